@@ -61,7 +61,9 @@ def _open_streams() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.name == "<stdout>":
         old = sys.stdout
         raw = io.BufferedWriter(_StandardOutput(1, "w", closefd=False))
-        sys.stdout = io.TextIOWrapper(raw, old.encoding, "replace", line_buffering=old.line_buffering)
+        sys.stdout = io.TextIOWrapper(
+            raw, old.encoding, "replace", line_buffering=old.line_buffering
+        )
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # what cannot be shown is no reason to stop
@@ -76,14 +78,22 @@ def main() -> NoReturn:
         for name in ("SIGTERM", "SIGHUP"):
             if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) == signal.SIG_DFL:
                 signal.signal(getattr(signal, name), _stop)
-        gc.set_threshold(50_000)  # imports make many objects and no garbage: to look for some takes 8 ms
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else NumPy starts threads for products, none large here
+        gc.set_threshold(
+            50_000
+        )  # imports make many objects and no garbage: to look for some takes 8 ms
+        os.environ.setdefault(
+            "OPENBLAS_NUM_THREADS", "1"
+        )  # else NumPy starts threads for products, none large here
         from pecli.cli.app import run
 
         code = run(sys.argv[1:])
     except BaseException as problem:
-        stopped = problem if isinstance(problem, (KeyboardInterrupt, Stopped)) else problem.__cause__
-        if isinstance(stopped, Stopped):  # as a cause in Python before 3.12, where a class was being made
+        stopped = (
+            problem if isinstance(problem, (KeyboardInterrupt, Stopped)) else problem.__cause__
+        )
+        if isinstance(
+            stopped, Stopped
+        ):  # as a cause in Python before 3.12, where a class was being made
             code = 128 + int(stopped.args[0])
         elif isinstance(stopped, KeyboardInterrupt):
             code = 130
@@ -99,7 +109,10 @@ def _say_no_start(problem: BaseException) -> None:
     what = " ".join(f"{type(problem).__name__}: {problem}".split())
     advice = "this is a defect of its installation or of the system; set PECLI_DEBUG=1 to see the traceback"
     try:  # noqa: SIM105 - which needs an import
-        os.write(2, f"pecli: error: pecli cannot run: {what}; {advice}\n".encode(errors="backslashreplace"))
+        os.write(
+            2,
+            f"pecli: error: pecli cannot run: {what}; {advice}\n".encode(errors="backslashreplace"),
+        )
     except OSError:
         pass  # there is nobody to tell
 
@@ -113,7 +126,11 @@ def _leave(code: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         try:  # noqa: SIM105 - which needs an import
             stream.flush()
-        except (OSError, ValueError, AttributeError):  # the last where there was no stream to begin with
+        except (
+            OSError,
+            ValueError,
+            AttributeError,
+        ):  # the last where there was no stream to begin with
             pass
     os._exit(code)
 

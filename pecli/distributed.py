@@ -17,14 +17,18 @@ def dask(scheme: Scheme) -> dict[str, Any]:
     A chunk is some whole rows, about 8 MiB of them. Dask's own `to_zarr` writes them, or `save` below.
     """
     if not isinstance(scheme, Scheme):
-        raise KindError("scheme", repr(scheme), "it must be a scheme, such as pecli.Rope(4096, 128)")
+        raise KindError(
+            "scheme", repr(scheme), "it must be a scheme, such as pecli.Rope(4096, 128)"
+        )
     missing = ParameterError("scheme", scheme.name, "Dask makes its arrays", "pip install dask")
     dask_array = package("dask.array", missing)
     arrays = {}
     for table in scheme.tensors():
         chunks = dask_array.core.normalize_chunks(chunk_shape(table), table.shape)
         make = partial(_chunk, scheme, table.name)
-        arrays[table.name] = dask_array.map_blocks(make, chunks=chunks, dtype=numpy_dtype(table.dtype))
+        arrays[table.name] = dask_array.map_blocks(
+            make, chunks=chunks, dtype=numpy_dtype(table.dtype)
+        )
     return arrays
 
 

@@ -38,7 +38,9 @@ class ParameterError(PecliError, ValueError):
 
     def spelled(self, spell: Callable[[str], str]) -> str:
         """The message, with every parameter that it names called otherwise."""
-        rules = [_NAMED.sub(lambda found: spell(found[1]), part) for part in (self.rule, self.advice)]
+        rules = [
+            _NAMED.sub(lambda found: spell(found[1]), part) for part in (self.rule, self.advice)
+        ]
         return "; ".join(filter(None, [f"{spell(self.name)} is {self.given}", *rules]))
 
     def __str__(self) -> str:
@@ -103,7 +105,10 @@ OS_ERRORS = {
     errno.EISDIR: ("is a folder", "name a file in it"),
     errno.EROFS: ("the file system is read-only", "choose another folder"),
     errno.ENOSPC: ("the disk is full", "free some space or choose another folder"),
-    errno.EFBIG: ("the file would be larger than the limit for files", "raise it (ulimit -f) or make a smaller table"),
+    errno.EFBIG: (
+        "the file would be larger than the limit for files",
+        "raise it (ulimit -f) or make a smaller table",
+    ),
     errno.ELOOP: ("is a symbolic link that leads back to itself", ""),
     errno.EBADF: ("is not open", ""),
     errno.EMFILE: ("too many files are open", "raise the limit (ulimit -n)"),
@@ -134,12 +139,21 @@ def translated(problem: Exception) -> PecliError:
     if isinstance(problem, OSError) and problem.filename is not None:
         path = os.fsdecode(problem.filename)
         return DefectError(problem) if path.endswith((".py", ".pyc")) else failure(path, problem)
-    if isinstance(problem, MemoryError) or (isinstance(problem, RuntimeError) and "allocate lock" in text):
-        return ResourceError("there is not enough memory; make the table smaller, or write it to a file with -o")
+    if isinstance(problem, MemoryError) or (
+        isinstance(problem, RuntimeError) and "allocate lock" in text
+    ):
+        return ResourceError(
+            "there is not enough memory; make the table smaller, or write it to a file with -o"
+        )
     if isinstance(problem, ImportError) and "failed to map segment" in text:
         return ResourceError("there is not enough memory to load NumPy or matplotlib")
-    if isinstance(problem, ModuleNotFoundError) and (problem.name or "").partition(".")[0] == "matplotlib":
-        return ResourceError("matplotlib, which draws pictures, is not installed; pip install matplotlib")
+    if (
+        isinstance(problem, ModuleNotFoundError)
+        and (problem.name or "").partition(".")[0] == "matplotlib"
+    ):
+        return ResourceError(
+            "matplotlib, which draws pictures, is not installed; pip install matplotlib"
+        )
     if isinstance(problem, RuntimeError) and "thread" in text:
         return ResourceError("the system starts no more threads; set PECLI_THREADS=1")
     return DefectError(problem)
@@ -207,7 +221,9 @@ def brief(value: Any, most: int = 64) -> str:
     '1,2,3,…,5.5 (5 numbers)'
     """
     parts = re.split("[,;]", text := spelled(value))
-    return f"{','.join(parts[:3])},…,{parts[-1]} ({len(parts)} numbers)" if len(parts) > most else text
+    return (
+        f"{','.join(parts[:3])},…,{parts[-1]} ({len(parts)} numbers)" if len(parts) > most else text
+    )
 
 
 def nearest(word: str, options: Iterable[str], show: Callable[[str], str] = repr) -> str:
@@ -239,7 +255,9 @@ def listed(words: Sequence[str], most: int, show: Callable[[str], str] = str) ->
     >>> listed(["a", "b", "c", "d"], 2)
     'a, b and 2 more'
     """
-    return ", ".join(map(show, words[:most])) + (f" and {len(words) - most} more" if len(words) > most else "")
+    return ", ".join(map(show, words[:most])) + (
+        f" and {len(words) - most} more" if len(words) > most else ""
+    )
 
 
 def counted(count: int, noun: str) -> str:

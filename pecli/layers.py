@@ -26,10 +26,14 @@ _SEQ_LEN, _DIM = (Sinusoidal.parameters()[name] for name in ("seq_len", "dim"))
 _HEADS, _LENGTH = (Alibi.parameters()[name] for name in ("heads", "seq_len"))
 _ROTARY_DIM, _BASE = (Rope.parameters()[name] for name in ("dim", "base"))
 _OFFSET = Whole("the position, or the row of a table, for the first row", low=0, high=LAST_POSITION)
-_Rotated = tuple[tuple[int, ...] | None, Positions]  #: What was rotated: its shape, and the position of each row
+_Rotated = tuple[
+    tuple[int, ...] | None, Positions
+]  #: What was rotated: its shape, and the position of each row
 
 
-def sinusoidal_pos_embedding(seq_len: int, embed_dim: int, dtype: DTypeLike | None = None) -> NDArray[Any]:
+def sinusoidal_pos_embedding(
+    seq_len: int, embed_dim: int, dtype: DTypeLike | None = None
+) -> NDArray[Any]:
     """The sinusoidal table of «Attention Is All You Need» (Vaswani et al., 2017, https://arxiv.org/abs/1706.03762).
 
     Channel 2i is sin(p / 10000^(2i/D)), channel 2i + 1 the cosine of the same angle; an odd D ends on a sine. Each
@@ -45,14 +49,19 @@ def sinusoidal_pos_embedding(seq_len: int, embed_dim: int, dtype: DTypeLike | No
 
 
 def _gradient(
-    grad: ArrayLike, shape: tuple[int, ...] | None, name: str = "grad", advice: str = "call the layer first"
+    grad: ArrayLike,
+    shape: tuple[int, ...] | None,
+    name: str = "grad",
+    advice: str = "call the layer first",
 ) -> NDArray[Any]:
     """The gradient of the last output, which had that shape; None where there was no call yet."""
     if shape is None:
         raise ParameterError(name, "without a call", "gradients belong to the last call", advice)
     array = floating(name, grad)
     if array.shape != shape:
-        raise _shape_error(name, array, f"the last output was of shape {shape}", "they must be the same")
+        raise _shape_error(
+            name, array, f"the last output was of shape {shape}", "they must be the same"
+        )
     return array
 
 
@@ -68,7 +77,9 @@ class _Layer:
     def __repr__(self) -> str:
         rules = signature(type(self)).parameters
         values = {name: getattr(self, name) for name in rules if hasattr(self, name)}
-        said = [f"{name}={value!r}" for name, value in values.items() if value != rules[name].default]
+        said = [
+            f"{name}={value!r}" for name, value in values.items() if value != rules[name].default
+        ]
         return f"{type(self).__name__}({', '.join(said)})"
 
 
@@ -108,7 +119,9 @@ class SinusoidalPosEmbedding(_Additive):
 
     def __init__(self, seq_len: int | None = None, embed_dim: int | None = None) -> None:
         self.seq_len: int | None = None if seq_len is None else _SEQ_LEN.check("seq_len", seq_len)
-        self.embed_dim: int | None = None if embed_dim is None else _DIM.check("embed_dim", embed_dim)
+        self.embed_dim: int | None = (
+            None if embed_dim is None else _DIM.check("embed_dim", embed_dim)
+        )
         self._cache: dict[tuple[int, str], NDArray[Any]] = {}
 
     def __call__(self, x: ArrayLike) -> NDArray[Any]:
@@ -116,9 +129,19 @@ class SinusoidalPosEmbedding(_Additive):
         x = _sequences(x)
         length, dim = x.shape[-2:]
         if self.seq_len not in (None, length):
-            raise _shape_error("x", x, f"this layer was made for L = {self.seq_len}", "seq_len=None takes any length")
+            raise _shape_error(
+                "x",
+                x,
+                f"this layer was made for L = {self.seq_len}",
+                "seq_len=None takes any length",
+            )
         if self.embed_dim not in (None, dim):
-            raise _shape_error("x", x, f"this layer was made for D = {self.embed_dim}", "embed_dim=None takes any D")
+            raise _shape_error(
+                "x",
+                x,
+                f"this layer was made for D = {self.embed_dim}",
+                "embed_dim=None takes any D",
+            )
         _DIM.check("D, the last axis of x,", dim)
         return self._sum(x, self._rows(length, dim, _compute_dtype(x.dtype)) if x.size else x)
 
@@ -129,7 +152,12 @@ class SinusoidalPosEmbedding(_Additive):
             raise ParameterError("embed_dim", "not set", "a table without input needs it", advice)
         seq_len = self.seq_len if seq_len is None else seq_len
         if seq_len is None:
-            raise ParameterError("seq_len", "not set", "a table without input needs it", "give it here or to the layer")
+            raise ParameterError(
+                "seq_len",
+                "not set",
+                "a table without input needs it",
+                "give it here or to the layer",
+            )
         return self._rows(_SEQ_LEN.check("seq_len", seq_len), self.embed_dim, "float32").copy()
 
     def _rows(self, length: int, dim: int, dtype: str) -> NDArray[Any]:
@@ -160,12 +188,16 @@ class LearnedPosEmbedding(_Additive):
         dim: int | None = None,
     ) -> None:  # fmt: skip
         if (embed_dim is None) == (dim is None):
-            raise ParameterError("embed_dim", embed_dim, "it must be given, by this name or as `dim`")
+            raise ParameterError(
+                "embed_dim", embed_dim, "it must be given, by this name or as `dim`"
+            )
         self.max_len: int = _SEQ_LEN.check("max_len", max_len)
         self.embed_dim: int = _DIM.check("embed_dim", dim if embed_dim is None else embed_dim)
         seed = LearnedInit.parameters()["seed"].check("seed", seed)
         if table is None:
-            self.weight: NDArray[Any] = LearnedInit(self.max_len, self.embed_dim, seed=seed).tables()["weight"]
+            self.weight: NDArray[Any] = LearnedInit(
+                self.max_len, self.embed_dim, seed=seed
+            ).tables()["weight"]
         else:
             given = floating("table", table)
             if given.shape != (self.max_len, self.embed_dim):
@@ -184,7 +216,9 @@ class LearnedPosEmbedding(_Additive):
         offset = _OFFSET.check("offset", offset)
         if offset + length > self.max_len:
             rule = f"with L = {length} it asks for rows up to {offset + length} of a table of {self.max_len}"
-            raise ParameterError("offset", offset, rule, "give a shorter input, or a layer with a larger max_len")
+            raise ParameterError(
+                "offset", offset, rule, "give a shorter input, or a layer with a larger max_len"
+            )
         self._offset = offset
         return self._sum(x, self.weight[offset : offset + length])
 
@@ -224,7 +258,11 @@ class AlibiBias(_Additive):
     def get_bias(self, seq_len: int, dtype: DTypeLike | None = None) -> NDArray[Any]:
         """The bias of that many queries and keys, (num_heads, seq_len, seq_len), as a new array; float32 by default."""
         kind: Any = "float32" if dtype is None else dtype
-        return Alibi(self.num_heads, _LENGTH.check("seq_len", seq_len), dtype=kind).tensors()[0].array()
+        return (
+            Alibi(self.num_heads, _LENGTH.check("seq_len", seq_len), dtype=kind)
+            .tensors()[0]
+            .array()
+        )
 
     def __call__(self, scores: ArrayLike) -> NDArray[Any]:
         """scores + bias, for scores of shape (…, H, L, L)."""
@@ -233,20 +271,35 @@ class AlibiBias(_Additive):
         length, kind = scores.shape[-1], _compute_dtype(scores.dtype)
         bias = Alibi(self.num_heads, _LENGTH.check("L", length or 1), dtype=kind).tensors()[0]
         for head in range(self.num_heads) if length else ():
-            part, rows = (..., head, slice(None), slice(None)), range(head * length, (head + 1) * length)
-            np.add(scores[part], bias.read(rows.start, rows.stop), out=out[part], dtype=kind, casting="unsafe")
+            part, rows = (
+                (..., head, slice(None), slice(None)),
+                range(head * length, (head + 1) * length),
+            )
+            np.add(
+                scores[part],
+                bias.read(rows.start, rows.stop),
+                out=out[part],
+                dtype=kind,
+                casting="unsafe",
+            )
         return out
 
     def backward(self, grad: ArrayLike) -> NDArray[Any]:
         """The gradient for the last scores: the same. Who adds `get_bias` without a call may give that of any sums."""
-        return (self._scores("grad", grad) if self._shape is None else _gradient(grad, self._shape)).copy()
+        return (
+            self._scores("grad", grad) if self._shape is None else _gradient(grad, self._shape)
+        ).copy()
 
     def _scores(self, name: str, value: ArrayLike) -> NDArray[Any]:
         scores = floating(name, value)
         if scores.ndim < 3 or scores.shape[-1] != scores.shape[-2]:
-            raise _shape_error(name, scores, "they must be (…, H, L, L)", "queries and keys are the last two axes")
+            raise _shape_error(
+                name, scores, "they must be (…, H, L, L)", "queries and keys are the last two axes"
+            )
         if (heads := scores.shape[-3]) != self.num_heads:
-            raise _shape_error(name, scores, f"this layer was made for H = {self.num_heads}", f"here H is {heads}")
+            raise _shape_error(
+                name, scores, f"this layer was made for H = {self.num_heads}", f"here H is {heads}"
+            )
         return scores
 
 
@@ -258,9 +311,16 @@ def _rope_of(source: Any, length: int | None, interleaved: bool) -> tuple[Rope, 
             rule = f"its layout of pairs is {encoding.layout}, and this layer has halves and interleaved"
             raise ParameterError("rope", encoding.layer_type or "the model", rule)
         rope = encoding.frequency_rope(length)
-        return rope, encoding.head_dim or rope.dim, encoding.layout == "interleaved", encoding.trailing
+        return (
+            rope,
+            encoding.head_dim or rope.dim,
+            encoding.layout == "interleaved",
+            encoding.trailing,
+        )
     if getattr(source, "applied_as", None) != "rotation":
-        raise KindError("rope", repr(source)[:60], "it must be a Rope, a model, or an encoding of one")
+        raise KindError(
+            "rope", repr(source)[:60], "it must be a Rope, a model, or an encoding of one"
+        )
     takes_length = "length" in source.scaling_value.names()
     rope = replace(source, length=length or source.effective_length) if takes_length else source
     return rope, source.dim, interleaved, False
@@ -295,15 +355,25 @@ class RotaryPosEmbedding(_Layer):
         self, embed_dim: int | None = None, max_seq_len: int | None = None, interleaved: bool = True,
         base: float = 10000.0, *, rope: Any = None,
     ) -> None:  # fmt: skip
-        self.embed_dim: int | None = None if embed_dim is None else _ROTARY_DIM.check("embed_dim", embed_dim)
-        self.max_seq_len: int | None = None if max_seq_len is None else _SEQ_LEN.check("max_seq_len", max_seq_len)
-        self.interleaved: bool = Flag("which channels make a pair").check("interleaved", interleaved)
+        self.embed_dim: int | None = (
+            None if embed_dim is None else _ROTARY_DIM.check("embed_dim", embed_dim)
+        )
+        self.max_seq_len: int | None = (
+            None if max_seq_len is None else _SEQ_LEN.check("max_seq_len", max_seq_len)
+        )
+        self.interleaved: bool = Flag("which channels make a pair").check(
+            "interleaved", interleaved
+        )
         self.rope: Rope | None = None
         self._trailing = False
         if rope is not None:
-            self.rope, dim, self.interleaved, self._trailing = _rope_of(rope, self.max_seq_len, self.interleaved)
+            self.rope, dim, self.interleaved, self._trailing = _rope_of(
+                rope, self.max_seq_len, self.interleaved
+            )
             if self.embed_dim not in (None, dim):
-                raise ParameterError("embed_dim", embed_dim, f"the rope is for D = {dim}", "leave it out")
+                raise ParameterError(
+                    "embed_dim", embed_dim, f"the rope is for D = {dim}", "leave it out"
+                )
             self.embed_dim, base = dim, self.rope.base
         self.base: float = Rope(1, self.embed_dim or 2, _BASE.check("base", base)).base
         self._cache: dict[tuple[Rope, str], RotationFactors] = {}
@@ -313,16 +383,22 @@ class RotaryPosEmbedding(_Layer):
     def __call__(self, x: ArrayLike, position_ids: ArrayLike | None = None) -> NDArray[Any]:
         """x (…, L, D), rotated: row l by the angles of position l, or of position_ids[l]."""
         x = self._input("x", x)
-        positions = self._range("x", x, 0) if position_ids is None else self._ids(position_ids, x.shape[-2])
+        positions = (
+            self._range("x", x, 0) if position_ids is None else self._ids(position_ids, x.shape[-2])
+        )
         out = self._rotate(x, positions)
         self._called = (x.shape, positions)
         return out
 
-    def apply(self, q: ArrayLike, k: ArrayLike, offset: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
+    def apply(
+        self, q: ArrayLike, k: ArrayLike, offset: int = 0
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         """q and k, (…, L, D) each, rotated: row l by the angles of position offset + l. They share only D."""
         q, k = self._input("q", q), self._input("k", k)
         if q.shape[-1] != k.shape[-1]:
-            raise _shape_error("k", k, f"q is of shape {q.shape}", "they must share D, the last axis")
+            raise _shape_error(
+                "k", k, f"q is of shape {q.shape}", "they must share D, the last axis"
+            )
         offset = _OFFSET.check("offset", offset)
         q_positions, k_positions = self._range("q", q, offset), self._range("k", k, offset)
         rotated = self._rotate(q, q_positions), self._rotate(k, k_positions)
@@ -335,12 +411,16 @@ class RotaryPosEmbedding(_Layer):
         advice = "call the layer first, or take apply_backward for the gradients of apply"
         return self._rotate(_gradient(grad, shape, advice=advice), positions, back=True)
 
-    def apply_backward(self, grad_q: ArrayLike, grad_k: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    def apply_backward(
+        self, grad_q: ArrayLike, grad_k: ArrayLike
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         """The gradients for the q and k of the last `apply`, given those for its outputs."""
         (q_shape, q_positions), (k_shape, k_positions) = self._applied
         grad_q = _gradient(grad_q, q_shape, "grad_q", "call apply first")
         grad_k = _gradient(grad_k, k_shape, "grad_k", "call apply first")
-        return self._rotate(grad_q, q_positions, back=True), self._rotate(grad_k, k_positions, back=True)
+        return self._rotate(grad_q, q_positions, back=True), self._rotate(
+            grad_k, k_positions, back=True
+        )
 
     def _input(self, name: str, value: ArrayLike) -> NDArray[Any]:
         x = floating(name, value)
@@ -348,9 +428,13 @@ class RotaryPosEmbedding(_Layer):
             raise _shape_error(name, x, "it must be (…, L, D)", "a single row is x[None, :]")
         dim = x.shape[-1]
         if self.embed_dim not in (None, dim):
-            raise _shape_error(name, x, f"this layer was made for D = {self.embed_dim}", "D is the last axis")
+            raise _shape_error(
+                name, x, f"this layer was made for D = {self.embed_dim}", "D is the last axis"
+            )
         if dim % 2:
-            raise _shape_error(name, x, "channels rotate in pairs", "D, the last axis, must be even")
+            raise _shape_error(
+                name, x, "channels rotate in pairs", "D, the last axis, must be even"
+            )
         _ROTARY_DIM.check(f"D, the last axis of {name},", dim)
         return x
 
@@ -367,7 +451,12 @@ class RotaryPosEmbedding(_Layer):
         if ids.dtype.kind not in "iu":
             raise KindError("position_ids", f"of dtype {ids.dtype}", "positions are integers")
         if ids.shape != (length,):
-            raise _shape_error("position_ids", ids, f"x has L = {length} rows", f"they must be of shape ({length},)")
+            raise _shape_error(
+                "position_ids",
+                ids,
+                f"x has L = {length} rows",
+                f"they must be of shape ({length},)",
+            )
         for index in (ids.argmin(), ids.argmax()) if ids.size else ():
             self._check_position(int(ids[index]), "position_ids", f"{ids[index]} at index {index}")
         return ids.astype(np.int64)
@@ -375,7 +464,11 @@ class RotaryPosEmbedding(_Layer):
     def _check_position(self, position: int, name: str, given: str, which: str = "") -> None:
         last = LAST_POSITION if self.max_seq_len is None else self.max_seq_len - 1
         if not 0 <= position <= last:
-            limit = "be at most 2^40" if self.max_seq_len is None else f"stay below max_seq_len = {self.max_seq_len}"
+            limit = (
+                "be at most 2^40"
+                if self.max_seq_len is None
+                else f"stay below max_seq_len = {self.max_seq_len}"
+            )
             raise ParameterError(name, given, f"positions must be 0 or more and {limit}{which}")
 
     def _rotate(self, x: NDArray[Any], positions: Positions, *, back: bool = False) -> NDArray[Any]:
@@ -384,9 +477,13 @@ class RotaryPosEmbedding(_Layer):
         rope = self.rope or Rope(1, x.shape[-1], self.base)
         key = (rope, _compute_dtype(x.dtype))
         if key not in self._cache:
-            self._cache[key] = RotationFactors(*key, exact=key[1] == "float64", limit=self.max_seq_len or 0)
+            self._cache[key] = RotationFactors(
+                *key, exact=key[1] == "float64", limit=self.max_seq_len or 0
+            )
         factors = self._cache[key].at(positions)
         factors = factors.conj() if back else factors
         layout = "interleaved" if self.interleaved else "halves"
         first = x.shape[-1] - rope.rotary_dim if self._trailing else 0
-        return rotate(x, lambda start, stop: factors[start:stop], layout, layout, first_channel=first)
+        return rotate(
+            x, lambda start, stop: factors[start:stop], layout, layout, first_channel=first
+        )

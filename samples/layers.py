@@ -14,7 +14,9 @@ rotary = pecli.RotaryPosEmbedding(interleaved=False, base=500000.0)
 q, k = rng.standard_normal((2, 4, 16, 64)).astype(np.float32)
 early = np.einsum("hid,hjd->hij", *rotary.apply(q, k))
 late = np.einsum("hid,hjd->hij", *rotary.apply(q, k, offset=100_000))
-print("rotated   ", "scores depend on the distance alone:", bool(np.allclose(early, late, atol=1e-4)))
+print(
+    "rotated   ", "scores depend on the distance alone:", bool(np.allclose(early, late, atol=1e-4))
+)
 
 biased = early + pecli.AlibiBias(4).get_bias(16)
 print("biased    ", biased.shape)

@@ -14,9 +14,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-sys.dont_write_bytecode = False  # dozens of processes are started, each of which would compile the package again
+sys.dont_write_bytecode = (
+    False  # dozens of processes are started, each of which would compile the package again
+)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # the matrices are small, and threads that wait take time, too
+os.environ.setdefault(
+    "OPENBLAS_NUM_THREADS", "1"
+)  # the matrices are small, and threads that wait take time, too
 
 from pecli.cli.app import run  # noqa: E402
 from pecli.explain import time_limit  # noqa: E402
@@ -31,7 +35,9 @@ SAME_EXAMPLES = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 settings.register_profile("pecli", SAME_EXAMPLES)
-settings.register_profile("thorough", SAME_EXAMPLES, max_examples=1000)  # by `--hypothesis-profile thorough`
+settings.register_profile(
+    "thorough", SAME_EXAMPLES, max_examples=1000
+)  # by `--hypothesis-profile thorough`
 settings.load_profile("pecli")
 
 
@@ -110,7 +116,9 @@ def peak_memory(tmp_path: Path) -> Callable[..., int]:
 
     def call(*words: object) -> int:
         command = [sys.executable, "-c", MEASURE, sys.executable, *map(str, words)]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
+        )
         status, size = done.stdout.split()
         assert status == "0", done.stderr
         return int(size)

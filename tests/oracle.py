@@ -20,7 +20,10 @@ from flint import arb, ctx
 FORMATS = {"float64": (53, 11), "float32": (24, 8), "float16": (11, 5), "bfloat16": (8, 8)}
 """Bits of precision, the hidden one included, and bits of the exponent."""
 
-DTYPES = {np.dtype(kind).name: np.dtype(kind) for kind in (np.float64, np.float32, np.float16, ml_dtypes.bfloat16)}
+DTYPES = {
+    np.dtype(kind).name: np.dtype(kind)
+    for kind in (np.float64, np.float32, np.float16, ml_dtypes.bfloat16)
+}
 
 FIRST_PRECISION, LAST_PRECISION = 192, 1 << 15
 
@@ -52,7 +55,11 @@ class Digits(NamedTuple):
         rest = np.where(shift < 64, self.top & ((np.uint64(1) << safe) - np.uint64(1)), self.top)
         tie = np.where(self.more, True, kept & np.uint64(1) == 1)
         up = (shift < 65) & ((rest > half) | ((rest == half) & tie))
-        pattern = ((leading - smallest).astype(np.uint64) << np.uint64(precision - 1)) + kept + up.astype(np.uint64)
+        pattern = (
+            ((leading - smallest).astype(np.uint64) << np.uint64(precision - 1))
+            + kept
+            + up.astype(np.uint64)
+        )
         infinity = np.uint64(((1 << exponent_bits) - 1) << (precision - 1))
         pattern = np.where(self.top == 0, np.uint64(0), np.minimum(pattern, infinity))
         pattern |= self.negative.astype(np.uint64) << np.uint64(precision + exponent_bits - 1)
@@ -149,7 +156,14 @@ def waves(
 
     if len(positions) > 256:  # so that a hard element does not make all others slow
         parts = [
-            waves(base, denominator, positions[k : k + 256], indices[k : k + 256], scale=scale, amplitude=amplitude)
+            waves(
+                base,
+                denominator,
+                positions[k : k + 256],
+                indices[k : k + 256],
+                scale=scale,
+                amplitude=amplitude,
+            )
             for k in range(0, len(positions), 256)
         ]
         sines, cosines = zip(*parts, strict=True)
@@ -224,7 +238,12 @@ def philox(key: int, counter: int) -> list[int]:
     keys = [key & mask, key >> 64 & mask]
     for _ in range(10):
         left, right = 0xD2E7470EE14C6C93 * words[0], 0xCA5A826395121157 * words[2]
-        words = [right >> 64 ^ words[1] ^ keys[0], right & mask, left >> 64 ^ words[3] ^ keys[1], left & mask]
+        words = [
+            right >> 64 ^ words[1] ^ keys[0],
+            right & mask,
+            left >> 64 ^ words[3] ^ keys[1],
+            left & mask,
+        ]
         keys = [(keys[0] + 0x9E3779B97F4A7C15) & mask, (keys[1] + 0xBB67AE8584CAA73B) & mask]
     return words
 
@@ -240,7 +259,9 @@ def frequencies(given: Mapping[str, Any]) -> tuple[list[arb], arb]:
     """Inverse frequencies and attention factor of a spec of rope, as balls, from the papers' formulas."""
     scaling, dim, base = given.get("scaling", "none"), given["dim"], rational(given["base"])
     given = {name: value for name, value in given.items() if value is not None}
-    rotary = dim if scaling == "proportional" else int(dim * given.get("partial_rotary_factor", 1.0))
+    rotary = (
+        dim if scaling == "proportional" else int(dim * given.get("partial_rotary_factor", 1.0))
+    )
     factor = rational(given.get("factor", 1.0))
     original = given.get("original_max_position_embeddings")
     length = given.get("length") or max(given.get("positions", [0])) + 1
@@ -270,14 +291,20 @@ def frequencies(given: Mapping[str, Any]) -> tuple[list[arb], arb]:
     if scaling == "llama3":
         low, high = rational(given["low_freq_factor"]), rational(given["high_freq_factor"])
         turns = [original * value / (2 * arb.pi()) for value in inverse]
-        clipped = [one if t > high else arb(0) if t < low else (t - low) / (high - low) for t in turns]
-        return [(1 - s) * value / factor + s * value for s, value in zip(clipped, inverse, strict=True)], one
+        clipped = [
+            one if t > high else arb(0) if t < low else (t - low) / (high - low) for t in turns
+        ]
+        return [
+            (1 - s) * value / factor + s * value for s, value in zip(clipped, inverse, strict=True)
+        ], one
     if scaling == "yarn":
         return _yarn(given, inverse, rotary, base, factor)
     return inverse, one
 
 
-def _yarn(given: Mapping[str, Any], inverse: list[arb], dim: int, base: arb, factor: arb) -> tuple[list[arb], arb]:
+def _yarn(
+    given: Mapping[str, Any], inverse: list[arb], dim: int, base: arb, factor: arb
+) -> tuple[list[arb], arb]:
     original = given["original_max_position_embeddings"]
     if "factor" not in given:
         factor = rational(given["max_position_embeddings"]) / original
@@ -299,10 +326,15 @@ def _yarn(given: Mapping[str, Any], inverse: list[arb], dim: int, base: arb, fac
     amplitude = magnitude(1.0)
     if given.get("mscale") and given.get("mscale_all_dim"):
         same = given["mscale"] == given["mscale_all_dim"]
-        amplitude = arb(1) if same else magnitude(given["mscale"]) / magnitude(given["mscale_all_dim"])
+        amplitude = (
+            arb(1) if same else magnitude(given["mscale"]) / magnitude(given["mscale_all_dim"])
+        )
     if "attention_factor" in given:
         amplitude = rational(given["attention_factor"])
-    return [value / factor * ramp + value * (1 - ramp) for value, ramp in zip(inverse, clipped, strict=True)], amplitude
+    return [
+        value / factor * ramp + value * (1 - ramp)
+        for value, ramp in zip(inverse, clipped, strict=True)
+    ], amplitude
 
 
 def get_slopes(heads: int, max_bias: Fraction = Fraction(8)) -> list[Fraction]:
@@ -312,10 +344,14 @@ def get_slopes(heads: int, max_bias: Fraction = Fraction(8)) -> list[Fraction]:
         first = max_bias / heads  # start = ratio = 2 ** −(2 ** −(log2(n) − 3)), for a max_bias of 8
         return [first * (i + 1) for i in range(heads)]
     closest = 2 ** math.floor(power)
-    return get_slopes(closest, max_bias) + get_slopes(2 * closest, max_bias)[0::2][: heads - closest]
+    return (
+        get_slopes(closest, max_bias) + get_slopes(2 * closest, max_bias)[0::2][: heads - closest]
+    )
 
 
-def turned(x: np.ndarray, angles: np.ndarray, layout: str = "halves", factor: float = 1.0) -> np.ndarray:
+def turned(
+    x: np.ndarray, angles: np.ndarray, layout: str = "halves", factor: float = 1.0
+) -> np.ndarray:
     """The textbook rotation, in float64: as many pairs as there are angles, as complex numbers; the rest stays."""
     half = angles.shape[-1]
     first, second = slice(half), slice(half, 2 * half)

@@ -57,7 +57,11 @@ def environment(folder: Path) -> dict[str, str]:
         script = folder / name
         script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words} "$@"\n')
         script.chmod(0o755)
-    return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(README.parent)}
+    return {
+        **os.environ,
+        "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(README.parent),
+    }
 
 
 def console(text: str) -> str:
@@ -71,7 +75,9 @@ def console(text: str) -> str:
 
         def run(block: re.Match[str]) -> str:
             commands = re.findall(r"^\$ (.*)\n", block[2], re.M)
-            shown = "".join(f"$ {command}\n{printed(command, folder, settings)}" for command in commands)
+            shown = "".join(
+                f"$ {command}\n{printed(command, folder, settings)}" for command in commands
+            )
             return f"```{block[1]}\n{shown}```"
 
         return re.sub(r"^```(console|shellsession)\n(.*?)^```", run, text, flags=re.S | re.M)
@@ -82,7 +88,9 @@ def printed(command: str, folder: str, settings: dict[str, str]) -> str:
     alone = re.fullmatch(r"(pecli [^|;<>&$`*?]*)(; echo \"exit \$\?\")?", command)
     if alone is None:
         streams = {"capture_output": True, "encoding": "utf-8"}
-        done = subprocess.run(["sh", "-c", command], cwd=folder, env=settings, timeout=60, **streams)
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=folder, env=settings, timeout=60, **streams
+        )
         return done.stdout + done.stderr
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
     size = mock.patch.dict(os.environ, {"COLUMNS": "80", "LINES": "24"})

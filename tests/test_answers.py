@@ -14,11 +14,19 @@ import pytest
 
 import pecli
 
-TABLES = sorted(table for table in Path(__file__).parent.rglob("answers.txt") if table.parent.name != "checks")
+TABLES = sorted(
+    table for table in Path(__file__).parent.rglob("answers.txt") if table.parent.name != "checks"
+)
 
 
 def listed(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray) else [*value] if isinstance(value, Iterator) else value
+    return (
+        value.tolist()
+        if isinstance(value, np.ndarray)
+        else [*value]
+        if isinstance(value, Iterator)
+        else value
+    )
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.parent.name)

@@ -43,7 +43,9 @@ def test_workers_write_one_store(tmp_path: Path) -> None:
     pecli.save(tmp_path / "one.zarr", scheme)
     for path in (tmp_path / "one.zarr").rglob("*"):
         if path.is_file():
-            assert (tmp_path / "t.zarr" / path.relative_to(tmp_path / "one.zarr")).read_bytes() == path.read_bytes()
+            assert (
+                tmp_path / "t.zarr" / path.relative_to(tmp_path / "one.zarr")
+            ).read_bytes() == path.read_bytes()
 
 
 MISSING = """
@@ -62,9 +64,19 @@ raise SystemExit(run(["sinusoidal", "--seq-len", "4", "--dim", "4", "-o", "pe.za
 
 def test_a_line_says_which_package_is_missing_and_pecli_needs_none(tmp_path: Path) -> None:
     (tmp_path / "there.zarr").mkdir()
-    done = subprocess.run([sys.executable, "-c", MISSING], cwd=tmp_path, capture_output=True, text=True)
-    assert ("pip install dask" in done.stdout, done.returncode, os.listdir(tmp_path)) == (True, 2, ["there.zarr"])
+    done = subprocess.run(
+        [sys.executable, "-c", MISSING], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert ("pip install dask" in done.stdout, done.returncode, os.listdir(tmp_path)) == (
+        True,
+        2,
+        ["there.zarr"],
+    )
     lines = [line for line in done.stderr.splitlines() if line.startswith("pecli: error: ")]
     assert [line.endswith("pip install zarr") for line in lines] == [True, True]
-    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert not [line for line in project["dependencies"] if line.startswith(("dask", "zarr", "onnx"))]
+    project = tomllib.loads(
+        (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    )["project"]
+    assert not [
+        line for line in project["dependencies"] if line.startswith(("dask", "zarr", "onnx"))
+    ]

@@ -30,7 +30,9 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def entries(folder: Path) -> dict[str, Any]:
-    return {entry["name"]: entry for entry in json.loads((folder / "index.json").read_text())["cases"]}
+    return {
+        entry["name"]: entry for entry in json.loads((folder / "index.json").read_text())["cases"]
+    }
 
 
 def chosen(suite: Path, folder: Path, *starts: str) -> Path:
@@ -49,7 +51,12 @@ def tensors(folder: Path, name: str) -> dict[str, Any]:
 def exact(make: Callable[[], list[arb]], texts: Mapping[str, list[Any]]) -> None:
     """All spellings are the balls' values, correctly rounded."""
     digits = oracle.settled(lambda: oracle.digits_of(make()))
-    spellings = {"decimal": "float64", "float32": "float32", "float16": "float16", "bfloat16": "bfloat16"}
+    spellings = {
+        "decimal": "float64",
+        "float32": "float32",
+        "float16": "float16",
+        "bfloat16": "bfloat16",
+    }
     for name in spellings.keys() & texts.keys():
         dtype = spellings[name]
         found = np.array(texts[name], np.float64).astype(oracle.DTYPES[dtype])
@@ -80,8 +87,12 @@ def test_golden_rotary_numbers_are_those_of_arb_all_of_them(suite: Path) -> None
 
             def values(part: str = part, given: Mapping[str, Any] = given) -> list[arb]:
                 inverse, amplitude = frequencies(given)
-                angles = [rational(place) * value for place in given["positions"] for value in inverse]
-                return [amplitude * (angle.cos() if part == "cos" else angle.sin()) for angle in angles]
+                angles = [
+                    rational(place) * value for place in given["positions"] for value in inverse
+                ]
+                return [
+                    amplitude * (angle.cos() if part == "cos" else angle.sin()) for angle in angles
+                ]
 
             exact(values, spelled[part])
             compared += len(spelled[part]["decimal"])
@@ -112,20 +123,31 @@ def grid_angles(style: str, given: Mapping[str, Any]) -> list[list[Any]]:
     """The angles at each point of a grid, rows before columns, as each project's convention has them."""
     sizes, pairs = given["grid"], given["dim"] // (4 if given["scheme"] == "sinusoidal" else 2)
     points = list(itertools.product(*map(range, sizes)))
-    laws = [inverse(pairs // (1 if given["scheme"] == "sinusoidal" else len(sizes)), given["base"])] * len(sizes)
+    laws = [
+        inverse(pairs // (1 if given["scheme"] == "sinusoidal" else len(sizes)), given["base"])
+    ] * len(sizes)
     if style == "qwen2-vl":  # blocks of 2 × 2, one after the other
         points.sort(key=lambda point: (point[0] // 2, point[1] // 2, *point))
     elif style == "pixtral":
         laws = [inverse(pairs, given["base"])[first::2] for first in (0, 1)]
-    elif style in ("dinov3", "detr"):  # in half turns: from −1 to 1 between the edges, or a share of the size
+    elif style in (
+        "dinov3",
+        "detr",
+    ):  # in half turns: from −1 to 1 between the edges, or a share of the size
         places = [[Fraction(2 * p + 1, size) - 1 for p in range(size)] for size in sizes]
         if style == "detr":
-            places = [[(p + 1) / (size + Fraction(1, 10**6)) for p in range(size)] for size in sizes]
+            places = [
+                [(p + 1) / (size + Fraction(1, 10**6)) for p in range(size)] for size in sizes
+            ]
         points = list(itertools.product(*places))
     unit = HalfTurns if style in ("dinov3", "detr") else arb
     scale = 2 if unit is HalfTurns else 1
     return [
-        [unit(scale * rational(place) * value) for place, law in zip(point, laws, strict=True) for value in law]
+        [
+            unit(scale * rational(place) * value)
+            for place, law in zip(point, laws, strict=True)
+            for value in law
+        ]
         for point in points
     ]
 
@@ -134,7 +156,10 @@ def grid_frequencies(style: str, given: Mapping[str, Any]) -> list[arb]:
     dim, count = given["dim"], len(given["grid"])
     if style == "pixtral":
         return inverse(dim // 2, given["base"])[::2] + inverse(dim // 2, given["base"])[1::2]
-    return [(2 * arb.pi() if style == "dinov3" else 1) * f for f in inverse(dim // (2 * count), given["base"])] * count
+    return [
+        (2 * arb.pi() if style == "dinov3" else 1) * f
+        for f in inverse(dim // (2 * count), given["base"])
+    ] * count
 
 
 def waves(angles: list[Any], order: str) -> list[arb]:
@@ -143,7 +168,11 @@ def waves(angles: list[Any], order: str) -> list[arb]:
     parts = {"h": angles[:half], "w": angles[half:], "a": angles}
     if order == "pairs":
         return [wave for angle in angles for wave in (angle.sin(), angle.cos())]
-    return [angle.sin() if word[0] == "s" else angle.cos() for word in order.split() for angle in parts[word[1]]]
+    return [
+        angle.sin() if word[0] == "s" else angle.cos()
+        for word in order.split()
+        for angle in parts[word[1]]
+    ]
 
 
 ORDERS = {"mae": "sw cw sh ch", "vit-mae": "sh ch sw cw", "timm": "sa ca", "detr": "pairs"}
@@ -152,10 +181,20 @@ ORDERS = {"mae": "sw cw sh ch", "vit-mae": "sh ch sw cw", "timm": "sa ca", "detr
 def sinusoidal_rows(given: Mapping[str, Any]) -> list[arb]:
     dim, half, interleaved = given["dim"], given["dim"] // 2, given["layout"] == "interleaved"
     over = arb(dim) / 2 if interleaved else half - rational(given["freq_shift"])
-    law = [rational(given["base"]) ** (-k / over) if k else arb(1) for k in map(arb, range(-(-dim // 2)))]
+    law = [
+        rational(given["base"]) ** (-k / over) if k else arb(1)
+        for k in map(arb, range(-(-dim // 2)))
+    ]
     order = "pairs" if interleaved else "ca sa" if given["cos_first"] else "sa ca"
-    turned = [[rational(place) * rational(given["scale"]) * value for value in law] for place in given["positions"]]
-    return [rational(given["amplitude"]) * value for angles in turned for value in waves(angles, order)[:dim]]
+    turned = [
+        [rational(place) * rational(given["scale"]) * value for value in law]
+        for place in given["positions"]
+    ]
+    return [
+        rational(given["amplitude"]) * value
+        for angles in turned
+        for value in waves(angles, order)[:dim]
+    ]
 
 
 def biases(given: Mapping[str, Any]) -> list[arb]:
@@ -166,7 +205,9 @@ def biases(given: Mapping[str, Any]) -> list[arb]:
             found += [slope * key for key in each]
         else:
             hidden = given["form"] == "causal"
-            found += [arb("-inf") if hidden and k > q else -slope * abs(q - k) for q in each for k in each]
+            found += [
+                arb("-inf") if hidden and k > q else -slope * abs(q - k) for q in each for k in each
+            ]
     return found
 
 
@@ -177,13 +218,23 @@ def slopes(heads: int) -> list[arb]:
 def test_golden_tables_of_other_schemes_are_those_of_arb_all_of_them(suite: Path) -> None:
     compared = {"grid-rope": 0, "grid-sinusoidal": 0, "sinusoidal": 0, "alibi": 0, "table": 0}
     for name, entry in entries(suite).items():
-        given, spelled = {**entry.get("parameters", {}), "scheme": entry.get("scheme")}, tensors(suite, name)
-        kind, style = next((kind for kind in compared if name.startswith(kind)), ""), given.get("style")
+        given, spelled = (
+            {**entry.get("parameters", {}), "scheme": entry.get("scheme")},
+            tensors(suite, name),
+        )
+        kind, style = (
+            next((kind for kind in compared if name.startswith(kind)), ""),
+            given.get("style"),
+        )
         checks: dict[str, Callable[[], list[arb]]] = {}
         if kind == "grid-rope":
             checks["inv_freq"] = lambda style=style, given=given: grid_frequencies(style, given)
-            checks["cos"] = lambda style=style, given=given: [a.cos() for row in grid_angles(style, given) for a in row]
-            checks["sin"] = lambda style=style, given=given: [a.sin() for row in grid_angles(style, given) for a in row]
+            checks["cos"] = lambda style=style, given=given: [
+                a.cos() for row in grid_angles(style, given) for a in row
+            ]
+            checks["sin"] = lambda style=style, given=given: [
+                a.sin() for row in grid_angles(style, given) for a in row
+            ]
         elif kind == "grid-sinusoidal":
             checks["pe"] = lambda style=style, given=given: [
                 value for row in grid_angles(style, given) for value in waves(row, ORDERS[style])
@@ -194,21 +245,43 @@ def test_golden_tables_of_other_schemes_are_those_of_arb_all_of_them(suite: Path
             checks["slopes"] = lambda given=given: slopes(given["heads"])
             if "bias" in spelled:
                 seen = [value.is_finite() for value in biases(given)]
-                for texts in (texts for key, texts in spelled["bias"].items() if key not in ("shape", "hex")):
+                for texts in (
+                    texts for key, texts in spelled["bias"].items() if key not in ("shape", "hex")
+                ):
                     assert [value != "-inf" for value in texts] == seen
-                bias = {key: [*itertools.compress(texts, seen)] for key, texts in spelled["bias"].items()}
-                exact(lambda given=given: [value for value in biases(given) if value.is_finite()], bias)
+                bias = {
+                    key: [*itertools.compress(texts, seen)]
+                    for key, texts in spelled["bias"].items()
+                }
+                exact(
+                    lambda given=given: [value for value in biases(given) if value.is_finite()],
+                    bias,
+                )
         elif kind == "table" and given.get("layout") in ("halves", "interleaved"):
-            for part, key in itertools.product(("cos", "sin"), ("decimal", "float32", "float16", "bfloat16")):
+            for part, key in itertools.product(
+                ("cos", "sin"), ("decimal", "float32", "float16", "bfloat16")
+            ):
                 rows = np.array(spelled[part][key]).reshape(spelled[part]["shape"])
-                compact = np.array(tensors(suite, "table-default")[part][key]).reshape(len(rows), -1)
-                doubled = [compact, compact] if given["layout"] == "halves" else [np.repeat(compact, 2, axis=1)]
+                compact = np.array(tensors(suite, "table-default")[part][key]).reshape(
+                    len(rows), -1
+                )
+                doubled = (
+                    [compact, compact]
+                    if given["layout"] == "halves"
+                    else [np.repeat(compact, 2, axis=1)]
+                )
                 np.testing.assert_array_equal(rows, np.concatenate(doubled, axis=1))
             compared[kind] += 1
         for tensor, make in checks.items():
             exact(make, spelled[tensor])
             compared[kind] += 1
-    assert compared == {"grid-rope": 12, "grid-sinusoidal": 4, "sinusoidal": 8, "alibi": 20, "table": 2}
+    assert compared == {
+        "grid-rope": 12,
+        "grid-sinusoidal": 4,
+        "sinusoidal": 8,
+        "alibi": 20,
+        "table": 2,
+    }
 
 
 def rotated(before: np.ndarray, entry: Mapping[str, Any]) -> list[arb]:
@@ -258,13 +331,21 @@ def test_golden_rotations_are_those_of_arb_all_of_them(suite: Path) -> None:
         exact(lambda before=before, entry=entry: rotated(before, entry), after)
 
 
-def test_golden_suite_is_small_complete_and_the_same_every_time(suite: Path, tmp_path: Path) -> None:
+def test_golden_suite_is_small_complete_and_the_same_every_time(
+    suite: Path, tmp_path: Path
+) -> None:
     again = write(str(tmp_path))
     tolerances = {entry["name"]: entry["tolerances"] for entry in again}
     assert len(tolerances) == len(again) >= 150
-    assert tolerances["frequencies-default"]["float32_arithmetic"] == tolerances["frequencies-default"]["float32"]
+    assert (
+        tolerances["frequencies-default"]["float32_arithmetic"]
+        == tolerances["frequencies-default"]["float32"]
+    )
     assert sum(path.stat().st_size for path in suite.iterdir()) <= 3_000_000
-    assert tensors(suite, "t5-encoder")["index"]["int"][:8] == [0, *range(17, 24)]  # T5's: later keys, each its own
+    assert tensors(suite, "t5-encoder")["index"]["int"][:8] == [
+        0,
+        *range(17, 24),
+    ]  # T5's: later keys, each its own
     for path in suite.iterdir():
         assert path.read_bytes() == (tmp_path / path.name).read_bytes(), path.name
     for entry in again:
@@ -273,14 +354,35 @@ def test_golden_suite_is_small_complete_and_the_same_every_time(suite: Path, tmp
 
 
 def test_golden_command(pecli_cli, tmp_path: Path) -> None:
-    outcome = pecli_cli("golden", "llama-3.1-8b", "-o", tmp_path / "suite", "--format", "all", "--json")
-    assert outcome.json["cases"] + outcome.json["others"] == ["frequencies-llama-3.1-8b", "model-llama-3.1-8b"]
-    assert {path.suffix for path in (tmp_path / "suite").iterdir()} == {".json", ".safetensors", ".h"}
+    outcome = pecli_cli(
+        "golden", "llama-3.1-8b", "-o", tmp_path / "suite", "--format", "all", "--json"
+    )
+    assert outcome.json["cases"] + outcome.json["others"] == [
+        "frequencies-llama-3.1-8b",
+        "model-llama-3.1-8b",
+    ]
+    assert {path.suffix for path in (tmp_path / "suite").iterdir()} == {
+        ".json",
+        ".safetensors",
+        ".h",
+    }
     again = pecli_cli("golden", "qwen2.5-7b", "-o", tmp_path / "suite").out
-    assert "2 cases and index.json; beside them 6 files of no case: frequencies-llama-3.1-8b.h, " in again
-    assert "static const float table_cos[3][64] =" in (tmp_path / "suite" / "model-llama-3.1-8b.h").read_text()
-    assert (pecli_cli("golden", "no-such-model", "-o", tmp_path / "y").code, (tmp_path / "y").exists()) == (2, False)
-    assert pecli_cli("golden", "llama-3.1-8b", "-o", tmp_path / "z", "--format", "safetensors").code == 0
+    assert (
+        "2 cases and index.json; beside them 6 files of no case: frequencies-llama-3.1-8b.h, "
+        in again
+    )
+    assert (
+        "static const float table_cos[3][64] ="
+        in (tmp_path / "suite" / "model-llama-3.1-8b.h").read_text()
+    )
+    assert (
+        pecli_cli("golden", "no-such-model", "-o", tmp_path / "y").code,
+        (tmp_path / "y").exists(),
+    ) == (2, False)
+    assert (
+        pecli_cli("golden", "llama-3.1-8b", "-o", tmp_path / "z", "--format", "safetensors").code
+        == 0
+    )
     assert pecli_cli("verify", tmp_path / "z").code == 0
 
 
@@ -306,15 +408,27 @@ def test_golden_runner_in_javascript_fails_where_float32_does(suite: Path) -> No
     failures = [line for line in lines if line.startswith("FAILED")]
     assert failures
     assert all(line.endswith("(float32 arithmetic explains it)") for line in failures)
-    wrong = [line for line in ran(node, RUNNERS / "runner.js", suite, "--mistake") if line.startswith("FAILED")]
+    wrong = [
+        line
+        for line in ran(node, RUNNERS / "runner.js", suite, "--mistake")
+        if line.startswith("FAILED")
+    ]
     named = {line.split()[1] for line in wrong if not line.endswith("explains it)")}
-    bases = {name: entry["parameters"].get("base") for name, entry in entries(suite).items() if "parameters" in entry}
+    bases = {
+        name: entry["parameters"].get("base")
+        for name, entry in entries(suite).items()
+        if "parameters" in entry
+    }
     assert {"table-theta-500000", "frequencies-theta-500000", "model-llama-3-8b"} <= named
     assert all(bases[name] != 10000.0 for name in named)
 
 
 def test_golden_runner_in_rust_fails_where_float32_does(suite: Path, tmp_path: Path) -> None:
-    subprocess.run([needs("rustc"), "-o", tmp_path / "runner", RUNNERS / "runner.rs"], check=True, capture_output=True)
+    subprocess.run(
+        [needs("rustc"), "-o", tmp_path / "runner", RUNNERS / "runner.rs"],
+        check=True,
+        capture_output=True,
+    )
     lines = ran(tmp_path / "runner", suite)
     assert lines[-1] == "1 passed, 5 failed"
     assert any(line.startswith("passed  table-dim-2 ") for line in lines)
@@ -339,12 +453,16 @@ def test_golden_runner_in_shell_fails_where_seven_digits_do(suite: Path, tmp_pat
 
     def lines(*more: str) -> dict[str, str]:
         words = ["sh", str(RUNNERS / "run_verify.sh"), str(few), *more]
-        done = subprocess.run(words, env=environment(tmp_path), capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            words, env=environment(tmp_path), capture_output=True, text=True, timeout=120
+        )
         return {line.split()[1].rstrip(":"): line for line in done.stdout.splitlines()}
 
     naive, wrong = lines(), lines("--mistake")
     assert [name for name, line in naive.items() if line.startswith("passed")] == ["table-dim-2"]
-    assert all(line.endswith("explains it)") for line in naive.values() if line.startswith("FAILED"))
+    assert all(
+        line.endswith("explains it)") for line in naive.values() if line.startswith("FAILED")
+    )
     assert [name for name in naive if wrong[name] != naive[name]] == ["table-theta-500000"]
     assert "base is 10000 (the spec says 500000)" in wrong["table-theta-500000"]
 
@@ -359,31 +477,54 @@ def test_golden_runner_in_torch_fails_where_float32_does(suite: Path) -> None:
 
 
 @pytest.mark.parametrize("cases", ["mistake-", pytest.param("", marks=pytest.mark.thorough)])
-def test_golden_suite_verifies_and_every_mistake_is_named(pecli_cli, suite: Path, tmp_path: Path, cases: str) -> None:
+def test_golden_suite_verifies_and_every_mistake_is_named(
+    pecli_cli, suite: Path, tmp_path: Path, cases: str
+) -> None:
     outcome = pecli_cli("verify", chosen(suite, tmp_path, cases), "--json")
     results = {result["file"]: result for result in map(json.loads, outcome.out.splitlines())}
-    assert outcome.code == 0, {name: result["diagnosis"] for name, result in results.items() if not result["passed"]}
+    assert outcome.code == 0, {
+        name: result["diagnosis"] for name, result in results.items() if not result["passed"]
+    }
     assert len([name for name in results if name.startswith("mistake-")]) >= 12
 
 
 def test_golden_suite_that_was_changed_fails(pecli_cli, suite: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(suite, tmp_path / "suite")
     index = json.loads((copy / "index.json").read_text())
-    (copy / "table-default.json").write_text((copy / "table-default.json").read_text().replace("0.5", "0.6", 1))
+    (copy / "table-default.json").write_text(
+        (copy / "table-default.json").read_text().replace("0.5", "0.6", 1)
+    )
     by_name = {entry["name"]: entry for entry in index["cases"]}
     (copy / "table-ntk.json").unlink()
     changed = ("table-default", "table-ntk", "table-linear", "mistake-swapped", "table-yarn")
-    index["cases"] = [by_name[name] for name in ("table-dim-2", "rotate-interleaved", "mistake-sin-negated", *changed)]
-    by_name["mistake-swapped"]["edits"] = [{"edit": "negated", "which": "cos"}]  # a reason that is not the right one
-    by_name["table-linear"]["edits"] = by_name["mistake-sin-negated"]["edits"]  # of a table that is right
+    index["cases"] = [
+        by_name[name]
+        for name in ("table-dim-2", "rotate-interleaved", "mistake-sin-negated", *changed)
+    ]
+    by_name["mistake-swapped"]["edits"] = [
+        {"edit": "negated", "which": "cos"}
+    ]  # a reason that is not the right one
+    by_name["table-linear"]["edits"] = by_name["mistake-sin-negated"][
+        "edits"
+    ]  # of a table that is right
     by_name["table-yarn"]["parameters"]["factor"] = 8.0
     (copy / "index.json").write_text(json.dumps(index))
     outcome = pecli_cli("verify", copy, "--json")
-    failed = {row["file"]: row["diagnosis"] for row in map(json.loads, outcome.out.splitlines()) if not row["passed"]}
-    assert (outcome.code, failed.keys(), failed["table-linear"]) == (1, {*changed}, ["a known mistake passes"])
+    failed = {
+        row["file"]: row["diagnosis"]
+        for row in map(json.loads, outcome.out.splitlines())
+        if not row["passed"]
+    }
+    assert (outcome.code, failed.keys(), failed["table-linear"]) == (
+        1,
+        {*changed},
+        ["a known mistake passes"],
+    )
 
 
-def test_golden_answers_of_a_port_get_verdicts_with_reasons(pecli_cli, suite: Path, tmp_path: Path) -> None:
+def test_golden_answers_of_a_port_get_verdicts_with_reasons(
+    pecli_cli, suite: Path, tmp_path: Path
+) -> None:
     places = np.array(json.loads((suite / "index.json").read_text())["positions"], np.float64)
     angles = places[:, None] * 10000.0 ** (-np.arange(16) / 16)
     spelled = tensors(suite, "rotate-interleaved")["before"]
@@ -393,7 +534,9 @@ def test_golden_answers_of_a_port_get_verdicts_with_reasons(pecli_cli, suite: Pa
         "rotate-interleaved": np.array(after).reshape(before.shape),
         "table-default.cos": np.cos(angles).astype(np.float32),
         "table-default.sin": np.sin(angles).astype(np.float32),
-        "table-theta-500000/cos": np.cos(places[:, None] * 500000.0 ** (-np.arange(16) / 16)),  # and sines as before
+        "table-theta-500000/cos": np.cos(
+            places[:, None] * 500000.0 ** (-np.arange(16) / 16)
+        ),  # and sines as before
         "table-theta-500000/sin": np.sin(angles),
         "frequencies-default": 10000.0 ** (-np.arange(16) / 16),
     }
@@ -401,10 +544,21 @@ def test_golden_answers_of_a_port_get_verdicts_with_reasons(pecli_cli, suite: Pa
     outcome = pecli_cli("verify", "--golden", suite, tmp_path / "answers.npz", "--json")
     results = {result["file"]: result for result in map(json.loads, outcome.out.splitlines())}
     (unanswered,) = results.pop(str(suite))["weak"]  # but for mistakes, which are no questions
-    asked = [case for case in json.loads((suite / "index.json").read_text())["cases"] if "edits" not in case]
+    asked = [
+        case
+        for case in json.loads((suite / "index.json").read_text())["cases"]
+        if "edits" not in case
+    ]
     assert unanswered.startswith(f"{len(asked) - 4} of {len(asked)} cases have no answer: ")
-    assert results.keys() == {"table-default", "table-theta-500000", "frequencies-default", "rotate-interleaved"}
-    assert [name for name, result in results.items() if not result["passed"]] == ["table-theta-500000"]
+    assert results.keys() == {
+        "table-default",
+        "table-theta-500000",
+        "frequencies-default",
+        "rotate-interleaved",
+    }
+    assert [name for name, result in results.items() if not result["passed"]] == [
+        "table-theta-500000"
+    ]
     assert results["table-theta-500000"]["explanations"][0]["edits"][0]["name"] == "base"
     np.savez(tmp_path / "one.npz", **{"frequencies-default": answers["frequencies-default"]})
     for words, code in (([], 0), (["--strict"], 1)):
@@ -413,8 +567,16 @@ def test_golden_answers_of_a_port_get_verdicts_with_reasons(pecli_cli, suite: Pa
     outcome = pecli_cli("verify", "--golden", suite, tmp_path / "other.npz")
     assert (outcome.code, "name answers CASE.TENSOR; cases are " in outcome.err) == (3, True)
     (tmp_path / "index.json").write_text("{}")
-    assert "is not the index of a golden" in pecli_cli("verify", "--golden", tmp_path, tmp_path / "answers.npz").err
-    assert pecli_cli("verify", "--golden", suite, tmp_path / "answers.npz", "--model", "llama-2-7b").code == 2
+    assert (
+        "is not the index of a golden"
+        in pecli_cli("verify", "--golden", tmp_path, tmp_path / "answers.npz").err
+    )
+    assert (
+        pecli_cli(
+            "verify", "--golden", suite, tmp_path / "answers.npz", "--model", "llama-2-7b"
+        ).code
+        == 2
+    )
 
 
 def test_golden_models_agree_with_transformers_within_the_stated_tolerance(suite: Path) -> None:
@@ -434,10 +596,14 @@ def test_golden_models_agree_with_transformers_within_the_stated_tolerance(suite
 
 
 def test_a_plain_float64_port_keeps_the_float64_tolerance(suite: Path) -> None:
-    positions = np.array([0, 1, 2, 255, 256, 257, 4095, 4096, 4097, 32767, 131071, 1_000_000], np.float64)
+    positions = np.array(
+        [0, 1, 2, 255, 256, 257, 4095, 4096, 4097, 32767, 131071, 1_000_000], np.float64
+    )
     name = "table-theta-500000"
     spelled = tensors(suite, name)["cos"]
     exact = np.array(spelled["decimal"]).reshape(spelled["shape"])
     pairs = exact.shape[1]
     found = np.cos(np.outer(positions, 500000.0 ** -(np.arange(pairs) / pairs)))
-    assert 1e-13 < np.abs(found - exact).max() <= entries(suite)[name]["tolerances"]["float64"] < 1e-9
+    assert (
+        1e-13 < np.abs(found - exact).max() <= entries(suite)[name]["tolerances"]["float64"] < 1e-9
+    )

@@ -71,13 +71,21 @@ def unlink_as_windows(path, *, dir_fd=None, real=os.unlink):
 
 os.open, os.replace, os.unlink = open_as_windows, replace_as_windows, unlink_as_windows
 """
-needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="what a process holds is seen in /proc")
+needs_proc = pytest.mark.skipif(
+    not os.path.exists("/proc/self/fd"), reason="what a process holds is seen in /proc"
+)
 
 
 def hidden(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run code in a process that lacks what Windows lacks."""
     words = [sys.executable, "-X", "warn_default_encoding", "-c", HIDE + code]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "utf-8"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "LC_ALL": "C",
+        "PYTHONUTF8": "0",
+        "PYTHONIOENCODING": "utf-8",
+    }
     settings = {"capture_output": True, "text": True, "encoding": "utf-8", "timeout": 120}
     return subprocess.run(words, cwd=folder, env=environment, **settings)
 
@@ -145,6 +153,8 @@ def test_a_drive_is_no_file_before_a_tensor_name(monkeypatch: pytest.MonkeyPatch
 def test_a_drive_in_a_pattern_of_a_manifest(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(os.path, "splitdrive", ntpath.splitdrive)
-    monkeypatch.setattr(glob, "glob", lambda pattern, **_: asked.append(pattern) or ["C:/dumps/a.npz"])
+    monkeypatch.setattr(
+        glob, "glob", lambda pattern, **_: asked.append(pattern) or ["C:/dumps/a.npz"]
+    )
     assert manifest._matching("", "C:/dumps/*.npz:cos") == ["C:/dumps/a.npz:cos"]
     assert asked == ["C:/dumps/*.npz"]

@@ -32,14 +32,18 @@ def test_the_generated_parts_are_up_to_date(document: Path) -> None:
 def test_readme_is_short_and_links_lead_somewhere() -> None:
     assert len(TEXT.splitlines()) <= 180
     for document in (README, REFERENCE, *(ROOT / ".github").glob("*.md")):
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)|src=\"([^\"]+)\"", document.read_text(encoding="utf-8")):
+        for target in re.findall(
+            r"\]\((?!https?:)([^)#]+)\)|src=\"([^\"]+)\"", document.read_text(encoding="utf-8")
+        ):
             assert (document.parent / "".join(target)).exists(), target
 
 
 def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
     script = ROOT / ".ci" / "run"
     start = script.read_text(encoding="utf-8").partition("bash -ec")[0]
-    result = subprocess.run(["bash", "-c", start, str(script)], capture_output=True, text=True, timeout=60)
+    result = subprocess.run(
+        ["bash", "-c", start, str(script)], capture_output=True, text=True, timeout=60
+    )
     _, block = re.findall(r"^```sh\n(.*?)^```", TEXT, re.S | re.M)[:2]
     assert (result.returncode, result.stdout) == (0, f"+ {block}")
 
@@ -50,7 +54,9 @@ def test_every_command_is_in_the_readme(command: str) -> None:
     assert f"pecli {command}" in REFERENCE.read_text(encoding="utf-8")
 
 
-def test_the_python_example_and_examples_in_docstrings_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_example_and_examples_in_docstrings_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (code,) = re.findall(r"^```python\n(.*?)^```", TEXT, re.S | re.M)
     exec(code.replace("10_000_000", "10_000"), {})
@@ -68,10 +74,14 @@ SAMPLES = sorted(path for path in (ROOT / "samples").glob("*") if path.suffix in
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.name)
-def test_every_sample_runs(sample: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_every_sample_runs(
+    sample: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     settings = environment(tmp_path_factory.mktemp("bin"))
     words = [sys.executable if sample.suffix == ".py" else "sh", str(sample)]
-    result = subprocess.run(words, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(
+        words, cwd=tmp_path, env=settings, capture_output=True, text=True, timeout=60
+    )
     assert result.returncode == 0, result.stderr
     assert result.stdout
 
@@ -83,8 +93,12 @@ PICTURES = sorted(GALLERY.glob("*.png"))
 
 
 def test_pictures_and_commands_go_together_in_the_gallery_and_the_readme() -> None:
-    assert sorted(command.rsplit(" ", 1)[1] for command in DRAWN) == [picture.name for picture in PICTURES]
-    others = {line for line in SCRIPT.splitlines() if line not in DRAWN and not line.startswith("#")}
+    assert sorted(command.rsplit(" ", 1)[1] for command in DRAWN) == [
+        picture.name for picture in PICTURES
+    ]
+    others = {
+        line for line in SCRIPT.splitlines() if line not in DRAWN and not line.startswith("#")
+    }
     assert others == {"set -e"}
     text = README.read_text(encoding="utf-8")
     for command in DRAWN:
@@ -94,7 +108,9 @@ def test_pictures_and_commands_go_together_in_the_gallery_and_the_readme() -> No
 
 @pytest.mark.parametrize("command", DRAWN, ids=lambda command: command.rsplit(" ", 1)[1])
 @pytest.mark.sample(2)
-def test_its_commands_draw_the_pictures(command: str, pecli_cli, tmp_path: Path, monkeypatch) -> None:
+def test_its_commands_draw_the_pictures(
+    command: str, pecli_cli, tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     _, *words = shlex.split(command)
     assert pecli_cli(*words).code == 0
@@ -103,7 +119,10 @@ def test_its_commands_draw_the_pictures(command: str, pecli_cli, tmp_path: Path,
 
 def test_pictures_are_small_and_told_apart() -> None:
     assert all(len(picture.read_bytes()) < 250_000 for picture in PICTURES)
-    assert {decoded(picture.read_bytes()).shape for picture in PICTURES} == {(1000, 1600, 3), (1300, 1600, 3)}
+    assert {decoded(picture.read_bytes()).shape for picture in PICTURES} == {
+        (1000, 1600, 3),
+        (1300, 1600, 3),
+    }
     for one, other in zip(PICTURES, PICTURES[1:] + PICTURES[:1], strict=True):
         with pytest.raises(AssertionError):
             assert_alike(one.read_bytes(), other.read_bytes())
@@ -117,8 +136,12 @@ def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     angles = np.arange(4)[:, None] * 10000.0 ** (-np.arange(4) / 4)
     np.save("cos.npy", np.cos(angles))
-    Path("pecli.toml").write_text('[[check]]\nfile = "*.npy"\nscheme = "rope"\nseq_len = 4\ndim = 8\natol = 1e-6\n')
-    Path("config.json").write_text('{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}')
+    Path("pecli.toml").write_text(
+        '[[check]]\nfile = "*.npy"\nscheme = "rope"\nseq_len = 4\ndim = 8\natol = 1e-6\n'
+    )
+    Path("config.json").write_text(
+        '{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}'
+    )
     return tmp_path
 
 
@@ -138,35 +161,56 @@ def test_the_sample_names_hooks_that_there_are_and_templates_ask_for_something()
     templates = [*(ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml")]
     forms = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in templates]
     assert len(forms) == 3
-    assert all(any(part.get("validations", {}).get("required") for part in form["body"]) for form in forms)
+    assert all(
+        any(part.get("validations", {}).get("required") for part in form["body"]) for form in forms
+    )
 
 
 def workflow_commands(job: str) -> list[str]:
-    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))["jobs"]
+    jobs = yaml.safe_load(
+        (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
+    )["jobs"]
     return [step["run"] for step in jobs[job]["steps"] if "run" in step]
 
 
 def test_the_projects_own_workflow_runs_what_the_readme_says() -> None:
-    _, block = re.findall(r"^```sh\n(.*?)\n```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S | re.M)[:2]
+    _, block = re.findall(
+        r"^```sh\n(.*?)\n```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S | re.M
+    )[:2]
     assert workflow_commands("linux") == [".ci/run"]
     assert workflow_commands("macos") == [block]
     spelled = block.replace(".venv/bin", ".venv/Scripts").replace("python3", "python")
     assert workflow_commands("windows") == [spelled]
 
 
-WORKFLOW = yaml.safe_load((ROOT / "samples" / "ci" / "github-workflow.yml").read_text(encoding="utf-8"))
+WORKFLOW = yaml.safe_load(
+    (ROOT / "samples" / "ci" / "github-workflow.yml").read_text(encoding="utf-8")
+)
 
 
 def shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     given = {**os.environ, **environment}
-    return subprocess.run(["sh", "-c", command], cwd=folder, env=given, capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        ["sh", "-c", command], cwd=folder, env=given, capture_output=True, text=True, timeout=300
+    )
 
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """An environment of its own that has pip and the libraries which pecli needs, but not pecli."""
     folder = tmp_path_factory.mktemp("machine")
-    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), "."]
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(folder),
+        ".",
+    ]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=300)
     venv.create(folder / "venv", with_pip=False, symlinks=True)
     (site,) = (folder / "venv").glob("lib/python*/site-packages")
@@ -176,7 +220,11 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     pip.write_text(f'#!/bin/sh\nexec "{folder}/venv/bin/python" -m pip "$@"\n', encoding="utf-8")
     pip.chmod(0o755)
     (wheel,) = folder.glob("pecli_posenc-*.whl")
-    options = {"PIP_FORCE_REINSTALL": "1", "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1"}  # nothing is fetched
+    options = {
+        "PIP_FORCE_REINSTALL": "1",
+        "PIP_NO_DEPS": "1",
+        "PIP_NO_INDEX": "1",
+    }  # nothing is fetched
     path = f"{folder}/venv/bin{os.pathsep}{os.environ['PATH']}"
     return {"PATH": path, "PYTHONPATH": "", "PECLI": str(wheel), **options}
 

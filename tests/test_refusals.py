@@ -24,28 +24,62 @@ from pecli.tensors.head_layout import Heads
 from pecli.views import file_summary
 from pecli.views.pictures.figure_files import check_suffix
 
-ROWS = [row.split(" | ") for row in Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8").splitlines()]
+ROWS = [
+    row.split(" | ")
+    for row in Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8").splitlines()
+]
 XL = np.zeros((2, 4))
 APPLIED = layers.RotaryPosEmbedding()
 APPLIED.apply(XL, XL)
 NAMES: dict[str, Any] = {
     **vars(layers),
-    **{each.__name__: each for each in (Bundle, Heads, Real, Whole, add_bias, check_suffix, converted, indices)},
-    **{"np": np, "pecli": pecli, "ml_dtypes": ml_dtypes, "LAST": 2**40, "X": np.ones((2, 5, 8), np.float32)},
-    **{"whole_positions": whole_positions, "table_of": table_of, "file_summary": file_summary, "numbers": numbers},
-    "NO_LENGTH": {"model_type": "llama", "hidden_size": 512, "num_attention_heads": 8, "rope_theta": 10000.0},
+    **{
+        each.__name__: each
+        for each in (Bundle, Heads, Real, Whole, add_bias, check_suffix, converted, indices)
+    },
+    **{
+        "np": np,
+        "pecli": pecli,
+        "ml_dtypes": ml_dtypes,
+        "LAST": 2**40,
+        "X": np.ones((2, 5, 8), np.float32),
+    },
+    **{
+        "whole_positions": whole_positions,
+        "table_of": table_of,
+        "file_summary": file_summary,
+        "numbers": numbers,
+    },
+    "NO_LENGTH": {
+        "model_type": "llama",
+        "hidden_size": 512,
+        "num_attention_heads": 8,
+        "rope_theta": 10000.0,
+    },
     "YARN": {"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 64},
     "LONG": {"scaling": "longrope", "original_max_position_embeddings": 64},
     "FACTORS": {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4},
     "GRID": {"grid": (4, 4), "dim": 16, "style": "pixtral"},
     "MAE": {"dim": 16, "style": "mae"},
-    **{"Q": np.ones((4, 128), np.float32), "ROPE": pecli.Rope(6, 128), "TO_HALVES": ("interleaved", "halves")},
+    **{
+        "Q": np.ones((4, 128), np.float32),
+        "ROPE": pecli.Rope(6, 128),
+        "TO_HALVES": ("interleaved", "halves"),
+    },
     **{
         "W": {"a": np.zeros((4, 4)), "b": np.zeros(4)},
         "QK": {"q_proj": np.zeros((32, 3)), "k_proj": np.zeros((12, 3))},
     },
-    **{"XL": XL, "APPLIED": APPLIED, "ROTARY": layers.RotaryPosEmbedding(), "OF_FOUR": layers.RotaryPosEmbedding(4)},
-    **{"SHORT": layers.RotaryPosEmbedding(max_seq_len=50), "LEARNED": layers.LearnedPosEmbedding(6, 2)},
+    **{
+        "XL": XL,
+        "APPLIED": APPLIED,
+        "ROTARY": layers.RotaryPosEmbedding(),
+        "OF_FOUR": layers.RotaryPosEmbedding(4),
+    },
+    **{
+        "SHORT": layers.RotaryPosEmbedding(max_seq_len=50),
+        "LEARNED": layers.LearnedPosEmbedding(6, 2),
+    },
     "FIXED": layers.SinusoidalPosEmbedding(seq_len=5, embed_dim=4),
 }
 
@@ -55,7 +89,9 @@ def test_every_refusal_names_its_parameter() -> None:
         code, name, rule = (*row, "")[:3]
         with pytest.raises(KindError if row[3:] else ParameterError) as caught:
             eval(code, dict(NAMES))
-        assert (caught.value.name, rule in str(caught.value)) == (name, True), f"{code}: {caught.value}"
+        assert (caught.value.name, rule in str(caught.value)) == (name, True), (
+            f"{code}: {caught.value}"
+        )
         assert "\n" not in str(caught.value)
 
 

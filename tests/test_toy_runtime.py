@@ -35,7 +35,12 @@ for words in json.loads(sys.argv[1]):
     print(json.dumps([code, out.getvalue()]))
 """
 CONFIG = {
-    **{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 256},
+    **{
+        "model_type": "llama",
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 256,
+    },
     "rope_scaling": {"rope_type": "linear", "factor": 8.0},
 }
 
@@ -46,13 +51,29 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     frequencies = np.float32(1) / (1e4 ** (np.arange(8) / 8)).astype(np.float32) / np.float32(4)
     angles = np.outer(np.arange(256, dtype=np.float32), frequencies).astype(np.float64)
-    np.savez(tmp_path / "dump.npz", cos=np.cos(angles).astype(np.float32), sin=np.sin(angles).astype(np.float32))
+    np.savez(
+        tmp_path / "dump.npz",
+        cos=np.cos(angles).astype(np.float32),
+        sin=np.sin(angles).astype(np.float32),
+    )
     return tmp_path
 
 
 def test_every_command_knows_it(folder: Path) -> None:
     config, model = ("--config", "config.json"), ("runtimes", "config.json")
-    yarn = "rope", "--seq-len", "4", "--dim", "8", "--scaling", "yarn", "--factor", "2", "--original-len", "64"
+    yarn = (
+        "rope",
+        "--seq-len",
+        "4",
+        "--dim",
+        "8",
+        "--scaling",
+        "yarn",
+        "--factor",
+        "2",
+        "--original-len",
+        "64",
+    )
     commands = [
         ("rope", *config, "--seq-len", "256", "--runtime", "toy", "-o", "made.npz", "-q"),
         ("verify", "dump.npz", *config, "--runtime", "toy", "--max-ulp", "1"),
@@ -68,8 +89,14 @@ def test_every_command_knows_it(folder: Path) -> None:
     with np.load(folder / "made.npz") as found, np.load(folder / "dump.npz") as expected:
         for name in ("cos", "sin"):
             np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=1e-7)
-    (toy,) = [each for each in json.loads(listed[1])["layers"][0]["runtimes"] if each["runtime"] == "toy"]
-    assert (toy["version"], toy["departs"], toy["causes"]) == ("1.0", True, ["takes half of a linear factor"])
+    (toy,) = [
+        each for each in json.loads(listed[1])["layers"][0]["runtimes"] if each["runtime"] == "toy"
+    ]
+    assert (toy["version"], toy["departs"], toy["causes"]) == (
+        "1.0",
+        True,
+        ["takes half of a linear factor"],
+    )
     assert (listed[0], explained[0]) == (0, 1)
     assert "as toy computes it" in explained[1]
     assert "takes half of a linear factor" in explained[1]

@@ -29,7 +29,9 @@ class Triangle(Scheme):
     def tensors(self) -> tuple[Table, ...]:
         def fill(start: int, out: np.ndarray) -> None:
             places = np.arange(start, start + len(out))[:, None] + np.arange(self.dim)
-            out[...] = round_to(np.abs(places % self.period / self.period - 0.5) * 4 - 1, self.dtype)
+            out[...] = round_to(
+                np.abs(places % self.period / self.period - 0.5) * 4 - 1, self.dtype
+            )
 
         return (Table("pe", self.dtype, (self.seq_len, self.dim), fill),)
 
@@ -76,7 +78,10 @@ def test_the_wrong_parameter_is_named(pecli_cli, period: str, dtype: str) -> Non
 
 
 def test_the_wrong_shape_is_named_and_no_parameter_for_another_table(pecli_cli) -> None:
-    assert pecli_cli("triangle", "--seq-len", "64", "--dim", "6", "--period", "12", "-o", "t.npy").code == 0
+    assert (
+        pecli_cli("triangle", "--seq-len", "64", "--dim", "6", "--period", "12", "-o", "t.npy").code
+        == 0
+    )
     assert "dim is 6 (the spec says 8)" in pecli_cli(*WORDS, "--verify", "t.npy").out
     assert Triangle.summary in " ".join(pecli_cli("--help").out.split())
     np.save("t.npy", np.random.default_rng(5).uniform(-1, 1, (64, 8)))
@@ -85,7 +90,10 @@ def test_the_wrong_shape_is_named_and_no_parameter_for_another_table(pecli_cli) 
 
 
 def test_audit_says_how_far_storage_drifts(pecli_cli) -> None:
-    found = {row["recipe"]: row["max_abs_error"] for row in pecli_cli("audit", *WORDS, "--json").json["recipes"]}
+    found = {
+        row["recipe"]: row["max_abs_error"]
+        for row in pecli_cli("audit", *WORDS, "--json").json["recipes"]
+    }
     exact = TABLE.astype(np.float32).astype(np.float64)
     drift = float(np.abs(TABLE.astype(np.float16).astype(np.float64) - exact).max())
     assert set(found) == {"float16-table", "bfloat16-table"}

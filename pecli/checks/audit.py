@@ -29,7 +29,9 @@ class Drift:
     sums: Floats
     by_frequency: Floats
     first_beyond: int | None = None  #: the first position whose error exceeds the tolerance
-    first_equal: int | None = None  #: the first position whose row equals the one before, though the exact rows differ
+    first_equal: int | None = (
+        None  #: the first position whose row equals the one before, though the exact rows differ
+    )
 
     @property
     def max_abs_error(self) -> float:
@@ -51,7 +53,11 @@ class Audit(Printed):
 
     def kept_positions(self, drift: Drift) -> int:
         """How many positions, from the first on, stay within the tolerance."""
-        return self.numbers.count if drift.first_beyond is None else drift.first_beyond - self.numbers.first
+        return (
+            self.numbers.count
+            if drift.first_beyond is None
+            else drift.first_beyond - self.numbers.first
+        )
 
     def decades(self) -> list[tuple[int, int]]:
         """The positions 0–9, 10–99, 100–999, …, as far as the context reaches: first and last."""
@@ -78,7 +84,10 @@ class Audit(Printed):
     def as_json(self) -> dict[str, Any]:
         recipes = []
         for drift in self.drifts:
-            spans = [(first, last, *self.in_decade(drift, (first, last))) for first, last in self.decades()]
+            spans = [
+                (first, last, *self.in_decade(drift, (first, last)))
+                for first, last in self.decades()
+            ]
             keys = ("first", "last", "max_abs_error", "mean_abs_error")
             described = {
                 **plain_fields(drift, "recipe", "max_abs_error"),
@@ -91,7 +100,11 @@ class Audit(Printed):
             }
             recipes.append(plain(described))
         numbers = self.numbers
-        about = {"first_position": numbers.first, "positions": numbers.count, numbers.kind: numbers.values}
+        about = {
+            "first_position": numbers.first,
+            "positions": numbers.count,
+            numbers.kind: numbers.values,
+        }
         return {**self.scheme.spec(), "tolerance": self.tolerance, **about, "recipes": recipes}
 
 
@@ -106,7 +119,9 @@ def audit(
     `on_block` gets the number of positions that were done since its last call.
     """
     if not isinstance(scheme, Scheme):
-        raise KindError("scheme", repr(scheme), "it must be a scheme", "such as Rope(seq_len=4096, dim=128)")
+        raise KindError(
+            "scheme", repr(scheme), "it must be a scheme", "such as Rope(seq_len=4096, dim=128)"
+        )
     scheme.by_position()  # refuses what has no recipes
     runtime = getattr(scheme, "runtime", "none")
     every = scheme.recipe_names() if runtime == "none" else (runtime,)
@@ -136,7 +151,9 @@ def measure(
     places = places if len(places) else range(exact.first, exact.first + exact.count)
     stop = int(places[-1]) + 1
     powers = 10.0 ** (np.arange(13 * PER_DECADE + 1) / PER_DECADE)
-    inner = np.unique(np.rint(powers).astype(np.int64))  # even on a logarithmic scale, decades among them
+    inner = np.unique(
+        np.rint(powers).astype(np.int64)
+    )  # even on a logarithmic scale, decades among them
     edges = np.concatenate([[exact.first], inner[(inner > exact.first) & (inner < stop)], [stop]])
     zeros, frequencies = np.zeros(len(edges) - 1), np.zeros(len(exact.values))
     drifts = [Drift(name, zeros.copy(), zeros.copy(), frequencies.copy()) for name in tables]
@@ -146,7 +163,9 @@ def measure(
         before = max(start - 1, 0)  # with the row before, which may be equal
         end = min(start + step, exact.count)
         expected = exact.read(before, end)
-        return [_errors(table.read(before, end), expected, start - before) for table in tables.values()]
+        return [
+            _errors(table.read(before, end), expected, start - before) for table in tables.values()
+        ]
 
     starts = range(0, exact.count, step)
     for start, measured in zip(starts, results_in_order(errors_from, starts), strict=True):
@@ -177,4 +196,9 @@ def _errors(table: Array, exact: Array, before: int) -> tuple[Floats, Floats, Fl
     single = table.dtype == exact.dtype == np.float32
     error: Any = np.subtract(table, exact) if single else widened(table) - widened(exact)
     np.abs(error, out=error)
-    return error.max(axis=1).astype(np.float64), error.sum(axis=1, dtype=np.float64), error.max(axis=0), equal
+    return (
+        error.max(axis=1).astype(np.float64),
+        error.sum(axis=1, dtype=np.float64),
+        error.max(axis=0),
+        equal,
+    )

@@ -16,15 +16,33 @@ import numpy as np
 from pecli.checks import plain_fields
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative
 from pecli.engine import arrays
-from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name, numpy_dtype, round_to, widened, widest
+from pecli.engine.arrays import (
+    SIGNIFICAND_BITS,
+    AnyArray,
+    Array,
+    dtype_name,
+    numpy_dtype,
+    round_to,
+    widened,
+    widest,
+)
 from pecli.engine.table import Table, work_through
 from pecli.errors import bracketed
 from pecli.files.tensor_roles import role_of
 
-READ_BYTES = 1 << 22  #: of a table, made and compared at once: fewer calls than one for each measured piece
-PIECE_BYTES = 1 << 18  #: whose bits are compared at once: with its scratch arrays it stays in a core's own cache
+READ_BYTES = (
+    1 << 22
+)  #: of a table, made and compared at once: fewer calls than one for each measured piece
+PIECE_BYTES = (
+    1 << 18
+)  #: whose bits are compared at once: with its scratch arrays it stays in a core's own cache
 MIN_DENSE = 1 / 8  #: of a piece's elements differ before they are screened for those that matter
-LOWEST = {"float64": -3e38, "float32": -3e38, "bfloat16": -3e38, "float16": -6e4}  #: what only a mask is below
+LOWEST = {
+    "float64": -3e38,
+    "float32": -3e38,
+    "bfloat16": -3e38,
+    "float16": -6e4,
+}  #: what only a mask is below
 FLOAT32_SLACK = 2.0**-24  #: of a value, that float32 arithmetic may have changed it by
 MAX_RANGES = 64  #: of rows, columns, heads or sequences, that are listed
 
@@ -44,7 +62,9 @@ class Comparison:
     dtype: str = ""
     mismatched: int | None = 0
     max_abs_error: float | None = 0.0
-    max_rel_error: float | None = 0.0  #: of elements where 0 is not expected; None where only such ones differ
+    max_rel_error: float | None = (
+        0.0  #: of elements where 0 is not expected; None where only such ones differ
+    )
     max_ulp_error: int | None = 0  #: in units of the dtype that was found; None for integers
     worst_ulp: int | None = None  #: of the element at worst_index
     worst_index: Index | None = None
@@ -53,9 +73,13 @@ class Comparison:
     found: Value | None = None
     strange_expected: int = 0  #: values that are not finite, where the two differ
     strange_found: int = 0
-    where: Mapping[str, Ranges] = field(default_factory=dict)  #: `rows`, `columns`, `heads`, `batch` out of tolerance
+    where: Mapping[str, Ranges] = field(
+        default_factory=dict
+    )  #: `rows`, `columns`, `heads`, `batch` out of tolerance
     problem: str = ""
-    parts: "Sequence[Part]" = field(default=(), repr=False, compare=False)  #: what was compared, where it differs
+    parts: "Sequence[Part]" = field(
+        default=(), repr=False, compare=False
+    )  #: what was compared, where it differs
     allowed: Tolerance = EXACT  #: what was really applied
     sides_swapped: bool = False  #: whether `expected` is what the parts call found
 
@@ -69,10 +93,19 @@ class Comparison:
 
     @classmethod
     def of_shape(cls, name: str, shape: tuple[int, ...], expected: str) -> "Comparison":
-        return cls.impossible(name, shape, f"its shape is {bracketed(shape)} where {expected} is expected")
+        return cls.impossible(
+            name, shape, f"its shape is {bracketed(shape)} where {expected} is expected"
+        )
 
     def as_json(self) -> dict[str, Any]:
-        errors = ("mismatched", "max_abs_error", "max_rel_error", "max_ulp_error", "worst_index", "first_index")
+        errors = (
+            "mismatched",
+            "max_abs_error",
+            "max_rel_error",
+            "max_ulp_error",
+            "worst_index",
+            "first_index",
+        )
         return plain_fields(self, "name", "shape", *errors, "expected", "found", "where")
 
 
@@ -86,8 +119,12 @@ def where_json(tensors: Sequence[Comparison]) -> dict[str, list[list[int]] | Non
     """What is out of tolerance in any of some tensors, as JSON has it."""
     found = dict[str, list[list[int]] | None]()
     for name in ("rows", "columns", "heads", "batch"):
-        numbers = [np.arange(low, high + 1) for each in tensors for low, high in each.where.get(name, ())]
-        found[name] = [[*pair] for pair in ranges(np.unique(np.concatenate(numbers)))] if numbers else None
+        numbers = [
+            np.arange(low, high + 1) for each in tensors for low, high in each.where.get(name, ())
+        ]
+        found[name] = (
+            [[*pair] for pair in ranges(np.unique(np.concatenate(numbers)))] if numbers else None
+        )
     return found
 
 
@@ -136,11 +173,18 @@ class Part:
     def in_steps(self, ours: AnyArray, theirs: AnyArray) -> AnyArray:
         """What is expected, rounded to steps; where float32 may round either way, to those that were found."""
         allowed = 0.5 * self.step + FLOAT32_SLACK * np.abs(ours)
-        return np.where(np.abs(theirs - ours) <= allowed, theirs, np.rint(ours / self.step) * self.step)
+        return np.where(
+            np.abs(theirs - ours) <= allowed, theirs, np.rint(ours / self.step) * self.step
+        )
 
 
 def compare_arrays(
-    expected: Table | Array, found: Array, tolerance: Tolerance = EXACT, *, name: str, **options: Any
+    expected: Table | Array,
+    found: Array,
+    tolerance: Tolerance = EXACT,
+    *,
+    name: str,
+    **options: Any,
 ) -> Comparison:
     """Compare an array with a table or an array element by element; another shape is a finding, not an error."""
     if found.shape != expected.shape:
@@ -150,7 +194,13 @@ def compare_arrays(
 
 
 def compare(
-    parts: Sequence[Part], array: Array, tolerance: Tolerance, *, name: str, role: str = "", any_dtype: bool = False
+    parts: Sequence[Part],
+    array: Array,
+    tolerance: Tolerance,
+    *,
+    name: str,
+    role: str = "",
+    any_dtype: bool = False,
 ) -> Comparison:
     """Compare the parts of a tensor, views of one array in C order, with what they should be; another dtype is a
     finding, unless with `any_dtype` it is another floating one, or holds integers of another width.
@@ -162,10 +212,17 @@ def compare(
     first = parts[0]
     wanted, given = (dtype_name(dtype) for dtype in first.dtypes)
     kinds = {dtype.kind for dtype in first.dtypes}
-    alike = {wanted, given} <= {*SIGNIFICAND_BITS} or kinds <= {*"iu"} or kinds == {"c"} or bool(first.step)
+    alike = (
+        {wanted, given} <= {*SIGNIFICAND_BITS}
+        or kinds <= {*"iu"}
+        or kinds == {"c"}
+        or bool(first.step)
+    )
     any_dtype = (any_dtype or "inv_freq" in map(role_of, names)) and alike
     single = any_dtype and is_relative(*names) and wanted != given
-    result = Comparison(name, array.shape, array.size, wanted, given, allowed=tolerance.for_tensor(*names))
+    result = Comparison(
+        name, array.shape, array.size, wanted, given, allowed=tolerance.for_tensor(*names)
+    )
     if wanted != given and not any_dtype:
         result.problem = f"its dtype is {given} where {wanted} is expected"
     shape = first.expected.shape
@@ -181,11 +238,15 @@ def compare(
         ours = round_to(widened(ours), "float32") if single else ours
         for copy, at in enumerate(np.ndindex(part.copies)):
             theirs = part.decoded(part.found[(*at, *index)].reshape(count, width))
-            theirs = round_to(widened(theirs), "float32") if single else np.ascontiguousarray(theirs)
+            theirs = (
+                round_to(widened(theirs), "float32") if single else np.ascontiguousarray(theirs)
+            )
             own = part.in_steps(ours, theirs) if part.step else ours
             errors.measure(own, theirs, number * size + (copy * errors.rows.size + start) * width)
 
-    pieces = ((number, *slab) for number in range(len(parts)) for slab in slabs(shape[:-1] or shape, step))
+    pieces = (
+        (number, *slab) for number in range(len(parts)) for slab in slabs(shape[:-1] or shape, step)
+    )
     if size:
         work_through(measure, pieces)
     errors.conclude(parts, array)
@@ -218,7 +279,9 @@ class _Errors:
         self.columns: dict[int, arrays.Flags] = {}  # by copy, those out of tolerance
         self.firsts: dict[int, int] = {}  # by copy, the first place out of tolerance
         self.worst: int | None = None
-        result.max_ulp_error = None if result.dtype and numpy_dtype(result.dtype).kind in "iub" else 0
+        result.max_ulp_error = (
+            None if result.dtype and numpy_dtype(result.dtype).kind in "iub" else 0
+        )
 
     def measure(self, ours: AnyArray, theirs: AnyArray, start: int) -> None:
         """Add the errors of rows, the first of whose elements has the place `start`."""
@@ -233,7 +296,9 @@ class _Errors:
                 piece = slice(low, low + step)
                 if not dense:
                     looked_at = _differing(ours[piece], theirs[piece])
-                    dense = floats and bool(np.count_nonzero(looked_at) > MIN_DENSE * looked_at.size)
+                    dense = floats and bool(
+                        np.count_nonzero(looked_at) > MIN_DENSE * looked_at.size
+                    )
                 if dense:  # and what follows is likely to be
                     looked_at = self._screen(ours[piece], theirs[piece], start + low, off[piece])
                 places = np.append(places, np.flatnonzero(looked_at) + low)
@@ -253,7 +318,9 @@ class _Errors:
         """
         tolerance, result = self.tolerance, self.result
         single = max(ours.itemsize, theirs.itemsize) <= 4
-        floats, margin, tiny = (np.float32, 2.0**-20, 2.0**-126) if single else (np.float64, 2.0**-49, 2.0**-1022)
+        floats, margin, tiny = (
+            (np.float32, 2.0**-20, 2.0**-126) if single else (np.float64, 2.0**-49, 2.0**-1022)
+        )
         expected = ours.astype(floats, copy=False)
         error = np.subtract(expected, theirs, dtype=floats)
         np.abs(error, out=error)
@@ -271,8 +338,13 @@ class _Errors:
             np.greater(error, 0, out=off)
         if (tolerance.max_ulp or ours.dtype != theirs.dtype) and (off.any() or looked_at.any()):
             return _differing(ours, theirs)  # they may be as near as the dtype has them
-        units = (result.max_ulp_error or 0) + (ours.dtype == theirs.dtype)  # else what is expected is rounded first
-        limit = min(result.max_rel_error or 0.0, units / (2 ** SIGNIFICAND_BITS[dtype_name(theirs.dtype)] + units))
+        units = (result.max_ulp_error or 0) + (
+            ours.dtype == theirs.dtype
+        )  # else what is expected is rounded first
+        limit = min(
+            result.max_rel_error or 0.0,
+            units / (2 ** SIGNIFICAND_BITS[dtype_name(theirs.dtype)] + units),
+        )
         looked_at |= np.divide(error, size, out=size) > limit * (1 - margin)
         known, earlier = result.max_abs_error or 0.0, self.worst is None or start < self.worst
         if largest >= known:
@@ -299,10 +371,15 @@ class _Errors:
             if ulps is not None:
                 result.max_ulp_error = max(result.max_ulp_error or 0, int(ulps.max()))
             known = result.max_abs_error or 0.0
-            if largest > known or (largest == known > 0 and self.worst is not None and place < self.worst):
+            if largest > known or (
+                largest == known > 0 and self.worst is not None and place < self.worst
+            ):
                 self.worst, result.max_abs_error = place, largest
                 result.worst_ulp = None if ulps is None else int(ulps[at])
-                result.expected, result.found = +ours[at].item(), +theirs[at].item()  # booleans are counted
+                result.expected, result.found = (
+                    +ours[at].item(),
+                    +theirs[at].item(),
+                )  # booleans are counted
             result.max_rel_error = max(result.max_rel_error or 0.0, relative)
             result.strange_expected += int(np.count_nonzero(~(alike | np.isfinite(expected))))
             result.strange_found += int(np.count_nonzero(~(alike | np.isfinite(found))))
@@ -325,8 +402,15 @@ class _Errors:
             number, within = divmod(place, parts[0].found.size)
             found = parts[number].found
             first, begin = (each.__array_interface__["data"][0] for each in (found, array))
-            offset = int(np.dot(np.unravel_index(within, found.shape), found.strides)) if found.ndim else 0
-            return tuple(int(k) for k in np.unravel_index((first - begin + offset) // array.itemsize, array.shape))
+            offset = (
+                int(np.dot(np.unravel_index(within, found.shape), found.strides))
+                if found.ndim
+                else 0
+            )
+            return tuple(
+                int(k)
+                for k in np.unravel_index((first - begin + offset) // array.itemsize, array.shape)
+            )
 
         result = self.result
         if result.max_rel_error == 0 and result.max_abs_error:
@@ -340,13 +424,25 @@ class _Errors:
             where = {"columns": ranges(np.flatnonzero(self.rows))}
         else:
             rows = self.rows.reshape(-1, (1, *self.shape)[-3], self.shape[-2])
-            flags = {"rows": rows.any(axis=(0, 1)), "heads": rows.any(axis=(0, 2)), "batch": rows.any(axis=(1, 2))}
-            where = {name: ranges(np.flatnonzero(each)) for name, each in [*flags.items()][: len(self.shape) - 1]}
+            flags = {
+                "rows": rows.any(axis=(0, 1)),
+                "heads": rows.any(axis=(0, 2)),
+                "batch": rows.any(axis=(1, 2)),
+            }
+            where = {
+                name: ranges(np.flatnonzero(each))
+                for name, each in [*flags.items()][: len(self.shape) - 1]
+            }
             step = parts[0].found.strides[-1]
             columns = [np.flatnonzero(each) for each in self.columns.values()]
-            if array.ndim > 1 and step < array.strides[-2]:  # else frequencies have an axis of their own, and are told
+            if (
+                array.ndim > 1 and step < array.strides[-2]
+            ):  # else frequencies have an axis of their own, and are told
                 starts = [index_of(copy * self.rows.size * self.width)[-1] for copy in self.columns]
-                columns = [start + each * step // array.itemsize for start, each in zip(starts, columns, strict=True)]
+                columns = [
+                    start + each * step // array.itemsize
+                    for start, each in zip(starts, columns, strict=True)
+                ]
             where["columns"] = ranges(np.unique(np.concatenate(columns)))
         names = [name for name in ("batch", "heads") if name not in where]
         for name, axis in zip(names, copy_axes(parts[0], array), strict=False):
@@ -356,8 +452,16 @@ class _Errors:
 
 def copy_axes(part: Part, array: Array) -> list[int]:
     """The axes of a tensor along which a table is repeated."""
-    copies = [(size, step) for size, step in zip(part.copies, part.found.strides, strict=False) if size > 1]
-    return [axis for axis, pair in enumerate(zip(array.shape, array.strides, strict=True)) if pair in copies]
+    copies = [
+        (size, step)
+        for size, step in zip(part.copies, part.found.strides, strict=False)
+        if size > 1
+    ]
+    return [
+        axis
+        for axis, pair in enumerate(zip(array.shape, array.strides, strict=True))
+        if pair in copies
+    ]
 
 
 def _differing(ours: Array, theirs: Array, word: int = 0) -> AnyArray:
@@ -366,7 +470,9 @@ def _differing(ours: Array, theirs: Array, word: int = 0) -> AnyArray:
         return np.ones(ours.size, bool)
     bits = np.dtype(f"u{word or min(8, ours.itemsize)}")
     differ = ours.view(bits) != theirs.view(bits)
-    return np.asarray(differ.reshape(ours.size, -1).any(axis=1) if differ.size > ours.size else differ)
+    return np.asarray(
+        differ.reshape(ours.size, -1).any(axis=1) if differ.size > ours.size else differ
+    )
 
 
 def _element_errors(ours: Array, theirs: Array) -> tuple[AnyArray, AnyArray, AnyArray | None]:
@@ -381,12 +487,19 @@ def _element_errors(ours: Array, theirs: Array) -> tuple[AnyArray, AnyArray, Any
         return alike, error, None
     if theirs.dtype.kind == "c":
         ours = ours.astype(theirs.dtype)
-        parts = [(one.copy(), other.copy()) for one, other in ((ours.real, theirs.real), (ours.imag, theirs.imag))]
+        parts = [
+            (one.copy(), other.copy())
+            for one, other in ((ours.real, theirs.real), (ours.imag, theirs.imag))
+        ]
         units = np.maximum(arrays.ulps_apart(*parts[0]), arrays.ulps_apart(*parts[1]))
     else:
         name = dtype_name(theirs.dtype)
         if ours.dtype != theirs.dtype:
-            ours = round_to(widened(ours), name) if name in SIGNIFICAND_BITS else widened(ours).astype(theirs.dtype)
+            ours = (
+                round_to(widened(ours), name)
+                if name in SIGNIFICAND_BITS
+                else widened(ours).astype(theirs.dtype)
+            )
         units = arrays.ulps_apart(ours, theirs)
     units[alike] = 0
     return alike, error, units

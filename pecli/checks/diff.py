@@ -10,7 +10,15 @@ import numpy as np
 
 from pecli.checks import Answer, plain_fields
 from pecli.checks.compare import Comparison, Part, problems_of, where_json
-from pecli.checks.reading import PLURALS, Reading, Target, best_reading, doubling_problems, fixed, wave_readings
+from pecli.checks.reading import (
+    PLURALS,
+    Reading,
+    Target,
+    best_reading,
+    doubling_problems,
+    fixed,
+    wave_readings,
+)
 from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
 from pecli.engine.schemes.scheme import Scheme
@@ -23,9 +31,28 @@ from pecli.files.tensor_roles import ANYTHING, role_of
 if TYPE_CHECKING:  # explanations are imported where files differ
     from pecli.explain.edits import Explanation
 
-MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")  #: of tensors that belong together under other names
-WAVE_ROLES = ("cos", "sin", "both", ANYTHING, None)  #: what tensors hold whose columns may belong to frequencies
-MODELS = (".gguf", ".json", ".safetensors", ".bin", ".pth", ".pt")  #: how files may end that a model has
+MATCHED_ROLES = (
+    "cos",
+    "sin",
+    "inv_freq",
+    "slopes",
+    "bias",
+)  #: of tensors that belong together under other names
+WAVE_ROLES = (
+    "cos",
+    "sin",
+    "both",
+    ANYTHING,
+    None,
+)  #: what tensors hold whose columns may belong to frequencies
+MODELS = (
+    ".gguf",
+    ".json",
+    ".safetensors",
+    ".bin",
+    ".pth",
+    ".pt",
+)  #: how files may end that a model has
 _SIDES = (("expected", "found"), ("expected_dtype", "dtype"), ("strange_expected", "strange_found"))
 MASK = -6e4  #: what only a mask is below; the most negative number of float16 is −65504
 
@@ -39,9 +66,15 @@ class Difference(Answer):
     tensors: tuple[Comparison, ...]
     diagnosis: tuple[str, ...] = ()
     explanations: "tuple[Explanation, ...]" = ()
-    readings: Mapping[str, str] = field(default_factory=dict)  #: by tensor, how its axes were read where they differ
-    weak: tuple[str, ...] = ()  #: where values agree within a tolerance, known mistakes in B that would have, too
-    forms: str = ""  #: of two forms of a model, what was compared; `tensors` are then those that differ
+    readings: Mapping[str, str] = field(
+        default_factory=dict
+    )  #: by tensor, how its axes were read where they differ
+    weak: tuple[
+        str, ...
+    ] = ()  #: where values agree within a tolerance, known mistakes in B that would have, too
+    forms: str = (
+        ""  #: of two forms of a model, what was compared; `tensors` are then those that differ
+    )
 
     @property
     def passed(self) -> bool:
@@ -90,22 +123,39 @@ def diff(
     loose = allowed != EXACT  # within a tolerance, another dtype is none of the differences
     tensors = tuple(fit.compared(allowed, any_dtype=loose) for fit in fits)
     schemes = [_scheme_of(ours), _scheme_of(theirs)]
-    may_be_absent = {name for scheme in schemes if scheme and fits for name in scheme.derived_tensors}
+    may_be_absent = {
+        name for scheme in schemes if scheme and fits for name in scheme.derived_tensors
+    }
     problems = []
-    for sides, file, names in (("AB", ours, [fit.ours for fit in fits]), ("BA", theirs, [fit.theirs for fit in fits])):
+    for sides, file, names in (
+        ("AB", ours, [fit.ours for fit in fits]),
+        ("BA", theirs, [fit.theirs for fit in fits]),
+    ):
         known = may_be_absent.union(*names)
-        alone = [name for name in file.tensors if name not in known and not (fits and is_relative(name))]
+        alone = [
+            name for name in file.tensors if name not in known and not (fits and is_relative(name))
+        ]
         problems += [f"{name}: only {sides[0]} has it, {sides[1]} does not" for name in alone]
     problems += problems_of(tensors)
     read = [(fit.name.rpartition(".")[0], fit.reading) for fit in fits if fit.reading]
-    problems += doubling_problems((layers, each, each.form.doubled or each.target.layout) for layers, each in read)
+    problems += doubling_problems(
+        (layers, each, each.form.doubled or each.target.layout) for layers, each in read
+    )
     why: list[Explanation] = []
-    if changed := [(found, fit.pairs) for fit, found in zip(fits, tensors, strict=True) if not found.passed]:
+    if changed := [
+        (found, fit.pairs) for fit, found in zip(fits, tensors, strict=True) if not found.passed
+    ]:
         from pecli.checks import diff_reasons
         from pecli.explain.words import comparison
 
-        layers = diff_reasons.first_departure(ours.tensors, theirs.tensors, tensors, diff if reasons else None)
-        why = diff_reasons.reasons(changed, schemes[0], allowed) if reasons and len(layers) < 2 else []
+        layers = diff_reasons.first_departure(
+            ours.tensors, theirs.tensors, tensors, diff if reasons else None
+        )
+        why = (
+            diff_reasons.reasons(changed, schemes[0], allowed)
+            if reasons and len(layers) < 2
+            else []
+        )
         problems += [*layers, *map(comparison, why)]
     notes = {found.name: fit.note for found, fit in zip(tensors, fits, strict=True) if fit.note}
     answer = Difference(one, other, tensors, tuple(problems), tuple(why), notes)
@@ -155,12 +205,17 @@ class Fit:
             return ""
         sides = ("A", "B") if self.reads_a else ("B", "A")
         doubled = "" if self.reading.form.doubled else self.reading.target.layout
-        words = (self.reading.words, columns(doubled) if doubled else "")  # of what was read, and of the other
+        words = (
+            self.reading.words,
+            columns(doubled) if doubled else "",
+        )  # of what was read, and of the other
         return "; ".join(f"{side}: {said}" for side, said in zip(sides, words, strict=True) if said)
 
     def compared(self, tolerance: Tolerance, *, any_dtype: bool) -> Comparison:
         if self.reading is None:
-            return Comparison.of_shape(self.name, self.arrays[1].shape, bracketed(self.arrays[0].shape))
+            return Comparison.of_shape(
+                self.name, self.arrays[1].shape, bracketed(self.arrays[0].shape)
+            )
         result = self.reading.compared(tolerance, name=self.name, any_dtype=any_dtype)
         for one, other in _SIDES if self.reads_a else ():
             sides = vars(result)
@@ -172,7 +227,9 @@ class Fit:
         """What is searched for reasons: without copies and doubled columns."""
         if self.reading is None:
             return [(self.name, *self.arrays)]
-        pairs = [(name, np.asarray(one), other) for name, (one, other) in self.reading.pairs().items()]
+        pairs = [
+            (name, np.asarray(one), other) for name, (one, other) in self.reading.pairs().items()
+        ]
         return [(name, other, one) for name, one, other in pairs] if self.reads_a else pairs
 
 
@@ -180,8 +237,13 @@ def _fits(a: LoadedFile, b: LoadedFile) -> list[Fit]:
     """The tensors that belong together: the only ones; cos and sin with both in one array, as files of one array have
     them; or those of one name, and of the others those that alone hold the same by their names."""
     kinds = [[dtype_name(array.dtype) for array in file.tensors.values()] for file in (a, b)]
-    one_kind, other_kind = (next((kind for kind in some if kind in SIGNIFICAND_BITS), "float64") for some in kinds)
-    ours, theirs = a.read_as(other_kind).tensors, b.read_as(one_kind).tensors  # a .csv has no dtypes of its own
+    one_kind, other_kind = (
+        next((kind for kind in some if kind in SIGNIFICAND_BITS), "float64") for some in kinds
+    )
+    ours, theirs = (
+        a.read_as(other_kind).tensors,
+        b.read_as(one_kind).tensors,
+    )  # a .csv has no dtypes of its own
     lines = "csv" in (a.format, b.format)
     if len(ours) == len(theirs) == 1:
         (one,), (other,) = ours.items(), theirs.items()
@@ -190,7 +252,9 @@ def _fits(a: LoadedFile, b: LoadedFile) -> list[Fit]:
         if (fit := _as_both(whole, parts, lines, reads_a)) is not None:
             return [fit]
     names = {name: name for name in ours if name in theirs}
-    one_of, other_of = (_by_role([name for name in tensors if name not in names]) for tensors in (ours, theirs))
+    one_of, other_of = (
+        _by_role([name for name in tensors if name not in names]) for tensors in (ours, theirs)
+    )
     names |= {name: other_of[role] for role, name in one_of.items() if role in other_of}
     return [_fit((one, ours[one]), (other, theirs[other]), lines) for one, other in names.items()]
 
@@ -202,13 +266,21 @@ def _by_role(names: Sequence[str]) -> dict[str, str]:
     return {role: name for name, role in roles.items() if counts[role] == 1}
 
 
-def _as_both(whole: Mapping[str, Array], parts: Mapping[str, Array], lines: bool, reads_a: bool) -> Fit | None:
+def _as_both(
+    whole: Mapping[str, Array], parts: Mapping[str, Array], lines: bool, reads_a: bool
+) -> Fit | None:
     """One array that holds the cosines and sines which the other file has apart."""
     tables = {role: name for name in parts if (role := role_of(name)) in PLURALS}
-    if len(whole) != 1 or len(tables) != 2 or len({parts[name].shape for name in tables.values()}) > 1:
+    if (
+        len(whole) != 1
+        or len(tables) != 2
+        or len({parts[name].shape for name in tables.values()}) > 1
+    ):
         return None
     ((name, array),) = whole.items()
-    reading = best_reading(array, _both({role: parts[tables[role]] for role in PLURALS}), lines=lines)
+    reading = best_reading(
+        array, _both({role: parts[tables[role]] for role in PLURALS}), lines=lines
+    )
     if reading is None:
         return None
     sides = ([name], list(parts))
@@ -220,7 +292,9 @@ def _both(parts: Mapping[str, Array]) -> Iterator[Target]:
     """Cosines and sines in one array."""
     cos, sin = (_single_columns(parts[name]) for name in PLURALS)
     for doubled in [way for way in cos if way in sin]:
-        yield fixed({"cos": cos[doubled], "sin": sin[doubled]}, waves=True, layout=doubled, quantised=True)
+        yield fixed(
+            {"cos": cos[doubled], "sin": sin[doubled]}, waves=True, layout=doubled, quantised=True
+        )
 
 
 def _single_columns(array: AnyArray) -> dict[str, AnyArray]:
@@ -238,11 +312,15 @@ def _fit(a: tuple[str, Array], b: tuple[str, Array], lines: bool) -> Fit:
     (name, ours), (other, theirs) = a, b
     fit = Fit(name, [name], [other], (ours, theirs), None)
     waves = role_of(name) in WAVE_ROLES and role_of(other) in WAVE_ROLES
-    if ours.shape == theirs.shape and (not waves or (ours.dtype.kind in "iu") == (theirs.dtype.kind in "iu")):
+    if ours.shape == theirs.shape and (
+        not waves or (ours.dtype.kind in "iu") == (theirs.dtype.kind in "iu")
+    ):
         theirs = np.asarray(theirs, order="C")
         part = Part(ours, theirs, masked=_is_masked(ours) and _is_masked(theirs), name=name)
         straight = Reading(theirs, fixed({name: ours}), Form("alone"), (part,), None)
-        if role_of(name) in PLURALS and ours.ndim > 1 and not straight.is_near:  # frequencies, then positions?
+        if (
+            role_of(name) in PLURALS and ours.ndim > 1 and not straight.is_near
+        ):  # frequencies, then positions?
             turned = best_reading(theirs, _targets(name, ours, waves, lines), lines=lines)
             if turned is not None and turned.transposed and turned.is_near:
                 return replace(fit, reading=turned)
@@ -253,7 +331,9 @@ def _fit(a: tuple[str, Array], b: tuple[str, Array], lines: bool) -> Fit:
         if reading is not None:
             fit = replace(fit, reading=reading, reads_a=reads_a)
             break
-    for reads_a, expected, found in sides if waves and not (fit.reading and fit.reading.is_near) else ():
+    for reads_a, expected, found in (
+        sides if waves and not (fit.reading and fit.reading.is_near) else ()
+    ):
         if (reading := _arranged(expected, found, lines)) is not None:
             return replace(fit, reading=reading, reads_a=reads_a)
     return fit
@@ -263,10 +343,14 @@ def _targets(name: str, expected: AnyArray, waves: bool, lines: bool) -> Iterato
     """An array as it is, without axes of length 1, and with one of two columns per frequency; a number as a vector."""
     expected = np.atleast_1d(expected)
     plain = tuple(length for length in expected.shape if length != 1)
-    one_line = lines and expected.shape[-1:] == (1,) and plain  # one row stays a row, unless it is a line of text
+    one_line = (
+        lines and expected.shape[-1:] == (1,) and plain
+    )  # one row stays a row, unless it is a line of text
     common: dict[str, Any] = {"quantised": waves, "masked": _is_masked(expected)}
     common["transposable"] = waves and role_of(name) in MATCHED_ROLES
-    for shape in dict.fromkeys([expected.shape, plain if len(plain) > 1 or one_line else expected.shape]):
+    for shape in dict.fromkeys(
+        [expected.shape, plain if len(plain) > 1 or one_line else expected.shape]
+    ):
         table = expected.reshape(shape)
         has_columns = waves and table.ndim > 1
         for doubled, single in (_single_columns(table) if has_columns else {"": table}).items():
@@ -276,14 +360,22 @@ def _targets(name: str, expected: AnyArray, waves: bool, lines: bool) -> Iterato
 def _is_masked(array: AnyArray) -> bool:
     """Whether the last key is hidden from the first query: by −∞, or by a dtype's most negative number."""
     is_square = array.ndim > 1 and array.shape[-1] == array.shape[-2] > 1 and array.size > 0
-    return is_square and array.dtype.kind in "fV" and bool(array[(0,) * (array.ndim - 1)][-1] <= MASK)
+    return (
+        is_square and array.dtype.kind in "fV" and bool(array[(0,) * (array.ndim - 1)][-1] <= MASK)
+    )
 
 
 def _arranged(expected: AnyArray, array: AnyArray, lines: bool) -> Reading | None:
     """An array as cosines and sines that another holds, both in one array each, however arranged."""
     for both in wave_readings(expected):
-        parts = {part.name: part.found[(0,) * len(part.copies)] for part in both.parts if not part.negated}
-        reading = best_reading(array, _both(parts), lines=lines) if both.has_equal_copies() else None
+        parts = {
+            part.name: part.found[(0,) * len(part.copies)]
+            for part in both.parts
+            if not part.negated
+        }
+        reading = (
+            best_reading(array, _both(parts), lines=lines) if both.has_equal_copies() else None
+        )
         if reading is not None and reading.is_near:
             return reading
     return None

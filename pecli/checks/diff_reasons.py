@@ -34,21 +34,27 @@ Dump = Mapping[str, Array]
 
 
 def reasons(
-    changed: Sequence[tuple[Comparison, Callable[[], list[Pair]]]], scheme: Scheme | None, tolerance: Tolerance
+    changed: Sequence[tuple[Comparison, Callable[[], list[Pair]]]],
+    scheme: Scheme | None,
+    tolerance: Tolerance,
 ) -> list[Explanation]:
     """What makes B of A: another dtype, a transform, other parameters of A's scheme; last places have no reason."""
     found: list[Explanation] = []
     pairs: list[Pair] = []
     for result, pairs_of in changed:
         units = result.max_ulp_error
-        if result.problem and result.mismatched == 0 and result.max_abs_error:  # only rounded to another dtype
+        if (
+            result.problem and result.mismatched == 0 and result.max_abs_error
+        ):  # only rounded to another dtype
             rounded, largest = (Dtype(result.dtype),), result.max_abs_error
             found.append(Explanation(rounded, None, (result.name,), residual=largest))
         elif result.problem or units is None or units > MAX_NOISE_ULP:
             pairs += pairs_of()
     pairs = pairs[:MAX_EXPLAINED]
     with time_limit.time_limit():
-        swapped = array_transforms.explain_swapped({name: (one, other) for name, one, other in pairs}, tolerance.atol)
+        swapped = array_transforms.explain_swapped(
+            {name: (one, other) for name, one, other in pairs}, tolerance.atol
+        )
         found += swapped
         known = {name for each in swapped for name in each.tensors}
         unknown = []
@@ -60,12 +66,22 @@ def reasons(
                 found.append(why)
         better = _by_parameters([pair for pair, _ in unknown], scheme, tolerance)
     known = {name for each in better for name in each.tensors}
-    return [*found, *better, *(why for pair, why in unknown if why is not None and pair[0] not in known)]
+    return [
+        *found,
+        *better,
+        *(why for pair, why in unknown if why is not None and pair[0] not in known),
+    ]
 
 
-def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance) -> list[Explanation]:
+def _by_parameters(
+    pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tolerance
+) -> list[Explanation]:
     """Other parameters of A's scheme; where A carries none, of what cosines with their sines, or one tensor, are."""
-    large = {name: (one, other) for name, one, other in pairs if min(one.size, other.size) >= MIN_ELEMENTS}
+    large = {
+        name: (one, other)
+        for name, one, other in pairs
+        if min(one.size, other.size) >= MIN_ELEMENTS
+    }
     ours = {name: one for name, (one, _) in large.items()}
     found: list[Explanation] = []
     for group in sinusoid_readings.groups(ours) if scheme is None else [ours]:
@@ -73,8 +89,13 @@ def _by_parameters(pairs: Sequence[Pair], scheme: Scheme | None, tolerance: Tole
         if own is None or own.holds_several or not group:
             continue
         single, known = own.single_array().name, {table.name for table in own.tensors()}
-        named = {next((key for key in (alone, name, role_of(name)) if key in known), single): name for name in group}
-        why = search.explain(own, {key: large[name][1] for key, name in named.items()}, tolerance.atol)
+        named = {
+            next((key for key in (alone, name, role_of(name)) if key in known), single): name
+            for name in group
+        }
+        why = search.explain(
+            own, {key: large[name][1] for key, name in named.items()}, tolerance.atol
+        )
         found += [replace(each, tensors=tuple(named[key] for key in each.tensors)) for each in why]
     return merged(found)
 
@@ -94,34 +115,64 @@ def _layer(tensor: Comparison) -> int:
     return int(number.group(1)) if number else -1
 
 
-def first_departure(a: Dump, b: Dump, tensors: Sequence[Comparison], compare: Callable[..., Any] | None) -> list[str]:
+def first_departure(
+    a: Dump, b: Dump, tensors: Sequence[Comparison], compare: Callable[..., Any] | None
+) -> list[str]:
     """Which layer is the first that departs, if there are several, and what explains the rotation there."""
     layers = {number: [*of] for number, of in groupby(sorted(tensors, key=_layer), _layer)}
-    departing = [number for number, of in layers.items() if number >= 0 and not all(each.passed for each in of)]
+    departing = [
+        number
+        for number, of in layers.items()
+        if number >= 0 and not all(each.passed for each in of)
+    ]
     around = {side for pair in SIDES for side in pair if any(side in each.name for each in tensors)}
-    if len(layers.keys() - {-1}) < 2 or not departing or not any({*pair} <= around for pair in SIDES):
+    if (
+        len(layers.keys() - {-1}) < 2
+        or not departing
+        or not any({*pair} <= around for pair in SIDES)
+    ):
         return []
     first = departing[0]
     wrong = [each.name for each in layers[first] if not each.passed]
     right = [each.name for each in layers[first] if each.passed]
     alike = f"; {listed(right, MAX_NAMES)} agree{'s' * (len(right) == 1)}" if right else ""
     lines = [f"layer {first} is the first that departs, by {listed(wrong, MAX_NAMES)}{alike}"]
-    sides = [(name.replace(after, before), name) for name in wrong for before, after in SIDES if after in name]
+    sides = [
+        (name.replace(after, before), name)
+        for name in wrong
+        for before, after in SIDES
+        if after in name
+    ]
     by_reason: dict[str, tuple[str, list[str]]] = {}  # by what is said before the numbers
     for before, after in sides if compare else ():
         for layout in ("halves", "interleaved") if before in right else ():  # one row fits either
             tables = [_rotation(dump[before], dump[after], layout) for dump in (a, b)]
-            if compare and None not in tables and (why := compare(*tables, atol=TABLE_ATOL).diagnosis):
+            if (
+                compare
+                and None not in tables
+                and (why := compare(*tables, atol=TABLE_ATOL).diagnosis)
+            ):
                 by_reason.setdefault(why[0].partition(";")[0], (why[0], []))[1].append(after)
                 break
-    return lines + [f"the rotation of {listed(of, MAX_NAMES)}, as tables: {why}" for why, of in by_reason.values()]
+    return lines + [
+        f"the rotation of {listed(of, MAX_NAMES)}, as tables: {why}"
+        for why, of in by_reason.values()
+    ]
 
 
 def _rotation(before: Array, after: Array, layout: str) -> dict[str, Array] | None:
     """The tables by which a run rotates queries or keys; None where it does not, in this layout."""
     if before.ndim < 2 or before.shape != after.shape or before.shape[-1] % 2 or not before.size:
         return None
-    if not all(side.dtype.kind != "c" and np.isfinite(widened(side)).all() for side in (before, after)):
+    if not all(
+        side.dtype.kind != "c" and np.isfinite(widened(side)).all() for side in (before, after)
+    ):
         return None
-    table, residual = rotation.quotient(widened(before), widened(after), slice(None), (layout, layout))
-    return {"cos": table.real.astype("f4"), "sin": table.imag.astype("f4")} if residual <= MAX_RESIDUAL else None
+    table, residual = rotation.quotient(
+        widened(before), widened(after), slice(None), (layout, layout)
+    )
+    return (
+        {"cos": table.real.astype("f4"), "sin": table.imag.astype("f4")}
+        if residual <= MAX_RESIDUAL
+        else None
+    )

@@ -11,7 +11,16 @@ from pecli.checks import Answer, plain_fields
 from pecli.checks.reading import row_widths, wave_readings
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, round_to, widened
 from pecli.engine.schemes.scheme import Scheme
-from pecli.explain.edits import Edit, Explanation, Incomplete, Layout, Noise, Recipe, Runtime, parameter_edits
+from pecli.explain.edits import (
+    Edit,
+    Explanation,
+    Incomplete,
+    Layout,
+    Noise,
+    Recipe,
+    Runtime,
+    parameter_edits,
+)
 from pecli.explain.forms import from_integers
 from pecli.explain.recipe_search import explain_computed
 from pecli.explain.sample import MAX_FULL_READ, sample
@@ -25,14 +34,20 @@ from pecli.files.tensor_roles import role_of
 from pecli.files.text import numerals
 
 MAX_UNNAMED = 8  #: a file of so many tensors is looked at whole; of more, only those whose names speak of positions
-MAX_VECTOR = 1 << 13  #: elements of a vector that may be frequencies or slopes: no model has as many
+MAX_VECTOR = (
+    1 << 13
+)  #: elements of a vector that may be frequencies or slopes: no model has as many
 MAX_TENSORS = 256  #: tensors that are looked at in one file
 _POSITIONAL = re.compile(
     r"(^|[^a-z])(pos|pe|wpe|rope|rotary|alibi|slopes?|inv_?freqs?|freqs?|cos|sin|relative|time_?embed\w*)([^a-z]|$)"
     r"|pos_?emb|position|rotary|rope_|alibi|inv_freq|freqs_cis|rel_pos|relative_attention_bias|time_proj",
     re.IGNORECASE,
 )
-_DTYPES = ("float32", "float16", "bfloat16")  #: of lines of text: the likeliest first; float64 is what is left
+_DTYPES = (
+    "float32",
+    "float16",
+    "bfloat16",
+)  #: of lines of text: the likeliest first; float64 is what is left
 _MAX_SPELT = 4096
 _PLACES = ("seq_len", "offset", "layout", "form", "slopes", "length", "attention_factor")
 """Parameters by which tables of one law may differ."""
@@ -56,7 +71,9 @@ class Match:
     @property
     def form(self) -> str:
         """The edits in words."""
-        return ", ".join(edit.clause.partition(" (the spec says")[0] for edit in self.edits)  # there is no spec
+        return ", ".join(
+            edit.clause.partition(" (the spec says")[0] for edit in self.edits
+        )  # there is no spec
 
     @property
     def lacking(self) -> tuple[Edit, ...]:
@@ -68,7 +85,16 @@ class Match:
         return command_of(self.scheme, len(self.tensors))
 
     def as_json(self) -> dict[str, Any]:
-        fields = ("recipe", "runtimes", "max_abs_error", "command", "tensors", "edits", "form", "undetermined")
+        fields = (
+            "recipe",
+            "runtimes",
+            "max_abs_error",
+            "command",
+            "tensors",
+            "edits",
+            "form",
+            "undetermined",
+        )
         return {**self.scheme.spec(), **plain_fields(self, *fields)}
 
 
@@ -135,7 +161,9 @@ def _first_matches(group: Mapping[str, Array]) -> list[Match]:
 
 def _views(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
     """Tensors as they are, integers with their scale, without axes of length 1, and flat ones in rows."""
-    if all(array.size <= MAX_FULL_READ for array in group.values()) and (numbers := from_integers(group)):
+    if all(array.size <= MAX_FULL_READ for array in group.values()) and (
+        numbers := from_integers(group)
+    ):
         yield numbers
     yield group
     if any(1 in array.shape for array in group.values()):
@@ -149,7 +177,9 @@ def _matches(group: Mapping[str, Array]) -> list[Match]:
         return []
     if any(max(array.shape, default=1) == array.size > MAX_VECTOR for array in group.values()):
         return []
-    found = [_match(each, each.scheme, group) for each in recognise(group) if each.scheme is not None]
+    found = [
+        _match(each, each.scheme, group) for each in recognise(group) if each.scheme is not None
+    ]
     if not found and len(group) == 1:
         found = _by_parts(*next(iter(group.items())))
     if any(role_of(name) == "both" for name in group):
@@ -163,19 +193,28 @@ def _by_parts(name: str, array: Array) -> list[Match]:
         found = recognise(dict(zip(("cos", "sin"), parts, strict=True)))
         told = [(each, each.scheme) for each in found if each.scheme is not None]
         if told:
-            return [Match(scheme, each.residual, (name,), (edit, *each.edits), each.open) for each, scheme in told]
+            return [
+                Match(scheme, each.residual, (name,), (edit, *each.edits), each.open)
+                for each, scheme in told
+            ]
     return []
 
 
 def _parts(array: Array) -> Iterator[tuple[Edit, tuple[Array, Array]]]:
     is_complex = array.dtype.kind == "c"
-    if (dtype_name(array.dtype) not in SIGNIFICAND_BITS and not is_complex) or array.ndim < 2 or len(array) < 2:
+    if (
+        (dtype_name(array.dtype) not in SIGNIFICAND_BITS and not is_complex)
+        or array.ndim < 2
+        or len(array) < 2
+    ):
         return
     for reading in wave_readings(array) if array.size <= MAX_FULL_READ else ():
         if reading.has_equal_copies():
             (_, cos), (_, sin) = reading.pairs().values()
             yield Layout("compact", "complex" if is_complex else reading.form.name), (cos, sin)
-    angles = [sample(name, array, whole=True) for name in ("cos", "sin") if array.ndim == 2]  # of lines, row to row
+    angles = [
+        sample(name, array, whole=True) for name in ("cos", "sin") if array.ndim == 2
+    ]  # of lines, row to row
     taken = [one.values for each in angles for one in finished("angles", each)]
     if len(taken) == 2:
         yield Incomplete("angles"), (taken[0], taken[1])
@@ -212,12 +251,18 @@ def _merged(matches: Iterable[Match]) -> list[Match]:
     merged: list[Match] = []
     for match in matches:
         for number, other in enumerate(merged):
-            alike = other.scheme.name == match.scheme.name and not {*other.tensors} & {*match.tensors}
+            alike = other.scheme.name == match.scheme.name and not {*other.tensors} & {
+                *match.tensors
+            }
             halves = any(map(_is_alone, other.edits)) and any(map(_is_alone, match.edits))
             layouts = {getattr(each.scheme, "layout", "") for each in (other, match)}
             alike = alike and not (halves and len(layouts) > 1)
             if alike and not any(parameter_edits(other.scheme, match.scheme, _PLACES)):
-                main = max(other, match, key=lambda each: (bool(getattr(each.scheme, "seq_len", 0)), len(each.tensors)))
+                main = max(
+                    other,
+                    match,
+                    key=lambda each: (bool(getattr(each.scheme, "seq_len", 0)), len(each.tensors)),
+                )
                 error = max(match.max_abs_error, other.max_abs_error)
                 edits = tuple(edit for edit in main.edits if not (halves and _is_alone(edit)))
                 names = (*other.tensors, *match.tensors)

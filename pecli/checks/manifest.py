@@ -37,7 +37,9 @@ _NESTED = re.compile(rf"^[ \t]*+\[{{0,2}}+[ \t]*+{_KEYS}{{2}}|(?<![\w-]){_KEYS}{
 memory that grow with the square of them."""
 
 
-def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None, *, reasons: bool = True) -> list[Check]:
+def read_manifest(
+    path: str, tolerances: Mapping[str, Any] | None = None, *, reasons: bool = True
+) -> list[Check]:
     """The checks of a manifest. Tolerances given here win over its defaults, those of a check win over both."""
     data = _toml(path)
     checks: list[Check] = []
@@ -46,9 +48,13 @@ def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None, *, rea
         _only_known(data, ("check", "defaults"))
         defaults, tables = data.get("defaults", {}), data.get("check", [])
         if not isinstance(defaults, dict):
-            raise ParameterError("defaults", quoted(defaults), "it must be a table of max_ulp, atol and rtol")
+            raise ParameterError(
+                "defaults", quoted(defaults), "it must be a table of max_ulp, atol and rtol"
+            )
         if not isinstance(tables, list):
-            raise ParameterError("check", quoted(tables), "it must be one or more tables: [[check]]")
+            raise ParameterError(
+                "check", quoted(tables), "it must be one or more tables: [[check]]"
+            )
         with _located("defaults"):
             _only_known(defaults, TOLERANCES)
             common = {**defaults, **(tolerances or {})}
@@ -61,7 +67,9 @@ def read_manifest(path: str, tolerances: Mapping[str, Any] | None = None, *, rea
             with _located(f"check {quoted(name) if name else number}"):
                 checks += _checks(path, name, {**common, **given}, models, reasons)
     if not checks:
-        raise ParameterError(path, "empty", "a manifest has checks", "write [[check]] and file = … below it")
+        raise ParameterError(
+            path, "empty", "a manifest has checks", "write [[check]] and file = … below it"
+        )
     return checks
 
 
@@ -69,7 +77,9 @@ def _toml(path: str) -> dict[str, Any]:
     data = read_contents(path).data
     if len(data) > MAX_BYTES:
         rule = "a manifest has thousands of checks at most"
-        raise ParameterError(path, f"larger than {MAX_BYTES >> 10} KB", rule, "split it: verify takes several")
+        raise ParameterError(
+            path, f"larger than {MAX_BYTES >> 10} KB", rule, "split it: verify takes several"
+        )
     try:
         text = bytes(data).decode()
         nested = _NESTED.search(text)
@@ -80,7 +90,9 @@ def _toml(path: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as problem:
         raise FileError(path, f"is not TOML: {' '.join(str(problem).split())}") from None
     line = text.count("\n", 0, nested.start()) + 1
-    raise ParameterError(path, f"nested too deep in line {line}", "a manifest has [defaults] and [[check]]")
+    raise ParameterError(
+        path, f"nested too deep in line {line}", "a manifest has [defaults] and [[check]]"
+    )
 
 
 @contextmanager
@@ -89,7 +101,9 @@ def _located(where: str) -> Iterator[None]:
     try:
         yield
     except ParameterError as problem:
-        raise ParameterError(f"{where}: {problem.name}", problem.given, problem.rule, problem.advice) from None
+        raise ParameterError(
+            f"{where}: {problem.name}", problem.given, problem.rule, problem.advice
+        ) from None
 
 
 def _only_known(given: Mapping[str, Any], known: Sequence[str]) -> None:
@@ -110,7 +124,9 @@ def _text(given: Mapping[str, Any], key: str) -> str:
 def _model(folder: str, kind: str, name: str) -> tuple[str, ModelEncodings | PecliError]:
     """What a check names as its model or config: its path, from the manifest's folder, and the model or the problem."""
     path = os.path.join(folder, name)
-    path = path if os.path.exists(path) or (kind == "config" and presets.find(name) is None) else name
+    path = (
+        path if os.path.exists(path) or (kind == "config" and presets.find(name) is None) else name
+    )
     try:
         return path, find_model(**{kind: path})
     except PecliError as problem:
@@ -125,10 +141,17 @@ def _checks(
         rule = "a check names the file that it is about, not standard input"
         raise ParameterError("file", pattern or "missing", rule)
     tolerance = Tolerance(**{key: given[key] for key in TOLERANCES if key in given})
-    for value in (os.path.join(folder, value) for value in given.values() if isinstance(value, str)):
-        for file in (value, *(value[:at] for at, letter in enumerate(value) if letter == ":")):  # FILE:NAME
+    for value in (
+        os.path.join(folder, value) for value in given.values() if isinstance(value, str)
+    ):
+        for file in (
+            value,
+            *(value[:at] for at, letter in enumerate(value) if letter == ":"),
+        ):  # FILE:NAME
             if os.path.exists(file) and not (os.path.isfile(file) or os.path.isdir(file)):
-                raise FileError(value, "is a pipe or a device", "a manifest names files and folders")
+                raise FileError(
+                    value, "is a pipe or a device", "a manifest names files and folders"
+                )
     rest = {key: value for key, value in given.items() if key not in _COMMON}
     run = partial(_target(folder, rest, models), tolerance=tolerance, reasons=reasons)
     files = _matching(folder, pattern)
@@ -148,7 +171,11 @@ def _matching(folder: str, name: str) -> list[str]:
     if is_name or pattern.count("/") > MAX_DEPTH:
         return [name]
     found = sorted(glob.glob(pattern, root_dir=folder or None, recursive=True))
-    files = [each for each in found if pattern.endswith("/") or not os.path.isdir(os.path.join(folder, each))]
+    files = [
+        each
+        for each in found
+        if pattern.endswith("/") or not os.path.isdir(os.path.join(folder, each))
+    ]
     return [f"{each}{colon}{tensor}" for each in files] or [name]
 
 
@@ -165,7 +192,9 @@ def _target(folder: str, given: dict[str, Any], models: Callable[[str, str], Any
     if not targets:
         for key in given:
             if key in of_models or any(key in scheme_named(name).parameters() for name in SCHEMES):
-                raise ParameterError(key, "given", "it belongs to a model, a config or a scheme", "name one")
+                raise ParameterError(
+                    key, "given", "it belongs to a model, a config or a scheme", "name one"
+                )
         _only_known(given, known)
         return verify
     (kind,) = targets
@@ -177,16 +206,24 @@ def _target(folder: str, given: dict[str, Any], models: Callable[[str, str], Any
     arrays = {key: given[key] for key in names if key in given}
     for key, value in arrays.items():
         if not isinstance(value, (list, str)):
-            raise ParameterError(key, quoted(value), "it must be a list of numbers, or a file of them")
+            raise ParameterError(
+                key, quoted(value), "it must be a list of numbers, or a file of them"
+            )
         if isinstance(value, str):
             arrays[key] = os.path.join(folder, _text(given, key))
-    places = {key: rule.check(key, given[key]) for key, rule in rules.items() if key in given and key not in arrays}
+    places = {
+        key: rule.check(key, given[key])
+        for key, rule in rules.items()
+        if key in given and key not in arrays
+    }
     if before:
         places["before"] = os.path.join(folder, before)
     compare = partial(_with_arrays, arrays) if arrays else verify
     if kind == "table":
         if not before:
-            raise ParameterError(kind, name, "it was added to what is given as before", "give that, too")
+            raise ParameterError(
+                kind, name, "it was added to what is given as before", "give that, too"
+            )
         return partial(compare, **places)
     path, model = models(kind, name)
     if isinstance(model, PecliError):
@@ -201,7 +238,9 @@ def _target(folder: str, given: dict[str, Any], models: Callable[[str, str], Any
 def _with_arrays(arrays: Mapping[str, Any], file: str, **options: Any) -> Verification:
     """Verify with arrays that are lists, or are read from files now; a table is what was added."""
     for name, each in arrays.items():
-        options["spec" if name == "table" else name] = read_numbers(name, each) if isinstance(each, str) else each
+        options["spec" if name == "table" else name] = (
+            read_numbers(name, each) if isinstance(each, str) else each
+        )
     return verify(file, **options)
 
 

@@ -29,19 +29,29 @@ from pecli.tensors.head_layout import ORDERS, Heads, projection, weight_of
 HUGGING_FACE, META, GGUF = "Hugging Face", "Meta", "GGUF"
 FORMS = {"config.json": HUGGING_FACE, "params.json": META}
 NORMS_PLUS_ONE = frozenset(("gemma", "gemma2", "gemma3", "gemma-embedding", "nemotron"))  #: in GGUF
-SETTINGS = re.compile(r".*(rope_(freqs|factors_\w+)\.weight|rope\.freqs|inv_freq|masked_bias|(attention|\.attn)\.bias)")
+SETTINGS = re.compile(
+    r".*(rope_(freqs|factors_\w+)\.weight|rope\.freqs|inv_freq|masked_bias|(attention|\.attn)\.bias)"
+)
 PACKED = re.compile(r"(?:_blocks|_scales|\.qweight|\.qzeros|\.scales|\.g_idx|_scale_inv|_scale)$")
 """How the names of tensors end that hold weights in a packed form of their own."""
 MAX_LINES = 12
 SOME_ROWS = 16  #: that are compared first
 SAME_FREQUENCY = 1e-5  #: relative: GGUF keeps bases and factors in float32
 KEYS = {
-    GGUF: {"base": "rope.freq_base", "rotary dimension": "rope.dimension_count", "llama3": "rope_freqs.weight"},
+    GGUF: {
+        "base": "rope.freq_base",
+        "rotary dimension": "rope.dimension_count",
+        "llama3": "rope_freqs.weight",
+    },
     META: {"base": "rope_theta", "llama3": "use_scaled_rope", "kv heads": "n_kv_heads"},
     HUGGING_FACE: {"base": "rope_theta", "kv heads": "num_key_value_heads"},
 }
 KEYS[GGUF] |= {"longrope": "rope_factors_long.weight", "kv heads": "attention.head_count_kv"}
-KEYS[GGUF] |= {"layers": "block_count", "context": "context_length", "heads": "attention.head_count"}
+KEYS[GGUF] |= {
+    "layers": "block_count",
+    "context": "context_length",
+    "heads": "attention.head_count",
+}
 """What is missing where a form has the default instead."""
 COUNTS = {
     "layers": ["block_count", "num_hidden_layers", "n_layers", "n_layer", "num_layers"],
@@ -69,10 +79,14 @@ def diff_forms(a: Any, b: Any, allowed: Tolerance) -> dict[str, Any] | None:
     if not all(kind for kind, *_ in found) or (found[0][0] == found[1][0] != GGUF):
         return None
     forms = [_form(label, *each) for label, each in zip("AB", found, strict=True)]
-    one, other = sorted(forms, key=lambda form: form.kind != HUGGING_FACE)  # which defines the model
+    one, other = sorted(
+        forms, key=lambda form: form.kind != HUGGING_FACE
+    )  # which defines the model
     pairs, problems = _pairs(one, other)
     results = [*table.results_in_order(lambda pair: pair.compared(allowed), pairs)]
-    changed = [(pair, result) for pair, result in zip(pairs, results, strict=True) if result.mismatched]
+    changed = [
+        (pair, result) for pair, result in zip(pairs, results, strict=True) if result.mismatched
+    ]
     with np.errstate(all="ignore"):
         problems += [(pair.name, _reason(pair, one, other, allowed)) for pair, _ in changed]
     worst = {result.name: result.max_abs_error or 0.0 for _, result in changed}
@@ -84,7 +98,11 @@ def diff_forms(a: Any, b: Any, allowed: Tolerance) -> dict[str, Any] | None:
     return {
         "diagnosis": (*_encodings(one, other), *_joined(problems, worst, other.label), *nothing),
         "tensors": tuple(result for _, result in changed),
-        "weak": tuple(f"not compared: {listed([*names], 6)} ({label})" for label, names in unread.items() if names),
+        "weak": tuple(
+            f"not compared: {listed([*names], 6)} ({label})"
+            for label, names in unread.items()
+            if names
+        ),
         "forms": f"{len(pairs)} tensors, {one.kind} and {other.kind}: {equal} equal, {rounded} of {kinds}",
     }
 
@@ -102,22 +120,37 @@ def _described(given: Any) -> tuple[str, str, str]:
 def _form(label: str, kind: str, path: str, described: str) -> Form:
     encodings = find.find_model(described)
     values = find.describe(described).values
-    parts = [*(values[name] for name in families.TEXTS if isinstance(values.get(name), Mapping)), values]
+    parts = [
+        *(values[name] for name in families.TEXTS if isinstance(values.get(name), Mapping)),
+        values,
+    ]
     counts: dict[str, Any] = {"context": encodings.context}
     for name, keys in COUNTS.items():
-        counts[name] = next((part[key] for part in parts for key in keys if part.get(key) is not None), None)
-    if kind == GGUF and isinstance(counts["layers"], int):  # to which layers that predict further tokens are added
+        counts[name] = next(
+            (part[key] for part in parts for key in keys if part.get(key) is not None), None
+        )
+    if kind == GGUF and isinstance(
+        counts["layers"], int
+    ):  # to which layers that predict further tokens are added
         counts["layers"] -= values.get("nextn_predict_layers") or 0
     heads: Heads | None = None
     with suppress(PecliError):  # heads differ by layer, or nothing rotates
         heads = heads_of(described, None, {})
     shards = sorted(os.listdir(path)) if kind == META and os.path.isdir(path) else []
-    shards = [os.path.join(path, name) for name in shards if re.fullmatch(r"consolidated\.\d+\.pth", name)]
+    shards = [
+        os.path.join(path, name) for name in shards if re.fullmatch(r"consolidated\.\d+\.pth", name)
+    ]
     first, *rest = [load_file(file) for file in shards or [described if kind == GGUF else path]]
-    found = [(each.name, each.name, Stored(each.dtype, each.shape, each.blocks)) for each in first.unread]
+    found = [
+        (each.name, each.name, Stored(each.dtype, each.shape, each.blocks)) for each in first.unread
+    ]
     for name in (name for name in first.tensors if not SETTINGS.fullmatch(name)):
         array, others = first.tensors[name], [file.tensors[name] for file in rest]
-        parts = [(name, array)] if kind == GGUF else [*as_in_gguf(PACKED.sub("", name), array, encodings.model_type)]
+        parts = (
+            [(name, array)]
+            if kind == GGUF
+            else [*as_in_gguf(PACKED.sub("", name), array, encodings.model_type)]
+        )
         found += [(name, known, Stored.of(part, others)) for known, part in parts or [("", array)]]
     tensors: dict[str, Stored] = {}
     unread: dict[str, str] = {}
@@ -126,10 +159,18 @@ def _form(label: str, kind: str, path: str, described: str) -> Form:
             tensors.update(stored.by_expert(known))
         else:
             unread.setdefault(known or name, f"{name} ({stored.kind})" if known else name)
-    if any(stored.kind in BITS and stored.kind != "Q8_0" for stored in tensors.values()) and not find_spec("gguf"):
-        raise FileError(path, "holds quantised tensors, which the gguf package reads", "pip install gguf")
-    layout = next((application.LAYOUTS[each.layout][0] for each in encodings.ropes() if each.layout), "halves")
-    return Form(label, kind, encodings.model_type or kind, encodings, layout, heads, counts, tensors, unread)
+    if any(
+        stored.kind in BITS and stored.kind != "Q8_0" for stored in tensors.values()
+    ) and not find_spec("gguf"):
+        raise FileError(
+            path, "holds quantised tensors, which the gguf package reads", "pip install gguf"
+        )
+    layout = next(
+        (application.LAYOUTS[each.layout][0] for each in encodings.ropes() if each.layout), "halves"
+    )
+    return Form(
+        label, kind, encodings.model_type or kind, encodings, layout, heads, counts, tensors, unread
+    )
 
 
 def _pairs(one: Form, other: Form) -> tuple[list[Pair], list[tuple[str, str]]]:
@@ -141,9 +182,21 @@ def _pairs(one: Form, other: Form) -> tuple[list[Pair], list[tuple[str, str]]]:
     plus = [form.kind == GGUF and form.architecture in NORMS_PLUS_ONE for form in (one, other)]
     for here, there in (sides, sides[::-1]):  # DeepSeek's latent projection, in one or in two
         for name in [name for name in there if name.endswith("attn_k_b.weight")]:
-            whole, values, shape = name.replace("k_b", "kv_b"), name.replace("k_b", "v_b"), there[name].shape
-            rows = shape[0] * (shape[2] + there[values].shape[1]) if values in there and len(shape) == 3 else 0
-            if whole in here and here[whole].kind in ROUNDING and here[whole].shape == (rows, shape[1]):
+            whole, values, shape = (
+                name.replace("k_b", "kv_b"),
+                name.replace("k_b", "v_b"),
+                there[name].shape,
+            )
+            rows = (
+                shape[0] * (shape[2] + there[values].shape[1])
+                if values in there and len(shape) == 3
+                else 0
+            )
+            if (
+                whole in here
+                and here[whole].kind in ROUNDING
+                and here[whole].shape == (rows, shape[1])
+            ):
                 both = here.pop(whole).array.reshape(shape[0], -1, shape[1])
                 keys = both[:, : shape[2]].swapaxes(1, 2)
                 here |= {name: Stored.of(keys), values: Stored.of(both[:, shape[2] :])}
@@ -161,7 +214,9 @@ def _pairs(one: Form, other: Form) -> tuple[list[Pair], list[tuple[str, str]]]:
             pairs.append(Pair(name, ours, theirs, _order(name, ours, one, other), added))
         elif ours.shape != theirs.shape:
             turned = "transposed: " if theirs.shape == ours.shape[::-1] else ""
-            problems.append((name, f"is {turned}{bracketed(theirs.shape)}, not {bracketed(ours.shape)}"))
+            problems.append(
+                (name, f"is {turned}{bracketed(theirs.shape)}, not {bracketed(ours.shape)}")
+            )
     return pairs, problems
 
 
@@ -172,13 +227,21 @@ def _order(name: str, ours: Stored, one: Form, other: Form) -> Indices | None:
         return None
     rows = np.arange(len(ours.rows))
     heads, order = one.heads, rows
-    if named.kind == "qkv" and heads.fused and one.kind != GGUF == other.kind:  # which has all queries first
+    if (
+        named.kind == "qkv" and heads.fused and one.kind != GGUF == other.kind
+    ):  # which has all queries first
         slots = heads.slots(weight_of("qkv", ours.rows))
         if len(rows) % len(slots) == 0:
-            order = rows.reshape(len(slots), -1)[np.argsort([*map("qkv".index, slots)], kind="stable")].reshape(-1)
+            order = rows.reshape(len(slots), -1)[
+                np.argsort([*map("qkv".index, slots)], kind="stable")
+            ].reshape(-1)
     if one.layout != other.layout and named.kind != "latent":
-        with suppress(ParameterError):  # rows that are not those of so many heads are compared as they are
-            order = order[heads.move(weight_of(name, ours.rows[:, 0]), one.layout, other.layout).order]
+        with suppress(
+            ParameterError
+        ):  # rows that are not those of so many heads are compared as they are
+            order = order[
+                heads.move(weight_of(name, ours.rows[:, 0]), one.layout, other.layout).order
+            ]
     return order if (order != rows).any() else None
 
 
@@ -193,7 +256,9 @@ def _row_orders(pair: Pair, one: Form, other: Form) -> Iterator[tuple[str, Indic
         return
 
     def permuted(rows: Indices, heads: int) -> Indices:
-        return rows.reshape(heads, -1)[:, application.reorder(len(rows) // heads, "halves", "interleaved")].reshape(-1)
+        return rows.reshape(heads, -1)[
+            :, application.reorder(len(rows) // heads, "halves", "interleaved")
+        ].reshape(-1)
 
     heads, kv_heads = one.heads.heads, one.heads.kv_heads or one.heads.heads
     form = f"{other.architecture} in {other.kind} form"
@@ -216,7 +281,10 @@ def _row_orders(pair: Pair, one: Form, other: Form) -> Iterator[tuple[str, Indic
     for count in (own, heads, kv_heads, *(2**k for k in range(10))):
         if len(same) % (2 * count) == 0 and (count != own or pair.order is None):
             other_count = f" in {count} heads; the model has {own} {word} (llama.cpp#3364)"
-            yield f"is permuted{f'; {form} is not' if count == own else other_count}", permuted(same, count)
+            yield (
+                f"is permuted{f'; {form} is not' if count == own else other_count}",
+                permuted(same, count),
+            )
 
 
 def _reason(pair: Pair, one: Form, other: Form, allowed: Tolerance) -> str:
@@ -225,11 +293,17 @@ def _reason(pair: Pair, one: Form, other: Form, allowed: Tolerance) -> str:
     loose = replace(allowed, rtol=allowed.rtol + 1e-3)  # for numbers that are told in a few digits
 
     def explains(
-        ours: Stored, order: Indices | None, times: float = 1, plus: float = pair.added, tolerance: Tolerance = allowed
+        ours: Stored,
+        order: Indices | None,
+        times: float = 1,
+        plus: float = pair.added,
+        tolerance: Tolerance = allowed,
     ) -> bool:
         """Whether the tensor is that one, of a form that keeps it like ours: in a few rows, then in all."""
         for places in (np.arange(0, count, 1 + count // SOME_ROWS), np.arange(count)):
-            expected = ours.sample(places if order is None else order[places]) * np.float32(times) + np.float32(plus)
+            expected = ours.sample(places if order is None else order[places]) * np.float32(
+                times
+            ) + np.float32(plus)
             if pair.bad_rows(expected, pair.theirs.sample(places), tolerance)[0].any():
                 return False
         return True
@@ -238,7 +312,10 @@ def _reason(pair: Pair, one: Form, other: Form, allowed: Tolerance) -> str:
         if explains(pair.ours, order):
             return words
     order = np.arange(count) if pair.order is None else pair.order
-    ours, theirs = pair.ours.sample(order) + np.float32(pair.added), pair.theirs.sample(np.arange(count))
+    ours, theirs = (
+        pair.ours.sample(order) + np.float32(pair.added),
+        pair.theirs.sample(np.arange(count)),
+    )
     ratio = np.vdot(ours, theirs) / (np.vdot(ours, ours) or 1)
     factors = dict.fromkeys(float(f"{ratio:.{digits}g}") for digits in (1, 2, 4))
     norms = f"{other.kind} keeps norms of {other.architecture} {'with' if pair.added else 'without'} 1 added"
@@ -250,7 +327,11 @@ def _reason(pair: Pair, one: Form, other: Form, allowed: Tolerance) -> str:
     ):
         if (times, plus) != (1, pair.added) and explains(pair.ours, order, times, plus, loose):
             return words
-    square = len(pair.ours.shape) == 2 and pair.ours.shape[0] == pair.ours.shape[1] and not pair.ours.others
+    square = (
+        len(pair.ours.shape) == 2
+        and pair.ours.shape[0] == pair.ours.shape[1]
+        and not pair.ours.others
+    )
     if square and pair.ours.kind not in BITS and explains(Stored.of(pair.ours.array.T), None):
         return "is transposed"
     layer, last = _parts(pair.name)
@@ -265,10 +346,14 @@ def _reason(pair: Pair, one: Form, other: Form, allowed: Tolerance) -> str:
 
 def _parts(name: str) -> tuple[str, str]:
     layer, rest = name[4:].split(".", 1) if name.startswith("blk.") else ("", name)
-    return layer, re.sub(r"^attn_(?=[qkv]+[.])", "", rest).replace(".weight", "").replace(".bias", " bias")
+    return layer, re.sub(r"^attn_(?=[qkv]+[.])", "", rest).replace(".weight", "").replace(
+        ".bias", " bias"
+    )
 
 
-def _joined(problems: Sequence[tuple[str, str]], worst: Mapping[str, float], label: str) -> list[str]:
+def _joined(
+    problems: Sequence[tuple[str, str]], worst: Mapping[str, float], label: str
+) -> list[str]:
     """One line for all tensors with the same problem, with the layers and experts that have it."""
     places: dict[tuple[str, str], tuple[set[int], set[int]]] = {}
     largest: dict[str, float] = {}
@@ -289,13 +374,22 @@ def _joined(problems: Sequence[tuple[str, str]], worst: Mapping[str, float], lab
         words = words.format(largest[words])
         if len(names) > 1:
             words = words.replace("is ", "are ", 1).replace("has its ", "have their ", 1)
-        lines.append(f"{label}: {' and '.join(names) if len(names) == 2 else listed(names, 6)}{where} {words}")
-    return [*lines[:MAX_LINES], *[f"and {len(lines) - MAX_LINES} more such lines"] * (len(lines) > MAX_LINES)]
+        lines.append(
+            f"{label}: {' and '.join(names) if len(names) == 2 else listed(names, 6)}{where} {words}"
+        )
+    return [
+        *lines[:MAX_LINES],
+        *[f"and {len(lines) - MAX_LINES} more such lines"] * (len(lines) > MAX_LINES),
+    ]
 
 
 def _ranges(numbers: Iterable[int]) -> str:
-    runs = [[*run] for _, run in groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0])]
-    return ", ".join(f"{run[0][1]}–{run[-1][1]}" if len(run) > 1 else f"{run[0][1]}" for run in runs)
+    runs = [
+        [*run] for _, run in groupby(enumerate(sorted(numbers)), lambda pair: pair[1] - pair[0])
+    ]
+    return ", ".join(
+        f"{run[0][1]}–{run[-1][1]}" if len(run) > 1 else f"{run[0][1]}" for run in runs
+    )
 
 
 def _changed(name: str, ours: Any, theirs: Any, other: Form, *, missing: bool = False) -> str:
@@ -310,15 +404,29 @@ def _encodings(one: Form, other: Form) -> list[str]:
         return [f"{(other if ours else one).label}: no rotary encoding"]
     length = max(form.encodings.context or 1 for form in (one, other))
     lines = []
-    counts = [(form.heads.heads, form.heads.kv_heads or form.heads.heads) for form in (one, other) if form.heads]
-    latent = any(name.endswith("attn_k_b.weight") for form in (one, other) for name in form.tensors)  # as one kv head
-    for name, before, after in zip(("heads", "kv heads"), counts[0], counts[-1], strict=True) if counts else ():
+    counts = [
+        (form.heads.heads, form.heads.kv_heads or form.heads.heads)
+        for form in (one, other)
+        if form.heads
+    ]
+    latent = any(
+        name.endswith("attn_k_b.weight") for form in (one, other) for name in form.tensors
+    )  # as one kv head
+    for name, before, after in (
+        zip(("heads", "kv heads"), counts[0], counts[-1], strict=True) if counts else ()
+    ):
         lines += [_changed(name, before, after, other)] if before != after and not latent else []
     for name, before in one.counts.items():
         after, key = other.counts[name], KEYS[other.kind].get(name)
         if key and before is not None and after is None:
             lines.append(f"{other.label}: {key} is missing")
-        elif key and name == "layers" and before != after and isinstance(before, int) and isinstance(after, int):
+        elif (
+            key
+            and name == "layers"
+            and before != after
+            and isinstance(before, int)
+            and isinstance(after, int)
+        ):
             lines.append(f"{other.label}: {name} {before:,} → {after:,} ({key})")
     for encoding in ours:
         twin = next((each for each in theirs if each.layer_type == encoding.layer_type), theirs[0])
@@ -328,18 +436,28 @@ def _encodings(one: Form, other: Form) -> list[str]:
 
 
 def _encoding(one: Encoding, two: Encoding, other: Form, length: int) -> list[str]:
-    if other.kind == GGUF and one.parameters.get("truncate") is False and "truncate" in two.parameters:
-        two = replace(two, parameters={**two.parameters, "truncate": False})  # for which GGUF has no key
+    if (
+        other.kind == GGUF
+        and one.parameters.get("truncate") is False
+        and "truncate" in two.parameters
+    ):
+        two = replace(
+            two, parameters={**two.parameters, "truncate": False}
+        )  # for which GGUF has no key
     lines, given, found = [], one.parameters, two.parameters
     if one.rotary_dim != two.rotary_dim:
         missing = KEYS[other.kind].get("rotary dimension", "") not in " ".join(two.sources.values())
-        return [_changed("rotary dimension", one.rotary_dim, two.rotary_dim, other, missing=missing)]
+        return [
+            _changed("rotary dimension", one.rotary_dim, two.rotary_dim, other, missing=missing)
+        ]
     if not math.isclose(given["base"], found["base"], rel_tol=SAME_FREQUENCY):
         missing = "default" in two.sources.get("base", "default")
         lines.append(_changed("base", given["base"], found["base"], other, missing=missing))
     sections = [tuple(each.extra.get("mrope_section") or ()) for each in (one, two)]
     if sections[0] != sections[1]:
-        lines.append(f"{other.label}: M-RoPE sections {bracketed(sections[0])} → {bracketed(sections[1])}")
+        lines.append(
+            f"{other.label}: M-RoPE sections {bracketed(sections[0])} → {bracketed(sections[1])}"
+        )
     if given["scaling"] != "none" == found["scaling"]:
         return [*lines, f"{other.label}: {lost_scaling(one, other.kind)}"]
     for at in (None, length) if not lines else ():
@@ -356,7 +474,9 @@ def _encoding(one: Encoding, two: Encoding, other: Form, length: int) -> list[st
 
 def lost_scaling(encoding: Encoding, form: str) -> str:
     """What to say of a form of a model that has no scaling, where the model has."""
-    in_freqs = "rope_freqs" in encoding.sources.get("long_factor", "")  # where a .gguf has the factors of llama3
+    in_freqs = "rope_freqs" in encoding.sources.get(
+        "long_factor", ""
+    )  # where a .gguf has the factors of llama3
     kind = "llama3" if in_freqs else encoding.parameters["scaling"]
     key = KEYS[form].get(kind, "rope.scaling.type" if form == GGUF else "rope_scaling")
     return f"{key} is missing: the {kind} scaling is lost"

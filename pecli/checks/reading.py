@@ -15,10 +15,28 @@ import numpy as np
 
 from pecli.checks.compare import Comparison, Part, compare, copy_axes
 from pecli.checks.tolerance import Tolerance
-from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, AnyArray, Array, Indices, dtype_name, numpy_dtype, widest
+from pecli.engine.arrays import (
+    COMPLEX,
+    SIGNIFICAND_BITS,
+    AnyArray,
+    Array,
+    Indices,
+    dtype_name,
+    numpy_dtype,
+    widest,
+)
 from pecli.engine.table import Table
 from pecli.errors import bracketed
-from pecli.explain.forms import ARRANGEMENTS, DOUBLINGS, READABLE, STEPS, Form, columns, joined, stands_for_one
+from pecli.explain.forms import (
+    ARRANGEMENTS,
+    DOUBLINGS,
+    READABLE,
+    STEPS,
+    Form,
+    columns,
+    joined,
+    stands_for_one,
+)
 from pecli.files.tensor_roles import role_of
 
 if TYPE_CHECKING:  # comparing two files needs neither
@@ -30,7 +48,9 @@ MAX_DISTANCE = 0.1  #: the largest mean error of a table that is recognised by i
 MAX_ERROR = 2.0  #: what an element counts for that is further off than this, or is no number
 PROBE_ROWS, PROBE_GROUPS, PROBE_ELEMENTS = 4, 16, 1 << 16
 """What tells readings apart: the first positions, one in the middle and the last, of some heads; much of a vector."""
-MIN_FLAT_ROWS = 8  #: of a table that a vector may be: shorter ones are rather frequencies of another dim
+MIN_FLAT_ROWS = (
+    8  #: of a table that a vector may be: shorter ones are rather frequencies of another dim
+)
 MAX_FLAT = 1 << 21  #: elements of a vector that may be a table
 MAX_AXES = 6  #: axes of a tensor in which positions are looked for
 CONSTANT = 0.1  #: how far cos² + sin² may vary, relative to its mean
@@ -47,9 +67,15 @@ class Target:
 
     names: tuple[str, ...]
     shape: tuple[int | None, ...]  #: of each table; None stands for as many rows as there are
-    make: Callable[[int], Making]  #: the scheme, if one makes the tables, and the tables by name, for so many rows
-    waves: bool = False  #: whether its columns belong to frequencies, and may be arranged in any form
-    transposable: bool = False  #: whether rows may be its frequencies: unnamed matrices, transposed, are others
+    make: Callable[
+        [int], Making
+    ]  #: the scheme, if one makes the tables, and the tables by name, for so many rows
+    waves: bool = (
+        False  #: whether its columns belong to frequencies, and may be arranged in any form
+    )
+    transposable: bool = (
+        False  #: whether rows may be its frequencies: unnamed matrices, transposed, are others
+    )
     layout: str = ""  #: how columns are doubled for the rotation: halves, interleaved; nothing where either will do
     words: str = ""
     encoding: "Encoding | None" = None
@@ -63,13 +89,22 @@ class Target:
     def forms(self) -> list[Form]:
         if not self.waves:
             return [Form("alone")]
-        forms = [form for form in READABLE if (form.arrangement == "alone") == (len(self.names) == 1)]
-        return sorted(forms, key=lambda form: bool(self.layout and form.doubled) and form.doubled != self.layout)
+        forms = [
+            form for form in READABLE if (form.arrangement == "alone") == (len(self.names) == 1)
+        ]
+        return sorted(
+            forms,
+            key=lambda form: bool(self.layout and form.doubled) and form.doubled != self.layout,
+        )
 
 
-def fixed(expected: Mapping[str, Expected], scheme: "Scheme | None" = None, **others: Any) -> Target:
+def fixed(
+    expected: Mapping[str, Expected], scheme: "Scheme | None" = None, **others: Any
+) -> Target:
     """One table, or cosines and sines, which have their shape."""
-    return Target((*expected,), next(iter(expected.values())).shape, lambda rows: (scheme, expected), **others)
+    return Target(
+        (*expected,), next(iter(expected.values())).shape, lambda rows: (scheme, expected), **others
+    )
 
 
 @dataclass(frozen=True)
@@ -94,10 +129,14 @@ class Reading:
 
     def compared(self, tolerance: Tolerance, *, name: str, any_dtype: bool) -> Comparison:
         """The comparison of all parts; columns that are doubled otherwise than they are rotated are a problem."""
-        result = compare(self.parts, self.array, tolerance, name=name, role=self.name, any_dtype=any_dtype)
+        result = compare(
+            self.parts, self.array, tolerance, name=name, role=self.name, any_dtype=any_dtype
+        )
         found, wanted = self.form.doubled, self.target.layout
         other = found and wanted and found != wanted and not result.problem
-        firsts = (part.found[:2].reshape(2, -1)[:, :PROBE_ELEMENTS] for part in self.parts)  # of both copies of columns
+        firsts = (
+            part.found[:2].reshape(2, -1)[:, :PROBE_ELEMENTS] for part in self.parts
+        )  # of both copies of columns
         if other and (not result.mismatched or all(np.array_equal(*pair) for pair in firsts)):
             rotates = f"the model rotates {wanted} ({DOUBLINGS[wanted]})"
             advice = f"--layout {found} if the weights are permuted for it"
@@ -117,7 +156,9 @@ class Reading:
         for part in self.parts:
             values = -widest(part.found) if part.negated else widest(part.found)
             own = slice(None if self.form.doubled and not doubled else 1)
-            first = firsts.setdefault(part.name, values[(own, *[slice(1)] * len(part.copies[1:]))[: len(part.copies)]])
+            first = firsts.setdefault(
+                part.name, values[(own, *[slice(1)] * len(part.copies[1:]))[: len(part.copies)]]
+            )
             if not np.isclose(values, first, rtol=0, atol=atol, equal_nan=True).all():
                 return False
         return True
@@ -133,7 +174,9 @@ class Reading:
                 scheme = replace(scheme, layout=self.form.doubled)
                 tables = {self.name: joined([*part.found[one_copy]], self.form.doubled)}
             if self.target.waves:  # one table per axis of positions is one table of them all
-                tables = {name: table.reshape(-1, table.shape[-1]) for name, table in tables.items()}
+                tables = {
+                    name: table.reshape(-1, table.shape[-1]) for name, table in tables.items()
+                }
         return scheme, tables
 
     @cached_property
@@ -149,10 +192,16 @@ class Reading:
     def is_plausible(self) -> bool:
         """Whether its copies are alike, or cos² + sin² is constant, whatever the values are."""
         samples = [_sample(part) for part in self.parts]
-        if self.form.doubled or (self.form.arrangement == "alone" and any(part.copies for part in self.parts)):
+        if self.form.doubled or (
+            self.form.arrangement == "alone" and any(part.copies for part in self.parts)
+        ):
             copies = len(self.parts[0].copies)
-            firsts = [np.broadcast_to(sample[(slice(1),) * copies], sample.shape) for sample in samples]
-            if not all(np.array_equal(*pair, equal_nan=True) for pair in zip(firsts, samples, strict=True)):
+            firsts = [
+                np.broadcast_to(sample[(slice(1),) * copies], sample.shape) for sample in samples
+            ]
+            if not all(
+                np.array_equal(*pair, equal_nan=True) for pair in zip(firsts, samples, strict=True)
+            ):
                 return False
         return len(self.target.names) < 2 or self.has_constant_power
 
@@ -170,13 +219,20 @@ class Reading:
             return False
         if self.transposed:  # frequencies are alike at position 0, and there alone
             rows = widest(self.parts[0].found)
-            return bool((rows[..., 0, :] != rows[..., 0, :1]).any() or (rows[..., 0] == rows[..., :1, 0]).all())
+            return bool(
+                (rows[..., 0, :] != rows[..., 0, :1]).any()
+                or (rows[..., 0] == rows[..., :1, 0]).all()
+            )
         if self.array.ndim > 1 and len(shape) < 2:
             return copies > 1
         if self.array.ndim < 2 and len(shape) > 1:
             return shape[-2] < MIN_FLAT_ROWS
-        doubled = bool(self.form.doubled) and self.form.doubled == self.target.layout  # as the scheme has its columns
-        is_plain = copies == 1 + doubled and len(self.target.names) == 1 and self.array.ndim >= len(shape)
+        doubled = (
+            bool(self.form.doubled) and self.form.doubled == self.target.layout
+        )  # as the scheme has its columns
+        is_plain = (
+            copies == 1 + doubled and len(self.target.names) == 1 and self.array.ndim >= len(shape)
+        )
         return self.target.encoding is None and not is_plain and not self.is_plausible
 
 
@@ -196,14 +252,20 @@ def _probes(shape: Shape) -> tuple[Indices, ...]:
         return (np.arange(min(math.prod(shape), PROBE_ELEMENTS)),)
     length = shape[-2]
     rows = np.unique(np.r_[: min(PROBE_ROWS, length), length // 2, length - 1])
-    others = [np.unique(np.linspace(0, n - 1, min(n, PROBE_GROUPS)).astype(np.intp)) for n in shape[:-2]]
+    others = [
+        np.unique(np.linspace(0, n - 1, min(n, PROBE_GROUPS)).astype(np.intp)) for n in shape[:-2]
+    ]
     return (*others, rows)
 
 
 def _sample(part: Part) -> AnyArray:
     """Some rows of the first and the last copies."""
     ends = part.found[tuple(slice(None, None, max(1, n - 1)) for n in part.copies)]
-    probes: Any = (..., *np.ix_(*_probes(part.expected.shape)), *[slice(None)] * (len(part.expected.shape) > 1))
+    probes: Any = (
+        ...,
+        *np.ix_(*_probes(part.expected.shape)),
+        *[slice(None)] * (len(part.expected.shape) > 1),
+    )
     return widest(part.decoded(ends[probes]))
 
 
@@ -214,14 +276,22 @@ def _distance(part: Part) -> float:
         ours = widest(part.expected[probes])
     else:
         rows = np.ravel_multi_index(probes, shape[:-1] or shape)
-        ours = widest(part.expected.pick(rows.reshape(-1))).reshape(*rows.shape, *shape[len(probes) :])
+        ours = widest(part.expected.pick(rows.reshape(-1))).reshape(
+            *rows.shape, *shape[len(probes) :]
+        )
     with np.errstate(invalid="ignore", over="ignore"):
         expected, found = -ours if part.negated else ours, _sample(part)
         error = np.where(expected == found, 0.0, np.abs(expected - found))
-    return float(np.minimum(np.nan_to_num(error, nan=MAX_ERROR), MAX_ERROR).mean()) if error.size else 0.0
+    return (
+        float(np.minimum(np.nan_to_num(error, nan=MAX_ERROR), MAX_ERROR).mean())
+        if error.size
+        else 0.0
+    )
 
 
-def best_reading(array: AnyArray, targets: Iterable[Target], *, lines: bool = False) -> Reading | None:
+def best_reading(
+    array: AnyArray, targets: Iterable[Target], *, lines: bool = False
+) -> Reading | None:
     """The nearest of all readings of a tensor. Where none is near, its values may be anything, and one whose copies are
     alike counts; the rows of a .csv (`lines`) have no other axes."""
     found = [each for target in targets for each in readings(array, target, lines=lines)]
@@ -231,9 +301,19 @@ def best_reading(array: AnyArray, targets: Iterable[Target], *, lines: bool = Fa
     one = stands_for_one(array)
 
     def doubts(each: Reading) -> tuple[Any, ...]:
-        step, copies = each.parts[0].step, math.prod(each.parts[0].copies)  # a table has rather rows than copies
+        step, copies = (
+            each.parts[0].step,
+            math.prod(each.parts[0].copies),
+        )  # a table has rather rows than copies
         is_other_scale = bool(step) and round(1 / step) != one
-        return not each.is_plausible, each.transposed, not each.is_near, is_other_scale, copies, each.distance
+        return (
+            not each.is_plausible,
+            each.transposed,
+            not each.is_near,
+            is_other_scale,
+            copies,
+            each.distance,
+        )
 
     return min(found, key=doubts, default=None)
 
@@ -243,7 +323,9 @@ def readings(array: AnyArray, target: Target, *, lines: bool = False) -> Iterato
     kind = dtype_name(array.dtype)
     real = np.asarray(array, order="C")
     if kind in COMPLEX:
-        real = real.astype(kind, copy=False).reshape(*array.shape, 1).view(numpy_dtype(COMPLEX[kind]))
+        real = (
+            real.astype(kind, copy=False).reshape(*array.shape, 1).view(numpy_dtype(COMPLEX[kind]))
+        )
     for form in target.forms() if real.size else ():
         if kind in COMPLEX and form.arrangement != "pairs":
             continue
@@ -262,11 +344,18 @@ def readings(array: AnyArray, target: Target, *, lines: bool = False) -> Iterato
 
 def wave_readings(array: AnyArray) -> Iterator[Reading]:
     """A tensor as cosines and sines of any number of frequencies, where cos² + sin² is constant or copies are alike."""
-    widths = {size // times for size in array.shape[-3:] for times in (1, 2, 4) if size and not size % times}
+    widths = {
+        size // times
+        for size in array.shape[-3:]
+        for times in (1, 2, 4)
+        if size and not size % times
+    }
     for width in sorted(widths, reverse=True):
 
         def make(rows: int, width: int = width) -> tuple[None, dict[str, Array]]:
-            return None, dict.fromkeys(PLURALS, np.broadcast_to(np.zeros(()), (rows, width)))  # whatever the values
+            return None, dict.fromkeys(
+                PLURALS, np.broadcast_to(np.zeros(()), (rows, width))
+            )  # whatever the values
 
         for reading in readings(array, Target((*PLURALS,), (None, width), make, waves=True)):
             if not reading.is_near and reading.is_plausible:
@@ -277,12 +366,19 @@ def row_widths(array: AnyArray) -> tuple[int, ...]:
     """How many columns a flat table may have: at position 0 all cosines are 1, all sines 0; of both, twice as many."""
     is_flat = array.ndim == 1 and MIN_FLAT_ROWS < array.size <= MAX_FLAT
     width = int((array != array[0]).argmax()) if is_flat else 0
-    return tuple(n for n in (width, 2 * width) if width > 1 and not array.size % n and array.size >= MIN_FLAT_ROWS * n)
+    return tuple(
+        n
+        for n in (width, 2 * width)
+        if width > 1 and not array.size % n and array.size >= MIN_FLAT_ROWS * n
+    )
 
 
 def separate_tables(name: str, array: AnyArray) -> tuple[dict[str, AnyArray], str]:
     """A tensor with a row per position, its cosines apart from its sines, and how it was read, if not as it is."""
-    role, tables = role_of(name), [array.reshape(-1, width) for width in reversed(row_widths(array))]
+    role, tables = (
+        role_of(name),
+        [array.reshape(-1, width) for width in reversed(row_widths(array))],
+    )
     holds_both = array.ndim > 2 or array.dtype.kind == "c" or role == "both"
     for table in tables or [array] * holds_both:
         for reading in wave_readings(table):
@@ -292,12 +388,16 @@ def separate_tables(name: str, array: AnyArray) -> tuple[dict[str, AnyArray], st
         return {"": tables[-1]}, f"read as {bracketed(tables[-1].shape)}"
     if role in PLURALS and array.ndim == 2 and array.size:
         (down, across) = array[:, 0], array[0]
-        if (down == down[0]).all() and (across != down[0]).any():  # where all frequencies are at position 0
+        if (down == down[0]).all() and (
+            across != down[0]
+        ).any():  # where all frequencies are at position 0
             return {"": array.T}, "transposed"
     return {"": array}, ""
 
 
-def _shapes(shape: Shape, target: Target, form: Form, lines: bool) -> Iterator[tuple[str, Shape, bool]]:
+def _shapes(
+    shape: Shape, target: Target, form: Form, lines: bool
+) -> Iterator[tuple[str, Shape, bool]]:
     """The shapes that a tensor may have had, with a note, and whether the last two axes are exchanged then."""
     yield "", shape, False
     plain = tuple(length for length in shape if length != 1) or (1,)
@@ -312,7 +412,11 @@ def _shapes(shape: Shape, target: Target, form: Form, lines: bool) -> Iterator[t
             yield f"read as {bracketed(full)}", full, False
     heads = leading[0] if len(leading) == 2 else None
     if heads and len(shape) > 1 and shape[0] > heads and not shape[0] % heads:
-        yield f"{shape[0] // heads} × {heads} heads along axis 0", (shape[0] // heads, heads, *shape[1:]), False
+        yield (
+            f"{shape[0] // heads} × {heads} heads along axis 0",
+            (shape[0] // heads, heads, *shape[1:]),
+            False,
+        )
     if lines and len(plain) <= 2 and len(leading) > 1 and None not in leading:
         full = (*(length or 1 for length in leading), *last)
         if math.prod(full) == math.prod(shape):
@@ -321,7 +425,9 @@ def _shapes(shape: Shape, target: Target, form: Form, lines: bool) -> Iterator[t
         yield "transposed", plain, True
 
 
-def _in_form(array: AnyArray, target: Target, form: Form) -> "Iterator[tuple[tuple[Part, ...], Scheme | None]]":
+def _in_form(
+    array: AnyArray, target: Target, form: Form
+) -> "Iterator[tuple[tuple[Part, ...], Scheme | None]]":
     views = form.undo(array, target.shape[-1] or 1)
     if views is None or array.ndim > MAX_AXES:
         return
@@ -332,7 +438,9 @@ def _in_form(array: AnyArray, target: Target, form: Form) -> "Iterator[tuple[tup
         copies = [k for k in range(len(leading)) if k not in axes]
         order = [*range(first), *(first + k for k in (*copies, *axes)), first + len(leading)]
         found = [values.transpose(order) for _, values, _ in views]
-        if len(axes) < len(target.shape) - 1:  # the table has axes of length 1 that a dump had dropped
+        if (
+            len(axes) < len(target.shape) - 1
+        ):  # the table has axes of length 1 that a dump had dropped
             missing = [found[0].ndim - (len(target.shape) - len(ones)) + axis for axis in ones]
             found = [np.expand_dims(each, missing) for each in found]
         scheme, tables = target.make(found[0].shape[-2] if found[0].ndim > 1 else 1)
@@ -342,9 +450,14 @@ def _in_form(array: AnyArray, target: Target, form: Form) -> "Iterator[tuple[tup
             continue
         whole = STEPS.get(dtype_name(array.dtype), ()) if target.quantised else ()
         wanted = expected.dtype if isinstance(expected, Table) else dtype_name(expected.dtype)
-        for step in (1 / count for count in whole) if whole and wanted in SIGNIFICAND_BITS else (0.0,):
+        for step in (
+            (1 / count for count in whole) if whole and wanted in SIGNIFICAND_BITS else (0.0,)
+        ):
             every = zip(names, found, views, strict=True)
-            parts = (Part(tables[name], own, minus, step, target.masked, name) for name, own, (_, _, minus) in every)
+            parts = (
+                Part(tables[name], own, minus, step, target.masked, name)
+                for name, own, (_, _, minus) in every
+            )
             yield tuple(parts), scheme
 
 
@@ -363,10 +476,14 @@ def _row_axes(leading: Shape, wanted: tuple[int | None, ...]) -> Iterator[Shape]
             yield axes
 
 
-def _words(real: AnyArray, part: Part, target: Target, arrangement: str, doubled: str, note: str) -> str:
+def _words(
+    real: AnyArray, part: Part, target: Target, arrangement: str, doubled: str, note: str
+) -> str:
     words = [target.words]
     if len(target.names) > 1:
-        words.append(ARRANGEMENTS[arrangement][1].format(*(PLURALS.get(name, name) for name in target.names)))
+        words.append(
+            ARRANGEMENTS[arrangement][1].format(*(PLURALS.get(name, name) for name in target.names))
+        )
     if doubled or (target.encoding is not None and target.waves and len(target.names) == 1):
         words.append(columns(doubled))
     words.append(note)

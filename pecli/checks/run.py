@@ -34,14 +34,20 @@ class Outcome:
     check: Check
     result: Verification | PecliError
     seconds: float
-    strict: bool = False  #: whether a check that known mistakes would have passed, too, counts as failed
+    strict: bool = (
+        False  #: whether a check that known mistakes would have passed, too, counts as failed
+    )
 
     @property
     def status(self) -> str:
         """`passed`, `failed`, `weak` (which only a strict check is), `error`, or of several files one that has no
         positional tables, `skipped`."""
         if isinstance(self.result, PecliError):
-            return "skipped" if isinstance(self.result, NoTablesError) and self.check.group else "error"
+            return (
+                "skipped"
+                if isinstance(self.result, NoTablesError) and self.check.group
+                else "error"
+            )
         if not self.result.passed:
             return "failed"
         return "weak" if self.strict and self.result.weak else "passed"
@@ -66,7 +72,10 @@ def without_tables(outcomes: Sequence[Outcome]) -> list[FileError]:
     files = Counter(outcome.check.group for outcome in outcomes)
     skipped = Counter(outcome.check.group for outcome in outcomes if outcome.status == "skipped")
     empty = [group for group, count in files.items() if count == skipped[group]]
-    return [FileError(group, f"none of {files[group]} files has positional tables", advice) for group in empty]
+    return [
+        FileError(group, f"none of {files[group]} files has positional tables", advice)
+        for group in empty
+    ]
 
 
 def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcome]:

@@ -48,11 +48,17 @@ class RuntimeResult:
     @property
     def departs(self) -> bool:
         """Whether it is off by more than the tolerance, or lacks something."""
-        return bool(self.lacks or self.short_prompts) or self.rows is not None or self.first_beyond is not None
+        return (
+            bool(self.lacks or self.short_prompts)
+            or self.rows is not None
+            or self.first_beyond is not None
+        )
 
     def as_json(self) -> dict[str, Any]:
         return {
-            **plain_fields(self, "runtime", "version", "departs", "causes", "notes", "departure", "pairs"),
+            **plain_fields(
+                self, "runtime", "version", "departs", "causes", "notes", "departure", "pairs"
+            ),
             "max_abs_error": None if self.lacks else plain(self.max_abs_error),
             "lacks": self.lacks or None,
             "positions": self.rows,
@@ -76,11 +82,16 @@ class RuntimeComparison(Answer):
     agree = passed  #: whether no runtime departs by more than the tolerance
 
     def words(self) -> tuple[str, ...]:
-        departing = dict.fromkeys(each.runtime for results in self.layers.values() for each in results if each.departs)
+        departing = dict.fromkeys(
+            each.runtime for results in self.layers.values() for each in results if each.departs
+        )
         return self.model, f"length {self.length:,}", ", ".join(departing)
 
     def as_json(self) -> dict[str, Any]:
-        layers = [{"layer_type": name, "runtimes": plain(results)} for name, results in self.layers.items()]
+        layers = [
+            {"layer_type": name, "runtimes": plain(results)}
+            for name, results in self.layers.items()
+        ]
         return {**plain_fields(self, "model", "length", "tolerance", "agree"), "layers": layers}
 
 
@@ -101,11 +112,16 @@ def runtimes(
     ("rounds YaRN's limits to 8 and 18; the config says truncate: false",)
     """
     found = find_model(None, model)
-    ropes = rotary_layers(found, layer_type, "it has no rotary table, and runtimes are described for that alone")
+    ropes = rotary_layers(
+        found, layer_type, "it has no rotary table, and runtimes are described for that alone"
+    )
     served = LENGTH.check("length", (found.context or DEFAULT_LENGTH) if length is None else length)
     limit = ERROR.check("tolerance", tolerance)
     chosen = [NAME.check("names", name) for name in names]
-    layers = {each.layer_type: tuple(_result(each, name, served, found, limit) for name in chosen) for each in ropes}
+    layers = {
+        each.layer_type: tuple(_result(each, name, served, found, limit) for name in chosen)
+        for each in ropes
+    }
     return RuntimeComparison(found.file, served, limit, layers)
 
 
@@ -118,9 +134,15 @@ def rotary_layers(found: ModelEncodings, layer_type: str | None, rule: str) -> l
     return encodings
 
 
-def _result(encoding: Encoding, name: str, length: int, model: ModelEncodings, tolerance: float) -> RuntimeResult:
+def _result(
+    encoding: Encoding, name: str, length: int, model: ModelEncodings, tolerance: float
+) -> RuntimeResult:
     runtime, context, own = runtime_named(name), model.context, encoding.parameters
-    more = {"max_position_embeddings": own.get("max_position_embeddings", context)} if own["scaling"] == "yarn" else {}
+    more = (
+        {"max_position_embeddings": own.get("max_position_embeddings", context)}
+        if own["scaling"] == "yarn"
+        else {}
+    )
     try:
         rope = encoding.rope(1, length=length, runtime=name, **more)
     except UnsupportedError as lacking:
@@ -138,12 +160,16 @@ def _result(encoding: Encoding, name: str, length: int, model: ModelEncodings, t
         short = f"prompts of up to {original:,} tokens get the long factors, too; the model has the short ones for them"
         short *= encoding.parameters["short_factor"] != encoding.parameters["long_factor"]
     count, departs = min(length, ends or length), bool(causes)
-    rope = rope if departs or name in EMULATED else replace(rope, runtime="transformers")  # which computes the same
+    rope = (
+        rope if departs or name in EMULATED else replace(rope, runtime="transformers")
+    )  # which computes the same
     measured = _measured(defined, rope, count, departs, tolerance)
     computed = measured.drifts[0]
     rows = ends if count < length else None
     notes += (short,) if short else ()
-    result = RuntimeResult(name, runtime.version, causes=causes, notes=notes, short_prompts=short, rows=rows)
+    result = RuntimeResult(
+        name, runtime.version, causes=causes, notes=notes, short_prompts=short, rows=rows
+    )
     result = replace(result, max_abs_error=computed.max_abs_error, curve=measured.curve(computed))
     if not departs:
         return result
@@ -152,8 +178,13 @@ def _result(encoding: Encoding, name: str, length: int, model: ModelEncodings, t
     first = departure.first_beyond
     if first is not None:  # or one of the positions that were skipped just before it
         places, _ = _exact(defined, count)
-        between = np.arange(places[max(int(np.searchsorted(places, first)) - 1, 0)], first + 1, dtype=np.int64)
-        read, expected = (widened(_rows(each, between).read(0, len(between))) for each in (rope.as_read(), defined))
+        between = np.arange(
+            places[max(int(np.searchsorted(places, first)) - 1, 0)], first + 1, dtype=np.int64
+        )
+        read, expected = (
+            widened(_rows(each, between).read(0, len(between)))
+            for each in (rope.as_read(), defined)
+        )
         first = int(between[np.argmax(np.abs(read - expected).max(axis=1) > tolerance)])
     limits = (pairs[0], pairs[-1]) if pairs else None
     return replace(result, departure=departure.max_abs_error, first_beyond=first, pairs=limits)
@@ -164,7 +195,13 @@ def _measured(defined: Rope, rope: Rope, count: int, departs: bool, tolerance: f
     """The errors of what is computed, and where it departs of what is read, against what is defined."""
     places, exact = _exact(defined, count)
     tables = {"computed": rope, **({"read": rope.as_read()} if departs else {})}
-    return measure(rope, exact, {name: _rows(table, places) for name, table in tables.items()}, tolerance, places)
+    return measure(
+        rope,
+        exact,
+        {name: _rows(table, places) for name, table in tables.items()},
+        tolerance,
+        places,
+    )
 
 
 @lru_cache(maxsize=1)

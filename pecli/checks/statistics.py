@@ -13,10 +13,21 @@ from pecli.checks import plain
 from pecli.engine.arrays import AnyArray, Array, dtype_name, widened
 from pecli.engine.table import Table, raw_bytes, results_in_order
 
-SLICE_ELEMENTS = 1 << 16  #: elements processed at once, so that intermediate arrays stay in the cache
+SLICE_ELEMENTS = (
+    1 << 16
+)  #: elements processed at once, so that intermediate arrays stay in the cache
 SHARES = (0.01, 0.25, 0.5, 0.75, 0.99)  #: of the elements in order: those that are quantiles
-DOUBLE = ("float64", "int64", "uint64", "int32", "uint32")  #: dtypes whose values float32 cannot hold
-SAMPLED, SIGMAS = 1 << 16, 4.0  #: elements that say where quantiles lie, and within how many standard deviations
+DOUBLE = (
+    "float64",
+    "int64",
+    "uint64",
+    "int32",
+    "uint32",
+)  #: dtypes whose values float32 cannot hold
+SAMPLED, SIGMAS = (
+    1 << 16,
+    4.0,
+)  #: elements that say where quantiles lie, and within how many standard deviations
 MAX_PROBED = 64  #: columns that are tested for waves
 SMOOTH = 0.05  #: share of its largest value that a wave, or a line, with some noise leaves
 
@@ -43,12 +54,18 @@ def _extent(rows: Array) -> dict[str, Any]:
         return dict.fromkeys(("min", "max", "sum"), math.nan)
     values = rows if rows.dtype == np.float64 else widened(rows)
     with np.errstate(invalid="ignore", over="ignore"):
-        return {"min": float(values.min()), "max": float(values.max()), "sum": _sum(values.sum(axis=1).tolist())}
+        return {
+            "min": float(values.min()),
+            "max": float(values.max()),
+            "sum": _sum(values.sum(axis=1).tolist()),
+        }
 
 
 def _summary(slices: list[dict[str, Any]], size: int) -> dict[str, float | None]:
     return {
-        "min": plain(float(np.min([each["min"] for each in slices], initial=math.inf))),  # which keeps NaN
+        "min": plain(
+            float(np.min([each["min"] for each in slices], initial=math.inf))
+        ),  # which keeps NaN
         "max": plain(float(np.max([each["max"] for each in slices], initial=-math.inf))),
         "mean": plain(_sum(each["sum"] for each in slices) / size) if size else None,
     }
@@ -56,15 +73,28 @@ def _summary(slices: list[dict[str, Any]], size: int) -> dict[str, float | None]
 
 def profile(array: Array) -> dict[str, Any]:
     """Everything that `inspect --stats` reports of one tensor, as plain data."""
-    rows = array.reshape(-1, array.shape[-1] if array.ndim > 1 else 1) if array.size else np.empty((0, 1))
+    rows = (
+        array.reshape(-1, array.shape[-1] if array.ndim > 1 else 1)
+        if array.size
+        else np.empty((0, 1))
+    )
     ordered = array.dtype.kind != "c"
     ranked = partial(quantiles, rows) if ordered and array.size else lambda: None
-    jobs: list[Callable[[], Any]] = [ranked, lambda: [*map(_measured, _slices(rows))], lambda: sha256(raw_bytes(rows))]
-    shares, slices, digest = results_in_order(call, jobs)  # the first takes as long as the others together
+    jobs: list[Callable[[], Any]] = [
+        ranked,
+        lambda: [*map(_measured, _slices(rows))],
+        lambda: sha256(raw_bytes(rows)),
+    ]
+    shares, slices, digest = results_in_order(
+        call, jobs
+    )  # the first takes as long as the others together
     summary = _summary(slices, array.size)
     mean = math.nan if summary["mean"] is None else summary["mean"]
     with np.errstate(over="ignore", invalid="ignore"):
-        squares = [each["squares"] + each["size"] * np.square(np.float64(each["mean"] - mean)) for each in slices]
+        squares = [
+            each["squares"] + each["size"] * np.square(np.float64(each["mean"] - mean))
+            for each in slices
+        ]
     found: dict[str, Any] = {
         "shape": list(array.shape),
         "dtype": dtype_name(array.dtype),
@@ -75,7 +105,11 @@ def profile(array: Array) -> dict[str, Any]:
     }
     if array.ndim > 1 and ordered:
         norms = np.concatenate([np.empty(0), *(each["norms"] for each in slices)])
-        norm = {name: float(getattr(norms, name)()) for name in ("min", "max", "mean")} if norms.size else None
+        norm = (
+            {name: float(getattr(norms, name)()) for name in ("min", "max", "mean")}
+            if norms.size
+            else None
+        )
         found["rows"] = {"norm": norm, "constant": sum(each["constant"] for each in slices)}
     return {**found, "sha256": digest.hexdigest()}
 
@@ -124,7 +158,9 @@ def quantiles(rows: Array) -> dict[str, float] | None:
             floats = np.asarray(values).astype(kind, copy=False).reshape(-1)
             return np.asarray(floats if np.isfinite(floats.sum()) else floats[np.isfinite(floats)])
 
-    sample = np.sort(finite(rows.reshape(-1)[:: rows.size // SAMPLED | 1]))  # an odd step comes by every column
+    sample = np.sort(
+        finite(rows.reshape(-1)[:: rows.size // SAMPLED | 1])
+    )  # an odd step comes by every column
     count, margin = len(sample), int(SIGMAS * math.sqrt(len(sample)))
     middles = [int(share * count) for share in SHARES]
     limits = np.concatenate([[-np.inf], sample, [np.inf]]).astype(kind)
@@ -143,7 +179,10 @@ def quantiles(rows: Array) -> dict[str, float] | None:
         near = np.concatenate([each[1][k][1] for each in pieces])
         rank = int(share * (size - 1)) - sum(each[1][k][0] for each in pieces)
         if not 0 <= rank < len(near):  # the sample was no fair one
-            near, rank = np.concatenate([finite(piece) for piece in _slices(rows)]), int(share * (size - 1))
+            near, rank = (
+                np.concatenate([finite(piece) for piece in _slices(rows)]),
+                int(share * (size - 1)),
+            )
         near.partition(rank)
         found[f"{share:g}"] = float(near[rank])
     return found or None
@@ -161,5 +200,7 @@ def has_waves(values: AnyArray) -> bool:
     here = values[1:-1]
     both = values[:-2] + values[2:]
     with np.errstate(all="ignore"):
-        residual = np.median(np.abs(both - (both * here).sum(axis=0) / (here * here).sum(axis=0) * here), axis=0)
+        residual = np.median(
+            np.abs(both - (both * here).sum(axis=0) / (here * here).sum(axis=0) * here), axis=0
+        )
         return not (residual > SMOOTH * np.abs(here).max(axis=0)).all()

@@ -21,11 +21,15 @@ MAX_STEPS = 4  #: that one element may be off, where its row as a whole is off b
 ROUNDING = {"float64": (2.0**-22, 0.0), "float32": (2.0**-22, 0.0), "float16": (2.0**-10, 2.0**-24)}
 ROUNDING["bfloat16"] = (2.0**-7, 0.0)
 """Of dtypes that are compared: relative, and absolute."""
-PIECE = 1 << 20  #: elements that are compared at once: fewer calls weigh more than what a core's own cache holds
+PIECE = (
+    1 << 20
+)  #: elements that are compared at once: fewer calls weigh more than what a core's own cache holds
 SAMPLED = 256  #: columns that tell what happened to a tensor
 EXPERT = re.compile(r"(?<=_exps)\.(\d+)")
 BLOCK = 32  #: elements whose errors are bounded together, in all quantised types
-MIN_SCALED = 64  #: of 127, what the largest element of a block has at least where its scale tells the step
+MIN_SCALED = (
+    64  #: of 127, what the largest element of a block has at least where its scale tells the step
+)
 
 
 class Stored(NamedTuple):
@@ -33,7 +37,9 @@ class Stored(NamedTuple):
 
     kind: str
     shape: tuple[int, ...]
-    array: Any  #: of elements; of bytes, row by row, where it is quantised; None where it is not read
+    array: (
+        Any  #: of elements; of bytes, row by row, where it is quantised; None where it is not read
+    )
     others: tuple[Array, ...] = ()  #: further shards
 
     @classmethod
@@ -57,7 +63,10 @@ class Stored(NamedTuple):
             return
         for number, array in enumerate(self.array):
             others = tuple(each[number] for each in self.others)
-            yield f"{stem}{stacked}{number}.{suffix}", Stored(self.kind, self.shape[1:], array, others)
+            yield (
+                f"{stem}{stacked}{number}.{suffix}",
+                Stored(self.kind, self.shape[1:], array, others),
+            )
 
     def fitted(self, shape: tuple[int, ...]) -> "Stored":
         """Shards as one tensor, along the axis that gives it the shape (those of a norm are all the same), and axes of
@@ -73,7 +82,9 @@ class Stored(NamedTuple):
     def floats(self, rows: Array, out: AnyArray) -> AnyArray:
         """Some of its rows as floats, which are put into the first rows of an array."""
         out = out[: len(rows)]
-        if self.kind == "Q8_0":  # for which the gguf package takes twice the time, and as long to be imported
+        if (
+            self.kind == "Q8_0"
+        ):  # for which the gguf package takes twice the time, and as long to be imported
             blocks = _blocks(rows)
             out.reshape(-1)[...] = blocks["elements"].copy().view(np.int8)
             elements = out.reshape(-1, 32)
@@ -105,7 +116,9 @@ class Stored(NamedTuple):
         bits, shared = BITS[self.kind]
         if self.kind == "Q8_0" and rows is not None:
             steps = np.abs(_blocks(rows)["scale"].astype(np.float32)).reshape(len(rows), -1)
-            if (_squares(values) >= MIN_SCALED**2 * _squares(steps)).all():  # the largest of a block is 127 steps
+            if (
+                _squares(values) >= MIN_SCALED**2 * _squares(steps)
+            ).all():  # the largest of a block is 127 steps
                 return steps
         blocks = values.reshape(len(values), -1, shared)
         largest = np.maximum(blocks.max(axis=-1), -blocks.min(axis=-1))
@@ -136,16 +149,25 @@ class Pair(NamedTuple):
         step = max(1, PIECE // max(1, width))
         buffers = np.empty((2, min(step, len(theirs)), width), floats)
         for start in range(0, len(theirs), step):
-            one = ours[slice(start, start + step) if self.order is None else self.order[start : start + step]]
+            one = ours[
+                slice(start, start + step)
+                if self.order is None
+                else self.order[start : start + step]
+            ]
             other = theirs[start : start + step]
             if same_kind and _same_bytes(one, other):
                 continue
-            expected, found = self.ours.floats(one, buffers[0]), self.theirs.floats(other, buffers[1])
+            expected, found = (
+                self.ours.floats(one, buffers[0]),
+                self.theirs.floats(other, buffers[1]),
+            )
             if self.added:
                 expected += np.float32(self.added)
             bad, errors = self.bad_rows(expected, found, allowed, other)
             largest = float(errors.max(initial=0))
-            result.max_abs_error = max(result.max_abs_error, math.inf if math.isnan(largest) else largest)
+            result.max_abs_error = max(
+                result.max_abs_error, math.inf if math.isnan(largest) else largest
+            )
             result.mismatched += int(bad.sum()) * width
         return result
 
@@ -156,26 +178,38 @@ class Pair(NamedTuple):
         kinds = [each for each in self[1:3] if each.kind in BITS] or [*self[1:3]]
         rounds = bool(self.added) or self.ours.kind != self.theirs.kind
         slack = (
-            np.float32(allowed.atol) + np.float32(allowed.rtol) * np.abs(ours) if allowed.atol or allowed.rtol else 0
+            np.float32(allowed.atol) + np.float32(allowed.rtol) * np.abs(ours)
+            if allowed.atol or allowed.rtol
+            else 0
         )
         error = np.subtract(ours, theirs, out=ours)
         if kinds[0].kind not in BITS:
             errors = _largest(error)
-            if (errors <= max(ROUNDING[each.kind][1] for each in kinds) * rounds).all():  # equal, or too small for one
+            if (
+                errors <= max(ROUNDING[each.kind][1] for each in kinds) * rounds
+            ).all():  # equal, or too small for one
                 return np.zeros(len(error), bool), errors
-        limits = [each.steps(theirs, stored if each is self.theirs else None) for each in kinds if rounds]
+        limits = [
+            each.steps(theirs, stored if each is self.theirs else None) for each in kinds if rounds
+        ]
         limits, width = limits or [np.zeros((len(error), 1), np.float32)], error.shape[1]
         if isinstance(slack, np.ndarray):
             limits = [np.repeat(limit, width // limit.shape[1], axis=1) + slack for limit in limits]
         if kinds[0].kind not in BITS:  # what overflows has an infinite limit, too
-            return np.any(~(np.abs(error) <= reduce(np.maximum, limits)), axis=1) | ~np.isfinite(errors), errors
-        squares = reduce(np.maximum, [_squares(limit) * np.float32(width / limit.shape[1]) for limit in limits])
+            return np.any(~(np.abs(error) <= reduce(np.maximum, limits)), axis=1) | ~np.isfinite(
+                errors
+            ), errors
+        squares = reduce(
+            np.maximum, [_squares(limit) * np.float32(width / limit.shape[1]) for limit in limits]
+        )
         largest = reduce(np.maximum, [limit.max(axis=1) for limit in limits])
         blocks = _squares(error.reshape(-1, BLOCK)).reshape(len(error), -1)
         within = blocks.sum(axis=1) <= squares
         bounds = np.sqrt(blocks.max(axis=1))
         if (within & np.isfinite(bounds) & (bounds <= MAX_STEPS * largest)).all():
-            return ~within, bounds / np.float32(math.sqrt(BLOCK))  # which some element is off by at least
+            return ~within, bounds / np.float32(
+                math.sqrt(BLOCK)
+            )  # which some element is off by at least
         errors = _largest(error)
         return ~(within & (errors <= MAX_STEPS * largest) & np.isfinite(errors)), errors
 

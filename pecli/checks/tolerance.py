@@ -8,9 +8,14 @@ from pecli.files.tensor_roles import role_of
 
 MAX_ULP = Whole(help="units of the last place", low=0, high=2**63)
 ERROR = Real(help="an error", at_least=0)
-DRIFT = 1e-3  #: the absolute error that an audit lets a context have, unless it is asked for another
+DRIFT = (
+    1e-3  #: the absolute error that an audit lets a context have, unless it is asked for another
+)
 FREQ_RTOL = 1e-5  #: the relative error of a frequency that float32 arithmetic stays within; mistakes are larger by far
-RELATIVE = ("inv_freq", "slopes")  #: tensors of such small values that an absolute error says nothing of them
+RELATIVE = (
+    "inv_freq",
+    "slopes",
+)  #: tensors of such small values that an absolute error says nothing of them
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,9 @@ class Tolerance:
 
     def against_model(self) -> "Tolerance":
         """The same where a model is the spec: its runtime computes frequencies in float32."""
-        return self if self.freq_rtol is not None else replace(self, freq_rtol=self.rtol or FREQ_RTOL)
+        return (
+            self if self.freq_rtol is not None else replace(self, freq_rtol=self.rtol or FREQ_RTOL)
+        )
 
     def for_tensor(self, *names: str) -> "Tolerance":
         """What applies to a tensor that goes by these names.
@@ -58,14 +65,20 @@ def is_relative(*names: str) -> bool:
     return any(role_of(name) in RELATIVE for name in names)
 
 
-def tolerance_of(tolerance: Tolerance | None, max_ulp: int | None, atol: float | None, rtol: float | None) -> Tolerance:
+def tolerance_of(
+    tolerance: Tolerance | None, max_ulp: int | None, atol: float | None, rtol: float | None
+) -> Tolerance:
     """The tolerance that a Python function was given: one object, or by keywords."""
     given = {"max_ulp": max_ulp, "atol": atol, "rtol": rtol}
     given = {name: value for name, value in given.items() if value is not None}
     if tolerance is None:
         return Tolerance(**given)  # type: ignore[arg-type]
     if not isinstance(tolerance, Tolerance):
-        raise KindError("tolerance", repr(tolerance), "it must be a Tolerance", "such as Tolerance(atol=1e-6)")
+        raise KindError(
+            "tolerance", repr(tolerance), "it must be a Tolerance", "such as Tolerance(atol=1e-6)"
+        )
     if given:
-        raise ParameterError(next(iter(given)), "given beside tolerance", "they say the same", "leave one out")
+        raise ParameterError(
+            next(iter(given)), "given beside tolerance", "they say the same", "leave one out"
+        )
     return tolerance

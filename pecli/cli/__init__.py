@@ -22,7 +22,9 @@ from pecli.views import screen
 MAX_NAME = 27  #: Letters of an option's name that help has room for on a terminal of 80 columns
 
 OUTPUT = "Output"  #: The heading of options that most commands have
-Run = Callable[..., int | None]  #: What a command does with its options; the exit code, None where it is 0
+Run = Callable[
+    ..., int | None
+]  #: What a command does with its options; the exit code, None where it is 0
 _is_quiet = ContextVar("is_quiet", default=False)
 
 
@@ -54,26 +56,34 @@ class Command(typer.core.TyperCommand):
         class OneNamePerLine(rich_utils.OptionHighlighter):
             def __call__(self, text: str | Text) -> Text:
                 names = text.split(",") if isinstance(text, str) and text.startswith("--") else []
-                lines = [line for name in names for line in wrap(name, MAX_NAME, subsequent_indent="  ")]  # at a hyphen
+                lines = [
+                    line for name in names for line in wrap(name, MAX_NAME, subsequent_indent="  ")
+                ]  # at a hyphen
                 return super().__call__("\n".join(lines) if names else text)
 
         rich_utils.highlighter = OneNamePerLine()
         super().format_help(ctx, formatter)
 
 
-def command(*options: Parameter, shown: Sequence[str] = (), **settings: Any) -> Callable[[Run], Any]:
+def command(
+    *options: Parameter, shown: Sequence[str] = (), **settings: Any
+) -> Callable[[Run], Any]:
     """Make a command of a function: its name is the function's, its help the docstring, with examples at the end."""
 
     def made(run: Run) -> Any:
         text, _, lines = cleandoc(run.__doc__ or "").partition("Examples:\n")
-        help = "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))  # Typer keeps line ends
+        help = "\n\n".join(
+            " ".join(paragraph.split()) for paragraph in text.split("\n\n")
+        )  # Typer keeps line ends
         every = [*map(str.strip, lines.splitlines()), *shown]
         return command_of(run.__name__, run, options, every, help=help, **settings)
 
     return made
 
 
-def command_of(name: str, run: Run, options: Iterable[Parameter], shown: Sequence[str], **settings: Any) -> Any:
+def command_of(
+    name: str, run: Run, options: Iterable[Parameter], shown: Sequence[str], **settings: Any
+) -> Any:
     """The command that runs a function with these options, and shows examples at the end of its help."""
 
     def call(**values: Any) -> int | None:
@@ -104,8 +114,14 @@ class SchemeGroup(typer.core.TyperGroup):
 
             known = [name for name, command in self.commands.items() if not command.hidden]
             rule = f"it must be one of {', '.join(known)}"
-            model = f"for a model: {ctx.command_path} rope --model {shlex.quote(args[0])}" if find(args[0]) else ""
-            raise ParameterError("the scheme", quoted(args[0]), rule, model or nearest(args[0], known))
+            model = (
+                f"for a model: {ctx.command_path} rope --model {shlex.quote(args[0])}"
+                if find(args[0])
+                else ""
+            )
+            raise ParameterError(
+                "the scheme", quoted(args[0]), rule, model or nearest(args[0], known)
+            )
         return super().resolve_command(ctx, args)
 
 
@@ -124,7 +140,9 @@ def command_line(words: Iterable[str], options: Mapping[str, Any]) -> str:
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         for text in value if isinstance(value, list) else [value]:
-            parts += [option] if text is True else [] if text in (None, False) else [option, str(text)]
+            parts += (
+                [option] if text is True else [] if text in (None, False) else [option, str(text)]
+            )
     return shlex.join(parts)
 
 
@@ -133,7 +151,9 @@ def made_by(words: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
     return {"command": command_line(words, options), "version": __version__}
 
 
-def answer(result: Any, json: bool, quiet: bool, show: Callable[[Any], None] | None = None, **more: Any) -> Exit:
+def answer(
+    result: Any, json: bool, quiet: bool, show: Callable[[Any], None] | None = None, **more: Any
+) -> Exit:
     """A result as JSON with `more`, or shown unless quiet, with the `output` that was written; its code is 0 or 1."""
     if json:
         screen.say_json({**(result if isinstance(result, dict) else result.as_json()), **more})
@@ -155,7 +175,11 @@ def print_error(problem: PecliError | str, words: Sequence[str] = ()) -> Exit:
         import traceback
 
         traceback.print_exception(problem.__cause__)
-    text = problem.spelled(lambda name: _typed(name, words)) if isinstance(problem, ParameterError) else str(problem)
+    text = (
+        problem.spelled(lambda name: _typed(name, words))
+        if isinstance(problem, ParameterError)
+        else str(problem)
+    )
     if len(text) > MAX_ERROR_LENGTH:  # a name from a file, say; what to do about it comes last
         text = f"{text[: MAX_ERROR_LENGTH // 2]} … {text[-MAX_ERROR_LENGTH // 2 :]}"
     print_note(" ".join(text.split("\n")), "error")
@@ -182,7 +206,10 @@ def _typed(name: str, words: Sequence[str]) -> str:
     if name == "model" and words and given.isdisjoint(("--model", "--config")):
         return "MODEL"
     parameter = Rope.parameters().get(name)
-    return next((alias for alias in (parameter.aliases if parameter else ()) if alias in given), option_name(name))
+    return next(
+        (alias for alias in (parameter.aliases if parameter else ()) if alias in given),
+        option_name(name),
+    )
 
 
 def option_name(name: str) -> str:
@@ -192,4 +219,8 @@ def option_name(name: str) -> str:
     ('--seq-len', '--recipes[0]', 'FILE')
     """
     own, bracket, index = name.partition("[")
-    return f"--{own.replace('_', '-')}{bracket}{index}" if own.islower() and own.replace("_", "").isalnum() else name
+    return (
+        f"--{own.replace('_', '-')}{bracket}{index}"
+        if own.islower() and own.replace("_", "").isalnum()
+        else name
+    )

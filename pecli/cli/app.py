@@ -52,9 +52,15 @@ PANELS = {
 """The list of commands in its parts. Most live in the module of their name, which is imported when one is called."""
 
 COMMANDS = {name: summary for panel in PANELS.values() for name, summary in panel.items()}
-MADE = ("generate", "apply", "audit")  #: Modules whose `command` makes the command of a name, which others hold
+MADE = (
+    "generate",
+    "apply",
+    "audit",
+)  #: Modules whose `command` makes the command of a name, which others hold
 
-UsageError: Any = typer.BadParameter.__mro__[1]  #: What Typer raises for any wrong command line; it has no public name
+UsageError: Any = typer.BadParameter.__mro__[
+    1
+]  #: What Typer raises for any wrong command line; it has no public name
 
 MIN_ADDRESS_SPACE = 144 << 20
 """Bytes of address space below which NumPy cannot be imported: its OpenBLAS would end the process with exit code 1."""
@@ -82,13 +88,23 @@ class Commands(typer.core.TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command as it is listed, which imports nothing."""
         summary = COMMANDS.get(cmd_name) or scheme_named(cmd_name).summary
-        panel = next((panel for panel, commands in PANELS.items() if cmd_name in commands), next(iter(PANELS)))
+        panel = next(
+            (panel for panel, commands in PANELS.items() if cmd_name in commands),
+            next(iter(PANELS)),
+        )
         return typer.core.TyperCommand(cmd_name, help=summary, rich_help_panel=panel)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, *rest = args
         if name not in COMMANDS and name not in SCHEMES:
-            other = next((command for command, words in synonyms("commands").items() if name.lower() in words), "")
+            other = next(
+                (
+                    command
+                    for command, words in synonyms("commands").items()
+                    if name.lower() in words
+                ),
+                "",
+            )
             advice = f"did you mean {other!r}?" if other else nearest(name, COMMANDS)
             rule = f"there is no command {quoted(name)}; it must be one of {', '.join(COMMANDS)}"
             raise UsageError(f"{advice} {rule}".lstrip())
@@ -110,14 +126,18 @@ def _print_version(wanted: bool) -> None:
 
 
 _HELP = {"help_option_names": ["-h", "--help"]}
-app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, context_settings=_HELP)
+app = typer.Typer(
+    cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, context_settings=_HELP
+)
 EXAMPLES = (
     "pecli rope --model llama-3.1-8b --seq-len 4096 -o rope.safetensors",
     "pecli verify dump.npz --model llama-3.1-8b --atol 1e-3",
     "pecli identify unknown.npy",
     "pecli COMMAND --help",
 )
-_VERSION = typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+_VERSION = typer.Option(
+    "--version", callback=_print_version, is_eager=True, help="Print the version."
+)
 
 
 @app.callback(epilog=examples(EXAMPLES))
@@ -135,7 +155,9 @@ def run(arguments: Sequence[str]) -> int:
     try:
         if not {"--help", "-h", "--version"} & {*arguments}:
             _check_memory()
-        result = typer.main.get_command(app).main(args=list(arguments), prog_name="pecli", standalone_mode=False)
+        result = typer.main.get_command(app).main(
+            args=list(arguments), prog_name="pecli", standalone_mode=False
+        )
         sys.stdout.flush()
         return int(result) if isinstance(result, int) else Exit.DONE
     except UsageError as problem:
@@ -145,7 +167,11 @@ def run(arguments: Sequence[str]) -> int:
     except (ReaderGoneError, BrokenPipeError):
         return Exit.PIPE
     except SystemExit as leave:  # 1 is how rich and Typer leave when the reader of a pipe went away
-        return Exit.PIPE if leave.code == 1 and "_PECLI_COMPLETE" not in os.environ else int(leave.code or 0)
+        return (
+            Exit.PIPE
+            if leave.code == 1 and "_PECLI_COMPLETE" not in os.environ
+            else int(leave.code or 0)
+        )
     except Exception as raised:  # the one boundary: whatever goes wrong is a line and an exit code
         return print_error(translated(raised), arguments)
 
@@ -155,24 +181,39 @@ def _check_memory() -> None:
         from resource import RLIMIT_AS, getrlimit
 
         if 0 <= getrlimit(RLIMIT_AS)[0] < MIN_ADDRESS_SPACE:  # no limit is -1
-            raise ResourceError("there is not enough memory to load NumPy; raise the limit (ulimit -v)")
+            raise ResourceError(
+                "there is not enough memory to load NumPy; raise the limit (ulimit -v)"
+            )
 
 
 def _usage(problem: Any) -> str:
     text = problem.format_message().strip().rstrip(".")
     text = text[:1].lower() + text[1:]
     context = getattr(problem, "ctx", None)
-    known = [name for parameter in context.command.params for name in parameter.opts] if context else []
+    known = (
+        [name for parameter in context.command.params for name in parameter.opts] if context else []
+    )
     see = f"see {context.command_path if context else 'pecli'} --help"
     wrong = getattr(problem, "option_name", None)
     if wrong and hasattr(problem, "possibilities"):
         word = wrong.replace("_", "-")
         begun = [name for name in known if name.startswith(word)]
         words = synonyms("options")
-        meant = [option for option, others in words.items() if word in others and option.split()[0] in known]
-        near = nearest(word[2:], [name[2:] for name in known], "--{}".format)  # dashes would make all alike
+        meant = [
+            option
+            for option, others in words.items()
+            if word in others and option.split()[0] in known
+        ]
+        near = nearest(
+            word[2:], [name[2:] for name in known], "--{}".format
+        )  # dashes would make all alike
         advice = f"did you mean {(meant or begun)[0]}?" if meant or begun else near
-        if context and context.command.name == "verify" and not advice and word in " ".join(words).split():
+        if (
+            context
+            and context.command.name == "verify"
+            and not advice
+            and word in " ".join(words).split()
+        ):
             see = "parameters go with a scheme: pecli rope … --verify FILE"
         return f"{advice} no such option: {wrong}; {see}".lstrip()
     extra = re.search(r"unexpected extra argument\S* \((\S+)\)", text)

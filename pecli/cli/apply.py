@@ -33,38 +33,56 @@ EXAMPLES = (
     "pecli apply rope q.npy --config config.json --positions ids.npy --inverse -o q0.npy",
     "pecli apply rope cache.safetensors --layout interleaved --shift -512 -o moved.safetensors",
 )
-_FILES = ".npy, .npz or .safetensors files, or FILE:NAME for one tensor; - is a .npy on standard input."
+_FILES = (
+    ".npy, .npz or .safetensors files, or FILE:NAME for one tensor; - is a .npy on standard input."
+)
 _LAYOUT = "Which channels make a pair: halves (NeoX, rotate_half), interleaved (GPT-J), or deepseek (reads the second,"
 _LAYOUT += " writes the first). (default: the model's, or halves)"
-_POSITIONS = "Numbers, or a file of them: (L,), (axes, L); where they are integers from 0 also (batch, L), "
+_POSITIONS = (
+    "Numbers, or a file of them: (L,), (axes, L); where they are integers from 0 also (batch, L), "
+)
 _POSITIONS += "(axes, batch, L)."
 _SHIFT = "Move what was rotated already by this many positions, in one step."
 _AXIS = "The axis of positions: -3 for q of shape (batch, L, heads, D). (default: -2)"
 _DIM = "Rotary dimension: channels that rotate, in pairs. (default: all, or the model's)"
 _MODEL = f"Take --dim, --theta, --scaling, … from a model: {options.MODEL}. Options override it; --config is the same."
 LEARNED_OPTIONS = (
-    options.text("--table", "FILE", "The table, (rows, D); or FILE:NAME.", default=options.REQUIRED),
-    options.text("--offset", "INTEGER", "The row for the first position. (default: 0)", rule=tensors.OFFSET),
+    options.text(
+        "--table", "FILE", "The table, (rows, D); or FILE:NAME.", default=options.REQUIRED
+    ),
+    options.text(
+        "--offset", "INTEGER", "The row for the first position. (default: 0)", rule=tensors.OFFSET
+    ),
 )
 ROPE_OPTIONS = (
     options.text("--layout", "NAME", _LAYOUT, rule=tensors.LAYOUT),
     options.flag("--trailing", "Rotate the trailing channels, where only some rotate."),
     options.text("--seq-axis", "INTEGER", _AXIS, rule=tensors.AXIS),
     options.text("--positions", "LIST|FILE", _POSITIONS),
-    options.text("--attention-mask", "FILE", "1 for tokens, 0 for padding, (batch, L); positions count the ones."),
+    options.text(
+        "--attention-mask",
+        "FILE",
+        "1 for tokens, 0 for padding, (batch, L); positions count the ones.",
+    ),
     options.flag("--inverse", "Undo the rotation, the attention factor included."),
     options.text("--shift", "INTEGER", _SHIFT, rule=tensors.SHIFT),
     *options.model_options(_MODEL),
 )
 SHARED_OPTIONS = (
-    options.text("--tensor", "NAME", "Only the tensor of this name; may be repeated.", several=True),
+    options.text(
+        "--tensor", "NAME", "Only the tensor of this name; may be repeated.", several=True
+    ),
     options.output(options.TABLES, default=options.REQUIRED),
     *options.WORK,
 )
 
 
-Applied = tuple[Sequence[Array], Mapping[str, Any], str]  #: Results, the parameters behind them, and these in few words
-Apply = Callable[[Sequence[Input], Mapping[str, Any]], Applied]  #: What a command does with its inputs and its options
+Applied = tuple[
+    Sequence[Array], Mapping[str, Any], str
+]  #: Results, the parameters behind them, and these in few words
+Apply = Callable[
+    [Sequence[Input], Mapping[str, Any]], Applied
+]  #: What a command does with its inputs and its options
 _DECIDED = {"seq_len", "dim", "heads", "slopes", "dtype", "relative"}
 _BY_THE_INPUT = {"seq_len", "layout", "dtype", "recipe", "positions"}
 _ROTARY = {name: rule for name, rule in Rope.parameters().items() if name not in _BY_THE_INPUT}
@@ -74,17 +92,31 @@ def command(name: str) -> Any:
     """The group of commands, one per scheme."""
     commands = []
     for kind in map(scheme_named, SCHEMES):
-        if kind.applied_as == "rows" and kind.recipe_names():  # what is drawn comes from a file, by `learned`
-            summary, own = f"Add a {kind.name} table to x (…, L, D).", options.own_options(kind, _DECIDED)
+        if (
+            kind.applied_as == "rows" and kind.recipe_names()
+        ):  # what is drawn comes from a file, by `learned`
+            summary, own = (
+                f"Add a {kind.name} table to x (…, L, D).",
+                options.own_options(kind, _DECIDED),
+            )
             commands.append(_command(kind.name, partial(_add_rows, kind), summary, own))
     summary = "Add rows of a learned table to x (…, L, D)."
-    commands += [_command(word, _add_learned, summary, LEARNED_OPTIONS) for word in ("learned", "learned-init")]
+    commands += [
+        _command(word, _add_learned, summary, LEARNED_OPTIONS)
+        for word in ("learned", "learned-init")
+    ]
     causal = options.flag("--causal", "The same as --form causal.")
     summary = "Add ALiBi biases to scores (…, H, Lq, Lk), whose queries come last."
-    commands.append(_command("alibi", _add_alibi, summary, [*options.own_options(Alibi, _DECIDED), causal]))
+    commands.append(
+        _command("alibi", _add_alibi, summary, [*options.own_options(Alibi, _DECIDED), causal])
+    )
     summary = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
     own = options.own_options(Rope, _BY_THE_INPUT | {"dim"})
-    commands.append(_command("rope", _rotate, summary, [options.text("--dim", "INTEGER", _DIM), *own, *ROPE_OPTIONS]))
+    commands.append(
+        _command(
+            "rope", _rotate, summary, [options.text("--dim", "INTEGER", _DIM), *own, *ROPE_OPTIONS]
+        )
+    )
     help = "Apply an encoding to tensors, as a model's layer would."
     firsts: dict[str, str] = {}
     for line in EXAMPLES:
@@ -111,7 +143,9 @@ def _run(scheme: str, apply: Apply, **values: Any) -> None:
         save_tables(path, tables, None, metadata=metadata, on_block=advance)
     if values["json"]:
         about = {"scheme": scheme, "parameters": dict(parameters)}
-        screen.say_json({**about, "tensors": screen.described(scheme, tables, values), "output": path})
+        screen.say_json(
+            {**about, "tensors": screen.described(scheme, tables, values), "output": path}
+        )
     elif not values["quiet"]:
         shown = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables]
         screen.say_written(path, f"{listed(shown, MAX_LISTED)}, ", f"; {scheme}: {words}")
@@ -146,7 +180,10 @@ def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Mapping[str, 
 
 
 def _add_learned(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
-    offset, table = values["offset"] or 0, Input(read_numbers("table", values["table"]), f"the table {values['table']}")
+    offset, table = (
+        values["offset"] or 0,
+        Input(read_numbers("table", values["table"]), f"the table {values['table']}"),
+    )
     arrays = [tensors.add_learned(tensor, table, offset) for tensor in inputs]
     longest = max(tensor.shape[-2] for tensor in inputs)
     words = f"rows {_span(offset, offset + longest, inputs[0], of=f' of {table.shape[0]}')}"
@@ -156,7 +193,9 @@ def _add_learned(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
 def _add_alibi(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
     given = options.parsed(_own(Alibi), values)
     if values["causal"] and given.setdefault("form", "causal") != "causal":
-        raise ParameterError("causal", "given", f"--form is {given['form']}", "leave out one of them")
+        raise ParameterError(
+            "causal", "given", f"--form is {given['form']}", "leave out one of them"
+        )
     arrays = []
     for tensor in inputs:
         tensor.check_floating()
@@ -172,13 +211,17 @@ def _add_alibi(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
 
 
 def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
-    fields = tensors.given(**{name: values[name] for name in ("layout", "trailing", "inverse", "shift", "seq_axis")})
+    fields = tensors.given(
+        **{name: values[name] for name in ("layout", "trailing", "inverse", "shift", "seq_axis")}
+    )
     first, seq_axis, shift = inputs[0], fields.get("seq_axis", SEQ_AXIS), values["shift"]
     length, dim = first.check_sequence(seq_axis)
     for tensor in inputs[1:]:
         length = max(length, tensor.check_sequence(seq_axis)[0])
         if tensor.shape[-1] != dim:
-            raise tensor.wrong(f"{first.label} is of shape {first.shape}", "they must share D, the last axis")
+            raise tensor.wrong(
+                f"{first.label} is of shape {first.shape}", "they must share D, the last axis"
+            )
     given = options.parsed(_ROTARY, values)
     rows = _positions(values, given)
     said = "the default"
@@ -186,7 +229,9 @@ def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
         model, (encoding,), given = options.model_encodings(values, given, one=True)
         said = f"as {model.file} has it"
         heads = tensors.head_counts(name, values["layer_type"])
-        rotation = tensors.model_rotation(inputs, model.file, encoding, rows, heads, fields, **given)
+        rotation = tensors.model_rotation(
+            inputs, model.file, encoding, rows, heads, fields, **given
+        )
     else:
         if "dim" not in given and "axes" not in given:
             first.check_dim(Rope.parameters()["dim"], "or give the rotary dimension with --dim")
@@ -200,9 +245,14 @@ def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
         words.append(f"the {'last' if rotation.trailing else 'first'} {width} of {dim} channels")
     file = f" of {values[rows.name]}" if rows.ids is not None else ""
     places = f"positions {_span(*rows.span(length), first, seq_axis, file)}"
-    words.append("undone at " * rotation.inverse + (places if shift is None else f"moved by {shift} positions"))
+    words.append(
+        "undone at " * rotation.inverse
+        + (places if shift is None else f"moved by {shift} positions")
+    )
     parameters = {name: getattr(rotation.rope, name) for name in _ROTARY}
-    parameters |= {name: getattr(rotation, name) for name in ("layout", "trailing", "inverse", "shift")}
+    parameters |= {
+        name: getattr(rotation, name) for name in ("layout", "trailing", "inverse", "shift")
+    }
     parameters["positions"] = values["positions"]
     return arrays, parameters, ", ".join(words)
 
@@ -213,10 +263,16 @@ def _positions(values: Mapping[str, Any], given: dict[str, Any]) -> RowPositions
     if (text := values["positions"]) is not None:
         rule = Rope.parameters()["positions"]
         numbers = None if rule.is_value(text) else read_numbers("positions", text)
-        is_whole = numbers is not None and numbers.dtype.kind in "iu" and numbers.min(initial=0) >= 0
+        is_whole = (
+            numbers is not None and numbers.dtype.kind in "iu" and numbers.min(initial=0) >= 0
+        )
         if is_whole and values["style"] is values["axes"] is None:
             ids = numbers
         else:
-            given["positions"] = rule.parse("positions", text) if numbers is None else rule.check("positions", numbers)
+            given["positions"] = (
+                rule.parse("positions", text)
+                if numbers is None
+                else rule.check("positions", numbers)
+            )
     tokens = None if mask is None else read_numbers("attention_mask", mask)
     return tensors.row_positions(ids, tokens, values["shift"], given.get("offset"))

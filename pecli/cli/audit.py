@@ -35,10 +35,20 @@ def command(name: str) -> Any:
     for kind in map(scheme_named, SCHEMES):
         if kind.recipe_names():
             own = [option for option in options.options_of(kind) if option.name not in _OMITTED]
-            help, short = f"{SUMMARY} Recipes: {', '.join(kind.recipe_names())}.", f"Audit {kind.name} tables."
-            shown, run = [line for line in EXAMPLES if line.split()[2] == kind.name], partial(_audit, kind)
-            commands.append(command_of(kind.name, run, [*own, *OPTIONS], shown, help=help, short_help=short))
-    return SchemeGroup(name=name, commands=commands, help=SUMMARY, epilog=examples(EXAMPLES), no_args_is_help=True)
+            help, short = (
+                f"{SUMMARY} Recipes: {', '.join(kind.recipe_names())}.",
+                f"Audit {kind.name} tables.",
+            )
+            shown, run = (
+                [line for line in EXAMPLES if line.split()[2] == kind.name],
+                partial(_audit, kind),
+            )
+            commands.append(
+                command_of(kind.name, run, [*own, *OPTIONS], shown, help=help, short_help=short)
+            )
+    return SchemeGroup(
+        name=name, commands=commands, help=SUMMARY, epilog=examples(EXAMPLES), no_args_is_help=True
+    )
 
 
 def _audit(kind: type[Scheme], **values: Any) -> None:
@@ -52,10 +62,14 @@ def _audit(kind: type[Scheme], **values: Any) -> None:
         recipes = tuple(rule.parse("recipes", values["recipes"]))
     positions = sum(part.by_position().count for part in parts.values())
     with screen.counting("audit", positions, values) as advance:
-        audits = {name: audit(part, recipes, values["tolerance"], advance) for name, part in parts.items()}
+        audits = {
+            name: audit(part, recipes, values["tolerance"], advance) for name, part in parts.items()
+        }
     if path is not None:
         ways = ("output", "details", "json", "quiet", "no_progress")
-        about = made_by(["audit", first.name], {name: values[name] for name in values if name not in ways})
+        about = made_by(
+            ["audit", first.name], {name: values[name] for name in values if name not in ways}
+        )
         about["specs"] = [part.spec() for part in parts.values()]
         figure_files.save(drift.audit_picture(audits), path, about=about)
     found = {name: result.as_json() for name, result in audits.items()}

@@ -32,7 +32,9 @@ _SAME = "The same, by an option; may be repeated."
     options.flag("--strict", "Exit code 1 when there are warnings."),
     options.JSON,
 )
-def config(files: list[str] | None, model: list[str] | None, seq_len: int | None, strict: bool, json: bool) -> int:
+def config(
+    files: list[str] | None, model: list[str] | None, seq_len: int | None, strict: bool, json: bool
+) -> int:
     """Say which positional encodings a config.json asks for: every value, its source, and warnings.
 
     Of several models it also says what differs. Exit code 1: warnings, with --strict; 3: a file cannot be read.
@@ -44,13 +46,20 @@ def config(files: list[str] | None, model: list[str] | None, seq_len: int | None
       pecli config --model gpt-oss-20b --strict
     """
     if not files and not model:
-        raise ParameterError("MODEL", "missing", "name a config.json or a preset", "see pecli models")
+        raise ParameterError(
+            "MODEL", "missing", "name a config.json or a preset", "see pecli models"
+        )
     code, found = Exit.DONE, []
-    for name, parameter in [*((name, "MODEL") for name in files or []), *((name, "model") for name in model or [])]:
+    for name, parameter in [
+        *((name, "MODEL") for name in files or []),
+        *((name, "model") for name in model or []),
+    ]:
         try:
             result = describe(name, parameter).encodings()
             if os.path.isdir(name):
-                result = replace(result, warnings=(*result.warnings, *_stored_frequencies(name, result)))
+                result = replace(
+                    result, warnings=(*result.warnings, *_stored_frequencies(name, result))
+                )
             data = result.as_json(seq_len) if json else {}
         except PecliError as problem:
             code = max(code, print_error(problem))
@@ -77,13 +86,19 @@ def _stored_frequencies(folder: str, model: ModelEncodings) -> Iterator[str]:
         file = load_file(folder)
         for name in [name for name in file.tensors if name.endswith("inv_freq")] if known else ():
             stored = widened(file.tensors[name]).reshape(-1)
-            if not any(each.shape == stored.shape and np.allclose(stored, each, rtol=1e-2, atol=0) for each in known):
+            if not any(
+                each.shape == stored.shape and np.allclose(stored, each, rtol=1e-2, atol=0)
+                for each in known
+            ):
                 yield f"{name} in the weights, {len(stored)} frequencies, is not what the configuration asks for"
                 return
 
 
 @command(
-    options.argument("words", "WORD…", "Only models that have all words.", several=True, default=None), options.JSON
+    options.argument(
+        "words", "WORD…", "Only models that have all words.", several=True, default=None
+    ),
+    options.JSON,
 )
 def models(words: list[str] | None, json: bool) -> int:
     """List the presets that --model takes, by family; --json says where their settings were read.
@@ -100,7 +115,9 @@ def models(words: list[str] | None, json: bool) -> int:
     every = [(preset, read_object(preset.config, preset.name)) for preset in presets().values()]
     chosen = [both for both in every if all(word in view.searched_text(*both) for word in wanted)]
     if not chosen:
-        print_note(f"no preset has {' and '.join(map(quoted, wanted))}; the config.json of any model can be read")
+        print_note(
+            f"no preset has {' and '.join(map(quoted, wanted))}; the config.json of any model can be read"
+        )
         return Exit.CHECK_FAILED
     if not json:
         view.show_presets(chosen)
@@ -109,8 +126,16 @@ def models(words: list[str] | None, json: bool) -> int:
     for preset, model in chosen:
         about = {name: value for name, value in vars(preset).items() if name != "config"}
         encodings = [
-            {"layer_type": each.layer_type, "scheme": each.scheme, "parameters": each.described()} for each in model
+            {"layer_type": each.layer_type, "scheme": each.scheme, "parameters": each.described()}
+            for each in model
         ]
-        found.append({**about, "context": model.context, "model_type": model.model_type, "encodings": encodings})
+        found.append(
+            {
+                **about,
+                "context": model.context,
+                "model_type": model.model_type,
+                "encodings": encodings,
+            }
+        )
     screen.say_json({"models": found})
     return Exit.DONE

@@ -9,7 +9,15 @@ from pecli.errors import ParameterError, counted, listed
 from pecli.files import format_of, save_tables
 from pecli.files.contents import LoadedFile, carried_spec
 from pecli.files.output import KEY, OnBlock, is_stream
-from pecli.tensors.convert import DTYPE, HEAD_RULES, MAX_LISTED, PAIRS, Converted, ScoreCheck, converted
+from pecli.tensors.convert import (
+    DTYPE,
+    HEAD_RULES,
+    MAX_LISTED,
+    PAIRS,
+    Converted,
+    ScoreCheck,
+    converted,
+)
 from pecli.tensors.head_layout import ORDERS
 from pecli.tensors.inputs import open_file
 from pecli.views import screen
@@ -31,9 +39,18 @@ _CHANGED = "Tensors to change, such as '*.q_proj.*'; may be repeated."
     options.text("--to", "NAME", "The layout to move to: one of the same.", _PAIRS, rule=PAIRS),
     *options.model_options(_MODEL, _PAIRS, "Layers of this type, where heads of a model differ."),
     options.text("--heads", "INTEGER", _QUERIES, _PAIRS),
-    options.text("--kv-heads", "INTEGER", "Key heads. (default: from the rows of the keys)", _PAIRS),
-    options.text("--head-dim", "INTEGER", "Channels of a head. (default: rows of the queries / heads)", _PAIRS),
-    options.text("--rotary-dim", "INTEGER", "Rotary dimension of a head. (default: all channels)", _PAIRS),
+    options.text(
+        "--kv-heads", "INTEGER", "Key heads. (default: from the rows of the keys)", _PAIRS
+    ),
+    options.text(
+        "--head-dim",
+        "INTEGER",
+        "Channels of a head. (default: rows of the queries / heads)",
+        _PAIRS,
+    ),
+    options.text(
+        "--rotary-dim", "INTEGER", "Rotary dimension of a head. (default: all channels)", _PAIRS
+    ),
     options.flag("--trailing", "The last channels of a head rotate, not the first.", _PAIRS),
     options.text("--fused", f"[{'|'.join(ORDERS)}]", _ORDER, _PAIRS),
     options.text("--include", "PATTERN", _CHANGED, _PAIRS, several=True),
@@ -41,7 +58,9 @@ _CHANGED = "Tensors to change, such as '*.q_proj.*'; may be repeated."
     options.NO_HEADER,
     *options.WORK,
 )
-def convert(file: str, output: str | None, check: bool, json: bool, quiet: bool, **given: Any) -> int:
+def convert(
+    file: str, output: str | None, check: bool, json: bool, quiet: bool, **given: Any
+) -> int:
     """Move q/k weights or tables between layouts of pairs, cast to another dtype, or write another format.
 
     All other tensors and the metadata of a .safetensors file are kept byte for byte.
@@ -54,7 +73,9 @@ def convert(file: str, output: str | None, check: bool, json: bool, quiet: bool,
       pecli convert pe.npy --from interleaved --to halves -o halves.npy
     """
     if output is None and not check:
-        raise ParameterError("output", "missing", "a conversion is written to a file", "give -o FILE")
+        raise ParameterError(
+            "output", "missing", "a conversion is written to a file", "give -o FILE"
+        )
     if output is not None:
         options.check_output(output, json=json)
     loaded = open_file(file)
@@ -66,17 +87,30 @@ def convert(file: str, output: str | None, check: bool, json: bool, quiet: bool,
     if output is not None and passed:
         total = sum(array.nbytes for array in loaded.tensors.values())
         with screen.counting("convert", total, {"quiet": quiet, **given}) as advance:
-            _save(loaded, made, output, is_whole, is_changed, advance, header=not given["no_header"])
+            _save(
+                loaded, made, output, is_whole, is_changed, advance, header=not given["no_header"]
+            )
     written, assumed = output if passed else None, _assumed(made)
     if json:
-        about: dict[str, Any] = {"file": loaded.path, "output": written, "moved": list(made.moves), "cast": made.cast}
-        about |= {"tensors": len(made.arrays), "assumed": assumed, "score_change": checked and checked.change}
+        about: dict[str, Any] = {
+            "file": loaded.path,
+            "output": written,
+            "moved": list(made.moves),
+            "cast": made.cast,
+        }
+        about |= {
+            "tensors": len(made.arrays),
+            "assumed": assumed,
+            "score_change": checked and checked.change,
+        }
         screen.say_json({**about, "checked": checked and _proof(made, checked)})
     elif not quiet:
         lines = [f"assumed: {assumed['text']}"] if assumed else []
         if checked is not None:
             verdict = "are the same" if passed else "are NOT the same, nothing was written"
-            lines.append(f"attention scores before and after {verdict}: max relative change {checked.change:.1g}")
+            lines.append(
+                f"attention scores before and after {verdict}: max relative change {checked.change:.1g}"
+            )
             lines += [f"proved for {_proof(made, checked)['proves']}"] if passed else []
         _show(made, written, lines, loses_spec=is_changed and KEY in loaded.metadata)
     return Exit.DONE if passed else Exit.CHECK_FAILED
@@ -104,8 +138,14 @@ def _converted(file: LoadedFile, given: Mapping[str, Any]) -> Converted:
         layout = spec.get("parameters", {}).get("layout", source)
         if layout != source:
             why = ": one column per pair, and nothing to move" if layout == "compact" else ""
-            raise ParameterError("from", repr(source), f"the spec of {file.path} says {layout}{why}")
-    others = {"layer_type": given["layer_type"], "include": given["include"] or (), "dtype": given["dtype"]}
+            raise ParameterError(
+                "from", repr(source), f"the spec of {file.path} says {layout}{why}"
+            )
+    others = {
+        "layer_type": given["layer_type"],
+        "include": given["include"] or (),
+        "dtype": given["dtype"],
+    }
     return converted(file.tensors, file.path, source, given["to"], model, **others, **heads)
 
 
@@ -139,7 +179,9 @@ def _assumed(made: Converted) -> dict[str, Any] | None:
     return {
         **{name: getattr(heads, name) for name in ("heads", "kv_heads", "head_dim", "trailing")},
         "rotary_dim": heads.rotary_dim or heads.head_dim,
-        "fused": sorted({heads.order(weight) for weight in weights if heads.named(weight).kind == "qkv"}),
+        "fused": sorted(
+            {heads.order(weight) for weight in weights if heads.named(weight).kind == "qkv"}
+        ),
         "model": heads.model or None,
         "text": f"{heads.words(weights)} ({whose})",
     }
@@ -149,7 +191,9 @@ def _proof(made: Converted, checked: ScoreCheck) -> dict[str, Any]:
     heads = made.heads
     assert heads is not None
     confirmed = heads.model and "heads" not in heads.given
-    whose = f"of {heads.model}" if confirmed else "given on the command line, which no model confirms"
+    whose = (
+        f"of {heads.model}" if confirmed else "given on the command line, which no model confirms"
+    )
     given = f"if the input is {made.source}, as --from says"
     text = f"{counted(checked.layers, 'layer')} with the {heads.heads} heads {whose}, {given}"
     if checked.unpaired:

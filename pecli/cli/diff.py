@@ -13,13 +13,22 @@ _A = "A file, FILE:NAME for one tensor, or a model: its folder or .gguf; - is st
 @command(
     options.argument("a", "A", _A),
     options.argument("b", "B", "The file to compare with it."),
-    *options.model_options("The model whose rotated queries or keys A and B are: by how many positions is B moved?"),
+    *options.model_options(
+        "The model whose rotated queries or keys A and B are: by how many positions is B moved?"
+    ),
     *options.TOLERANCES,
-    options.flag("--plot/--no-plot", "Draw the errors below the text. (default: on a terminal)", options.OUTPUT, None),
+    options.flag(
+        "--plot/--no-plot",
+        "Draw the errors below the text. (default: on a terminal)",
+        options.OUTPUT,
+        None,
+    ),
     options.picture("Draw A, B and their difference to"),
     *options.ANSWER,
 )
-def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quiet: bool, **allowed: Any) -> int:
+def diff(
+    a: str, b: str, plot: bool | None, output: str | None, json: bool, quiet: bool, **allowed: Any
+) -> int:
     """Compare two files tensor by tensor; where they differ, say which porting mistake explains it.
 
     It knows other layouts, swapped or negated parts, shifted rows, factors, roundings, and what softmax ignores.
@@ -39,7 +48,9 @@ def diff(a: str, b: str, plot: bool | None, output: str | None, json: bool, quie
     if (model := options.model_name(named)) is not None:
         from pecli.checks.verify import verify
 
-        result: Any = verify(b, model, before=a, shift=0, layer_type=named["layer_type"], **settings)
+        result: Any = verify(
+            b, model, before=a, shift=0, layer_type=named["layer_type"], **settings
+        )
     else:
         if a.split(":")[0] == b.split(":")[0] == "-":
             raise ParameterError("A and B", "- and -", "standard input can be read once only")

@@ -19,7 +19,9 @@ _METHOD = f"How frequencies are stretched: {', '.join(METHODS)}. (default: what 
     options.picture("Draw the wavelengths before and after:"),
     *options.ANSWER,
 )
-def extend(to: int | None, method: str | None, output: str | None, json: bool, quiet: bool, **given: Any) -> None:
+def extend(
+    to: int | None, method: str | None, output: str | None, json: bool, quiet: bool, **given: Any
+) -> None:
     """Print the settings that stretch a model's context: for config.json, vLLM, llama.cpp and GGUF.
 
     Says which runtimes honour them, what happens to short prompts, and how the wavelengths change.

@@ -14,7 +14,9 @@ from pecli.errors import ParameterError
 OPTIONS = (
     options.output(options.TABLES),
     options.NO_HEADER,
-    options.text("--verify", "FILE", "Compare this file (or FILE:NAME) with the table.", options.CHECK),
+    options.text(
+        "--verify", "FILE", "Compare this file (or FILE:NAME) with the table.", options.CHECK
+    ),
     *options.TOLERANCES,
     options.flag("--plot", "Draw the table in the terminal; see pecli plot.", options.OUTPUT),
     *options.WORK,
@@ -34,16 +36,29 @@ def _generate(kind: type[Scheme], **values: Any) -> int:
     if file is None and any(values[option.name] is not None for option in options.TOLERANCES):
         raise ParameterError("verify", "missing", "tolerances require --verify")
     if output is not None and file is not None:
-        raise ParameterError("verify", file, "a table is either written or checked", "leave out -o or --verify")
+        raise ParameterError(
+            "verify", file, "a table is either written or checked", "leave out -o or --verify"
+        )
     if values["plot"] and file is not None:
-        raise ParameterError("plot", "given with --verify", "a table is either drawn or checked", "see pecli plot FILE")
+        raise ParameterError(
+            "plot",
+            "given with --verify",
+            "a table is either drawn or checked",
+            "see pecli plot FILE",
+        )
     if values["plot"] and (json or output == "-"):
         other = "--json" if json else "-o -"
-        raise ParameterError("plot", f"given with {other}", "standard output holds either a picture or data")
+        raise ParameterError(
+            "plot", f"given with {other}", "standard output holds either a picture or data"
+        )
     if file is not None:
         from pecli.checks.verify import verify
 
-        more = {**options.tolerances(values), "any_dtype": values["dtype"] is None, "reasons": json or not quiet}
+        more = {
+            **options.tolerances(values),
+            "any_dtype": values["dtype"] is None,
+            "reasons": json or not quiet,
+        }
         result = verify(file, scheme, **more)
         return answer(result, json, quiet)
     if output is not None or json:
@@ -51,7 +66,9 @@ def _generate(kind: type[Scheme], **values: Any) -> int:
     if values["plot"] and not quiet:
         from pecli.views.pictures import kinds, subjects, terminal_render
 
-        terminal_render.show(kinds.titled(subjects.labelled(subjects.of_scheme(scheme)), subjects.PlotRequest()))
+        terminal_render.show(
+            kinds.titled(subjects.labelled(subjects.of_scheme(scheme)), subjects.PlotRequest())
+        )
     elif output is None and not quiet and not json:
         from pecli.views import preview
 
@@ -68,9 +85,18 @@ def _write(scheme: Scheme, path: str | None, values: Mapping[str, Any]) -> None:
         written = tables_written(path, scheme)
         options.check_output(path, json=values["json"])
         config = values.get("config")
-        if config is not None and os.path.exists(path) and os.path.exists(config) and os.path.samefile(path, config):
-            raise ParameterError("output", path, "it would overwrite the input config", "name another file")
-        with screen.counting(scheme.name, sum(table.nbytes for table in written), values) as advance:
+        if (
+            config is not None
+            and os.path.exists(path)
+            and os.path.exists(config)
+            and os.path.samefile(path, config)
+        ):
+            raise ParameterError(
+                "output", path, "it would overwrite the input config", "name another file"
+            )
+        with screen.counting(
+            scheme.name, sum(table.nbytes for table in written), values
+        ) as advance:
             spec = {**scheme.spec(), "version": __version__}
             save_tables(path, written, spec, on_block=advance, header=not values["no_header"])
     if values["json"]:

@@ -15,10 +15,18 @@ _MODELS = "Only these models; without any, the whole suite."
 @command(
     options.argument("models", "MODEL…", _MODELS, several=True, default=None),
     options.output("The folder to write: index.json and one file per case."),
-    options.text("--format", "NAME", f"{', '.join(WRITERS)} or all. (default: json)", default="json", rule=FORMAT),
+    options.text(
+        "--format",
+        "NAME",
+        f"{', '.join(WRITERS)} or all. (default: json)",
+        default="json",
+        rule=FORMAT,
+    ),
     *options.ANSWER,
 )
-def golden(models: list[str] | None, output: str | None, format: str, json: bool, quiet: bool) -> None:
+def golden(
+    models: list[str] | None, output: str | None, format: str, json: bool, quiet: bool
+) -> None:
     """Write golden vectors: exact numbers with their tolerances, and known mistakes that a port has to catch.
 
     Frequencies, tables near and far, rotated queries and keys, biases, buckets and grids, each a small file.
@@ -33,7 +41,9 @@ def golden(models: list[str] | None, output: str | None, format: str, json: bool
         raise ParameterError("output", "missing", "the suite is a folder of files", "-o golden")
     entries = write(output, models or (), tuple(WRITERS) if format == "all" else (format,))
     said = f"{output}: {counted(len(entries), 'case')} and index.json"
-    others = sorted({*os.listdir(output)} - {INDEX, *(file for entry in entries for file in entry["files"])})
+    others = sorted(
+        {*os.listdir(output)} - {INDEX, *(file for entry in entries for file in entry["files"])}
+    )
     if others:
         said += f"; beside them {counted(len(others), 'file')} of no case: {listed(others, 3)}"
     about = {"output": output, "cases": [entry["name"] for entry in entries], "others": others}

@@ -26,7 +26,14 @@ def identify(files: list[str], json: bool, quiet: bool) -> int:
         except PecliError as problem:
             code = max(code, print_error(problem))
             if json:
-                screen.say_json({"file": file, "identified": False, "matches": [], "description": [str(problem)]})
+                screen.say_json(
+                    {
+                        "file": file,
+                        "identified": False,
+                        "matches": [],
+                        "description": [str(problem)],
+                    }
+                )
             continue
         code = max(code, answer(result, json, quiet))
     return code

@@ -27,10 +27,14 @@ REQUIRED = Option.empty
 
 
 def _keyword(name: str, info: Any, kind: Any, default: Any) -> Option:
-    return Option(name, Option.KEYWORD_ONLY, annotation=Annotated[kind | None, info], default=default)
+    return Option(
+        name, Option.KEYWORD_ONLY, annotation=Annotated[kind | None, info], default=default
+    )
 
 
-def argument(name: str, metavar: str, help: str, *, several: bool = False, default: Any = REQUIRED) -> Option:
+def argument(
+    name: str, metavar: str, help: str, *, several: bool = False, default: Any = REQUIRED
+) -> Option:
     """What stands on a command line without an option; `several` of them are a list."""
     info = typer.Argument(metavar=metavar, help=help, show_default=False)
     return _keyword(name, info, list[str] if several else str, default)
@@ -46,8 +50,15 @@ def text(
     name = name or _python_name(names)
     choices = rule.options if isinstance(rule, Choice) else choices
     if choices:
-        complete = lambda incomplete: [choice for choice in choices if choice.startswith(incomplete)]  # noqa: E731
-    about: dict[str, Any] = {"metavar": metavar, "autocompletion": complete, "rich_help_panel": panel or None}
+
+        def complete(incomplete: str) -> list[str]:
+            return [choice for choice in choices if choice.startswith(incomplete)]
+
+    about: dict[str, Any] = {
+        "metavar": metavar,
+        "autocompletion": complete,
+        "rich_help_panel": panel or None,
+    }
     if rule is not None:
         about["callback"] = lambda value: None if value is None else parse(name, rule, value)
     info = typer.Option(*names.split(), help=help, show_default=False, hidden=hidden, **about)
@@ -56,7 +67,9 @@ def text(
 
 def flag(names: str, help: str, panel: str = "", default: bool | None = False) -> Option:
     """An option without a value."""
-    info = typer.Option(*names.split(), help=help, show_default=False, rich_help_panel=panel or None)
+    info = typer.Option(
+        *names.split(), help=help, show_default=False, rich_help_panel=panel or None
+    )
     return _keyword(_python_name(names), info, bool, default)
 
 
@@ -65,7 +78,9 @@ def _python_name(names: str) -> str:
     return re.split("[ /]", names)[0].removeprefix("--").replace("-", "_")
 
 
-def output(help: str, panel: str = OUTPUT, default: Any = None, rule: Parameter | None = None) -> Option:
+def output(
+    help: str, panel: str = OUTPUT, default: Any = None, rule: Parameter | None = None
+) -> Option:
     """`--output`, with what is written there."""
     return text("--output -o", "FILE", help, panel, default=default, rule=rule)
 
@@ -90,10 +105,18 @@ DRIFT_PICTURE = picture("Draw the errors over positions:")
 JSON = flag("--json", "Print JSON, one object per line.", OUTPUT)
 QUIET = flag("--quiet -q", "Print nothing but errors.", OUTPUT)
 ANSWER = (JSON, QUIET)  #: How a command answers
-WORK = (*ANSWER, flag("--no-progress", "Never draw a progress bar.", OUTPUT))  #: The same, of one that may take long
+WORK = (
+    *ANSWER,
+    flag("--no-progress", "Never draw a progress bar.", OUTPUT),
+)  #: The same, of one that may take long
 _RELATIVE = "Relative tolerance. (inv_freq and slopes: 1e-5, where any tolerance is given)"
 TOLERANCES = (
-    text("--max-ulp", "INTEGER", "Maximum error in ULPs (units in the last place). (default: 0)", CHECK),
+    text(
+        "--max-ulp",
+        "INTEGER",
+        "Maximum error in ULPs (units in the last place). (default: 0)",
+        CHECK,
+    ),
     text("--atol", "NUMBER", "Absolute tolerance; not for inv_freq and slopes.", CHECK),
     text("--rtol", "NUMBER", _RELATIVE, CHECK),
 )
@@ -111,7 +134,9 @@ def preset_names(incomplete: str) -> list[str]:
 
 
 def model_options(
-    help: str, panel: str = "From a model", layers: str = "Only layers of this type, where a model has several."
+    help: str,
+    panel: str = "From a model",
+    layers: str = "Only layers of this type, where a model has several.",
 ) -> tuple[Option, ...]:
     """The options that name a model, and one kind of its layers."""
     return (
@@ -122,14 +147,21 @@ def model_options(
 
 
 MODEL_ARGUMENT = (
-    argument("named", "MODEL", "A preset, config.json, params.json, .gguf, or a folder with one.", default=None),
+    argument(
+        "named",
+        "MODEL",
+        "A preset, config.json, params.json, .gguf, or a folder with one.",
+        default=None,
+    ),
     *model_options(f"The same by an option: {MODEL}."),
 )
 
 
 def one_model(values: Mapping[str, Any]) -> str:
     """The model that is named, once, by an argument or an option."""
-    given: list[str] = [values[name] for name in ("named", "config", "model") if values[name] is not None]
+    given: list[str] = [
+        values[name] for name in ("named", "config", "model") if values[name] is not None
+    ]
     if len(given) != 1:
         count = "missing" if not given else f"given {len(given)} times"
         raise ParameterError("MODEL", count, "name one model", "see pecli models")
@@ -151,9 +183,13 @@ def check_output(path: str, *, json: bool) -> None:
 
     format_of(path)
     if path == "-" and json:
-        raise ParameterError("json", "given with -o -", "standard output holds either the table or JSON")
+        raise ParameterError(
+            "json", "given with -o -", "standard output holds either the table or JSON"
+        )
     if path == "-" and sys.stdout.isatty():
-        raise ParameterError("output", "-", "refusing to write binary to a terminal", "redirect it: … -o - > pe.npy")
+        raise ParameterError(
+            "output", "-", "refusing to write binary to a terminal", "redirect it: … -o - > pe.npy"
+        )
 
 
 def tolerances(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,7 +204,12 @@ def option(name: str, parameter: Parameter, kind: type[Scheme]) -> Option:
     default = kind.default_of(name)
     long = f"--{name.replace('_', '-')}"
     if type(parameter) is Flag:
-        return flag(f"{long}/--no-{long[2:]}", _sentence(parameter.help), parameter.panel or TABLE, default=None)
+        return flag(
+            f"{long}/--no-{long[2:]}",
+            _sentence(parameter.help),
+            parameter.panel or TABLE,
+            default=None,
+        )
     choices = parameter.options if isinstance(parameter, Choice) else ()
     is_long = len("|".join(choices)) > MAX_METAVAR
     metavar = "NAME" if is_long else f"[{'|'.join(choices)}]" if choices else parameter.metavar
@@ -177,7 +218,9 @@ def option(name: str, parameter: Parameter, kind: type[Scheme]) -> Option:
         said = f"default: {default:g}" if isinstance(default, float) else f"default: {default}"
         help += f" ({'required' if default is MISSING else said})"
     names = sorted((long, *parameter.aliases), key=len)  # a long name hides one behind it
-    return text(" ".join(names), metavar, help, parameter.panel or TABLE, choices=choices, name=name)
+    return text(
+        " ".join(names), metavar, help, parameter.panel or TABLE, choices=choices, name=name
+    )
 
 
 def _sentence(text: str) -> str:
@@ -206,21 +249,33 @@ def parsed(parameters: Mapping[str, Parameter], values: Mapping[str, Any]) -> di
 
 def options_of(kind: type[Scheme]) -> list[Option]:
     """The options that make a scheme of that kind; a model has either rotary encodings or a table of that scheme."""
-    rotary, other = "--dim, --theta, --scaling, … from a model", "the parameters from a model that has such a table"
+    rotary, other = (
+        "--dim, --theta, --scaling, … from a model",
+        "the parameters from a model that has such a table",
+    )
     what = rotary if kind.is_configured else other
-    return [*model_options(f"Take {what}: {MODEL}. Options override it; --config is the same."), *own_options(kind)]
+    return [
+        *model_options(f"Take {what}: {MODEL}. Options override it; --config is the same."),
+        *own_options(kind),
+    ]
 
 
 def own_options(kind: type[Scheme], without: Collection[str] = ()) -> list[Option]:
     """The parameters of a scheme as options."""
-    return [option(name, rule, kind) for name, rule in kind.parameters().items() if name not in without]
+    return [
+        option(name, rule, kind) for name, rule in kind.parameters().items() if name not in without
+    ]
 
 
-def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str]) -> tuple[Scheme, str | None, str | None]:
+def parse_scheme(
+    name: str, words: Sequence[str], defaults: Mapping[str, str]
+) -> tuple[Scheme, str | None, str | None]:
     """The scheme that the words ask for, the model and its layers they name; `defaults` fill what they leave out."""
     kind: type[Scheme] = scheme_named(name)
     values: dict[str, Any] = {}
-    command = command_of(name, lambda **given: values.update(given), options_of(kind), (), add_help_option=False)
+    command = command_of(
+        name, lambda **given: values.update(given), options_of(kind), (), add_help_option=False
+    )
     with command.make_context("pecli plot", list(words)) as context:
         command.invoke(context)
     instead = {"seq_len": ("positions", "grid"), "dim": ("axes", "config", "model")}
@@ -235,7 +290,11 @@ def scheme_from(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
     """The scheme that the options ask for; only what was given is passed on, so that a style can fill in the rest."""
     given = parsed(kind.parameters(), values)
     if model_name(values) is not None:
-        return _rotary_scheme(values, given) if kind.is_configured else _table_of_model(kind, values, given)
+        return (
+            _rotary_scheme(values, given)
+            if kind.is_configured
+            else _table_of_model(kind, values, given)
+        )
     for name, parameter in kind.parameters().items():
         if name not in given and kind.default_of(name) is MISSING:
             raise ParameterError(name, "missing", parameter.rule)
@@ -246,23 +305,38 @@ def model_name(values: Mapping[str, Any]) -> str | None:
     """The model that the options name, if any; not two."""
     names = [values[name] for name in ("config", "model") if values.get(name) is not None]
     if len(names) > 1:
-        raise ParameterError("model", repr(names[1]), "the model is named by --config or --model, not both")
+        raise ParameterError(
+            "model", repr(names[1]), "the model is named by --config or --model, not both"
+        )
     if not names and (layer_type := values.get("layer_type")) is not None:
-        raise ParameterError("layer_type", repr(layer_type), "layers belong to a model", "add --config or --model")
+        raise ParameterError(
+            "layer_type", repr(layer_type), "layers belong to a model", "add --config or --model"
+        )
     if not names:
         return None
     note_preset(names[0])
     return str(names[0])
 
 
-def _table_of_model(kind: type[Scheme], values: Mapping[str, Any], given: Mapping[str, Any]) -> Scheme:
+def _table_of_model(
+    kind: type[Scheme], values: Mapping[str, Any], given: Mapping[str, Any]
+) -> Scheme:
     from pecli.models.find import find_model
 
     model, layer_type = find_model(values["config"], values["model"]), values["layer_type"]
-    tables = [encoding for encoding in model if encoding.scheme in (kind.name, kind.name.removesuffix("-init"))]
+    tables = [
+        encoding
+        for encoding in model
+        if encoding.scheme in (kind.name, kind.name.removesuffix("-init"))
+    ]
     if not tables:
-        schemes = ", ".join(dict.fromkeys(encoding.scheme for encoding in model)) or "no encoding that pecli makes"
-        raise ParameterError("model", repr(model.file), f"it has no {kind.name} table, but {schemes}")
+        schemes = (
+            ", ".join(dict.fromkeys(encoding.scheme for encoding in model))
+            or "no encoding that pecli makes"
+        )
+        raise ParameterError(
+            "model", repr(model.file), f"it has no {kind.name} table, but {schemes}"
+        )
     table = replace(model, encodings=tuple(tables)).one(layer_type)
     own = {name: value for name, value in table.parameters.items() if name in kind.parameters()}
     return kind(**own | dict(given))
@@ -277,7 +351,9 @@ def _rotary_scheme(values: Mapping[str, Any], given: Mapping[str, Any]) -> Schem
     from pecli.engine.schemes.bundle import Bundle
 
     if not {"positions", "grid", "seq_len"} & given.keys():
-        raise ParameterError("seq_len", "missing", scheme_named("rope").parameters()["seq_len"].rule)
+        raise ParameterError(
+            "seq_len", "missing", scheme_named("rope").parameters()["seq_len"].rule
+        )
     _, encodings, rest = model_encodings(values, given)
     schemes = {encoding.layer_type: encoding.rope(**rest) for encoding in encodings}
     if len(schemes) == 1:
@@ -303,13 +379,17 @@ def model_encodings(
         before, rules, notes = encodings[0].parameters, scheme_named("rope").parameters(), []
         for name, value in changes.items():
             instead = "" if before.get(name) is None else f" instead of {spelled(before[name])}"
-            notes.append(f"{(*rules[name].aliases, option_name(name))[0]} {spelled(value)}{instead}")
+            notes.append(
+                f"{(*rules[name].aliases, option_name(name))[0]} {spelled(value)}{instead}"
+            )
         encodings = tuple(_overridden(encoding, changes, model.context) for encoding in encodings)
         print_note(f"not as {model.file} has it: {', '.join(notes)}")
     return model, encodings, {name: value for name, value in given.items() if name in _BESIDE_MODEL}
 
 
-def _overridden(encoding: "Encoding", changes: Mapping[str, Any], context: int | None) -> "Encoding":
+def _overridden(
+    encoding: "Encoding", changes: Mapping[str, Any], context: int | None
+) -> "Encoding":
     """An encoding with some parameters of a model replaced. Another scaling takes none of the old one's parameters but
     the length that the model was trained on, which is its context where the old one has none."""
     from pecli.engine.scalings import SCALINGS
@@ -319,7 +399,11 @@ def _overridden(encoding: "Encoding", changes: Mapping[str, Any], context: int |
     scaling = changes.get("scaling", parameters.get("scaling"))
     if scaling != parameters.get("scaling"):
         trained = parameters.get("original_max_position_embeddings") or context
-        parameters = {name: value for name, value in parameters.items() if name not in Rope.scaling_parameters()}
+        parameters = {
+            name: value
+            for name, value in parameters.items()
+            if name not in Rope.scaling_parameters()
+        }
         taken = SCALINGS[scaling].names()
         lengths = ("original_max_position_embeddings", "max_position_embeddings")
         for name in [name for name in lengths if name in taken and trained is not None][:1]:

@@ -17,7 +17,10 @@ from pecli.views.pictures.subjects import PlotRequest, Subject
 
 DEFAULTS = {"seq_len": "512", "max_len": "512", "dim": "64", "heads": "8"}
 """For what a scheme must be told, and a picture need not."""
-SIZE, DPI = Real(help="inches", above=0.99, up_to=100), Whole(help="dots per inch", low=10, high=2400)
+SIZE, DPI = (
+    Real(help="inches", above=0.99, up_to=100),
+    Whole(help="dots per inch", low=10, high=2400),
+)
 CHANNELS = ListOf(help="channels", each=Whole(help="a channel", low=0, high=2**40))
 MAX_PIXELS = 1 << 26
 """Pixels of a figure, each of which takes a dozen bytes on the way; it is laid out at 100 dots per inch at least."""
@@ -31,11 +34,21 @@ _WHAT += " for one of its encodings. More of them come after --against."
 @command(
     options.argument("what", "FILE…|SCHEME…|MODEL…", _WHAT, several=True),
     options.text("--kind -k", "NAME", _KIND, choices=tuple(KINDS)),
-    options.output("Write a figure instead of drawing in the terminal: .png, .svg, .pdf; circles also as .gif.", ""),
+    options.output(
+        "Write a figure instead of drawing in the terminal: .png, .svg, .pdf; circles also as .gif.",
+        "",
+    ),
     options.text("--channels", "INTEGER,…", "Channels, pairs or heads to draw."),
-    options.text("--label", "TEXT", "Name a curve or panel; once for each, in order.", several=True),
+    options.text(
+        "--label", "TEXT", "Name a curve or panel; once for each, in order.", several=True
+    ),
     options.text("--title", "TEXT", "Override the title.", _LOOK),
-    options.text("--size", "WxH", "Size of a figure in inches. (default: 8 wide, the height by its panels)", _LOOK),
+    options.text(
+        "--size",
+        "WxH",
+        "Size of a figure in inches. (default: 8 wide, the height by its panels)",
+        _LOOK,
+    ),
     options.text("--dpi", "INTEGER", "Dots per inch. (default: 100)", _LOOK, rule=DPI),
     options.flag("--dark", "Dark theme.", _LOOK),
     options.text("--cmap", "NAME", "One of matplotlib's colour maps.", _LOOK),
@@ -64,7 +77,9 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
         figures.check(kind)
     if output is None:
         if kind == "circle":
-            raise ParameterError("kind", kind, "it is not drawn in a terminal", "write it to a file with -o x.gif")
+            raise ParameterError(
+                "kind", kind, "it is not drawn in a terminal", "write it to a file with -o x.gif"
+            )
         for name in ("size", "dpi", "dark", "cmap"):
             if given[name] not in (None, False):
                 said = "given" if given[name] is True else given[name]
@@ -76,7 +91,9 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
             rule = f"the figure would have more than {MAX_PIXELS:,} pixels"
             raise ParameterError("dpi", dots, rule, "make it smaller")
         request = PlotRequest(round(4 * high * dots), round(wide * dots), channels)
-    subjects = [figures.identified(each, kind) for each in _subjects(what, given["label"] or (), kind)]
+    subjects = [
+        figures.identified(each, kind) for each in _subjects(what, given["label"] or (), kind)
+    ]
     picture = figures.titled(subjects, request, kind, given["title"])
     if output is not None:
         from pecli.views import screen
@@ -84,7 +101,11 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
 
         made = figure.render(picture, size=inches, dpi=dots, dark=given["dark"], cmap=given["cmap"])
         about = made_by(["plot", *what], {"kind": kind, **given})
-        about["specs"] = [{"label": each.label, **each.scheme.spec()} for each in subjects if each.scheme is not None]
+        about["specs"] = [
+            {"label": each.label, **each.scheme.spec()}
+            for each in subjects
+            if each.scheme is not None
+        ]
         save(made, output, dots, about)
         if not quiet:
             width, height = made.get_size_inches()
@@ -156,7 +177,9 @@ def _scheme_words(part: Sequence[str]) -> Sequence[str]:
     """A scheme and its options; of a model that is named without one, its rotary scheme. Empty for files."""
     if part[0] in SCHEMES:
         return part
-    if part[0].startswith("--") and any(word.split("=", 1)[0] in ("--model", "--config") for word in part):
+    if part[0].startswith("--") and any(
+        word.split("=", 1)[0] in ("--model", "--config") for word in part
+    ):
         return ["rope", *part]
     option = _model_option(part[0]) if part[1:] and part[1].startswith("--") else ""
     return ["rope", option, *part] if option else ()
@@ -164,7 +187,11 @@ def _scheme_words(part: Sequence[str]) -> Sequence[str]:
 
 def _model_option(word: str) -> str:
     """The option that takes a word for a model; empty where it names a file or a folder of tensors, or nothing."""
-    if os.path.isdir(word) and config_file(word) and not any(name.endswith(SHARD_KINDS) for name in os.listdir(word)):
+    if (
+        os.path.isdir(word)
+        and config_file(word)
+        and not any(name.endswith(SHARD_KINDS) for name in os.listdir(word))
+    ):
         return "--config"
     if os.path.lexists(word):
         return "--config" if is_config(word) and not word.endswith(".gguf") else ""
@@ -182,7 +209,9 @@ def _of_model(word: str, kind: str | None, defaults: dict[str, str]) -> list[Sub
     if made := plotted.of_model(named.encodings, named.label, kind, int(defaults["seq_len"])):
         return _taken_over(made, defaults)
     kinds = ", ".join(dict.fromkeys(encoding.scheme for encoding in named.encodings)) or "none"
-    raise ParameterError("model", word, f"no table follows from its configuration ({kinds})", "plot its checkpoint")
+    raise ParameterError(
+        "model", word, f"no table follows from its configuration ({kinds})", "plot its checkpoint"
+    )
 
 
 def _of_scheme(words: Sequence[str], defaults: dict[str, str]) -> list[Subject]:
@@ -191,7 +220,9 @@ def _of_scheme(words: Sequence[str], defaults: dict[str, str]) -> list[Subject]:
         return _taken_over(plotted.of_scheme(scheme), defaults)
     named = _named(model)
     label = f"{named.label} {layer_type or ''}".strip()
-    return _taken_over(plotted.of_scheme(scheme, label, named.encodings.context, named.encodings.window), defaults)
+    return _taken_over(
+        plotted.of_scheme(scheme, label, named.encodings.context, named.encodings.window), defaults
+    )
 
 
 def _taken_over(made: list[Subject], defaults: dict[str, str]) -> list[Subject]:

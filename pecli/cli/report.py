@@ -19,7 +19,9 @@ _RUNTIME = f"Verify files against what this runtime computes: {', '.join(RUNTIME
     options.text("--runtime", "NAME", _RUNTIME, default="none", choices=tuple(RUNTIMES)),
     options.QUIET,
 )
-def report(sources: list[str], output: str | None, runtime: str, quiet: bool, **allowed: Any) -> int:
+def report(
+    sources: list[str], output: str | None, runtime: str, quiet: bool, **allowed: Any
+) -> int:
     """Write one page of HTML: what a model uses, scaling explained, drift, a heatmap, checks of files.
 
     Files are verified against the first model, or against the spec they carry, and compared with the first file. The
@@ -33,9 +35,14 @@ def report(sources: list[str], output: str | None, runtime: str, quiet: bool, **
       pecli report golden.safetensors port.npz -o report.html
     """
     if output is None or not output.endswith((".html", ".htm")):
-        raise ParameterError("output", output or "missing", "a report is one page of HTML", "add -o report.html")
+        raise ParameterError(
+            "output", output or "missing", "a report is one page of HTML", "add -o report.html"
+        )
     made = page.report(*sources, output=output, runtime=runtime, **options.tolerances(allowed))
     if not quiet:
         screen.say_written(output)
     failed = Exit.DONE if made else Exit.CHECK_FAILED
-    return max((print_error(answer) for answer in made.answers if isinstance(answer, PecliError)), default=failed)
+    return max(
+        (print_error(answer) for answer in made.answers if isinstance(answer, PecliError)),
+        default=failed,
+    )

@@ -20,15 +20,23 @@ _KEEP = "Rows at the beginning to leave alone: class and register tokens. (defau
 
 @command(
     options.argument("file", "FILE", "A learned table: a file, or FILE:NAME."),
-    options.text("--to", "N|HxW", "The new number of rows, kept ones included, or the new grid. (required)"),
+    options.text(
+        "--to", "N|HxW", "The new number of rows, kept ones included, or the new grid. (required)"
+    ),
     options.text("--grid", "HxW", "The grid that the rows are now."),
     options.text("--keep", "N", _KEEP, default="0", rule=Whole(help="rows", low=0, high=1 << 24)),
-    options.text("--method", "[linear|cubic]", "The kernel. (default: cubic for a grid, else linear)"),
-    options.flag("--antialias", "Average over more rows when shrinking, as timm does; Hugging Face does not."),
+    options.text(
+        "--method", "[linear|cubic]", "The kernel. (default: cubic for a grid, else linear)"
+    ),
+    options.flag(
+        "--antialias", "Average over more rows when shrinking, as timm does; Hugging Face does not."
+    ),
     options.output("Where to write; the suffix picks the format.", ""),
     *options.ANSWER,
 )
-def resize(file: str, to: str | None, output: str | None, json: bool, quiet: bool, **given: Any) -> None:
+def resize(
+    file: str, to: str | None, output: str | None, json: bool, quiet: bool, **given: Any
+) -> None:
     """Resample a learned table to another length, or to another grid, as vision models do it.
 
     Without -o it only says how the norms of the rows would change.
@@ -41,7 +49,9 @@ def resize(file: str, to: str | None, output: str | None, json: bool, quiet: boo
     if output is not None:
         options.check_output(output, json=json)
     if to is None:
-        raise ParameterError("to", "missing", "it must be a number of rows, or a grid such as 24x24")
+        raise ParameterError(
+            "to", "missing", "it must be a number of rows, or a grid such as 24x24"
+        )
     loaded = open_file(file)
     if len(loaded.tensors) != 1:
         names = listed(list(loaded.tensors), 8)

@@ -16,14 +16,26 @@ _ERROR = f"An absolute error that does not count as a deviation. (default: {DRIF
 
 @command(
     *options.MODEL_ARGUMENT,
-    options.text("--length", "INTEGER", "The served context. (default: the longest of the model)", rule=LENGTH),
+    options.text(
+        "--length",
+        "INTEGER",
+        "The served context. (default: the longest of the model)",
+        rule=LENGTH,
+    ),
     options.text("--runtime", "NAME", _NAMES, choices=tuple(RUNTIMES), several=True),
     options.text("--tolerance", "NUMBER", _ERROR, default=f"{DRIFT:g}", rule=ERROR),
     options.flag("--strict", "Exit code 1 when a runtime deviates or lacks something."),
     options.DRIFT_PICTURE,
     *options.ANSWER,
 )
-def runtimes(runtime: list[str] | None, strict: bool, output: str | None, json: bool, quiet: bool, **given: Any) -> int:
+def runtimes(
+    runtime: list[str] | None,
+    strict: bool,
+    output: str | None,
+    json: bool,
+    quiet: bool,
+    **given: Any,
+) -> int:
     """Say what each runtime computes for a model: as the model defines it, or where it deviates, by how much, and why.
 
     What float32 arithmetic adds is listed apart: it is no deviation. Exit code 1: with --strict, where one deviates.
@@ -35,7 +47,13 @@ def runtimes(runtime: list[str] | None, strict: bool, output: str | None, json: 
     """
     model = options.one_model(given)
     chosen = [NAME.check("runtime", name) for name in runtime or RUNTIMES]
-    found = compare(model, given["length"], layer_type=given["layer_type"], names=chosen, tolerance=given["tolerance"])
+    found = compare(
+        model,
+        given["length"],
+        layer_type=given["layer_type"],
+        names=chosen,
+        tolerance=given["tolerance"],
+    )
     if output is not None:
         figure_files.save(drift.runtimes_picture(found), output)
     code = answer(found, json, quiet, output=output)

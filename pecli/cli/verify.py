@@ -69,7 +69,9 @@ _GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CA
     options.text("--layout", "NAME", _LAYOUT, _PANEL, choices=("halves", "interleaved")),
     options.text("--recipe", "NAME", _RECIPE, _PANEL),
     options.text("--runtime", "NAME", _RUNTIME, _PANEL, choices=tuple(RUNTIMES)),
-    options.text("--before", "FILE", "Queries or keys before rotation; FILE… holds them after.", _PANEL),
+    options.text(
+        "--before", "FILE", "Queries or keys before rotation; FILE… holds them after.", _PANEL
+    ),
     options.text("--seq-axis", "INTEGER", _AXIS, _PANEL),
     options.text("--table", "FILE", _TABLE, _PANEL),
     options.text("--attention-mask", "LIST|FILE", _MASK, _PANEL),
@@ -102,11 +104,15 @@ def verify(
       pecli verify golden; pecli verify --golden golden answers.npz
     """
     allowed = options.tolerances(values)
-    places = {name: value for name, value in values.items() if value is not None and name not in allowed}
+    places = {
+        name: value for name, value in values.items() if value is not None and name not in allowed
+    }
     for name, path in (("junit", junit), ("output", output)):
         if path is not None and any(_is_same(path, file) for file in files):
             raise ParameterError(name, path, "it is one of the files to verify", "name another")
-    checks = _checks(files, golden, places, allowed, reasons=json or not quiet or bool(junit or output))
+    checks = _checks(
+        files, golden, places, allowed, reasons=json or not quiet or bool(junit or output)
+    )
     as_table = any(map(is_manifest, files)) and not json
     outcomes, code = [], Exit.DONE
     watched = {"quiet": quiet or not as_table, "no_progress": no_progress}
@@ -164,7 +170,12 @@ def _told(outcome: Outcome, json: bool, quiet: bool) -> Exit:
 
 
 def _checks(
-    files: list[str], golden: str | None, places: Mapping[str, str], allowed: Mapping[str, Any], *, reasons: bool
+    files: list[str],
+    golden: str | None,
+    places: Mapping[str, str],
+    allowed: Mapping[str, Any],
+    *,
+    reasons: bool,
 ) -> list[Check]:
     """What the command line asks for; all of it is looked at before anything runs."""
     for name, value in places.items() if golden is not None or all(map(is_manifest, files)) else ():
@@ -197,7 +208,9 @@ def _against(places: Mapping[str, str]) -> Any:
     if "table" in places:
         for name in ("config", "model"):
             if name in places:
-                raise ParameterError(name, places[name], "--table is what was added", "leave out one of them")
+                raise ParameterError(
+                    name, places[name], "--table is what was added", "leave out one of them"
+                )
         if "before" not in places:
             rule = "it was added to what is given as --before"
             raise ParameterError("table", places["table"], rule, "give that, too")
@@ -211,7 +224,9 @@ def _against(places: Mapping[str, str]) -> Any:
             advice = "add --config or --model, or make the table: pecli rope … --verify FILE"
             raise ParameterError(name, repr(value), "it belongs to a model", advice)
     is_array = {"attention_mask", "positions"} if "before" in places else {"attention_mask"}
-    given: dict[str, Any] = {name: text for name, text in places.items() if name not in ("config", "model", "table")}
+    given: dict[str, Any] = {
+        name: text for name, text in places.items() if name not in ("config", "model", "table")
+    }
     for name, text in given.items():
         if name in is_array:
             given[name] = _numbers(name, text)

@@ -15,7 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pecli.engine.arrays import FLOATS, Array, Complex, Indices, dtype_name, floating, round_to, widened
+from pecli.engine.arrays import (
+    FLOATS,
+    Array,
+    Complex,
+    Indices,
+    dtype_name,
+    floating,
+    round_to,
+    widened,
+)
 from pecli.engine.table import Table, thread_count, work_through
 from pecli.errors import ParameterError, bracketed
 
@@ -26,7 +35,9 @@ LAYOUTS = {
 }
 """The layout of pairs in the input, and in the result."""
 
-_BLOCK = 1 << 16  #: numbers worked on at once: few enough for the second-level cache, many enough for threads
+_BLOCK = (
+    1 << 16
+)  #: numbers worked on at once: few enough for the second-level cache, many enough for threads
 _MIN_THREADED_BYTES = 1 << 22  #: bytes below which one thread is faster than several
 
 RotateBlock = Callable[["NDArray[Any]", "NDArray[Any]"], None]
@@ -75,7 +86,9 @@ def rotate(
         found = factors(start, stop)[:, None]
         rotate_block, work = _rotation_of(found, takes, gives), found.real.dtype
         channels = slice(first_channel, first_channel + 2 * found.shape[-1])
-        with np.errstate(invalid="ignore", over="ignore"):  # infinities times zero, and what is too large for the dtype
+        with np.errstate(
+            invalid="ignore", over="ignore"
+        ):  # infinities times zero, and what is too large for the dtype
             for batch in range(first, last, many):
                 part = slice(batch, min(batch + many, last)), slice(start, stop)
                 if 2 * found.shape[-1] < dim:
@@ -88,9 +101,15 @@ def rotate(
                     rotate_block(wide, wide)
                     _write(place, wide, dtype)
 
-    starts = range(0, length, rows)  # enough pieces for all threads: a block of rows, and from which batch to which
+    starts = range(
+        0, length, rows
+    )  # enough pieces for all threads: a block of rows, and from which batch to which
     step = max(many, -(-batches // -(-2 * thread_count() // len(starts))))
-    shares = [(start, batch, min(batch + step, batches)) for start in starts for batch in range(0, batches, step)]
+    shares = [
+        (start, batch, min(batch + step, batches))
+        for start in starts
+        for batch in range(0, batches, step)
+    ]
     if x.nbytes < _MIN_THREADED_BYTES:
         for share in shares:
             rotate_share(share)
@@ -139,7 +158,9 @@ def _in_halves(factors: NDArray[Any]) -> RotateBlock:
 
 
 def _write(out: Array, values: NDArray[Any], dtype: str) -> None:
-    if dtype in ("float64", "float32", "float16") or values.dtype != np.float64:  # whose own cast rounds once
+    if (
+        dtype in ("float64", "float32", "float16") or values.dtype != np.float64
+    ):  # whose own cast rounds once
         np.copyto(out, values, casting="unsafe")
     else:
         out[...] = round_to(values, dtype)
@@ -156,7 +177,9 @@ def rotated(x: ArrayLike, factors: Complex, layout: str) -> Array:
 def add_rows(x: ArrayLike, rows: Table, first: int = 0) -> Array:
     """x (…, L, D) plus rows first … first + L − 1 of a table of D columns."""
     rule = f"the table of {bracketed(rows.shape)} does not fit it"
-    values = _fitting("x", x, lambda shape: shape[-1] == rows.width and first + shape[-2] <= rows.rows, rule)
+    values = _fitting(
+        "x", x, lambda shape: shape[-1] == rows.width and first + shape[-2] <= rows.rows, rule
+    )
     out = np.empty(values.shape, values.dtype)
     _add(values, out, lambda start, stop: rows.read(first + start, first + stop))
     return out
@@ -169,13 +192,17 @@ def add_bias(scores: ArrayLike, bias: Table) -> Array:
     def fits(shape: tuple[int, ...]) -> bool:
         return len(shape) > 2 and shape[-3] == heads and shape[-2] <= shape[-1] == keys
 
-    values = _fitting("scores", scores, fits, f"the bias of {bracketed(bias.shape)} does not fit them")
+    values = _fitting(
+        "scores", scores, fits, f"the bias of {bracketed(bias.shape)} does not fit them"
+    )
     out, queries = np.empty(values.shape, values.dtype), values.shape[-2]
     for head in range(heads):
 
         def read(start: int, stop: int, head: int = head) -> Array:
             before = (head + 1) * rows - queries
-            return bias.read(head, head + 1) if rows == 1 else bias.read(before + start, before + stop)
+            return (
+                bias.read(head, head + 1) if rows == 1 else bias.read(before + start, before + stop)
+            )
 
         _add(values[..., head, :, :], out[..., head, :, :], read)
     return out

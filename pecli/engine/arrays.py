@@ -26,16 +26,28 @@ if TYPE_CHECKING:  # numpy.typing takes its time to import
     Flags = NDArray[np.bool_]
     Complex = NDArray[np.complex128]
 else:
-    ArrayLike = Array = AnyArray = Floats = Singles = Ints = Positions = Indices = Flags = Complex = object
+    ArrayLike = Array = AnyArray = Floats = Singles = Ints = Positions = Indices = Flags = (
+        Complex
+    ) = object
 
 SIGNIFICAND_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 """The dtypes by name, with their bits of precision, the leading one included."""
 FLOATS = (*SIGNIFICAND_BITS, "float8_e4m3fn", "float8_e5m2")
 """What encodings are applied to; the last two lie in .safetensors files alone."""
-COMPLEX = {"complex64": "float32", "complex128": "float64"}  #: complex dtypes, and those of their parts
+COMPLEX = {
+    "complex64": "float32",
+    "complex128": "float64",
+}  #: complex dtypes, and those of their parts
 
 _FROM_ML_DTYPES = frozenset(
-    {"bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float8_e4m3fnuz", "float8_e5m2fnuz"}
+    {
+        "bfloat16",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "float8_e8m0fnu",
+        "float8_e4m3fnuz",
+        "float8_e5m2fnuz",
+    }
 )
 
 
@@ -61,11 +73,15 @@ def round_to(values: Floats, dtype: str) -> Array:
     1.0078125
     """
     with np.errstate(over="ignore"):
-        return (_odd_singles(values) if dtype in _FROM_ML_DTYPES else values).astype(numpy_dtype(dtype))
+        return (_odd_singles(values) if dtype in _FROM_ML_DTYPES else values).astype(
+            numpy_dtype(dtype)
+        )
 
 
 _DROPPED = np.uint64((1 << 29) - 1)  #: the bits of a float64 that float32 does not have
-_UNDERFLOW = 1.5 * 2.0**-81  #: what this is added to is rounded to a multiple of 2**-133, the least bfloat16
+_UNDERFLOW = (
+    1.5 * 2.0**-81
+)  #: what this is added to is rounded to a multiple of 2**-133, the least bfloat16
 
 
 def _odd_singles(values: Floats) -> Singles:
@@ -95,7 +111,9 @@ def ulps_apart(a: Array, b: Array) -> AnyArray:
     """
     first, second = _ordinals(a), _ordinals(b)
     unsigned = f"u{a.dtype.itemsize}"  # the difference has one bit more than its signed parts
-    return np.asarray(np.maximum(first, second).view(unsigned) - np.minimum(first, second).view(unsigned))
+    return np.asarray(
+        np.maximum(first, second).view(unsigned) - np.minimum(first, second).view(unsigned)
+    )
 
 
 def _ordinals(a: Array) -> AnyArray:
@@ -114,7 +132,9 @@ def widest(values: Array) -> AnyArray:
 def absolute_errors(ours: Array, theirs: Array) -> tuple[AnyArray, Floats]:
     """Which elements are alike, and absolute errors: infinite where only one side is finite, or is a number."""
     expected, found = widest(ours), widest(theirs)
-    alike = np.asarray((expected == found) | (np.isnan(expected) & np.isnan(found)))  # one NaN is as good as another
+    alike = np.asarray(
+        (expected == found) | (np.isnan(expected) & np.isnan(found))
+    )  # one NaN is as good as another
     with np.errstate(invalid="ignore", over="ignore"):
         error: Floats = np.abs(expected - found)
     error[alike] = 0
@@ -136,7 +156,9 @@ def as_dtype(values: Array, dtype: str) -> Array:
     kind = numpy_dtype(dtype)
     if values.dtype == kind:
         return values
-    return values.astype(kind) if dtype in ("float32", "float64") else round_to(widened(values), dtype)
+    return (
+        values.astype(kind) if dtype in ("float32", "float64") else round_to(widened(values), dtype)
+    )
 
 
 CACHE_LINE = 64  #: Bytes. Vector loads that cross a line take twice as long.
@@ -152,14 +174,20 @@ def aligned_buffer(count: int, dtype: np.dtype[Any] | type) -> AnyArray:
 
 def as_numpy(name: str, values: Any) -> AnyArray:
     """Values of any library (lists, NumPy, torch, JAX, MLX) as a NumPy array, in their own dtype, or a KindError."""
-    mask = getattr(values, "mask", None) if isinstance(values, np.ndarray) else None  # numpy.ma takes time to import
+    mask = (
+        getattr(values, "mask", None) if isinstance(values, np.ndarray) else None
+    )  # numpy.ma takes time to import
     if mask is not None and np.any(mask):
-        raise KindError(name, "a masked array", "its hidden values would count", "fill them first: x.filled(0)")
+        raise KindError(
+            name, "a masked array", "its hidden values would count", "fill them first: x.filled(0)"
+        )
     if isinstance(values, (list, tuple)):
         try:
             return np.asarray(values)
         except ValueError as problem:
-            raise KindError(name, "a list of lists of unlike lengths", "a table has rows of one length") from problem
+            raise KindError(
+                name, "a list of lists of unlike lengths", "a table has rows of one length"
+            ) from problem
     try:
         return np.asarray(values) if isinstance(values, np.ndarray) else _foreign_array(values)
     except MemoryError:
@@ -173,7 +201,11 @@ def as_numpy(name: str, values: Any) -> AnyArray:
 def numbers(name: str, values: Any) -> AnyArray:
     """The same, unless they are no numbers."""
     array = as_numpy(name, values)
-    if array.dtype.kind not in "biufcV" or issubclass(array.dtype.type, np.void) or array.dtype.hasobject:
+    if (
+        array.dtype.kind not in "biufcV"
+        or issubclass(array.dtype.type, np.void)
+        or array.dtype.hasobject
+    ):
         raise KindError(name, f"of dtype {quoted(str(array.dtype))[1:-1]}", "a table holds numbers")
     return array
 
@@ -185,7 +217,9 @@ def floating(name: str, values: Any, dtypes: Sequence[str] = FLOATS[:4]) -> AnyA
         rule = f"it must be {', '.join(dtypes[:-1])} or {dtypes[-1]}"
         advice = f"convert it first, as with {name}.astype('float32')"
         is_castable = name.isidentifier() and array.dtype.kind != "c"
-        raise KindError(name, f"of dtype {quoted(str(array.dtype))[1:-1]}", rule, advice * is_castable)
+        raise KindError(
+            name, f"of dtype {quoted(str(array.dtype))[1:-1]}", rule, advice * is_castable
+        )
     return array
 
 
@@ -198,7 +232,9 @@ def _dtype_word(values: Any) -> str:
 
 def _foreign_array(values: Any) -> AnyArray:
     """bfloat16, which few hand over, by way of float32."""
-    if hasattr(values, "detach"):  # torch: not in a graph, and not on a device that NumPy cannot reach
+    if hasattr(
+        values, "detach"
+    ):  # torch: not in a graph, and not on a device that NumPy cannot reach
         values = values.detach().cpu()
         if hasattr(values, "resolve_neg"):  # views by a sign alone, which memory does not show
             values = values.resolve_conj().resolve_neg()
@@ -210,7 +246,11 @@ def _foreign_array(values: Any) -> AnyArray:
         if array.dtype.kind != "O" or not hasattr(values, "dtype"):
             return array
     home = sys.modules.get(type(values).__module__)  # MLX has dtypes of its own
-    singles = values.float() if hasattr(values, "float") else values.astype(getattr(home, "float32", np.float32))
+    singles = (
+        values.float()
+        if hasattr(values, "float")
+        else values.astype(getattr(home, "float32", np.float32))
+    )
     return np.asarray(singles).astype(numpy_dtype(_dtype_word(values)))
 
 
@@ -225,7 +265,9 @@ def like(given: Any, array: AnyArray) -> Any:
         return sys.modules["jax"].numpy.asarray(array)
     if library == "mlx":
         core: Any = sys.modules["mlx.core"]
-        return core.array(array.astype(np.float32) if name == "bfloat16" else array).astype(getattr(core, name))
+        return core.array(array.astype(np.float32) if name == "bfloat16" else array).astype(
+            getattr(core, name)
+        )
     return array
 
 
@@ -237,7 +279,9 @@ def indices(name: str, text: str, count: int) -> range:
     """
     match = re.fullmatch(r"(-?[0-9]{1,18})|(-?[0-9]{1,18})?:(-?[0-9]{1,18})?", text.strip())
     if not match:
-        raise ParameterError(name, repr(text), "it must be a number or a range, such as 0:8, -4: or :")
+        raise ParameterError(
+            name, repr(text), "it must be a number or a range, such as 0:8, -4: or :"
+        )
     if match[1] is not None:
         place = int(match[1]) + (count if int(match[1]) < 0 else 0)
         if not 0 <= place < count:

@@ -65,7 +65,9 @@ class Table:
         if self.gathers:
             self.fill(rows, out)
             return out
-        for low, high in pairwise([0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]):
+        for low, high in pairwise(
+            [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
+        ):
             if high > low:
                 self.fill(int(rows[low]), out[low:high])
         return out
@@ -77,7 +79,9 @@ class Table:
         """The whole table, some rows at a time, in order; the next blocks are made meanwhile, in threads."""
         step = rows or self.block_rows()
         starts = range(0, self.rows if self.size else 0, step)
-        return results_in_order(lambda start: self.read(start, min(start + step, self.rows)), starts)
+        return results_in_order(
+            lambda start: self.read(start, min(start + step, self.rows)), starts
+        )
 
     def array(self) -> Array:
         out = np.empty((self.rows, self.width), numpy_dtype(self.dtype))
@@ -141,7 +145,9 @@ def thread_count() -> int:
     wish = os.environ.get("PECLI_THREADS", "")
     if wish.isascii() and wish.isdigit() and len(wish) < 9 and int(wish) > 0:
         return min(int(wish), MAX_THREADS)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     return min(cores, DEFAULT_MAX_THREADS)
 
 
@@ -165,7 +171,10 @@ def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> I
             yield ahead.popleft().result()
     finally:  # an interrupt may leave a lock behind, for which nobody should wait
         problem = sys.exception()
-        pool.shutdown(wait=problem is None or isinstance(problem, (Exception, GeneratorExit)), cancel_futures=True)
+        pool.shutdown(
+            wait=problem is None or isinstance(problem, (Exception, GeneratorExit)),
+            cancel_futures=True,
+        )
 
 
 def work_through(work: Callable[[Item], object], items: Iterable[Item]) -> None:

@@ -17,25 +17,50 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import results_in_order
 from pecli.explain import edits as kinds
 from pecli.explain.edits import Edit, Errors, Explanation
-from pecli.explain.sample import UNITS, Sample, Samples, grain, precision, quantised_storage, rms, rounding_by
+from pecli.explain.sample import (
+    UNITS,
+    Sample,
+    Samples,
+    grain,
+    precision,
+    quantised_storage,
+    rms,
+    rounding_by,
+)
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
 ROUNDED = 1.15  # times half a step: what rounding makes, where the number was rounded before, to eight times as many
 TRUNCATED = 2.05  # times half a step: what cutting off decimals makes
-MIN_BEYOND, MIN_DIRECTED = 0.2, 0.98  # of values not rounded to nearest: those over half a unit off, those off one way
+MIN_BEYOND, MIN_DIRECTED = (
+    0.2,
+    0.98,
+)  # of values not rounded to nearest: those over half a unit off, those off one way
 MAX_STEP = 0.11  # of the largest value: the error of one decimal that was cut off; coarser ones explain anything
-BLOCK_ELEMENTS = 1 << 18  # elements of a large tensor that are compared at once, so that they stay in the cache
-MAX_SIGMAS = 7.5  # standard deviations of the largest of some million elements, where they are noise
+BLOCK_ELEMENTS = (
+    1 << 18
+)  # elements of a large tensor that are compared at once, so that they stay in the cache
+MAX_SIGMAS = (
+    7.5  # standard deviations of the largest of some million elements, where they are noise
+)
 EXTREME_SIGMAS = 2.0  # standard deviations that the largest of n may be beyond √(2·ln n)
-MAX_UNEVENNESS = 2.0  # times the standard deviation of noise: that of one row or column, or the other way round
-MAX_NOISE = 0.05  # of the values, root mean square by root mean square: more would explain any numbers
+MAX_UNEVENNESS = (
+    2.0  # times the standard deviation of noise: that of one row or column, or the other way round
+)
+MAX_NOISE = (
+    0.05  # of the values, root mean square by root mean square: more would explain any numbers
+)
 MIN_NOISY = 512  # elements that may have as much: a few numbers show no lack of structure
 MAX_CORRELATION = 0.15  # of neighbours, where what is left is noise
 MIN_LINE = 16  # elements of a row or column whose standard deviation says something
 MAX_ELEMENTS = 8  # wrong elements that are named one by one
-MAX_SHARE = 0.25  # of the rows, columns or heads, that may be wrong in a table that is right otherwise
+MAX_SHARE = (
+    0.25  # of the rows, columns or heads, that may be wrong in a table that is right otherwise
+)
 MAX_LISTED = 1 << 14  # wrong rows, columns or heads: all are named, or no part is
-MASKED, MASK_SHARE = -1e4, 0.05  # a value below the one that makes up more than such a share of all is a mask
+MASKED, MASK_SHARE = (
+    -1e4,
+    0.05,
+)  # a value below the one that makes up more than such a share of all is a mask
 
 
 @dataclass(frozen=True)
@@ -45,9 +70,13 @@ class Judge:
     samples: Samples
     atol: float
     dtype: str
-    arrays: Mapping[str, Array] = field(default_factory=dict)  # the same tensors whole, where samples are not
+    arrays: Mapping[str, Array] = field(
+        default_factory=dict
+    )  # the same tensors whole, where samples are not
     max_noise: float = MAX_NOISE
-    located: "dict[str, Located | None]" = field(default_factory=dict)  # by tensor, where it was found to be wrong
+    located: "dict[str, Located | None]" = field(
+        default_factory=dict
+    )  # by tensor, where it was found to be wrong
 
     def accepted(self, proposals: Iterable[Explanation]) -> Iterator[Explanation]:
         return filter(None, map(self, proposals))
@@ -68,14 +97,20 @@ class Judge:
         if storage is None:
             return None
         edits = (*found.edits, *storage)
-        found = replace(found, edits=edits, residual=_largest(errors.left), noise=_noise(errors.left))
-        atol = max([atol, *(MAX_SIGMAS * edit.size for edit in edits if isinstance(edit, kinds.Noise))])
+        found = replace(
+            found, edits=edits, residual=_largest(errors.left), noise=_noise(errors.left)
+        )
+        atol = max(
+            [atol, *(MAX_SIGMAS * edit.size for edit in edits if isinstance(edit, kinds.Noise))]
+        )
         out = out_of_tolerance(shown.values, one.dtype, atol, edits)
         if one.whole or not callable(found.errors):
             return replace(found, beyond=_beyond(own, errors, out))
         return self._on_all_rows(found, one, out)
 
-    def _storage(self, errors: Errors, one: Sample, edits: Sequence[Edit], atol: float) -> tuple[Edit, ...] | None:
+    def _storage(
+        self, errors: Errors, one: Sample, edits: Sequence[Edit], atol: float
+    ) -> tuple[Edit, ...] | None:
         """The edits that say how values were stored, such that no more is left than that; None where more is left."""
         largest, noise = _largest(errors.left), _noise(errors.left)
         if not math.isfinite(largest):
@@ -84,15 +119,23 @@ class Judge:
         if mode := rounding_mode(errors, one.values):
             storage = mode
         elif any(edit.storage for edit in edits):
-            storage = tuple(edit for edit in storage if not isinstance(edit, kinds.Noise) and edit not in edits)
+            storage = tuple(
+                edit for edit in storage if not isinstance(edit, kinds.Noise) and edit not in edits
+            )
         if storage and isinstance(storage[0], kinds.Noise):
             share = self.max_noise * min(1.0, errors.left.size / MIN_NOISY)
             if noise <= share * _noise(errors.values) and _is_noise(errors.left, largest):
                 return storage
             storage = ()
-        return None if out_of_tolerance(one.values, one.dtype, atol, storage)(errors).any() else storage
+        return (
+            None
+            if out_of_tolerance(one.values, one.dtype, atol, storage)(errors).any()
+            else storage
+        )
 
-    def _on_all_rows(self, found: Explanation, one: Sample, out: Callable[[Errors], Flags]) -> Explanation | None:
+    def _on_all_rows(
+        self, found: Explanation, one: Sample, out: Callable[[Errors], Flags]
+    ) -> Explanation | None:
         """The same with the residual of all rows, as far as there is time for them."""
         measured = found.errors
         assert callable(measured)
@@ -106,11 +149,22 @@ class Judge:
 
         def compared(start: int) -> tuple[int, float, int, bool]:
             rows = np.arange(start, min(start + step, length))
-            parts = {name: widest(self.arrays[name][..., start : start + step, :]) for name in found.tensors}
-            samples = {name: replace(one, name=name, values=values, rows=rows) for name, values in parts.items()}
+            parts = {
+                name: widest(self.arrays[name][..., start : start + step, :])
+                for name in found.tensors
+            }
+            samples = {
+                name: replace(one, name=name, values=values, rows=rows)
+                for name, values in parts.items()
+            }
             with np.errstate(all="ignore"):
                 errors = measured(samples)
-                return len(rows), _largest(errors.left), _beyond(samples, errors, out), bool(out(errors).any())
+                return (
+                    len(rows),
+                    _largest(errors.left),
+                    _beyond(samples, errors, out),
+                    bool(out(errors).any()),
+                )
 
         try:
             for rows, left, further, wrong in results_in_order(compared, starts()):
@@ -118,8 +172,13 @@ class Judge:
                 if wrong:
                     return None
         except OutOfTimeError:
-            padded = any(isinstance(edit, kinds.Rows) and edit.order.startswith("padded") for edit in found.edits)
-            rest_is_right = any(isinstance(edit, (kinds.RowsWrong, kinds.Recipe)) for edit in found.edits)
+            padded = any(
+                isinstance(edit, kinds.Rows) and edit.order.startswith("padded")
+                for edit in found.edits
+            )
+            rest_is_right = any(
+                isinstance(edit, (kinds.RowsWrong, kinds.Recipe)) for edit in found.edits
+            )
             if not done or padded or rest_is_right:  # of which only all rows tell
                 return None
             found = replace(found, open=(*found.open, f"{done:,} of {length:,} rows were compared"))
@@ -136,7 +195,9 @@ def _unmasked(values: AnyArray) -> AnyArray:
 
 def _sizes(left: AnyArray) -> AnyArray:
     """Of complex numbers, those of the larger part."""
-    return np.maximum(np.abs(left.real), np.abs(left.imag)) if np.iscomplexobj(left) else np.abs(left)
+    return (
+        np.maximum(np.abs(left.real), np.abs(left.imag)) if np.iscomplexobj(left) else np.abs(left)
+    )
 
 
 def _largest(left: AnyArray) -> float:
@@ -145,12 +206,22 @@ def _largest(left: AnyArray) -> float:
 
 def _beyond(samples: Samples, errors: Errors, out: Callable[[Errors], Flags]) -> int:
     """How many elements are accepted for their drift alone: both parts of complex numbers, all copies of columns."""
-    parts = (errors.left.real, errors.left.imag)[: 1 + np.iscomplexobj(errors.left)] if np.any(errors.drift) else ()
-    copies = round(sum(one.values.size for one in samples.values()) / max(1, len(parts) * errors.left.size))
-    return max(1, copies) * sum(int(out(errors._replace(left=part, drift=0.0)).sum()) for part in parts)
+    parts = (
+        (errors.left.real, errors.left.imag)[: 1 + np.iscomplexobj(errors.left)]
+        if np.any(errors.drift)
+        else ()
+    )
+    copies = round(
+        sum(one.values.size for one in samples.values()) / max(1, len(parts) * errors.left.size)
+    )
+    return max(1, copies) * sum(
+        int(out(errors._replace(left=part, drift=0.0)).sum()) for part in parts
+    )
 
 
-def out_of_tolerance(values: Array, dtype: str, atol: float, edits: Sequence[Edit] = ()) -> Callable[[Errors], Flags]:
+def out_of_tolerance(
+    values: Array, dtype: str, atol: float, edits: Sequence[Edit] = ()
+) -> Callable[[Errors], Flags]:
     """Says which elements are off by more than the tolerance, and by more than rounding may have changed them: the
     rounding that some stored values show, twice as much where a mode of rounding is among the edits."""
     how = grain(values)
@@ -161,11 +232,17 @@ def out_of_tolerance(values: Array, dtype: str, atol: float, edits: Sequence[Edi
     unit = UNITS * max(precision("float32"), 0.0 if relative else precision(dtype))
 
     def out(errors: Errors) -> Flags:
-        with np.errstate(all="ignore"):  # wrong numbers may be large: rounding is that of the smaller of the two
+        with np.errstate(
+            all="ignore"
+        ):  # wrong numbers may be large: rounding is that of the smaller of the two
             sizes = np.minimum(np.abs(errors.values), np.abs(errors.values - errors.left))
-        sizes = np.where(np.isfinite(sizes), sizes, 0.0)  # those of a row that is no numbers, and named as wrong
+        sizes = np.where(
+            np.isfinite(sizes), sizes, 0.0
+        )  # those of a row that is no numbers, and named as wrong
         size = float(np.max(sizes, initial=1.0))
-        allowed = np.maximum(atol, unit * size + min(step, MAX_STEP * size) + ROUNDED * relative * sizes)
+        allowed = np.maximum(
+            atol, unit * size + min(step, MAX_STEP * size) + ROUNDED * relative * sizes
+        )
         return np.asarray(~(_sizes(errors.left) <= allowed + errors.drift + errors.rounding))
 
     return out
@@ -181,7 +258,9 @@ def rounding_mode(errors: Errors, values: AnyArray) -> tuple[kinds.RoundingMode,
         left, found = (np.stack([each.real, each.imag]) for each in (left, found))
     relative, step = rounding_by(how, values)
     half_unit = step + np.ldexp(relative, np.frexp(found)[1] - 1)
-    slack = errors.drift + errors.rounding + UNITS * precision("float32") * max(1.0, _largest(found))
+    slack = (
+        errors.drift + errors.rounding + UNITS * precision("float32") * max(1.0, _largest(found))
+    )
     for mode, signs in (("toward zero", np.sign(found)), ("down", 1.0)):
         off = -left * signs
         is_mode = np.mean((off >= -slack) & (off <= 2 * half_unit + slack)) > MIN_DIRECTED
@@ -206,8 +285,13 @@ def _is_noise(left: AnyArray, largest: float) -> bool:
             continue
         neighbours = lines[1:] * lines[:-1].conj()
         slack = MAX_SIGMAS / math.sqrt(max(1, neighbours.size))
-        share, doubt = np.sqrt(np.mean(np.abs(lines) ** 2, axis=0)) / noise, 4 / math.sqrt(len(lines))
-        is_uneven = share.max() > MAX_UNEVENNESS * (1 + doubt) or share.min() < (1 - doubt) / MAX_UNEVENNESS
+        share, doubt = (
+            np.sqrt(np.mean(np.abs(lines) ** 2, axis=0)) / noise,
+            4 / math.sqrt(len(lines)),
+        )
+        is_uneven = (
+            share.max() > MAX_UNEVENNESS * (1 + doubt) or share.min() < (1 - doubt) / MAX_UNEVENNESS
+        )
         if is_uneven or abs(neighbours.real.mean()) > (MAX_CORRELATION + slack) * noise**2:
             return False
     return True
@@ -223,7 +307,9 @@ class Located:
 
     def along(self, *axes: int) -> Flags:
         """Which places along some axes, counted from the last, have a wrong element; others are of length 1."""
-        return np.asarray(self.wrong.any(axis=tuple({*range(-self.wrong.ndim, 0)} - {*axes}), keepdims=True))
+        return np.asarray(
+            self.wrong.any(axis=tuple({*range(-self.wrong.ndim, 0)} - {*axes}), keepdims=True)
+        )
 
     @property
     def rows(self) -> Flags:
@@ -240,16 +326,26 @@ class Located:
         count = self.wrong.ndim
         whole_rows = count > 1 and self.wrong.shape[-1] > 1 and self.wrong.all(axis=-1).any()
         axes_of: dict[Callable[..., Edit], tuple[int, ...]] = {}
-        if np.count_nonzero(self.wrong) <= min(MAX_ELEMENTS, MAX_SHARE * self.wrong.size) and not whole_rows:
+        if (
+            np.count_nonzero(self.wrong) <= min(MAX_ELEMENTS, MAX_SHARE * self.wrong.size)
+            and not whole_rows
+        ):
             axes_of = {kinds.ElementsWrong: tuple(range(-count, 0))}
         elif count > 1:
-            axes_of = {kinds.RowsWrong: (-2,), kinds.ColumnsWrong: (-1,), kinds.HeadsWrong: tuple(range(-count, -2))}
+            axes_of = {
+                kinds.RowsWrong: (-2,),
+                kinds.ColumnsWrong: (-1,),
+                kinds.HeadsWrong: tuple(range(-count, -2)),
+            }
         parts = {kind: self.along(*axes) for kind, axes in axes_of.items() if axes}
         most = {kind: min(MAX_LISTED, MAX_SHARE * flags.size) for kind, flags in parts.items()}
         small = [kind for kind, flags in parts.items() if 0 < np.count_nonzero(flags) <= most[kind]]
         for kind in sorted(small, key=lambda kind: float(parts[kind].mean()))[:1]:
             places = np.argwhere(parts[kind])[:, axes_of[kind]].tolist()
-            which = [place[0] if kind in (kinds.RowsWrong, kinds.ColumnsWrong) else tuple(place) for place in places]
+            which = [
+                place[0] if kind in (kinds.RowsWrong, kinds.ColumnsWrong) else tuple(place)
+                for place in places
+            ]
             errors = self.errors._replace(left=np.where(parts[kind], 0.0, self.errors.left))
             yield Explanation((kind(tuple(which)),), scheme, (self.one.name,), errors)
 

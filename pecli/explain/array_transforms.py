@@ -29,7 +29,9 @@ MAX_COMPARED = 1 << 24  # elements of two tables that are compared with each oth
 MAX_LAID_OUT = 1 << 22
 MIN_ROWS, SOME_ELEMENTS = 16, 1 << 14  # what a transform is tried on before the whole array is made
 
-Candidate = tuple[tuple[Edit, ...], AnyArray]  # edits, and the array of the shape found that they make
+Candidate = tuple[
+    tuple[Edit, ...], AnyArray
+]  # edits, and the array of the shape found that they make
 
 
 @dataclass(frozen=True)
@@ -69,19 +71,27 @@ def explain_pair(name: str, one: Array, other: Array, atol: float = 0.0) -> Expl
         found = next(transform(ours.values, theirs, judge.atol, judge), None)
         if not theirs.whole and (found is not None or _is_small_part(one, other, judge.atol)):
             ours, theirs, judge = _compared(name, one, other, atol, whole=True)
-            found = next(transform(ours.values, theirs, judge.atol, judge), None) if found is not None else None
+            found = (
+                next(transform(ours.values, theirs, judge.atol, judge), None)
+                if found is not None
+                else None
+            )
         if found is None and ours.shape == theirs.shape and theirs.whole:
             left = np.where(ours.values == theirs.values, 0.0, theirs.values - ours.values)
             errors = Errors(left, theirs.values)
             part = Located(theirs, errors, ~(np.abs(left) <= judge.atol))
             stored = judge.accepted([Explanation((), None, (name,), errors)])
-            exact = (each for each in stored if each.edits and not isinstance(each.edits[0], kinds.Noise))
+            exact = (
+                each for each in stored if each.edits and not isinstance(each.edits[0], kinds.Noise)
+            )
             found = next(chain(exact, judge.accepted(part.explanations())), None)
         return found
     return None
 
 
-def _compared(name: str, one: Array, other: Array, atol: float, whole: bool = False) -> tuple[Sample, Sample, Judge]:
+def _compared(
+    name: str, one: Array, other: Array, atol: float, whole: bool = False
+) -> tuple[Sample, Sample, Judge]:
     """Two arrays, or the same rows of both, and what accepts a reason for the second."""
     theirs = sample(name, other, whole)
     ours = sample(name, one, whole or theirs.whole)
@@ -93,18 +103,28 @@ def _is_small_part(one: Array, other: Array, atol: float) -> bool:
     """Whether few rows or columns differ, of so many that some are looked at."""
     if one.shape != other.shape:
         return False
-    wrong = ~((one == other) | (np.abs(np.subtract(one, other)) <= atol)).reshape(-1, one.shape[-1])  # −∞ of a mask
+    wrong = ~((one == other) | (np.abs(np.subtract(one, other)) <= atol)).reshape(
+        -1, one.shape[-1]
+    )  # −∞ of a mask
     return any(wrong.any(axis=axis).mean() <= MAX_SHARE for axis in (0, 1))
 
 
-def explain_swapped(pairs: Mapping[str, tuple[Array, Array]], atol: float = 0.0) -> list[Explanation]:
+def explain_swapped(
+    pairs: Mapping[str, tuple[Array, Array]], atol: float = 0.0
+) -> list[Explanation]:
     """Two tensors that changed places, of pairs of arrays by name."""
     for (name, (one, its)), (second, (two, others)) in combinations(pairs.items(), 2):
         if not one.shape == its.shape == two.shape == others.shape or one.size > MAX_COMPARED:
             continue
-        ours, theirs = (np.stack([widest(array) for array in each]) for each in ((one, two), (its, others)))
-        swapped = Explanation((kinds.Swapped(),), None, (name, second), Errors(theirs - ours[::-1], theirs))
-        judge = Judge(samples_of({name: its, second: others}, whole=True), atol, dtype_name(its.dtype))
+        ours, theirs = (
+            np.stack([widest(array) for array in each]) for each in ((one, two), (its, others))
+        )
+        swapped = Explanation(
+            (kinds.Swapped(),), None, (name, second), Errors(theirs - ours[::-1], theirs)
+        )
+        judge = Judge(
+            samples_of({name: its, second: others}, whole=True), atol, dtype_name(its.dtype)
+        )
         if (right := judge(swapped)) is not None:
             return [right]
     return []
@@ -116,14 +136,18 @@ def transform(expected: AnyArray, one: Sample, limit: float, judge: Judge) -> It
         return
     masks, ours, theirs = _unmasked(expected, one.values)
     sides = Sides(ours, theirs, limit)
-    if not math.isfinite(rms(theirs)) or (ours.shape == theirs.shape and sides.left(ours) <= limit and not masks):
+    if not math.isfinite(rms(theirs)) or (
+        ours.shape == theirs.shape and sides.left(ours) <= limit and not masks
+    ):
         return
     proposals = []
     for edits, made in _candidates(sides):
         check_time()
         every = (*masks, *edits)
         if every and sides.left(made) <= sides.most:
-            orders = [getattr(edit, "order", "") for edit in every]  # one without a name says as many numbers as it has
+            orders = [
+                getattr(edit, "order", "") for edit in every
+            ]  # one without a name says as many numbers as it has
             unnamed = sum(order == "permuted" or not isinstance(order, str) for order in orders)
             errors = Errors(theirs - made, theirs)
             proposals.append(Explanation(every, None, (one.name,), errors, extra=2.0 * unnamed))
@@ -145,7 +169,9 @@ def _unmasked(expected: AnyArray, found: AnyArray) -> tuple[tuple[Edit, ...], An
 def _candidates(sides: Sides) -> Iterator[Candidate]:
     for candidate in _of_shape(sides.expected, sides.found.shape):
         yield from _with_values(*candidate, sides)
-    for candidate in list(islice(_of_shape(sides.expected, sides.found.shape), 4)) or [((), sides.expected)]:
+    for candidate in list(islice(_of_shape(sides.expected, sides.found.shape), 4)) or [
+        ((), sides.expected)
+    ]:
         yield from _in_order(*candidate, sides)
 
 
@@ -166,7 +192,10 @@ def _rearranged(plain: AnyArray, wanted: tuple[int, ...]) -> Iterator[Candidate]
         yield (kinds.Transposed(axes),), plain.transpose(axes)
     for axis, times in enumerate(wanted):
         if wanted[:axis] + wanted[axis + 1 :] == plain.shape:
-            yield (kinds.Repeated(axis, times),), np.broadcast_to(np.expand_dims(plain, axis), wanted)
+            yield (
+                (kinds.Repeated(axis, times),),
+                np.broadcast_to(np.expand_dims(plain, axis), wanted),
+            )
     times, rest = divmod(wanted[0], len(plain))
     if len(wanted) > 1 and wanted[1:] == plain.shape[1:] and times > 1 and not rest:
         yield (kinds.Repeated(0, times),), np.concatenate([plain] * times)
@@ -184,10 +213,16 @@ def _laid_out(plain: AnyArray, size: int) -> Iterator[Candidate]:
             yield (kinds.Swapped(),), source.join(*parts[::-1])
             yield (kinds.Negated("first"),), source.join(np.negative(parts[0]), parts[1])
             yield (kinds.Negated("second"),), source.join(parts[0], np.negative(parts[1]))
-        for target in (Form(arrangement, doubled) for arrangement in SEARCHED for doubled in DOUBLINGS):
+        for target in (
+            Form(arrangement, doubled) for arrangement in SEARCHED for doubled in DOUBLINGS
+        ):
             numbers = parts[0].size * (1 + bool(target.doubled))
             numbers *= 1 if target.arrangement in ("alone", "complex") else 2
-            if target == source or (len(parts) == 1) != (target.arrangement == "alone") or numbers != size:
+            if (
+                target == source
+                or (len(parts) == 1) != (target.arrangement == "alone")
+                or numbers != size
+            ):
                 continue
             layout = kinds.Layout(source.name, target.name)
             yield (layout,), target.join(*parts)
@@ -211,13 +246,24 @@ def scaled(made: AnyArray, found: AnyArray) -> Candidate | None:
 
 def _shifted(made: AnyArray, found: AnyArray) -> Candidate | None:
     """With a constant added to each row, where either has values."""
-    if made.ndim < 2 or made.shape[-1] < 3 or np.iscomplexobj(made - found) or not np.isfinite(made).all():
+    if (
+        made.ndim < 2
+        or made.shape[-1] < 3
+        or np.iscomplexobj(made - found)
+        or not np.isfinite(made).all()
+    ):
         return None
     use = (made != 0) | (found != 0)
     gap = np.where(use | ~use.any(axis=-1, keepdims=True), found - made, np.nan)
-    shift = np.nanmedian(gap, axis=-1, keepdims=True) if np.isnan(gap).any() else np.median(gap, axis=-1, keepdims=True)
+    shift = (
+        np.nanmedian(gap, axis=-1, keepdims=True)
+        if np.isnan(gap).any()
+        else np.median(gap, axis=-1, keepdims=True)
+    )
     least = EVEN * np.abs(shift).max()
-    is_many = np.ptp(shift) > least and np.mean(np.abs(shift) > least) > MAX_SHARE  # a few rows are the wrong ones
+    is_many = (
+        np.ptp(shift) > least and np.mean(np.abs(shift) > least) > MAX_SHARE
+    )  # a few rows are the wrong ones
     return ((kinds.RowShift(),), np.where(use, made + shift, made)) if is_many else None
 
 
@@ -233,7 +279,12 @@ def _with_values(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Itera
 
 def _in_order(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator[Candidate]:
     found, made = _squeezed(sides.found), _squeezed(made)
-    if made.ndim not in (2, 3) or found.ndim != made.ndim or np.iscomplexobj(made) or np.iscomplexobj(found):
+    if (
+        made.ndim not in (2, 3)
+        or found.ndim != made.ndim
+        or np.iscomplexobj(made)
+        or np.iscomplexobj(found)
+    ):
         return
     for axis in range(made.ndim):
         ours, theirs = np.moveaxis(made, axis, 0), np.moveaxis(found, axis, 0)
@@ -242,7 +293,9 @@ def _in_order(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator
             continue
         for sign, order in zip((1, -1), _matched(ours, theirs), strict=True):
             edit = _order_edit(order, len(ours), axis, made.ndim)
-            if edit is None or (order.min() < 0 and np.ptp(theirs[order < 0])):  # padding is one number
+            if edit is None or (
+                order.min() < 0 and np.ptp(theirs[order < 0])
+            ):  # padding is one number
                 continue
             moved = sign * ours[np.maximum(order, 0)]
             moved[order < 0] = theirs[order < 0]
@@ -255,7 +308,9 @@ def _matched(ours: Floats, theirs: Floats) -> tuple[Indices, Indices]:
     size = math.prod(ours.shape[1:])
     some = slice(None, None, max(1, size // MATCHED_ELEMENTS))
     ours, theirs = (each.reshape(len(each), size)[:, some] for each in (ours, theirs))
-    weights = np.random.default_rng(0).normal(size=(ours.shape[1], PROJECTIONS)) / math.sqrt(ours.shape[1])
+    weights = np.random.default_rng(0).normal(size=(ours.shape[1], PROJECTIONS)) / math.sqrt(
+        ours.shape[1]
+    )
     one, two = ours @ weights, theirs @ weights
     near = 0.02 * (float(np.mean((two**2).sum(axis=1))) or 1.0)
 
@@ -265,8 +320,12 @@ def _matched(ours: Floats, theirs: Floats) -> tuple[Indices, Indices]:
         return np.where(apart[np.arange(len(rows)), order] < near, order, -1)
 
     def every(rows: Floats) -> Indices:
-        few = nearest(rows[np.linspace(0, len(rows) - 1, min(len(rows), FEW_MATCHED)).astype(np.intp)])
-        return nearest(rows) if np.count_nonzero(few >= 0) >= len(few) / 2 else np.full(len(rows), -1)
+        few = nearest(
+            rows[np.linspace(0, len(rows) - 1, min(len(rows), FEW_MATCHED)).astype(np.intp)]
+        )
+        return (
+            nearest(rows) if np.count_nonzero(few >= 0) >= len(few) / 2 else np.full(len(rows), -1)
+        )
 
     return every(two), every(-two)
 
@@ -297,7 +356,9 @@ def _row_order(order: Indices, count: int) -> kinds.Rows | None:
         kinds.Rows("shifted", first): here + first,
         kinds.Rows("reversed"): here[::-1] if len(order) == count else here[:0],
         kinds.Rows("wrapped", period): max(first, 0) + here % period,
-        kinds.Rows("permuted"): order if not lost and len(np.unique(order)) == len(order) else here[:0],
+        kinds.Rows("permuted"): order
+        if not lost and len(np.unique(order)) == len(order)
+        else here[:0],
     }
     found = next((rows for rows, places in named.items() if np.array_equal(order, places)), None)
     return found if found != kinds.Rows("cut", count) else None

@@ -15,7 +15,9 @@ from pecli.errors import spelled
 
 MAX_LISTED = 8  # rows, columns or channels that a sentence names
 
-Words = str | Mapping[str, str] | Callable[[Any], str]  # a format of the fields; one by the first field; or a function
+Words = (
+    str | Mapping[str, str] | Callable[[Any], str]
+)  # a format of the fields; one by the first field; or a function
 
 
 @dataclass_transform(frozen_default=True)
@@ -25,7 +27,9 @@ class Edit:
     kind: ClassVar[str]
     words: ClassVar[Words]
     cost: ClassVar[float]  # ranks explanations: the likelier a mistake, the cheaper
-    storage: ClassVar[bool]  # whether it says how values were stored or computed, not which they are
+    storage: ClassVar[
+        bool
+    ]  # whether it says how values were stored or computed, not which they are
 
     def __init_subclass__(cls, words: Words = "", cost: float = 1.0, storage: bool = False) -> None:
         cls.kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
@@ -49,7 +53,11 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-NAMES = {"dim": "rotary dimension", "attention_factor": "attention factor", "exponent_dim": "dimension in the exponent"}
+NAMES = {
+    "dim": "rotary dimension",
+    "attention_factor": "attention factor",
+    "exponent_dim": "dimension in the exponent",
+}
 _SPEC = "(the spec says {expected})"
 _PARAMETERS: Mapping[Any, str] = {
     "scale": f"positions are multiplied by {{found}} {_SPEC}",
@@ -63,7 +71,10 @@ _PARAMETERS: Mapping[Any, str] = {
     ("positions", None, "others"): "positions are not 0, 1, 2, …: give them with --positions",
     "axes of positions": f"positions are those of the axes {{found}} {_SPEC}",
     ("mrope_interleaved", False): "M-RoPE sections are blocked, where the model interleaves them",
-    ("mrope_interleaved", True): "M-RoPE sections are interleaved, where the model has them one after the other",
+    (
+        "mrope_interleaved",
+        True,
+    ): "M-RoPE sections are interleaved, where the model has them one after the other",
     "padding_idx": "the row of position {found} is zeros",
     ("padding_idx", None): "the row of padding_idx is not zeros",
     "position_axis": "positions are along axis {found}, not {expected}",
@@ -74,7 +85,10 @@ _PARAMETERS: Mapping[Any, str] = {
     "inv_freq": "inv_freq holds {found}, not {expected}",
     "exponent_dim": f"frequencies are over {{found}} channels {_SPEC}",
     ("exponent_dim", "same"): "frequencies are over {expected} channels, as the spec says",
-    ("scheme", "sinusoidal"): "this is a sinusoidal table, not the cosines and sines of a rotary one",
+    (
+        "scheme",
+        "sinusoidal",
+    ): "this is a sinusoidal table, not the cosines and sines of a rotary one",
     "slopes of heads": "slopes are the first {expected} of those of {found} heads",
     "slopes": "slopes are rounded to {found} before they are multiplied",
     "distance": "distances are off by one: {found}, not {expected}",
@@ -154,7 +168,9 @@ def _which(edit: Any) -> str:
             runs[-1].append(one)
         else:
             runs.append([list(one) if isinstance(one, tuple) else one])
-    spelt = [[f"{run[0]}–{run[-1]}"] if len(run) > 2 else [str(place) for place in run] for run in runs]
+    spelt = [
+        [f"{run[0]}–{run[-1]}"] if len(run) > 2 else [str(place) for place in run] for run in runs
+    ]
     few, name = _few([word for words in spelt for word in words]), edit.kind.removesuffix("s_wrong")
     return f"only {name} {few} differs" if len(edit.which) == 1 else f"only {name}s {few} differ"
 
@@ -213,7 +229,10 @@ class Rotation(_Found, words=ROTATIONS): ...
 
 
 class Positions(
-    Edit, words=lambda edit: f"positions are {edit.found}; expected {edit.expected}{edit.reason and ': '}{edit.reason}"
+    Edit,
+    words=lambda edit: (
+        f"positions are {edit.found}; expected {edit.expected}{edit.reason and ': '}{edit.reason}"
+    ),
 ):
     expected: str
     found: str
@@ -260,7 +279,9 @@ class Decimals(Edit, words="rounded to {digits} decimals", cost=0.1, storage=Tru
 
 def _step(edit: Any) -> str:
     count = round(1 / edit.step) if edit.step < 1 else 0
-    step = f"1/{count:,}" if math.isclose(count * edit.step, 1, rel_tol=1e-9) else f"{edit.step:.4g}"
+    step = (
+        f"1/{count:,}" if math.isclose(count * edit.step, 1, rel_tol=1e-9) else f"{edit.step:.4g}"
+    )
     return "rounded to integers" if edit.step == 1 else f"rounded to steps of {step}"
 
 
@@ -306,7 +327,9 @@ class Incomplete(_Found, words=INCOMPLETE): ...
 class Uninitialised(Edit, words="inv_freq was never initialised"): ...
 
 
-def parameter_edits(expected: Scheme, found: Scheme, skipped: Collection[str] = ()) -> Iterator[Parameter]:
+def parameter_edits(
+    expected: Scheme, found: Scheme, skipped: Collection[str] = ()
+) -> Iterator[Parameter]:
     """The parameters of one scheme that have other values in another, where they count."""
     skipped = {*skipped, "dtype", "recipe", *(expected.inert_parameters & found.inert_parameters)}
     for name in expected.parameters():
@@ -317,7 +340,9 @@ def parameter_edits(expected: Scheme, found: Scheme, skipped: Collection[str] = 
 
 def parameter(name: str, expected: Any, found: Any) -> Parameter:
     """A parameter, lists as somebody writes them."""
-    return Parameter(name, *(spelled(each) if isinstance(each, tuple) else each for each in (expected, found)))
+    return Parameter(
+        name, *(spelled(each) if isinstance(each, tuple) else each for each in (expected, found))
+    )
 
 
 class Errors(NamedTuple):
@@ -325,7 +350,9 @@ class Errors(NamedTuple):
 
     left: AnyArray
     values: AnyArray  # those that it is left of
-    drift: AnyArray | float = 0.0  # what float32 phases may have changed them by, beyond any tolerance
+    drift: AnyArray | float = (
+        0.0  # what float32 phases may have changed them by, beyond any tolerance
+    )
     rounding: AnyArray | float = 0.0  # what the arithmetic of a rotation may have
 
 
@@ -337,13 +364,17 @@ class Explanation:
     edits: tuple[Edit, ...]
     scheme: Scheme | None
     tensors: tuple[str, ...]
-    errors: Errors | Callable[[Mapping[str, Any]], Errors] | None = field(default=None, repr=False, compare=False)
+    errors: Errors | Callable[[Mapping[str, Any]], Errors] | None = field(
+        default=None, repr=False, compare=False
+    )
     """What the edits leave, or leave of samples of the tensors, but for rows and columns that they name as wrong."""
     extra: float = 0.0  # cost beside that of the edits: digits of the numbers that were fitted
     open: tuple[str, ...] = ()  # what the data do not decide, a sentence each
     residual: float = 0.0  # the largest difference that the edits do not explain
     noise: float = 0.0  # the root mean square of what is left
-    beyond: int = 0  # elements that are off by more than the tolerance, though by no more than phases drift
+    beyond: int = (
+        0  # elements that are off by more than the tolerance, though by no more than phases drift
+    )
 
     @property
     def cost(self) -> float:
@@ -365,11 +396,15 @@ def merged(found: Iterable[Explanation]) -> list[Explanation]:
     """Explanations of other tensors by the same edits made into one."""
     out: list[Explanation] = []
     for each in found:
-        other = next((other for other in out if each.mistakes == other.mistakes and each.mistakes), None)
+        other = next(
+            (other for other in out if each.mistakes == other.mistakes and each.mistakes), None
+        )
         if other is None:
             out.append(each)
             continue
-        longest = max(other.scheme, each.scheme, key=lambda scheme: getattr(scheme, "seq_len", 0) or 0)
+        longest = max(
+            other.scheme, each.scheme, key=lambda scheme: getattr(scheme, "seq_len", 0) or 0
+        )
         out[out.index(other)] = replace(
             max(other, each, key=lambda one: len(one.edits)),
             scheme=longest,  # a vector of frequencies has no length

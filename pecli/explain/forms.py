@@ -27,7 +27,11 @@ two parts p, rows r and columns c of a matrix. Then the words, for the names of 
 DOUBLINGS: Mapping[str, str] = {"": "", "halves": "c0 c1 … c0 c1 …", "interleaved": "c0 c0 c1 c1 …"}
 """How often each column of a part is there: once, or twice, in that order."""
 
-DOUBLED_AXES: Mapping[str, str] = {"": "f", "halves": "d f", "interleaved": "f d"}  # for f where each comes twice, d
+DOUBLED_AXES: Mapping[str, str] = {
+    "": "f",
+    "halves": "d f",
+    "interleaved": "f d",
+}  # for f where each comes twice, d
 
 STEPS: Mapping[str, tuple[int, ...]] = {
     "int8": (127, 128, 64),
@@ -39,7 +43,9 @@ STEPS: Mapping[str, tuple[int, ...]] = {
 MAX_SIGMAS = 7.5  # of the noise of doubled columns, by which one of them may differ from the other
 MAX_WRONG = 0.2  # of the rows, that may be wrong in a table that is right otherwise
 EMPTY = 1e-3  # of the largest value: below it, rows and columns are zeros but for noise
-PartView = tuple[int, "AnyArray", bool]  # which part, its values (copies…, positions, frequencies), whether negated
+PartView = tuple[
+    int, "AnyArray", bool
+]  # which part, its values (copies…, positions, frequencies), whether negated
 PLACES: Mapping[str, Sequence[tuple[int, int, tuple[int, ...]]]] = {
     "alone": ((0, 1, ()),),
     "both": ((0, 1, (0,)), (1, 1, (1,))),
@@ -51,7 +57,10 @@ PLACES: Mapping[str, Sequence[tuple[int, int, tuple[int, ...]]]] = {
 def stands_for_one(array: Array) -> int:
     """The integer that stands for 1, going by the largest; 0 where none does."""
     largest = int(np.abs(array.astype(np.int64)).max(initial=0)) if array.dtype.kind in "iu" else 0
-    return min((one for one in STEPS.get(dtype_name(array.dtype), ()) if 0.99 * one <= largest <= one), default=0)
+    return min(
+        (one for one in STEPS.get(dtype_name(array.dtype), ()) if 0.99 * one <= largest <= one),
+        default=0,
+    )
 
 
 def from_integers(arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -79,16 +88,24 @@ class Form:
     def name(self) -> str:
         if self.arrangement == "alone":
             return self.doubled or "compact"
-        return f"{self.arrangement}, columns doubled: {self.doubled}" if self.doubled else self.arrangement
+        return (
+            f"{self.arrangement}, columns doubled: {self.doubled}"
+            if self.doubled
+            else self.arrangement
+        )
 
     def axes(self, frequencies: int) -> tuple[int, ...]:
-        return tuple(math.prod(frequencies if k == "f" else 2 for k in axis) for axis in self._factors())
+        return tuple(
+            math.prod(frequencies if k == "f" else 2 for k in axis) for axis in self._factors()
+        )
 
     def undo(self, array: AnyArray, frequencies: int) -> list[PartView] | None:
         """Views of the parts of an array (…, positions, frequencies), doubled columns along a first axis; else None."""
         factors = self._factors()
         last, leading = self.axes(frequencies), array.shape[: max(0, array.ndim - len(factors))]
-        if array.shape[len(leading) :] != last or (self.arrangement == "stacked" and leading[:1] != (2,)):
+        if array.shape[len(leading) :] != last or (
+            self.arrangement == "stacked" and leading[:1] != (2,)
+        ):
             return None
         if self.arrangement == "rows":
             if not leading or leading[-1] % 2:
@@ -99,7 +116,9 @@ class Form:
         if self.arrangement in ("rows", "stacked"):
             names[-2 - len(letters) if self.arrangement == "rows" else 0] = "p"
         array = array.reshape(*leading, *(frequencies if k == "f" else 2 for k in letters))
-        array = array.transpose(sorted(range(array.ndim), key=lambda axis: "rcpd-f".index(names[axis])))
+        array = array.transpose(
+            sorted(range(array.ndim), key=lambda axis: "rcpd-f".index(names[axis]))
+        )
         places = PLACES.get(self.arrangement, PLACES["both"])
         return [(part, array[place], sign < 0) for part, sign, place in places]
 
@@ -126,7 +145,9 @@ class Form:
         if self.padded:
             if array.ndim != 2 or not array.shape[1] % 2:
                 return None
-            if not np.abs(array[:, -1]).max(initial=0) <= (EMPTY * np.abs(array).max() if noise else 0):
+            if not np.abs(array[:, -1]).max(initial=0) <= (
+                EMPTY * np.abs(array).max() if noise else 0
+            ):
                 return None
             array = array[:, :-1]
         views = self._views(array) or []
@@ -137,19 +158,29 @@ class Form:
     def join(self, *parts: Array) -> Array:
         wide = [joined([part, part], self.doubled) if self.doubled else part for part in parts]
         array = joined(wide, self.arrangement)
-        return np.concatenate([array, np.zeros_like(array[:, :1])], axis=1) if self.padded else array
+        return (
+            np.concatenate([array, np.zeros_like(array[:, :1])], axis=1) if self.padded else array
+        )
 
 
 READABLE = tuple(
     Form(arrangement, doubled)
     for arrangement in ARRANGEMENTS
     for doubled in DOUBLED_AXES
-    if arrangement != "complex" and (not doubled or arrangement in ("alone", "halves", "stacked", "rows", "pairs"))
+    if arrangement != "complex"
+    and (not doubled or arrangement in ("alone", "halves", "stacked", "rows", "pairs"))
 )
 """The forms that every check reads, the likelier ones first; complex numbers are read as pairs."""
 
 
-SEARCHED = ("interleaved", "halves", "alone", "stacked", "pairs", "complex")  # told by the values, the likelier first
+SEARCHED = (
+    "interleaved",
+    "halves",
+    "alone",
+    "stacked",
+    "pairs",
+    "complex",
+)  # told by the values, the likelier first
 
 
 def forms(array: Array) -> Iterator[Form]:
@@ -162,20 +193,29 @@ def forms(array: Array) -> Iterator[Form]:
 def halved(array: AnyArray, layout: str) -> tuple[AnyArray, AnyArray]:
     """The two parts of the last axis: its halves, or every other place."""
     half = array.shape[-1] // 2
-    return (array[..., :half], array[..., half:]) if layout == "halves" else (array[..., 0::2], array[..., 1::2])
+    return (
+        (array[..., :half], array[..., half:])
+        if layout == "halves"
+        else (array[..., 0::2], array[..., 1::2])
+    )
 
 
 def _undoubled(both: Array, noise: float) -> Array | None:
     """Columns that are there twice, where both copies are the same."""
     one, other = both
     if not noise:
-        same = (np.array_equal(one[rows], other[rows], equal_nan=True) for rows in (slice(1), slice(1, None)))
+        same = (
+            np.array_equal(one[rows], other[rows], equal_nan=True)
+            for rows in (slice(1), slice(1, None))
+        )
         return one if all(same) else None
     x, y = np.asarray(one, np.float64), np.asarray(other, np.float64)
     off = np.nan_to_num(np.abs(x - y), nan=np.inf)
     size = float(np.median(np.nan_to_num(np.fmax.reduce(np.abs(x), axis=1))))
     wrong = off > max(EMPTY * size, 1.5 * MAX_SIGMAS * float(np.median(off)))
-    apart = math.sqrt((off**2).sum(axis=0, where=~wrong).max(initial=0.0) / max(1, len(off)))  # fast columns, too
+    apart = math.sqrt(
+        (off**2).sum(axis=0, where=~wrong).max(initial=0.0) / max(1, len(off))
+    )  # fast columns, too
     few = np.mean(wrong.any(axis=1)) <= MAX_WRONG
     return np.where(wrong, np.nan, x) if few and apart < noise * (size + 1e-300) else None
 

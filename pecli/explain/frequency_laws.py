@@ -21,12 +21,16 @@ from pecli.explain.sample import BASES, digits, plain, plainest
 
 Value = TypeVar("Value")
 NO_SCALING = SCALINGS["none"]()
-MIN_BASE = 2.0  # of a law that is claimed of any table: below it, all frequencies are about the same
+MIN_BASE = (
+    2.0  # of a law that is claimed of any table: below it, all frequencies are about the same
+)
 SIGMAS = 5.0  # standard errors within which a plain number is taken for the measured one
 MAX_MISFIT = 12.0  # standard errors that a frequency may be off its law, since errors are themselves estimates
 USUAL_MISFIT = 2.5  # root mean square, in standard errors, at which a usual number needs no search
 GRID = 64  # values of a parameter that a search starts from
-MIN_PROGRESS = 0.9  # what a step of a fit has to leave of the squares at most, to be followed by another
+MIN_PROGRESS = (
+    0.9  # what a step of a fit has to leave of the squares at most, to be followed by another
+)
 FINER = 16  # how many values on either side of the best each finer grid has
 ROUNDS = 5
 HOPELESS = 40.0  # root mean square, in hundredths of the frequencies, beyond which no value near a start will fit
@@ -34,8 +38,14 @@ ORIGINAL = "original_max_position_embeddings"
 LENGTHS = (*(float(1 << k) for k in range(8, 21)), 1e6, 128000.0, 100000.0, 32000.0)
 COMPACT = Form("alone")
 ATTENTION_BITS = 64
-SCALES = (180 / math.pi, math.pi / 180, 2 * math.pi)  # of positions: degrees for radians, the other way round, turns
-MAX_COSTLY_DIGITS = 5  # a number with more digits was not chosen for its plainness: how near it comes decides
+SCALES = (
+    180 / math.pi,
+    math.pi / 180,
+    2 * math.pi,
+)  # of positions: degrees for radians, the other way round, turns
+MAX_COSTLY_DIGITS = (
+    5  # a number with more digits was not chosen for its plainness: how near it comes decides
+)
 FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 10.0, 2.5, 3.0)
 _OF_LENGTHS = (64.0, 2.0**22, LENGTHS)
 SEARCHED: dict[str, tuple[float, float, tuple[float, ...]]] = {
@@ -61,7 +71,9 @@ class Curve:
     error: Floats
     folded: bool = False
     drift: float = 0.0  # the relative error that was added to the measured ones, as float32 arithmetic makes it
-    aliased: bool = True  # whether whole turns per row are lost, as in tables; not in vectors of frequencies
+    aliased: bool = (
+        True  # whether whole turns per row are lost, as in tables; not in vectors of frequencies
+    )
 
     @property
     def known(self) -> Flags:
@@ -100,7 +112,9 @@ class Law:
     times: int = 1  # how often the scaling is applied, or its ratios are
     again: bool = False  # whether it is applied to what it made
     rotating: int | None = None
-    ramp: float | None = None  # what the scaling takes for half of the dimension, where that is not `half`
+    ramp: float | None = (
+        None  # what the scaling takes for half of the dimension, where that is not `half`
+    )
 
     def having(self, **changes: Any) -> "Law":
         """The law with other values of some parameters: a search asks ten thousand times, hence not `replace`."""
@@ -164,7 +178,12 @@ def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
     if not np.isfinite(starts).any() or np.nanmin(starts) > HOPELESS:
         return
     best, width = float(grid[np.nanargmin(starts)]), float(grid[1] - grid[0])
-    for of, reach in ((rough, width), (curve.loosened(1e-5), width / 20), (curve, 1e-4), (curve, 1e-9)):
+    for of, reach in (
+        (rough, width),
+        (curve.loosened(1e-5), width / 20),
+        (curve, 1e-4),
+        (curve, 1e-9),
+    ):
         best = _nearest(law, name, of, best, reach)
     yield from _written(law, name, curve, best)
     if curve.drift:
@@ -174,12 +193,16 @@ def fitted(law: Law, name: str, curve: Curve) -> Iterator[Fit]:
 
 
 def _misfits(law: Law, name: str, curve: Curve, values: Sequence[float] | Floats) -> Floats:
-    return np.asarray(curve.misfit(law.having(**{name: np.array(values).reshape(-1, 1)}).frequencies()))
+    return np.asarray(
+        curve.misfit(law.having(**{name: np.array(values).reshape(-1, 1)}).frequencies())
+    )
 
 
 def _nearest(law: Law, name: str, curve: Curve, log: float, reach: float) -> float:
     """The logarithm of the value that fits best within reach of one, by ever finer grids."""
-    least = math.log(law.scaling.max_position_embeddings) if name == "length" else -math.inf  # up to M, all are alike
+    least = (
+        math.log(law.scaling.max_position_embeddings) if name == "length" else -math.inf
+    )  # up to M, all are alike
     for _ in range(ROUNDS):
         grid = np.maximum(log + reach * np.linspace(-1, 1, 2 * FINER + 1), least)
         misfits = _misfits(law, name, curve, np.exp(grid))
@@ -195,13 +218,18 @@ def _written(law: Law, name: str, curve: Curve, log: float) -> Iterator[Fit]:
     least = float(_misfits(law, name, curve, [value])[0])
     allowed = math.sqrt(least**2 + SIGMAS**2 * max(1.0, least**2) / max(1, len(curve.frequency)))
     near = [each for each in usual if abs(math.log(each / value)) < 0.2]
-    candidates = [*sorted(near, key=lambda each: abs(math.log(each / value))), *plain(value, 0.05 * value)]
+    candidates = [
+        *sorted(near, key=lambda each: abs(math.log(each / value))),
+        *plain(value, 0.05 * value),
+    ]
     if SEARCHED[name][2] is LENGTHS:
         candidates = [length for length in candidates if length == round(length)]
     for candidate, off in zip(candidates, _misfits(law, name, curve, candidates), strict=True):
         if off <= allowed:
             cost = (0.15 if name == "base" else 0.1) * min(digits(candidate), MAX_COSTLY_DIGITS)
-            yield Fit(law.having(**{name: candidate}), float(off), 0.0 if candidate in usual else cost)
+            yield Fit(
+                law.having(**{name: candidate}), float(off), 0.0 if candidate in usual else cost
+            )
             return
 
 
@@ -210,13 +238,21 @@ def fitted_pair(law: Law, names: tuple[str, str], curve: Curve) -> Iterator[Fit]
     use = curve.known & (curve.frequency > 0)
     if use.sum() < 6:
         return
-    measured, error = np.log(curve.frequency[use]), np.maximum(curve.error[use] / curve.frequency[use], 1e-7)
+    measured, error = (
+        np.log(curve.frequency[use]),
+        np.maximum(curve.error[use] / curve.frequency[use], 1e-7),
+    )
 
     def misfits(logs: Floats) -> Floats:
         """In standard errors, for rows of two logarithms."""
-        both = {name: np.exp(np.minimum(column, 40.0))[:, None] for name, column in zip(names, logs.T, strict=True)}
+        both = {
+            name: np.exp(np.minimum(column, 40.0))[:, None]
+            for name, column in zip(names, logs.T, strict=True)
+        }
         with np.errstate(all="ignore"):
-            off = (np.log(np.maximum(law.having(**both).frequencies()[:, use], 1e-30)) - measured) / error
+            off = (
+                np.log(np.maximum(law.having(**both).frequencies()[:, use], 1e-30)) - measured
+            ) / error
         return np.asarray(np.clip(np.nan_to_num(off, nan=1e9), -1e9, 1e9))
 
     start = {**vars(law.scaling), **vars(law)}
@@ -260,17 +296,23 @@ def wave_scheme(scheme: Scheme, names: tuple[str, ...]) -> WaveScheme | None:
     form, one = Form(waves.layout, padded=waves.layout == "halves" and waves.dim % 2 == 1), ""
     if waves.separate:
         alone = len(names) == 2 or names[0] in ("cos", "sin")
-        form = Form("alone" if alone else "stacked", "" if waves.layout == "compact" else waves.layout)
+        form = Form(
+            "alone" if alone else "stacked", "" if waves.layout == "compact" else waves.layout
+        )
         one = names[0] if len(names) == 1 and alone else ""
     law, rotary = wave_law(waves), scheme.applied_as == "rotation"
-    return WaveScheme(scheme, law, waves.amplitude, waves.offset, waves.length, waves.cos_first, form, one, rotary)
+    return WaveScheme(
+        scheme, law, waves.amplitude, waves.offset, waves.length, waves.cos_first, form, one, rotary
+    )
 
 
 def wave_law(waves: WaveTable) -> Law:
     """The law of the frequencies of some waves."""
     pairs = max(1, waves.dim // 2)
     rotating = waves.rotating if waves.rotating < pairs else None
-    return Law(pairs, waves.exponent, waves.base, waves.scale, waves.scaling.complete(), rotating=rotating)
+    return Law(
+        pairs, waves.exponent, waves.base, waves.scale, waves.scaling.complete(), rotating=rotating
+    )
 
 
 def neighbours(prior: WaveScheme) -> Iterator[Law]:
@@ -280,7 +322,9 @@ def neighbours(prior: WaveScheme) -> Iterator[Law]:
         yield replace(law, scaling=NO_SCALING, rotating=None)
         yield from (replace(law, times=2), replace(law, again=True))
     for each in map(wave_law, prior.scheme.wave_neighbours()):
-        resized = replace(each, count=law.count, half=each.half * law.count / each.count)  # as the prior was
+        resized = replace(
+            each, count=law.count, half=each.half * law.count / each.count
+        )  # as the prior was
         yield resized
         if resized.half != law.half and law.scaling != NO_SCALING:
             yield replace(resized, ramp=law.half)
@@ -314,8 +358,13 @@ def law_edits(expected: WaveScheme, law: Law) -> tuple[Edit, ...]:
     return tuple(Parameter(*row) for row in rows if row[1] != row[2])
 
 
-def _which_divisors(scheme: Scheme, ours: tuple[float, ...], theirs: tuple[float, ...]) -> tuple[str, str]:
-    names = {getattr(scheme, "long_factor", None): "long_factor", getattr(scheme, "short_factor", None): "short_factor"}
+def _which_divisors(
+    scheme: Scheme, ours: tuple[float, ...], theirs: tuple[float, ...]
+) -> tuple[str, str]:
+    names = {
+        getattr(scheme, "long_factor", None): "long_factor",
+        getattr(scheme, "short_factor", None): "short_factor",
+    }
     changed = {ours[::-1]: "reversed", tuple(1 / each for each in ours): "multiplied"}
     return names.get(ours, "factor"), names.get(theirs) or changed.get(theirs, "other")
 
@@ -328,7 +377,13 @@ def expected_amplitude(prior: WaveScheme | None, law: Law) -> float:
 
 
 def scheme_of(
-    law: Law, offset: int, length: int, amplitude: float, form: Form = COMPACT, rotary: bool = True, **more: Any
+    law: Law,
+    offset: int,
+    length: int,
+    amplitude: float,
+    form: Form = COMPACT,
+    rotary: bool = True,
+    **more: Any,
 ) -> Scheme | None:
     """The scheme with that law; None where there is none. Of rotary ones, cosines and sines are separate tensors."""
     rotary = rotary or law.scaling != NO_SCALING
@@ -336,7 +391,11 @@ def scheme_of(
     if law.times != 1 or law.again:
         return None
     scaling = law.scaling.brief()
-    lengths = [name for name in vars(scaling) if name.endswith("embeddings") and getattr(scaling, name) is not None]
+    lengths = [
+        name
+        for name in vars(scaling)
+        if name.endswith("embeddings") and getattr(scaling, name) is not None
+    ]
     scaling = replace(scaling, **{name: int(getattr(scaling, name)) for name in lengths})
     dim = int(more.pop("dim", 2 * law.count + (form.padded and not rotary)))
     layout = (form.doubled or "compact") if rotary else form.arrangement

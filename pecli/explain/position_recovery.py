@@ -33,12 +33,24 @@ from pecli.explain.sinusoid_readings import Reading, readings
 
 MIN_POINTS, MAX_POINTS = 4, 1 << 14
 FEW_ROWS = 8  # rows of a scheme that are made before all are
-MIN_STEP, MIN_EQUAL = 0.02, 0.3  # of a column of a slow axis: its largest step, and the rows that equal the one before
+MIN_STEP, MIN_EQUAL = (
+    0.02,
+    0.3,
+)  # of a column of a slow axis: its largest step, and the rows that equal the one before
 LOOKED_AT = 64  # rows that are compared before all are
 GRID_SLACK = 1e-5  # what other programs' float32 angles of a few radians are off by
-KNOWN_AXES = ((16, 56, 56), (32, 48, 48), (32, 112, 112), (16, 24, 24), (8, 28, 28))  # channels of t, h and w
+KNOWN_AXES = (
+    (16, 56, 56),
+    (32, 48, 48),
+    (32, 112, 112),
+    (16, 24, 24),
+    (8, 28, 28),
+)  # channels of t, h and w
 STEPS = 16  # of rounding, that values may be off by
-MIN_ROWS, MIN_PAIRS = 8, 8  # rows that tell axes from other frequencies; pairs that tell where fewer rows are
+MIN_ROWS, MIN_PAIRS = (
+    8,
+    8,
+)  # rows that tell axes from other frequencies; pairs that tell where fewer rows are
 MAX_ROWS = 4096  # that are at positions of their own, which a command lists
 SLOW = 1.2  # radians that the channels stay below from which the base is measured
 ANGLE_NOISE = 2e-7  # of an angle in float32; relative where it is small
@@ -51,7 +63,9 @@ def tolerance(one: Sample, scheme: Any = None) -> float:
     """How far values may be from those of a scheme, whose angles may be many radians."""
     angle = 0.0
     if scheme is not None:
-        furthest = max(abs(float(value)) for values in scheme.coordinates().values for value in values)
+        furthest = max(
+            abs(float(value)) for values in scheme.coordinates().values for value in values
+        )
         angle = furthest * float(max(scheme.inverse_frequencies()))
     return GRID_SLACK + STEPS * precision(one.dtype) + ANGLE_NOISE * angle
 
@@ -74,9 +88,16 @@ def _plain_readings(samples: Samples) -> Iterator[Reading]:
     """Readings of both functions, axes being as schemes have them; one row is read as the first of two."""
     alone = all(one.shape[-2:-1] == (1,) for one in samples.values())
     if alone:
-        samples = {name: replace(one, values=np.repeat(one.values, 2, axis=-2)) for name, one in samples.items()}
+        samples = {
+            name: replace(one, values=np.repeat(one.values, 2, axis=-2))
+            for name, one in samples.items()
+        }
     for each in readings(samples):
-        if len(each.parts) == 2 and not each.edits and each.form.arrangement not in ("pairs", "complex"):
+        if (
+            len(each.parts) == 2
+            and not each.edits
+            and each.form.arrangement not in ("pairs", "complex")
+        ):
             first = tuple(part[:1] for part in each.parts)
             yield replace(each, parts=first, rows=each.rows[:1], length=1) if alone else each
 
@@ -84,11 +105,17 @@ def _plain_readings(samples: Samples) -> Iterator[Reading]:
 def _is_whole(judge: Judge) -> bool:
     """Whether all rows are there, and not several that are the same, on which every grid would do."""
     some = list(judge.samples.values())
-    whole = all(one.whole and np.isfinite(one.values).all() for one in some) and len(some[0].shape) > 1
-    return whole and (some[0].shape[-2] == 1 or any((one.values != one.values[..., :1, :]).any() for one in some))
+    whole = (
+        all(one.whole and np.isfinite(one.values).all() for one in some) and len(some[0].shape) > 1
+    )
+    return whole and (
+        some[0].shape[-2] == 1 or any((one.values != one.values[..., :1, :]).any() for one in some)
+    )
 
 
-def _first_match(schemes: Iterator[Scheme], judge: Judge, limit_of: Callable[[Scheme], float]) -> Iterator[Explanation]:
+def _first_match(
+    schemes: Iterator[Scheme], judge: Judge, limit_of: Callable[[Scheme], float]
+) -> Iterator[Explanation]:
     """The first scheme whose tables are these, but for what float32 angles are off by; a few rows rule out most."""
     for scheme in schemes:
         names = (scheme.single_array().name,) if len(judge.samples) == 1 else ("cos", "sin")
@@ -103,13 +130,17 @@ def _first_match(schemes: Iterator[Scheme], judge: Judge, limit_of: Callable[[Sc
 def _on_grids(samples: Samples, prior: Any) -> Iterator[Scheme]:
     """Tables of every style; other tokens have rows of no rotation, or of zeros."""
     one = next(iter(samples.values()))
-    rotary = next((reading for reading in _plain_readings(samples) if not reading.is_sinusoidal), None)
+    rotary = next(
+        (reading for reading in _plain_readings(samples) if not reading.is_sinusoidal), None
+    )
     if rotary is None and (one.values.ndim != 2 or one.dtype.startswith(("int", "uint"))):
         return
     dim, limit, common = one.values.shape[1], tolerance(one), {"dtype": one.float_dtype}
     if rotary is not None:
         dim, common = 2 * rotary.channels, {**common, "layout": rotary.form.doubled or "compact"}
-    styles: list[tuple[GridStyle, Any]] = [(style, None) for style in (ROTARY if rotary else ADDED).values()]
+    styles: list[tuple[GridStyle, Any]] = [
+        (style, None) for style in (ROTARY if rotary else ADDED).values()
+    ]
     styles += [(ROTARY["flux"], known) for known in KNOWN_AXES if rotary and sum(known) == dim]
     style_of, grid_of = (getattr(prior, name, None) for name in ("style", "grid"))
     for style, channels in sorted(styles, key=lambda each: each[0].name != style_of):
@@ -117,7 +148,9 @@ def _on_grids(samples: Samples, prior: Any) -> Iterator[Scheme]:
             blocks = style.blocks(dim, channels)
         except ParameterError:
             continue
-        waves = np.asarray(rotary.values(True) if rotary else _in_pairs(one.values, style, blocks), np.complex128)
+        waves = np.asarray(
+            rotary.values(True) if rotary else _in_pairs(one.values, style, blocks), np.complex128
+        )
         if not waves.size:  # no pair of channels
             continue
         still = np.abs(waves - (1 if rotary else 0)).max(axis=1) == 0
@@ -125,9 +158,15 @@ def _on_grids(samples: Samples, prior: Any) -> Iterator[Scheme]:
             axis = style.sorted_axes.index(style.counted[0])
             own = waves[:, [block.axis == axis for block in blocks for _ in block.indices]]
             apart = np.abs(own - own[0 if style.keep_last else -1]).max(axis=1) > limit
-            still = np.logical_or.accumulate(apart[:: 1 if style.keep_last else -1])[:: 1 if style.keep_last else -1]
+            still = np.logical_or.accumulate(apart[:: 1 if style.keep_last else -1])[
+                :: 1 if style.keep_last else -1
+            ]
         before, after = (int(np.argmin(np.append(each, False))) for each in (still, still[::-1]))
-        keeps = {after} if style.keep_last else {before, before + 1 if style.counted else max(0, before - 1)}
+        keeps = (
+            {after}
+            if style.keep_last
+            else {before, before + 1 if style.counted else max(0, before - 1)}
+        )
         for keep in sorted(keeps):
             points = waves[: len(waves) - keep] if style.keep_last else waves[keep:]
             if len(points) < MIN_POINTS or np.abs(np.abs(points) - 1).max() > limit:
@@ -145,11 +184,18 @@ def _in_pairs(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> 
         return values[:, 1::2] + 1j * values[:, 0:-1:2]
     pairs = [values.shape[1] // 2] if style.sines_first else [block.pairs for block in blocks]
     parts = np.split(values, np.cumsum(np.repeat(pairs, 2)), axis=1)
-    return np.concatenate([cos + 1j * sin for sin, cos in zip(parts[::2], parts[1::2], strict=False)], axis=1)
+    return np.concatenate(
+        [cos + 1j * sin for sin, cos in zip(parts[::2], parts[1::2], strict=False)], axis=1
+    )
 
 
 def _grid_parameters(
-    style: GridStyle, grids: Sequence[Any], blocks: Sequence[AxisBlock], waves: Complex, keep: int, limit: float
+    style: GridStyle,
+    grids: Sequence[Any],
+    blocks: Sequence[AxisBlock],
+    waves: Complex,
+    keep: int,
+    limit: float,
 ) -> Iterator[dict[str, Any]]:
     """Those grids whose equal places have equal rows (points, pairs), with the numbers that may go with it."""
     steps = np.abs(np.diff(waves, axis=0))  # along a slow axis, rows are equal until the next place
@@ -162,7 +208,10 @@ def _grid_parameters(
         time_limit.check_time()
         coordinates = style.coordinates(grid, keep, None, None)
         index = coordinates.index(first, first + len(waves))
-        tables = [_by_place(waves[:, columns], place, limit) for columns, place in zip(own, index, strict=True)]
+        tables = [
+            _by_place(waves[:, columns], place, limit)
+            for columns, place in zip(own, index, strict=True)
+        ]
         if any(table is None for table in tables):
             continue
         yield {"grid": grid}
@@ -170,8 +219,12 @@ def _grid_parameters(
         for axis, table in enumerate(tables):
             one, *others = coordinates.values[axis]
             spacing = float(others[0] - one) if others else 1.0  # of one place, nothing is measured
-            measured.append(_measured([block for block in blocks if block.axis == axis], table, spacing, style))
-        yield from ({"grid": grid, **numbers} for numbers in _numbers(style, blocks, grid, measured))
+            measured.append(
+                _measured([block for block in blocks if block.axis == axis], table, spacing, style)
+            )
+        yield from (
+            {"grid": grid, **numbers} for numbers in _numbers(style, blocks, grid, measured)
+        )
 
 
 def _by_place(part: Complex, place: Indices, limit: float) -> Complex | None:
@@ -184,7 +237,9 @@ def _by_place(part: Complex, place: Indices, limit: float) -> Complex | None:
     return np.asarray(part[first])
 
 
-def _measured(blocks: Sequence[AxisBlock], table: Any, spacing: float, style: GridStyle) -> tuple[float, float] | None:
+def _measured(
+    blocks: Sequence[AxisBlock], table: Any, spacing: float, style: GridStyle
+) -> tuple[float, float] | None:
     """The base of an axis and what its positions are divided by, as the angles between neighbouring points say."""
     moving = [block.law != "still" for block in blocks for _ in block.indices][: table.shape[1]]
     angle = np.angle((table[1:] * table[:-1].conj()).sum(axis=0)[moving]) * np.sign(spacing)
@@ -204,7 +259,10 @@ def _measured(blocks: Sequence[AxisBlock], table: Any, spacing: float, style: Gr
 
 
 def _numbers(
-    style: GridStyle, blocks: Sequence[AxisBlock], grid: Sequence[int], measured: Sequence[tuple[float, float] | None]
+    style: GridStyle,
+    blocks: Sequence[AxisBlock],
+    grid: Sequence[int],
+    measured: Sequence[tuple[float, float] | None],
 ) -> Iterator[dict[str, Any]]:
     """The base, or the sizes that positions were resampled from, where points are not where the style has them."""
 
@@ -212,15 +270,25 @@ def _numbers(
         return tuple(plainest(value, 1e-3 * abs(value)) for value in values)
 
     sizes, default = (1, *grid)[-3:], style.grid_scale or (1.0, 1.0, 1.0)
-    rates = {axis: each[1] for axis, each in zip(style.sorted_axes, measured, strict=True) if each is not None}
+    rates = {
+        axis: each[1]
+        for axis, each in zip(style.sorted_axes, measured, strict=True)
+        if each is not None
+    }
     yield from ({"base": plain([each[0]])[0]} for each in measured if each is not None)
-    yield from ({"grid_base": plain([sizes["thw".index(axis)] / rate])} for axis, rate in rates.items())
-    scales = plain([old * rates.get(axis, 1.0) for axis, old in zip("thw", default, strict=True)][-len(grid) :])
+    yield from (
+        {"grid_base": plain([sizes["thw".index(axis)] / rate])} for axis, rate in rates.items()
+    )
+    scales = plain(
+        [old * rates.get(axis, 1.0) for axis, old in zip("thw", default, strict=True)][-len(grid) :]
+    )
     yield from ({"grid_scale": (scale,)} for scale in dict.fromkeys(scales))
     yield {"grid_scale": scales}
     if style.factors:
         ratios = [(measured[block.axis] or (style.base,))[0] / style.base for block in blocks]
-        factors = plain([ratio ** (1 - 2 / block.channels) for ratio, block in zip(ratios, blocks, strict=True)])
+        factors = plain(
+            [ratio ** (1 - 2 / block.channels) for ratio, block in zip(ratios, blocks, strict=True)]
+        )
         yield from ({"axis_factors": factors, **more} for more in ({}, {"grid_scale": scales}))
 
 
@@ -239,17 +307,31 @@ def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
                 yield grid
 
 
-def other_positions(prior: frequency_laws.WaveScheme, judge: Judge, *, named: bool = False) -> Iterator[Explanation]:
+def other_positions(
+    prior: frequency_laws.WaveScheme, judge: Judge, *, named: bool = False
+) -> Iterator[Explanation]:
     """The prior at other whole positions, which its own frequencies tell row by row: those with a name, or any few."""
     length = (0, 0, *next(iter(judge.samples.values())).shape)[-2]
-    if not length or not all(one.whole for one in judge.samples.values()) or not (named or length <= MAX_ROWS):
+    if (
+        not length
+        or not all(one.whole for one in judge.samples.values())
+        or not (named or length <= MAX_ROWS)
+    ):
         return
     for step in (1 + length // LOOKED_AT, 1):  # a few rows rule most tables out
-        some = {name: replace(one, values=one.values[..., ::step, :]) for name, one in judge.samples.items()}
-        fitting = (each for each in _plain_readings(some) if MIN_PAIRS <= each.channels == prior.law.count)
+        some = {
+            name: replace(one, values=one.values[..., ::step, :])
+            for name, one in judge.samples.items()
+        }
+        fitting = (
+            each for each in _plain_readings(some) if MIN_PAIRS <= each.channels == prior.law.count
+        )
         if (reading := next(fitting, None)) is None:
             return
-        waves, expected = np.asarray(reading.values(prior.cos_first), np.complex128), prior.offset + step * reading.rows
+        waves, expected = (
+            np.asarray(reading.values(prior.cos_first), np.complex128),
+            prior.offset + step * reading.rows,
+        )
         if rotation.UNKNOWN in (places := rotation.solve(waves, prior.law.frequencies(), expected)):
             return
         if named and step == 1:
@@ -262,18 +344,25 @@ def other_positions(prior: frequency_laws.WaveScheme, judge: Judge, *, named: bo
     if (np.diff(places) != 1).any():
         if not np.ptp(places) or {*places} == {*expected}:
             return  # one row of a range, or all in another order
-        more, edits = {"positions": places.tolist(), "offset": 0}, [Parameter("positions", None, "others")]
+        more, edits = (
+            {"positions": places.tolist(), "offset": 0},
+            [Parameter("positions", None, "others")],
+        )
     for scheme in constructed(partial(replace, prior.scheme), **more):
         yield from judge.accepted([by_scheme(edits, scheme, judge.samples)])
 
 
-def _named_positions(prior: Any, reading: Reading, waves: Complex, used: Indices) -> Iterator[Explanation]:
+def _named_positions(
+    prior: Any, reading: Reading, waves: Complex, used: Indices
+) -> Iterator[Explanation]:
     """A prior's waves at positions that have a name, unless they step evenly, or wrap: rows tell that as well."""
     expected, steps = prior.offset + reading.rows, np.diff(used)
     period = 1 + int(np.append(np.flatnonzero(used[1:] == used[0]), len(steps))[0])
     reason = used_positions.situation(expected, used, rotated=False)
     if reason and (steps != steps[:1]).any() and (used != used[0] + reading.rows % period).any():
-        left = waves - prior.amplitude * np.exp(1j * np.multiply.outer(used, prior.law.frequencies()))
+        left = waves - prior.amplitude * np.exp(
+            1j * np.multiply.outer(used, prior.law.frequencies())
+        )
         edit = Positions(used_positions.runs(expected), used_positions.runs(used), reason)
         yield Explanation((edit,), None, reading.tensors, Errors(left, waves))
 
@@ -282,7 +371,11 @@ def _at_positions(samples: Samples) -> Iterator[Scheme]:
     """Schemes at the positions that the slowest channels tell: along one axis, then along several."""
     several: list[Iterable[Scheme]] = []
     for reading in _plain_readings(samples):
-        pairs, rotary, few = reading.channels, not reading.is_sinusoidal, len(reading.rows) < MIN_ROWS
+        pairs, rotary, few = (
+            reading.channels,
+            not reading.is_sinusoidal,
+            len(reading.rows) < MIN_ROWS,
+        )
         if few and pairs < MIN_PAIRS:
             continue
         layout = (reading.form.doubled or "compact") if rotary else reading.form.arrangement
@@ -292,7 +385,10 @@ def _at_positions(samples: Samples) -> Iterator[Scheme]:
         for cos_first in (True,) if rotary else (False, True):
             waves = np.asarray(reading.values(cos_first), np.complex128)
             for base, denominator in _bases(waves, (pairs,) if rotary else (pairs, pairs - 1)):
-                places, follows = _axes(waves, base ** (-np.arange(pairs) / denominator)) or ([], [])
+                places, follows = _axes(waves, base ** (-np.arange(pairs) / denominator)) or (
+                    [],
+                    [],
+                )
                 if len(places) > 1:
                     sections = _sections(places, follows) if rotary and not few else ()
                     several += [constructed(Rope, base=base, **common, **more) for more in sections]
@@ -300,7 +396,9 @@ def _at_positions(samples: Samples) -> Iterator[Scheme]:
                     more = _along_one_axis(places[0], rotary=rotary)
                     if not rotary:
                         more |= {"cos_first": cos_first, "freq_shift": float(pairs - denominator)}
-                    yield from constructed(Rope if rotary else Sinusoidal, base=base, **common, **more)
+                    yield from constructed(
+                        Rope if rotary else Sinusoidal, base=base, **common, **more
+                    )
     yield from chain.from_iterable(several)
 
 
@@ -317,9 +415,15 @@ def _on_axes(reading: Reading, common: Mapping[str, Any]) -> Iterator[Scheme]:
     """Schemes whose axes have frequencies of their own, from 1 on each."""
     waves, dim = np.asarray(reading.values(True), np.complex128), 2 * reading.channels
     for axes in (*KNOWN_AXES, (dim // 3,) * 3, (dim // 2,) * 2):
-        parts = np.split(waves, np.cumsum(axes)[:-1] // 2, axis=1) if sum(axes) == dim and not axes[0] % 2 else []
+        parts = (
+            np.split(waves, np.cumsum(axes)[:-1] // 2, axis=1)
+            if sum(axes) == dim and not axes[0] % 2
+            else []
+        )
         for base, _ in _bases(parts[-1], (axes[-1] // 2,)) if parts else ():
-            every = [_axes(part, base ** (-np.arange(part.shape[1]) / part.shape[1])) for part in parts]
+            every = [
+                _axes(part, base ** (-np.arange(part.shape[1]) / part.shape[1])) for part in parts
+            ]
             places = [each[0][0] for each in every if each and len(each[0]) == 1]
             if len(places) == len(parts):
                 yield from constructed(Rope, base=base, axes=axes, positions=places, **common)

@@ -63,7 +63,9 @@ def distance(scheme: Scheme, samples: Samples, rows_from_start: int = 0) -> Dist
     def some(one: Sample) -> Indices:
         count = len(one.rows)
         starts = np.linspace(0, max(0, count - BLOCK_ROWS), BLOCKS).astype(np.intp)
-        return np.unique(np.minimum(starts[:, None] + np.arange(BLOCK_ROWS), count - 1))[: rows_from_start or None]
+        return np.unique(np.minimum(starts[:, None] + np.arange(BLOCK_ROWS), count - 1))[
+            : rows_from_start or None
+        ]
 
     errors = list[Errors]()
     with suppress(ParameterError):  # a runtime may not have it
@@ -71,7 +73,9 @@ def distance(scheme: Scheme, samples: Samples, rows_from_start: int = 0) -> Dist
     if not errors or not all(each.left.size and np.isfinite(each.left).all() for each in errors):
         return NOWHERE
     off = np.concatenate([np.abs(each.left).reshape(-1) for each in errors])
-    columns = np.concatenate([np.abs(each.left).reshape(-1, each.left.shape[-1]).max(axis=0) for each in errors])
+    columns = np.concatenate(
+        [np.abs(each.left).reshape(-1, each.left.shape[-1]).max(axis=0) for each in errors]
+    )
     beyond = max(float((np.abs(each.left) - each.drift).max()) for each in errors)
     return Distance(rms(off), float(off.max()), off.size, beyond, tuple(columns.tolist()))
 
@@ -89,14 +93,18 @@ def explain_computed(prior: Scheme, samples: Samples) -> Explanation | None:
     found = {name: own for name in made if name in (*runtimes, *prior.recipe_names())}
     for rows in (FEW_ROWS, 0):  # a few rows rule most of them out
         far = {name: distance(made[name], samples, rows) for name in found}
-        errors = {name: off.largest if name in runtimes else off.beyond_drift for name, off in far.items()}
+        errors = {
+            name: off.largest if name in runtimes else off.beyond_drift for name, off in far.items()
+        }
         found = {name: off for name, off in far.items() if errors[name] <= allowed}
     explained = max((off.explained(allowed) for off in found.values()), default=0.0)
     found = {name: off for name, off in found.items() if off.explained(allowed) == explained}
     nearest = min(found.values(), key=lambda off: off.root_mean_square, default=NOWHERE)
     near = [name for name, off in found.items() if not off.exceeds(nearest)]
     gain, missing = explained - own.explained(allowed), 1 - own.explained(allowed)
-    telling = nearest.largest == 0 or {*runtimes} & {*near}  # a recipe may make errors of the last place, as sines do
+    telling = nearest.largest == 0 or {*runtimes} & {
+        *near
+    }  # a recipe may make errors of the last place, as sines do
     nearer = gain >= MIN_GAIN * missing and (gain > 0 or (telling and own.exceeds(nearest)))
     if not nearer or {*STORED} & {*near}:  # which says no more than the dtype does
         return None
@@ -121,7 +129,9 @@ def explain_reading(scheme: Any, reading: Reading, prior: WaveScheme | None) -> 
         scheme = replace(scheme, layout="compact")
     own = getattr(prior.scheme, "recipe", "exact") if prior else "exact"
     dtype = "float32" if scheme.dtype == "float64" else scheme.dtype
-    found = explain_computed(replace(scheme, dtype=dtype, recipe=own), reading_samples(reading, prior, scheme))
+    found = explain_computed(
+        replace(scheme, dtype=dtype, recipe=own), reading_samples(reading, prior, scheme)
+    )
     recipes = tuple(edit for edit in found.edits if isinstance(edit, Recipe)) if found else ()
     return replace(found, edits=recipes) if found and recipes else None
 
@@ -130,7 +140,11 @@ def reading_samples(reading: Reading, prior: WaveScheme | None, scheme: Any) -> 
     """A reading as tensors of a scheme."""
     arrays: dict[str, AnyArray] = {"pe": reading.form.join(*reading.parts)}
     if scheme.applied_as == "rotation":
-        arrays = dict(zip((prior.one,) if prior and prior.one else ("cos", "sin"), reading.parts, strict=False))
+        arrays = dict(
+            zip(
+                (prior.one,) if prior and prior.one else ("cos", "sin"), reading.parts, strict=False
+            )
+        )
     return {
         name: Sample(name, reading.dtype, (scheme.seq_len, array.shape[1]), array, reading.rows)
         for name, array in arrays.items()
@@ -144,7 +158,13 @@ def recognise_narrow(judge: acceptance.Judge) -> Iterator[Explanation]:
     if {*samples} != {"cos", "sin"} or len({one.shape for one in samples.values()}) != 1:
         return
     cos, sin = (samples[name].values for name in ("cos", "sin"))
-    if cos.ndim != 2 or len(cos) < FEW_ROWS or cos.shape[1] < 2 or np.iscomplexobj(cos) or not (cos[0] == 1).all():
+    if (
+        cos.ndim != 2
+        or len(cos) < FEW_ROWS
+        or cos.shape[1] < 2
+        or np.iscomplexobj(cos)
+        or not (cos[0] == 1).all()
+    ):
         return
     angles, dim = np.arctan2(sin[1], cos[1]), 2 * cos.shape[1]
     slowest = float(angles[-1])
@@ -152,7 +172,9 @@ def recognise_narrow(judge: acceptance.Judge) -> Iterator[Explanation]:
     if 1e-12 < slowest < 1 and (stored.all() or holds("bfloat16", sin)):
         base = slowest ** (-dim / (dim - 2))
         found = explain_computed(Rope(len(cos), dim, plainest(base, base * 2.0**-7)), samples)
-        if found and any(isinstance(edit, Recipe) and "bfloat16" in edit.found for edit in found.edits):
+        if found and any(
+            isinstance(edit, Recipe) and "bfloat16" in edit.found for edit in found.edits
+        ):
             yield from judge.accepted([found])
 
 
@@ -162,7 +184,9 @@ def constructed(kind: Callable[..., Scheme], **parameters: Any) -> Iterator[Any]
         yield kind(**{name: value for name, value in parameters.items() if value is not None})
 
 
-def _errors_by_tensor(scheme: Scheme, samples: Samples, chosen: Callable[[Sample], Indices | slice]) -> list[Errors]:
+def _errors_by_tensor(
+    scheme: Scheme, samples: Samples, chosen: Callable[[Sample], Indices | slice]
+) -> list[Errors]:
     """What a scheme leaves of some rows of each tensor; nothing where it makes none of that name and shape."""
     made, errors = scheme.named_tensors(), list[Errors]()
     for name, one in samples.items():
@@ -202,9 +226,14 @@ def scheme_errors(scheme: Scheme, *, drifts: bool = False) -> Callable[[Samples]
         together = len({each.left.shape for each in every}) == 1
 
         def joined(arrays: Sequence[AnyArray]) -> AnyArray:
-            return np.concatenate(arrays if together else [each.reshape(-1) for each in arrays], axis=-1)
+            return np.concatenate(
+                arrays if together else [each.reshape(-1) for each in arrays], axis=-1
+            )
 
-        left, values = joined([each.left for each in every]), joined([each.values for each in every])
+        left, values = (
+            joined([each.left for each in every]),
+            joined([each.values for each in every]),
+        )
         drift = joined([np.broadcast_to(each.drift, each.left.shape) for each in every])
         recipe = getattr(scheme, "recipe", "")
         if "16" in recipe and recipe not in STORED:  # those round exact numbers
@@ -231,7 +260,9 @@ def explain_parameter(prior: Scheme, judge: acceptance.Judge) -> Iterator[Explan
     """One parameter with another value (default, option, usual number), in schemes of which no more is known."""
     samples = judge.samples
     allowed = max(judge.atol, *(_allowed(one.values) for one in samples.values()))
-    is_known = {"max_bias", "seed"} & {*prior.parameters()} or wave_scheme(prior, tuple(samples)) is not None
+    is_known = {"max_bias", "seed"} & {*prior.parameters()} or wave_scheme(
+        prior, tuple(samples)
+    ) is not None
     if is_known or distance(prior, samples).largest <= allowed:
         return
     sizes = [size for one in samples.values() for size in one.shape]
@@ -246,8 +277,20 @@ def explain_parameter(prior: Scheme, judge: acceptance.Judge) -> Iterator[Explan
             usual = default if isinstance(default, (int, float)) else given
             near = (usual, 2 * given, given / 2, given + 1, given - 1, 10 * given, given / 10)
             kind = int if isinstance(parameter, Whole) else float
-            values = (kind(each) for each in dict.fromkeys((*near, *sizes, *range(33), *BASES)) if kind(each) == each)
-        for value in values if name not in {"dtype", "recipe", "runtime", *prior.inert_parameters} else ():
-            for scheme in constructed(partial(replace, cast(Any, prior)), **{name: value}) if value != given else ():
+            values = (
+                kind(each)
+                for each in dict.fromkeys((*near, *sizes, *range(33), *BASES))
+                if kind(each) == each
+            )
+        for value in (
+            values if name not in {"dtype", "recipe", "runtime", *prior.inert_parameters} else ()
+        ):
+            for scheme in (
+                constructed(partial(replace, cast(Any, prior)), **{name: value})
+                if value != given
+                else ()
+            ):
                 if distance(scheme, samples, FEW_ROWS).largest <= allowed:
-                    yield from judge.accepted([by_scheme([Parameter(name, given, value)], scheme, samples)])
+                    yield from judge.accepted(
+                        [by_scheme([Parameter(name, given, value)], scheme, samples)]
+                    )

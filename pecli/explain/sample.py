@@ -6,22 +6,45 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, Floats, Indices, dtype_name, holds, widest
+from pecli.engine.arrays import (
+    SIGNIFICAND_BITS,
+    AnyArray,
+    Array,
+    Floats,
+    Indices,
+    dtype_name,
+    holds,
+    widest,
+)
 from pecli.explain.edits import Decimals, Dtype, Edit, FixedPoint, Noise
 
 MAX_FULL_READ = 1 << 21  # elements of a tensor that is read whole
 MAX_ELEMENTS = 1 << 18  # elements that are measured
 RUN, SPREAD = 1024, 256
-RESTART_ROWS, RESTART_COLUMNS, RESTART_SLACK = 32, 16, 0.05  # of a table that starts again; how nearly that shows
-UNITS = 4  # of the last place, that sines and powers of other libraries, rotations and factors may lose
+RESTART_ROWS, RESTART_COLUMNS, RESTART_SLACK = (
+    32,
+    16,
+    0.05,
+)  # of a table that starts again; how nearly that shows
+UNITS = (
+    4  # of the last place, that sines and powers of other libraries, rotations and factors may lose
+)
 MAX_DECIMALS = 9
-STEPS = tuple(1 / float(count) for bits in (7, 8, 14, 15, 16) for count in ((1 << bits) - 1, 1 << bits))
+STEPS = tuple(
+    1 / float(count) for bits in (7, 8, 14, 15, 16) for count in ((1 << bits) - 1, 1 << bits)
+)
 """Steps of fixed point: 1/127, 1/128, 1/255 and so on."""
 SOME, FEW = 1 << 14, 64  # values that are looked at, and of them first
-FLOAT32_SLACK, MAX_SLACK = 2e-7, 0.45  # relative error of a decimal in float32; the most of its step that it may be
+FLOAT32_SLACK, MAX_SLACK = (
+    2e-7,
+    0.45,
+)  # relative error of a decimal in float32; the most of its step that it may be
 FLOAT8, MIN_FLOAT8_VALUES = {"float8_e5m2": (3, 2.0**-17), "float8_e4m3fn": (4, 2.0**-10)}, 24
 """Bits of precision, and half of the smallest step; and the different values that are no accident in eight bits."""
-STEP_SLACK, MIN_STEPS = 1e-3, 8  # in steps: what a multiple may be off by, and what the largest value is at least
+STEP_SLACK, MIN_STEPS = (
+    1e-3,
+    8,
+)  # in steps: what a multiple may be off by, and what the largest value is at least
 BASES = (
     10000.0, 500000.0, 1e6, 150000.0, 1000.0, 100.0, 1e5, 5e6, 1e7, 160000.0, 2e6, 8e6, 1e8, 25000.0, 40000.0, 32000.0,
 )  # fmt: skip
@@ -59,16 +82,24 @@ Samples = Mapping[str, Sample]
 
 def samples_of(arrays: Mapping[str, Array], *, whole: bool = False) -> dict[str, Sample]:
     """Samples of tensors that belong together: of the same rows, where they have as many."""
-    large = [array for array in arrays.values() if array.size > MAX_FULL_READ and array.ndim > 1 and not whole]
+    large = [
+        array
+        for array in arrays.values()
+        if array.size > MAX_FULL_READ and array.ndim > 1 and not whole
+    ]
     restarts = np.concatenate([np.arange(0), *map(_restart, large)])
     return {name: sample(name, array, whole, restarts) for name, array in arrays.items()}
 
 
-def sample(name: str, array: Array, whole: bool = False, more: Sequence[int] | Indices = ()) -> Sample:
+def sample(
+    name: str, array: Array, whole: bool = False, more: Sequence[int] | Indices = ()
+) -> Sample:
     """The values to look at: some rows of a large tensor and these, unless the whole is asked for."""
     shape, rows = array.shape, np.arange(array.shape[-2] if array.ndim > 1 else array.size)
     if not whole and array.size > MAX_FULL_READ and array.ndim > 1:
-        rows = np.unique([*chosen(shape[-2], array.size // shape[-2]), *(row for row in more if row < shape[-2])])
+        rows = np.unique(
+            [*chosen(shape[-2], array.size // shape[-2]), *(row for row in more if row < shape[-2])]
+        )
         array = array[..., rows, :]
     return Sample(name, dtype_name(array.dtype), shape, widest(array), rows)
 
@@ -81,7 +112,11 @@ def _restart(array: Array) -> Indices:
         same = np.abs(some - some[0]).max(axis=1) < RESTART_SLACK
     apart = int(np.argmin(same))  # a table may begin with rows of padding
     again = np.flatnonzero(same[apart:])[:1] + apart
-    return (again + np.arange(RESTART_ROWS)[:, None]).reshape(-1)[: len(table) - int(again[0])] if len(again) else again
+    return (
+        (again + np.arange(RESTART_ROWS)[:, None]).reshape(-1)[: len(table) - int(again[0])]
+        if len(again)
+        else again
+    )
 
 
 def chosen(length: int, width: int, start: int = 0) -> Indices:
@@ -112,7 +147,11 @@ def grain(values: AnyArray) -> Edit | None:
         return None
     many = len(np.unique(np.abs(some))) >= MIN_FLOAT8_VALUES
     few = some[:: max(1, len(some) // FEW)]  # which rule most of them out
-    for dtype in (*(FLOAT8 if many else ()), "bfloat16", "float16"):  # whose numbers have few decimals, too
+    for dtype in (
+        *(FLOAT8 if many else ()),
+        "bfloat16",
+        "float16",
+    ):  # whose numbers have few decimals, too
         if holds(dtype, few) and holds(dtype, some):
             return Dtype(dtype)
     size = float(np.abs(some).max())
@@ -122,12 +161,17 @@ def grain(values: AnyArray) -> Edit | None:
         if FLOAT32_SLACK * size > MAX_SLACK * 10.0**-digits:  # every float32 is that near a decimal
             break
         both = ((part, np.round(part, digits)) for part in (few, some))
-        if all((np.abs(x - y) <= FLOAT32_SLACK * np.maximum(np.abs(x), 10.0**-digits)).all() for x, y in both):
+        if all(
+            (np.abs(x - y) <= FLOAT32_SLACK * np.maximum(np.abs(x), 10.0**-digits)).all()
+            for x, y in both
+        ):
             return Decimals(digits)
     largest = float(np.max(np.abs(values), initial=0.0, where=np.isfinite(values)))
     for unit in sorted((unit for step in STEPS for unit in (step, step * largest)), reverse=True):
         ratios = (part / unit for part in (few, some))
-        if size > MIN_STEPS * unit and all((np.abs(each - np.rint(each)) < STEP_SLACK).all() for each in ratios):
+        if size > MIN_STEPS * unit and all(
+            (np.abs(each - np.rint(each)) < STEP_SLACK).all() for each in ratios
+        ):
             return FixedPoint(unit)
     return None
 
@@ -171,7 +215,9 @@ def rounding_units(one: Sample) -> float:
     return UNITS * precision(one.dtype) * (float(np.quantile(size, 0.9)) if size.size else 1.0)
 
 
-def quantised_storage(values: AnyArray, dtype: str, noise: float, expected_dtype: str) -> tuple[Edit, ...]:
+def quantised_storage(
+    values: AnyArray, dtype: str, noise: float, expected_dtype: str
+) -> tuple[Edit, ...]:
     """The edits that say how values were quantised, beyond their own dtype and the one that was expected."""
     some = _some(values)
     usual = max(precision(dtype), precision(expected_dtype)) * (rms(some) or 1.0)

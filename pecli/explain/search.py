@@ -25,22 +25,49 @@ from pecli.explain.acceptance import MAX_SHARE, Judge, Located, out_of_tolerance
 from pecli.explain.array_transforms import transform
 from pecli.explain.edits import Edit, Errors, Explanation, best, merged, parameter, parameter_edits
 from pecli.explain.frequency_laws import law_edits, wave_law, wave_scheme
-from pecli.explain.position_recovery import other_positions, recognise_grid, recognise_positions, tolerance
+from pecli.explain.position_recovery import (
+    other_positions,
+    recognise_grid,
+    recognise_positions,
+    tolerance,
+)
 from pecli.explain.recipe_search import distance, scheme_errors
-from pecli.explain.sample import UNITS, Sample, Samples, precision, rounding, rounding_units, sample, samples_of
+from pecli.explain.sample import (
+    UNITS,
+    Sample,
+    Samples,
+    precision,
+    rounding,
+    rounding_units,
+    sample,
+    samples_of,
+)
 from pecli.explain.time_limit import check_time, limited
 
 MAX_TRANSFORMED = 1 << 22  # elements of an expected table that is made whole
-MAX_WRONG_ROWS = 0.98  # of the rows of a sample, where the whole is looked at for a part that is wrong
+MAX_WRONG_ROWS = (
+    0.98  # of the rows of a sample, where the whole is looked at for a part that is wrong
+)
 MAX_LOCATED = 1 << 23  # elements of such a table: more take longer than other reasons may wait
 MAX_VECTOR = 1 << 14  # elements of a vector that may be frequencies or slopes
 MIN_RANGE = 16  # rows that are right, and rows that are a table of their own, where both are in one
-NINE_DIGITS = 5e-9  # of a value: what is lost where float32 is written with as many digits as tell it
-FREQUENCY_RTOL = 1e-5  # what frequencies and slopes of other programs are off by at most, relatively
-BITS = {"bfloat16": "uint16 int16", "float16": "uint16 int16", "float32": "uint32 int32", "swapped": "float32 float64"}
+NINE_DIGITS = (
+    5e-9  # of a value: what is lost where float32 is written with as many digits as tell it
+)
+FREQUENCY_RTOL = (
+    1e-5  # what frequencies and slopes of other programs are off by at most, relatively
+)
+BITS = {
+    "bfloat16": "uint16 int16",
+    "float16": "uint16 int16",
+    "float32": "uint32 int32",
+    "swapped": "float32 float64",
+}
 """What numbers of a dtype may be the bits of."""
 
-Searches = Sequence[tuple[Callable[[Any, Judge], Iterable[Explanation]], Callable[[Samples], list[Samples]]]]
+Searches = Sequence[
+    tuple[Callable[[Any, Judge], Iterable[Explanation]], Callable[[Samples], list[Samples]]]
+]
 
 
 def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> list[Explanation]:
@@ -48,9 +75,16 @@ def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> lis
     out: list[Explanation] = []
     if prior.holds_several:
         for part, scheme in cast(Any, prior).parts:
-            own = {name.removeprefix(f"{part}."): found[name] for name in found if name.startswith(f"{part}.")}
+            own = {
+                name.removeprefix(f"{part}."): found[name]
+                for name in found
+                if name.startswith(f"{part}.")
+            }
             reasons = explain(scheme, own, atol)
-            out += [replace(each, tensors=tuple(f"{part}.{name}" for name in each.tensors)) for each in reasons]
+            out += [
+                replace(each, tensors=tuple(f"{part}.{name}" for name in each.tensors))
+                for each in reasons
+            ]
         return out
     found = {name: array for name, array in found.items() if array.size}
     with limited():
@@ -58,10 +92,18 @@ def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> lis
             return [bits]
         found = forms.from_integers(found) or found
         samples = samples_of(found)
-        samples = {name: one for name, one in samples.items() if np.isfinite(one.values).any() or name == "inv_freq"}
+        samples = {
+            name: one
+            for name, one in samples.items()
+            if np.isfinite(one.values).any() or name == "inv_freq"
+        }
         judge = Judge(samples, atol, prior.dtype, found)
         out.extend(_completed(prior, judge))  # those before the time is up stay
-        samples = {name: one for name, one in samples.items() if not any(name in each.tensors for each in out)}
+        samples = {
+            name: one
+            for name, one in samples.items()
+            if not any(name in each.tensors for each in out)
+        }
         out.extend(_explained(prior, replace(judge, samples=samples)))
     return merged(out)
 
@@ -69,13 +111,20 @@ def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> lis
 def _by_bits(prior: Scheme, arrays: Mapping[str, Array], atol: float) -> Iterator[Explanation]:
     """Numbers of the prior's, of which the file has the bits."""
     for found, dtypes in BITS.items():
-        if not arrays or any(dtype_name(array.dtype) not in dtypes.split() for array in arrays.values()):
+        if not arrays or any(
+            dtype_name(array.dtype) not in dtypes.split() for array in arrays.values()
+        ):
             continue
         reread = {name: array.view(array.dtype.newbyteorder()) for name, array in arrays.items()}
         if found != "swapped":
-            reread = {name: np.ascontiguousarray(array).view(numpy_dtype(found)) for name, array in arrays.items()}
+            reread = {
+                name: np.ascontiguousarray(array).view(numpy_dtype(found))
+                for name, array in arrays.items()
+            }
         judge = Judge(samples_of(reread), max(atol, UNITS * precision(found)), prior.dtype, reread)
-        some = any((np.abs(one.values) > judge.atol).any() for one in judge.samples.values())  # most bits are of zero
+        some = any(
+            (np.abs(one.values) > judge.atol).any() for one in judge.samples.values()
+        )  # most bits are of zero
         if some and distance(prior, judge.samples, recipes.FEW_ROWS).largest <= judge.atol:
             yield from judge.accepted([recipes.by_scheme([kinds.Bits(found)], prior, arrays)])
 
@@ -84,9 +133,15 @@ def _completed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     """Of tables that were written before they were complete: that, and what else is wrong with them."""
     waves = [judge.samples[name] for name in ("cos", "sin") if name in judge.samples]
     for edit in map(kinds.Incomplete, kinds.INCOMPLETE if waves else ()):
-        done = {one.name: one for wave in waves for one in sinusoid_readings.finished(edit.found, wave)}
+        done = {
+            one.name: one for wave in waves for one in sinusoid_readings.finished(edit.found, wave)
+        }
         whole = (sample(name, judge.arrays[name], whole=True) for name in done)
-        tables = {one.name: one.values for wave in whole for one in sinusoid_readings.finished(edit.found, wave)}
+        tables = {
+            one.name: one.values
+            for wave in whole
+            for one in sinusoid_readings.finished(edit.found, wave)
+        }
         if len(tables) < len(waves):
             continue
         size = max(1.0, *(float(np.abs(one.values).max()) for one in waves))  # of angles, say
@@ -98,12 +153,16 @@ def _completed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
             return
 
 
-def _explained(prior: Scheme, judge: Judge, searches: Searches | None = None) -> Iterator[Explanation]:
+def _explained(
+    prior: Scheme, judge: Judge, searches: Searches | None = None
+) -> Iterator[Explanation]:
     """By the first search that explains a group of tensors."""
     unexplained = dict(judge.samples)
     for search, groups in searches or SEARCHES:
         for group in groups(unexplained):
-            found = next(iter(search(prior, replace(judge, samples=group))), None) if group else None
+            found = (
+                next(iter(search(prior, replace(judge, samples=group))), None) if group else None
+            )
             if found is not None and found.edits:
                 yield found
                 unexplained = {name: one for name, one in unexplained.items() if name not in group}
@@ -121,7 +180,11 @@ def _waves(samples: Samples) -> list[Samples]:
 
 def _edit(fields: Mapping[str, Any]) -> Edit:
     one, other = fields["expected"], fields["found"]
-    return kinds.Layout(one, other) if fields["edit"] == "layout" else parameter(fields["name"], one, other)
+    return (
+        kinds.Layout(one, other)
+        if fields["edit"] == "layout"
+        else parameter(fields["name"], one, other)
+    )
 
 
 def _computed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
@@ -135,7 +198,9 @@ def _computed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
 def _stored(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     if any(any(rounding(one.values)) or one.dtype == "float64" for one in judge.samples.values()):
         found = judge.accepted([recipes.by_scheme((), prior, judge.samples)])
-        yield from (each for each in found if each.edits and not isinstance(each.edits[0], kinds.Noise))
+        yield from (
+            each for each in found if each.edits and not isinstance(each.edits[0], kinds.Noise)
+        )
 
 
 def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
@@ -145,13 +210,25 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
     waves = judge.samples
     known = list(prior.neighbours())
     if prior.positions is not None:
-        edit = {"edit": "parameter", "name": "positions", "expected": "those given", "found": "0, 1, 2, …"}
+        edit = {
+            "edit": "parameter",
+            "name": "positions",
+            "expected": "those given",
+            "found": "0, 1, 2, …",
+        }
         with contextlib.suppress(ParameterError):  # some go with positions alone
-            known.append(((edit,), replace(prior, positions=None, seq_len=next(iter(waves.values())).shape[-2])))
+            known.append(
+                (
+                    (edit,),
+                    replace(prior, positions=None, seq_len=next(iter(waves.values())).shape[-2]),
+                )
+            )
         for by in (1, -1) if all(isinstance(place, int) for place in prior.positions) else ():
             shift = {"edit": "parameter", "name": "all positions", "expected": 0, "found": by}
             with contextlib.suppress(ParameterError):  # beyond the last
-                known.append(((shift,), replace(prior, positions=[place + by for place in prior.positions])))
+                known.append(
+                    ((shift,), replace(prior, positions=[place + by for place in prior.positions]))
+                )
     nearest = sorted(known, key=lambda each: distance(each[1], waves).root_mean_square)[:1]
     proposals = [recipes.by_scheme(map(_edit, edits), scheme, waves) for edits, scheme in nearest]
     every = [*judge.accepted(chain(proposals, _reversed(prior, waves)))]
@@ -166,13 +243,20 @@ def _reversed(prior: Any, waves: Samples) -> Iterator[Explanation]:
     """The frequencies of each axis, or all of them, in reverse order."""
     pairs = [block.pairs for block in prior.axis_blocks] if prior.applied_as == "rotation" else []
     axis, count = np.repeat(np.arange(len(pairs)), pairs), sum(pairs)
-    for words, key in (("in reverse order along each axis", axis), ("reversed", 0 * axis)) if pairs else ():
+    for words, key in (
+        (("in reverse order along each axis", axis), ("reversed", 0 * axis)) if pairs else ()
+    ):
         order = np.lexsort((-np.arange(count), key))
-        twice = {"halves": np.r_[order, order + count], "interleaved": np.c_[2 * order, 2 * order + 1].reshape(-1)}
+        twice = {
+            "halves": np.r_[order, order + count],
+            "interleaved": np.c_[2 * order, 2 * order + 1].reshape(-1),
+        }
         columns = twice.get(prior.layout, order)
 
         def errors(samples: Samples, columns: AnyArray = columns) -> Errors:
-            moved = {name: replace(one, values=one.values[..., columns]) for name, one in samples.items()}
+            moved = {
+                name: replace(one, values=one.values[..., columns]) for name, one in samples.items()
+            }
             return scheme_errors(prior)(moved)
 
         if all(one.shape[-1] == len(columns) for one in waves.values()):
@@ -184,10 +268,14 @@ def _exchanged(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
 
     def errors(samples: Samples) -> Errors:
         pairs = (("cos", "sin"), ("sin", "cos"))
-        return scheme_errors(prior)({name: replace(samples[other], name=name) for name, other in pairs})
+        return scheme_errors(prior)(
+            {name: replace(samples[other], name=name) for name, other in pairs}
+        )
 
     if {*judge.samples} == {"cos", "sin"}:
-        yield from judge.accepted([Explanation((kinds.Swapped(),), prior, tuple(judge.samples), errors)])
+        yield from judge.accepted(
+            [Explanation((kinds.Swapped(),), prior, tuple(judge.samples), errors)]
+        )
 
 
 def _by_places(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
@@ -195,7 +283,9 @@ def _by_places(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
     expected, samples = wave_scheme(prior, tuple(judge.samples)), judge.samples
     if any(not one.whole and math.prod(one.shape) <= MAX_TRANSFORMED for one in samples.values()):
         samples = samples_of({name: judge.arrays[name] for name in samples}, whole=True)
-    return other_positions(expected, replace(judge, samples=samples), named=True) if expected else ()
+    return (
+        other_positions(expected, replace(judge, samples=samples), named=True) if expected else ()
+    )
 
 
 def _by_waves(prior: Scheme, judge: Judge) -> Iterable[Explanation]:
@@ -212,13 +302,21 @@ def _other_scheme(prior: Any, judge: Judge) -> Iterator[Explanation]:
     scheme: Any = found and found.scheme
     if found is None or scheme is None or scheme.name != prior.name:
         return
-    is_range, length = getattr(prior, "is_range", True), next(iter(judge.samples.values())).shape[-2]
+    is_range, length = (
+        getattr(prior, "is_range", True),
+        next(iter(judge.samples.values())).shape[-2],
+    )
     places = {*(scheme.positions or ())}
     if is_range and (len(places) == 1 or places == {*range(length)}):
         return  # one row of a range, or all in another order
     if not is_range and prior.grid and not scheme.grid:
-        if scheme.base == prior.base and scheme.axis_blocks == prior.axis_blocks:  # positions alone may be fitted
-            yield replace(found, edits=(kinds.Parameter("positions", "those of the grid", "others"), *found.edits))
+        if (
+            scheme.base == prior.base and scheme.axis_blocks == prior.axis_blocks
+        ):  # positions alone may be fitted
+            yield replace(
+                found,
+                edits=(kinds.Parameter("positions", "those of the grid", "others"), *found.edits),
+            )
         return
     if scheme.base != prior.base and (other := prior.neighbour(base=scheme.base)) is not None:
         proposal = recipes.by_scheme(map(_edit, other.edits), other.scheme, found.tensors)
@@ -226,7 +324,9 @@ def _other_scheme(prior: Any, judge: Judge) -> Iterator[Explanation]:
             yield from same
             return
     skipped = ("seq_len", "offset")[: 1 + (scheme.positions is not None)] if is_range else ()
-    of_none = [name for name in PARAMETERS if getattr(scheme, name, None) is None]  # of a scaling that it lacks
+    of_none = [
+        name for name in PARAMETERS if getattr(scheme, name, None) is None
+    ]  # of a scaling that it lacks
     edits = parameter_edits(prior, scheme, (*skipped, *of_none))
     named = [replace(each, found="others") if each.name == "positions" else each for each in edits]
     if named:
@@ -236,7 +336,9 @@ def _other_scheme(prior: Any, judge: Judge) -> Iterator[Explanation]:
 def _by_kind(prior: Any, judge: Judge) -> Iterable[Explanation]:
     """By what a tensor of that name is: frequencies, slopes."""
     (name,) = judge.samples
-    if name == "inv_freq" and getattr(prior, "positions", None) is not None:  # of which frequencies know nothing
+    if (
+        name == "inv_freq" and getattr(prior, "positions", None) is not None
+    ):  # of which frequencies know nothing
         with contextlib.suppress(ParameterError):
             prior = replace(prior, positions=None, seq_len=1)
     if name == "inv_freq" and (expected := wave_scheme(prior, ("inv_freq",))) is not None:
@@ -251,9 +353,17 @@ def _transformed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     table = prior.in_dtype("float64").named_tensors().get(name)
     if table is None or not one.whole or table.size > max(MAX_TRANSFORMED, one.values.size):
         return
-    for found in transform(table.array().astype(np.float64), one, max(judge.atol, rounding_units(one)), judge):
-        rows = [edit for edit in found.edits if isinstance(edit, kinds.Rows) and edit.order == "constant"]
-        places: dict[Edit, Edit] = {edit: replace(edit, at=(edit.at or 0) + prior.first_position) for edit in rows}
+    for found in transform(
+        table.array().astype(np.float64), one, max(judge.atol, rounding_units(one)), judge
+    ):
+        rows = [
+            edit
+            for edit in found.edits
+            if isinstance(edit, kinds.Rows) and edit.order == "constant"
+        ]
+        places: dict[Edit, Edit] = {
+            edit: replace(edit, at=(edit.at or 0) + prior.first_position) for edit in rows
+        }
         yield replace(found, edits=tuple(places.get(edit, edit) for edit in found.edits))
 
 
@@ -262,7 +372,9 @@ def _all_located(prior: Scheme, judge: Judge) -> list[Located | None]:
     for name in judge.samples.keys() - judge.located.keys():
         one = judge.samples[name]
         found = _located(prior, one)
-        if found is not None and not one.whole:  # a part may be wrong, and lie between the rows that were looked at
+        if (
+            found is not None and not one.whole
+        ):  # a part may be wrong, and lie between the rows that were looked at
             array = judge.arrays.get(name)
             is_part = found.rows.mean() <= MAX_WRONG_ROWS or found.along(-1).mean() <= MAX_SHARE
             found = None
@@ -289,7 +401,9 @@ def _by_part(prior: Scheme, judge: Judge, *, surely: bool) -> Iterator[Explanati
     """The part that is wrong, as the whole answer; `surely` where no parameter or order of rows may be the reason."""
     (found,) = _all_located(prior, judge)
     for each in found.explanations(prior) if found is not None else ():
-        by_rows = getattr(prior, "is_range", True) or not isinstance(each.edits[0], kinds.ColumnsWrong)
+        by_rows = getattr(prior, "is_range", True) or not isinstance(
+            each.edits[0], kinds.ColumnsWrong
+        )
         if not surely or (found and by_rows and found.is_no_scheme(each.edits[0])):
             yield from judge.accepted([each])
 
@@ -304,16 +418,25 @@ def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
         return
     first, last = (cut, prior.seq_len - 1) if every[0].rows[-1] else (0, cut - 1)
     part = replace(prior, offset=prior.offset + first, seq_len=last - first + 1)
-    arrays = {each.one.name: each.one.values[..., first : last + 1, :].astype(each.one.dtype) for each in every if each}
+    arrays = {
+        each.one.name: each.one.values[..., first : last + 1, :].astype(each.one.dtype)
+        for each in every
+        if each
+    }
     later = SEARCHES[SEARCHES.index((_by_range, _waves)) + 1 :]
     samples, expected = samples_of(arrays), wave_scheme(prior, tuple(waves))
-    alone = law_edits(expected, wave_law(part.wave_table())) if expected else ()  # as a scaling has it by the length
+    alone = (
+        law_edits(expected, wave_law(part.wave_table())) if expected else ()
+    )  # as a scaling has it by the length
     proposals = [recipes.by_scheme(alone, part, waves)] if alone else []
     own = Judge(samples, judge.atol, prior.dtype, arrays)
     found = next(chain(own.accepted(proposals), _explained(part, own, later)), None)
     if found is None or {*found.tensors} != {*waves}:
         return
-    if not any(isinstance(edit, kinds.Rows) or getattr(edit, "name", "") == "offset" for edit in found.edits):
+    if not any(
+        isinstance(edit, kinds.Rows) or getattr(edit, "name", "") == "offset"
+        for edit in found.edits
+    ):
         edits = (*found.edits, kinds.RowRange(first, last))
         yield replace(found, edits=edits, scheme=None)  # which is none of the whole table
 
@@ -333,7 +456,10 @@ SEARCHES: Searches = (
     (recipes.explain_parameter, lambda samples: [samples]),
     (_transformed, _each),
     (partial(_by_part, surely=False), _each),
-    (_by_waves, lambda samples: [{name: samples[name]} for name in ("cos", "sin") if name in samples]),
+    (
+        _by_waves,
+        lambda samples: [{name: samples[name]} for name in ("cos", "sin") if name in samples],
+    ),
 )
 """Each with the tensors that it explains at once."""
 
@@ -343,8 +469,17 @@ def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:
     with limited():
         check_time()
         samples = samples_of(arrays)
-        for name, one in samples.items():  # float32 numbers in a float64 file, or with nine digits, are what they are
-            single = widest(one.values.astype(np.float32)) if one.dtype == "float64" else np.full(1, math.inf)
+        for (
+            name,
+            one,
+        ) in (
+            samples.items()
+        ):  # float32 numbers in a float64 file, or with nine digits, are what they are
+            single = (
+                widest(one.values.astype(np.float32))
+                if one.dtype == "float64"
+                else np.full(1, math.inf)
+            )
             if (np.abs(single - one.values) <= NINE_DIGITS * np.abs(one.values)).all():
                 samples[name] = replace(one, dtype="float32", values=single)
         one = next(iter(samples.values()))

@@ -11,17 +11,35 @@ import numpy as np
 
 from pecli.engine.arrays import COMPLEX, AnyArray, Array, Complex, Flags, Floats, Indices
 from pecli.engine.schemes.scheme import Scheme
-from pecli.explain.edits import Channels, Edit, Negated, Parameter, Repeated, Rows, RowsWrong, Swapped, Transposed
+from pecli.explain.edits import (
+    Channels,
+    Edit,
+    Negated,
+    Parameter,
+    Repeated,
+    Rows,
+    RowsWrong,
+    Swapped,
+    Transposed,
+)
 from pecli.explain.forms import DOUBLINGS, EMPTY, MAX_SIGMAS, MAX_WRONG, Form, forms, halved, joined
 from pecli.explain.sample import UNITS, Sample, Samples, chosen, precision, rms
 from pecli.explain.wave_measurement import Place
 
 SAME = 0.05  # root mean square of a difference, relative to the values, below which noisy copies are the same
-DOUBLED = ("alone", "stacked", "pairs")  # arrangements of rotary tables, whose columns may be doubled
+DOUBLED = (
+    "alone",
+    "stacked",
+    "pairs",
+)  # arrangements of rotary tables, whose columns may be doubled
 MIN_WRAPPED = 12  # rows of a table that is looked at for positions that start again
 SOME_ROWS = 512  # of a table, that tell whether parts go together
 CONSTANT = 0.12  # how far the sum of squares of a pair may be from constant, relative to it
-TRANSPOSES = {1: (), 2: ((1, 0),), 3: ((0, 2, 1), (1, 0, 2))}  # other orders of axes, by their number
+TRANSPOSES = {
+    1: (),
+    2: ((1, 0),),
+    3: ((0, 2, 1), (1, 0, 2)),
+}  # other orders of axes, by their number
 REVERSED = Channels("reversed")
 MIN_ANGLE = 2.0  # the largest of a table of angles: cosines and sines, times an attention factor, are smaller
 _SIGNS: dict[tuple[int, int], tuple[Edit, ...]] = {
@@ -35,9 +53,16 @@ _SIGNS: dict[tuple[int, int], tuple[Edit, ...]] = {
     (1, 3): (Swapped(), Negated("sin")),
 }
 """What turning the other way, and quarter turns, mean."""
-_ALONE: tuple[tuple[Edit, ...], ...] = ((), (Swapped(), Negated("all")), (Negated("all"),), (Swapped(),))
+_ALONE: tuple[tuple[Edit, ...], ...] = (
+    (),
+    (Swapped(), Negated("all")),
+    (Negated("all"),),
+    (Swapped(),),
+)
 """What quarter turns of one function mean."""
-SignsAndOrder = tuple[tuple[Edit, ...], int, tuple[Edit, ...]]  # signs, position of the first row, order of rows
+SignsAndOrder = tuple[
+    tuple[Edit, ...], int, tuple[Edit, ...]
+]  # signs, position of the first row, order of rows
 
 
 @dataclass(frozen=True)
@@ -82,12 +107,16 @@ class Reading:
         first = int(starts[int(np.argmax(runs))]) if len(starts) else 0
         some = chosen(len(self.rows), self.channels * len(self.parts), first)
         some = some[~bad[some]][: most or None]
-        some = some[np.unique(self.rows[some], return_index=True)[1]]  # positions that start again are there once
+        some = some[
+            np.unique(self.rows[some], return_index=True)[1]
+        ]  # positions that start again are there once
         return replace(self, parts=tuple(part[some] for part in self.parts), rows=self.rows[some])
 
     def reversed(self) -> "Reading":
         """With the channels in reverse order."""
-        return replace(self, parts=tuple(part[:, ::-1] for part in self.parts), edits=(*self.edits, REVERSED))
+        return replace(
+            self, parts=tuple(part[:, ::-1] for part in self.parts), edits=(*self.edits, REVERSED)
+        )
 
 
 def empty_rows(parts: Sequence[Floats]) -> Flags:
@@ -116,7 +145,9 @@ def _without_copies(one: Sample) -> tuple[AnyArray, tuple[Edit, ...]]:
     axes = [axis for axis, size in enumerate(values.shape) if size != 1]
     values = values.reshape([values.shape[axis] for axis in axes] or [1])
     while values.ndim > 2:
-        copied = next((k for k in range(values.ndim) if _same(values, values.take([0], axis=k))), None)
+        copied = next(
+            (k for k in range(values.ndim) if _same(values, values.take([0], axis=k))), None
+        )
         if copied is None:
             break
         edits.append(Repeated(axes.pop(copied), values.shape[copied]))
@@ -139,13 +170,18 @@ def readings(found: Samples, first: Form | None = None) -> Iterator[Reading]:
     one = samples[0]
     dtype = COMPLEX.get(one.dtype, one.float_dtype)
     for each in zip(*(list(_arrays(one)) for one in samples), strict=False):
-        values, edits = [np.where(np.isfinite(array), array, np.nan) for array, _ in each], each[0][1]
+        values, edits = (
+            [np.where(np.isfinite(array), array, np.nan) for array, _ in each],
+            each[0][1],
+        )
         if values[0].size < 8 or any(np.isnan(array).mean() > MAX_WRONG for array in values):
             continue
         for form, parts in _split(values, first):
             rows = one.rows if len(one.rows) == len(parts[0]) else np.arange(len(parts[0]))
             length = len(parts[0]) if one.whole else one.shape[-2]
-            yield Reading(tuple(parts), rows, length, form, edits, tuple(found), dtype, values[0].shape[-1])
+            yield Reading(
+                tuple(parts), rows, length, form, edits, tuple(found), dtype, values[0].shape[-1]
+            )
 
 
 def same_reading(reading: Reading, found: Samples) -> Reading | None:
@@ -166,8 +202,12 @@ def _split(values: Sequence[AnyArray], first: Form | None) -> Iterator[tuple[For
     """The forms whose parts go together, best first, with the parts."""
     found: list[tuple[bool, float, int, Form, list[Floats]]] = []
     possible = [Form("alone", doubled) for doubled in DOUBLINGS]
-    if len(values) == 1:  # columns beside each other are nearly the same in wide tables of both functions
-        possible = [form for form in forms(values[0]) if not form.doubled or form.arrangement in DOUBLED]
+    if (
+        len(values) == 1
+    ):  # columns beside each other are nearly the same in wide tables of both functions
+        possible = [
+            form for form in forms(values[0]) if not form.doubled or form.arrangement in DOUBLED
+        ]
         possible.append(Form("halves", padded=True))
     for rank, form in enumerate(dict.fromkeys([*([first] if first else []), *possible])):
         split = [form.split(array, SAME) for array in values]
@@ -180,16 +220,22 @@ def _split(values: Sequence[AnyArray], first: Form | None) -> Iterator[tuple[For
             power = parts[0][full] ** 2 + parts[1][full] ** 2
             power = power[:: max(1, len(power) // SOME_ROWS), power.any(axis=0)]
             apart = np.abs(power / np.median(power, axis=0) - 1) if power.size else np.ones((1, 1))
-            off = float(np.quantile(np.minimum(apart, 1).mean(axis=0), 0.9))  # a few rows may be wrong
+            off = float(
+                np.quantile(np.minimum(apart, 1).mean(axis=0), 0.9)
+            )  # a few rows may be wrong
         if off <= CONSTANT:
             found.append((len(parts) == 1, round(off, 2), rank, form, parts))
-    doubled = [each for each in found if each[3].doubled]  # beside those, no other reading means anything
+    doubled = [
+        each for each in found if each[3].doubled
+    ]  # beside those, no other reading means anything
     yield from (each[3:] for each in sorted(doubled or found, key=lambda each: each[:3]))
 
 
 def _wrapped(reading: Reading, table: Floats) -> Iterator[Reading]:
     """The same with positions that start again."""
-    gaps = np.append(np.flatnonzero(np.diff(reading.rows) != 1) + 1, len(table))  # between rows that follow each other
+    gaps = np.append(
+        np.flatnonzero(np.diff(reading.rows) != 1) + 1, len(table)
+    )  # between rows that follow each other
     again = np.sqrt(np.mean((table - table[0]) ** 2, axis=1)) < SAME * (rms(table) or 1.0)
     again[1:] &= ~again[:-1]  # slow waves stay near
     for index in (np.flatnonzero(again[4:]) + 4).tolist()[:8]:
@@ -197,7 +243,9 @@ def _wrapped(reading: Reading, table: Floats) -> Iterator[Reading]:
         count = min(at, int(gaps[0]), int(gaps[gaps > index][0]) - index)
         apart = np.sqrt(np.mean((table[index : index + count] - table[:count]) ** 2, axis=1))
         if count >= 2 and np.median(apart) < SAME * rms(table):  # a few may be wrong
-            yield replace(reading, rows=reading.rows % at, edits=(*reading.edits, Rows("wrapped", at)))
+            yield replace(
+                reading, rows=reading.rows % at, edits=(*reading.edits, Rows("wrapped", at))
+            )
             return
 
 
@@ -249,7 +297,9 @@ def order_of_rows(
         return [Parameter("padding_idx", padding_idx, found)] if found != padding_idx else [], start
     if count > MAX_WRONG * length:
         return None, start
-    names = wrong if length == whole.length else whole.rows[wrong]  # rows that wrap have other numbers
+    names = (
+        wrong if length == whole.length else whole.rows[wrong]
+    )  # rows that wrap have other numbers
     return [RowsWrong(tuple(names.tolist()))], start
 
 
@@ -263,7 +313,11 @@ def signs_and_order(place: Place, both: bool, last: int, expected_quarter: int) 
     if both:
         return _SIGNS[direction, quarter], start, rows
     turn = (direction * quarter - expected_quarter) % 4
-    return _ALONE[-turn % 4 if expected_quarter == 3 else turn], start, rows  # a quarter after sines are cosines
+    return (
+        _ALONE[-turn % 4 if expected_quarter == 3 else turn],
+        start,
+        rows,
+    )  # a quarter after sines are cosines
 
 
 def finished(step: str, one: Sample) -> Iterator[Sample]:
@@ -273,8 +327,16 @@ def finished(step: str, one: Sample) -> Iterator[Sample]:
         return
     if step == "angles":
         rows, size = (one.rows - one.rows[0])[:, None], np.abs(values).max()
-        bent = values - values[..., :1, :] - rows * ((values[..., -1:, :] - values[..., :1, :]) / max(1, rows[-1, 0]))
-        if size > MIN_ANGLE and len(rows) > 2 and np.abs(bent).max() <= UNITS * precision(one.dtype) * size:
+        bent = (
+            values
+            - values[..., :1, :]
+            - rows * ((values[..., -1:, :] - values[..., :1, :]) / max(1, rows[-1, 0]))
+        )
+        if (
+            size > MIN_ANGLE
+            and len(rows) > 2
+            and np.abs(bent).max() <= UNITS * precision(one.dtype) * size
+        ):
             yield replace(one, values=(np.cos if one.name == "cos" else np.sin)(values))
         return
     first, second = halved(values, step)

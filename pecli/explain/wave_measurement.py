@@ -16,12 +16,20 @@ QUANTUM = 12**0.5  # steps of rounding in standard deviations of what rounding l
 FEW_STEPS = 30  # a channel that moves by fewer steps of rounding than this is not known better than to a step
 USUAL = 0.75  # the quantile of channels' noise that all have at least: where one does not move, rounding leaves none
 MAX_NOISE = 0.025  # of the amplitude: beyond it nothing is a wave
-MAX_SIGMAS, MAX_OFF = 12.0, 0.1  # of the usual error of a channel, and of the amplitude: more sticks out
-TRIED_CHANNELS = 24  # measured first: where none of them is a wave, hardly half of all can be (2⁻²⁴)
+MAX_SIGMAS, MAX_OFF = (
+    12.0,
+    0.1,
+)  # of the usual error of a channel, and of the amplitude: more sticks out
+TRIED_CHANNELS = (
+    24  # measured first: where none of them is a wave, hardly half of all can be (2⁻²⁴)
+)
 DRIFT = 4e-6  # relative error of frequencies that float32 arithmetic makes, over hundreds of real tables
 MAX_OFFSET = 1 << 24  # positions that a table is taken to start at
 SLACK = 6.0  # standard errors that a phase may be off
-MAX_START, MIN_BITS = 1 << 16, 16  # positions that phases alone are tried for, and bits of evidence that one takes
+MAX_START, MIN_BITS = (
+    1 << 16,
+    16,
+)  # positions that phases alone are tried for, and bits of evidence that one takes
 MAX_TURNS = 1 << 18  # of the slowest channel: of faster waves, offsets are sought no further
 MAX_CANDIDATES = 4096
 TINY = 1e-300
@@ -59,13 +67,21 @@ class Waves:
     def clean(self) -> bool:
         """Whether the channels are waves at all: most of them with little noise."""
         usual = np.median(self.amplitude)
-        return bool(usual > 0 and np.isfinite(self.noise).all() and np.median(self.noise) < MAX_NOISE * usual)
+        return bool(
+            usual > 0
+            and np.isfinite(self.noise).all()
+            and np.median(self.noise) < MAX_NOISE * usual
+        )
 
     def outlying(self, values: Complex | Floats, rows: Floats) -> Flags:
         """Which rows of those that were measured have an element that is no part of the waves."""
         angles = np.multiply.outer(rows - rows[0] - self.centre, self.frequency) + self.phase
-        off = np.abs(values - self.amplitude * (np.exp(1j * angles) if self.both else np.cos(angles)))
-        usual = np.maximum(MAX_SIGMAS * np.median(off, axis=0), MAX_OFF * float(np.median(self.amplitude)))
+        off = np.abs(
+            values - self.amplitude * (np.exp(1j * angles) if self.both else np.cos(angles))
+        )
+        usual = np.maximum(
+            MAX_SIGMAS * np.median(off, axis=0), MAX_OFF * float(np.median(self.amplitude))
+        )
         return np.asarray((off > usual).any(axis=1))
 
 
@@ -86,7 +102,9 @@ def measure(values: Complex | Floats, rows: Floats) -> Waves | None:
         if values.shape[1] > 4 * TRIED_CHANNELS:
             some = np.random.default_rng(0).choice(values.shape[1], TRIED_CHANNELS, replace=False)
             tried = fit(values[:, some], rows, run)
-            if tried.noise.min() > MAX_NOISE * tried.amplitude.max():  # noise: far more than half are no waves
+            if (
+                tried.noise.min() > MAX_NOISE * tried.amplitude.max()
+            ):  # noise: far more than half are no waves
                 return None
         return fit(values, rows, run)
 
@@ -116,7 +134,9 @@ def _measure_both(z: Complex, rows: Floats, run: int) -> Waves:
         centre = float(at.mean())
         rest = wrap(np.angle(turned) - middle)
         frequency = frequency + ((at - centre) @ rest) / ((at - centre) ** 2).sum()
-    phase = phase + np.angle((z * np.exp(-1j * (np.multiply.outer(at - centre, frequency) + phase))).sum(axis=0))
+    phase = phase + np.angle(
+        (z * np.exp(-1j * (np.multiply.outer(at - centre, frequency) + phase))).sum(axis=0)
+    )
     unit = np.exp(1j * (np.multiply.outer(at - centre, frequency) + phase))
     amplitude = (z * unit.conj()).real.mean(axis=0)
     noise = np.sqrt((np.abs(z - amplitude * unit) ** 2).mean(axis=0) / 2)
@@ -124,7 +144,14 @@ def _measure_both(z: Complex, rows: Floats, run: int) -> Waves:
 
 
 def _with_errors(
-    frequency: Floats, phase: Floats, amplitude: Floats, noise: Floats, at: Floats, centre: float, *, both: bool
+    frequency: Floats,
+    phase: Floats,
+    amplitude: Floats,
+    noise: Floats,
+    at: Floats,
+    centre: float,
+    *,
+    both: bool,
 ) -> Waves:
     """Errors from the noise: white where a channel passes many steps of rounding, a step over all rows where not."""
     floor = np.maximum(noise, np.quantile(noise, USUAL))
@@ -138,7 +165,9 @@ def _with_errors(
     phase, span = phase + frequency * (middle - centre), max(1.0, float(at[-1]))
     error = np.hypot(np.hypot(error, step / (at[-1] - at[0])), precision / span)
     phase_error = np.hypot(np.hypot(phase_error, step / 2), precision)
-    return Waves(frequency, error, wrap(phase), phase_error, amplitude, noise, middle, len(at), both)
+    return Waves(
+        frequency, error, wrap(phase), phase_error, amplitude, noise, middle, len(at), both
+    )
 
 
 def _measure_one(x: Floats, rows: Floats, run: int) -> Waves:
@@ -150,29 +179,40 @@ def _measure_one(x: Floats, rows: Floats, run: int) -> Waves:
         a, b = np.zeros((2, x.shape[1]))
         for _ in range(9):  # the first step gives a and b, those after it f, too
             cos, sin = _waves(at - centre, frequency)
-            left, slope = x[:count] - a * cos - b * sin, (at - centre)[:, None] * (b * cos - a * sin)
+            left, slope = (
+                x[:count] - a * cos - b * sin,
+                (at - centre)[:, None] * (b * cos - a * sin),
+            )
             (more_a, more_b, move), _ = _least_squares((cos, sin, slope), left)
             a, b, frequency = a + more_a, b + more_b, frequency + np.clip(move, -most, most)
     cos, sin = _waves(at - centre, frequency)
     (a, b), _ = _least_squares((cos, sin), x)
     amplitude, phase = np.hypot(a, b), np.arctan2(-b, a)
     slow = np.abs(frequency) * (at[-1] + 1) < 2 * np.pi
-    if slow.any() and not slow.all():  # channels that do not turn once: their amplitude is that of the others
+    if (
+        slow.any() and not slow.all()
+    ):  # channels that do not turn once: their amplitude is that of the others
         amplitude[slow] = shared = float(np.median(amplitude[~slow]))
         for _ in range(12):
             cos, sin = _waves(at - centre, frequency[slow], phase[slow])
             slope = -shared * sin
-            (move, turn), _ = _least_squares((slope * (at - centre)[:, None], slope), x[:, slow] - shared * cos)
+            (move, turn), _ = _least_squares(
+                (slope * (at - centre)[:, None], slope), x[:, slow] - shared * cos
+            )
             frequency[slow] += np.clip(move, -0.5 / at[-1], 0.5 / at[-1])
             phase[slow] += np.clip(turn, -0.5, 0.5)
     unit, slope = _waves(at - centre, frequency, phase)
     noise = np.sqrt(((x - amplitude * unit) ** 2).mean(axis=0))
     found = _with_errors(frequency, phase, amplitude, noise, at, centre, both=False)
     floor = np.maximum(noise, np.quantile(noise, USUAL))
-    _, variances = _least_squares((slope * (at - centre)[:, None], slope), x)  # a cosine near its top tells them badly
+    _, variances = _least_squares(
+        (slope * (at - centre)[:, None], slope), x
+    )  # a cosine near its top tells them badly
     errors = np.sqrt(variances) * floor / np.maximum(np.abs(amplitude), TINY)
     steps = np.ptp(x, axis=0) / np.maximum(QUANTUM * floor, TINY)
-    errors = np.where(steps < 3, np.pi, np.where(steps < FEW_STEPS, 4 * errors, errors))  # below 3 nothing is seen
+    errors = np.where(
+        steps < 3, np.pi, np.where(steps < FEW_STEPS, 4 * errors, errors)
+    )  # below 3 nothing is seen
     return replace(
         found,
         frequency=np.abs(frequency),
@@ -227,7 +267,9 @@ def anchored(waves: Waves, values: Complex, rows: Floats) -> tuple[Waves, int] |
     known = np.flatnonzero(np.abs(waves.frequency) > 4 * waves.error)
     for k in known[np.argsort(waves.error[known])]:
         slack = SLACK * (waves.phase_error[k] + waves.error[k] * (centre + starts)) + 1e-6
-        starts = starts[np.abs(wrap(waves.frequency[k] * (centre + starts) - waves.phase[k])) <= slack]
+        starts = starts[
+            np.abs(wrap(waves.frequency[k] * (centre + starts) - waves.phase[k])) <= slack
+        ]
     start = int(starts[0]) if len(starts) else 0
     chances = SLACK * (waves.phase_error + waves.error * (centre + start))[known] / np.pi
     if not len(starts) or -np.log2(np.minimum(chances, 1)).sum() < MIN_BITS + np.log2(1 + start):
@@ -236,7 +278,10 @@ def anchored(waves: Waves, values: Complex, rows: Floats) -> tuple[Waves, int] |
     for _ in range(2):
         left = np.angle(values * np.exp(-1j * np.multiply.outer(at, frequency)))
         frequency = frequency + at @ left / (at @ at)
-    error, phase = waves.phase_error * np.sqrt(len(at) / (at @ at)), wrap(frequency * (centre + start))
+    error, phase = (
+        waves.phase_error * np.sqrt(len(at) / (at @ at)),
+        wrap(frequency * (centre + start)),
+    )
     return replace(waves, frequency=frequency, error=error, phase=phase), start
 
 
@@ -263,7 +308,12 @@ class Place:
 
 
 def agreeing_places(
-    waves: Waves, frequency: Floats, centre: float, direction: int, quarters: Sequence[int], length: int
+    waves: Waves,
+    frequency: Floats,
+    centre: float,
+    direction: int,
+    quarters: Sequence[int],
+    length: int,
 ) -> Iterator[Place]:
     """Starts at which all phases agree, the smallest first: the slowest channel leaves few, each faster one fewer."""
     known = np.flatnonzero((waves.phase_error < 0.3) & (frequency != 0))
@@ -282,14 +332,22 @@ def agreeing_places(
     yield from (place for _, place in sorted(found, key=lambda each: each[0]))
 
 
-def _agreeing(frequency: Floats, phase: Floats, error: Floats, order: Indices, least: float) -> list[float]:
+def _agreeing(
+    frequency: Floats, phase: Floats, error: Floats, order: Indices, least: float
+) -> list[float]:
     """Positions from `least` to MAX_OFFSET at which frequency · position is the phase of all channels."""
     turn, slow = 2 * math.pi, float(frequency[order[0]])
     low, high = sorted((slow * least - phase[order[0]], slow * MAX_OFFSET - phase[order[0]]))
     if not math.isfinite(high - low):
         return []
-    low, high = (low, min(high, low + MAX_TURNS * turn)) if slow > 0 else (max(low, high - MAX_TURNS * turn), high)
-    at = (phase[order[0]] + turn * np.arange(math.ceil(low / turn), math.floor(high / turn) + 1)) / slow
+    low, high = (
+        (low, min(high, low + MAX_TURNS * turn))
+        if slow > 0
+        else (max(low, high - MAX_TURNS * turn), high)
+    )
+    at = (
+        phase[order[0]] + turn * np.arange(math.ceil(low / turn), math.floor(high / turn) + 1)
+    ) / slow
     width = (SLACK * error[order[0]] + 1e-3) / abs(slow)
     for k in order[1:]:
         one, slack = float(frequency[k]), SLACK * float(error[k]) + 1e-3
@@ -299,5 +357,8 @@ def _agreeing(frequency: Floats, phase: Floats, error: Floats, order: Indices, l
         room = width + (slack + abs(one) * DRIFT * np.abs(at)[:, None]) / abs(one)
         chosen = options[np.abs(options - at[:, None]) <= room]
         if len(chosen):
-            at, width = chosen[np.argsort(np.abs(chosen))][:MAX_CANDIDATES], min(width, slack / abs(one))
+            at, width = (
+                chosen[np.argsort(np.abs(chosen))][:MAX_CANDIDATES],
+                min(width, slack / abs(one)),
+            )
     return [float(each) for each in at[:8]]

@@ -14,7 +14,12 @@ from pecli.files.output import OnBlock, Spec, Texts, is_stream, is_text
 
 _WRITERS = {
     **{name: f"{name}.write" for name in ("npy", "npz", "safetensors")},
-    **{"csv": "text.write_csv", "json": "text.write_json", "h": "text.write_header", "zarr": "zarr_store.write"},
+    **{
+        "csv": "text.write_csv",
+        "json": "text.write_json",
+        "h": "text.write_header",
+        "zarr": "zarr_store.write",
+    },
 }  #: Functions of this folder that check what is to be written, open the output and write it
 SINGLE = ("npy", "csv")  # formats that hold one array
 
@@ -41,7 +46,10 @@ def tables_written(path: str, scheme: Scheme) -> list[Table]:
 
 
 def save(
-    path: str | os.PathLike[str], tables: Scheme | Mapping[str, ArrayLike] | ArrayLike, *, header: bool = True
+    path: str | os.PathLike[str],
+    tables: Scheme | Mapping[str, ArrayLike] | ArrayLike,
+    *,
+    header: bool = True,
 ) -> None:
     """Write a scheme's tables, arrays by name, or one array, in the format that the suffix asks for.
 
@@ -50,10 +58,20 @@ def save(
     """
     path = path_of("path", path)
     if isinstance(tables, Scheme):
-        save_tables(path, tables_written(path, tables), {**tables.spec(), "version": __version__}, header=header)
+        save_tables(
+            path,
+            tables_written(path, tables),
+            {**tables.spec(), "version": __version__},
+            header=header,
+        )
     else:
         named: Mapping[str, Any] = tables if isinstance(tables, Mapping) else {"table": tables}
-        save_tables(path, [table_of(name, numbers(name, array)) for name, array in named.items()], None, header=header)
+        save_tables(
+            path,
+            [table_of(name, numbers(name, array)) for name, array in named.items()],
+            None,
+            header=header,
+        )
 
 
 def save_tables(
@@ -74,4 +92,6 @@ def save_tables(
         raise ParameterError("tables", ", ".join(names), "every table needs a name of its own")
     module, _, write = _WRITERS[kind].partition(".")
     more = {"header": header} if kind == "csv" else {}
-    getattr(import_module(f"pecli.files.{module}"), write)(path, tables, spec, metadata, on_block, **more)
+    getattr(import_module(f"pecli.files.{module}"), write)(
+        path, tables, spec, metadata, on_block, **more
+    )

@@ -24,13 +24,13 @@ from pecli.files.output import KEY
 
 INDEX = ".index.json"  # how the name of a checkpoint's index ends
 GGUF = b"GGUF"
-JSON_FORM = (
-    'a .json of tables has the form {"tensors": {"cos": {"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]}}}'
-)
+JSON_FORM = 'a .json of tables has the form {"tensors": {"cos": {"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]}}}'
 MAX_STREAM = 4 << 30  # bytes that are read from a pipe, all of which are kept in memory
 MAX_AXES = 32  # NumPy 1 has no more
 MAX_BYTES = 2**62
-MAX_EMPTY_ROWS = 2**31  # of a table without elements: they take no bytes of the file, but time to step through
+MAX_EMPTY_ROWS = (
+    2**31
+)  # of a table without elements: they take no bytes of the file, but time to step through
 CHUNK = 1 << 20
 START = 512  # bytes that tell a file's format
 MAX_DEPTH = 32  # levels of lists and objects in a spec or a configuration
@@ -70,7 +70,13 @@ class Contents:
             raise self.error(f"{kind}: its header declares {expected} bytes, the file has {size}")
 
     def array(
-        self, dtype: str, shape: tuple[int, ...], offset: int, *, big_endian: bool = False, fortran: bool = False
+        self,
+        dtype: str,
+        shape: tuple[int, ...],
+        offset: int,
+        *,
+        big_endian: bool = False,
+        fortran: bool = False,
     ) -> Array:
         """The elements from `offset` on, which are all there; a copy only where they are of no use as they are."""
         stored = numpy_dtype(dtype).newbyteorder(">" if big_endian else "<")
@@ -87,15 +93,26 @@ class Contents:
         size = math.prod(shape) * itemsize
         too_long = not size and math.prod(filter(None, shape)) > MAX_EMPTY_ROWS
         said = quoted(", ".join(map(str, shape)))
-        self.refuse_if(min(shape, default=0) < 0 or size > MAX_BYTES or too_long, f"claims an impossible shape, {said}")
+        self.refuse_if(
+            min(shape, default=0) < 0 or size > MAX_BYTES or too_long,
+            f"claims an impossible shape, {said}",
+        )
         return size
 
     def path_beside(self, name: str) -> str:
         """The path of a file that this one names, in the same folder or below it. Links are followed, since snapshots
         of a Hugging Face cache hold nothing else; but to a file, since opening a pipe would wait for ever."""
-        outside = not name or os.path.isabs(name) or "\0" in name or "\\" in name or ".." in name.split("/")
+        outside = (
+            not name
+            or os.path.isabs(name)
+            or "\0" in name
+            or "\\" in name
+            or ".." in name.split("/")
+        )
         path = os.path.join(os.path.dirname(self.path), name)
-        self.refuse_if(not outside and not os.path.exists(path), f"names {quoted(name)}, which does not exist")
+        self.refuse_if(
+            not outside and not os.path.exists(path), f"names {quoted(name)}, which does not exist"
+        )
         is_file = not outside and os.path.isfile(path)
         self.refuse_if(not is_file, f"names {quoted(name)}, which is not a file in its own folder")
         return path
@@ -142,18 +159,30 @@ class LoadedFile:
         return self.tensors.data if isinstance(self.tensors, LazyTensors) else self.tensors
 
     def only(self, name: str) -> "LoadedFile":
-        return replace(self, tensors=LazyTensors({name: self.outlines[name]}, self.tensors.__getitem__), unread=())
+        return replace(
+            self,
+            tensors=LazyTensors({name: self.outlines[name]}, self.tensors.__getitem__),
+            unread=(),
+        )
 
     def read_as(self, dtype: str) -> "LoadedFile":
         """The file with its numbers in a dtype, where its format has none of its own: .csv holds decimals alone."""
         if self.format != "csv":
             return self
         ((name, array),) = self.tensors.items()
-        return replace(self, tensors={name: round_to(widened(array), dtype)}) if array.dtype == np.float64 else self
+        return (
+            replace(self, tensors={name: round_to(widened(array), dtype)})
+            if array.dtype == np.float64
+            else self
+        )
 
 
 def parsed_json(
-    data: bytes | str, error: Callable[[str], FileError], *, finite: bool = True, max_depth: int | None = None
+    data: bytes | str,
+    error: Callable[[str], FileError],
+    *,
+    finite: bool = True,
+    max_depth: int | None = None,
 ) -> Any:
     """JSON in which no object has a key twice and, unless said, numbers are finite. `error` makes that of another text:
     of what is wrong with it, in words that follow its name."""
@@ -188,7 +217,9 @@ def parsed_json(
         raise error("is not JSON that can be read") from None
 
 
-def read_contents(path: str, check_start: Callable[[str, bytes], object] = lambda name, start: None) -> Contents:
+def read_contents(
+    path: str, check_start: Callable[[str, bytes], object] = lambda name, start: None
+) -> Contents:
     """The bytes of a file, a pipe, or with `-` of standard input. `check_start` is shown the name and the first bytes,
     and may refuse them before a pipe is read to its end."""
     label = "standard input" if path == "-" else path
@@ -207,7 +238,11 @@ def read_contents(path: str, check_start: Callable[[str, bytes], object] = lambd
                 data += piece
                 piece = file.read(CHUNK)
                 if len(data) > MAX_STREAM:
-                    raise FileError(label, f"is a pipe of more than {MAX_STREAM >> 30} GiB", "save it to a file first")
+                    raise FileError(
+                        label,
+                        f"is a pipe of more than {MAX_STREAM >> 30} GiB",
+                        "save it to a file first",
+                    )
             if piece is None:
                 raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
             return Contents(label, memoryview(data))
@@ -219,7 +254,11 @@ def carried_spec(path: str, metadata: Mapping[str, str]) -> dict[str, Any] | Non
     """The spec in a file's metadata, if there is one: scheme, parameters, version and sha256."""
     if KEY not in metadata:
         return None
-    spec = parsed_json(metadata[KEY], lambda said: FileError(path, f"its pecli metadata {said}"), max_depth=MAX_DEPTH)
+    spec = parsed_json(
+        metadata[KEY],
+        lambda said: FileError(path, f"its pecli metadata {said}"),
+        max_depth=MAX_DEPTH,
+    )
     if not isinstance(spec, dict) or not isinstance(spec.get("parameters", {}), dict):
         part = "the parameters in " if isinstance(spec, dict) else ""
         raise FileError(path, f"{part}its pecli metadata are not a JSON object")

@@ -10,13 +10,36 @@ from pecli.engine.arrays import Array, widened
 from pecli.errors import quoted
 from pecli.files.contents import GGUF, Contents, LoadedFile, UnreadTensor, read_contents
 
-NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+NUMBERS = {
+    0: "B",
+    1: "b",
+    2: "H",
+    3: "h",
+    4: "I",
+    5: "i",
+    6: "f",
+    7: "?",
+    10: "Q",
+    11: "q",
+    12: "d",
+}
 TEXT, ARRAY = 8, 9
 MAX_KEYS, MAX_TENSORS, MAX_TEXT, MAX_ARRAY, MAX_AXES = 1 << 16, 1 << 17, 1 << 20, 1 << 12, 8
-MAX_KEPT = 16 << 20  # bytes of all values that are kept, or of the lengths of texts that are skipped one by one
+MAX_KEPT = (
+    16 << 20
+)  # bytes of all values that are kept, or of the lengths of texts that are skipped one by one
 MAX_NUMBERS = 1 << 16  # elements of a tensor that is a setting of the model
 
-DTYPES = {0: "float32", 1: "float16", 24: "int8", 25: "int16", 26: "int32", 27: "int64", 28: "float64", 30: "bfloat16"}
+DTYPES = {
+    0: "float32",
+    1: "float16",
+    24: "int8",
+    25: "int16",
+    26: "int32",
+    27: "int64",
+    28: "float64",
+    30: "bfloat16",
+}
 _BLOCKS = """
 2 Q4_0 32 18, 3 Q4_1 32 20, 6 Q5_0 32 22, 7 Q5_1 32 24, 8 Q8_0 32 34, 9 Q8_1 32 40, 10 Q2_K 256 84,
 11 Q3_K 256 110, 12 Q4_K 256 144, 13 Q5_K 256 176, 14 Q6_K 256 210, 15 Q8_K 256 292, 16 IQ2_XXS 256 66,
@@ -28,7 +51,9 @@ QUANTISED = {
     int(number): (name, int(elements), int(size))
     for number, name, elements, size in (entry.split() for entry in _BLOCKS.split(","))
 }  #: Types that are named and not read, by number: with elements and bytes of a block, as in ggml
-BLOCKS = QUANTISED | {kind: (dtype, 1, int(re.sub(r"\D", "", dtype)) // 8) for kind, dtype in DTYPES.items()}
+BLOCKS = QUANTISED | {
+    kind: (dtype, 1, int(re.sub(r"\D", "", dtype)) // 8) for kind, dtype in DTYPES.items()
+}
 
 
 class Place(NamedTuple):
@@ -52,7 +77,9 @@ class Header(NamedTuple):
             return None
         is_float = DTYPES.get(place.kind, "").startswith(("float", "bfloat"))
         other = not is_float or not 0 < math.prod(place.shape) <= MAX_NUMBERS
-        self.contents.refuse_if(other, f"holds {name} in another form than 1 to {MAX_NUMBERS:,} floats")
+        self.contents.refuse_if(
+            other, f"holds {name} in another form than 1 to {MAX_NUMBERS:,} floats"
+        )
         self.checked_bytes(name)
         array = self.contents.array(DTYPES[place.kind], place.shape, place.offset)
         return list(map(float, widened(array).reshape(-1)))
@@ -65,7 +92,9 @@ class Header(NamedTuple):
         _, elements, size = BLOCKS[place.kind]
         count = self.contents.tensor(name).data_bytes(place.shape, size) // elements
         beyond = place.offset + count > len(self.contents.data)
-        self.contents.refuse_if(beyond, f"is truncated: tensor {quoted(name)} goes on beyond its end")
+        self.contents.refuse_if(
+            beyond, f"is truncated: tensor {quoted(name)} goes on beyond its end"
+        )
         return count
 
 
@@ -83,7 +112,10 @@ class Reader:
         self._refuse_if(self._kept < 0, f"has a header of more than {MAX_KEPT >> 20} MB")
 
     def take(self, count: int) -> memoryview:
-        self._refuse_if(count > len(self._contents.data) - self.at, "is truncated: its header goes on beyond its end")
+        self._refuse_if(
+            count > len(self._contents.data) - self.at,
+            "is truncated: its header goes on beyond its end",
+        )
         self.at += count
         return self._contents.data[self.at - count : self.at]
 
@@ -124,9 +156,13 @@ def read_header(contents: Contents) -> Header:
     reader = Reader(contents)
     contents.refuse_if(reader.take(4) != GGUF, "is not a GGUF file")
     version = reader.number("I")
-    contents.refuse_if(version not in (2, 3), f"is GGUF version {version}; versions 2 and 3 can be read")
+    contents.refuse_if(
+        version not in (2, 3), f"is GGUF version {version}; versions 2 and 3 can be read"
+    )
     tensors, keys = reader.number("Q"), reader.number("Q")
-    contents.refuse_if(keys > MAX_KEYS or tensors > MAX_TENSORS, f"claims {keys} keys and {tensors} tensors")
+    contents.refuse_if(
+        keys > MAX_KEYS or tensors > MAX_TENSORS, f"claims {keys} keys and {tensors} tensors"
+    )
     values: dict[str, Any] = {}
     places: dict[str, Place] = {}
     for number in range(keys + tensors):
@@ -141,7 +177,9 @@ def read_header(contents: Contents) -> Header:
         shape = tuple(reader.number("Q") for _ in range(axes))[::-1]
         entries[name] = Place(shape, reader.number("I"), reader.number("Q"))
     alignment = values.get("general.alignment", 32)
-    contents.refuse_if(not isinstance(alignment, int) or alignment < 1, f"has the alignment {alignment!r}")
+    contents.refuse_if(
+        not isinstance(alignment, int) or alignment < 1, f"has the alignment {alignment!r}"
+    )
     data = -(-reader.at // alignment) * alignment
     moved = {name: place._replace(offset=data + place.offset) for name, place in places.items()}
     return Header(contents, values, moved)

@@ -17,7 +17,16 @@ from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table
 from pecli.errors import ParameterError, quoted
 from pecli.files.contents import Contents, LazyTensors, LoadedFile
-from pecli.files.npy import CODES, MAX_HEADER, check_storable, file_order, header, read_array, read_header, read_place
+from pecli.files.npy import (
+    CODES,
+    MAX_HEADER,
+    check_storable,
+    file_order,
+    header,
+    read_array,
+    read_header,
+    read_place,
+)
 from pecli.files.output import KEY, OnBlock, Spec, Texts, open_output, provenance, write_blocks
 
 ALIGNMENT = 64
@@ -32,13 +41,17 @@ MAX_TEXT = 16 << 20
 MAX_DIRECTORY = 16 << 20  # bytes: `zipfile` makes twenty times as much of them
 
 
-def write(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
+def write(
+    path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock
+) -> None:
     """Write all the tables, and the spec with their sha256 as a last member."""
     ordered = file_order(tables)
     check_storable(tables, ".npz", CODES)
     for table in ordered:
         if table.name == KEY or bad_name(table.name):
-            raise ParameterError("name", quoted(table.name), "a member of a .npz cannot be called that")
+            raise ParameterError(
+                "name", quoted(table.name), "a member of a .npz cannot be called that"
+            )
         if len(table.name.encode()) > MAX_NAME_BYTES:
             rule = f"a member of a .npz has at most {MAX_NAME_BYTES:,} bytes"
             raise ParameterError("name", quoted(table.name), rule, "write .safetensors")
@@ -51,7 +64,9 @@ def write(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, o
         with zipfile.ZipFile(file, "w") as archive:
             for table in ordered:
                 start = header(CODES[table.dtype], table.shape)
-                with archive.open(_member(archive, table.name, len(start) + table.nbytes), "w") as member:
+                with archive.open(
+                    _member(archive, table.name, len(start) + table.nbytes), "w"
+                ) as member:
                     member.write(start)
                     write_blocks([table], [member.write, *hashes], on_block)
             if spec is not None:  # a text is a .npy of characters, which NumPy reads without pickle
@@ -75,7 +90,9 @@ def _member(archive: zipfile.ZipFile, name: str, size: int) -> zipfile.ZipInfo:
 
 def bad_name(name: str) -> bool:
     """Whether a member's name could lead out of a folder it is unpacked in."""
-    return not name or name.startswith("/") or ".." in name.split("/") or bool({"\0", "\\"} & {*name})
+    return (
+        not name or name.startswith("/") or ".." in name.split("/") or bool({"\0", "\\"} & {*name})
+    )
 
 
 @dataclass(frozen=True)
@@ -102,8 +119,12 @@ class Member:
         if self.compressed:
             contents, stream = self.start(self.size + 1)
             other = len(contents.data) != self.size or not stream.eof or stream.unused_data
-            contents.refuse_if(other, f"is damaged: it does not unpack to the {self.size} bytes that it declares")
-        contents.refuse_if(zlib.crc32(contents.data) != self.crc, "is damaged: its checksum does not match")
+            contents.refuse_if(
+                other, f"is damaged: it does not unpack to the {self.size} bytes that it declares"
+            )
+        contents.refuse_if(
+            zlib.crc32(contents.data) != self.crc, "is damaged: its checksum does not match"
+        )
         return contents
 
 
@@ -111,25 +132,45 @@ def members_of(contents: Contents) -> dict[str, Member]:
     """All members of an archive, none of them overlapping another, in the order of the directory."""
     tail = bytes(contents.data[-22 - 0xFFFF :])
     place = tail.rfind(b"PK\x05\x06")
-    contents.refuse_if(place < 0 or place + 22 > len(tail), "is truncated: the directory at its end is missing")
+    contents.refuse_if(
+        place < 0 or place + 22 > len(tail), "is truncated: the directory at its end is missing"
+    )
     here, count, size, start, comment = struct.unpack_from("<HHIIH", tail, place + 8)
-    contents.refuse_if(place + 22 + comment != len(tail), "is a broken archive: something follows its end")
-    zip64 = tail[max(place - 20, 0) :].startswith(b"PK\x06\x07")  # whose record holds what does not fit
+    contents.refuse_if(
+        place + 22 + comment != len(tail), "is a broken archive: something follows its end"
+    )
+    zip64 = tail[max(place - 20, 0) :].startswith(
+        b"PK\x06\x07"
+    )  # whose record holds what does not fit
     if zip64:
         record = tail[max(place - 76, 0) :]
         where = int.from_bytes(tail[place - 12 : place - 4], "little")
         if not record.startswith(b"PK\x06\x06") or where != len(contents.data) - len(record):
             raise contents.error("is a broken archive: its end records contradict each other")
         size = int.from_bytes(record[40:48], "little")
-    contents.refuse_if(size > MAX_DIRECTORY, f"has a directory of {size} bytes, more than any .npz needs")
+    contents.refuse_if(
+        size > MAX_DIRECTORY, f"has a directory of {size} bytes, more than any .npz needs"
+    )
     whole: Any = contents.data.obj
     try:
-        is_mapped = not isinstance(whole, bytearray) and count  # in an empty mapping zipfile seeks too far back
+        is_mapped = (
+            not isinstance(whole, bytearray) and count
+        )  # in an empty mapping zipfile seeks too far back
         with zipfile.ZipFile(whole if is_mapped else io.BytesIO(whole)) as archive:
             listed, end = archive.infolist(), archive.start_dir
-    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError, IndexError, OverflowError) as problem:
+    except (
+        zipfile.BadZipFile,
+        NotImplementedError,
+        OSError,
+        ValueError,
+        IndexError,
+        OverflowError,
+    ) as problem:
         raise contents.error(f"is a broken archive: {' '.join(str(problem).split())}") from None
-    if {here, count} - {len(listed), 0xFFFF if zip64 else len(listed)} or start not in (end, zip64 and 0xFFFFFFFF):
+    if {here, count} - {len(listed), 0xFFFF if zip64 else len(listed)} or start not in (
+        end,
+        zip64 and 0xFFFFFFFF,
+    ):
         raise contents.error("is a broken archive: its end records contradict each other")
     members: dict[str, Member] = {}
     for entry in sorted(listed, key=lambda entry: entry.header_offset, reverse=True):
@@ -139,7 +180,9 @@ def members_of(contents: Contents) -> dict[str, Member]:
         start = _data_start(packed, entry)
         packed.refuse_if(start + entry.compress_size > end, "overlaps what follows it")
         packed = replace(packed, data=contents.data[start : start + entry.compress_size])
-        members[name] = Member(packed, entry.compress_type == zipfile.ZIP_DEFLATED, entry.file_size, entry.CRC)
+        members[name] = Member(
+            packed, entry.compress_type == zipfile.ZIP_DEFLATED, entry.file_size, entry.CRC
+        )
         end = entry.header_offset
     contents.refuse_if(end, "is a broken archive: it does not begin with its first member")
     _refuse_bombs(contents, members.values())
@@ -150,23 +193,32 @@ def _data_start(contents: Contents, entry: zipfile.ZipInfo) -> int:
     """Where a member's bytes begin, which its own header decides; the two must agree."""
     start = entry.header_offset + LOCAL_BYTES
     own = bytes(contents.data[max(entry.header_offset, 0) : start])
-    contents.refuse_if(len(own) < LOCAL_BYTES or not own.startswith(b"PK\x03\x04"), "is not where the directory says")
+    contents.refuse_if(
+        len(own) < LOCAL_BYTES or not own.startswith(b"PK\x03\x04"),
+        "is not where the directory says",
+    )
     method, name_length, extra_length = struct.unpack_from("<H16xHH", own, 8)
     name = entry.orig_filename.encode("utf-8" if entry.flag_bits & 0x800 else "cp437", "replace")
-    other = bytes(contents.data[start : start + name_length]) != name or method != entry.compress_type
+    other = (
+        bytes(contents.data[start : start + name_length]) != name or method != entry.compress_type
+    )
     contents.refuse_if(other, "has a local header that disagrees with the central directory")
     contents.refuse_if(entry.flag_bits & 1, "is encrypted")
     is_stored = method == zipfile.ZIP_STORED
     unknown = not is_stored and method != zipfile.ZIP_DEFLATED
     contents.refuse_if(unknown, f"is compressed in a way that is not read (method {method})")
     sizes = (entry.compress_size, entry.file_size)
-    contents.refuse_if(is_stored and len({*sizes}) > 1, f"claims two sizes, {sizes[0]} and {sizes[1]} bytes")
+    contents.refuse_if(
+        is_stored and len({*sizes}) > 1, f"claims two sizes, {sizes[0]} and {sizes[1]} bytes"
+    )
     return int(start + name_length + extra_length)
 
 
 def _refuse_bombs(contents: Contents, members: Iterable[Member]) -> None:
     """Refuse a small file that unpacks to a huge one, through one member or through all of them."""
-    compressed = [(member.size, len(member.contents.data)) for member in members if member.compressed]
+    compressed = [
+        (member.size, len(member.contents.data)) for member in members if member.compressed
+    ]
     total = sum(size for size, _ in compressed)
     for size, packed in [*compressed, (total, sum(packed for _, packed in compressed))]:
         is_bomb = size > max(BOMB_BYTES, BOMB_RATIO * packed)
@@ -180,7 +232,9 @@ def read(contents: Contents) -> LoadedFile:
     arrays: dict[str, Member] = {}
     for file, member in members_of(contents).items():
         name = file.removesuffix(".npy")
-        contents.refuse_if(name == file or bad_name(name), f"member {quoted(file)} has no place in a .npz file")
+        contents.refuse_if(
+            name == file or bad_name(name), f"member {quoted(file)} has no place in a .npz file"
+        )
         arrays[name] = member
     metadata = {KEY: _text(arrays.pop(KEY))} if KEY in arrays else {}
     outlines = {name: _outline(member) for name, member in arrays.items()}
@@ -203,6 +257,8 @@ def _text(member: Member) -> str:
     contents.refuse_if(dtype.kind != "U" or shape, "should hold one text")
     contents.check_size(offset + dtype.itemsize)
     try:
-        return str(contents.data[offset:], "utf-32-be" if dtype.str[0] == ">" else "utf-32-le").rstrip("\0")
+        return str(
+            contents.data[offset:], "utf-32-be" if dtype.str[0] == ">" else "utf-32-le"
+        ).rstrip("\0")
     except UnicodeDecodeError:
         raise contents.error("should hold one text, but it is not Unicode") from None

@@ -17,21 +17,35 @@ MAX_TENSORS = 1 << 17  # each of which takes much more memory than it may take i
 
 def read(contents: Contents) -> LoadedFile:
     """The initialisers and constants of a model, and those that are only named."""
-    onnx = package("onnx", contents.error("is an .onnx file, which the onnx package reads", "pip install onnx"))
+    onnx = package(
+        "onnx", contents.error("is an .onnx file, which the onnx package reads", "pip install onnx")
+    )
     model = onnx.ModelProto()
     try:
         model.ParseFromString(bytes(contents.data))
     except Exception:  # protobuf's own DecodeError
         raise contents.error("is truncated, or not an .onnx file") from None
-    contents.refuse_if(not model.HasField("graph"), "is an .onnx file without a graph, or another file of that name")
+    contents.refuse_if(
+        not model.HasField("graph"),
+        "is an .onnx file without a graph, or another file of that name",
+    )
     tensors: dict[str, Array] = {}
     unread: dict[str, UnreadTensor] = {}
     opened = cache(read_contents)  # of a file beside it, which may hold many tensors
     for name, tensor in _tensors(model.graph):
-        contents.refuse_if(len(tensors) + len(unread) >= MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
-        contents.refuse_if(name in tensors or name in unread, f"names the tensor {quoted(name)} twice")
-        if tensor.data_type in _UNREAD or tensor.data_type not in onnx.TensorProto.DataType.values():
-            unread[name] = UnreadTensor(name, f"onnx type {tensor.data_type}", tuple(tensor.dims), None)
+        contents.refuse_if(
+            len(tensors) + len(unread) >= MAX_TENSORS, f"has more than {MAX_TENSORS} tensors"
+        )
+        contents.refuse_if(
+            name in tensors or name in unread, f"names the tensor {quoted(name)} twice"
+        )
+        if (
+            tensor.data_type in _UNREAD
+            or tensor.data_type not in onnx.TensorProto.DataType.values()
+        ):
+            unread[name] = UnreadTensor(
+                name, f"onnx type {tensor.data_type}", tuple(tensor.dims), None
+            )
         else:
             tensors[name] = _array(onnx, contents.tensor(name), tensor, opened)
     return LoadedFile(contents.path, "onnx", tensors, unread=tuple(unread.values()))

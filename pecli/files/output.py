@@ -20,7 +20,9 @@ except ImportError:  # Windows, where what is open can be neither renamed nor re
     fcntl = None  # type: ignore[assignment]
 
 MAX_NAME_BYTES = 255  # bytes, on every file system in common use
-BINARY = getattr(os, "O_BINARY", 0)  #: else Windows writes a carriage return before what looks like a new line
+BINARY = getattr(
+    os, "O_BINARY", 0
+)  #: else Windows writes a carriage return before what looks like a new line
 MIN_CHECKED_BYTES = 1 << 24  # bytes from which on the disk is asked whether they fit
 KEY = "pecli"  # the metadata key of the spec, one JSON text
 MIN_THREADED_BYTES = 1 << 18  # tables of fewer bytes are hashed sooner than threads wake up
@@ -53,7 +55,9 @@ class Output:
             while left:
                 try:
                     left = left[os.write(self._descriptor, left) :]
-                except BlockingIOError:  # the other end made the pipe non-blocking: it is full, not broken
+                except (
+                    BlockingIOError
+                ):  # the other end made the pipe non-blocking: it is full, not broken
                     import select
 
                     select.select([], [self._descriptor], [])
@@ -121,22 +125,33 @@ def check_free_space(path: str, tables: Sequence[Table]) -> None:
         disk = os.statvfs(os.path.dirname(os.path.realpath(path)))
         if disk.f_bavail * disk.f_frsize < size and not is_stream(path):
             free = f"the disk has {disk.f_bavail * disk.f_frsize:,}"
-            raise FileError(path, f"takes {size:,} bytes, and {free}", "free some space or write less")
+            raise FileError(
+                path, f"takes {size:,} bytes, and {free}", "free some space or write less"
+            )
 
 
 def _open_descriptor(path: str) -> int | None:
     """The descriptor that `path` stands for, when this process holds it already: `-`, /dev/stdout, /dev/fd/N. Opened
     anew, a redirected file would be written from its beginning; the descriptor goes on where it is."""
-    named = {"-": "/dev/fd/1", "/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}.get(path, path)
+    named = {"-": "/dev/fd/1", "/dev/stdout": "/dev/fd/1", "/dev/stderr": "/dev/fd/2"}.get(
+        path, path
+    )
     folder, _, number = named.rpartition("/")
-    held = folder in ("/dev/fd", "/proc/self/fd") and number.isascii() and number.isdigit() and len(number) < 10
+    held = (
+        folder in ("/dev/fd", "/proc/self/fd")
+        and number.isascii()
+        and number.isdigit()
+        and len(number) < 10
+    )
     return int(number) if held else None
 
 
 @contextmanager
 def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]:
     """A new file beside `path`, which takes its place at the end."""
-    target = os.path.realpath(path) if os.path.islink(path) else path  # the link stays, its target is replaced
+    target = (
+        os.path.realpath(path) if os.path.islink(path) else path
+    )  # the link stays, its target is replaced
     if existing and not os.access(target, os.W_OK):
         raise FileError(path, "is write-protected", "make it writable or choose another name")
     folder, name = os.path.split(target)
@@ -149,12 +164,17 @@ def _replacement(path: str, existing: os.stat_result | None) -> Iterator[Output]
             yield output
             with _blamed_on(path):
                 if existing is not None and hasattr(os, "fchmod"):  # Windows has no modes
-                    os.fchmod(descriptor, existing.st_mode & 0o777)  # set-user-ID must not pass to another owner
+                    os.fchmod(
+                        descriptor, existing.st_mode & 0o777
+                    )  # set-user-ID must not pass to another owner
                 os.fsync(descriptor)
                 if fcntl is None:
                     output.close()
                 os.replace(temporary, target)
-            with suppress(OSError), _opened(folder or ".", os.O_RDONLY) as opened:  # some systems cannot sync a folder
+            with (
+                suppress(OSError),
+                _opened(folder or ".", os.O_RDONLY) as opened,
+            ):  # some systems cannot sync a folder
                 os.fsync(opened)
     except BaseException:  # an interrupt too must leave no litter
         with suppress(OSError):
@@ -186,8 +206,12 @@ def _create(path: str, temporary: str, mode: int) -> int:
             except FileNotFoundError:
                 folder = os.path.dirname(temporary)
                 if os.path.isdir(folder or "."):  # such as /proc
-                    raise FileError(path, "no file can be made in this folder", "choose another") from None
-                raise FileError(path, f"the folder {folder} does not exist", "make it first") from None
+                    raise FileError(
+                        path, "no file can be made in this folder", "choose another"
+                    ) from None
+                raise FileError(
+                    path, f"the folder {folder} does not exist", "make it first"
+                ) from None
             if fcntl is None:
                 return descriptor
             with suppress(OSError):  # some file systems have no locks
@@ -204,7 +228,10 @@ def _sweep(folder: str, temporary: str) -> None:
         names = os.listdir(folder or ".") if fcntl else []
     for path in (os.path.join(folder, name) for name in names if name.endswith(".tmp")):
         if path[:-12] == temporary[:-12]:
-            with suppress(OSError), _opened(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW) as descriptor:
+            with (
+                suppress(OSError),
+                _opened(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW) as descriptor,
+            ):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if stat.S_ISREG(os.fstat(descriptor).st_mode):
                     os.unlink(path)
@@ -215,7 +242,9 @@ Spec = Mapping[str, object]  # what made the tables: scheme, parameters, version
 Texts = Mapping[str, str] | None  # metadata, for formats that have a place for it
 
 
-def write_blocks(tables: Sequence[Table], sinks: Sequence[Callable[[memoryview], object]], on_block: OnBlock) -> None:
+def write_blocks(
+    tables: Sequence[Table], sinks: Sequence[Callable[[memoryview], object]], on_block: OnBlock
+) -> None:
     """Hand every block of the tables to all the sinks, in order; the sinks work side by side where that is worth it."""
     threads: AbstractContextManager[Any] = nullcontext()
     if len(sinks) > 1 and sum(table.nbytes for table in tables) >= MIN_THREADED_BYTES:

@@ -14,22 +14,36 @@ ANYTHING = "anything"  #: the role of a tensor whose name says that it belongs t
 @cache
 def schemes_of(role: str) -> frozenset[str]:
     """The encodings of models that have a tensor of that role."""
-    kinds = [kind for kind in map(schemes.scheme_named, schemes.SCHEMES) if role in kind.checkpoint_names]
-    return frozenset({"rope"} if role == ANYTHING else {kind.name.removesuffix("-init") for kind in kinds})
+    kinds = [
+        kind for kind in map(schemes.scheme_named, schemes.SCHEMES) if role in kind.checkpoint_names
+    ]
+    return frozenset(
+        {"rope"} if role == ANYTHING else {kind.name.removesuffix("-init") for kind in kinds}
+    )
 
 
 @cache
 def roles() -> Mapping[str, str]:
     """What tensors hold, by what they are called; a longer name may end in one of these, as in `rope_cos`."""
     kinds = map(schemes.scheme_named, schemes.SCHEMES)
-    return {word: role for kind in kinds for role, words in kind.checkpoint_names.items() for word in words}
+    return {
+        word: role
+        for kind in kinds
+        for role, words in kind.checkpoint_names.items()
+        for word in words
+    }
 
 
 _FULL_NAMES = {"bias": "bias", "weight": "rows", "weights": "rows"}
 """Words too common in checkpoints to mean anything, unless they are the full name."""
-_LAYER_WORDS: Mapping[str, tuple[str, ...]] = {"sliding": ("local", "sliding", "swa"), "full": ("global", "full")}
+_LAYER_WORDS: Mapping[str, tuple[str, ...]] = {
+    "sliding": ("local", "sliding", "swa"),
+    "full": ("global", "full"),
+}
 """Words for layers, by one that the names of their types have."""
-_LAYERS = re.compile(rf"_({'|'.join(word for words in _LAYER_WORDS.values() for word in words)})(_attention|_attn)?$")
+_LAYERS = re.compile(
+    rf"_({'|'.join(word for words in _LAYER_WORDS.values() for word in words)})(_attention|_attn)?$"
+)
 _HOLDERS = re.compile(r"(^|_)(rotary|rope)(_|$)")
 
 
@@ -66,5 +80,10 @@ def layer_named(name: str, layer_types: Iterable[str]) -> str | None:
     if named is not None:
         return named
     words = re.split(r"[./_]", name.lower())
-    found = [each for each in types for part, known in _LAYER_WORDS.items() if part in each and {*known} & {*words}]
+    found = [
+        each
+        for each in types
+        for part, known in _LAYER_WORDS.items()
+        if part in each and {*known} & {*words}
+    ]
     return found[0] if len(found) == 1 else None

@@ -32,16 +32,28 @@ C_TYPES = {
 
 REAL = {*FLOATS, *CODES} - {*COMPLEX}  # what can be spelled in digits
 MAX_BYTES = 256 << 20  # of a text file that is read
-MAX_LISTS = 4 << 20  # brackets, braces and quotes in .json: what they enclose becomes objects of a hundred bytes
+MAX_LISTS = (
+    4 << 20
+)  # brackets, braces and quotes in .json: what they enclose becomes objects of a hundred bytes
 MAX_TENSORS = 10_000
 INFINITIES = {"NaN": float("nan"), "-Infinity": -float("inf"), "Infinity": float("inf")}
-_WORD = re.compile(rb'\s*(?:"[^"]*"|#.*|(?!(?:nan|inf|infinity)\s*$)[a-z_\x80-\xff].*)?', re.IGNORECASE | re.DOTALL)
+_WORD = re.compile(
+    rb'\s*(?:"[^"]*"|#.*|(?!(?:nan|inf|infinity)\s*$)[a-z_\x80-\xff].*)?', re.IGNORECASE | re.DOTALL
+)
 
-RowTexts = Callable[[Array], list[bytes]]  #: Turns a block into text, row by row, with commas between the elements
+RowTexts = Callable[
+    [Array], list[bytes]
+]  #: Turns a block into text, row by row, with commas between the elements
 
 
 def write_csv(
-    path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock, *, header: bool = True
+    path: str,
+    tables: Sequence[Table],
+    spec: Spec | None,
+    texts: Texts,
+    on_block: OnBlock,
+    *,
+    header: bool = True,
 ) -> None:
     """Write the one table there is, names of its columns and then one row per line; a spec has no place."""
     (table,) = tables
@@ -49,14 +61,20 @@ def write_csv(
     with open_output(path, tables) as output:
         if header:  # without it, pandas would take the first row for one
             name = identifier(table.name)
-            names = [name] if len(table.shape) < 2 else [f"{name}_{column}" for column in range(table.width)]
+            names = (
+                [name]
+                if len(table.shape) < 2
+                else [f"{name}_{column}" for column in range(table.width)]
+            )
             output.write(",".join(names).encode("ascii") + b"\n")
         for block, rows in _text_blocks(table, decimal_rows):
             output.write(b"\n".join([*rows, b""]))
             on_block(block.nbytes)
 
 
-def write_json(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
+def write_json(
+    path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock
+) -> None:
     """Write all the tables, one row per line, and the spec that made them."""
     ordered = sorted(tables, key=lambda table: table.name)
     check_storable(tables, ".json", REAL, empty=False)
@@ -72,29 +90,44 @@ def write_json(path: str, tables: Sequence[Table], spec: Spec | None, texts: Tex
         for place, table in enumerate(ordered):
             output.write(f'{"," if place else ""}\n{compact(table.name)}:{{"data":'.encode("ascii"))
             _write_nested(output, table, literals, b"[]", on_block)
-            output.write(f',"dtype":"{table.dtype}","shape":{compact(table.shape)}}}'.encode("ascii"))
+            output.write(
+                f',"dtype":"{table.dtype}","shape":{compact(table.shape)}}}'.encode("ascii")
+            )
         output.write(b"}}\n")
 
 
-def write_header(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
+def write_header(
+    path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock
+) -> None:
     """Write all the tables as constant arrays of C99, named after scheme and tensor, and the spec in a comment."""
     scheme = str((spec or {}).get("scheme", "table"))
     names = {table.name: identifier(f"{scheme}_{table.name}") for table in tables}
     if len({name.upper() for name in names.values()}) < len(names):
-        raise ParameterError("name", ", ".join(names), "two of them are the same name in C", "write .safetensors")
+        raise ParameterError(
+            "name", ", ".join(names), "two of them are the same name in C", "write .safetensors"
+        )
     check_storable(tables, ".h", REAL, empty=False)
     text = compact(dict(spec or {}))
     guard = f"PECLI_{identifier(scheme).upper()}_{crc32(text.encode()):08X}_H"  # one for each table
-    escaped = text.replace("*", "\\u002a")  # as JSON allows, so that no star ends or nests the comment
+    escaped = text.replace(
+        "*", "\\u002a"
+    )  # as JSON allows, so that no star ends or nests the comment
     comment = "" if spec is None else f"/* pecli: {escaped} */\n"
     with open_output(path, tables) as output:
-        beginning = f"{comment}#ifndef {guard}\n#define {guard}\n\n#include <math.h>\n#include <stdint.h>\n"
+        beginning = (
+            f"{comment}#ifndef {guard}\n#define {guard}\n\n#include <math.h>\n#include <stdint.h>\n"
+        )
         output.write(beginning.encode("ascii"))
         for table in sorted(tables, key=lambda table: table.name):
             name, element = names[table.name], C_TYPES.get(table.dtype, table.dtype + "_t")
-            lengths = [f"#define {name.upper()}_DIM{axis} {length}\n" for axis, length in enumerate(table.shape)]
+            lengths = [
+                f"#define {name.upper()}_DIM{axis} {length}\n"
+                for axis, length in enumerate(table.shape)
+            ]
             extent = "".join(f"[{length}]" for length in table.shape)
-            output.write(f"\n{''.join(lengths)}static const {element} {name}{extent} =\n".encode("ascii"))
+            output.write(
+                f"\n{''.join(lengths)}static const {element} {name}{extent} =\n".encode("ascii")
+            )
             _write_nested(output, table, _c_literals, b"{}", on_block)
             output.write(b";\n")
         output.write(f"\n#endif /* {guard} */\n".encode("ascii"))
@@ -107,33 +140,50 @@ def identifier(text: str) -> str:
     ('learned_init_weight', 'table_3d', 'table_nan')
     """
     name = re.sub(r"[^A-Za-z0-9_]", "_", text)
-    return name if name[:1].isalpha() and name.lower() not in ("nan", "inf", "infinity") else "table_" + name
+    return (
+        name
+        if name[:1].isalpha() and name.lower() not in ("nan", "inf", "infinity")
+        else "table_" + name
+    )
 
 
 def _spelled(rows: list[bytes], words: Mapping[bytes, bytes]) -> list[bytes]:
     """Rows of numbers with other words for those that are not finite, which have no `f` in C."""
-    return [NOT_FINITE.sub(lambda found: words[found[1]], row) if b"n" in row else row for row in rows]
+    return [
+        NOT_FINITE.sub(lambda found: words[found[1]], row) if b"n" in row else row for row in rows
+    ]
 
 
 def _c_literals(block: Array) -> list[bytes]:
     if block.dtype.kind in "iu" or block.dtype in (np.float32, np.float64):
         end = b"f" if block.dtype == np.float32 else b""  # so that C rounds them once
-        return _spelled([row.replace(b",", end + b",") + end for row in decimal_rows(block)], C_WORDS)
+        return _spelled(
+            [row.replace(b",", end + b",") + end for row in decimal_rows(block)], C_WORDS
+        )
     literal = f"0x{{:0{2 * block.itemsize}x}}".format
-    return [",".join(map(literal, row)).encode("ascii") for row in block.view(f"u{block.itemsize}").tolist()]
+    return [
+        ",".join(map(literal, row)).encode("ascii")
+        for row in block.view(f"u{block.itemsize}").tolist()
+    ]
 
 
 def _text_blocks(table: Table, rows: RowTexts) -> Iterator[tuple[Array, list[bytes]]]:
     """The table in small blocks, with their rows as text, which threads make."""
-    return results_in_order(lambda block: (block, rows(block)), table.blocks(max(1, ELEMENTS // max(1, table.width))))
+    return results_in_order(
+        lambda block: (block, rows(block)), table.blocks(max(1, ELEMENTS // max(1, table.width)))
+    )
 
 
-def _write_nested(output: Output, table: Table, texts: RowTexts, brackets: bytes, on_block: OnBlock) -> None:
+def _write_nested(
+    output: Output, table: Table, texts: RowTexts, brackets: bytes, on_block: OnBlock
+) -> None:
     """Write a table with a pair of brackets around every axis, one row per line."""
     is_vector = len(table.shape) < 2
     opening, closing = brackets[:1], brackets[1:]
     leading = table.shape if is_vector else table.shape[:-1]
-    spans = [math.prod(leading[axis:]) for axis in range(len(leading))]  # rows between the brackets of each axis
+    spans = [
+        math.prod(leading[axis:]) for axis in range(len(leading))
+    ]  # rows between the brackets of each axis
     row = 0
     for block, rows in _text_blocks(table, texts):
         pieces = []
@@ -169,7 +219,9 @@ def decimal_rows(block: Array) -> list[bytes]:
         block = block.view(np.uint8)
     if block.dtype.kind in "iu" or block.dtype in (np.float32, np.float64):
         text = orjson.dumps(np.ascontiguousarray(block), option=orjson.OPT_SERIALIZE_NUMPY)
-        text = text.replace(b"e+", b"e")  # some versions write 1e30, others 1e+30, and files are the same everywhere
+        text = text.replace(
+            b"e+", b"e"
+        )  # some versions write 1e30, others 1e+30, and files are the same everywhere
         if b"null" in text:
             words = iter(block[~np.isfinite(block)].tolist())
             text = re.sub(b"null", lambda _: str(next(words)).encode(), text)
@@ -190,7 +242,9 @@ def _shortest(value: np.generic) -> bytes:
 
 def _whole_text(contents: Contents) -> bytes:
     problem = f"has more than {MAX_BYTES >> 20} MiB of text"
-    contents.refuse_if(len(contents.data) > MAX_BYTES, problem, "convert it to .npy with another tool")
+    contents.refuse_if(
+        len(contents.data) > MAX_BYTES, problem, "convert it to .npy with another tool"
+    )
     return bytes(contents.data)
 
 
@@ -214,7 +268,9 @@ def read_csv(contents: Contents) -> LoadedFile:
         raise contents.error(f"line {uneven + 1} has {count}, and the first has {counts[0]}")
     dtype = np.float64 if re.search(rb"[.eEnN]", text) else np.int64
     try:
-        values = np.loadtxt(io.BytesIO(text), dtype, comments=None, delimiter=",", ndmin=2, encoding="ascii")
+        values = np.loadtxt(
+            io.BytesIO(text), dtype, comments=None, delimiter=",", ndmin=2, encoding="ascii"
+        )
     except ValueError:
         raise contents.error("is not a table of numbers with commas between them") from None
     return LoadedFile(contents.path, "csv", {ARRAY_NAME: values[:, first.startswith(b",") :]})
@@ -232,19 +288,27 @@ def read_json(contents: Contents) -> LoadedFile:
     """What pecli's own .json files hold: every tensor with its dtype and shape, and the spec."""
     text = _whole_text(contents)
     count = sum(text.count(mark) for mark in (b"[", b"{", b'"'))
-    contents.refuse_if(count > MAX_LISTS, f"has more than {MAX_LISTS:,} lists and texts", "write .npz or .safetensors")
+    contents.refuse_if(
+        count > MAX_LISTS,
+        f"has more than {MAX_LISTS:,} lists and texts",
+        "write .npz or .safetensors",
+    )
     value = parsed_json(text, lambda said: contents.error(said, JSON_FORM), finite=False)
     tensors: Any = value.get("tensors") if isinstance(value, dict) else None
     contents.refuse_if(not isinstance(tensors, dict), "is not a .json file of tables", JSON_FORM)
     contents.refuse_if(len(tensors) > MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
     arrays = {name: _array(contents, name, tensor) for name, tensor in tensors.items()}
-    return LoadedFile(contents.path, "json", arrays, {KEY: json.dumps(value[KEY])} if KEY in value else {})
+    return LoadedFile(
+        contents.path, "json", arrays, {KEY: json.dumps(value[KEY])} if KEY in value else {}
+    )
 
 
 def _array(contents: Contents, name: str, tensor: Any) -> Array:
     about = contents.tensor(name)
     match tensor:
-        case {"data": data, "dtype": str(dtype), "shape": [*sides]} if len(tensor) == 3 and is_text(name):
+        case {"data": data, "dtype": str(dtype), "shape": [*sides]} if len(tensor) == 3 and is_text(
+            name
+        ):
             shape = tuple(sides)
         case _:
             raise contents.error("has a tensor that is not one", JSON_FORM)
@@ -259,11 +323,16 @@ def _array(contents: Contents, name: str, tensor: Any) -> Array:
     is_float = dtype in SIGNIFICAND_BITS
     kinds = set(map(type, flat))
     if is_float and str in kinds:
-        flat = np.array([INFINITIES.get(value, value) if type(value) is str else value for value in flat], object)
+        flat = np.array(
+            [INFINITIES.get(value, value) if type(value) is str else value for value in flat],
+            object,
+        )
         kinds = set(map(type, flat))
     allowed = {float, int} if is_float else {bool} if dtype == "bool" else {int}
     about.refuse_if(not kinds <= allowed, f"holds something that is not a number of {dtype}")
     try:
-        return (round_to(flat.astype(np.float64), dtype) if is_float else flat.astype(dtype)).reshape(shape)
+        return (
+            round_to(flat.astype(np.float64), dtype) if is_float else flat.astype(dtype)
+        ).reshape(shape)
     except OverflowError:
         raise about.error(f"holds a number that {dtype} does not hold") from None

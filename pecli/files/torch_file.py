@@ -22,12 +22,26 @@ MAX_PICKLE = 64 << 20
 MAX_OPCODES = 2_000_000  # about 25 for each tensor, and some microseconds each
 MAX_DEPTH = 32  # of the containers that names are made of
 MAX_NAME = 4096
-MAX_LETTERS = 32 << 20  # of all names, and 32 for each: items are shared, and a few bytes can be a tree without end
-MAX_REPEATED = 64 << 20  # bytes that a tensor may have beyond those of its storage, as an expanded one does
+MAX_LETTERS = (
+    32 << 20
+)  # of all names, and 32 for each: items are shared, and a few bytes can be a tree without end
+MAX_REPEATED = (
+    64 << 20
+)  # bytes that a tensor may have beyond those of its storage, as an expanded one does
 BYTES = "bytes"  # the dtype of a storage that leaves it to its tensors to say what the bytes are
 STORAGES = {
-    **{"FloatStorage": "float32", "DoubleStorage": "float64", "HalfStorage": "float16", "BFloat16Storage": "bfloat16"},
-    **{"LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8"},
+    **{
+        "FloatStorage": "float32",
+        "DoubleStorage": "float64",
+        "HalfStorage": "float16",
+        "BFloat16Storage": "bfloat16",
+    },
+    **{
+        "LongStorage": "int64",
+        "IntStorage": "int32",
+        "ShortStorage": "int16",
+        "CharStorage": "int8",
+    },
     **{"ByteStorage": "uint8", "BoolStorage": "bool", "UntypedStorage": BYTES},
     **{"ComplexFloatStorage": "complex64", "ComplexDoubleStorage": "complex128"},
 }
@@ -60,7 +74,9 @@ def read(contents: Contents) -> LoadedFile:
 def _small_member(members: Mapping[str, Member], name: str, limit: int) -> bytes:
     if (member := members.get(name)) is None:
         return b""
-    member.contents.refuse_if(member.compressed or member.size > limit, f"is compressed, or larger than {limit} bytes")
+    member.contents.refuse_if(
+        member.compressed or member.size > limit, f"is compressed, or larger than {limit} bytes"
+    )
     return bytes(member.contents.data)
 
 
@@ -79,7 +95,9 @@ def _named(root: Any) -> dict[str, Array]:
                 raise PickleError(f"names the tensor {quoted(name)} twice")
             tensors[name] = value.array
         is_list = isinstance(value, list | tuple)
-        for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if is_list else ():
+        for key, inner in (
+            value.items() if isinstance(value, dict) else enumerate(value) if is_list else ()
+        ):
             visit(f"{name}.{key}" if name else f"{key}", inner, depth + 1)
 
     visit("array" if isinstance(root, _Tensor) else "", root, 0)
@@ -100,7 +118,9 @@ def check_opcodes(data: bytes) -> None:
         if number > MAX_OPCODES:
             raise PickleError(f"holds a pickle of more than {MAX_OPCODES:,} opcodes")
         if opcode.name not in OPCODES:
-            raise PickleError(f"holds a pickle with the opcode {opcode.name}, which no state dict needs; it is not run")
+            raise PickleError(
+                f"holds a pickle with the opcode {opcode.name}, which no state dict needs; it is not run"
+            )
 
 
 class _StandIn:
@@ -133,9 +153,24 @@ class _Name(_StandIn):
                 return None
             case "_rebuild_parameter", (_Tensor() as tensor, *_):
                 return tensor
-            case "_rebuild_tensor_v2", (_Storage() as storage, offset, tuple(shape), tuple(strides), *_):
+            case "_rebuild_tensor_v2", (
+                _Storage() as storage,
+                offset,
+                tuple(shape),
+                tuple(strides),
+                *_,
+            ):
                 return _Tensor(_array(storage, storage.dtype, offset, shape, strides))
-            case "_rebuild_tensor_v3", (_Storage() as storage, offset, tuple(shape), tuple(strides), _, _, dtype, *_):
+            case "_rebuild_tensor_v3", (
+                _Storage() as storage,
+                offset,
+                tuple(shape),
+                tuple(strides),
+                _,
+                _,
+                dtype,
+                *_,
+            ):
                 return _Tensor(_array(storage, getattr(dtype, "name", ""), offset, shape, strides))
             case _:
                 raise PickleError(f"calls {self.name} in an unknown way; it is not run")
@@ -155,7 +190,10 @@ class _Dict(dict[Any, Any]):
 
 _ADMITTED = frozenset(
     {"collections.OrderedDict", "torch.device", "torch.Size", "torch.storage.UntypedStorage"}
-    | {f"torch._utils.{name}" for name in ("_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter")}
+    | {
+        f"torch._utils.{name}"
+        for name in ("_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter")
+    }
     | {f"torch.{name}" for name in [*STORAGES, *DTYPES] if name != "UntypedStorage"}
 )
 _PythonUnpickler: Any = pickle._Unpickler
@@ -179,7 +217,9 @@ class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
     def find_class(self, module: str, name: str) -> _Name:
         if f"{module}.{name}" not in _ADMITTED:
             shown = quoted(f"{module}.{name}")
-            raise PickleError(f"asks for {shown}, which is none of the few constructors of state dicts; it is not run")
+            raise PickleError(
+                f"asks for {shown}, which is none of the few constructors of state dicts; it is not run"
+            )
         return _Name(name)
 
     def persistent_load(self, pid: Any) -> _Storage:
@@ -191,20 +231,32 @@ class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
                 raise PickleError("names a storage in an unknown way")
         if (member := self._storages.get(key)) is None:
             raise PickleError(f"has no member for the storage {quoted(key)}")
-        if member.compressed or member.size != count * (1 if dtype == BYTES else numpy_dtype(dtype).itemsize):
+        if member.compressed or member.size != count * (
+            1 if dtype == BYTES else numpy_dtype(dtype).itemsize
+        ):
             raise PickleError(f"the storage {quoted(key)} has not the size that it claims")
         return _Storage(member.contents, dtype)
 
 
-def _array(storage: _Storage, dtype: str, offset: Any, shape: tuple[Any, ...], strides: tuple[Any, ...]) -> Array:
+def _array(
+    storage: _Storage, dtype: str, offset: Any, shape: tuple[Any, ...], strides: tuple[Any, ...]
+) -> Array:
     """A view of a storage; offset and strides count elements of the tensor's dtype."""
     if not all(type(number) is int and number >= 0 for number in (offset, *shape, *strides)):
         raise PickleError("rebuilds a tensor in an unknown way")
     available = len(storage.contents.data)
     itemsize = numpy_dtype(dtype).itemsize
     size = storage.contents.data_bytes(shape, itemsize)
-    span = 1 + sum((side - 1) * stride for side, stride in zip(shape, strides, strict=True)) if math.prod(shape) else 0
+    span = (
+        1 + sum((side - 1) * stride for side, stride in zip(shape, strides, strict=True))
+        if math.prod(shape)
+        else 0
+    )
     if (offset + span) * itemsize > available or size > available + MAX_REPEATED:
-        raise PickleError(f"holds a tensor of {size} bytes that reaches beyond its storage of {available}")
+        raise PickleError(
+            f"holds a tensor of {size} bytes that reaches beyond its storage of {available}"
+        )
     flat = storage.contents.array(dtype, (span,), offset * itemsize)
-    return np.lib.stride_tricks.as_strided(flat, shape, [stride * itemsize for stride in strides], writeable=False)
+    return np.lib.stride_tricks.as_strided(
+        flat, shape, [stride * itemsize for stride in strides], writeable=False
+    )

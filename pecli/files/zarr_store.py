@@ -55,10 +55,14 @@ def _blamed_on(path: str, problem: str) -> Iterator[None]:
     except (PecliError, MemoryError):
         raise
     except Exception as error:
-        raise FileError(path, f"{problem}: {' '.join(str(error).split()) or type(error).__name__}") from None
+        raise FileError(
+            path, f"{problem}: {' '.join(str(error).split()) or type(error).__name__}"
+        ) from None
 
 
-def write(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock) -> None:
+def write(
+    path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock
+) -> None:
     """Write a store, which appears when it is complete; one that is there is not written over."""
     if os.path.lexists(path):
         raise FileError(path, "is there already", "remove it, or name another")
@@ -79,13 +83,22 @@ def write(path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, o
 
 def create_arrays(path: str, tables: Sequence[Table], spec: Spec | None) -> list[Any]:
     """The arrays of a new store, of which no chunk is written yet."""
-    zarr = package("zarr", ParameterError("output", ".zarr", "the zarr package writes Zarr stores", "pip install zarr"))
+    zarr = package(
+        "zarr",
+        ParameterError(
+            "output", ".zarr", "the zarr package writes Zarr stores", "pip install zarr"
+        ),
+    )
     check_storable(tables, ".zarr", CODES, empty=False)
     attributes: Any = {} if spec is None else {KEY: json.loads(json.dumps(dict(spec)))}
-    group = zarr.open_group(zarr.storage.LocalStore(path), mode="w", zarr_format=3, attributes=attributes)
+    group = zarr.open_group(
+        zarr.storage.LocalStore(path), mode="w", zarr_format=3, attributes=attributes
+    )
     same: Any = {"compressors": None, "fill_value": 0, "config": {"write_empty_chunks": True}}
     return [
-        group.create_array(t.name, shape=t.shape, chunks=chunk_shape(t), dtype=numpy_dtype(t.dtype), **same)
+        group.create_array(
+            t.name, shape=t.shape, chunks=chunk_shape(t), dtype=numpy_dtype(t.dtype), **same
+        )
         for t in tables
     ]
 
@@ -93,13 +106,22 @@ def create_arrays(path: str, tables: Sequence[Table], spec: Spec | None) -> list
 def read_store(path: str) -> LoadedFile:
     """The arrays of a store in memory, and its metadata."""
     contents = Contents(path, memoryview(b""))  # for its errors alone
-    zarr = package("zarr", contents.error("is a Zarr store, which the zarr package reads", "pip install zarr"))
+    zarr = package(
+        "zarr", contents.error("is a Zarr store, which the zarr package reads", "pip install zarr")
+    )
     files = [file for file in Path(path).rglob("*") if file.is_symlink() or not file.is_dir()]
     odd = next((file.name for file in files if file.is_symlink() or not file.is_file()), "")
-    contents.refuse_if(odd, f"{odd} in it is not a plain file")  # what it leads to is no part of the store
+    contents.refuse_if(
+        odd, f"{odd} in it is not a plain file"
+    )  # what it leads to is no part of the store
     sizes = {file: file.stat().st_size for file in files}
-    large = max((sizes[file] for file in files if file.name.startswith(("zarr.json", ".z"))), default=0)
-    contents.refuse_if(large > MAX_METADATA, f"has metadata of {large:,} bytes in one file, more than any store needs")
+    large = max(
+        (sizes[file] for file in files if file.name.startswith(("zarr.json", ".z"))), default=0
+    )
+    contents.refuse_if(
+        large > MAX_METADATA,
+        f"has metadata of {large:,} bytes in one file, more than any store needs",
+    )
     broken = "is not a Zarr store that can be read"
     with _blamed_on(path, broken), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of files that are no part of the store
@@ -107,17 +129,28 @@ def read_store(path: str) -> LoadedFile:
         is_array = isinstance(group, zarr.Array)
         arrays = {ARRAY_NAME: group} if is_array else dict(sorted(group.arrays()))
         unread = not arrays or sum(array.nbytes for array in arrays.values()) > MAX_BYTES
-        contents.refuse_if(unread, f"has no arrays, or more than {MAX_BYTES:,} bytes of them, which are not read")
+        contents.refuse_if(
+            unread, f"has no arrays, or more than {MAX_BYTES:,} bytes of them, which are not read"
+        )
         for name, array in arrays.items():
             unknown = f"the array {name} has dtype {array.dtype}, which is not known"
             contents.refuse_if(str(array.dtype) not in CODES, unknown)
-            codecs = [type(codec).__name__.removesuffix("Codec") for codec in (*array.filters, *array.compressors)]
+            codecs = [
+                type(codec).__name__.removesuffix("Codec")
+                for codec in (*array.filters, *array.compressors)
+            ]
             said = ", ".join(codecs).lower() or "shards"  # which could unpack to any size
-            contents.refuse_if(array.shards or codecs, f"{name} is stored with {said}, which is not read")
+            contents.refuse_if(
+                array.shards or codecs, f"{name} is stored with {said}, which is not read"
+            )
             size, own = math.prod(array.chunks) * array.dtype.itemsize, Path(path, array.path)
             keys = np.ndindex(array.cdata_shape) if array.nchunks <= len(sizes) else ()
-            found = sum(sizes.get(own / array.metadata.encode_chunk_key(key)) == size for key in keys)
-            missing = f"{array.nchunks - found} of {array.nchunks} chunks are missing, or of another size"
+            found = sum(
+                sizes.get(own / array.metadata.encode_chunk_key(key)) == size for key in keys
+            )
+            missing = (
+                f"{array.nchunks - found} of {array.nchunks} chunks are missing, or of another size"
+            )
             contents.refuse_if(found < array.nchunks, f"is not complete: {missing}")
 
     def elements(name: str) -> Array:
@@ -125,4 +158,6 @@ def read_store(path: str) -> LoadedFile:
             return np.asarray(arrays[name][...])
 
     spec = None if is_array else group.attrs.get(KEY)
-    return LoadedFile(path, "zarr", LazyTensors(arrays, elements), {} if spec is None else {KEY: json.dumps(spec)})
+    return LoadedFile(
+        path, "zarr", LazyTensors(arrays, elements), {} if spec is None else {KEY: json.dumps(spec)}
+    )

@@ -30,8 +30,12 @@ class Encoding:
     head_dim: int | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     part: str = ""  #: The part of the model it belongs to, such as `vision`; empty for the language model itself
-    trailing: bool = False  #: Whether the rotary channels are the last of a head, as with latent attention
-    tables_in_halves: bool = False  #: Whether tables may be doubled as halves, though interleaved channels rotate
+    trailing: bool = (
+        False  #: Whether the rotary channels are the last of a head, as with latent attention
+    )
+    tables_in_halves: bool = (
+        False  #: Whether tables may be doubled as halves, though interleaved channels rotate
+    )
     family: str = ""
     prefix: str = ""  #: In front of the names of the keys that ask for it, such as `text_config.`
     alpha: float | None = None  #: of dynamic scaling, where the family's own code does not read it
@@ -39,7 +43,13 @@ class Encoding:
     no_table: str = ""  #: Why no table over positions 0, 1, 2, … is what it uses; its frequencies are right, though
 
     @classmethod
-    def of(cls, scheme: str, found: Mapping[str, Value], extra: Mapping[str, Value] | None = None, **more: Any) -> Self:
+    def of(
+        cls,
+        scheme: str,
+        found: Mapping[str, Value],
+        extra: Mapping[str, Value] | None = None,
+        **more: Any,
+    ) -> Self:
         """An encoding from values that come with their sources, as those of other fields may."""
         fields = {name: each for name, each in more.items() if isinstance(each, Value)}
         every = {**found, **(extra or {}), **fields}
@@ -65,14 +75,34 @@ class Encoding:
         name = repr(self.layer_type or "the model")
         if not self.is_rotary:
             raise ParameterError("layer_type", name, f"its encoding is {self.scheme}, not rope")
-        if "style" in self.extra and others.keys() & {"positions", "grid"}:  # the whole head at the points of an image
-            given = {name: value for name, value in others.items() if value is not None and name != "offset"}
+        if "style" in self.extra and others.keys() & {
+            "positions",
+            "grid",
+        }:  # the whole head at the points of an image
+            given = {
+                name: value
+                for name, value in others.items()
+                if value is not None and name != "offset"
+            }
             split = self.extra.get("axis_channels", ())
-            shares = {"axes": tuple(split)} if split and sum(split) == self.head_dim else {"dim": self.head_dim}
-            own = {name: self.extra[name] for name in ("grid_base", "axis_factors") if name in self.extra}
-            return Rope(base=self.parameters["base"], **{"style": self.extra["style"], **shares, **own, **given})
+            shares = (
+                {"axes": tuple(split)}
+                if split and sum(split) == self.head_dim
+                else {"dim": self.head_dim}
+            )
+            own = {
+                name: self.extra[name]
+                for name in ("grid_base", "axis_factors")
+                if name in self.extra
+            }
+            return Rope(
+                base=self.parameters["base"],
+                **{"style": self.extra["style"], **shares, **own, **given},
+            )
         if self.no_table:
-            raise ParameterError("layer_type", name, f"it has no table over positions 0, 1, 2, …: {self.no_table}")
+            raise ParameterError(
+                "layer_type", name, f"it has no table over positions 0, 1, 2, …: {self.no_table}"
+            )
         return self._rope(seq_len, length=length, **others)
 
     def frequency_rope(self, length: int | None = None, **others: Any) -> Rope:
@@ -87,11 +117,22 @@ class Encoding:
         if self.follows_length or runtime != "none":
             given["length"] = length
         if "mscales" in self.extra:
-            at = length if length is not None else Rope(**{**given, "attention_factor": 1.0}).effective_length
-            given["attention_factor"] = self.extra["mscales"][at > given["original_max_position_embeddings"]]
+            at = (
+                length
+                if length is not None
+                else Rope(**{**given, "attention_factor": 1.0}).effective_length
+            )
+            given["attention_factor"] = self.extra["mscales"][
+                at > given["original_max_position_embeddings"]
+            ]
         section = tuple(int(count) for count in self.extra.get("mrope_section", ()))
-        if section and sum(section) == Rope(1, **self.parameters).rotary_dim // 2:  # a warning speaks of others
-            given |= {"mrope_section": section, "mrope_interleaved": self.extra.get("mrope_interleaved") or None}
+        if (
+            section and sum(section) == Rope(1, **self.parameters).rotary_dim // 2
+        ):  # a warning speaks of others
+            given |= {
+                "mrope_section": section,
+                "mrope_interleaved": self.extra.get("mrope_interleaved") or None,
+            }
         return Rope(**given)
 
     @property
@@ -106,7 +147,9 @@ class Encoding:
         except ParameterError as problem:
             name, bracket, index = problem.name.partition("[")
             source = self.sources.get(name, name) + bracket + index
-            raise ParameterError(f"{path}: {source}", problem.given, problem.rule, problem.advice) from None
+            raise ParameterError(
+                f"{path}: {source}", problem.given, problem.rule, problem.advice
+            ) from None
         return self
 
     def inverse_frequencies(self, seq_len: int | None = None) -> list[float] | None:
@@ -137,15 +180,25 @@ class Encoding:
         return self.axis_dim and self.axis_dim * (1 if together else self.extra.get("axes", 1))
 
     def described(self) -> dict[str, Any]:
-        both = {**self.parameters, **{name: value for name, value in self.extra.items() if name != "order"}}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in both.items()}
+        both = {
+            **self.parameters,
+            **{name: value for name, value in self.extra.items() if name != "order"},
+        }
+        return {
+            name: list(value) if isinstance(value, tuple) else value for name, value in both.items()
+        }
 
     def as_json(self, seq_len: int | None = None) -> dict[str, Any]:
         parameters = self.described()
         if seq_len is not None and self.follows_length:
             parameters["length"] = seq_len
-        numbers = {"inv_freq": self.inverse_frequencies(seq_len), "attention_factor": self.attention_factor(seq_len)}
-        others = {name: getattr(self, name) for name in ("rotary_dim", "head_dim", "layout", "trailing")}
+        numbers = {
+            "inv_freq": self.inverse_frequencies(seq_len),
+            "attention_factor": self.attention_factor(seq_len),
+        }
+        others = {
+            name: getattr(self, name) for name in ("rotary_dim", "head_dim", "layout", "trailing")
+        }
         about = {"layer_type": self.layer_type, "scheme": self.scheme, "parameters": parameters}
         return {**about, **numbers, **others, "sources": dict(self.sources)}
 
@@ -179,8 +232,15 @@ class ModelEncodings(Printed):
 
     def layer_named(self, tensor: str, *, by_number: bool = True) -> str | None:
         """The layer type that a tensor's name says, by a word or by the number of its layer."""
-        name, types = tensor.replace("visual", "vision"), [encoding.layer_type for encoding in self.encodings]
-        number = LAYER.search(name) if by_number and "vision" not in name and "audio" not in name else None
+        name, types = (
+            tensor.replace("visual", "vision"),
+            [encoding.layer_type for encoding in self.encodings],
+        )
+        number = (
+            LAYER.search(name)
+            if by_number and "vision" not in name and "audio" not in name
+            else None
+        )
         numbered = self.layers[int(number[1]) : int(number[1]) + 1] if number else ()
         return layer_named(name, types) or next((each for each in numbered if each in types), None)
 
@@ -193,7 +253,10 @@ class ModelEncodings(Printed):
             if layer_type in types:
                 return self.encodings[types.index(layer_type)]
             if types == [""]:
-                rule, advice = f"all layers of {self.file} are of one kind, which has no name", "leave it out"
+                rule, advice = (
+                    f"all layers of {self.file} are of one kind, which has no name",
+                    "leave it out",
+                )
                 raise ParameterError("layer_type", repr(layer_type), rule, advice)
             names = ", ".join(map(repr, types)) or "none at all"
             raise ParameterError("layer_type", quoted(layer_type), f"{self.file} has {names}")

@@ -26,25 +26,47 @@ class Family:
 
     name: str = ""
     theta: float | None = None
-    local_theta: float | None = None  #: Base of the sliding layers, where it differs without layer types being named
-    pattern: str = ""  #: Which layers are full (F) and which slide (S), over and over, where no key lists them
-    partial: float | None = None  #: The fraction of a head that rotates; above 1 where several heads share frequencies
+    local_theta: float | None = (
+        None  #: Base of the sliding layers, where it differs without layer types being named
+    )
+    pattern: str = (
+        ""  #: Which layers are full (F) and which slide (S), over and over, where no key lists them
+    )
+    partial: float | None = (
+        None  #: The fraction of a head that rotates; above 1 where several heads share frequencies
+    )
     layout: str = HALVES
-    tables_in_halves: bool = False  #: Tables are doubled as halves, and interleaved only when they are used
+    tables_in_halves: bool = (
+        False  #: Tables are doubled as halves, and interleaved only when they are used
+    )
     axes: int = 0  #: 2 or 3: each axis of an image or a video rotates a share of the head
-    style: str = ""  #: Whose conventions the axes follow, of the styles that `pecli rope` has for grids
+    style: str = (
+        ""  #: Whose conventions the axes follow, of the styles that `pecli rope` has for grids
+    )
     order: str = ""  #: Of all frequencies: `axes` for even ones (rows), then odd ones (columns); `ernie`, then time
     renamed: tuple[str, str] = ("", "")  #: A rope type whose name means another here, and that one
-    sections: tuple[int, ...] = ()  #: Frequencies of time, rows and columns, where they fit the head and no key says it
+    sections: tuple[
+        int, ...
+    ] = ()  #: Frequencies of time, rows and columns, where they fit the head and no key says it
     mixed_sections: bool = False  #: The sections are interleaved, whatever the keys say
     trailing: bool = False  #: The last channels of a head rotate, not the first
     ignores_rotary_dim: bool = False
-    beside_text: str = ""  #: What rotates by the keys at the top, beside a language model in `text_config`
-    head_dim_rotates: bool = False  #: With latent attention, a `head_dim` that is given is the rotary dimension
-    partial_of_head: bool = False  #: With latent attention, a partial factor is one of the whole head
-    scales_all_layers: bool = False  #: Flat settings scale the sliding layers, too, which have a base of their own
+    beside_text: str = (
+        ""  #: What rotates by the keys at the top, beside a language model in `text_config`
+    )
+    head_dim_rotates: bool = (
+        False  #: With latent attention, a `head_dim` that is given is the rotary dimension
+    )
+    partial_of_head: bool = (
+        False  #: With latent attention, a partial factor is one of the whole head
+    )
+    scales_all_layers: bool = (
+        False  #: Flat settings scale the sliding layers, too, which have a base of their own
+    )
     reads_alpha: bool = False  #: Dynamic scaling with an `alpha` is a fixed NTK one
-    reads_type: bool = False  #: `position_embedding_type` counts; other rotary classes of transformers ignore it
+    reads_type: bool = (
+        False  #: `position_embedding_type` counts; other rotary classes of transformers ignore it
+    )
     no_table: str = ""  #: Why no table over positions 0, 1, 2, … is what the model uses
     note: str = ""  #: A warning about what the keys do not say
 
@@ -56,7 +78,9 @@ class Family:
 _ROWS = stored("families.json")
 FAMILIES: dict[str, Family] = {}
 for _row in _ROWS["families"]:
-    _fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in _row.items()}
+    _fields: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in _row.items()
+    }
     FAMILIES |= {name: Family(name, **_fields) for name in _fields.pop("names").split()}
 ORDINARY = frozenset(" ".join(_ROWS["ordinary"]).split())
 
@@ -66,7 +90,9 @@ def variants(model_type: str | None) -> Iterator[str]:
     name = plain_name(model_type)
     while name:
         yield name
-        name = name.removesuffix(next((suffix for suffix in SUFFIXES if name.endswith(suffix)), name))
+        name = name.removesuffix(
+            next((suffix for suffix in SUFFIXES if name.endswith(suffix)), name)
+        )
 
 
 def family_of(model_type: str | None, *, vision: bool = False) -> Family | None:
@@ -81,7 +107,10 @@ def family_of(model_type: str | None, *, vision: bool = False) -> Family | None:
 @cache
 def _classes() -> dict[str, ClassDefaults]:
     rows = stored("class_defaults.json").items()
-    return {name: ClassDefaults(config, values, name, frozenset(*more)) for name, (config, values, *more) in rows}
+    return {
+        name: ClassDefaults(config, values, name, frozenset(*more))
+        for name, (config, values, *more) in rows
+    }
 
 
 ARCHITECTURE = re.compile(r"(For[A-Z]\w*|LMHeadModel\w*|PreTrainedModel|Model|Decoder|Encoder)$")
@@ -95,7 +124,9 @@ def model_type_of(architecture: str) -> str | None:
     ('qwen2_5_vl', 'gpt_neox')
     """
     by_letters = {name.replace("_", ""): name for name in (*_classes(), *ORDINARY, *FAMILIES)}
-    return by_letters.get(ARCHITECTURE.sub("", architecture).lower().replace("_", "").replace("-", ""))
+    return by_letters.get(
+        ARCHITECTURE.sub("", architecture).lower().replace("_", "").replace("-", "")
+    )
 
 
 def class_defaults(model_type: str | None, *, vision: bool = False) -> ClassDefaults:
@@ -105,6 +136,10 @@ def class_defaults(model_type: str | None, *, vision: bool = False) -> ClassDefa
     77
     """
     name = plain_name(model_type)
-    more = [f"{name}_vision", f"{name}_vision_model"] if vision else [f"{name}_text", f"{name}_text_model"]
+    more = (
+        [f"{name}_vision", f"{name}_vision_model"]
+        if vision
+        else [f"{name}_text", f"{name}_text_model"]
+    )
     names = [*more, name] if vision else [name, *more]
     return next((_classes()[each] for each in names if each in _classes()), NO_CLASS)

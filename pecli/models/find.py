@@ -19,7 +19,9 @@ CONFIGS = ("config.json", "params.json")
 _FILES = (".json", ".gguf", ".toml", ".safetensors", ".bin", ".pt", ".npz", ".npy")
 """Endings of names that are meant as those of files."""
 
-REPOSITORY = re.compile(r"[\w-][\w.-]{0,95}(?:/[\w-][\w.-]{0,95})?(?:@[\w-][\w./-]{0,95})?", re.ASCII)
+REPOSITORY = re.compile(
+    r"[\w-][\w.-]{0,95}(?:/[\w-][\w.-]{0,95})?(?:@[\w-][\w./-]{0,95})?", re.ASCII
+)
 """`name` or `org/name`, and a branch, tag or commit after an @."""
 MAX_REF = 256
 MAX_CONFIG_BYTES = 4 << 20  #: Bytes; a hostile file becomes forty times as many in memory
@@ -44,7 +46,11 @@ class Description:
     gguf: Header | None = None
 
     def encodings(self) -> ModelEncodings:
-        return read_object(self.values, self.label) if self.gguf is None else gguf.read(self.gguf, self.label)
+        return (
+            read_object(self.values, self.label)
+            if self.gguf is None
+            else gguf.read(self.gguf, self.label)
+        )
 
 
 def find_model(config: Model | None = None, model: Model | None = None) -> ModelEncodings:
@@ -116,7 +122,9 @@ def is_config(path: str) -> bool:
         return False
     with suppress(OSError), open(path, "rb") as file:
         start = file.read(MAX_START)
-        return start.lstrip().startswith(b"{") and not any(key in start for key in (b'"tensors"', b'"pecli"'))
+        return start.lstrip().startswith(b"{") and not any(
+            key in start for key in (b'"tensors"', b'"pecli"')
+        )
     return False
 
 
@@ -127,7 +135,11 @@ def describe(given: Any, name: str = "model") -> Description:
     if isinstance(given, Mapping):
         for key in given:
             if not isinstance(key, str):
-                raise KindError(name, f"a mapping with the key {quoted(key)}", "the keys of a config must be texts")
+                raise KindError(
+                    name,
+                    f"a mapping with the key {quoted(key)}",
+                    "the keys of a config must be texts",
+                )
         return Description("config", _as_in_a_file(given))
     if not isinstance(given, (str, os.PathLike)):
         rule = "it must be a path, a preset, a mapping, or a configuration object with to_dict()"
@@ -179,20 +191,30 @@ def _read(path: str, label: str) -> Description:
         return Description(label, parse_config(path, data))
     header = header_of(path)
     prefix = f"{header.values.get('general.architecture')}."
-    return Description(label, {key.removeprefix(prefix): value for key, value in header.values.items()}, header)
+    return Description(
+        label, {key.removeprefix(prefix): value for key, value in header.values.items()}, header
+    )
 
 
 def parse_config(path: str, data: bytes) -> dict[str, Any]:
     """The object in a file's bytes, which are not trusted: bounded. OLMo and GPT-NeoX write YAML."""
     if len(data) > MAX_CONFIG_BYTES:
-        raise FileError(path, f"is larger than {MAX_CONFIG_BYTES >> 20} MB, too large for a configuration")
+        raise FileError(
+            path, f"is larger than {MAX_CONFIG_BYTES >> 20} MB, too large for a configuration"
+        )
     kind = "YAML" if path.lower().endswith((".yaml", ".yml")) else "JSON"
 
     def error(said: str) -> FileError:
-        return FileError(path, said, "a config.json is wanted" if said.startswith("is not ") else "")
+        return FileError(
+            path, said, "a config.json is wanted" if said.startswith("is not ") else ""
+        )
 
     # infinities are read, which hybrid models have in time_step_limit, and refused where such a key matters here
-    found = _parse_yaml(path, data) if kind == "YAML" else parsed_json(data, error, finite=False, max_depth=MAX_DEPTH)
+    found = (
+        _parse_yaml(path, data)
+        if kind == "YAML"
+        else parsed_json(data, error, finite=False, max_depth=MAX_DEPTH)
+    )
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise FileError(path, f"is {kind}, but not an object", "a config.json is wanted")
     return _as_in_a_file(found)
@@ -200,7 +222,9 @@ def parse_config(path: str, data: bytes) -> dict[str, Any]:
 
 def _parse_yaml(path: str, data: bytes) -> Any:
     """No tag of its makes an object."""
-    yaml = package("yaml", FileError(path, "is YAML, and no reader of it is installed", "pip install pyyaml"))
+    yaml = package(
+        "yaml", FileError(path, "is YAML, and no reader of it is installed", "pip install pyyaml")
+    )
     try:
         return yaml.safe_load(data)
     except (yaml.YAMLError, ValueError, RecursionError) as problem:
@@ -212,8 +236,14 @@ def _not_found(label: str, name: str, snapshot: str | None) -> FileError | Param
     if os.path.isdir(label):
         return FileError(label, "is a folder without a config.json", "name a file")
     if snapshot is not None:
-        return FileError(snapshot, "holds no config.json", f"get it with hf download {label} config.json")
-    is_path = label.lower().endswith(_FILES) or label[:1] in ("", ".", "/", "~") or not is_repository(label)
+        return FileError(
+            snapshot, "holds no config.json", f"get it with hf download {label} config.json"
+        )
+    is_path = (
+        label.lower().endswith(_FILES)
+        or label[:1] in ("", ".", "/", "~")
+        or not is_repository(label)
+    )
     if is_path or os.path.lexists(label):
         return FileError(label, "does not exist", presets.advice(label))
     rule, advice = "no file and no preset has that name", "pecli models lists presets"
@@ -227,7 +257,9 @@ def cache_folder() -> str:
     """Where the local cache of Hugging Face is: `HF_HUB_CACHE`, or `hub` in `HF_HOME`, or in ~/.cache/huggingface."""
     given = os.environ.get
     home = given("HF_HOME") or os.path.join(given("XDG_CACHE_HOME") or "~/.cache", "huggingface")
-    return os.path.expanduser(given("HF_HUB_CACHE") or given("HUGGINGFACE_HUB_CACHE") or os.path.join(home, "hub"))
+    return os.path.expanduser(
+        given("HF_HUB_CACHE") or given("HUGGINGFACE_HUB_CACHE") or os.path.join(home, "hub")
+    )
 
 
 def is_repository(name: str) -> bool:

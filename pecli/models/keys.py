@@ -60,13 +60,21 @@ class Account:
 
     used: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
-    ignored: dict[str, str] = field(default_factory=dict)  #: Keys that a class takes no notice of, with its name
-    no_width: set[str] = field(default_factory=set)  #: Objects whose width is that of a class, for want of a key
+    ignored: dict[str, str] = field(
+        default_factory=dict
+    )  #: Keys that a class takes no notice of, with its name
+    no_width: set[str] = field(
+        default_factory=set
+    )  #: Objects whose width is that of a class, for want of a key
 
 
 def _whole(value: Any, low: int = 1) -> int | None:
     value = int(value) if isinstance(value, float) and value.is_integer() else value
-    return value if isinstance(value, int) and not isinstance(value, bool) and low <= value <= MAX_WHOLE else None
+    return (
+        value
+        if isinstance(value, int) and not isinstance(value, bool) and low <= value <= MAX_WHOLE
+        else None
+    )
 
 
 def _number(value: Any) -> float | None:
@@ -81,13 +89,20 @@ def _numbers(value: Any) -> list[float] | None:
 
 
 def _texts(value: Any) -> list[str] | None:
-    return [*value] if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value) else None
+    return (
+        [*value]
+        if isinstance(value, (list, tuple)) and all(isinstance(each, str) for each in value)
+        else None
+    )
 
 
 def _pair(value: Any) -> tuple[int, ...] | None:
     if isinstance(value, Mapping):
         value = (value.get("height"), value.get("width"))
-    sizes = tuple(_whole(each) or 0 for each in (value if isinstance(value, (list, tuple)) else (value, value)))
+    sizes = tuple(
+        _whole(each) or 0
+        for each in (value if isinstance(value, (list, tuple)) else (value, value))
+    )
     return sizes if len(sizes) == 2 and all(sizes) else None
 
 
@@ -102,7 +117,9 @@ class Keys:
     prefix: str = ""
     defaults: ClassDefaults = NO_CLASS
     account: Account = field(default_factory=Account)
-    elsewhere: Mapping[str, str] = field(default_factory=dict)  #: Full names, with dots, of keys not under the prefix
+    elsewhere: Mapping[str, str] = field(
+        default_factory=dict
+    )  #: Full names, with dots, of keys not under the prefix
 
     def full_name(self, name: str) -> str:
         return self.elsewhere.get(name, self.prefix + name)
@@ -122,7 +139,9 @@ class Keys:
         return self._first(names) is not None
 
     def wrong(self, name: str, rule: str) -> FileError:
-        return FileError(self.path, f"{self.full_name(name)} is {quoted(self.data.get(name))}", rule)
+        return FileError(
+            self.path, f"{self.full_name(name)} is {quoted(self.data.get(name))}", rule
+        )
 
     def _first(self, names: tuple[str, ...]) -> tuple[str, Any, str] | None:
         """Name, value and source of the first key that is there, or else that has a default."""
@@ -136,10 +155,16 @@ class Keys:
         for name in names:
             if name in self.defaults.values:
                 self.account.no_width.update([self.prefix] if WIDTH.fullmatch(name) else [])
-                return name, self.defaults.values[name], f"class default of {self.defaults.name}.{name}"
+                return (
+                    name,
+                    self.defaults.values[name],
+                    f"class default of {self.defaults.name}.{name}",
+                )
         return None
 
-    def _read(self, names: tuple[str, ...], convert: Callable[[Any], Any], rule: str) -> Value | None:
+    def _read(
+        self, names: tuple[str, ...], convert: Callable[[Any], Any], rule: str
+    ) -> Value | None:
         """The value as `convert` has it, which makes None of what breaks the rule."""
         if (found := self._first(names)) is None:
             return None
@@ -152,7 +177,9 @@ class Keys:
         return self._read(names, lambda value: value, "")
 
     def whole(self, *names: str, low: int = 1) -> Value | None:
-        return self._read(names, partial(_whole, low=low), f"it must be a whole number from {low} to 2^40")
+        return self._read(
+            names, partial(_whole, low=low), f"it must be a whole number from {low} to 2^40"
+        )
 
     def number(self, *names: str) -> Value | None:
         return self._read(names, _number, "it must be a finite number, up to 1e+30")
@@ -164,14 +191,20 @@ class Keys:
         return self.needed(self._read((name,), _pair, "it must be a whole number, or two"), name)
 
     def flag(self, *names: str) -> Value | None:
-        return self._read(names, lambda value: value if isinstance(value, bool) else None, "it must be true or false")
+        return self._read(
+            names,
+            lambda value: value if isinstance(value, bool) else None,
+            "it must be true or false",
+        )
 
     def is_true(self, *names: str) -> bool:
         given = self.flag(*names)
         return given is not None and bool(given.value)
 
     def word(self, *names: str) -> Value | None:
-        return self._read(names, lambda value: value if isinstance(value, str) else None, "it must be a text")
+        return self._read(
+            names, lambda value: value if isinstance(value, str) else None, "it must be a text"
+        )
 
     def words(self, name: str) -> list[str]:
         found = self._read((name,), _texts, "it must be a list of texts")
@@ -179,13 +212,17 @@ class Keys:
 
     def needed(self, found: Value | None, what: str) -> Value:
         if found is None:
-            raise FileError(self.path, f"{self.prefix.rstrip('.') or 'it'} has no {what}", "it is needed")
+            raise FileError(
+                self.path, f"{self.prefix.rstrip('.') or 'it'} has no {what}", "it is needed"
+            )
         return found
 
     def known_kind(self, kind: Value, *kinds: str) -> str:
         """A word that must be one of those known."""
         if kind.value not in kinds:
-            raise FileError(self.path, f"{kind.source} is {kind.value[:40]!r}", f"known are {', '.join(kinds)}")
+            raise FileError(
+                self.path, f"{kind.source} is {kind.value[:40]!r}", f"known are {', '.join(kinds)}"
+            )
         return str(kind.value)
 
     def part(self, name: str) -> "Keys | None":
@@ -195,7 +232,9 @@ class Keys:
     def section(self, name: str) -> "Keys | None":
         """An object within; an empty one counts as absent, and so does one that the class ignores, unless by layer."""
         value = self.data.get(name)
-        nested = isinstance(value, Mapping) and any(isinstance(inner, Mapping) for inner in value.values())
+        nested = isinstance(value, Mapping) and any(
+            isinstance(inner, Mapping) for inner in value.values()
+        )
         self.account.asked.add(name)
         if value is None or value == {} or (name in self.defaults.ignores and not nested):
             return None
@@ -203,10 +242,18 @@ class Keys:
             raise self.wrong(name, "it must be an object")
         self.mark(name)
         start = f"{name}."
-        moved = {key.removeprefix(start): full for key, full in self.elsewhere.items() if key.startswith(start)}
-        return Keys(value, self.path, f"{self.full_name(name)}.", account=self.account, elsewhere=moved)
+        moved = {
+            key.removeprefix(start): full
+            for key, full in self.elsewhere.items()
+            if key.startswith(start)
+        }
+        return Keys(
+            value, self.path, f"{self.full_name(name)}.", account=self.account, elsewhere=moved
+        )
 
-    def translated(self, settings: Mapping[str, Value | None], others: Mapping[str, Value | None]) -> "Keys":
+    def translated(
+        self, settings: Mapping[str, Value | None], others: Mapping[str, Value | None]
+    ) -> "Keys":
         """The same, with what a dialect spells otherwise under Hugging Face's names: settings of `rope_scaling`, and
         other keys; None where there is none."""
         inner = {name: value for name, value in settings.items() if value is not None}
@@ -220,7 +267,9 @@ class Keys:
         return replace(self, data=data, elsewhere=places)
 
 
-WIDTH = re.compile(r"([nd]_|num_)?(embedd?(ing)?s?|embd|emb|hidden|model|width|channels)(_(dim|size|width|channels))?")
+WIDTH = re.compile(
+    r"([nd]_|num_)?(embedd?(ing)?s?|embd|emb|hidden|model|width|channels)(_(dim|size|width|channels))?"
+)
 POSITIONS = re.compile(
     r"(?<!p)rope|rotary|theta|position|pos_?emb|pos_embed|alibi|freq|yarn|mscale|scaling|(attn|attention)_factor"
     r"|max_period|ntk|sinusoid|rel_pos|relative|wavelen|timescale|(learned|conv|max|num)_pos|(^|_)nope|no_?pe_|fope"
@@ -228,9 +277,13 @@ POSITIONS = re.compile(
 )
 OTHER_MATTERS = frozenset(" ".join(stored("other_matters.json")).split())
 """Names of keys that look like positions and are about something else, or about how a kernel computes."""
-OPAQUE = frozenset(("quantization_config", "compression_config", "generation_config", "auto_map", "optimizer"))
+OPAQUE = frozenset(
+    ("quantization_config", "compression_config", "generation_config", "auto_map", "optimizer")
+)
 """Objects whose keys are about something else."""
-SWITCH = re.compile(r"(use|apply|with|enable|has)?_?(rope|rotary|alibi)(_?(pos|position|positional))?(_?emb[a-z]*)?")
+SWITCH = re.compile(
+    r"(use|apply|with|enable|has)?_?(rope|rotary|alibi)(_?(pos|position|positional))?(_?emb[a-z]*)?"
+)
 """Keys that turn an encoding on or off: false is a statement of theirs."""
 MAX_NAMED, MAX_DEPTH = 16, 8
 
@@ -261,15 +314,23 @@ def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
     found = [*_unread(keys, schemes)]
     for section, name, value in found[:MAX_NAMED]:
         if reader := keys.account.ignored.get(section + name):
-            warnings.append(f"{section}{name} is {quoted(value)}, which the code of {reader} ignores")
+            warnings.append(
+                f"{section}{name} is {quoted(value)}, which the code of {reader} ignores"
+            )
         elif name not in keys.account.asked and (advice := nearest(name, known)):
-            warnings.append(f"{section}{name[:60]} is {quoted(value)}, and nothing here reads it: {advice}")
+            warnings.append(
+                f"{section}{name[:60]} is {quoted(value)}, and nothing here reads it: {advice}"
+            )
         else:
             plain.setdefault(section, []).append(f"{name[:60]} ({quoted(value)})")
     for section, names in plain.items():
-        warnings.append(f"{section.rstrip('.') or 'it'} has {', '.join(names)}, which nothing here reads")
+        warnings.append(
+            f"{section.rstrip('.') or 'it'} has {', '.join(names)}, which nothing here reads"
+        )
     if len(found) > MAX_NAMED:
-        warnings.append(f"nothing here reads {counted(len(found) - MAX_NAMED, 'more key')} named like positions")
+        warnings.append(
+            f"nothing here reads {counted(len(found) - MAX_NAMED, 'more key')} named like positions"
+        )
     return warnings
 
 
@@ -284,8 +345,15 @@ def _unread(
         counts = (within and not name.startswith("_")) or looks_like_positions(name)
         if isinstance(value, Mapping) and value and (full in account.used or not counts):
             if depth < MAX_DEPTH and name not in OPAQUE:
-                yield from _unread(replace(keys, data=value, prefix=f"{full}."), schemes, counts, depth + 1)
-        elif section in account.no_width and name not in account.asked and _whole(value) and WIDTH.fullmatch(name):
+                yield from _unread(
+                    replace(keys, data=value, prefix=f"{full}."), schemes, counts, depth + 1
+                )
+        elif (
+            section in account.no_width
+            and name not in account.asked
+            and _whole(value)
+            and WIDTH.fullmatch(name)
+        ):
             yield section, name, value
         elif switch and value is (("alibi" if switch[2] == "alibi" else "rope") in schemes):
             continue  # which is true

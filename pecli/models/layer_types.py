@@ -14,11 +14,29 @@ THETAS = synonyms("theta")
 LOCAL_THETAS = synonyms("local_theta")
 PARTIALS = synonyms("partial")
 SETTINGS = ("rope_parameters", "rope_scaling")
-EVIDENCE = (*THETAS, *LOCAL_THETAS, *PARTIALS, *SETTINGS, "rope_ratio", "rotary_dim", "qk_rope_head_dim")
+EVIDENCE = (
+    *THETAS,
+    *LOCAL_THETAS,
+    *PARTIALS,
+    *SETTINGS,
+    "rope_ratio",
+    "rotary_dim",
+    "qk_rope_head_dim",
+)
 """Keys that only models with rotary encodings have."""
 MROPE, MSCALES = ("mrope_section", "xdrope_section"), ("short_mscale", "long_mscale")
-_OWN = ("rope_type", "type", "rope_theta", "factor", "alpha", "mrope_interleaved", "llama_4_scaling_beta")
-SHARED = frozenset((*_OWN, *PARTIALS, *MROPE, *MSCALES, *PARAMETERS))  #: What settings may hold beside layer types
+_OWN = (
+    "rope_type",
+    "type",
+    "rope_theta",
+    "factor",
+    "alpha",
+    "mrope_interleaved",
+    "llama_4_scaling_beta",
+)
+SHARED = frozenset(
+    (*_OWN, *PARTIALS, *MROPE, *MSCALES, *PARAMETERS)
+)  #: What settings may hold beside layer types
 MAX_TYPES, MAX_LAYERS, MAX_LISTED = 64, 4096, 32
 
 
@@ -51,7 +69,9 @@ def _settings(keys: Keys, warnings: list[str]) -> Keys:
     if old is not None and new is not None and dict(old.data) == dict(new.data):
         _mark_all(new)
     elif old is not None and new is not None:
-        warnings.append("rope_scaling and rope_parameters are both given and differ; rope_scaling wins")
+        warnings.append(
+            "rope_scaling and rope_parameters are both given and differ; rope_scaling wins"
+        )
     implied = keys.value("rope_parameters")
     if old or new or implied is None:
         return old or new or Keys({}, keys.path, keys.prefix, account=keys.account)
@@ -76,19 +96,29 @@ def _nested(keys: Keys, settings: Keys, family: Family, warnings: list[str]) -> 
     nested = [
         name
         for name, value in settings.data.items()
-        if isinstance(value, Mapping) or name in types or (value is None and "_att" in name and name not in SHARED)
+        if isinstance(value, Mapping)
+        or name in types
+        or (value is None and "_att" in name and name not in SHARED)
     ]
     if not nested:
         return None
     if len(nested) > MAX_TYPES:
-        raise FileError(keys.path, f"has settings for {len(nested)} layer types, more than any model has")
+        raise FileError(
+            keys.path, f"has settings for {len(nested)} layer types, more than any model has"
+        )
     unused = [name for name in nested if name not in types]
-    if unused and len(unused) < len(nested):  # else they are not names of layer types at all, as in DeepSeek-V4
-        warnings.append(f"settings of {', '.join(unused)} are not used: layer_types names no such layer")
+    if unused and len(unused) < len(
+        nested
+    ):  # else they are not names of layer types at all, as in DeepSeek-V4
+        warnings.append(
+            f"settings of {', '.join(unused)} are not used: layer_types names no such layer"
+        )
         nested = [name for name in nested if name in types]
     without = [name for name in nested if not settings.data[name]]
     if without and family.local_theta is None:
-        warnings.append(f"layers of type {', '.join(without)} have no positional encoding: their settings are null")
+        warnings.append(
+            f"layers of type {', '.join(without)} have no positional encoding: their settings are null"
+        )
     shared = {name: value for name, value in settings.data.items() if name in SHARED}
     found: Parts = {}
     for name in nested:
@@ -120,7 +150,10 @@ def _flat(keys: Keys, settings: Keys, family: Family) -> Parts:
     if "yarn" in (own.get("rope_type"), own.get("type")):
         own.setdefault("attention_factor", 1.0)
     places = {**settings.elsewhere, "attention_factor": "compressed layers have none"}
-    return {"main": (bare, None), "compress": (replace(settings, data=own, elsewhere=places), compressed)}
+    return {
+        "main": (bare, None),
+        "compress": (replace(settings, data=own, elsewhere=places), compressed),
+    }
 
 
 def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Value]:
@@ -129,20 +162,31 @@ def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Value]:
     thetas = keys.numbers("layer_rope_theta")
     others = sorted({value for value in thetas.value if value}) if thetas else []
     if thetas and len(others) > 1:
-        warnings.append(f"layers have bases of their own: {thetas.source} holds {', '.join(map(str, others))}")
+        warnings.append(
+            f"layers have bases of their own: {thetas.source} holds {', '.join(map(str, others))}"
+        )
     rotates = keys.numbers("no_rope_layers", "no_rope_layer_flags") or thetas
     interval, layers = keys.whole("no_rope_layer_interval"), keys.whole("num_hidden_layers")
     numbers, source = list[int](), ""
     if rotates is not None and rotates.value:
-        numbers, source = [k for k, value in enumerate(rotates.value) if not value], f"{rotates.source} is 0 there"
+        numbers, source = (
+            [k for k, value in enumerate(rotates.value) if not value],
+            f"{rotates.source} is 0 there",
+        )
     elif interval is not None and layers is not None:
         numbers = [*range(interval.value - 1, min(layers.value, MAX_LAYERS), interval.value)]
         source = f"one layer in {interval.value} ({interval.source})"
     if not numbers:
         return {}
-    warnings.append(f"layers {listed([str(number) for number in numbers], MAX_LISTED)} have no rope: {source}")
+    warnings.append(
+        f"layers {listed([str(number) for number in numbers], MAX_LISTED)} have no rope: {source}"
+    )
     found = {"nope_layers": Value(numbers, source)}
-    tuned, scale, floor = keys.value("attn_temperature_tuning"), keys.number("attn_scale"), keys.whole("floor_scale")
+    tuned, scale, floor = (
+        keys.value("attn_temperature_tuning"),
+        keys.number("attn_scale"),
+        keys.whole("floor_scale"),
+    )
     if tuned and tuned.value and scale and floor:
         by = f"1 + {scale.value:g}·ln(1 + ⌊(p + 1)/{floor.value}⌋) at position p"
         warnings.append(f"queries of layers without rope are multiplied by {by}, outside the table")
@@ -164,7 +208,9 @@ class Head:
     size: Value
     dim: Value
     partial: Value | None = None
-    latent: bool = False  #: Whether only a part made for it rotates, beside a larger part that never does
+    latent: bool = (
+        False  #: Whether only a part made for it rotates, beside a larger part that never does
+    )
 
 
 def width_of(keys: Keys) -> Value | None:
@@ -182,14 +228,19 @@ def head_size(keys: Keys, layer: str = "") -> Value:
         found = keys.whole(SIZES_OF_LAYERS[layer])
     if found := found or keys.whole(*SIZES):
         return found
-    width, heads = keys.needed(width_of(keys), "head_dim"), keys.needed(keys.whole(*HEADS), "number of attention heads")
+    width, heads = (
+        keys.needed(width_of(keys), "head_dim"),
+        keys.needed(keys.whole(*HEADS), "number of attention heads"),
+    )
     is_memory = width.source.endswith("memory_attention_hidden_size")
     rate = keys.whole("memory_attention_downsample_rate") if is_memory else None
     if rate is not None and rate.value > 1:
         width = Value(width.value // rate.value, f"{width.source} // {rate.source}")
     size, source = width.value // heads.value, f"{width.source} // {heads.source}"
     if size < 1:
-        raise FileError(keys.path, f"{source} is {width.value} // {heads.value}", "a head must have a channel")
+        raise FileError(
+            keys.path, f"{source} is {width.value} // {heads.value}", "a head must have a channel"
+        )
     return Value(size, source)
 
 
@@ -200,7 +251,10 @@ def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
         return _latent_head(layer, latent, scaled=scaled)
     size = head_size(keys, layer.name)
     if axes == 3:
-        return Head(size, Value(2 * (size.value // 3 // 2), f"2 · (({size.source}) // 3 // 2), one of 3 axes"))
+        return Head(
+            size,
+            Value(2 * (size.value // 3 // 2), f"2 · (({size.source}) // 3 // 2), one of 3 axes"),
+        )
     if axes:
         half = Value(size.value // 2, f"({size.source}) // 2, one of 2 axes")
         return Head(size, size if family.order == "axes" else half)
@@ -213,7 +267,9 @@ def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
     if partial is None or partial.value == 1:
         return Head(size, size)
     if family.partial and family.partial > 1 and partial.value > 1:
-        return Head(size, Value(int(size.value * partial.value), f"{size.source} · {partial.source}"))
+        return Head(
+            size, Value(int(size.value * partial.value), f"{size.source} · {partial.source}")
+        )
     return Head(size, size, partial)
 
 
@@ -227,7 +283,9 @@ def _partial(keys: Keys, own: Keys, *, scaled: bool) -> Value | None:
         return inner
     if {nested, PARTIALS[0]} <= ignores:
         ignores |= {*PARTIALS}
-        whole = [name for name in PARTIALS if keys.data.get(name) == 1 and keys.data[name] is not True]
+        whole = [
+            name for name in PARTIALS if keys.data.get(name) == 1 and keys.data[name] is not True
+        ]
         keys.mark(*whole)  # all channels rotate, as without the key
     return replace(keys, defaults=replace(keys.defaults, ignores=ignores)).number(*PARTIALS)
 
@@ -243,9 +301,17 @@ def _latent_head(layer: Layer, latent: Value, *, scaled: bool) -> Head:
     if family.head_dim_rotates and given is not None and "head_dim" in keys:
         if given.value != latent.value:
             said = f"{given.source} is {given.value}, for which transformers computes frequencies: they do not fit the"
-            layer.warnings.append(f"{said} {latent.value} channels of {latent.source}, which other runtimes go by")
+            layer.warnings.append(
+                f"{said} {latent.value} channels of {latent.source}, which other runtimes go by"
+            )
         latent = given  # as DeepSeek-V3's class in transformers has it
     partial = _partial(keys, layer.own, scaled=scaled)
     if family.partial_of_head and partial is not None:
-        return Head(size, Value(int(size.value * partial.value), f"{size.source} · {partial.source}"), latent=True)
-    return Head(size, latent, partial if partial is not None and partial.value != 1 else None, latent=True)
+        return Head(
+            size,
+            Value(int(size.value * partial.value), f"{size.source} · {partial.source}"),
+            latent=True,
+        )
+    return Head(
+        size, latent, partial if partial is not None and partial.value != 1 else None, latent=True
+    )

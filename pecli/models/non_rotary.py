@@ -23,7 +23,9 @@ class Kind:
     """A kind of encoding: what it makes of a configuration, and what there is to say about it. By itself it is none
     that pecli has a scheme for, which the note describes; without one, no encoding at all."""
 
-    note: str = field(default="", kw_only=True)  #: What it cannot tell; `{rows}` and `{dim}` are patches and width
+    note: str = field(
+        default="", kw_only=True
+    )  #: What it cannot tell; `{rows}` and `{dim}` are patches and width
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True)(cls)
@@ -32,13 +34,17 @@ class Kind:
         return []
 
     def notes(self, keys: Keys) -> list[str]:
-        sizes = {"rows": _patches(keys).value, "dim": _dim(keys, ()).value} if "{" in self.note else {}
+        sizes = (
+            {"rows": _patches(keys).value, "dim": _dim(keys, ()).value} if "{" in self.note else {}
+        )
         return [self.note.format(**sizes)] if self.note else []
 
 
 def _patch_grid(keys: Keys) -> Value:
     image, patch = keys.pair("image_size"), keys.pair("patch_size")
-    return Value(GridSize(map(floordiv, image.value, patch.value)), f"{image.source} // {patch.source}")
+    return Value(
+        GridSize(map(floordiv, image.value, patch.value)), f"{image.source} // {patch.source}"
+    )
 
 
 def _patches(keys: Keys) -> Value:
@@ -54,15 +60,22 @@ def _patches(keys: Keys) -> Value:
     frames, tube = keys.whole("num_frames"), keys.whole("tubelet_size")
     if frames is None or tube is None:
         return found
-    return Value(frames.value // tube.value * found.value, f"{frames.source} // {tube.source} · {found.source}")
+    return Value(
+        frames.value // tube.value * found.value,
+        f"{frames.source} // {tube.source} · {found.source}",
+    )
 
 
 def _dim(keys: Keys, names: tuple[str, ...]) -> Value:
-    return keys.needed(keys.whole(*names) or width_of(keys), f"width ({(*names, 'hidden_size')[0]})")
+    return keys.needed(
+        keys.whole(*names) or width_of(keys), f"width ({(*names, 'hidden_size')[0]})"
+    )
 
 
 class _Rows(Kind):
-    rows: tuple[str, ...] = ROWS  #: Keys that hold the number of positions; empty for patches of images and videos
+    rows: tuple[str, ...] = (
+        ROWS  #: Keys that hold the number of positions; empty for patches of images and videos
+    )
     dim: tuple[str, ...] = ()
     name: str = ""
 
@@ -82,7 +95,9 @@ class Learned(_Rows):
     """A table of weights with one row per position."""
 
     more: int = 0  #: Rows beyond those of the positions
-    offset: int | None = None  #: The row of the first position, where the rows beyond do not come first
+    offset: int | None = (
+        None  #: The row of the first position, where the rows beyond do not come first
+    )
     padded: bool = False  #: Whether the first position has the row after that of the padding token
 
     def encodings(self, keys: Keys) -> list[Encoding]:
@@ -90,9 +105,17 @@ class Learned(_Rows):
         rows = Value(rows.value + self.more, f"{rows.source} + {self.more}") if self.more else rows
         std = keys.number("initializer_range", "init_std")
         more = self.more if self.offset is None else self.offset
-        first = self.padding(keys, low=-1)[1] if self.padded else Value(more if self.rows else 0, "family")
+        first = (
+            self.padding(keys, low=-1)[1]
+            if self.padded
+            else Value(more if self.rows else 0, "family")
+        )
         found = {"max_len": rows, "dim": dim, **({"std": std} if std else {})}
-        return [Encoding.of("learned", found, {"offset": first} if first.value else {}, layer_type=self.name)]
+        return [
+            Encoding.of(
+                "learned", found, {"offset": first} if first.value else {}, layer_type=self.name
+            )
+        ]
 
 
 class Sinusoidal(_Rows):
@@ -109,8 +132,12 @@ class Sinusoidal(_Rows):
         said = {"layout": "interleaved", "freq_shift": 0.0, **STYLES[self.style]}
         found = {"seq_len": rows, "dim": dim, "style": Value(self.style, "family")}
         found["base"] = keys.number(*self.base) or Value(10000.0, "default")
-        found |= {name: Value(said[name], f"style {self.style}") for name in ("layout", "freq_shift")}
-        found |= {name: Value(True, "family") for name in ("cos_first", "relative") if getattr(self, name)}
+        found |= {
+            name: Value(said[name], f"style {self.style}") for name in ("layout", "freq_shift")
+        }
+        found |= {
+            name: Value(True, "family") for name in ("cos_first", "relative") if getattr(self, name)
+        }
         if amplitude := keys.number(*self.amplitude):
             found["amplitude"] = amplitude
         if "padding_idx" in said:
@@ -124,15 +151,25 @@ class OnGrid(Kind):
     style: str = "mae"
     keep: int = 0  #: Rows of zeros for class and other tokens
     dim: tuple[str, ...] = ()
-    pixels: tuple[int, ...] = ()  #: A usual image, where the configuration has no sizes; the grid is 1/32 of it
+    pixels: tuple[
+        int, ...
+    ] = ()  #: A usual image, where the configuration has no sizes; the grid is 1/32 of it
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         base = Value(ADDED[self.style].base, f"style {self.style}")
         keep = {"keep": Value(self.keep, "family")} if self.keep else {}
         sides = GridSize(-(-pixels // 32) for pixels in self.pixels)
-        usual = Value(sides, f"an image of {' x '.join(map(str, self.pixels))} pixels") if sides else None
+        usual = (
+            Value(sides, f"an image of {' x '.join(map(str, self.pixels))} pixels")
+            if sides
+            else None
+        )
         found = {"grid": usual or _patch_grid(keys), "dim": _dim(keys, self.dim)}
-        return [Encoding.of("sinusoidal", {**found, "style": Value(self.style, "family"), "base": base, **keep})]
+        return [
+            Encoding.of(
+                "sinusoidal", {**found, "style": Value(self.style, "family"), "base": base, **keep}
+            )
+        ]
 
 
 class RelativeBuckets(Kind):
@@ -143,11 +180,17 @@ class RelativeBuckets(Kind):
     parts: tuple[str, ...] = ("encoder", "decoder")
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        found = {"style": Value("t5", "family"), "seq_len": keys.whole(*self.rows) or Value(512, "default")}
+        found = {
+            "style": Value("t5", "family"),
+            "seq_len": keys.whole(*self.rows) or Value(512, "default"),
+        }
         found["buckets"] = keys.whole(f"{self.prefix}num_buckets") or Value(32, "default")
         found["max_distance"] = keys.whole(f"{self.prefix}max_distance") or Value(128, "default")
         causal = {name: {"causal": Value(name != "encoder", "family")} for name in self.parts}
-        return [Encoding.of("relative", {**found, **causal[name]}, layer_type=name) for name in self.parts]
+        return [
+            Encoding.of("relative", {**found, **causal[name]}, layer_type=name)
+            for name in self.parts
+        ]
 
 
 class DebertaBuckets(Kind):
@@ -158,7 +201,9 @@ class DebertaBuckets(Kind):
         limit = keys.number("max_relative_positions")
         far = limit if limit and limit.value >= 1 else length
         found = {"style": Value("deberta", "family"), "seq_len": length}
-        found["buckets"] = keys.needed(keys.whole("position_buckets"), "number of buckets (position_buckets)")
+        found["buckets"] = keys.needed(
+            keys.whole("position_buckets"), "number of buckets (position_buckets)"
+        )
         found["max_distance"] = Value(int(far.value), far.source)
         return [Encoding.of("relative", found)]
 
@@ -182,10 +227,22 @@ class Biased(Kind):
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         within = keys.section("attn_config")
-        most = (within and within.number("alibi_bias_max")) or keys.number("alibi_bias_max") or Value(8.0, "default")
+        most = (
+            (within and within.number("alibi_bias_max"))
+            or keys.number("alibi_bias_max")
+            or Value(8.0, "default")
+        )
         heads = keys.needed(keys.whole(*HEADS), "number of attention heads")
-        said = {"rule": Value(self.rule, "default"), "max_bias": most, "form": Value(self.form, "family")}
-        extra = {"slope_dtype": Value(self.slope_dtype, "as transformers computes them")} if self.slope_dtype else {}
+        said = {
+            "rule": Value(self.rule, "default"),
+            "max_bias": most,
+            "form": Value(self.form, "family"),
+        }
+        extra = (
+            {"slope_dtype": Value(self.slope_dtype, "as transformers computes them")}
+            if self.slope_dtype
+            else {}
+        )
         if self.scaled:
             size = head_size(keys)
             extra["bias_divisor"] = Value(math.sqrt(size.value), f"√({size.source})")
@@ -247,7 +304,10 @@ PROJECTS: dict[str, dict[str, Kind]] = {
 
 def beside(model_type: str | None, *, vision: bool) -> Kind | None:
     """What a family has beside its rotary encoding; None where nothing is known."""
-    names = [plain_name(model_type) + ending for ending in ("", "_vision", "_vision_model")[: None if vision else 1]]
+    names = [
+        plain_name(model_type) + ending
+        for ending in ("", "_vision", "_vision_model")[: None if vision else 1]
+    ]
     return next((BESIDE[name] for name in names if name in BESIDE), None)
 
 
@@ -258,11 +318,21 @@ def tables_of(model_type: str | None) -> Kind | None:
     rows = stored("class_tables.json").get(plain_name(model_type), [])
     ruled, others = [row for row in rows if len(row) == 4], [row for row in rows if len(row) == 2]
     named = ", ".join(f"{tensor} ({shape})" for tensor, shape in others)
-    note = f"it has tables of positions that are none of pecli's schemes, at class defaults: {named}" if named else ""
+    note = (
+        f"it has tables of positions that are none of pecli's schemes, at class defaults: {named}"
+        if named
+        else ""
+    )
     if not ruled:
         return Kind(note=note) if note else None
     parts = tuple(
-        Learned(rows=(key,) if key else (), more=more, dim=(dim,), name=tensor if len(ruled) > 1 else "", offset=0)
+        Learned(
+            rows=(key,) if key else (),
+            more=more,
+            dim=(dim,),
+            name=tensor if len(ruled) > 1 else "",
+            offset=0,
+        )
         for tensor, key, more, dim in ruled
     )
     return Several(parts, note=note)

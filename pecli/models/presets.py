@@ -20,7 +20,9 @@ class Preset:
     repository: str
     source: str
     config: dict[str, Any]
-    aliases: tuple[str, ...] = ()  #: Other repositories with the same values, and other names that people have for it
+    aliases: tuple[
+        str, ...
+    ] = ()  #: Other repositories with the same values, and other names that people have for it
 
 
 def find(name: str) -> Preset | None:
@@ -36,7 +38,10 @@ def find(name: str) -> Preset | None:
 def presets() -> dict[str, Preset]:
     """All presets by name, family by family."""
     rows = stored("presets.json").items()
-    return {name: Preset(name, **{**row, "aliases": tuple(row.get("aliases", ()))}) for name, row in rows}
+    return {
+        name: Preset(name, **{**row, "aliases": tuple(row.get("aliases", ()))})
+        for name, row in rows
+    }
 
 
 def stands_for(name: str) -> str:
@@ -57,7 +62,9 @@ def advice(name: str) -> str:
     """
     word = name.lower().rpartition("/")[2]
     alike = [each for each in presets() if len(word) > 2 and word in each]
-    return f"it could be: {listed(alike, MAX_OFFERED)}" if len(alike) > 1 else nearest(word, presets())
+    return (
+        f"it could be: {listed(alike, MAX_OFFERED)}" if len(alike) > 1 else nearest(word, presets())
+    )
 
 
 def _key(name: str) -> str:

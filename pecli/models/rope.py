@@ -11,28 +11,44 @@ from pecli.errors import FileError
 from pecli.models.encoding import Encoding
 from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, Family
 from pecli.models.keys import Keys, Value, default, stored, synonyms
-from pecli.models.layer_types import MROPE, MSCALES, SHARED, THETAS, Head, Layer, head_of, layers_of, unrotated_layers
+from pecli.models.layer_types import (
+    MROPE,
+    MSCALES,
+    SHARED,
+    THETAS,
+    Head,
+    Layer,
+    head_of,
+    layers_of,
+    unrotated_layers,
+)
 
 KINDS = {
     **{name: name for name in SCALINGS},
     **{"default": "none", "mrope": "none", "axial": "none", "xdrope": "dynamic", "su": "longrope"},
     **{"deepseek_yarn": "yarn", "telechat3-yarn": "yarn"},
 }  #: The names of rope types in configurations, and pecli's names for them
-MAGNITUDES = {"telechat3-yarn": 0.07}  #: What multiplies ln f in the attention factor of YaRN where it is not 0.1
+MAGNITUDES = {
+    "telechat3-yarn": 0.07
+}  #: What multiplies ln f in the attention factor of YaRN where it is not 0.1
 LENGTHS = synonyms("length")
 LENGTH, ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
 READERS = {"short_factor": Keys.numbers, "long_factor": Keys.numbers, "truncate": Keys.flag}
 """How parameters of scalings are read that are no single numbers."""
 
 
-def rope_encodings(keys: Keys, family: Family, warnings: list[str], *, vision: bool = False) -> list[Encoding]:
+def rope_encodings(
+    keys: Keys, family: Family, warnings: list[str], *, vision: bool = False
+) -> list[Encoding]:
     """All rotary encodings that the keys and the family ask for."""
     layers = layers_of(keys, family, warnings)
     keys.account.asked.update(SHARED)  # which are known names, wherever they stand
     if keys.prefix:  # a part, whose length no table depends on
         keys.mark(LENGTH)
     unrotated = unrotated_layers(keys, warnings)
-    for name, text in stored("warned_keys.json").items():  # which change positions or scores as no encoding says
+    for name, text in stored(
+        "warned_keys.json"
+    ).items():  # which change positions or scores as no encoding says
         if keys.data.get(name):
             keys.mark(name)
             warnings.append(f"{keys.prefix}{name} is given: {text}")
@@ -54,17 +70,35 @@ def _encoding(layer: Layer, unrotated: Mapping[str, Value], *, vision: bool) -> 
     found = {"dim": head.dim, "base": _theta(layer)}
     if head.partial is not None:
         found["partial_rotary_factor"] = head.partial
-    unread = own.data.get("alpha") if scaling == "dynamic" and family.name and not family.reads_alpha else None
-    alpha = own.number("alpha") if scaling == "dynamic" and (family.reads_alpha or not family.name) else None
+    unread = (
+        own.data.get("alpha")
+        if scaling == "dynamic" and family.name and not family.reads_alpha
+        else None
+    )
+    alpha = (
+        own.number("alpha")
+        if scaling == "dynamic" and (family.reads_alpha or not family.name)
+        else None
+    )
     if alpha is not None and alpha.value:
-        own.mark("factor", "mscale", "mscale_all_dim", "beta_fast", "beta_slow")  # which Hunyuan's code leaves unread
+        own.mark(
+            "factor", "mscale", "mscale_all_dim", "beta_fast", "beta_slow"
+        )  # which Hunyuan's code leaves unread
         found |= {"scaling": Value("ntk", f"{source} with alpha"), "factor": alpha}
     else:
         found |= {"scaling": Value(scaling, source), **_scaling_values(layer, scaling)}
         found = _filled(found, MAGNITUDES.get(kind))
     extra = {**_sections(own, head, family), **_extra(own, axes, family, scaling), **unrotated}
-    fields = {"layer_type": layer.name, "head_dim": head.size, "layout": _layout(layer.keys, family)}
-    fields |= {"family": family.name, "prefix": layer.keys.prefix, "use_fope": own.data.get("use_fope") is True}
+    fields = {
+        "layer_type": layer.name,
+        "head_dim": head.size,
+        "layout": _layout(layer.keys, family),
+    }
+    fields |= {
+        "family": family.name,
+        "prefix": layer.keys.prefix,
+        "use_fope": own.data.get("use_fope") is True,
+    }
     fields |= {"tables_in_halves": family.tables_in_halves, "no_table": family.no_table}
     fields["trailing"] = family.trailing or (head.latent and head.size.value > head.dim.value)
     fields["alpha"] = unread if isinstance(unread, (int, float)) and 1 <= unread < 2**64 else None
@@ -85,10 +119,14 @@ def _kind(layer: Layer) -> tuple[str, str]:
     if name and kind == name:
         return meaning, f"{source} ({kind} means {meaning} in {family.name})"
     if kind not in KINDS:
-        raise FileError(own.path, f"{source} is {found.value[:40]!r}", f"known are {', '.join(KINDS)}")
+        raise FileError(
+            own.path, f"{source} is {found.value[:40]!r}", f"known are {', '.join(KINDS)}"
+        )
     if kind == "ntk":
         other = "(b·f)^(−2i/d) / f^(2/d), as in vLLM and GTE, which is --scaling ntk-fixed"
-        layer.warnings.append(f"{source} is ntk, which has two meanings: base b·f^(d/(d−2)), as read here, or {other}")
+        layer.warnings.append(
+            f"{source} is ntk, which has two meanings: base b·f^(d/(d−2)), as read here, or {other}"
+        )
     return kind, source
 
 
@@ -100,7 +138,10 @@ def _theta(layer: Layer) -> Value:
         or layer.own.number("rope_theta")
         or keys.number(*THETAS)
         or (within and within.number("rope_theta"))
-        or ((ratio := keys.number("rope_ratio")) and Value(10000.0 * ratio.value, f"10000 · {ratio.source}"))
+        or (
+            (ratio := keys.number("rope_ratio"))
+            and Value(10000.0 * ratio.value, f"10000 · {ratio.source}")
+        )
         or default(layer.family.theta, layer.family.source)
         or Value(10000.0, "default")
     )
@@ -122,7 +163,9 @@ def _scaling_values(layer: Layer, scaling: str) -> dict[str, Value]:
     if found.get("factor") is not None and scaling != "dynamic":
         found.pop(LENGTH, None)
     if scaling == "none" and own.any("factor", "short_factor", "low_freq_factor", "beta_fast"):
-        layer.warnings.append(f"{own.prefix}rope_type is default, so the scaling values beside it are not used")
+        layer.warnings.append(
+            f"{own.prefix}rope_type is default, so the scaling values beside it are not used"
+        )
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -137,7 +180,9 @@ def _original(layer: Layer) -> Value | None:
     if found is not None or length is None:
         return found
     if "yarn" not in layer.family.renamed:  # which is documented to leave it out
-        layer.warnings.append(f"{own.prefix}{ORIGINAL} is missing: {length.source} is used instead, as in transformers")
+        layer.warnings.append(
+            f"{own.prefix}{ORIGINAL} is missing: {length.source} is used instead, as in transformers"
+        )
     return Value(length.value, f"{length.source}, for want of {ORIGINAL}")
 
 
@@ -145,16 +190,24 @@ def _filled(found: dict[str, Value], magnitude: float | None) -> dict[str, Value
     """The parameters of a rotary scheme, those included that count without being said."""
     scaling = found["scaling"].value
     length, original = found.get(LENGTH), found.get(ORIGINAL)
-    more = {name: Value(value, "default") for name, value in yarn.DEFAULTS.items()} if scaling == "yarn" else {}
+    more = (
+        {name: Value(value, "default") for name, value in yarn.DEFAULTS.items()}
+        if scaling == "yarn"
+        else {}
+    )
     if length and original and "attention_factor" not in found:  # of yarn or longrope
         ratio, rest = divmod(length.value, original.value)
         if not rest:  # else the scheme divides, without a rounding
             more["factor"] = Value(float(ratio), f"{length.source} / {original.source}")
     found = {**found, **{name: value for name, value in more.items() if name not in found}}
-    factor = found.get("factor") or (Value(length.value / original.value, "") if length and original else None)
+    factor = found.get("factor") or (
+        Value(length.value / original.value, "") if length and original else None
+    )
     if magnitude is not None and factor is not None and "attention_factor" not in found:
         value = 1 + magnitude * math.log(max(factor.value, 1.0))
-        found["attention_factor"] = Value(value, f"1 + {magnitude:g} · ln factor, as {found['scaling'].source} has it")
+        found["attention_factor"] = Value(
+            value, f"1 + {magnitude:g} · ln factor, as {found['scaling'].source} has it"
+        )
     return found
 
 
@@ -184,7 +237,9 @@ def _sections(own: Keys, head: Head, family: Family) -> dict[str, Value]:
         count = head.dim.value // 2
         last = section.value[-1] if section and section.value else 20
         moving = count - int(last) if family.order == "ernie" and 0 <= last <= count else count
-        found["order"] = Value([*range(0, moving, 2), *range(1, moving, 2), *range(moving, count)], "")
+        found["order"] = Value(
+            [*range(0, moving, 2), *range(1, moving, 2), *range(moving, count)], ""
+        )
     rotary = head.dim.value * (head.partial.value if head.partial else 1)
     if section is None and family.sections and sum(family.sections) == rotary / 2:
         section = Value([*family.sections], family.source)
@@ -201,7 +256,9 @@ def _layout(keys: Keys, family: Family) -> Value:
     interleave = keys.flag("rope_interleave", "rotary_emb_interleaved", "rope_interleaved")
     latent = "qk_rope_head_dim" in keys
     if interleave is not None:
-        return Value((DEEPSEEK if latent else INTERLEAVED) if interleave.value else HALVES, interleave.source)
+        return Value(
+            (DEEPSEEK if latent else INTERLEAVED) if interleave.value else HALVES, interleave.source
+        )
     if family.name:
         return Value(family.layout, family.source)
     if latent and "kv_lora_rank" in keys:
@@ -210,7 +267,10 @@ def _layout(keys: Keys, family: Family) -> Value:
 
 
 def _both(winner: Value, other: Value) -> str:
-    shown = [f"{each:.12g}" if isinstance(each, float) else str(each)[:40] for each in (other.value, winner.value)]
+    shown = [
+        f"{each:.12g}" if isinstance(each, float) else str(each)[:40]
+        for each in (other.value, winner.value)
+    ]
     return f"{other.source} is {shown[0]} and {winner.source} is {shown[1]}; {winner.source} wins, as in transformers"
 
 
@@ -221,7 +281,9 @@ def multiplied_queries(beta: float, length: int) -> str:
 
 def _warn(layer: Layer, encoding: Encoding, head: Head) -> None:
     own, given, warn = layer.own, encoding.parameters, layer.warnings.append
-    inner = own.number("rope_theta") if not layer.name else None  # layers of several kinds have their own
+    inner = (
+        own.number("rope_theta") if not layer.name else None
+    )  # layers of several kinds have their own
     if inner and (outer := layer.keys.number("rope_theta")) and inner.value != outer.value:
         warn(_both(inner, outer))
     new, old = own.word("rope_type"), own.word("type")
@@ -231,19 +293,27 @@ def _warn(layer: Layer, encoding: Encoding, head: Head) -> None:
         said = "final in transformers, dropped by vLLM, ignored by mlx-lm, recomputed by llama.cpp"
         warn(f"{source} is given: {said}")
     if given.get("truncate") is False:
-        warn(f"{own.full_name('truncate')} is false, which ggml and mlx-lm do not know: their limits are rounded")
+        warn(
+            f"{own.full_name('truncate')} is false, which ggml and mlx-lm do not know: their limits are rounded"
+        )
     section = encoding.extra.get("mrope_section")
     if section is not None and sum(section) * 2 != encoding.rotary_dim:
-        warn(f"{own.prefix}mrope_section adds up to {sum(section)}, not to half of {encoding.rotary_dim}")
+        warn(
+            f"{own.prefix}mrope_section adds up to {sum(section)}, not to half of {encoding.rotary_dim}"
+        )
     beta, original = encoding.extra.get("llama_4_scaling_beta"), given.get(ORIGINAL)
     if beta is not None and original:
         warn(multiplied_queries(beta, original))
     if "order" in encoding.extra:
-        warn("frequencies are stored axis by axis: rows, columns, the rest; a table interleaves them")
+        warn(
+            "frequencies are stored axis by axis: rows, columns, the rest; a table interleaves them"
+        )
     if given.get("mscale_all_dim") and head.latent:
         rope = encoding.frequency_rope()
         assert isinstance(rope.scaling_value, Yarn)
         g = magnitude(rope.scaling_value.divisor(), given["mscale_all_dim"], 64) / 2**64
         said = f"{g * g:.7g} (= {g:.7g}²) outside the table, for mscale_all_dim"
         factor = rope.attention_factor_value()
-        warn(f"the softmax scale is multiplied by {said}; cos and sin are multiplied by {factor:.7g}")
+        warn(
+            f"the softmax scale is multiplied by {said}; cos and sin are multiplied by {factor:.7g}"
+        )

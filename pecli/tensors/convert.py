@@ -12,12 +12,28 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pecli.engine.application import LAYOUTS, rotate
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, like, numbers, round_to, widened
+from pecli.engine.arrays import (
+    SIGNIFICAND_BITS,
+    Array,
+    dtype_name,
+    like,
+    numbers,
+    round_to,
+    widened,
+)
 from pecli.engine.schemes import Choice, Dtype, Flag, Parameter, Whole
 from pecli.engine.table import Table, table_of
 from pecli.errors import KindError, ParameterError, listed, quoted
 from pecli.models.find import Model
-from pecli.tensors.head_layout import ORDERS, Heads, Move, attention_of, move_in_columns, projection, weight_of
+from pecli.tensors.head_layout import (
+    ORDERS,
+    Heads,
+    Move,
+    attention_of,
+    move_in_columns,
+    projection,
+    weight_of,
+)
 from pecli.tensors.inputs import Input
 
 PAIRS = Choice(help="a layout of pairs", options=tuple(LAYOUTS))
@@ -67,7 +83,13 @@ def convert(
     """
     by_name = tensors if isinstance(tensors, Mapping) else {"array": tensors}
     arrays = {name: numbers(name, array) for name, array in by_name.items()}
-    given = {"layer_type": layer_type, "include": include, "dtype": dtype, "trailing": trailing, **heads}
+    given = {
+        "layer_type": layer_type,
+        "include": include,
+        "dtype": dtype,
+        "trailing": trailing,
+        **heads,
+    }
     made = converted(arrays, "the file", source, target, model, **given)
     results = {name: like(by_name[name], made.array(name)) for name in arrays}
     return results if isinstance(tensors, Mapping) else results["array"]
@@ -88,9 +110,13 @@ def heads_of(model: Model | None, layer_type: str | None, given: Mapping[str, An
         _COUNT.check(name, of_model[name])
     known, file = of_model | dict(given), of_model["model"]
     if "heads" not in known:
-        raise ParameterError("heads", "missing", f"{file} does not say how many there are", "give it")
+        raise ParameterError(
+            "heads", "missing", f"{file} does not say how many there are", "give it"
+        )
     if known["rotates"] and "rotary_dim" not in known:
-        raise ParameterError("rotary_dim", "missing", f"{file} has no rotary encoding that is known", "give it")
+        raise ParameterError(
+            "rotary_dim", "missing", f"{file} has no rotary encoding that is known", "give it"
+        )
     added = tuple(name for name, value in given.items() if of_model.get(name) != value)
     return Heads(**known, given=added)
 
@@ -102,7 +128,11 @@ def converted(
     """What becomes of tensors, of which nothing is computed yet: the options of `convert`."""
     for name in given.keys() - HEAD_RULES.keys():
         raise ParameterError(name, "given", f"it must be one of {', '.join(HEAD_RULES)}")
-    known = {name: HEAD_RULES[name].check(name, value) for name, value in given.items() if value is not None}
+    known = {
+        name: HEAD_RULES[name].check(name, value)
+        for name, value in given.items()
+        if value is not None
+    }
     known = {name: value for name, value in known.items() if value is not False}
     heads = heads_of(model, layer_type, known)
     dtype = None if dtype is None else DTYPE.check("dtype", dtype)
@@ -120,7 +150,9 @@ def converted(
         return Converted(arrays, {}, "", "", None, dtype)
     side = 0 if heads else 1  # DeepSeek's weights make interleaved channels, its tables have halves
     source, target = LAYOUTS[source][side], LAYOUTS[target][side]
-    chosen = _chosen([weight_of(name, array) for name, array in arrays.items()], label, heads, patterns)
+    chosen = _chosen(
+        [weight_of(name, array) for name, array in arrays.items()], label, heads, patterns
+    )
     heads = heads and heads.completed(chosen)
     moves = {}
     for weight in chosen if source != target else ():
@@ -143,19 +175,27 @@ def _patterns(include: Any) -> list[str]:
     return [*map(str, patterns)]
 
 
-def _chosen(weights: Sequence[Input], label: str, heads: Heads | None, include: Sequence[str]) -> Sequence[Input]:
+def _chosen(
+    weights: Sequence[Input], label: str, heads: Heads | None, include: Sequence[str]
+) -> Sequence[Input]:
     """The tensors to move: those that the patterns name, else queries and keys, or all tables."""
     if include:
         for pattern in include:
             if not any(fnmatchcase(weight.name, pattern) for weight in weights):
                 rule = f"{label} has no tensor of such a name; it has {_listed(weights)}"
                 raise ParameterError("include", quoted(pattern), rule)
-        return [weight for weight in weights if any(fnmatchcase(weight.name, pattern) for pattern in include)]
+        return [
+            weight
+            for weight in weights
+            if any(fnmatchcase(weight.name, pattern) for pattern in include)
+        ]
     projections = [weight for weight in weights if projection(weight.name)]
     if heads is None:
         if projections:
             rule = f"{label} has projections, {_listed(projections)}, whose rows move, head by head"
-            raise ParameterError("heads", "missing", rule, "give it or `config`, or name tables with `include`")
+            raise ParameterError(
+                "heads", "missing", rule, "give it or `config`, or name tables with `include`"
+            )
         return [weight for weight in weights if len(weight.shape) > 1] or weights
     others = [weight for weight in projections if _OTHER_PART.search(weight.name)]
     if others and len(others) < len(projections):
@@ -176,7 +216,9 @@ class ScoreCheck(NamedTuple):
 
     change: float  # the largest change, relative to the largest score; infinite where there are no numbers
     layers: int
-    unpaired: list[str]  # tensors that moved and were not checked: their layers lack queries or keys
+    unpaired: list[
+        str
+    ]  # tensors that moved and were not checked: their layers lack queries or keys
 
     @property
     def passed(self) -> bool:
@@ -198,7 +240,11 @@ class Converted:
     def cast(self) -> list[str]:
         """The tensors whose dtype changes: all floating ones, but for those of eight bits, which come with scales."""
         kinds = {name: dtype_name(array.dtype) for name, array in self.arrays.items()}
-        return [name for name, kind in kinds.items() if self.dtype and kind in SIGNIFICAND_BITS and kind != self.dtype]
+        return [
+            name
+            for name, kind in kinds.items()
+            if self.dtype and kind in SIGNIFICAND_BITS and kind != self.dtype
+        ]
 
     @property
     def moved(self) -> list[Input]:
@@ -216,14 +262,22 @@ class Converted:
             if move is None:
                 block = rows[part]
             else:
-                block = rows[move.order[part]] if move.axis == 0 else np.take(rows[part], move.order, axis=1)
+                block = (
+                    rows[move.order[part]]
+                    if move.axis == 0
+                    else np.take(rows[part], move.order, axis=1)
+                )
             out[...] = block if dtype is None else round_to(widened(block), dtype)
 
         return replace(table, dtype=dtype or table.dtype, fill=fill)
 
     def array(self, name: str) -> Array:
         """The same in memory; what does not change is what was given."""
-        return self.table(name).array() if name in self.cast or name in self.moves else self.arrays[name]
+        return (
+            self.table(name).array()
+            if name in self.cast or name in self.moves
+            else self.arrays[name]
+        )
 
     def check(self) -> ScoreCheck:
         """How far attention scores change, over all layers of which there are both queries and keys.
@@ -233,14 +287,18 @@ class Converted:
         """
         if self.heads is None or not self.moves:
             advice = "give `from`, `to` and `heads`, or the model with `config`"
-            raise ParameterError("check", "given", "scores are those of projections that move", advice)
+            raise ParameterError(
+                "check", "given", "scores are those of projections that move", advice
+            )
         moved = {weight.name: self.heads.named(weight) for weight in self.moved}
         layers = {named.layer for named in moved.values()}
         for name in (name for name in self.arrays if name not in moved):
             if (named := projection(name)) and named.layer in layers:
                 rule = f"{quoted(name)} did not move, and other tensors of its layer did, so that scores change"
                 raise ParameterError("check", "given", rule, "name it with `include`, too")
-        weights = [named for name, named in moved.items() if self.arrays[name].ndim == 2 and not named.norm]
+        weights = [
+            named for name, named in moved.items() if self.arrays[name].ndim == 2 and not named.norm
+        ]
         queries = {named.layer for named in weights if named.kind in ("q", "qkv")}
         paired = queries & {named.layer for named in weights if named.kind != "q"}
         if not paired:
@@ -257,11 +315,22 @@ class Converted:
         rotary, sides = heads.rotary_dim or len(move.channels), []
         factors = np.exp(1j * np.outer(_POSITIONS, 10000.0 ** (-np.arange(0, rotary, 2) / rotary)))
         first = len(move.channels) - rotary if heads.trailing else 0
-        for table, layout in ((table_of(name, self.arrays[name]), self.source), (self.table(name), self.target)):
+        for table, layout in (
+            (table_of(name, self.arrays[name]), self.source),
+            (self.table(name), self.target),
+        ):
             width = table.width if move.axis == 0 else 1
             inputs = np.random.default_rng(width).standard_normal((width, len(_POSITIONS)))
-            products = np.concatenate([widened(block).reshape(-1, width) @ inputs for block in table.blocks()])
-            values = products.reshape(-1, len(move.channels), len(_POSITIONS))[move.heads].swapaxes(1, 2)
-            sides.append(rotate(values, lambda *rows: factors[slice(*rows)], layout, layout, first_channel=first))
+            products = np.concatenate(
+                [widened(block).reshape(-1, width) @ inputs for block in table.blocks()]
+            )
+            values = products.reshape(-1, len(move.channels), len(_POSITIONS))[move.heads].swapaxes(
+                1, 2
+            )
+            sides.append(
+                rotate(
+                    values, lambda *rows: factors[slice(*rows)], layout, layout, first_channel=first
+                )
+            )
         old, new = sides[0][..., move.channels], sides[1]
         return float(np.abs(new - old).max(initial=0) / (np.abs(old).max(initial=0) or 1.0))

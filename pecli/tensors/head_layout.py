@@ -32,7 +32,11 @@ def _rows(weight: Input) -> int:
     return weight.shape[0]
 
 
-_KINDS = {word: (row["kind"], row["norm"]) for row in stored("projection_names.json") for word in row["words"].split()}
+_KINDS = {
+    word: (row["kind"], row["norm"])
+    for row in stored("projection_names.json")
+    for word in row["words"].split()
+}
 """What names of projections and of their norms begin with, and what they are."""
 _NAME = re.compile(
     rf"(?P<layer>(?:.*[._/])?)(?P<word>{'|'.join(sorted(_KINDS, key=len, reverse=True))})"
@@ -85,7 +89,13 @@ ORDERS = {
 """`blocks`: Phi-3. `groups`: the q heads that share a key head, that k head and its v head, and so on: q, k, v of each
 head where none share (GPT-NeoX, BLOOM, Falcon). `codegen`: four shards."""
 
-KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "n_head_kv", "attention.head_count_kv")
+KV_HEADS = (
+    "num_key_value_heads",
+    "num_kv_heads",
+    "n_kv_heads",
+    "n_head_kv",
+    "attention.head_count_kv",
+)
 GATED = frozenset(("qwen3_next", "qwen3_5", "qwen3_5_moe"))
 """Families whose q_proj holds the query of each head, followed by an output gate of the same size."""
 
@@ -104,13 +114,23 @@ class Heads:
     heads: int
     kv_heads: int | None = None
     head_dim: int | None = None
-    rotary_dim: int | None = None  #: Rotary dimension of a head; None where nothing is known to rotate
-    trailing: bool = False  #: The last channels of a head rotate, as DeepSeek has them, not the first
-    fused: str | None = None  #: The order of rows in fused projections whose names do not imply it: one of ORDERS
-    gated: bool = False  #: Query projections hold each head's query, then an output gate of the same size
+    rotary_dim: int | None = (
+        None  #: Rotary dimension of a head; None where nothing is known to rotate
+    )
+    trailing: bool = (
+        False  #: The last channels of a head rotate, as DeepSeek has them, not the first
+    )
+    fused: str | None = (
+        None  #: The order of rows in fused projections whose names do not imply it: one of ORDERS
+    )
+    gated: bool = (
+        False  #: Query projections hold each head's query, then an output gate of the same size
+    )
     rotates: bool = True  #: False for a model that has another encoding, such as ALiBi: channels may have any order
     model: str = ""  #: The model that says so; empty where the command line does
-    given: tuple[str, ...] = ()  #: Names of fields that the command line adds to what the model says
+    given: tuple[
+        str, ...
+    ] = ()  #: Names of fields that the command line adds to what the model says
 
     def __post_init__(self) -> None:
         if self.kv_heads is not None and self.heads % self.kv_heads:
@@ -132,13 +152,23 @@ class Heads:
             return self
         keys, dim = self.kv_heads, self.head_dim
         for weight, kind in measured:
-            whose = {"q": "", "k": "the keys of ", "qkv": "q, k and v of "}[kind] + counted(self.heads, "head")
+            whose = {"q": "", "k": "the keys of ", "qkv": "q, k and v of "}[kind] + counted(
+                self.heads, "head"
+            )
             if kind != "q" and not keys:
                 if not dim:
                     advice = "give `kv_heads` or `head_dim`, or the model with `config`"
                     raise ParameterError("kv_heads", "missing", f"{weight} holds {whose}", advice)
-                keys = _rows(weight) // dim if kind == "k" else (_rows(weight) // dim - self.heads) // 2
-            parts = {"q": self.heads * (1 + self.gated), "k": keys or 0, "qkv": self.heads + 2 * (keys or 0)}[kind]
+                keys = (
+                    _rows(weight) // dim
+                    if kind == "k"
+                    else (_rows(weight) // dim - self.heads) // 2
+                )
+            parts = {
+                "q": self.heads * (1 + self.gated),
+                "k": keys or 0,
+                "qkv": self.heads + 2 * (keys or 0),
+            }[kind]
             size = dim or _rows(weight) // max(parts, 1)
             if not size or not parts or _rows(weight) != parts * size or self.heads % (keys or 1):
                 rule = f"{_rows(weight)} rows are not {whose}" + (f" of {dim}" if dim else "")
@@ -157,9 +187,15 @@ class Heads:
         said = self.fused if not self.model or "fused" in self.given else None
         order = said or self.named(weight).order or self.fused
         if order is None:
-            who = f"neither its name nor {self.model} tells" if self.model else "its name does not tell"
+            who = (
+                f"neither its name nor {self.model} tells"
+                if self.model
+                else "its name does not tell"
+            )
             rule = f"{weight} holds q, k and v in an order that {who}"
-            advice = f"give `fused` ({', '.join(ORDERS)})" + ("" if self.model else ", or the model with `config`")
+            advice = f"give `fused` ({', '.join(ORDERS)})" + (
+                "" if self.model else ", or the model with `config`"
+            )
             raise ParameterError("fused", "missing", rule, advice)
         return order
 
@@ -185,16 +221,30 @@ class Heads:
         return "check `heads`, `kv_heads` and `head_dim`"
 
     def words(self, weights: Sequence[Input]) -> str:
-        dim, keys, rotary = self.head_dim or 0, self.kv_heads or 0, self.rotary_dim or self.head_dim or 0
+        dim, keys, rotary = (
+            self.head_dim or 0,
+            self.kv_heads or 0,
+            self.rotary_dim or self.head_dim or 0,
+        )
         kinds = {self.named(weight).kind for weight in weights}
-        some = f", the {'last' if self.trailing else 'first'} {rotary} of {dim} channels" if rotary < dim else ""
+        some = (
+            f", the {'last' if self.trailing else 'first'} {rotary} of {dim} channels"
+            if rotary < dim
+            else ""
+        )
         some += "" if self.rotates else ", none of which the model rotates"
         shared = "1 key that all heads share" if "latent" in kinds else counted(keys, "kv head")
-        orders = sorted({self.order(weight) for weight in weights if self.named(weight).kind == "qkv"})
+        orders = sorted(
+            {self.order(weight) for weight in weights if self.named(weight).kind == "qkv"}
+        )
         sharing = self.heads // keys
         head, queries = ("head", "") if sharing == 1 else ("kv head", f"{sharing} ")
         rows = [ORDERS[order].words.format(head=head, queries=queries) for order in orders]
-        rows += ["rows q, gate of each head" if self.gated else "rows q or k of each head"] if kinds - {"qkv"} else []
+        rows += (
+            ["rows q, gate of each head" if self.gated else "rows q or k of each head"]
+            if kinds - {"qkv"}
+            else []
+        )
         return f"{counted(self.heads, 'head')} of {dim}{some}, {shared}, {'; '.join(rows)}"
 
     def move(self, weight: Input, source: str, target: str) -> "Move":
@@ -203,17 +253,28 @@ class Heads:
         if self.head_dim is None or self.kv_heads is None:
             return self.completed([weight]).move(weight, source, target)
         named = self.named(weight)
-        if named.norm and weight.array.ndim == 2 and weight.shape[1] == self.head_dim:  # one row per head, as in Cohere
+        if (
+            named.norm and weight.array.ndim == 2 and weight.shape[1] == self.head_dim
+        ):  # one row per head, as in Cohere
             return move_in_columns(weight, source, target, self.rotary_dim, self.trailing)
         if named.kind == "latent" and not (self.trailing and self.rotary_dim):
             advice = "give `rotary_dim` and `trailing`, or the model with `config`"
-            raise ParameterError("rotary_dim", "missing", f"{weight} keeps its rotary key in its last rows", advice)
+            raise ParameterError(
+                "rotary_dim", "missing", f"{weight} keeps its rotary key in its last rows", advice
+            )
         slots = self.slots(weight)
-        size = rows if named.kind == "latent" else self.head_dim  # which is one head, with rows before it
-        if rows != len(slots) * size and not (named.norm and rows == size):  # a norm may be of one head
+        size = (
+            rows if named.kind == "latent" else self.head_dim
+        )  # which is one head, with rows before it
+        if rows != len(slots) * size and not (
+            named.norm and rows == size
+        ):  # a norm may be of one head
             whole = {"qkv": "q, k and v heads", "q": "heads", "k": "key heads"}[named.kind]
             said = f"{self.model} has " if self.model else ""
-            raise weight.wrong(f"{said}{len(slots)} {whole} of {size}, that is {len(slots) * size} rows", self._advice)
+            raise weight.wrong(
+                f"{said}{len(slots)} {whole} of {size}, that is {len(slots) * size} rows",
+                self._advice,
+            )
         order = np.arange(rows).reshape(-1, size)
         moving = np.isin(list(slots), ["q", "k"])[: len(order)]
         channels = _rotary_order(weight, size, source, target, self.rotary_dim, self.trailing)
@@ -230,7 +291,9 @@ class Move(NamedTuple):
     heads: Array | slice  # which heads of the tensor move
 
 
-def move_in_columns(weight: Input, source: str, target: str, rotary_dim: int | None, trailing: bool) -> Move:
+def move_in_columns(
+    weight: Input, source: str, target: str, rotary_dim: int | None, trailing: bool
+) -> Move:
     """The columns of a table's last axis, in another order."""
     if len(weight.shape) < 2:
         raise weight.wrong("a table has rows and columns", "give `heads` to convert a bias")
@@ -244,7 +307,9 @@ def _rotary_order(
     rotary = size if rotary_dim is None else rotary_dim
     if rotary % 2 or not 0 < rotary <= size:
         rule = f"channels rotate in pairs, at most the {size} of a head"
-        raise ParameterError("rotary_dim", rotary, rule, f"{quoted(weight.name)} is {bracketed(weight.shape)}")
+        raise ParameterError(
+            "rotary_dim", rotary, rule, f"{quoted(weight.name)} is {bracketed(weight.shape)}"
+        )
     order = np.arange(size)
     first = size - rotary if trailing else 0
     order[first : first + rotary] = first + reorder(rotary, source, target)
@@ -259,11 +324,16 @@ def attention_of(model: Model | None, layer_type: str | None = None) -> dict[str
     if inner := next(filter(None, map(keys.part, TEXTS)), None):
         said = inner.word("model_type")
         keys, model_type = inner, said.value if said else model_type
-    is_gguf = "general.architecture" in keys  # whose architectures have names and orders of their own
+    is_gguf = (
+        "general.architecture" in keys
+    )  # whose architectures have names and orders of their own
     keys = keys if is_gguf else replace(keys, defaults=class_defaults(model_type))
     heads = _whole(keys, (*HEADS, "attention.head_count"))
     encoding = _encoding(found, layer_type)
-    known = next((QKV_LAYOUTS[name] for name in variants(model_type) if name in QKV_LAYOUTS and not is_gguf), [])
+    known = next(
+        (QKV_LAYOUTS[name] for name in variants(model_type) if name in QKV_LAYOUTS and not is_gguf),
+        [],
+    )
     row: dict[str, Any] = next((each for each in known if _applies(each, keys)), {})
     kv_keys, kv_default = tuple(row.get("kv_keys", KV_HEADS)), row.get("kv_default")
     within = keys.part("attn_config") if kv_keys else None
@@ -277,7 +347,8 @@ def attention_of(model: Model | None, layer_type: str | None = None) -> dict[str
         "trailing": encoding is not None and encoding.trailing,
         "fused": row.get("order"),
         "gated": plain_name(model_type).removesuffix("_text") in GATED,
-        "rotates": encoding is not None or not any(not each.is_rotary and not each.part for each in found),
+        "rotates": encoding is not None
+        or not any(not each.is_rotary and not each.part for each in found),
         "model": found.file,
     }
     return {name: value for name, value in fields.items() if value is not None}
@@ -292,7 +363,9 @@ def _encoding(found: ModelEncodings, layer_type: str | None) -> Encoding | None:
     if len({(each.head_dim, each.rotary_dim, each.layout, each.trailing) for each in ropes}) > 1:
         names = ", ".join(f"{each.layer_type!r} (heads of {each.head_dim})" for each in ropes)
         advice = "name one, and its tensors with `include`"
-        raise ParameterError("layer_type", "missing", f"{found.file} has layers that differ: {names}", advice)
+        raise ParameterError(
+            "layer_type", "missing", f"{found.file} has layers that differ: {names}", advice
+        )
     return ropes[0] if ropes else None
 
 

@@ -42,17 +42,23 @@ class Input:
             raise self.wrong("it must be (…, L, D)", "positions are the axis before the last")
         if not -len(self.shape) <= seq_axis < len(self.shape) - 1 or seq_axis == -1:
             axes = f"whose positions are on one of the axes 0 … {len(self.shape) - 2}"
-            raise ParameterError("seq_axis", seq_axis, f"{self.label} is of shape {self.shape}, {axes}")
+            raise ParameterError(
+                "seq_axis", seq_axis, f"{self.label} is of shape {self.shape}, {axes}"
+            )
         return self.shape[seq_axis], self.shape[-1]
 
     def check_dim(self, rule: Parameter, advice: str = "") -> None:
         try:
             rule.check("D", self.shape[-1])
         except ParameterError as problem:
-            raise self.wrong(f"D, the last axis, {problem.rule.removeprefix('it ')}", advice) from None
+            raise self.wrong(
+                f"D, the last axis, {problem.rule.removeprefix('it ')}", advice
+            ) from None
 
 
-def open_inputs(files: Sequence[str], chosen: Collection[str] = ()) -> tuple[list[Input], dict[str, str]]:
+def open_inputs(
+    files: Sequence[str], chosen: Collection[str] = ()
+) -> tuple[list[Input], dict[str, str]]:
     """The tensors of files (or FILE:NAME) that have the chosen names, or all, and the texts that came with them, but
     for those about their origin, which is not the result's."""
     inputs: dict[str, Input] = {}
@@ -63,13 +69,19 @@ def open_inputs(files: Sequence[str], chosen: Collection[str] = ()) -> tuple[lis
         metadata = loaded.metadata | metadata
         for label, array in loaded.tensors.items():
             name = name_of(loaded, label)
-            tensor = Input(array, f"{'the array' if loaded.format == 'npy' else label} of {loaded.path}", name)
+            tensor = Input(
+                array, f"{'the array' if loaded.format == 'npy' else label} of {loaded.path}", name
+            )
             known.append(f"{name} {array.shape}")
             if chosen and name not in chosen:
                 continue
             if name in inputs:
-                rule = f"{inputs[name].label} has the same name, and a file holds one tensor of a name"
-                raise ParameterError(tensor.label, "given too", rule, "apply to one after the other")
+                rule = (
+                    f"{inputs[name].label} has the same name, and a file holds one tensor of a name"
+                )
+                raise ParameterError(
+                    tensor.label, "given too", rule, "apply to one after the other"
+                )
             inputs[name] = tensor
     metadata.pop(KEY, None)
     missing = [repr(name) for name in chosen if name not in inputs]

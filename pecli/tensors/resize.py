@@ -6,7 +6,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pecli.engine.arrays import Array, Floats, Indices, dtype_name, floating, like, round_to, widened
+from pecli.engine.arrays import (
+    Array,
+    Floats,
+    Indices,
+    dtype_name,
+    floating,
+    like,
+    round_to,
+    widened,
+)
 from pecli.engine.schemes import Choice, Flag, Whole
 from pecli.engine.schemes.given_positions import GridParameter
 from pecli.engine.table import work_through
@@ -48,7 +57,9 @@ def resize(
     """
     array = floating(name, table)
     if array.ndim < 2 or set(array.shape[:-2]) - {1} or not array.size:
-        raise ParameterError(name, f"of shape {array.shape}", "a learned table is (rows, dim) or (1, rows, dim)")
+        raise ParameterError(
+            name, f"of shape {array.shape}", "a learned table is (rows, dim) or (1, rows, dim)"
+        )
     rows, dim = array.shape[-2:]
     keep = _KEPT.check("keep", keep)
     old, new = _grids(rows, to, grid, keep)
@@ -56,7 +67,11 @@ def resize(
         asked = f"{keep} + " * bool(keep) + f"{old[0]}x{old[1]} are {keep + old[0] * old[1]}"
         rule = f"it has {rows} rows, and {asked}"
         raise ParameterError(name, f"of shape {array.shape}", rule, "check `grid` and `keep`")
-    kernel = ("linear" if grid is None else "cubic") if method is None else _METHOD.check("method", method)
+    kernel = (
+        ("linear" if grid is None else "cubic")
+        if method is None
+        else _METHOD.check("method", method)
+    )
     if old == new:
         return like(table, array.copy())
     flat = array.reshape(rows, dim)
@@ -67,7 +82,9 @@ def resize(
     return like(table, out.reshape(*array.shape[:-2], *out.shape))
 
 
-def _grids(rows: int, to: int | str | Grid, grid: str | Grid | None, keep: int) -> tuple[Grid, Grid]:
+def _grids(
+    rows: int, to: int | str | Grid, grid: str | Grid | None, keep: int
+) -> tuple[Grid, Grid]:
     """The grids before and after; rows along one axis are a grid of one column."""
     if grid is not None:
         return _grid("grid", grid), _grid("to", to)
@@ -75,7 +92,9 @@ def _grids(rows: int, to: int | str | Grid, grid: str | Grid | None, keep: int) 
         rule = f"rows become {to} from another grid"
         raise ParameterError("grid", "missing", rule, "give it, such as 14x14, and `keep`")
     if keep >= max(rows, 1):
-        raise ParameterError("keep", keep, f"the table has {rows} rows, and one must be left to resize")
+        raise ParameterError(
+            "keep", keep, f"the table has {rows} rows, and one must be left to resize"
+        )
     wanted = _SIDE.parse("to", to) if isinstance(to, str) else _SIDE.check("to", to)
     if wanted <= keep:
         raise ParameterError("to", to, f"of these rows {keep} are kept, and one must be left")
@@ -97,10 +116,16 @@ def _resample(cells: Array, out: Array, kernel: str, antialias: bool) -> None:
     def resample_lines(line: int) -> None:
         vertical = taps(height, tall, kernel, antialias, slice(line, line + lines))
         first, last = int(vertical.rows.min()), int(vertical.rows.max())
-        with np.errstate(over="ignore", invalid="ignore"):  # a table may hold what is not finite, or too large
-            sums = Taps(vertical.rows - first, vertical.weights).apply(widened(cells[first : last + 1]))
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # a table may hold what is not finite, or too large
+            sums = Taps(vertical.rows - first, vertical.weights).apply(
+                widened(cells[first : last + 1])
+            )
             if (width, wide) != (1, 1):
-                sums = np.moveaxis(horizontal.apply(np.ascontiguousarray(np.moveaxis(sums, 1, 0))), 0, 1)
+                sums = np.moveaxis(
+                    horizontal.apply(np.ascontiguousarray(np.moveaxis(sums, 1, 0))), 0, 1
+                )
             out[line : line + lines] = round_to(sums, dtype_name(out.dtype))
 
     work_through(resample_lines, range(0, tall, lines))
@@ -125,14 +150,18 @@ class Taps(NamedTuple):
         part = np.empty_like(sums)
         for number, (rows, weights) in enumerate(zip(self.rows.T, self.weights.T, strict=True)):
             target = part if number else sums
-            np.take(values, rows, axis=0, out=target, mode="clip")  # which checks no indices, and so needs no buffer
+            np.take(
+                values, rows, axis=0, out=target, mode="clip"
+            )  # which checks no indices, and so needs no buffer
             target *= weights.reshape(-1, *([1] * (values.ndim - 1)))
             if number:
                 sums += part
         return sums
 
 
-def taps(old: int, new: int, kernel: str, antialias: bool = False, part: slice = slice(None)) -> Taps:
+def taps(
+    old: int, new: int, kernel: str, antialias: bool = False, part: slice = slice(None)
+) -> Taps:
     """How `old` rows become `new` ones, or some of the new ones.
 
     >>> taps(4, 2, "linear").weights.tolist()

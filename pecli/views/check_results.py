@@ -59,7 +59,9 @@ VIEWS = {
 
 def show(value: Any) -> None:
     """What the command shows of a scheme, a model or a result."""
-    module, view = next(VIEWS[kind.__name__] for kind in type(value).__mro__ if kind.__name__ in VIEWS).split(".")
+    module, view = next(
+        VIEWS[kind.__name__] for kind in type(value).__mro__ if kind.__name__ in VIEWS
+    ).split(".")
     getattr(import_module(f"pecli.views.{module}"), view)(value)
 
 
@@ -87,16 +89,22 @@ def show_difference(result: Difference) -> None:
         screen.say("  no known transform maps A to B; pecli identify may say what each of them is")
 
 
-def say_findings(result: Verification | Difference, indent: str = "  ", *, passed: bool = True) -> None:
+def say_findings(
+    result: Verification | Difference, indent: str = "  ", *, passed: bool = True
+) -> None:
     """Reasons, what makes a pass weak, and tensors: each in one line, or where that is long, in one line per part."""
-    width = min(MAX_LINE, screen.console().width - len(indent)) if screen.is_terminal() else MAX_LINE
+    width = (
+        min(MAX_LINE, screen.console().width - len(indent)) if screen.is_terminal() else MAX_LINE
+    )
     for line in reasons(result):
         screen.say_wrapped(indent + line)
     for line in result.weak:
         screen.say_labelled(f"{indent}weak", "bold yellow", f": {line}")
     for parts in tensor_lines(result, passed=passed):
         whole = "  ".join(parts)
-        for line in [whole] if len(whole) <= width else [parts[0], *(f"    {part}" for part in parts[1:])]:
+        for line in (
+            [whole] if len(whole) <= width else [parts[0], *(f"    {part}" for part in parts[1:])]
+        ):
             screen.say_wrapped(indent + line)
 
 
@@ -128,7 +136,11 @@ def _passed_tensors(result: Verification | Difference) -> list[str]:
     groups: dict[tuple[str, ...], list[str]] = {}
     for tensor in result.tensors:
         if tensor.passed:
-            verdict = "exact" if tensor.worst_index is None else f"max error {number(tensor.max_abs_error or 0, 3)}"
+            verdict = (
+                "exact"
+                if tensor.worst_index is None
+                else f"max error {number(tensor.max_abs_error or 0, 3)}"
+            )
             verdict = "" if tensor.max_abs_error is None else verdict
             alike = screen.shape(tensor.shape), result.readings.get(tensor.name, ""), verdict
             groups.setdefault((_LAYER.sub(".N.", tensor.name), *alike), []).append(tensor.name)
@@ -139,7 +151,11 @@ def _passed_tensors(result: Verification | Difference) -> list[str]:
         together.setdefault(key, []).append(last if len(names) > 1 else names[0])
     lines = []
     for (shape, *words, layers), names in together.items():
-        head = f"{layers}: {listed(names, MAX_LISTED)}" if layers else f"{listed(names, MAX_LISTED)}  {shape}"
+        head = (
+            f"{layers}: {listed(names, MAX_LISTED)}"
+            if layers
+            else f"{listed(names, MAX_LISTED)}  {shape}"
+        )
         lines.append(", ".join(filter(None, [head, *words])))
     return lines
 
@@ -159,16 +175,24 @@ def parts_of(tensor: Comparison, sides: tuple[str, str], *, with_place: bool = F
     if tensor.mismatched is None:
         return parts
     if tensor.worst_index is None and not tensor.mismatched:
-        if tensor.max_abs_error is None or "nothing can be told" in tensor.problem:  # learned, or not finite
+        if (
+            tensor.max_abs_error is None or "nothing can be told" in tensor.problem
+        ):  # learned, or not finite
             return parts
         same = "every element is exact" if sides[0] == "expected" else "every element is equal"
         return [*parts, "the values themselves are equal" if tensor.problem else same]
-    parts.append(f"{tensor.mismatched:,} of {tensor.size:,} out of tolerance{_place(tensor) if with_place else ''}")
+    parts.append(
+        f"{tensor.mismatched:,} of {tensor.size:,} out of tolerance{_place(tensor) if with_place else ''}"
+    )
     if tensor.first_index not in (None, tensor.worst_index):
         parts[-1] += f", the first at {[*(tensor.first_index or ())]}"
     if tensor.worst_index is not None:
         parts.append(worst_element(tensor, sides))
-        if units(tensor.worst_ulp) and units(tensor.max_ulp_error) and tensor.worst_ulp != tensor.max_ulp_error:
+        if (
+            units(tensor.worst_ulp)
+            and units(tensor.max_ulp_error)
+            and tensor.worst_ulp != tensor.max_ulp_error
+        ):
             parts[-1] += f"  (elsewhere up to {units(tensor.max_ulp_error)})"
     strange = zip((tensor.strange_expected, tensor.strange_found), sides, strict=True)
     return [*parts, *(f"{count:,} not finite ({side})" for count, side in strange if count)]
@@ -177,12 +201,16 @@ def parts_of(tensor: Comparison, sides: tuple[str, str], *, with_place: bool = F
 def _place(tensor: Comparison) -> str:
     """The part of each axis that is out of tolerance, where that is half of it at most."""
     words = []
-    for name, size in zip(("columns", "rows", "heads", "batch"), reversed(tensor.shape), strict=False):
+    for name, size in zip(
+        ("columns", "rows", "heads", "batch"), reversed(tensor.shape), strict=False
+    ):
         runs = [*tensor.where.get(name, ())]
         if 0 < 2 * sum(last - first + 1 for first, last in runs) <= size:
             spelt = [f"{first}–{last}" if last > first else f"{first}" for first, last in runs]
             several = len(runs) > 1 or runs[0][1] > runs[0][0]
-            words.append(f"{name if several else name.removesuffix('s')} {listed(spelt, MAX_LISTED)}")
+            words.append(
+                f"{name if several else name.removesuffix('s')} {listed(spelt, MAX_LISTED)}"
+            )
     return f", all in {', '.join(reversed(words))}" if words else ""
 
 
@@ -202,7 +230,9 @@ def units(count: int | None) -> str:
 def _told_apart(*values: object) -> list[str]:
     """Values with as many digits as it takes to tell them apart, six at least."""
     for digits in range(6, 18):
-        texts = [f"{value:.{digits}g}" if isinstance(value, float) else repr(value) for value in values]
+        texts = [
+            f"{value:.{digits}g}" if isinstance(value, float) else repr(value) for value in values
+        ]
         if len({*texts}) > 1:
             break
     return texts
@@ -214,14 +244,24 @@ def show_identification(result: Identification) -> None:
 
     verdict = ("not identified", "bold red")
     if result.identified:
-        verdict = ("partly identified", "bold yellow") if result.description else ("identified", "bold green")
+        verdict = (
+            ("partly identified", "bold yellow")
+            if result.description
+            else ("identified", "bold green")
+        )
     screen.say_labelled(*verdict, f"  {result.file}")
     for match in result.matches:
         parameters = match.scheme.spec()["parameters"]
-        kept = {name: value for name, value in parameters.items() if value is not None and name != "recipe"}
+        kept = {
+            name: value
+            for name, value in parameters.items()
+            if value is not None and name != "recipe"
+        }
         how = f"recipe {match.recipe}, max error {number(match.max_abs_error, 3)}"
         lines = [f"{', '.join(match.tensors)}: {match.scheme.name}, {how}"]
-        lines.append("  ".join(f"{name}={brief(value, MAX_LISTED)}" for name, value in kept.items()))
+        lines.append(
+            "  ".join(f"{name}={brief(value, MAX_LISTED)}" for name, value in kept.items())
+        )
         if match.runtimes:
             lines.append(Runtime(match.runtimes[0], match.runtimes[1:]).clause)
         if match.form:
@@ -245,8 +285,13 @@ def show_outcomes(outcomes: Sequence[Outcome]) -> None:
         if isinstance(outcome.result, Verification):
             say_findings(outcome.result, " " * 8, passed=False)
     found = [outcome.status for outcome in outcomes]
-    counts = {status: found.count(status) for status in ("passed", "skipped", "weak", "failed", "error")}
-    words = {**{status: status for status in counts}, "error": "errors" if counts["error"] > 1 else "error"}
+    counts = {
+        status: found.count(status) for status in ("passed", "skipped", "weak", "failed", "error")
+    }
+    words = {
+        **{status: status for status in counts},
+        "error": "errors" if counts["error"] > 1 else "error",
+    }
     parts = ", ".join(f"{count} {words[status]}" for status, count in counts.items() if count)
     screen.say(f"{counted(len(found), 'check')}: {parts}")
 
@@ -257,7 +302,11 @@ def _worst(outcome: Outcome) -> str:
     if not isinstance(result, Verification):
         problem = str(result)
         if isinstance(result, FileError):  # the line names the check's own file already
-            problem = result.problem if result.path == outcome.check.file else f"{result.path}: {result.problem}"
+            problem = (
+                result.problem
+                if result.path == outcome.check.file
+                else f"{result.path}: {result.problem}"
+            )
         return screen.printable(" ".join(problem.split()))
     known = [tensor for tensor in result.tensors if tensor.max_abs_error is not None]
     if not known:
@@ -269,7 +318,12 @@ def _worst(outcome: Outcome) -> str:
     return f"{number(worst.max_abs_error, 3)}{in_units and f' ({in_units})'}"
 
 
-_JUNIT_KINDS = {"failed": "failure", "weak": "failure", "skipped": "skipped", "error": "error"}  #: By status
+_JUNIT_KINDS = {
+    "failed": "failure",
+    "weak": "failure",
+    "skipped": "skipped",
+    "error": "error",
+}  #: By status
 
 
 def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
@@ -280,10 +334,14 @@ def write_junit(path: str, outcomes: Sequence[Outcome]) -> None:
     for manifest in dict.fromkeys(outcome.check.manifest for outcome in outcomes):
         own = [outcome for outcome in outcomes if outcome.check.manifest == manifest]
         name = manifest or "pecli verify"
-        suite = ElementTree.SubElement(suites, "testsuite", {"name": escaped(name), **_junit_counts(own)})
+        suite = ElementTree.SubElement(
+            suites, "testsuite", {"name": escaped(name), **_junit_counts(own)}
+        )
         for outcome in own:
             names = {"classname": name, "name": outcome.check.label, "file": outcome.check.file}
-            case = ElementTree.SubElement(suite, "testcase", {key: escaped(value) for key, value in names.items()})
+            case = ElementTree.SubElement(
+                suite, "testcase", {key: escaped(value) for key, value in names.items()}
+            )
             case.set("time", f"{outcome.seconds:.3f}")
             if kind := _JUNIT_KINDS.get(outcome.status):
                 lines = [*map(escaped, failures(outcome.result))]
@@ -298,7 +356,11 @@ def _junit_counts(outcomes: Sequence[Outcome]) -> dict[str, str]:
     kinds = [_JUNIT_KINDS.get(outcome.status) for outcome in outcomes]
     names = {"failures": "failure", "errors": "error", "skipped": "skipped"}
     counts = {name: str(kinds.count(kind)) for name, kind in names.items()}
-    return {"tests": str(len(kinds)), **counts, "time": f"{sum(outcome.seconds for outcome in outcomes):.3f}"}
+    return {
+        "tests": str(len(kinds)),
+        **counts,
+        "time": f"{sum(outcome.seconds for outcome in outcomes):.3f}",
+    }
 
 
 _DATA = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
@@ -315,4 +377,6 @@ def annotate(outcomes: Sequence[Outcome]) -> None:
             file = split_name(check.file)[0]
         title = f"pecli verify: {check.label}".translate(_PROPERTY)
         message = "\n".join(failures(outcome.result)).translate(_DATA)
-        print(screen.printable(f"::error file={file.translate(_PROPERTY)},title={title}::{message}"))
+        print(
+            screen.printable(f"::error file={file.translate(_PROPERTY)},title={title}::{message}")
+        )

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 _COLUMNS = {"frequencies": "frequency", "slopes": "slope of the head", "columns": "column"}
 """What the errors of columns go by, in words."""
-MAX_FREQUENCIES = 7  #: Frequencies that are shown; they and the names of recipes fit into 80 characters
+MAX_FREQUENCIES = (
+    7  #: Frequencies that are shown; they and the names of recipes fit into 80 characters
+)
 
 
 def show_audit(audited: Audit | Mapping[str, Audit], *, details: bool = False) -> None:
@@ -33,7 +35,11 @@ def show_audit(audited: Audit | Mapping[str, Audit], *, details: bool = False) -
             screen.say()
         given = audit.scheme.spec()["parameters"]
         names = ("style", "seq_len", "heads", "dim", "base", "scaling", "offset", "dtype")
-        said = [f"{key}={spelled(given[key])}" for key in names if given.get(key) not in (None, "none", 0)]
+        said = [
+            f"{key}={spelled(given[key])}"
+            for key in names
+            if given.get(key) not in (None, "none", 0)
+        ]
         screen.say_labelled(" ".join(filter(None, [name, audit.scheme.name, *said])), "bold")
         for verdict, style, recipes in verdicts(audit):
             screen.say_labelled(verdict, style, recipes)
@@ -55,7 +61,11 @@ def verdicts(audit: Audit) -> list[tuple[str, str, str]]:
         errors = [f"{each.recipe} ({number(each.max_abs_error, 2)})" for each in by_count[count]]
         is_whole = count == audit.numbers.count
         extent = f"at all {count:,} positions" if is_whole else f"to position {last:,}"
-        words = f"within {audit.tolerance:g} {extent}" if last > 0 or is_whole else f"not within {audit.tolerance:g}"
+        words = (
+            f"within {audit.tolerance:g} {extent}"
+            if last > 0 or is_whole
+            else f"not within {audit.tolerance:g}"
+        )
         lines.append((f"  {words}", "green" if is_whole else "yellow", f": {', '.join(errors)}"))
     return lines
 
@@ -63,8 +73,13 @@ def verdicts(audit: Audit) -> list[tuple[str, str, str]]:
 def _show_tables(audit: Audit) -> None:
     """One row per recipe: its errors, the positions within the tolerance, where rows repeat; and errors by place."""
     decades, values = audit.decades(), audit.numbers.values
-    chosen = sorted({round(k * (len(values) - 1) / (MAX_FREQUENCIES - 1)) for k in range(MAX_FREQUENCIES)})
-    starts, frequencies = [str(first) for first, _ in decades], [number(values[k], 2) for k in chosen]
+    chosen = sorted(
+        {round(k * (len(values) - 1) / (MAX_FREQUENCIES - 1)) for k in range(MAX_FREQUENCIES)}
+    )
+    starts, frequencies = (
+        [str(first) for first, _ in decades],
+        [number(values[k], 2) for k in chosen],
+    )
     summary: list[list[screen.Cell]] = []
     largest, means, by_frequency = [], [], []
     for drift in audit.drifts:
@@ -76,8 +91,12 @@ def _show_tables(audit: Audit) -> None:
         errors = [audit.in_decade(drift, decade) for decade in decades]
         largest.append([drift.recipe, *(number(error, 2) for error, _ in errors)])
         means.append([drift.recipe, *(number(mean, 2) for _, mean in errors)])
-        by_frequency.append([drift.recipe, *(number(float(drift.by_frequency[k]), 2) for k in chosen)])
-    title = f"kept: positions before the error exceeds {audit.tolerance:g}; equal: first repeated row"
+        by_frequency.append(
+            [drift.recipe, *(number(float(drift.by_frequency[k]), 2) for k in chosen)]
+        )
+    title = (
+        f"kept: positions before the error exceeds {audit.tolerance:g}; equal: first repeated row"
+    )
     _show(title, ("max", "mean", "kept", "equal"), summary)
     _show("largest error, by positions from", starts, largest)
     _show("mean error, by positions from", starts, means)
@@ -95,10 +114,14 @@ def audit_picture(audited: Audit | Mapping[str, Audit]) -> Figure:
     first = next(iter(audits.values()))
     axis = "distance" if first.numbers.kind == "slopes" else "position"
     shows = f"largest error by {axis}"
-    titles = [title_of(labelled(of_scheme(audit.scheme)), name or shows) for name, audit in audits.items()]
+    titles = [
+        title_of(labelled(of_scheme(audit.scheme)), name or shows) for name, audit in audits.items()
+    ]
     if not any(drift.max_abs_error for audit in audits.values() for drift in audit.drifts):
         recipes = ", ".join(drift.recipe for drift in first.drifts)
-        return _figure(titles[0], [], f"no error to draw: {recipes} equals the exact table everywhere")
+        return _figure(
+            titles[0], [], f"no error to draw: {recipes} equals the exact table everywhere"
+        )
     charts = []
     for title, audit in zip(titles, audits.values(), strict=True):
         names = [drift.recipe + " (no error)" * (not drift.max_abs_error) for drift in audit.drifts]
@@ -110,13 +133,22 @@ def audit_picture(audited: Audit | Mapping[str, Audit]) -> Figure:
 def runtimes_picture(found: RuntimeComparison) -> Figure:
     """The largest error over positions: a line per runtime, a panel per kind of layer."""
     charts = [
-        _chart(name, {each.runtime: each.curve for each in results if each.curve is not None}, found.tolerance)
+        _chart(
+            name,
+            {each.runtime: each.curve for each in results if each.curve is not None},
+            found.tolerance,
+        )
         for name, results in found.layers.items()
     ]
     return _figure(f"{found.model}: what runtimes compute, compared with its definition", charts)
 
 
-def _chart(title: str, curves: Mapping[str, tuple[Floats, Floats]], tolerance: float, axis: str = "position") -> Chart:
+def _chart(
+    title: str,
+    curves: Mapping[str, tuple[Floats, Floats]],
+    tolerance: float,
+    axis: str = "position",
+) -> Chart:
     """Errors over positions, both on logarithmic scales, with the tolerance."""
     is_drawn = 1e-150 < tolerance < 1e150  # a logarithmic axis has no others
     levels = [(f"tolerance {typeset(tolerance)}", tolerance)] if is_drawn else []
@@ -124,7 +156,9 @@ def _chart(title: str, curves: Mapping[str, tuple[Floats, Floats]], tolerance: f
     for name, points in curves.items():
         alike.setdefault(tuple(each.tobytes() for each in points), []).append(name)
     lines = [Curve(", ".join(names), *curves[names[0]]) for names in alike.values()]
-    return Chart(title, lines, axis, "largest absolute error", log_x=True, log_y=True, levels=levels)
+    return Chart(
+        title, lines, axis, "largest absolute error", log_x=True, log_y=True, levels=levels
+    )
 
 
 def _figure(title: str, charts: Sequence[Chart], subtitle: str = "") -> Figure:
@@ -139,7 +173,9 @@ def show_runtimes(found: RuntimeComparison) -> None:
         if name:
             screen.say_heading(name)
         _say_runtimes(results)
-    departing = dict.fromkeys(each.runtime for results in found.layers.values() for each in results if each.departs)
+    departing = dict.fromkeys(
+        each.runtime for results in found.layers.values() for each in results if each.departs
+    )
     screen.say()
     if departing:
         screen.say(f"Not as defined: {', '.join(departing)} (tolerance {found.tolerance:g}).")
@@ -150,7 +186,9 @@ def show_runtimes(found: RuntimeComparison) -> None:
 def _say_runtimes(results: Sequence[RuntimeResult], indent: str = "") -> None:
     width = max(len(f"{each.runtime} ({each.version})") for each in results)
     for result in results:
-        screen.say_styled((f"{indent}{f'{result.runtime} ({result.version})':<{width}}  ", ""), _verdict(result))
+        screen.say_styled(
+            (f"{indent}{f'{result.runtime} ({result.version})':<{width}}  ", ""), _verdict(result)
+        )
         ends = "" if result.rows is None else f"its table ends at position {result.rows - 1:,}"
         for reason in filter(None, [result.lacks, *result.causes, ends, *result.notes]):
             screen.say_wrapped(f"{indent}  {reason}")
@@ -164,7 +202,11 @@ def _verdict(result: RuntimeResult) -> tuple[str, str]:
         first, last = result.pairs or (0, 0)
         pairs = f"pair {first}" if first == last else f"pairs {first}–{last}"
         return f"{departure}, from position {result.first_beyond:,}, {pairs}", "yellow"
-    words = departure if result.causes else f"as defined{' for long prompts' * bool(result.short_prompts)}"
+    words = (
+        departure
+        if result.causes
+        else f"as defined{' for long prompts' * bool(result.short_prompts)}"
+    )
     return f"{words}; float32 off by up to {number(result.max_abs_error, 2)}", "green"
 
 
@@ -192,7 +234,9 @@ def show_extension(found: Extension) -> None:
     screen.say()
     kept = counted(waves["kept"], "wavelength")
     factor = f"{found.factor:g}×"
-    screen.say(f"{kept} kept, {waves['blended']} stretched by less than {factor}, {waves['stretched']} by {factor}")
+    screen.say(
+        f"{kept} kept, {waves['blended']} stretched by less than {factor}, {waves['stretched']} by {factor}"
+    )
     for note in found.notes:
         screen.say_wrapped(note)
 
@@ -200,8 +244,13 @@ def show_extension(found: Extension) -> None:
 def extension_picture(found: Extension) -> Figure:
     """The wavelengths before and after."""
     lengths = {found.longest: found.before, found.to: found.after}
-    models = [ModelEncodings(found.model, None, (each,), context=length) for length, each in lengths.items()]
+    models = [
+        ModelEncodings(found.model, None, (each,), context=length)
+        for length, each in lengths.items()
+    ]
     subjects = [subject for model in models for subject in of_model(model, found.model)]
     names = ["as it is", f"{found.method}, factor {found.factor:g}"]
     title = f"{found.model}: wavelength of each rotary pair"
-    return figure.render(kinds.titled(labelled(subjects, names), PlotRequest(), "wavelengths", title))
+    return figure.render(
+        kinds.titled(labelled(subjects, names), PlotRequest(), "wavelengths", title)
+    )

@@ -34,16 +34,27 @@ def show(model: ModelEncodings, seq_len: int | None = None, *, first: bool = Tru
 
 def rows_of(encoding: Encoding, seq_len: int | None) -> list[tuple[str, str, str]]:
     """Name, value and source of everything that is known."""
-    rows = [(name, cell(value), encoding.sources.get(name, "")) for name, value in encoding.described().items()]
+    rows = [
+        (name, cell(value), encoding.sources.get(name, ""))
+        for name, value in encoding.described().items()
+    ]
     if encoding.is_rotary:
         if encoding.head_dim is not None:
             rows.append(("head_dim", cell(encoding.head_dim), encoding.sources.get("head_dim", "")))
         at = "" if seq_len is None else f"at length {seq_len}"
         values = encoding.inverse_frequencies(seq_len) or []
         rows += [
-            ("rotary_dim", cell(encoding.rotary_dim), "the last channels of a head" if encoding.trailing else ""),
+            (
+                "rotary_dim",
+                cell(encoding.rotary_dim),
+                "the last channels of a head" if encoding.trailing else "",
+            ),
             ("layout", encoding.layout or "", encoding.sources.get("layout", "")),
-            ("attention_factor", cell(encoding.attention_factor(seq_len)), at or "multiplies cos and sin"),
+            (
+                "attention_factor",
+                cell(encoding.attention_factor(seq_len)),
+                at or "multiplies cos and sin",
+            ),
             ("inv_freq", _ends(values), at or f"{len(values)} values"),
         ]
     names = [row[0] for row in rows]
@@ -77,7 +88,11 @@ def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> N
             for name, value, _ in [("scheme", encoding.scheme, ""), *rows_of(encoding, seq_len)]:
                 values.setdefault(prefix + name, ["–"] * len(models))[place] = value
     rows = [[name, *cells] for name, cells in values.items() if len(set(cells)) > 1]
-    same = "; frequencies and attention factors are the same" if rows and _rotate_alike(models, seq_len) else ""
+    same = (
+        "; frequencies and attention factors are the same"
+        if rows and _rotate_alike(models, seq_len)
+        else ""
+    )
     screen.say_heading(f"differences{same}" if rows else "no differences", "bold")
     if rows:
         screen.say_table(["", *(model.file for model in models)], rows, indent="  ")
@@ -86,11 +101,18 @@ def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> N
 def _rotate_alike(models: Sequence[ModelEncodings], seq_len: int | None) -> bool:
     """Whether they rotate by the same numbers, also beyond their contexts, where dynamic scaling begins."""
     lengths = (seq_len, seq_len or 2 * max(model.context or 1 for model in models))
-    ropes = [[each.frequency_rope(at) for each in model if each.is_rotary for at in lengths] for model in models]
-    found = [
-        [x for rope in row for x in (rope.attention_factor_value(), *rope.frequencies().floats())] for row in ropes
+    ropes = [
+        [each.frequency_rope(at) for each in model if each.is_rotary for at in lengths]
+        for model in models
     ]
-    return all(len(one) == len(found[0]) > 0 and np.allclose(one, found[0], rtol=FREQ_RTOL, atol=0) for one in found)
+    found = [
+        [x for rope in row for x in (rope.attention_factor_value(), *rope.frequencies().floats())]
+        for row in ropes
+    ]
+    return all(
+        len(one) == len(found[0]) > 0 and np.allclose(one, found[0], rtol=FREQ_RTOL, atol=0)
+        for one in found
+    )
 
 
 def show_presets(presets: Sequence[tuple[Preset, ModelEncodings]]) -> None:
@@ -105,13 +127,17 @@ def show_presets(presets: Sequence[tuple[Preset, ModelEncodings]]) -> None:
             screen.say_table([family, "context", "encodings"], rows)
         screen.say("aliases, repositories and sources: pecli models --json")
     else:
-        screen.say_table(["name", "context", "encodings"], [row for rows in families.values() for row in rows])
+        screen.say_table(
+            ["name", "context", "encodings"], [row for rows in families.values() for row in rows]
+        )
 
 
 def searched_text(preset: Preset, model: ModelEncodings) -> str:
     """What the words of `pecli models` are looked for in."""
     kinds = (_brief(encoding) for encoding in model.encodings)
-    return " ".join((preset.name, preset.family, preset.repository, *preset.aliases, *kinds)).lower()
+    return " ".join(
+        (preset.name, preset.family, preset.repository, *preset.aliases, *kinds)
+    ).lower()
 
 
 def _brief(encoding: Encoding) -> str:
@@ -137,16 +163,25 @@ def commands(model: ModelEncodings, given: str, length: int | None = None) -> li
     for encoding in model.encodings:
         axes, style = encoding.extra.get("axes"), encoding.extra.get("style")
         if encoding.is_rotary and not style:
-            lines += [] if axes else [f"pecli rope {given} --seq-len {rows} -o rope.safetensors"]  # else an image's
+            lines += (
+                [] if axes else [f"pecli rope {given} --seq-len {rows} -o rope.safetensors"]
+            )  # else an image's
             continue
         with suppress(ParameterError):  # of a configuration that says too little
             if encoding.is_rotary:  # over a grid; else a table whose size the model says itself
                 layout = "interleaved" if encoding.layout == "interleaved" else "halves"
                 scheme: Scheme = encoding.rope(grid=_GRID, layout=layout)
             else:
-                kind = scheme_named("learned-init" if encoding.scheme == "learned" else encoding.scheme)
-                settings = {**encoding.parameters, **({"seq_len": keys} if "form" in encoding.parameters else {})}
-                scheme = kind(**{key: value for key, value in settings.items() if key in kind.parameters()})
+                kind = scheme_named(
+                    "learned-init" if encoding.scheme == "learned" else encoding.scheme
+                )
+                settings = {
+                    **encoding.parameters,
+                    **({"seq_len": keys} if "form" in encoding.parameters else {}),
+                }
+                scheme = kind(
+                    **{key: value for key, value in settings.items() if key in kind.parameters()}
+                )
             alone = not encoding.layer_type or (schemes.count(encoding.scheme) == 1 and not style)
             file = scheme.name if alone else f"{scheme.name}-{encoding.layer_type}"
             words = [*options(scheme), "-o", f"{file}.{'safetensors' if style else 'npy'}"]

@@ -23,10 +23,19 @@ def describe(
     with suppress(FileError):  # of a spec that is shown as the text it is
         if (spec := carried_spec(file.path, file.metadata)) is not None:
             metadata[KEY] = spec
-    about = {"file": name, "format": file.format, "tensor_count": len(file.tensors) + len(file.unread)}
-    rows: list[Any] = [(key, dtype_name(array.dtype), array.shape, array.nbytes) for key, array in chosen.items()]
+    about = {
+        "file": name,
+        "format": file.format,
+        "tensor_count": len(file.tensors) + len(file.unread),
+    }
+    rows: list[Any] = [
+        (key, dtype_name(array.dtype), array.shape, array.nbytes) for key, array in chosen.items()
+    ]
     rows += [(tensor.name, tensor.dtype, tensor.shape, tensor.nbytes) for tensor in unread]
-    tensors = [{"name": name, "dtype": dtype, "shape": [*shape], "bytes": size} for name, dtype, shape, size in rows]
+    tensors = [
+        {"name": name, "dtype": dtype, "shape": [*shape], "bytes": size}
+        for name, dtype, shape, size in rows
+    ]
     return {**about, "tensors": tensors, "metadata": metadata}
 
 
@@ -36,12 +45,18 @@ def numbers(array: Array, rows: str, columns: str) -> dict[str, Any]:
     matrix = array.reshape(math.prod(array.shape[:-1]) if array.ndim > 1 else array.size, width)
     down = indices("rows", rows, len(matrix))
     across = indices("cols", columns, width)
-    if max(1, len(down)) * max(1, len(across)) > MAX_SHOWN:  # of rows without elements, their numbers are shown
+    if (
+        max(1, len(down)) * max(1, len(across)) > MAX_SHOWN
+    ):  # of rows without elements, their numbers are shown
         rule = f"at most {MAX_SHOWN:,} elements are shown at once"
         raise ParameterError("rows", f"{len(down)} × {len(across)}", rule)
     values = matrix[down.start : down.stop, across.start : across.stop].tolist()
     plain = {"b": bool, "i": int, "u": int, "c": str}.get(array.dtype.kind, float)
-    return {"rows": list(down), "columns": list(across), "values": [[plain(value) for value in row] for row in values]}
+    return {
+        "rows": list(down),
+        "columns": list(across),
+        "values": [[plain(value) for value in row] for row in values],
+    }
 
 
 def show(found: dict[str, Any]) -> None:
@@ -50,8 +65,16 @@ def show(found: dict[str, Any]) -> None:
     total = sum(tensor["bytes"] or 0 for tensor in tensors)
     of_all = f" of {found['tensor_count']:,}" if len(tensors) < found["tensor_count"] else ""
     count = f"{len(tensors):,}{of_all} tensor{'' if found['tensor_count'] == 1 else 's'}"
-    screen.say_styled((found["file"], "bold"), (f"  {found['format']}  {count}  {screen.size(total)}", ""))
-    heads = ["name", "dtype", "shape", "bytes", *(name for name in STATISTICS if any(name in each for each in tensors))]
+    screen.say_styled(
+        (found["file"], "bold"), (f"  {found['format']}  {count}  {screen.size(total)}", "")
+    )
+    heads = [
+        "name",
+        "dtype",
+        "shape",
+        "bytes",
+        *(name for name in STATISTICS if any(name in each for each in tensors)),
+    ]
     if tensors:
         screen.say_table(heads, [[_cell(tensor.get(head)) for head in heads] for tensor in tensors])
     for tensor in tensors:
@@ -60,7 +83,9 @@ def show(found: dict[str, Any]) -> None:
         if "numbers" in tensor:
             _show_numbers(tensor["name"], tensor["numbers"])
     for match in found.get("matches", ()):
-        screen.say_wrapped(f"{', '.join(match['tensors'])}: as made by {match['command'].partition(' -o ')[0]}")
+        screen.say_wrapped(
+            f"{', '.join(match['tensors'])}: as made by {match['command'].partition(' -o ')[0]}"
+        )
     for key, value in found["metadata"].items():
         screen.say_wrapped(f"{key}  {_line(value)}")
     if "sha256_holds" in found:
@@ -71,9 +96,13 @@ def show(found: dict[str, Any]) -> None:
 def _show_profile(tensor: dict[str, Any]) -> None:
     screen.say_heading(tensor["name"], "bold")
     if tensor["quantiles"]:
-        parts = (f"{float(share):.0%} {_cell(value)}" for share, value in tensor["quantiles"].items())
+        parts = (
+            f"{float(share):.0%} {_cell(value)}" for share, value in tensor["quantiles"].items()
+        )
         screen.say_wrapped(f"  quantiles   {'   '.join(parts)}")
-    screen.say_wrapped(f"  zeros {tensor['zeros']:,}   NaN {tensor['nan']:,}   inf {tensor['inf']:,}")
+    screen.say_wrapped(
+        f"  zeros {tensor['zeros']:,}   NaN {tensor['nan']:,}   inf {tensor['inf']:,}"
+    )
     if "rows" in tensor:
         if norm := tensor["rows"]["norm"]:
             low, high, mean = (_cell(norm[name]) for name in ("min", "max", "mean"))
@@ -104,5 +133,9 @@ def _line(value: Any) -> str:
     if not isinstance(value, dict):
         return str(value)
     flat = {k: v for k, v in value.items() if k != "parameters"} | (value.get("parameters") or {})
-    shown = {k: f"({_line(v)})" if isinstance(v, dict) else brief(v) for k, v in flat.items() if v is not None}
+    shown = {
+        k: f"({_line(v)})" if isinstance(v, dict) else brief(v)
+        for k, v in flat.items()
+        if v is not None
+    }
     return "  ".join(f"{k}={text}" for k, text in shown.items())

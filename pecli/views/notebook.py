@@ -28,7 +28,9 @@ from pecli.views.report import drawn_picture, html_of
 
 MAX_ROWS = 4096  #: Rows of a table that a display shows
 
-STYLE = "<style>.pecli .said { margin: 0; white-space: pre-wrap } .pecli .number { text-align: right } "
+STYLE = (
+    "<style>.pecli .said { margin: 0; white-space: pre-wrap } .pecli .number { text-align: right } "
+)
 STYLE += ".pecli .good { color: #2a9d3a } .pecli .bad { color: #e5484d } .pecli .warn { color: #d97706 }</style>"
 """Colours of verdicts, which can be read on light and dark notebooks."""
 
@@ -49,10 +51,16 @@ def plot(
     Kinds are those of `pecli plot --kind`; channels are channels, pairs or heads to draw; size is in inches.
     """
     if not what:
-        raise ParameterError("what", "missing", "a picture shows a scheme, a model, a file or an array", "name one")
+        raise ParameterError(
+            "what", "missing", "a picture shows a scheme, a model, a file or an array", "name one"
+        )
     wide, high = size or (8.0, 5.0)
-    request = PlotRequest(round(4 * high * dpi), round(wide * dpi), None if channels is None else tuple(channels))
-    found = subjects.labelled([subject for each in what for subject in _subjects(each, kind)], labels)
+    request = PlotRequest(
+        round(4 * high * dpi), round(wide * dpi), None if channels is None else tuple(channels)
+    )
+    found = subjects.labelled(
+        [subject for each in what for subject in _subjects(each, kind)], labels
+    )
     picture = kinds.titled([kinds.identified(each, kind) for each in found], request, kind, title)
     made: Any = figure.render(picture, size=size, dpi=dpi, dark=dark, cmap=cmap)
     made._repr_png_ = partial(encoded, made)  # notebooks show other figures only through pyplot
@@ -98,9 +106,16 @@ def png(value: Any) -> bytes | None:
         value = value.matches[0].scheme if value.matches else None
     if not isinstance(value, Scheme):
         return None
-    drawn = [subject._replace(tables=tuple(map(_first_rows, subject.tables))) for subject in subjects.of_scheme(value)]
+    drawn = [
+        subject._replace(tables=tuple(map(_first_rows, subject.tables)))
+        for subject in subjects.of_scheme(value)
+    ]
     return encoded(drawn_picture(drawn, None)[1])
 
 
 def _first_rows(table: Table) -> Table:
-    return replace(table, shape=(min(table.rows, MAX_ROWS), table.width)) if len(table.shape) == 2 else table
+    return (
+        replace(table, shape=(min(table.rows, MAX_ROWS), table.width))
+        if len(table.shape) == 2
+        else table
+    )

@@ -10,7 +10,10 @@ from pecli.engine.table import Table
 from pecli.errors import brief
 from pecli.views import screen
 
-_ROWS, _COLUMNS = (4, 2), (5, 2)  #: How much is shown of a long table: from its beginning, and from its end
+_ROWS, _COLUMNS = (
+    (4, 2),
+    (5, 2),
+)  #: How much is shown of a long table: from its beginning, and from its end
 POSITIVE, NEGATIVE = "#c25700", "#2f7fd0"
 """Colours of numbers."""
 
@@ -21,7 +24,9 @@ def _chosen(count: int, head: int, tail: int) -> list[int | None]:
     return [*range(head), None, *range(count - tail, count)]
 
 
-def corner(table: Table, first: int = 0) -> tuple[list[int | None], list[tuple[str, list[float | None]]]]:
+def corner(
+    table: Table, first: int = 0
+) -> tuple[list[int | None], list[tuple[str, list[float | None]]]]:
     """The columns and rows of a table worth showing, None for what is left out; a row is its number and its values.
     Rows are numbered from `first`, those of higher tensors by all their indices."""
     columns = _chosen(table.width, *_COLUMNS)
@@ -32,7 +37,12 @@ def corner(table: Table, first: int = 0) -> tuple[list[int | None], list[tuple[s
             continue
         indices = np.unravel_index(row, table.shape[:-1]) if len(table.shape) > 2 else [row + first]
         values = table.read(row, row + 1)[0]
-        rows.append((",".join(map(str, indices)), [None if k is None else float(values[k]) for k in columns]))
+        rows.append(
+            (
+                ",".join(map(str, indices)),
+                [None if k is None else float(values[k]) for k in columns],
+            )
+        )
     return columns, rows
 
 
@@ -45,7 +55,9 @@ def show(scheme: Scheme) -> None:
             screen.say()
         if name:
             screen.say(name)
-        given = {key: value for key, value in part.spec()["parameters"].items() if value is not None}
+        given = {
+            key: value for key, value in part.spec()["parameters"].items() if value is not None
+        }
         words = "".join(f"{gap}{key}{sign}{brief(value)}" for key, value in given.items())
         screen.say_labelled(part.name, "bold", words)
         for table in part.tensors():
@@ -54,9 +66,13 @@ def show(scheme: Scheme) -> None:
             width = max(len(label or dots) for label, _ in rows)
             lines: list[list[screen.Cell]] = []
             for label, values in rows:
-                cells = [(dots, "dim") if value is None else _cell(value, terminal) for value in values]
+                cells = [
+                    (dots, "dim") if value is None else _cell(value, terminal) for value in values
+                ]
                 lines.append([((label or dots).rjust(width), "dim"), *cells])
-            screen.say_table(["", *(dots if k is None else str(k) for k in columns)], lines, right=True)
+            screen.say_table(
+                ["", *(dots if k is None else str(k) for k in columns)], lines, right=True
+            )
 
 
 def _cell(value: float, terminal: bool) -> screen.Cell:
@@ -74,9 +90,15 @@ def show_slopes(scheme: Scheme) -> None:
     """ALiBi's slopes in the shortest decimals that read back the same: one per line in a pipe, a table on terminals."""
     slopes = [float(value) for value in scheme.tables()["slopes"]]
     exact = numpy_dtype(scheme.dtype).type
-    shortest = [repr(slope) if scheme.dtype == "bfloat16" else str(exact(slope)) for slope in slopes]
+    shortest = [
+        repr(slope) if scheme.dtype == "bfloat16" else str(exact(slope)) for slope in slopes
+    ]
     if screen.is_terminal():
-        screen.say_table(["head", "slope"], [*zip(map(str, range(len(slopes))), shortest, strict=True)], right=True)
+        screen.say_table(
+            ["head", "slope"],
+            [*zip(map(str, range(len(slopes))), shortest, strict=True)],
+            right=True,
+        )
         return
     for text in shortest:
         screen.say(text)

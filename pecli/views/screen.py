@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 _COMMAND = re.compile(r"##(?=\[|vso\[)")
 """What GitHub Actions and Azure Pipelines take for a command, wherever it is in a line."""
-_LEADING = re.compile(r"^(\s*)::")  #: What GitHub Actions take for one at the beginning of a line, spaces aside
+_LEADING = re.compile(
+    r"^(\s*)::"
+)  #: What GitHub Actions take for one at the beginning of a line, spaces aside
 MIN_SECONDS = 1.0  #: Before a bar of progress appears
 
 
@@ -45,7 +47,9 @@ def printable(text: str, stream: TextIO | None = None) -> str:
 
 def escaped(text: str) -> str:
     """A text with everything escaped, as Python would write it, that is not there to be seen."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
+    )
 
 
 Cell = str | tuple[str, str]  #: A text, or a text with its style on a terminal
@@ -79,7 +83,9 @@ def say_styled(*parts: tuple[str, str]) -> None:
     elif is_terminal() and any(style for _, style in parts):
         from rich.text import Text
 
-        console().print(Text.assemble(*((printable(text), style) for text, style in parts)), soft_wrap=True)
+        console().print(
+            Text.assemble(*((printable(text), style) for text, style in parts)), soft_wrap=True
+        )
     else:
         print(_LEADING.sub(r"\1\\x3a:", printable("".join(text for text, _ in parts).rstrip())))
 
@@ -112,11 +118,19 @@ def _filled(text: str, indent: str) -> list[str]:
     """Lines as wide as the terminal, broken at spaces alone, all but the first indented further."""
     import textwrap
 
-    how: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False, "subsequent_indent": f"{indent}  "}
-    return textwrap.wrap(printable(text.strip()), max(20, console().width), initial_indent=indent, **how)
+    how: dict[str, Any] = {
+        "break_long_words": False,
+        "break_on_hyphens": False,
+        "subsequent_indent": f"{indent}  ",
+    }
+    return textwrap.wrap(
+        printable(text.strip()), max(20, console().width), initial_indent=indent, **how
+    )
 
 
-def say_table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], *, indent: str = "", right: bool = False) -> None:
+def say_table(
+    heads: Sequence[str], rows: Sequence[Sequence[Cell]], *, indent: str = "", right: bool = False
+) -> None:
     """Columns of text under their heads, nothing cut; `right` is for numbers, in all but the first column. On a narrow
     terminal, as many columns of numbers are shown at a time as fit; of text, all but the first cell are below it."""
     styled = [[(cell, "") if isinstance(cell, str) else cell for cell in row] for row in rows]
@@ -130,7 +144,12 @@ def say_table(heads: Sequence[str], rows: Sequence[Sequence[Cell]], *, indent: s
     if right and len(heads) > 2 and sum(widths) + 2 * len(widths[1:]) > room:
         step = max(1, (room - widths[0]) // (max(widths[1:]) + 2))
         for part in (slice(start, start + step) for start in range(1, len(heads), step)):
-            say_table([heads[0], *heads[part]], [[row[0], *row[part]] for row in rows], indent=indent, right=True)
+            say_table(
+                [heads[0], *heads[part]],
+                [[row[0], *row[part]] for row in rows],
+                indent=indent,
+                right=True,
+            )
         return
     for line in lines:
         parts = [(indent, "")]
@@ -154,7 +173,9 @@ def say_json(value: Any) -> None:
     from pecli.checks import plain
 
     text = json.dumps(plain(value), allow_nan=False)
-    print(_COMMAND.sub(lambda match: "\\u0023" + match[0][1:], text))  # which only a string can hold
+    print(
+        _COMMAND.sub(lambda match: "\\u0023" + match[0][1:], text)
+    )  # which only a string can hold
 
 
 def say_written(path: str, about: str = "", after: str = "") -> None:
@@ -162,7 +183,9 @@ def say_written(path: str, about: str = "", after: str = "") -> None:
     from pecli.files.output import is_stream
 
     if not is_stream(path):
-        inside = [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]  # of a store
+        inside = [
+            os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names
+        ]  # of a store
         say_wrapped(f"{path}: {about}{size(sum(map(os.path.getsize, inside or [path])))}{after}")
 
 
@@ -214,7 +237,10 @@ def described(label: str, tables: "Sequence[Table]", values: Mapping[str, Any]) 
         return {table.name: statistics.described(table, advance) for table in tables}
 
 
-MIN_SIZE = (24, 10)  #: Columns and lines below which a picture is no picture; a smaller terminal wraps it
+MIN_SIZE = (
+    24,
+    10,
+)  #: Columns and lines below which a picture is no picture; a smaller terminal wraps it
 
 
 class Terminal(NamedTuple):

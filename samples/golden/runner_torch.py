@@ -15,7 +15,9 @@ FOLDER = Path(next((word for word in sys.argv[1:] if not word.startswith("-")), 
 
 # ---- the port under test: replace these functions by your own ----
 def frequencies(given: dict) -> torch.Tensor:
-    return 1.0 / given["base"] ** (torch.arange(0, given["dim"], 2, dtype=torch.float32) / given["dim"])
+    return 1.0 / given["base"] ** (
+        torch.arange(0, given["dim"], 2, dtype=torch.float32) / given["dim"]
+    )
 
 
 def table(given: dict) -> dict[str, torch.Tensor]:
@@ -47,13 +49,24 @@ def golden(entry: dict, name: str) -> torch.Tensor:
 counts = {"passed": 0, "FAILED": 0}
 for entry in json.loads((FOLDER / "index.json").read_text())["cases"]:
     given, settings = entry.get("parameters", {}), entry.get("settings")
-    if entry.get("scheme") != "rope" or given["scaling"] != "none" or "edits" in entry or "mrope_section" in given:
+    if (
+        entry.get("scheme") != "rope"
+        or given["scaling"] != "none"
+        or "edits" in entry
+        or "mrope_section" in given
+    ):
         continue
     if settings is not None:
-        if not {*settings} <= {"layout", "offset"} or settings["layout"] == "deepseek" or "partial" in entry["name"]:
+        if (
+            not {*settings} <= {"layout", "offset"}
+            or settings["layout"] == "deepseek"
+            or "partial" in entry["name"]
+        ):
             continue
         found = {"after": rotate(golden(entry, "before"), given, settings)}
-    elif given["layout"] != "compact" or "positions" not in given or "partial_rotary_factor" in given:
+    elif (
+        given["layout"] != "compact" or "positions" not in given or "partial_rotary_factor" in given
+    ):
         continue
     else:
         found = table(given) if "cos" in entry["tensors"] else {"inv_freq": frequencies(given)}
@@ -61,6 +74,8 @@ for entry in json.loads((FOLDER / "index.json").read_text())["cases"]:
     verdict = "passed" if worst <= entry["tolerances"]["float32"] else "FAILED"
     counts[verdict] += 1
     excused = verdict == "FAILED" and worst <= entry["tolerances"]["float32_arithmetic"]
-    print(f"{verdict}  {entry['name']}  off by {worst:.1e}{' (float32 arithmetic explains it)' if excused else ''}")
+    print(
+        f"{verdict}  {entry['name']}  off by {worst:.1e}{' (float32 arithmetic explains it)' if excused else ''}"
+    )
 print(f"{counts['passed']} passed, {counts['FAILED']} failed")
 sys.exit(1 if counts["FAILED"] else 0)

@@ -26,8 +26,13 @@ from tests.checks.waves import LLAMA3
 
 ROWS = Path(__file__).with_name("answers.txt").read_text(encoding="utf-8").splitlines()
 MODULES = [each.name for each in walk_packages(checks.__path__, "pecli.checks.")]
-NAMES: dict[str, Any] = {**vars(test_one_reading), **{name.rpartition(".")[2]: import_module(name) for name in MODULES}}
-ARRANGED = {name: dump for name, (dump, right) in test_one_reading.DUMPS.items() if right and len(dump) == 1}
+NAMES: dict[str, Any] = {
+    **vars(test_one_reading),
+    **{name.rpartition(".")[2]: import_module(name) for name in MODULES},
+}
+ARRANGED = {
+    name: dump for name, (dump, right) in test_one_reading.DUMPS.items() if right and len(dump) == 1
+}
 INTERLEAVING = {**test_one_reading.CONFIG, "head_dim": 16, "partial_rotary_factor": 1.0}
 NAMES |= {
     "ARRANGED": ARRANGED,
@@ -37,10 +42,21 @@ NAMES |= {
     "checks": checks,
 }
 RANDOM = np.random.default_rng(0)
-NAMES |= {"WEIGHT": RANDOM.normal(size=(8, 8)), "BEFORE": (before := RANDOM.normal(size=(3, 12, 16)))}
+NAMES |= {
+    "WEIGHT": RANDOM.normal(size=(8, 8)),
+    "BEFORE": (before := RANDOM.normal(size=(3, 12, 16))),
+}
 after = partial(pecli.apply, before, test_one_reading.CONFIG)
-RUN = {f"layers.{layer}.q.{when}": x for layer in (0, 1) for when, x in (("before", before), ("after", after()))}
-LAYERS = {"layer_types": ["sliding_attention", "full_attention"], "rope_local_base_freq": 100.0, "head_dim": 16}
+RUN = {
+    f"layers.{layer}.q.{when}": x
+    for layer in (0, 1)
+    for when, x in (("before", before), ("after", after()))
+}
+LAYERS = {
+    "layer_types": ["sliding_attention", "full_attention"],
+    "rope_local_base_freq": 100.0,
+    "head_dim": 16,
+}
 NAMES |= {
     "golden": golden,
     "after": after,
@@ -48,13 +64,25 @@ NAMES |= {
     "TWO_KINDS": test_one_reading.CONFIG | LAYERS | {"model_type": "gemma3_text"},
 }
 OF_LLAMA3 = {"rope_type": "llama3", **LLAMA3, "original_max_position_embeddings": 32}
-NAMES |= {"OF_LLAMA3": {**test_one_reading.CONFIG, "max_position_embeddings": 128, "rope_scaling": OF_LLAMA3}}
+NAMES |= {
+    "OF_LLAMA3": {
+        **test_one_reading.CONFIG,
+        "max_position_embeddings": 128,
+        "rope_scaling": OF_LLAMA3,
+    }
+}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 NAMES |= {"YARN": {**test_one_reading.CONFIG, "max_position_embeddings": 64, "rope_scaling": YARN}}
 EIGHT_BITS = (4 * np.arange(32) + 3).astype(np.int8)
 BLOCK = np.concatenate([np.array([0.5], np.float16).view(np.uint8), EIGHT_BITS.view(np.uint8)])
-NAMES |= {"SMALL": 1 + np.arange(8, dtype="f4").reshape(4, 2) / 8, "IN_STEPS": EIGHT_BITS[None] / np.float32(2)}
-WRONG_IN_ONE_HEAD = {"cos": np.tile(test_one_reading.COS, (2, 4, 1, 2)), "sin": test_one_reading.SIN}
+NAMES |= {
+    "SMALL": 1 + np.arange(8, dtype="f4").reshape(4, 2) / 8,
+    "IN_STEPS": EIGHT_BITS[None] / np.float32(2),
+}
+WRONG_IN_ONE_HEAD = {
+    "cos": np.tile(test_one_reading.COS, (2, 4, 1, 2)),
+    "sin": test_one_reading.SIN,
+}
 WRONG_IN_ONE_HEAD["cos"][1, 2, 5, 3] = 2
 NAMES |= {
     "WRONG_IN_ONE_HEAD": WRONG_IN_ONE_HEAD,
@@ -63,7 +91,11 @@ NAMES |= {
 ANGLES = np.outer((1, 4097, 131071), 1e4 ** (-np.arange(64) / 64))
 NAMES |= {"QUERIES": RANDOM.normal(size=(16, 3))}
 NAMES |= {"FAR": {"cos": np.cos(ANGLES), "sin": np.sin(ANGLES)}}
-NAMES |= {"Q8_0": BLOCK[None], "SLOPES": 2.0 ** -np.arange(1, 9), "NAIVE": 2.0 ** (-8 * np.arange(1, 7) / 6)}
+NAMES |= {
+    "Q8_0": BLOCK[None],
+    "SLOPES": 2.0 ** -np.arange(1, 9),
+    "NAIVE": 2.0 ** (-8 * np.arange(1, 7) / 6),
+}
 
 
 def csv(table: Any, name: str = "t.csv") -> str:
@@ -73,11 +105,15 @@ def csv(table: Any, name: str = "t.csv") -> str:
 
 @cache
 def extended(method: str | None, to: int = 256) -> Any:
-    return pecli.extend({**test_one_reading.CONFIG, "rope_theta": 1e4, "max_position_embeddings": 64}, to, method)
+    return pecli.extend(
+        {**test_one_reading.CONFIG, "rope_theta": 1e4, "max_position_embeddings": 64}, to, method
+    )
 
 
 def compared(expected: Any, found: Any, dtype: Any = None, **given: float) -> Comparison:
-    return compare_arrays(np.array(expected, dtype), np.array(found, dtype), pecli.Tolerance(**given), name="t")
+    return compare_arrays(
+        np.array(expected, dtype), np.array(found, dtype), pecli.Tolerance(**given), name="t"
+    )
 
 
 def pair(ours: Any, theirs: Any, order: Any = None, added: int = 0, **given: float) -> Comparison:
@@ -85,16 +121,28 @@ def pair(ours: Any, theirs: Any, order: Any = None, added: int = 0, **given: flo
     return Pair("t", *sides, order, added).compared(pecli.Tolerance(**given))
 
 
-def forms(ours: Any, theirs: Any, architecture: str = "llama", heads: Any = None, kind: str = "Hugging Face") -> Any:
+def forms(
+    ours: Any,
+    theirs: Any,
+    architecture: str = "llama",
+    heads: Any = None,
+    kind: str = "Hugging Face",
+) -> Any:
     """Two forms of a model: its pairs of tensors, what is wrong with others, and of pairs that differ, the reasons."""
-    known = [{name: Stored.of(array) for name, array in tensors.items()} for tensors in (ours, theirs)]
+    known = [
+        {name: Stored.of(array) for name, array in tensors.items()} for tensors in (ours, theirs)
+    ]
     about = architecture, ModelEncodings("", "", ())
     one = model_forms.Form("A", kind, *about, "halves", heads, {}, known[0], {})
     other = model_forms.Form("B", "GGUF", *about, "interleaved", heads, {}, known[1], {})
     pairs, problems = model_forms._pairs(one, other)
     changed = [pair for pair in pairs if pair.compared(pecli.Tolerance()).mismatched]
-    reasons = {pair.name: model_forms._reason(pair, one, other, pecli.Tolerance()) for pair in changed}
-    return SimpleNamespace(pairs={pair.name: pair for pair in pairs}, problems=problems, reasons=reasons)
+    reasons = {
+        pair.name: model_forms._reason(pair, one, other, pecli.Tolerance()) for pair in changed
+    }
+    return SimpleNamespace(
+        pairs={pair.name: pair for pair in pairs}, problems=problems, reasons=reasons
+    )
 
 
 def error(call: Callable[[], object]) -> str:

@@ -17,12 +17,16 @@ def errors(rope: Rope, recipe: str) -> tuple[np.ndarray, np.ndarray]:
     """|Δ| of cos and sin side by side, in float64, and the recipe's own rows."""
     exact, found = (replace(rope, recipe=name).tables() for name in ("exact", recipe))
     rows = np.concatenate([found["cos"], found["sin"]], axis=1).astype(np.float64)
-    return np.abs(rows - np.concatenate([exact["cos"], exact["sin"]], axis=1).astype(np.float64)), rows
+    return np.abs(
+        rows - np.concatenate([exact["cos"], exact["sin"]], axis=1).astype(np.float64)
+    ), rows
 
 
 @pytest.mark.parametrize("elements", [1 << 19, 1000, 64])
 @pytest.mark.parametrize("offset", [0, 250, 995])
-@pytest.mark.parametrize("recipe", ["float32", "bfloat16-positions", "bfloat16-phases", "bfloat16-table"])
+@pytest.mark.parametrize(
+    "recipe", ["float32", "bfloat16-positions", "bfloat16-phases", "bfloat16-table"]
+)
 @pytest.mark.sample(9)
 def test_numbers_do_not_depend_on_blocks(monkeypatch, recipe, offset, elements):
     monkeypatch.setattr(module, "BLOCK_ELEMENTS", elements)
@@ -32,7 +36,9 @@ def test_numbers_do_not_depend_on_blocks(monkeypatch, recipe, offset, elements):
     error, rows = errors(replace(rope, layout="compact"), recipe)
     assert drift.max_abs_error == pytest.approx(error.max(), rel=1e-6)
     assert found.mean(drift) == pytest.approx(error.mean(), rel=1e-5)
-    assert drift.by_frequency == pytest.approx(np.maximum(error[:, :8], error[:, 8:]).max(axis=0), rel=1e-6)
+    assert drift.by_frequency == pytest.approx(
+        np.maximum(error[:, :8], error[:, 8:]).max(axis=0), rel=1e-6
+    )
     beyond = np.flatnonzero((error > 1e-4).any(axis=1))
     assert drift.first_beyond == (offset + beyond[0] if beyond.size else None)
     assert found.kept_positions(drift) == (beyond[0] if beyond.size else 700)
@@ -40,20 +46,30 @@ def test_numbers_do_not_depend_on_blocks(monkeypatch, recipe, offset, elements):
     assert drift.first_equal == (offset + equal[0] + 1 if equal.size else None)
     for low, high in [(0, 10), (10, 100), (100, 1000), (1000, 10000)]:
         inside = error[max(0, low - offset) : max(0, high - offset)]
-        named = [decade for decade in found.decades() if decade[0] == max(low, offset) and decade[1] < high]
+        named = [
+            decade
+            for decade in found.decades()
+            if decade[0] == max(low, offset) and decade[1] < high
+        ]
         assert len(named) == (inside.size > 0)
         for decade in named:
             assert decade[1] == min(high, offset + 700) - 1
-            assert found.in_decade(drift, decade) == pytest.approx((inside.max(), inside.mean()), rel=1e-5)
+            assert found.in_decade(drift, decade) == pytest.approx(
+                (inside.max(), inside.mean()), rel=1e-5
+            )
 
 
 def test_the_numbers_of_conventions():
     """bfloat16 positions collide from 257 on; a table cast to bfloat16 is off by 2^-9 at most."""
     found = {drift.recipe: drift for drift in audit(Rope(5000, 128)).drifts}
     assert len(found) == 13
-    assert found["bfloat16-positions"].first_equal == found["bfloat16-positions"].first_beyond == 257
+    assert (
+        found["bfloat16-positions"].first_equal == found["bfloat16-positions"].first_beyond == 257
+    )
     assert found["float32"].first_equal is None
-    assert audit(Rope(dim=16, positions=(5, 5, 6)), ["float32"]).drifts[0].first_equal is None  # exact rows are, too
+    assert (
+        audit(Rope(dim=16, positions=(5, 5, 6)), ["float32"]).drifts[0].first_equal is None
+    )  # exact rows are, too
     assert 0.99 * 2**-9 < found["bfloat16-table"].max_abs_error <= 2**-9
     assert 0.99 * 2**-12 < found["float16-table"].max_abs_error <= 2**-12
     assert found["float16-table"].first_beyond is None
@@ -62,11 +78,15 @@ def test_the_numbers_of_conventions():
 
 def test_float32_keeps_what_its_phases_keep():
     """HF's phases by hand: the first position whose cos or sin is off by more than 1e-4."""
-    inv_freq = np.float32(1) / np.array([10000.0 ** (2 * i / 64) for i in range(32)]).astype(np.float32)
+    inv_freq = np.float32(1) / np.array([10000.0 ** (2 * i / 64) for i in range(32)]).astype(
+        np.float32
+    )
     positions = np.arange(4000)
     phases = (positions.astype(np.float32)[:, None] * inv_freq).astype(np.float64)
     true = positions[:, None] * np.array([10000.0 ** (-2 * i / 64) for i in range(32)])
-    error = np.maximum(np.abs(np.cos(phases) - np.cos(true)), np.abs(np.sin(phases) - np.sin(true))).max(axis=1)
+    error = np.maximum(
+        np.abs(np.cos(phases) - np.cos(true)), np.abs(np.sin(phases) - np.sin(true))
+    ).max(axis=1)
     found = audit(Rope(4000, 64), ["float32"], 1e-4)
     assert found.drifts[0].first_beyond == np.flatnonzero(error > 1e-4)[0]
 
@@ -81,13 +101,18 @@ def test_sinusoidal_columns_belong_to_their_frequencies():
             wave = 2 * (np.cos, np.sin)[column % 2](np.arange(300) * numbers.values[group])
             wave[4] = 0
             assert table[:, column] == pytest.approx(wave, abs=1e-9)
-        assert audit(scheme, ["bfloat16-table"]).drifts[0].by_frequency.shape == (len(numbers.values),)
+        assert audit(scheme, ["bfloat16-table"]).drifts[0].by_frequency.shape == (
+            len(numbers.values),
+        )
 
 
 def test_alibi_by_distance():
     scheme = Alibi(12, 600, form="causal")
     found = audit(scheme, ["bfloat16-table", "float32"])
-    biases = (Alibi(12, 600, form="key", dtype=dtype).tables()["bias"] for dtype in ("float32", "bfloat16"))
+    biases = (
+        Alibi(12, 600, form="key", dtype=dtype).tables()["bias"]
+        for dtype in ("float32", "bfloat16")
+    )
     exact, narrow = (bias[:, 0].astype(float) for bias in biases)
     error = np.abs(narrow - exact)
     assert found.drifts[0].by_frequency.tolist() == error.max(axis=1).tolist()
@@ -98,7 +123,9 @@ def test_alibi_by_distance():
 
 def test_an_exact_table_drifts_by_its_rounding_alone():
     assert audit(Rope(400, 32), ["exact"]).drifts[0].max_abs_error == 0
-    assert audit(Rope(400, 32, dtype="bfloat16"), ["exact"]).drifts[0].max_abs_error == pytest.approx(2**-9, rel=0.01)
+    assert audit(Rope(400, 32, dtype="bfloat16"), ["exact"]).drifts[
+        0
+    ].max_abs_error == pytest.approx(2**-9, rel=0.01)
     double = audit(Rope(400, 32, dtype="float64"), ["exact", "float32"])
     assert double.drifts[0].max_abs_error == 0
     assert 1e-6 < double.drifts[1].max_abs_error < 1e-4

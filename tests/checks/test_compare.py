@@ -48,7 +48,10 @@ def test_what_is_not_finite_is_null_in_json() -> None:
         found = expected.copy()
         found[place] = value
         result = compared(expected, found, max_ulp=2**31 if value == 0 else 5, atol=1e9, rtol=1e9)
-        assert (result.mismatched, result.as_json()["max_abs_error"]) == (0 if value == 0 else 1, None)
+        assert (result.mismatched, result.as_json()["max_abs_error"]) == (
+            0 if value == 0 else 1,
+            None,
+        )
 
 
 def test_shapes_and_dtypes_that_differ_are_findings() -> None:
@@ -56,7 +59,13 @@ def test_shapes_and_dtypes_that_differ_are_findings() -> None:
     assert "(3, 2)" in shape.problem
     assert "(2, 3)" in shape.problem
     assert not shape.passed
-    numbers = shape.mismatched, shape.max_abs_error, shape.max_rel_error, shape.max_ulp_error, shape.worst_index
+    numbers = (
+        shape.mismatched,
+        shape.max_abs_error,
+        shape.max_rel_error,
+        shape.max_ulp_error,
+        shape.worst_index,
+    )
     assert numbers == (None,) * 5
     dtype = compared(np.zeros(2, np.float32), np.zeros(2, np.float16))
     assert "float16" in dtype.problem
@@ -119,7 +128,9 @@ def test_relative_errors_leave_out_where_zero_is_expected() -> None:
 def test_the_result_does_not_depend_on_blocks_and_threads(monkeypatch) -> None:
     draw = np.random.default_rng(1)
     expected = np.cos(draw.uniform(0, 7, (999, 32))).astype(np.float32)
-    found = (expected.view(np.int32) + draw.integers(-3, 4, expected.shape, dtype=np.int32)).view(np.float32)
+    found = (expected.view(np.int32) + draw.integers(-3, 4, expected.shape, dtype=np.int32)).view(
+        np.float32
+    )
     found[500:, 3] += np.float32(1e-3)
     found[700:, 8:24] *= -1
     expected[800:, 5] = 0
@@ -132,7 +143,20 @@ def test_the_result_does_not_depend_on_blocks_and_threads(monkeypatch) -> None:
 
 
 DTYPES = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
-SPECIAL = [0.0, -0.0, math.inf, -math.inf, math.nan, -math.nan, 1e-320, 1e-40, -6e-8, 3e38, -1e308, 65504.0]
+SPECIAL = [
+    0.0,
+    -0.0,
+    math.inf,
+    -math.inf,
+    math.nan,
+    -math.nan,
+    1e-320,
+    1e-40,
+    -6e-8,
+    3e38,
+    -1e308,
+    65504.0,
+]
 COUNT = 480
 
 
@@ -142,8 +166,19 @@ def signed(values: np.ndarray) -> np.ndarray:
 
 def measured(expected: np.ndarray, found: np.ndarray, tolerance: Tolerance) -> dict[str, Any]:
     lowest = 2 ** (8 * expected.itemsize - 1)
-    told: dict[str, Any] = {"mismatched": 0, "first_index": None, "max_abs_error": 0.0, "worst_index": None}
-    told |= {"worst_ulp": None, "max_rel_error": 0.0, "max_ulp_error": 0, "strange_expected": 0, "strange_found": 0}
+    told: dict[str, Any] = {
+        "mismatched": 0,
+        "first_index": None,
+        "max_abs_error": 0.0,
+        "worst_index": None,
+    }
+    told |= {
+        "worst_ulp": None,
+        "max_rel_error": 0.0,
+        "max_ulp_error": 0,
+        "strange_expected": 0,
+        "strange_found": 0,
+    }
     elements = zip(signed(expected).tolist(), signed(found).tolist(), expected, found, strict=True)
     for place, (its, other, a, b) in enumerate(elements):
         a, b = float(a), float(b)
@@ -188,7 +223,18 @@ CHANGES: dict[str, Change] = {
 }
 """What may have become of a stretch of elements."""
 
-LIMITS = [(), (1,), (3,), (2**10,), (2**63,), (0, 1e-3), (0, 1e-2), (0, 1.0), (0, 1e-42), (0, 1e300)]
+LIMITS = [
+    (),
+    (1,),
+    (3,),
+    (2**10,),
+    (2**63,),
+    (0, 1e-3),
+    (0, 1e-2),
+    (0, 1.0),
+    (0, 1e-42),
+    (0, 1e300),
+]
 LIMITS += [(0, 0, 1e-3), (0, 0, 0.5), (0, 0, 2**-8), (0, 0, 1e-60), (0, 0, 1e300)]
 LIMITS += [(0, 1e-3, 1e-3), (0, 1e-6, 1e-2), (2, 1e-3), (2, 0, 1e-3), (100, 1e-4, 1e-3)]
 
@@ -216,19 +262,27 @@ def spoiled(values: np.ndarray, draw: np.random.Generator, share: float) -> np.n
     st.sampled_from([0.0, 0.0, 0.01, 0.3]),
     st.sampled_from([8, 40, 256, 1 << 18]),
 )
-def test_pieces_are_measured_as_if_one_by_one(dtype, seed, changes, tolerance, special, piece) -> None:
+def test_pieces_are_measured_as_if_one_by_one(
+    dtype, seed, changes, tolerance, special, piece
+) -> None:
     draw = np.random.default_rng(seed)
     expected = spoiled(some_values(draw, dtype), draw, special)
     found = expected.copy()
     with np.errstate(all="ignore"):
-        for change, stretch in zip(changes, np.array_split(np.arange(COUNT), len(changes)), strict=True):
+        for change, stretch in zip(
+            changes, np.array_split(np.arange(COUNT), len(changes)), strict=True
+        ):
             found[stretch] = CHANGES[change](expected[stretch], draw).astype(dtype)
-    found = np.where(draw.random(COUNT) < draw.choice([1, 0.5, 0.004]), found, expected)  # not all of them, or very few
+    found = np.where(
+        draw.random(COUNT) < draw.choice([1, 0.5, 0.004]), found, expected
+    )  # not all of them, or very few
     found = spoiled(found, draw, special / 2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pecli.checks.compare.PIECE_BYTES", piece * 4)
         shape = draw.choice([(COUNT, 1), (COUNT // 48, 48), (1, COUNT)])
-        result = vars(compare_arrays(expected.reshape(shape), found.reshape(shape), tolerance, name="t"))
+        result = vars(
+            compare_arrays(expected.reshape(shape), found.reshape(shape), tolerance, name="t")
+        )
     wanted = measured(expected, found, tolerance)
     for name in ("first_index", "worst_index"):
         wanted[name] = wanted[name] and np.unravel_index(wanted[name][0], shape)
@@ -247,10 +301,14 @@ def test_what_the_dtype_has_nearest_passes_beside_what_is_off(monkeypatch) -> No
 
 def test_units_are_counted_in_any_byte_order() -> None:
     expected = np.linspace(-1, 1, 100, dtype=">f4")
-    assert compared(expected, np.nextafter(expected, np.float32(2)).astype(">f4")).max_ulp_error == 1
+    assert (
+        compared(expected, np.nextafter(expected, np.float32(2)).astype(">f4")).max_ulp_error == 1
+    )
 
 
-@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint8, np.bool_, np.complex64, np.complex128])
+@pytest.mark.parametrize(
+    "dtype", [np.int64, np.int32, np.uint8, np.bool_, np.complex64, np.complex128]
+)
 @pytest.mark.parametrize("few", [1, 3, 900])
 def test_few_elements_of_any_dtype_are_found(dtype, few) -> None:
     draw = np.random.default_rng(few)
@@ -259,7 +317,11 @@ def test_few_elements_of_any_dtype_are_found(dtype, few) -> None:
     places = np.sort(draw.choice(1001, few, replace=False))
     found[places] = ~found[places] if dtype is np.bool_ else found[places] + np.array(2, dtype)
     result = compare_arrays(expected, found, name="t")
-    assert (result.mismatched, result.first_index, result.worst_index) == (few, (places[0],), (places[0],))
+    assert (result.mismatched, result.first_index, result.worst_index) == (
+        few,
+        (places[0],),
+        (places[0],),
+    )
     assert result.max_abs_error == (1 if dtype is np.bool_ else 2)
 
 
@@ -268,19 +330,31 @@ def test_a_limit_that_is_met_exactly_is_kept() -> None:
     expected = np.repeat(np.array([1.0, 3.0, -5.0], np.float32), 2000)
     for share in (2.0**-9, 2.0**-9 * (1 - 2.0**-40), 2.0**-9 * (1 + 2.0**-40)):
         found = expected * np.float32(1 + 2.0**-9)
-        off = int(np.count_nonzero(np.abs(found.astype(float) - expected) > share * np.abs(expected.astype(float))))
+        off = int(
+            np.count_nonzero(
+                np.abs(found.astype(float) - expected) > share * np.abs(expected.astype(float))
+            )
+        )
         assert compared(expected, found, rtol=share).mismatched == off
         assert off in (0, 6000)
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0**-124, 2.0**-140, 2.0**100])
-@pytest.mark.parametrize(("atol", "rtol"), [(3 * 2.0**-12, 0.0), (0.0, 2.0**-10), (2.0**-13, 2.0**-11), (0.0, 0.0)])
-def test_elements_next_to_a_limit_are_decided_by_exact_numbers(scale, atol, rtol, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("atol", "rtol"), [(3 * 2.0**-12, 0.0), (0.0, 2.0**-10), (2.0**-13, 2.0**-11), (0.0, 0.0)]
+)
+def test_elements_next_to_a_limit_are_decided_by_exact_numbers(
+    scale, atol, rtol, monkeypatch
+) -> None:
     """All limits are dyadic, so that float64 holds them. The first rows are so far off that no others are worse."""
     monkeypatch.setattr("pecli.checks.compare.PIECE_BYTES", 1024)
     draw = np.random.default_rng(5)
-    expected = (draw.uniform(1, 2, (64, 64)) * draw.choice([-1, 1], (64, 64)) * scale).astype(np.float32)
-    found = (expected + (atol * scale + rtol * np.abs(expected.astype(np.float64)))).astype(np.float32)
+    expected = (draw.uniform(1, 2, (64, 64)) * draw.choice([-1, 1], (64, 64)) * scale).astype(
+        np.float32
+    )
+    found = (expected + (atol * scale + rtol * np.abs(expected.astype(np.float64)))).astype(
+        np.float32
+    )
     for _ in range(2):
         toward = np.where(draw.random(found.shape) < 0.5, np.float32(np.inf), np.float32(-np.inf))
         found = np.where(draw.random(found.shape) < 0.6, np.nextafter(found, toward), found)

@@ -37,7 +37,11 @@ MISTAKES = {
     "halves read as interleaved": (joined(SIN, COS), TABLE, edits.Layout("halves", "interleaved")),
     "swapped halves": (joined(SIN, COS), joined(COS, SIN), edits.Swapped()),
     "swapped pairs": (TABLE, woven(COS, SIN), edits.Swapped()),
-    "swapped stack": (np.stack([SIN, COS])[..., :15], np.stack([COS, SIN])[..., :15], edits.Swapped()),
+    "swapped stack": (
+        np.stack([SIN, COS])[..., :15],
+        np.stack([COS, SIN])[..., :15],
+        edits.Swapped(),
+    ),
     "negated half": (joined(SIN, COS), joined(SIN, -COS), edits.Negated("second")),
     "negated channels": (TABLE, woven(-SIN, COS), edits.Negated("first")),
     "conjugated": (COS + 1j * SIN, COS - 1j * SIN, edits.Negated("second")),
@@ -55,7 +59,11 @@ MISTAKES = {
     "factor of a vector": (np.arange(1.0, 9), np.arange(1.0, 9) / 4, edits.Scaled(0.25)),
     "another dtype": (TABLE, TABLE.astype(np.float16), edits.Dtype("float16")),
     "wrapped": (TABLE, TABLE[np.arange(LENGTH) % 60], edits.Rows("wrapped", 60)),
-    "rows wrong": (TABLE, np.where(np.arange(LENGTH)[:, None] == 5, np.float32(3), TABLE), edits.RowsWrong((5,))),
+    "rows wrong": (
+        TABLE,
+        np.where(np.arange(LENGTH)[:, None] == 5, np.float32(3), TABLE),
+        edits.RowsWrong((5,)),
+    ),
     "repeated": (TABLE, np.concatenate([TABLE, TABLE]), edits.Repeated(0, 2)),
 }
 
@@ -68,7 +76,9 @@ def test_a_mistake_is_named(mistake) -> None:
     (found,) = result.explanations
     if edit is not None:
         assert found.edits == (edit,)
-    assert found.residual <= 1e-7 * np.abs(b.astype(complex)).max() + 3e-4 * (mistake == "another dtype")
+    assert found.residual <= 1e-7 * np.abs(b.astype(complex)).max() + 3e-4 * (
+        mistake == "another dtype"
+    )
     assert result.as_json()["explanations"][0]["text"] in result.diagnosis
 
 
@@ -85,7 +95,10 @@ def test_rows_without_a_source_neither_wrap_nor_are_reversed(order: list[int]) -
 
 def test_two_mistakes_are_named() -> None:
     layout = edits.Layout("interleaved", "halves")
-    for b, both in ((joined(COS, SIN), {layout, edits.Swapped()}), (-joined(SIN, COS), {layout, edits.Negated("all")})):
+    for b, both in (
+        (joined(COS, SIN), {layout, edits.Swapped()}),
+        (-joined(SIN, COS), {layout, edits.Negated("all")}),
+    ):
         (found,) = differ(TABLE, b).explanations
         assert {*found.edits} == both
         assert found.residual <= 1e-7
@@ -93,14 +106,19 @@ def test_two_mistakes_are_named() -> None:
 
 def test_a_transform_up_to_small_errors_says_what_is_left() -> None:
     noise = 1e-4 * np.sin(np.arange(TABLE.size, dtype=np.float32)).reshape(TABLE.shape)
-    assert differ(TABLE, joined(SIN, COS) + noise).explanations == ()  # which leaves more than rounding
+    assert (
+        differ(TABLE, joined(SIN, COS) + noise).explanations == ()
+    )  # which leaves more than rounding
     (found,) = differ(TABLE, joined(SIN, COS) + noise, atol=1e-3).explanations
     assert found.edits == (edits.Layout("interleaved", "halves"),)
     assert found.residual == pytest.approx(1e-4, rel=1e-2)
 
 
 def test_how_values_were_stored_is_named() -> None:
-    stored = {edits.Dtype("float16"): TABLE.astype(np.float16).astype(np.float32), edits.Decimals(3): TABLE.round(3)}
+    stored = {
+        edits.Dtype("float16"): TABLE.astype(np.float16).astype(np.float32),
+        edits.Decimals(3): TABLE.round(3),
+    }
     for edit, table in stored.items():
         (found,) = differ(TABLE, table).explanations
         assert found.edits == (edit,)
@@ -144,26 +162,40 @@ def test_another_base_is_named_without_any_spec() -> None:
     assert found.edits == (edits.Parameter("base", 10000.0, 500000.0),)
     assert differ(TABLE, np.zeros_like(TABLE)).explanations == ()
     for function, ours, theirs in (("cos", COS, cos), ("sin", SIN, sin)):
-        for a, b in ((ours, theirs), ({function: np.tile(ours, 2)}, {function: np.tile(theirs, 2)})):
+        for a, b in (
+            (ours, theirs),
+            ({function: np.tile(ours, 2)}, {function: np.tile(theirs, 2)}),
+        ):
             assert differ(a, b, atol=1e-3).explanations[0].edits == found.edits
     names = {"a": 32, "b": 64, "c": 32}
-    stacked = [{key: table[:rows] for key, rows in names.items()} for table in (TABLE, woven(sin, cos))]
+    stacked = [
+        {key: table[:rows] for key, rows in names.items()} for table in (TABLE, woven(sin, cos))
+    ]
     (both,) = differ(*stacked).explanations
     assert (both.edits, both.tensors) == (found.edits, ("a", "b", "c"))
-    prefixed = [{"x.cos": one, "x.sin": other, "y": COS[:9]} for one, other in ((COS, SIN), (cos, sin))]
+    prefixed = [
+        {"x.cos": one, "x.sin": other, "y": COS[:9]} for one, other in ((COS, SIN), (cos, sin))
+    ]
     (both,) = differ(*prefixed).explanations
     assert (both.edits, both.tensors) == (found.edits, ("x.cos", "x.sin"))
     noise = np.random.default_rng(0).normal(size=(40, 16)).astype(np.float32)
-    assert differ(noise, noise[:, [*range(8)] * 2]).explanations == ()  # channels twice are no order of channels
+    assert (
+        differ(noise, noise[:, [*range(8)] * 2]).explanations == ()
+    )  # channels twice are no order of channels
 
 
 def test_names_of_tensors_and_tolerances_count() -> None:
     result = differ({"cos": COS, "sin": SIN}, {"cos": COS, "extra": SIN})
     assert [tensor.name for tensor in result.tensors] == ["cos"]
-    assert result.diagnosis == ("sin: only A has it, B does not", "extra: only B has it, A does not")
+    assert result.diagnosis == (
+        "sin: only A has it, B does not",
+        "extra: only B has it, A does not",
+    )
     assert not result.passed
     assert differ({"pe": TABLE}, {"weight": TABLE}).passed
-    only = differ({"inv_freq": np.ones(4), "slopes": np.ones(3)}, {"weight": np.ones(5), "bias": np.ones(6)}).diagnosis
+    only = differ(
+        {"inv_freq": np.ones(4), "slopes": np.ones(3)}, {"weight": np.ones(5), "bias": np.ones(6)}
+    ).diagnosis
     assert {line.split(":")[0] for line in only} == {"inv_freq", "slopes", "weight", "bias"}
     turned = differ({"cos": COS[:16]}, {"cos": COS[:16].T})
     assert (turned.passed, turned.readings) == (True, {"cos": "B: transposed"})
@@ -215,10 +247,15 @@ def test_a_spec_in_one_file_explains_the_other(tmp_path) -> None:
 @pytest.mark.parametrize("power", [0, 2])
 def test_a_factor_is_called_what_the_spec_calls_it(tmp_path, power: int) -> None:
     golden = tmp_path / "golden.npz"
-    scheme = pecli.Rope(300, 64, 150000.0, scaling="yarn", factor=32.0, original_max_position_embeddings=4096)
+    scheme = pecli.Rope(
+        300, 64, 150000.0, scaling="yarn", factor=32.0, original_max_position_embeddings=4096
+    )
     pecli.save(golden, scheme)
     right = 0.1 * math.log(32) + 1
-    tables = {name: (scheme.tables()[name] * right ** (power - 1)).astype(np.float32) for name in ("cos", "sin")}
+    tables = {
+        name: (scheme.tables()[name] * right ** (power - 1)).astype(np.float32)
+        for name in ("cos", "sin")
+    }
     (found,) = pecli.diff(golden, tables).explanations
     (edit,) = found.edits
     factors = pytest.approx(right), pytest.approx(right**power)
@@ -240,7 +277,10 @@ def test_tables_that_are_too_short_to_tell_a_mistake_are_weak(tmp_path) -> None:
     plain = waves(2, powers(500000.0, 128))  # which is llama3 within 1e-3 in two rows
     found = pecli.diff(tmp_path / "a.safetensors", plain, atol=1e-3)
     assert found.passed
-    assert found.as_json()["weak"][0] == "2 rows cannot tell llama3 scaling from none: compare 4 or more"
+    assert (
+        found.as_json()["weak"][0]
+        == "2 rows cannot tell llama3 scaling from none: compare 4 or more"
+    )
     assert not pecli.diff(tmp_path / "a.safetensors", tmp_path / "a.safetensors").weak
 
 
@@ -264,7 +304,9 @@ def test_complex_numbers_are_no_quantised_cosines_and_have_two_widths() -> None:
     assert "doubled in two ways" in pecli.verify(mixed, pecli.Rope(64, 16), atol=1e-3).problems[0]
 
 
-def run(wrong: int, base: float, layout: str, sides: tuple[str, str] = ("before", "after")) -> dict[str, np.ndarray]:
+def run(
+    wrong: int, base: float, layout: str, sides: tuple[str, str] = ("before", "after")
+) -> dict[str, np.ndarray]:
     dump = {}
     for layer in range(3):
         for name in "qk":
@@ -282,7 +324,9 @@ def run(wrong: int, base: float, layout: str, sides: tuple[str, str] = ("before"
 def test_the_first_layer_and_its_rotation(layout: str, sides: tuple[str, str]) -> None:
     result = pecli.diff(run(9, 1.0, layout, sides), run(1, 500000.0, layout, sides), atol=1e-4)
     where, why = result.diagnosis
-    assert where.startswith(f"layer 1 is the first that departs, by model.layers.1.q.{sides[1]}, model.layers.1.k")
+    assert where.startswith(
+        f"layer 1 is the first that departs, by model.layers.1.q.{sides[1]}, model.layers.1.k"
+    )
     assert f"model.layers.1.q.{sides[0]}" in where.partition(";")[2]
     assert "base is 500000 (in A 10000)" in why
 
@@ -301,7 +345,9 @@ def test_what_no_rotation_explains() -> None:
     a, b = (run(9, 1.0, "halves") for _ in range(2))
     for name in a:
         if "layers.1" in name:
-            b[name] = a[name] + np.random.default_rng(0).normal(size=a[name].shape).astype(np.float32)
+            b[name] = a[name] + np.random.default_rng(0).normal(size=a[name].shape).astype(
+                np.float32
+            )
     result = pecli.diff(a, b, atol=1e-4)
     assert result.diagnosis[0].startswith("layer 1 is the first that departs")
     assert "rotation" not in " ".join(result.diagnosis)
@@ -313,9 +359,18 @@ def test_what_is_no_dump_of_a_run() -> None:
     assert "first that departs" not in " ".join(pecli.diff(a, b, atol=1e-4).diagnosis)
 
 
-@pytest.mark.parametrize("odd", [np.zeros((4, 0, 8)), np.full((4, 6), np.nan), np.ones((4, 6), complex)])
+@pytest.mark.parametrize(
+    "odd", [np.zeros((4, 0, 8)), np.full((4, 6), np.nan), np.ones((4, 6), complex)]
+)
 def test_what_has_no_rotation_is_not_looked_at(odd: np.ndarray) -> None:
-    names = ("layers.0.q.before", "layers.0.q.after", f"layers.{'9' * 5000}.q.before", "layers.1.q.before")
+    names = (
+        "layers.0.q.before",
+        "layers.0.q.after",
+        f"layers.{'9' * 5000}.q.before",
+        "layers.1.q.before",
+    )
     a = {**dict.fromkeys(names, np.ones((4, 6))), "layers.1.q.before": odd, "layers.1.q.after": odd}
-    result = pecli.diff(a, {**a, "layers.1.q.after": odd.astype("c16") + 1, "layers.0.q.after": np.zeros((4, 6))})
+    result = pecli.diff(
+        a, {**a, "layers.1.q.after": odd.astype("c16") + 1, "layers.0.q.after": np.zeros((4, 6))}
+    )
     assert any(line.startswith("layer 0 is the first") for line in result.diagnosis)

@@ -20,7 +20,17 @@ from pecli.checks.model_forms import GGUF, Form, _pairs
 from pecli.checks.stored_tensors import Pair, Stored
 from pecli.models.encoding import ModelEncodings
 from tests.checks import test_model_forms as forms
-from tests.checks.test_model_forms import HEADS, HIDDEN, INNER, KV, LAYERS, SIZE, VOCABULARY, Arrays, made_of_rows
+from tests.checks.test_model_forms import (
+    HEADS,
+    HIDDEN,
+    INNER,
+    KV,
+    LAYERS,
+    SIZE,
+    VOCABULARY,
+    Arrays,
+    made_of_rows,
+)
 
 EXPERTS, RANK, NOPE, ROTARY, VALUE = 3, 64, 32, 32, 32
 YARN = {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 4096}
@@ -32,8 +42,17 @@ MOE: dict[str, dict[str, Any]] = {
                     "rope_scaling": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}},
     "gpt_oss": {**forms.COMMON, "head_dim": SIZE, "rope_theta": 150000.0, "rope_scaling": {**YARN, "truncate": False}},
 }  # fmt: skip
-ARCHITECTURES = {"mixtral": "llama", "qwen3_moe": "qwen3moe", "deepseek_v3": "deepseek2", "gpt_oss": "gpt-oss"}
-LATENT = {"q_a_proj": (RANK, HIDDEN), "q_a_layernorm": (RANK,), "q_b_proj": (HEADS * (NOPE + ROTARY), RANK)}
+ARCHITECTURES = {
+    "mixtral": "llama",
+    "qwen3_moe": "qwen3moe",
+    "deepseek_v3": "deepseek2",
+    "gpt_oss": "gpt-oss",
+}
+LATENT = {
+    "q_a_proj": (RANK, HIDDEN),
+    "q_a_layernorm": (RANK,),
+    "q_b_proj": (HEADS * (NOPE + ROTARY), RANK),
+}
 LATENT |= {"kv_a_proj_with_mqa": (RANK + ROTARY, HIDDEN), "kv_a_layernorm": (RANK,)}
 
 
@@ -49,14 +68,20 @@ def experts(model: str) -> tuple[Arrays, Arrays]:
         }
         if model == "deepseek_v3":
             shapes = {f"self_attn.{name}": shape for name, shape in LATENT.items()}
-            shapes |= {f"mlp.shared_experts.{name}_proj": (INNER, HIDDEN) for name in ("gate", "up", "down")}
+            shapes |= {
+                f"mlp.shared_experts.{name}_proj": (INNER, HIDDEN)
+                for name in ("gate", "up", "down")
+            }
         shapes |= {"self_attn.o_proj": (HIDDEN, HIDDEN), "input_layernorm": (HIDDEN,)}
         shapes |= {"post_attention_layernorm": (HIDDEN,)}
         gate = {"mixtral": "block_sparse_moe.gate", "gpt_oss": "mlp.router"}.get(model, "mlp.gate")
         shapes[gate] = (EXPERTS, HIDDEN)
         if model == "qwen3_moe":
             shapes |= {f"self_attn.{name}_norm": (SIZE,) for name in "qk"}
-        hf |= {f"{layer}{name}.weight": made_of_rows(shape, 7 * number + len(name)) for name, shape in shapes.items()}
+        hf |= {
+            f"{layer}{name}.weight": made_of_rows(shape, 7 * number + len(name))
+            for name, shape in shapes.items()
+        }
         stem = "block_sparse_moe.experts" if model == "mixtral" else "mlp.experts"
         words = ("w1", "w3", "w2") if model == "mixtral" else ("gate_proj", "up_proj", "down_proj")
         for k, word in enumerate(words):
@@ -81,24 +106,50 @@ def experts(model: str) -> tuple[Arrays, Arrays]:
             stacked[f"{layer}self_attn.k_b_proj.weight"] = whole[:, :NOPE].swapaxes(1, 2)
             stacked[f"{layer}self_attn.v_b_proj.weight"] = whole[:, NOPE:]
             hf[f"{layer}mlp.gate.e_score_correction_bias"] = made_of_rows((EXPERTS,), number)
-    arch = next(each for each, name in gguf.MODEL_ARCH_NAMES.items() if name == ARCHITECTURES[model])
+    arch = next(
+        each for each, name in gguf.MODEL_ARCH_NAMES.items() if name == ARCHITECTURES[model]
+    )
     names = gguf.get_tensor_name_map(arch, LAYERS)
-    plain = {name: array for name, array in hf.items() if not re.search(r"[.]experts[.]|kv_b|sinks", name)}
+    plain = {
+        name: array
+        for name, array in hf.items()
+        if not re.search(r"[.]experts[.]|kv_b|sinks", name)
+    }
     made = {}
     for name, array in {**plain, **stacked}.items():
         known = names.get_name(name.replace("_bias", ".bias"), try_suffixes=(".weight", ".bias"))
-        heads = {"attn_q": HEADS, "attn_k": KV}.get(known.split(".")[-2]) if model == "mixtral" else None
+        heads = (
+            {"attn_q": HEADS, "attn_k": KV}.get(known.split(".")[-2])
+            if model == "mixtral"
+            else None
+        )
         made[known] = forms.permute(array, heads) if heads else array.copy()
     return hf, made
 
 
-def moe_pair(folder: Path, model: str, kind: str, mistake: forms.Mistake = lambda tensors, keys: None) -> Any:
+def moe_pair(
+    folder: Path, model: str, kind: str, mistake: forms.Mistake = lambda tensors, keys: None
+) -> Any:
     tensors, made = experts(model)
-    keys: dict[str, Any] = {"context_length": 131072, "embedding_length": HIDDEN, "block_count": LAYERS}
-    keys |= {"attention.head_count": HEADS, "attention.head_count_kv": 1 if model == "deepseek_v3" else KV}
-    keys |= {"rope.freq_base": float(MOE[model].get("rope_theta", 10000.0)), "rope.dimension_count": SIZE}
+    keys: dict[str, Any] = {
+        "context_length": 131072,
+        "embedding_length": HIDDEN,
+        "block_count": LAYERS,
+    }
+    keys |= {
+        "attention.head_count": HEADS,
+        "attention.head_count_kv": 1 if model == "deepseek_v3" else KV,
+    }
+    keys |= {
+        "rope.freq_base": float(MOE[model].get("rope_theta", 10000.0)),
+        "rope.dimension_count": SIZE,
+    }
     if model in ("deepseek_v3", "gpt_oss"):
-        keys |= {"rope.scaling.type": "yarn", "rope.scaling.factor": 32.0, "rope.scaling.original_context_length": 4096}
+        keys |= {
+            "rope.scaling.type": "yarn",
+            "rope.scaling.factor": 32.0,
+            "rope.scaling.original_context_length": 4096,
+        }
     if model == "deepseek_v3":
         keys["rope.scaling.yarn_log_multiplier"] = 0.1
         keys |= {"attention.kv_lora_rank": RANK, "attention.q_lora_rank": RANK}
@@ -139,7 +190,10 @@ def test_mistakes_with_experts_are_named(tmp_path: Path, model: str) -> None:
 def test_stacked_experts_of_shards_are_joined_one_by_one() -> None:
     whole = made_of_rows((EXPERTS, INNER, HIDDEN), 1)
     shards = Stored.of(whole[:, :96], [whole[:, 96:]])
-    found = [each.fitted(whole.shape[1:]).array for _, each in shards.by_expert("blk.0.ffn_up_exps.weight")]
+    found = [
+        each.fitted(whole.shape[1:]).array
+        for _, each in shards.by_expert("blk.0.ffn_up_exps.weight")
+    ]
     assert np.array_equal(found, whole)
 
 
@@ -153,7 +207,10 @@ def test_a_latent_projection_in_one_or_in_two() -> None:
     """GGUF files of before had it in one."""
     whole = made_of_rows((2, 6, 64), 1)
     one = {"attn_kv_b.weight": Stored.of(whole.reshape(12, 64))}
-    two = {"attn_k_b.weight": Stored.of(whole[:, :4].swapaxes(1, 2)), "attn_v_b.weight": Stored.of(whole[:, 4:])}
+    two = {
+        "attn_k_b.weight": Stored.of(whole[:, :4].swapaxes(1, 2)),
+        "attn_v_b.weight": Stored.of(whole[:, 4:]),
+    }
     about = "", GGUF, "deepseek2", ModelEncodings("", "", ()), "halves", None, {}
     pairs, problems = _pairs(*(Form(*about, each, {}) for each in (two, one)))
     assert not problems
@@ -172,4 +229,6 @@ def test_experts_in_mxfp4_are_named_and_not_missing(tmp_path: Path) -> None:
     save_file(tensors, tmp_path / "hf" / "model.safetensors")
     found = pecli.diff(tmp_path / "hf", tmp_path / "model.gguf")
     assert (found.passed, found.diagnosis) == (True, ())
-    assert found.weak[0].startswith("not compared: model.layers.0.mlp.experts.down_proj_blocks (uint8), ")
+    assert found.weak[0].startswith(
+        "not compared: model.layers.0.mlp.experts.down_proj_blocks (uint8), "
+    )

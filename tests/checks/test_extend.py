@@ -18,8 +18,13 @@ from pecli.views.drift import extension_picture
 
 MODELS = "llama-2-7b mistral-7b-v0.3 qwen2.5-7b qwen3-8b llama-3-8b gemma-2-9b olmo-2-7b tinyllama-1.1b smollm2-1.7b"
 MODELS += " llama-3.1-8b gpt-neox-20b gpt-oss-20b deepseek-v3"
-BARE = {"model_type": "llava", "text_config": {"model_type": "llama", "max_position_embeddings": 4096}}  # no base
-NESTED = "bare qwen3-vl-2b devstral-small-2-24b qwen2.5-vl-7b gemma-3-4b ministral-3-3b voxtral-mini-3b"
+BARE = {
+    "model_type": "llava",
+    "text_config": {"model_type": "llama", "max_position_embeddings": 4096},
+}  # no base
+NESTED = (
+    "bare qwen3-vl-2b devstral-small-2-24b qwen2.5-vl-7b gemma-3-4b ministral-3-3b voxtral-mini-3b"
+)
 LENGTH = 262144
 FULL, SLIDING = "full_attention", "sliding_attention"
 EXTENDED = np.load(Path(__file__).parent / "data" / "extended.npz")
@@ -53,8 +58,17 @@ def test_extend_printed_config_has_the_frequencies_of_transformers(name: str, me
 @pytest.mark.usefixtures("unmeasured")
 def test_extend_prints_keys_of_hugging_face_for_configs_of_others() -> None:
     """The base times the factor to the power of d / (d − 2), under a name that goes with `rope_scaling`."""
-    litgpt = {"n_embd": 256, "n_head": 4, "rotary_percentage": 1.0, "rope_base": 500, "rope_condense_ratio": 2}
-    found, base = pecli.extend({**litgpt, "max_position_embeddings": 4096}, 16384, "ntk"), 500 * 8 ** (64 / 62)
+    litgpt = {
+        "n_embd": 256,
+        "n_head": 4,
+        "rotary_percentage": 1.0,
+        "rope_base": 500,
+        "rope_condense_ratio": 2,
+    }
+    found, base = (
+        pecli.extend({**litgpt, "max_position_embeddings": 4096}, 16384, "ntk"),
+        500 * 8 ** (64 / 62),
+    )
     expected = {"rope_theta": pytest.approx(base), "rope_scaling": {"rope_type": "default"}}
     assert found.config == {**expected, "max_position_embeddings": 16384}
     assert found.gguf == {"rope.freq_base": pytest.approx(base), "context_length": 16384}
@@ -65,16 +79,32 @@ def test_extend_prints_keys_of_hugging_face_for_configs_of_others() -> None:
 @pytest.mark.usefixtures("unmeasured")
 def test_extend_takes_what_the_makers_use() -> None:
     found = pecli.extend("qwen2.5-7b", 131072)
-    assert found.rope_scaling == {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    assert found.rope_scaling == {
+        "rope_type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 32768,
+    }
     assert "model card" in found.reason
     assert pecli.extend("qwen2.5-7b", 131072, "yarn").reason == ""
-    assert pecli.extend("gemma-3-12b", 262144).rope_scaling == {"rope_type": "linear", "factor": 16.0}
+    assert pecli.extend("gemma-3-12b", 262144).rope_scaling == {
+        "rope_type": "linear",
+        "factor": 16.0,
+    }
     found = pecli.extend("llama-3.1-8b", 262144)
-    assert found.rope_scaling == {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 8192}
+    assert found.rope_scaling == {
+        "rope_type": "yarn",
+        "factor": 32.0,
+        "original_max_position_embeddings": 8192,
+    }
     assert found.notes[0].startswith("this replaces the model's own llama3 scaling")
-    turns = 8192 / (2 * np.pi) * 500000.0 ** (-np.arange(64) / 64)  # yarn's ramp is from 32 turns down to 1
+    turns = (
+        8192 / (2 * np.pi) * 500000.0 ** (-np.arange(64) / 64)
+    )  # yarn's ramp is from 32 turns down to 1
     whole = int((turns < 1).sum())
-    assert (found.wavelengths()["stretched"], found.wavelengths()["largest"]) == (whole, pytest.approx(32.0))
+    assert (found.wavelengths()["stretched"], found.wavelengths()["largest"]) == (
+        whole,
+        pytest.approx(32.0),
+    )
 
 
 @pytest.mark.usefixtures("unmeasured")
@@ -89,13 +119,20 @@ def test_extend_takes_what_the_makers_use() -> None:
         ("modernbert-base", "yarn", {FULL: ("yarn", 16e4, None), SLIDING: ("default", 1e4, None)}),
     ],
 )
-def test_extend_vllm_overrides_hold_all_that_they_replace(name: str, method: str, expected: dict[str, Any]) -> None:
+def test_extend_vllm_overrides_hold_all_that_they_replace(
+    name: str, method: str, expected: dict[str, Any]
+) -> None:
     """--hf-overrides sets `rope_parameters` whole; what vLLM's maximum is derived from has to reach the length."""
     found = pecli.extend(name, LENGTH, method)
     settings = json.loads(found.commands["vllm"].split("'")[1])
     layers = settings["rope_parameters"] if len(expected) > 1 else {"": settings["rope_parameters"]}
-    read = {key: (own["rope_type"], own["rope_theta"], own.get("partial_rotary_factor")) for key, own in layers.items()}
-    assert read == {key: (kind, pytest.approx(base), part) for key, (kind, base, part) in expected.items()}
+    read = {
+        key: (own["rope_type"], own["rope_theta"], own.get("partial_rotary_factor"))
+        for key, own in layers.items()
+    }
+    assert read == {
+        key: (kind, pytest.approx(base), part) for key, (kind, base, part) in expected.items()
+    }
     assert settings["max_position_embeddings"] == LENGTH
     config = pasted({**presets()[name].config, "rope_scaling": None}, found.newer_config)
     assert len(pecli.load_config(config)) == len(expected)
@@ -103,12 +140,16 @@ def test_extend_vllm_overrides_hold_all_that_they_replace(name: str, method: str
 
 def test_extend_of_a_model_whose_gguf_keeps_factors_asks_for_another_conversion() -> None:
     found = pecli.extend("llama-3.1-8b", LENGTH)
-    assert str(found).startswith("llama-3.1-8b: 131,072 → 262,144 positions by yarn, factor 32 of the original 8,192\n")
+    assert str(found).startswith(
+        "llama-3.1-8b: 131,072 → 262,144 positions by yarn, factor 32 of the original 8,192\n"
+    )
     assert found.commands["llama.cpp"].startswith("convert_hf_to_gguf.py ")
     assert "--rope" not in found.commands["llama.cpp"]
     assert "rope_freqs.weight" in found.notes[-1]
     figure = extension_picture(found)
-    assert f"{found.model}: wavelength of each rotary pair" in [text.get_text() for text in figure.findobj(Text)]
+    assert f"{found.model}: wavelength of each rotary pair" in [
+        text.get_text() for text in figure.findobj(Text)
+    ]
     labels = [text.get_text().split() for axes in figure.axes for text in axes.texts]
     assert {label[-1] for label in labels} >= {"131,072", "262,144"}
     assert "262,144" in found._repr_html_()
@@ -118,7 +159,11 @@ def test_extend_of_a_model_whose_gguf_keeps_factors_asks_for_another_conversion(
 
 def pasted(config: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     """The config with these settings, each where it belongs."""
-    parts = {key: pasted(config[key], value) for key, value in settings.items() if key.endswith("_config")}
+    parts = {
+        key: pasted(config[key], value)
+        for key, value in settings.items()
+        if key.endswith("_config")
+    }
     return {**config, **settings, **parts}
 
 
@@ -132,20 +177,27 @@ def test_extend_settings_are_printed_where_the_config_has_its_own(name: str, met
     found = pecli.extend(config, 2**23, method)
     before = pecli.load_config(config).one(found.before.layer_type)
     read = pecli.load_config(pasted(config, found.config)).one(found.before.layer_type)
-    ours, after, given = (encoding.inverse_frequencies(2**23) for encoding in (read, found.after, before))
+    ours, after, given = (
+        encoding.inverse_frequencies(2**23) for encoding in (read, found.after, before)
+    )
     assert ours == after != given
     assert read.extra.get("mrope_section") == before.extra.get("mrope_section")
 
 
 @pytest.mark.parametrize(
-    ("name", "method", "rule"), [("phi-4", "yarn", "longrope"), ("gemma-4-e2b", None, "proportional")]
+    ("name", "method", "rule"),
+    [("phi-4", "yarn", "longrope"), ("gemma-4-e2b", None, "proportional")],
 )
-def test_extend_refuses_what_the_config_cannot_say(name: str, method: str | None, rule: str) -> None:
+def test_extend_refuses_what_the_config_cannot_say(
+    name: str, method: str | None, rule: str
+) -> None:
     with pytest.raises(ParameterError, match=rule):
         pecli.extend(name, 2**23, method)
 
 
-def by_flags(flags: dict[str, str], positions: np.ndarray, pairs: int) -> tuple[np.ndarray, np.ndarray]:
+def by_flags(
+    flags: dict[str, str], positions: np.ndarray, pairs: int
+) -> tuple[np.ndarray, np.ndarray]:
     """What llama.cpp makes of its flags: ggml_rope_yarn, rope_yarn_ramp and ggml_rope_yarn_corr_dims, in float64."""
     base, scale = float(flags["--rope-freq-base"]), float(flags.get("--rope-freq-scale", 1))
     theta = positions[:, None] * base ** (-np.arange(pairs) / pairs)
@@ -166,7 +218,10 @@ def test_extend_llama_cpp_flags_say_what_its_runtime_computes(name: str, method:
     found = pecli.extend(name, LENGTH, method)
     words = found.commands["llama.cpp"].split()
     flags = dict(pairwise(words))
-    assert (flags["-c"], flags["--rope-scaling"]) == (str(LENGTH), "none" if method == "ntk" else method)
+    assert (flags["-c"], flags["--rope-scaling"]) == (
+        str(LENGTH),
+        "none" if method == "ntk" else method,
+    )
     read = pecli.load_config({**presets()[name].config, **found.config}).one()
     tables = read.rope(64, length=LENGTH, runtime="llama.cpp").tables()
     cos, sin = by_flags(flags, np.arange(64), read.rotary_dim // 2)
@@ -175,7 +230,9 @@ def test_extend_llama_cpp_flags_say_what_its_runtime_computes(name: str, method:
 
 
 def test_extend_says_which_runtimes_do_not_honour_it() -> None:
-    results = {result.runtime: result for result in pecli.extend("llama-2-7b", 16384, "dynamic").runtimes}
+    results = {
+        result.runtime: result for result in pecli.extend("llama-2-7b", 16384, "dynamic").runtimes
+    }
     assert results["vllm"].departs
     assert results["llama.cpp"].lacks
     assert not results["transformers"].departs
@@ -186,10 +243,20 @@ def test_extend_command(pecli_cli, tmp_path, monkeypatch) -> None:
     outcome = pecli_cli("extend", "qwen2.5-7b", "--to", 65536, "--json", "-o", picture)
     assert outcome.json["rope_scaling"]["factor"] == 2.0
     assert outcome.json["method"] == "yarn"
-    assert {result["runtime"] for result in outcome.json["runtimes"]} >= {"transformers", "vllm", "llama.cpp", "mlx-lm"}
+    assert {result["runtime"] for result in outcome.json["runtimes"]} >= {
+        "transformers",
+        "vllm",
+        "llama.cpp",
+        "mlx-lm",
+    }
     assert picture.read_bytes()[:4] == b"\x89PNG"
-    monkeypatch.setattr("pecli.checks.extend.runtimes", lambda model, length: SimpleNamespace(layers={"": ()}))
-    said, found = pecli_cli("extend", "qwen2.5-7b", "--to", 131072).out, pecli.extend("qwen2.5-7b", 131072)
+    monkeypatch.setattr(
+        "pecli.checks.extend.runtimes", lambda model, length: SimpleNamespace(layers={"": ()})
+    )
+    said, found = (
+        pecli_cli("extend", "qwen2.5-7b", "--to", 131072).out,
+        pecli.extend("qwen2.5-7b", 131072),
+    )
     assert '"rope_scaling": {"rope_type": "yarn", "factor": 4.0' in said
     assert "--yarn-orig-ctx 32768" in said
     assert repr(found) == "<Extension of qwen2.5-7b to 131,072 positions by yarn, factor 4>"

@@ -62,7 +62,14 @@ def test_every_kind_of_check(manifest, tmp_path) -> None:
         check(config="not there.json"),
     )
     checks = read_manifest(path)
-    files = ["both.npz:sin", "cos.npy", "own.safetensors", *["cos.npy"] * 3, "not there.npy", "cos.npy"]
+    files = [
+        "both.npz:sin",
+        "cos.npy",
+        "own.safetensors",
+        *["cos.npy"] * 3,
+        "not there.npy",
+        "cos.npy",
+    ]
     assert [check.label for check in checks] == ["cosines", *files]
     assert checks[0].file == str(tmp_path / "sub" / "cos.npy")
     assert {check.manifest for check in checks} == {path}
@@ -85,9 +92,19 @@ def test_whose_tolerance_wins(manifest, default, own, given, passes) -> None:
 
 
 def test_parameters_of_schemes_are_keys(manifest, tmp_path) -> None:
-    pecli.save(tmp_path / "sub" / "pe.npy", pecli.Sinusoidal(5, 6, style="whisper", dtype="float16"))
-    styles = [check("pe.npy", scheme="sinusoidal", seq_len=5, dim=6, style=style) for style in ("whisper", "paper")]
-    factors = {"scaling": "longrope", "original_max_position_embeddings": 64, "factor": 1, "atol": 1e-6}
+    pecli.save(
+        tmp_path / "sub" / "pe.npy", pecli.Sinusoidal(5, 6, style="whisper", dtype="float16")
+    )
+    styles = [
+        check("pe.npy", scheme="sinusoidal", seq_len=5, dim=6, style=style)
+        for style in ("whisper", "paper")
+    ]
+    factors = {
+        "scaling": "longrope",
+        "original_max_position_embeddings": 64,
+        "factor": 1,
+        "atol": 1e-6,
+    }
     long = check(**ROPE, **factors, short_factor=[1.0] * 8, long_factor=[2] * 8)
     thetas = [check("both.npz", **ROPE, theta=theta, atol=1e-6) for theta in (10000, 10001)]
     assert verdicts(manifest(*styles, long, *thetas)) == [True, False, True, True, False]
@@ -96,26 +113,53 @@ def test_parameters_of_schemes_are_keys(manifest, tmp_path) -> None:
 
 
 def test_tokens_of_queries_and_tables_that_were_added(manifest, tmp_path) -> None:
-    folder, x, wpe = tmp_path / "sub", np.random.default_rng(0).normal(size=(2, 4, 6, 16)), np.eye(8, 16)
+    folder, x, wpe = (
+        tmp_path / "sub",
+        np.random.default_rng(0).normal(size=(2, 4, 6, 16)),
+        np.eye(8, 16),
+    )
     mask = [[1] * 6, [0, 0, 1, 1, 1, 1]]
     padded = pecli.apply(x, str(folder / "config.json"), attention_mask=mask)
     rows = x[:, 0] + wpe[[range(6), (0, 0, 0, 1, 2, 3)]] * np.array(mask)[..., None]
-    for name, array in {"x": x, "padded": padded, "x0": x[:, 0], "rows": rows, "wpe": wpe, "mask": mask}.items():
+    for name, array in {
+        "x": x,
+        "padded": padded,
+        "x0": x[:, 0],
+        "rows": rows,
+        "wpe": wpe,
+        "mask": mask,
+    }.items():
         np.save(folder / f"{name}.npy", array)
     np.save(folder / "moved.npy", pecli.apply(x, str(folder / "config.json"), shift=-3))
-    model, table = {"config": "config.json", "before": "x.npy"}, {"table": "wpe.npy", "before": "x0.npy"}
-    keys = [("padded", model), ("moved", model | {"shift": -3}), ("moved", model | {"shift": 3}), ("rows", table)]
+    model, table = (
+        {"config": "config.json", "before": "x.npy"},
+        {"table": "wpe.npy", "before": "x0.npy"},
+    )
+    keys = [
+        ("padded", model),
+        ("moved", model | {"shift": -3}),
+        ("moved", model | {"shift": 3}),
+        ("rows", table),
+    ]
     for given in (mask, "mask.npy", "none.npy"):
-        keys += [("padded", model | {"attention_mask": given}), ("rows", table | {"attention_mask": given})]
-    keys += [("rows", table | {"positions": [[*range(6)], [0, 0, 0, 1, 2, 3]]})]  # padding was not added to
+        keys += [
+            ("padded", model | {"attention_mask": given}),
+            ("rows", table | {"attention_mask": given}),
+        ]
+    keys += [
+        ("rows", table | {"positions": [[*range(6)], [0, 0, 0, 1, 2, 3]]})
+    ]  # padding was not added to
     found = verdicts(manifest(*(check(f"{file}.npy", atol=1e-6, **each) for file, each in keys)))
     assert found == [False, True, False, False, *[True] * 4, *[False] * 3]
 
 
 CHECK = '[[check]]\nfile = "cos.npy"\n'
-MALFORMED = json.loads(Path(__file__).with_name("malformed_manifests.json").read_text(encoding="utf-8")) | {
+MALFORMED = json.loads(
+    Path(__file__).with_name("malformed_manifests.json").read_text(encoding="utf-8")
+) | {
     f"[[check]]\nfile = 0x{'f' * 5000}": "check 1: file is a number of thousands of digits; it must be a text",
-    CHECK + f"scheme = 'alibi'\nheads = 4\nrule = [0x{'f' * 5000}]": "rule is a number of thousands of digits",
+    CHECK
+    + f"scheme = 'alibi'\nheads = 4\nrule = [0x{'f' * 5000}]": "rule is a number of thousands of digits",
     CHECK + f"scheme = '{'a' * 5000}'": "scheme is 'aaaaaaaa",
     ("a." * 20000) + "a = 1": "nested too deep in line 1",
     "[" + '"a" . ' * 40 + "a]": "nested too deep in line 1",
@@ -147,7 +191,9 @@ def test_not_text_and_not_there(tmp_path) -> None:
         read_manifest(str(tmp_path))
 
 
-@pytest.mark.parametrize("key", ["file = 'pipe'", "file = 'pipe:cos'", "file = 'x.npy'\nbefore = 'pipe'"])
+@pytest.mark.parametrize(
+    "key", ["file = 'pipe'", "file = 'pipe:cos'", "file = 'x.npy'\nbefore = 'pipe'"]
+)
 def test_a_pipe_is_no_file_of_a_manifest(manifest, pecli_cli, tmp_path, key) -> None:
     path = manifest(f"[[check]]\n{key}\nscheme = 'rope'\nseq_len = 4\ndim = 4\n")
     os.mkfifo(os.path.join(os.path.dirname(path), "pipe"))
@@ -192,7 +238,9 @@ def test_outcomes_come_in_the_order_of_the_checks(monkeypatch) -> None:
 DEFECT = "unexpected ZeroDivisionError; this is a defect of pecli"
 
 
-@pytest.mark.parametrize(("raised", "words"), [(MemoryError, "memory"), (ZeroDivisionError, DEFECT)])
+@pytest.mark.parametrize(
+    ("raised", "words"), [(MemoryError, "memory"), (ZeroDivisionError, DEFECT)]
+)
 def test_what_a_check_raises_is_its_own_problem(raised, words) -> None:
     def broken() -> Verification:
         raise raised

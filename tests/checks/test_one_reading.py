@@ -117,7 +117,10 @@ DUMPS: dict[str, tuple[dict[str, Array], bool]] = {
 }  # fmt: skip
 
 
-UNDECIDED = ("frequencies in bfloat16", "frequencies in float16")  # which are that law's, with no tolerance given
+UNDECIDED = (
+    "frequencies in bfloat16",
+    "frequencies in float16",
+)  # which are that law's, with no tolerance given
 
 
 def is_identified(arrays: dict[str, Array]) -> bool:
@@ -127,8 +130,15 @@ def is_identified(arrays: dict[str, Array]) -> bool:
         return False
     scheme: Any = matches[0].scheme
     edits = [edit.as_json()["edit"] for edit in matches[0].edits if not edit.storage]
-    law = (scheme.name, getattr(scheme, "base", 0), scheme.dim, scheme.seq_len) == ("rope", BASE, DIM, LENGTH)
-    return law and scheme.layout != "interleaved" and {*edits} <= {"layout", "repeated", "transposed"}
+    law = (scheme.name, getattr(scheme, "base", 0), scheme.dim, scheme.seq_len) == (
+        "rope",
+        BASE,
+        DIM,
+        LENGTH,
+    )
+    return (
+        law and scheme.layout != "interleaved" and {*edits} <= {"layout", "repeated", "transposed"}
+    )
 
 
 @pytest.mark.parametrize("dump", DUMPS)
@@ -142,7 +152,9 @@ def test_every_door_has_one_verdict(pecli_cli: Any, tmp_path: Path, dump: str) -
 
     arrays, right = DUMPS[dump]
     is_complex = any(array.dtype.kind == "c" for array in arrays.values())
-    file, golden, config = (tmp_path / name for name in ("dump.npz", "golden.safetensors", "config.json"))
+    file, golden, config = (
+        tmp_path / name for name in ("dump.npz", "golden.safetensors", "config.json")
+    )
     if is_complex:
         np.savez(file, **arrays)
     else:
@@ -157,7 +169,9 @@ def test_every_door_has_one_verdict(pecli_cli: Any, tmp_path: Path, dump: str) -
         "diff": passes("diff", golden, file),
         "identify": right if dump in UNDECIDED else is_identified(arrays),
         "pecli.verify": pecli.verify(arrays, ROTATED, atol=ATOL, reasons=False).passed,
-        "pecli.diff, the other way round": pecli.diff(arrays, ROTATED.tables(), atol=ATOL, reasons=False).passed,
+        "pecli.diff, the other way round": pecli.diff(
+            arrays, ROTATED.tables(), atol=ATOL, reasons=False
+        ).passed,
     }
     assert verdicts == dict.fromkeys(verdicts, right)
 
@@ -169,27 +183,42 @@ def test_how_a_table_was_read_is_said_in_a_note(pecli_cli: Any, tmp_path: Path) 
     assert pecli.diff(ROPE.tables(), dump).readings == {"cos": f"B: {note}"}
     save_file(dump, tmp_path / "dump.safetensors")
     pecli.save(tmp_path / "golden.safetensors", ROPE)
-    shown = pecli_cli("diff", tmp_path / "golden.safetensors", tmp_path / "dump.safetensors", "--no-plot")
+    shown = pecli_cli(
+        "diff", tmp_path / "golden.safetensors", tmp_path / "dump.safetensors", "--no-plot"
+    )
     assert (shown.code, note in shown.out) == (0, True)
 
 
-@pytest.mark.parametrize(("change", "layout"), [(np.copy, "compact"), (halves, "halves"), (interleaved, "interleaved")])
+@pytest.mark.parametrize(
+    ("change", "layout"), [(np.copy, "compact"), (halves, "halves"), (interleaved, "interleaved")]
+)
 def test_rows_of_cosines_then_rows_of_sines(change: Callable[[Array], Array], layout: str) -> None:
     pairs = ((COS, SIN), OTHERS, (COS, SIN.round(4)))
     right, other, four = (np.concatenate([change(cos), change(sin)]) for cos, sin in pairs)
     model = pecli.load_config(CONFIG)
     meant = {"layout": "interleaved"} if layout == "interleaved" else {}
     for found in (pecli.verify(right, ROPE), pecli.verify(right, model, **meant)):
-        assert (found.passed, "rows of cosines, then rows of sines" in found.readings["cos_sin"]) == (True, True)
+        assert (
+            found.passed,
+            "rows of cosines, then rows of sines" in found.readings["cos_sin"],
+        ) == (True, True)
     assert pecli.verify(np.concatenate([change(SIN), change(COS)]), ROPE, atol=ATOL).weak
     assert "base is 10000 (the spec says 500000)" in pecli.verify(other, model).diagnosis[0]
     for dump in (right, four):
         (match,) = pecli.identify(dump).matches
         scheme: Any = match.scheme
-        assert (scheme.name, scheme.base, scheme.seq_len, scheme.layout) == ("rope", BASE, LENGTH, layout)
+        assert (scheme.name, scheme.base, scheme.seq_len, scheme.layout) == (
+            "rope",
+            BASE,
+            LENGTH,
+            layout,
+        )
 
 
-MANY = [pytest.param(range(1000 * k + 100, 1000 * k + 600), marks=pytest.mark.thorough) for k in range(6)]
+MANY = [
+    pytest.param(range(1000 * k + 100, 1000 * k + 600), marks=pytest.mark.thorough)
+    for k in range(6)
+]
 
 
 @pytest.mark.parametrize("seeds", [range(20), *MANY])
@@ -206,7 +235,9 @@ APART = (
 
 
 @pytest.mark.parametrize("dump", APART)
-def test_pictures_show_cosines_and_sines_by_position(pecli_cli: Any, tmp_path: Path, dump: str) -> None:
+def test_pictures_show_cosines_and_sines_by_position(
+    pecli_cli: Any, tmp_path: Path, dump: str
+) -> None:
     arrays, _ = DUMPS[dump]
     np.savez(tmp_path / "dump.npz", **arrays)
     (subject,) = of_file("dump.npz", open_tensors(str(tmp_path / "dump.npz")))

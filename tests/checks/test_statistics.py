@@ -15,11 +15,15 @@ from pecli.engine.table import table_of
 @pytest.fixture(params=[1 << 16, 60], ids=["one slice", "many"])
 def slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "SLICE_ELEMENTS", request.param)
-    monkeypatch.setattr(statistics, "SAMPLED", request.param)  # elements that say where quantiles lie
+    monkeypatch.setattr(
+        statistics, "SAMPLED", request.param
+    )  # elements that say where quantiles lie
 
 
 @pytest.mark.usefixtures("slices")
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64, np.int32])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64, np.int32]
+)
 def test_values(dtype: type) -> None:
     array = (np.random.default_rng(1).standard_normal((97, 33)) * 50).astype(dtype)
     array[3, 4] = 0

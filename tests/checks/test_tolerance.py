@@ -23,7 +23,9 @@ def config(tmp_path: Path) -> Path:
     return tmp_path / "config.json"
 
 
-@pytest.mark.parametrize(("values", "passes"), [(RIGHT, 1), (RIGHT * (1 + 4e-6), 1), (PLAIN, 0), (RIGHT * 1.0001, 0)])
+@pytest.mark.parametrize(
+    ("values", "passes"), [(RIGHT, 1), (RIGHT * (1 + 4e-6), 1), (PLAIN, 0), (RIGHT * 1.0001, 0)]
+)
 def test_frequencies_without_their_scaling_never_pass(values: Any, passes: int) -> None:
     found = {"rotary_emb.inv_freq": values.astype(np.float32)}
     for options in ({}, {"atol": 1e-3}, {"max_ulp": 2}, {"rtol": 1e-5}):
@@ -32,28 +34,56 @@ def test_frequencies_without_their_scaling_never_pass(values: Any, passes: int) 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("options", [["--atol", "1e-2"], ["--max-ulp", "4"]])
-def test_frequencies_in_half_precision_pass_only_by_a_recipe(pecli_cli: Any, tmp_path, config, dtype, options) -> None:
+def test_frequencies_in_half_precision_pass_only_by_a_recipe(
+    pecli_cli: Any, tmp_path, config, dtype, options
+) -> None:
     save_file({"inv_freq": RIGHT.astype(dtype)}, tmp_path / "f.safetensors")
     words = ["verify", tmp_path / "f.safetensors", "--config", config, *options]
     assert pecli_cli(*words).code == 1
     if dtype is ml_dtypes.bfloat16:
         assert pecli_cli(*words, "--recipe", "bfloat16-inv-freq").code == 0
-    rope = ["rope", "--config", config, "--seq-len", 4, "--verify", f"{tmp_path}/f.safetensors:inv_freq", *options]
+    rope = [
+        "rope",
+        "--config",
+        config,
+        "--seq-len",
+        4,
+        "--verify",
+        f"{tmp_path}/f.safetensors:inv_freq",
+        *options,
+    ]
     assert pecli_cli(*rope).code == 1
     pecli.save(tmp_path / "golden.safetensors", LLAMA.scheme(4))
     files = f"{tmp_path}/golden.safetensors:inv_freq", tmp_path / "f.safetensors"
     assert pecli_cli("diff", *files, *options).code == 1
 
 
-@pytest.mark.parametrize("values", [PLAIN[::-1], PLAIN * 1e-6, np.random.default_rng(3).permutation(PLAIN)])
-def test_frequencies_in_another_order_or_far_too_small(pecli_cli: Any, tmp_path: Path, values) -> None:
+@pytest.mark.parametrize(
+    "values", [PLAIN[::-1], PLAIN * 1e-6, np.random.default_rng(3).permutation(PLAIN)]
+)
+def test_frequencies_in_another_order_or_far_too_small(
+    pecli_cli: Any, tmp_path: Path, values
+) -> None:
     np.savez(tmp_path / "f.npz", inv_freq=values)
     np.savez(tmp_path / "right.npz", inv_freq=PLAIN)
     pecli.save(tmp_path / "golden.npz", pecli.Rope(4, 128, theta=500000))
-    rope = ["rope", "--seq-len", 4, "--dim", 128, "--theta", 500000, "--verify", f"{tmp_path}/f.npz:inv_freq"]
+    rope = [
+        "rope",
+        "--seq-len",
+        4,
+        "--dim",
+        128,
+        "--theta",
+        500000,
+        "--verify",
+        f"{tmp_path}/f.npz:inv_freq",
+    ]
     assert pecli_cli(*rope).code == 1
     assert pecli_cli("diff", f"{tmp_path}/golden.npz:inv_freq", tmp_path / "f.npz").code == 1
-    checks = (f'[[check]]\nfile = "{name}.npz"\nmodel = "llama-3-8b"\natol = 1e-3\n' for name in ("f", "right"))
+    checks = (
+        f'[[check]]\nfile = "{name}.npz"\nmodel = "llama-3-8b"\natol = 1e-3\n'
+        for name in ("f", "right")
+    )
     (tmp_path / "pecli.toml").write_text("".join(checks))  # which judges alike, and goes on
     outcome = pecli_cli("verify", tmp_path / "pecli.toml", "--json")
     assert outcome.code == 1
@@ -62,10 +92,18 @@ def test_frequencies_in_another_order_or_far_too_small(pecli_cli: Any, tmp_path:
 
 @pytest.mark.parametrize(
     "values",
-    [1e-310 * powers(1e8, 8), [1e20, 0.1, 0.01, 0.001], [np.inf, 0.1, 0.01], [1.0, np.inf, 0.1, 0.0], [5e-324] * 5],
+    [
+        1e-310 * powers(1e8, 8),
+        [1e20, 0.1, 0.01, 0.001],
+        [np.inf, 0.1, 0.01],
+        [1.0, np.inf, 0.1, 0.0],
+        [5e-324] * 5,
+    ],
     ids=str,
 )
-def test_numbers_that_no_scheme_can_have_are_not_identified(pecli_cli: Any, tmp_path: Path, values) -> None:
+def test_numbers_that_no_scheme_can_have_are_not_identified(
+    pecli_cli: Any, tmp_path: Path, values
+) -> None:
     np.save(tmp_path / "t.npy", values)
     for words, code in ((("identify",), 1), (("inspect", "--stats"), 0)):
         outcome = pecli_cli(*words, tmp_path / "t.npy")

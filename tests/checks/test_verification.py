@@ -15,7 +15,9 @@ from tests.checks.waves import LLAMA3, powers, waves
 from tests.tools.attack import Waves
 
 LLAMA = Waves(128, 500000.0, {"type": "llama3", **LLAMA3})
-DEEPSEEK = Waves(64, 10000.0, {"type": "yarn", "factor": 40.0, "original_max_position_embeddings": 4096})
+DEEPSEEK = Waves(
+    64, 10000.0, {"type": "yarn", "factor": 40.0, "original_max_position_embeddings": 4096}
+)
 
 
 def changed(given: Waves, **scaling: Any) -> dict[str, np.ndarray]:
@@ -34,7 +36,10 @@ def test_the_extended_length_in_the_place_of_the_original() -> None:
 
 def test_what_follows_from_the_factor_is_no_second_cause() -> None:
     height = np.float64(0.1 * np.log(16) + 1)
-    found = {name: (table * height).astype(np.float32) for name, table in changed(DEEPSEEK, factor=16.0).items()}
+    found = {
+        name: (table * height).astype(np.float32)
+        for name, table in changed(DEEPSEEK, factor=16.0).items()
+    }
     sentence, *_ = pecli.verify(found, DEEPSEEK.scheme(2048)).diagnosis
     assert sentence.startswith("cos, sin: factor is 16 (the spec says 40); explains every element ")
 
@@ -43,7 +48,10 @@ def test_the_same_table_is_not_another_one(tmp_path: Path) -> None:
     """Frequencies that are off in a last place, and tables with an axis too many."""
     rope = pecli.Rope(16, 8)
     off = rope.tables()["inv_freq"] * np.array([1, 1 + 8 * 2.0**-52, 1, 1])
-    for changed in ({"inv_freq": off}, {name: table[None] for name, table in rope.tables().items()}):
+    for changed in (
+        {"inv_freq": off},
+        {name: table[None] for name, table in rope.tables().items()},
+    ):
         tables = [table_of(name, table) for name, table in {**rope.tables(), **changed}.items()]
         save_tables(str(tmp_path / "t.npz"), tables, rope.spec())
         result = pecli.verify(tmp_path / "t.npz")
@@ -55,7 +63,14 @@ def llama_dump(folder: Path, rows: int) -> tuple[str, ...]:
     """The words of a command that checks such a dump of Llama 3.1 8B."""
     (folder / "config.json").write_text(json.dumps(LLAMA.config))
     np.savez(folder / "dump.npz", **waves(rows, LLAMA.frequencies()[0]))
-    return "verify", str(folder / "dump.npz"), "--config", str(folder / "config.json"), "--atol", "1e-3"
+    return (
+        "verify",
+        str(folder / "dump.npz"),
+        "--config",
+        str(folder / "config.json"),
+        "--atol",
+        "1e-3",
+    )
 
 
 DOUBTS = ["llama3 scaling from none", "factor 8 from 4", "factor 8 from 16"]
@@ -80,10 +95,20 @@ def test_a_tolerance_that_nothing_fails_proves_nothing() -> None:
     """No two cosines are further apart than 2; and however long the table, its frequencies stay what they are."""
     rope = pecli.Rope(64, 8, 500000.0)
     lines = pecli.verify(rope.tables(), rope, atol=2.5, rtol=100).weak
-    assert "64 rows cannot tell base 500000 from 10000 within this tolerance, and no number of rows would" in lines
-    config = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "rope_theta": 500000.0}
+    assert (
+        "64 rows cannot tell base 500000 from 10000 within this tolerance, and no number of rows would"
+        in lines
+    )
+    config = {
+        "model_type": "llama",
+        "hidden_size": 32,
+        "num_attention_heads": 4,
+        "rope_theta": 500000.0,
+    }
     frequencies = {"inv_freq": 500000.0 ** (-np.arange(4) / 4)}
-    assert [line[:25] for line in pecli.verify(frequencies, config, rtol=100).weak] == ["inv_freq cannot tell base"]
+    assert [line[:25] for line in pecli.verify(frequencies, config, rtol=100).weak] == [
+        "inv_freq cannot tell base"
+    ]
     assert pecli.verify(frequencies, config, rtol=0.5).weak == ()
 
 
@@ -92,7 +117,9 @@ def test_a_runtime_is_checked_as_fast_as_the_exact_table(monkeypatch: pytest.Mon
     from pecli.engine.schemes.recipe_tables import RecipeFiller
 
     calls, fill = [], RecipeFiller.fill
-    monkeypatch.setattr(RecipeFiller, "fill", lambda self, *given: calls.append(1) or fill(self, *given))
+    monkeypatch.setattr(
+        RecipeFiller, "fill", lambda self, *given: calls.append(1) or fill(self, *given)
+    )
     rope = pecli.Rope(4096, 64, 500000.0, runtime="llama.cpp", length=4096)
     assert pecli.verify(dict(list(rope.tables().items())[:2]), rope, atol=2.5).weak
     assert len(calls) < 500
@@ -124,14 +151,21 @@ def test_what_no_number_of_rows_shows_is_weak(tmp_path) -> None:
     assert line == "inv_freq cannot tell the attention factor from none: compare cos or sin, too"
     assert pecli.verify(tables, "gpt-oss-20b", max_ulp=1).weak == ()
     found = pecli.verify(waves(300, powers(1e6, 128), np.float64), "qwen2.5-vl-7b", atol=1e-6)
-    assert (found.passed, any("cannot tell M-RoPE sections" in line for line in found.weak)) == (True, True)
+    assert (found.passed, any("cannot tell M-RoPE sections" in line for line in found.weak)) == (
+        True,
+        True,
+    )
     places = np.array([np.arange(300), np.arange(300) // 16, np.arange(300) % 16])
     axis = np.repeat([0, 1, 2], [16, 24, 24])
     angles = places[axis].T * 1e6 ** (-np.arange(64) / 64)
     image = {"cos": np.cos(angles), "sin": np.sin(angles)}
-    assert pecli.verify(image, "qwen2.5-vl-7b", atol=1e-6, positions=places).weak == ()  # its vision has two axes
+    assert (
+        pecli.verify(image, "qwen2.5-vl-7b", atol=1e-6, positions=places).weak == ()
+    )  # its vision has two axes
     grid = np.array([np.arange(8) // 4, np.arange(8) % 4])
-    angles = (grid[:, :, None] * 1e4 ** (-np.arange(20) / 20)).transpose(1, 0, 2).reshape(8, 40)  # 80 channels a head
+    angles = (
+        (grid[:, :, None] * 1e4 ** (-np.arange(20) / 20)).transpose(1, 0, 2).reshape(8, 40)
+    )  # 80 channels a head
     patches = {"cos": np.cos(angles), "sin": np.sin(angles)}
     assert pecli.verify(patches, "qwen2.5-vl-7b", atol=1e-6, positions=grid, layer_type="vision")
 
@@ -144,14 +178,30 @@ def test_tensors_that_belong_to_no_table_are_named(pecli_cli, tmp_path) -> None:
         assert (found.passed, found.unchecked) == (True, ("junk",))
     words = "rope", "--seq-len", 300, "--dim", 16, "--verify", tmp_path / "t.npz", "--atol", 1e-6
     assert pecli_cli(*words).out.splitlines()[-1] == "  not checked: junk"
-    tables, weights = waves(300, powers(10000.0, 16)), np.random.default_rng(0).normal(0, 0.02, (300, 16))
+    tables, weights = (
+        waves(300, powers(10000.0, 16)),
+        np.random.default_rng(0).normal(0, 0.02, (300, 16)),
+    )
     weights[:, 3] = 0  # a channel that died
     (tmp_path / "c.json").write_text(json.dumps(config))
-    strict = "verify", tmp_path / "t.npz", "--config", tmp_path / "c.json", "--atol", 1e-6, "--strict"
-    for name, junk, code in (("w", weights, 0), ("foo", tables["sin"][None] / 2, 1)):  # a sine whose name says nothing
+    strict = (
+        "verify",
+        tmp_path / "t.npz",
+        "--config",
+        tmp_path / "c.json",
+        "--atol",
+        1e-6,
+        "--strict",
+    )
+    for name, junk, code in (
+        ("w", weights, 0),
+        ("foo", tables["sin"][None] / 2, 1),
+    ):  # a sine whose name says nothing
         np.savez(tmp_path / "t.npz", **tables, **{name: junk})
         assert pecli_cli(*strict).code == code, name
-    assert pecli_cli(*words, "--json").json["weak"] == ["foo looks like a table, and no name says of what"]
+    assert pecli_cli(*words, "--json").json["weak"] == [
+        "foo looks like a table, and no name says of what"
+    ]
 
 
 def test_a_weak_check_of_many_layers_names_their_tensor_once() -> None:
@@ -159,10 +209,15 @@ def test_a_weak_check_of_many_layers_names_their_tensor_once() -> None:
     layers = {f"layers.{layer}.rotary_emb.inv_freq": LLAMA.frequencies()[0] for layer in range(3)}
     found = pecli.verify(layers, "llama-3.1-8b", rtol=10)
     assert pecli.verify(layers, "llama-3.1-8b").passed
-    assert [line.partition(" within ")[0] for line in found.weak] == [f"inv_freq cannot tell {each}" for each in DOUBTS]
+    assert [line.partition(" within ")[0] for line in found.weak] == [
+        f"inv_freq cannot tell {each}" for each in DOUBTS
+    ]
 
 
-ROPE, OTHER = pecli.Rope(seq_len=16, dim=16, base=10000), pecli.Rope(seq_len=16, dim=16, base=500000)
+ROPE, OTHER = (
+    pecli.Rope(seq_len=16, dim=16, base=10000),
+    pecli.Rope(seq_len=16, dim=16, base=500000),
+)
 
 
 def test_a_failed_result_is_false() -> None:
@@ -178,7 +233,9 @@ def test_a_failed_result_is_false() -> None:
 
 def test_raise_if_failed_and_repr_say_why() -> None:
     pecli.verify(ROPE.tables(), ROPE).raise_if_failed()
-    with pytest.raises(pecli.CheckFailedError, match=r"FAILED(.|\n)*base is 10000 \(the spec says 500000\)"):
+    with pytest.raises(
+        pecli.CheckFailedError, match=r"FAILED(.|\n)*base is 10000 \(the spec says 500000\)"
+    ):
         pecli.verify(ROPE.tables(), OTHER).raise_if_failed()
     with pytest.raises(AssertionError, match="DIFFERENT"):
         pecli.diff(ROPE.tables(), OTHER.tables()).raise_if_failed()
@@ -194,9 +251,14 @@ def test_a_printed_result_is_what_the_command_prints(pecli_cli: Any, tmp_path: P
     pecli.save(ours, ROPE)
     pecli.save(theirs, OTHER)
     assert str(pecli.verify(ours)) == pecli_cli("verify", ours).out.rstrip("\n")
-    assert str(pecli.diff(ours, theirs)) == pecli_cli("diff", ours, theirs, "--no-plot").out.rstrip("\n")
+    assert str(pecli.diff(ours, theirs)) == pecli_cli("diff", ours, theirs, "--no-plot").out.rstrip(
+        "\n"
+    )
     assert str(pecli.identify(ours)) == pecli_cli("identify", ours).out.rstrip("\n")
-    assert str(pecli.runtimes("llama-2-7b", 4096)) == pecli_cli("runtimes", "llama-2-7b", "--length", 4096).out.rstrip()
+    assert (
+        str(pecli.runtimes("llama-2-7b", 4096))
+        == pecli_cli("runtimes", "llama-2-7b", "--length", 4096).out.rstrip()
+    )
     audit = pecli.audit(ROPE, recipes=("float32",))
     assert "float32" in str(audit)
     assert len(repr(audit)) < 200

@@ -5,7 +5,12 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+LLAMA3 = {
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
 
 
 def powers(base: float, dim: int) -> Array:
@@ -14,7 +19,9 @@ def powers(base: float, dim: int) -> Array:
 
 def waves(rows: Any, frequencies: Array, dtype: Any = np.float32) -> dict[str, Array]:
     """At so many positions, or at these."""
-    angles = np.multiply.outer(np.arange(rows) if isinstance(rows, int) else np.asarray(rows), frequencies)
+    angles = np.multiply.outer(
+        np.arange(rows) if isinstance(rows, int) else np.asarray(rows), frequencies
+    )
     return {"cos": np.cos(angles).astype(dtype), "sin": np.sin(angles).astype(dtype)}
 
 

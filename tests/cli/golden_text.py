@@ -22,7 +22,9 @@ def text() -> str:
         with redirect_stdout(StringIO()) as output, redirect_stderr(output):
             code = run(line.split())
         shown = "\n".join(row.rstrip() for row in output.getvalue().strip("\n").splitlines())
-        parts.append("\n".join(filter(None, [f"$ pecli {line}", shown, f"exit {code}" if code else ""])))
+        parts.append(
+            "\n".join(filter(None, [f"$ pecli {line}", shown, f"exit {code}" if code else ""]))
+        )
     return "\n\n".join(parts)
 
 

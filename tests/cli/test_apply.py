@@ -39,16 +39,25 @@ def test_a_file_name_that_is_no_text_becomes_one(apply) -> None:
 
 def hugging_face(q: np.ndarray, positions) -> np.ndarray:
     """Llama and NeoX there: q·cos + rotate_half(q)·sin."""
-    angles = np.asarray(positions, np.float64)[:, None] * 10000.0 ** (-np.arange(0, q.shape[-1], 2) / q.shape[-1])
+    angles = np.asarray(positions, np.float64)[:, None] * 10000.0 ** (
+        -np.arange(0, q.shape[-1], 2) / q.shape[-1]
+    )
     cos, sin = (np.concatenate([f(angles), f(angles)], axis=-1) for f in (np.cos, np.sin))
     first, second = np.split(q.astype(np.float64), 2, axis=-1)
-    return np.concatenate([first, second], axis=-1) * cos + np.concatenate([-second, first], axis=-1) * sin
+    return (
+        np.concatenate([first, second], axis=-1) * cos
+        + np.concatenate([-second, first], axis=-1) * sin
+    )
 
 
 def test_numbers_published_with_gemma(apply):
     """Gemma's own test of apply_rope: ones at position 1, wavelengths up to 100."""
-    found = apply("rope", "x.npy", "--base", 100, "--offset", 1, x=np.ones((1, 1, 4), np.float32))["x"]
-    np.testing.assert_allclose(found[0, 0], [-0.30116868, 0.89517075, 1.3817732, 1.0948375], rtol=0, atol=5e-7)
+    found = apply("rope", "x.npy", "--base", 100, "--offset", 1, x=np.ones((1, 1, 4), np.float32))[
+        "x"
+    ]
+    np.testing.assert_allclose(
+        found[0, 0], [-0.30116868, 0.89517075, 1.3817732, 1.0948375], rtol=0, atol=5e-7
+    )
 
 
 ONNX_INPUT = [
@@ -66,7 +75,9 @@ ONNX_OUTPUT = {
 @pytest.mark.parametrize("layout", ONNX_OUTPUT)
 def test_numbers_published_with_onnxruntime(apply, layout):
     """The tests of its RotaryEmbedding operator: head size 6, the rows of positions 1 and 2, in four decimals."""
-    found = apply("rope", "x.npy", "--offset", "1", "--layout", layout, x=np.array(ONNX_INPUT, np.float32))["x"]
+    found = apply(
+        "rope", "x.npy", "--offset", "1", "--layout", layout, x=np.array(ONNX_INPUT, np.float32)
+    )["x"]
     np.testing.assert_allclose(found, ONNX_OUTPUT[layout], rtol=0, atol=2.5e-4)
 
 
@@ -77,7 +88,10 @@ def test_a_model_says_how(apply, pecli_cli):
     expected = np.concatenate([turned(q[..., :64], angles, "interleaved"), q[..., 64:]], axis=-1)
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-13)
     outcome = pecli_cli("apply", "rope", "q.npy", "--model", "gpt-j-6b", "-o", "y.npy")
-    assert "interleaved (as gpt-j-6b has it), the first 64 of 256 channels, positions 0 … 5" in outcome.out
+    assert (
+        "interleaved (as gpt-j-6b has it), the first 64 of 256 channels, positions 0 … 5"
+        in outcome.out
+    )
     rotary = apply("rope", "part.npy", "--model", "gpt-j-6b", part=q[..., :64])["part"]
     np.testing.assert_array_equal(rotary, found[..., :64])
 
@@ -103,14 +117,18 @@ def test_names_dtypes_and_texts_are_kept(apply):
     arrays = {"layer.0.q": random(1, 4, 8, 16), "layer.0.k": random(1, 2, 8, 16, dtype=np.float16)}
     save_file(arrays, "in.safetensors", metadata={"format": "pt", "pecli": "{}"})
     found = apply("rope", "in.safetensors", output="out.safetensors")
-    assert {name: array.dtype for name, array in found.items()} == {name: a.dtype for name, a in arrays.items()}
+    assert {name: array.dtype for name, array in found.items()} == {
+        name: a.dtype for name, a in arrays.items()
+    }
     for name, array in arrays.items():
         np.testing.assert_allclose(found[name], hugging_face(array, range(8)), rtol=5e-4, atol=1e-6)
     with safe_open("out.safetensors", "numpy") as file:
         assert file.metadata() == {"format": "pt"}  # what made the input has not made the output
     one = apply("rope", "in.safetensors:layer.0.k", output="one.npy")["array"]
     np.testing.assert_array_equal(one, found["layer.0.k"])
-    assert list(apply("rope", "in.safetensors", "--tensor", "layer.0.q", output="one.npz")) == ["layer.0.q"]
+    assert list(apply("rope", "in.safetensors", "--tensor", "layer.0.q", output="one.npz")) == [
+        "layer.0.q"
+    ]
 
 
 def test_names_are_looked_for_in_all_files(apply):
@@ -132,10 +150,14 @@ def test_float8_is_rounded_once(apply, dtype):
     far = np.abs(hugging_face(x, range(50))[..., None] - every.astype(np.float64))
     far[..., every.view(np.uint8) % 2 == 1] += 1e-300
     assert found.dtype == dtype
-    np.testing.assert_array_equal(found.astype(np.float64), every[far.argmin(axis=-1)].astype(np.float64))
+    np.testing.assert_array_equal(
+        found.astype(np.float64), every[far.argmin(axis=-1)].astype(np.float64)
+    )
 
 
-@pytest.mark.parametrize("scheme", [("rope",), ("sinusoidal",), ("learned", "--table", "table.npy")])
+@pytest.mark.parametrize(
+    "scheme", [("rope",), ("sinusoidal",), ("learned", "--table", "table.npy")]
+)
 def test_the_axis_of_positions_is_told_and_empty_tensors_stay_so(apply, pecli_cli, scheme):
     np.save("table.npy", random(9, 4))
     words = (scheme[0], "x.npy", *scheme[1:])
@@ -146,9 +168,21 @@ def test_the_axis_of_positions_is_told_and_empty_tensors_stay_so(apply, pecli_cl
 
 def test_the_options_are_those_of_the_python_function(apply):
     x, w, s = random(2, 5, 6, dtype=np.float64), random(9, 6), random(1, 2, 3, 4, dtype=np.float64)
-    q, ids, rope = random(2, 6, 4, 8), np.array([[5, 3, 9, 0, 1, 2], [7, 7, 100000, 2, 0, 1]]), pecli.Rope(6, 8)
+    q, ids, rope = (
+        random(2, 6, 4, 8),
+        np.array([[5, 3, 9, 0, 1, 2], [7, 7, 100000, 2, 0, 1]]),
+        pecli.Rope(6, 8),
+    )
     mask = np.array([[0, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0]])
-    arrays = {"x": x, "w": w, "s": s, "q": q, "ids": ids, "row": ids[0].astype(np.uint16), "mask": mask}
+    arrays = {
+        "x": x,
+        "w": w,
+        "s": s,
+        "q": q,
+        "ids": ids,
+        "row": ids[0].astype(np.uint16),
+        "mask": mask,
+    }
     rows = [
         ("sinusoidal x.npy --offset 3", pecli.apply(x, pecli.Sinusoidal(5, 6, offset=3))),
         ("learned x.npy --table w.npy --offset 2", pecli.apply(x, w, offset=2)),
@@ -157,9 +191,18 @@ def test_the_options_are_those_of_the_python_function(apply):
         ("alibi s.npy --causal", pecli.apply(s, pecli.Alibi(2, form="causal"))),
         ("rope x.npy --dim 4 --trailing", pecli.apply(x, pecli.Rope(5, 4), trailing=True)),
         ("rope q.npy --seq-axis 1 --offset 100", pecli.apply(q, rope, seq_axis=1, offset=100)),
-        ("rope q.npy --seq-axis -3 --positions ids.npy", pecli.apply(q, rope, seq_axis=-3, positions=ids)),
-        ("rope q.npy --seq-axis 1 --positions row.npy", pecli.apply(q, rope, seq_axis=1, positions=ids[0])),
-        ("rope q.npy --seq-axis 1 --attention-mask mask.npy", pecli.apply(q, rope, seq_axis=1, attention_mask=mask)),
+        (
+            "rope q.npy --seq-axis -3 --positions ids.npy",
+            pecli.apply(q, rope, seq_axis=-3, positions=ids),
+        ),
+        (
+            "rope q.npy --seq-axis 1 --positions row.npy",
+            pecli.apply(q, rope, seq_axis=1, positions=ids[0]),
+        ),
+        (
+            "rope q.npy --seq-axis 1 --attention-mask mask.npy",
+            pecli.apply(q, rope, seq_axis=1, attention_mask=mask),
+        ),
         ("rope q.npy --shift -3 --seq-axis 1", pecli.apply(q, rope, shift=-3)),
         ("rope q.npy --seq-axis 1 --inverse", pecli.apply(q, rope, seq_axis=1, inverse=True)),
     ]
@@ -171,10 +214,23 @@ def test_the_options_are_those_of_the_python_function(apply):
 def test_a_mask_and_a_given_axis_are_told(here, pecli_cli):
     np.save("q.npy", random(2, 4, 32, 128))
     np.save("mask.npy", np.ones((2, 32), int))
-    words = ["apply", "rope", "q.npy", "--model", "llama-3.1-8b", "--attention-mask", "mask.npy", "-o", "o.npy"]
+    words = [
+        "apply",
+        "rope",
+        "q.npy",
+        "--model",
+        "llama-3.1-8b",
+        "--attention-mask",
+        "mask.npy",
+        "-o",
+        "o.npy",
+    ]
     assert "32 is a number of heads" in pecli_cli(*words).err
     assert "positions 0 … 31 of mask.npy along axis 2" in pecli_cli(*words, "--seq-axis", "-2").out
-    for length, last in ((4, "paper slopes of 2 heads\n"), (5, "queries are the last 4 of 5 positions\n")):
+    for length, last in (
+        (4, "paper slopes of 2 heads\n"),
+        (5, "queries are the last 4 of 5 positions\n"),
+    ):
         np.save("s.npy", random(2, 4, length))
         assert pecli_cli("apply", "alibi", "s.npy", "-o", "o.npy").out.endswith(last)
 
@@ -184,7 +240,9 @@ def test_through_a_pipe_and_over_itself(apply, process):
     np.save(stream, x := random(3, 4, 8))
     result = process("apply", "rope", "-", "-o", "-", input=stream.getvalue())
     assert (result.returncode, result.stderr) == (0, b"")
-    np.testing.assert_allclose(np.load(io.BytesIO(result.stdout)), hugging_face(x, range(4)), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(
+        np.load(io.BytesIO(result.stdout)), hugging_face(x, range(4)), rtol=1e-7, atol=1e-9
+    )
     found = apply("rope", "x.npy", output="x.npy", x=x)["array"]
     np.testing.assert_allclose(found, hugging_face(x, range(4)), rtol=1e-7, atol=1e-9)
 
@@ -193,7 +251,11 @@ def test_json_and_quiet(pecli_cli):
     np.save("q.npy", random(2, 4, 8))
     words = ("apply", "rope", "q.npy", "-o", "y.npz")
     data = pecli_cli(*words, "--theta", "500000", "--json").json
-    assert (data["scheme"], data["output"], data["tensors"]["q"]["shape"]) == ("rope", "y.npz", [2, 4, 8])
+    assert (data["scheme"], data["output"], data["tensors"]["q"]["shape"]) == (
+        "rope",
+        "y.npz",
+        [2, 4, 8],
+    )
     assert (data["parameters"]["base"], data["parameters"]["layout"]) == (500000, "halves")
     assert pecli_cli(*words, "-q").out == ""
     assert "halves (the default)" in pecli_cli(*words).out
@@ -208,7 +270,9 @@ def test_the_input_is_not_copied(process, here):
 
     shape = (1, 8, 36864, 128)
     with open("x.npy", "wb") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "<f4", "fortran_order": False, "shape": shape}
+        )
         file.truncate(file.tell() + math.prod(shape) * 4)  # zeros, which take no room on the disk
 
     def limit() -> None:
@@ -224,18 +288,32 @@ def test_positions_of_any_kind(apply, layout):
     """Fractions, negative ones and points of a grid: the formula in float64."""
     x = np.random.default_rng(4).normal(size=(2, 6, 8))
     numbers = [0, 0.5, -1, 2.25, 1000.125, -7]
-    axial = np.array([[h * f for f in (1.0, 0.01)] + [w * f for f in (1.0, 0.01)] for h in range(2) for w in range(3)])
+    axial = np.array(
+        [
+            [h * f for f in (1.0, 0.01)] + [w * f for f in (1.0, 0.01)]
+            for h in range(2)
+            for w in range(3)
+        ]
+    )
     places = {
-        ("--positions", ",".join(map(str, numbers))): np.outer(numbers, 10000.0 ** (-np.arange(4) / 4)),
+        ("--positions", ",".join(map(str, numbers))): np.outer(
+            numbers, 10000.0 ** (-np.arange(4) / 4)
+        ),
         ("--grid", "2x3", "--style", "eva"): axial,
     }
     for words, angles in places.items():
         found = apply("rope", "x.npy", "--layout", layout, *words, output="y.npy", x=x)["array"]
         np.testing.assert_allclose(found, turned(x, angles, layout), rtol=0, atol=1e-12)
-        back = apply("rope", "y.npy", "--layout", layout, *words, "--inverse", output="z.npy")["array"]
+        back = apply("rope", "y.npy", "--layout", layout, *words, "--inverse", output="z.npy")[
+            "array"
+        ]
         np.testing.assert_allclose(back, x, rtol=0, atol=1e-14)
 
 
 def test_a_grid_is_added(apply):
-    found = apply("sinusoidal", "x.npy", "--grid", "2x3", "--style", "mae", x=np.zeros((6, 16)))["x"]
-    assert np.array_equal(found, pecli.Sinusoidal(grid=(2, 3), dim=16, style="mae", dtype="float64").tables()["pe"])
+    found = apply("sinusoidal", "x.npy", "--grid", "2x3", "--style", "mae", x=np.zeros((6, 16)))[
+        "x"
+    ]
+    assert np.array_equal(
+        found, pecli.Sinusoidal(grid=(2, 3), dim=16, style="mae", dtype="float64").tables()["pe"]
+    )

@@ -24,18 +24,31 @@ def test_json(pecli_cli) -> None:
     for each in found["recipes"]:
         measured = "max_abs_error mean_abs_error kept_positions first_beyond_tolerance first_equal_neighbours"
         assert set(each) == {"recipe", *measured.split(), "by_decade", "by_frequency"}
-        assert [(decade["first"], decade["last"]) for decade in each["by_decade"]] == [(0, 9), (10, 99), (100, 299)]
+        assert [(decade["first"], decade["last"]) for decade in each["by_decade"]] == [
+            (0, 9),
+            (10, 99),
+            (100, 299),
+        ]
         assert max(decade["max_abs_error"] for decade in each["by_decade"]) == each["max_abs_error"]
         assert max(each["by_frequency"]) == each["max_abs_error"]
     collided = found["recipes"][3]
-    assert collided["first_equal_neighbours"] == collided["first_beyond_tolerance"] == collided["kept_positions"] == 257
+    assert (
+        collided["first_equal_neighbours"]
+        == collided["first_beyond_tolerance"]
+        == collided["kept_positions"]
+        == 257
+    )
 
 
 def test_text_in_a_pipe(pecli_cli) -> None:
     words = (*ROPE, "--recipes", "bfloat16-positions,float32", "--tolerance", "0.5")
     outcome = pecli_cli(*words)
     lines = outcome.out.splitlines()
-    assert (outcome.code, outcome.err, lines[0]) == (0, "", "rope seq_len=300 dim=32 base=10000 dtype=float32")
+    assert (outcome.code, outcome.err, lines[0]) == (
+        0,
+        "",
+        "rope seq_len=300 dim=32 base=10000 dtype=float32",
+    )
     assert lines[1].startswith("  within 0.5 at all 300 positions: float32 (")
     assert lines[2].startswith("  within 0.5 to position 256: bfloat16-positions (")
     assert len(lines) == 4
@@ -69,13 +82,22 @@ def written(case: str) -> str:
 def test_a_table_that_carries_its_runtime(pecli_cli) -> None:
     """The numbers are the runtime's own; the file verifies by itself, against the model, and against the options."""
     path, model = "rope.safetensors", ("--config", written("gpt-oss-20b"))
-    assert pecli_cli("rope", *model, "--seq-len", 32, "--runtime", "llama.cpp", "-o", path).code == 0
-    np.testing.assert_allclose(pecli.load(path)["cos"], dump("gpt-oss-20b", "llama.cpp")["cos"], rtol=0, atol=1.3e-7)
+    assert (
+        pecli_cli("rope", *model, "--seq-len", 32, "--runtime", "llama.cpp", "-o", path).code == 0
+    )
+    np.testing.assert_allclose(
+        pecli.load(path)["cos"], dump("gpt-oss-20b", "llama.cpp")["cos"], rtol=0, atol=1.3e-7
+    )
     assert pecli_cli("verify", path).code == 0
     assert pecli_cli("verify", path, *model, "--runtime", "llama.cpp").code == 0
     assert pecli_cli("verify", path, *model, "--runtime", "vllm", "--atol", "1e-5").code == 1
-    assert pecli_cli("rope", *model, "--seq-len", 32, "--runtime", "llama.cpp", "--verify", path).code == 0
-    Path("pecli.toml").write_text(f'[[check]]\nfile = "{path}"\nconfig = "config.json"\nruntime = "llama.cpp"\n')
+    assert (
+        pecli_cli("rope", *model, "--seq-len", 32, "--runtime", "llama.cpp", "--verify", path).code
+        == 0
+    )
+    Path("pecli.toml").write_text(
+        f'[[check]]\nfile = "{path}"\nconfig = "config.json"\nruntime = "llama.cpp"\n'
+    )
     assert pecli_cli("verify", "pecli.toml").code == 0
 
 

@@ -25,13 +25,17 @@ def broken(*words: object, **values: object) -> None:
 
 
 @pytest.mark.parametrize("debug", ["", "1"])
-def test_what_nobody_foresaw_is_70_and_one_line_after_the_traceback_asked_for(pecli_cli, monkeypatch, debug) -> None:
+def test_what_nobody_foresaw_is_70_and_one_line_after_the_traceback_asked_for(
+    pecli_cli, monkeypatch, debug
+) -> None:
     monkeypatch.setattr("pecli.views.preview.show", broken)
     monkeypatch.setenv("PECLI_DEBUG", debug)
     outcome = pecli_cli(*SMALL)
     *traceback, line = outcome.err.splitlines()
     assert (outcome.code, outcome.out) == (70, "")
-    assert line.startswith("pecli: error: unexpected OverflowError: cannot convert float infinity to integer; ")
+    assert line.startswith(
+        "pecli: error: unexpected OverflowError: cannot convert float infinity to integer; "
+    )
     assert ("defect of pecli" in line, "PECLI_DEBUG=1" in line) == (True, True)
     assert bool(traceback) == bool(debug)
     assert pecli_cli("rope").err.count("\n") == 1  # which is no defect
@@ -47,7 +51,9 @@ def test_a_library_that_leaves_found_no_reader_but_for_completion(pecli_cli, mon
 
 
 @pytest.mark.parametrize("path", [(), ("pecli/views/preview.py",)])
-def test_a_disk_that_fails_under_a_late_import_is_not_standard_output(pecli_cli, monkeypatch, path) -> None:
+def test_a_disk_that_fails_under_a_late_import_is_not_standard_output(
+    pecli_cli, monkeypatch, path
+) -> None:
     import pecli.views
 
     class Unreadable:
@@ -72,7 +78,9 @@ STARTS = [
 
 
 @pytest.mark.parametrize(("before", "redirection", "code", "said"), STARTS)
-def test_what_keeps_pecli_from_starting_is_70(before: str, redirection: str, code: int, said: str) -> None:
+def test_what_keeps_pecli_from_starting_is_70(
+    before: str, redirection: str, code: int, said: str
+) -> None:
     """A library that is missing; a null device that is missing, too, but for closed streams alone."""
     command = ["sh", "-c", f'"$0" -c "$1" {redirection}', sys.executable, f"{before}; {START}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -85,16 +93,30 @@ def test_no_memory_for_numpy_is_3_and_one_line(process) -> None:
     import resource
 
     size = 100_000 << 10
-    result = process(*SMALL, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size)))
+    result = process(
+        *SMALL, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size))
+    )
     assert (result.returncode, result.stdout, result.stderr.count(b"\n")) == (3, b"", 1)
     assert result.stderr.startswith(b"pecli: error: there is not enough memory to load NumPy")
 
 
 FOREIGN = [
-    (ImportError("x.so: failed to map segment from shared object"), "there is not enough memory to load NumPy or"),
-    (ImportError("cannot allocate lock of a thread"), "unexpected ImportError: cannot allocate lock of a thread; "),
-    (ModuleNotFoundError("No module named 'numpy'", name="numpy"), "unexpected ModuleNotFoundError: No module"),
-    (ModuleNotFoundError("x", name="matplotlib.pyplot"), "matplotlib, which draws pictures, is not installed; pip"),
+    (
+        ImportError("x.so: failed to map segment from shared object"),
+        "there is not enough memory to load NumPy or",
+    ),
+    (
+        ImportError("cannot allocate lock of a thread"),
+        "unexpected ImportError: cannot allocate lock of a thread; ",
+    ),
+    (
+        ModuleNotFoundError("No module named 'numpy'", name="numpy"),
+        "unexpected ModuleNotFoundError: No module",
+    ),
+    (
+        ModuleNotFoundError("x", name="matplotlib.pyplot"),
+        "matplotlib, which draws pictures, is not installed; pip",
+    ),
     (MemoryError(), "there is not enough memory; make the table smaller"),
     (RuntimeError("can't allocate lock"), "there is not enough memory; make the table smaller"),
     (RuntimeError("can't start new thread"), "the system starts no more threads; "),
@@ -114,7 +136,10 @@ def test_what_libraries_raise_is_3_where_the_system_is_the_cause(pecli_cli, monk
 
 SPECS = {
     "a number out of range": '{"parameters":{"base":1e999},"scheme":"rope"}',
-    "nested more than 32 levels": '{"parameters":{"base":' + "[" * 500 + "]" * 500 + '},"scheme":"rope"}',
+    "nested more than 32 levels": '{"parameters":{"base":'
+    + "[" * 500
+    + "]" * 500
+    + '},"scheme":"rope"}',
 }
 
 
@@ -130,16 +155,27 @@ def test_a_carried_spec_that_cannot_be_is_no_defect(pecli_cli) -> None:
             assert pecli_cli("inspect", "t.safetensors", *words).code == 0
 
 
-NAMES = ["::error title=x::y", "  ::stop-commands::z", "##[error]z", "a ##vso[task.setvariable]b", "#" * 7 + "[group]"]
+NAMES = [
+    "::error title=x::y",
+    "  ::stop-commands::z",
+    "##[error]z",
+    "a ##vso[task.setvariable]b",
+    "#" * 7 + "[group]",
+]
 
 
 def test_names_are_no_commands_to_a_ci_system(pecli_cli, monkeypatch) -> None:
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     for file, value in (("a", 1.0), ("b", 2.0)):
         pecli.save(f"{file}.safetensors", {name: np.full((3, 4), value) for name in NAMES})
-    commands = [["inspect", "a.safetensors"], ["inspect", "a.safetensors", "--stats", "--rows", "0:2"]]
+    commands = [
+        ["inspect", "a.safetensors"],
+        ["inspect", "a.safetensors", "--stats", "--rows", "0:2"],
+    ]
     commands += [["diff", "a.safetensors", "b.safetensors"], ["identify", "a.safetensors"]]
-    commands += [[*words, "--json"] for words in commands] + [["inspect", "a.safetensors:##[error]"]]
+    commands += [[*words, "--json"] for words in commands] + [
+        ["inspect", "a.safetensors:##[error]"]
+    ]
     for words in commands:
         outcome = pecli_cli(*words)
         shown = outcome.out + outcome.err
@@ -152,7 +188,11 @@ def test_infinite_slopes_are_drawn_without_a_warning(pecli_cli) -> None:
     tables = {name: array.copy() for name, array in pecli.Alibi(4, 16).tables().items()}
     tables["slopes"][1:3] = np.inf, np.nan
     tables["bias"][1:3] = -np.inf
-    save_tables("t.safetensors", [table_of(name, array) for name, array in tables.items()], pecli.Alibi(4, 16).spec())
+    save_tables(
+        "t.safetensors",
+        [table_of(name, array) for name, array in tables.items()],
+        pecli.Alibi(4, 16).spec(),
+    )
     for kind in ("decay", "curves", "slopes", "heatmap"):
         outcome = pecli_cli("plot", "t.safetensors", "--kind", kind)
         assert (outcome.code, outcome.err) == (0, "")
@@ -189,8 +229,15 @@ def test_data_that_is_not_what_was_written_is_never_used(pecli_cli, damaged) -> 
     for call in (lambda: pecli.load("damaged.npz"), lambda: pecli.identify("damaged.npz:a")):
         with pytest.raises(FileError, match="its checksum does not match"):
             call()
-    for command in ("identify damaged.npz:b", "apply rope damaged.npz:b -o out.npy", "plot damaged.npz:b"):
-        assert pecli_cli(*command.split()).code in (0, 1)  # damage elsewhere in the file does not matter
+    for command in (
+        "identify damaged.npz:b",
+        "apply rope damaged.npz:b -o out.npy",
+        "plot damaged.npz:b",
+    ):
+        assert pecli_cli(*command.split()).code in (
+            0,
+            1,
+        )  # damage elsewhere in the file does not matter
     assert pecli.load("damaged.npz:b")["b"].tolist() == np.arange(12).reshape(3, 4).tolist()
 
 
@@ -206,5 +253,7 @@ def test_a_pipe_that_does_not_wait_and_has_nothing_yet_is_3() -> None:
 
 
 def test_a_tolerance_that_no_axis_has_is_not_drawn(pecli_cli) -> None:
-    outcome = pecli_cli("audit", "rope", "--seq-len", "8", "--dim", "8", "--tolerance", "1e307", "-o", "a.png")
+    outcome = pecli_cli(
+        "audit", "rope", "--seq-len", "8", "--dim", "8", "--tolerance", "1e307", "-o", "a.png"
+    )
     assert (outcome.code, outcome.err) == (0, "")

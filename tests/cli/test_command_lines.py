@@ -13,21 +13,40 @@ import numpy as np
 import pytest
 
 REFUSED, ANSWERED = (
-    [row.split(" | ") for row in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()]
+    [
+        row.split(" | ")
+        for row in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
+    ]
     for name in ("refused.txt", "answered.txt")
 )
 REFUSED.append([f"sinusoidal --seq-len {'9' * 5000} --dim 4", "--seq-len is 999"])
-LLAMA = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2}
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 32,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
 DYNAMIC = {"rope_scaling": {"type": "dynamic", "factor": 2.0}, "max_position_embeddings": 64}
 
-FACTORS = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4, "original_max_position_embeddings": 32}
+FACTORS = {
+    "short_factor": [1.0] * 4,
+    "long_factor": [2.0] * 4,
+    "original_max_position_embeddings": 32,
+}
 PHIMOE = {"type": "longrope", **FACTORS, "short_mscale": 1.25, "long_mscale": 1.5}
 
 
 def write_files() -> None:
     rng = np.random.default_rng(0)
     x, ids = rng.standard_normal((2, 4, 8)).astype(np.float32), np.arange(4)
-    arrays = {"x": x, "other/x": x, "vector": x[0, 0], "odd": x[..., :7], "flat": x[0], "narrow": x[0, :, :3]}
+    arrays = {
+        "x": x,
+        "other/x": x,
+        "vector": x[0, 0],
+        "odd": x[..., :7],
+        "flat": x[0],
+        "narrow": x[0, :, :3],
+    }
     arrays |= {
         "column": ids[:, None],
         "ids": ids,
@@ -35,9 +54,22 @@ def write_files() -> None:
         "pair": np.stack([ids] * 2),
         "batch": np.stack([ids] * 3),
     }
-    arrays |= {"tall": x.swapaxes(1, 2), "cube": np.zeros((1, 2, 4), int), "pe": rng.standard_normal((17, 8))}
-    arrays |= {"q": np.ones((1, 16, 4, 8)), "k": np.ones((1, 16, 2, 8)), "many": np.zeros((1000, 1000), np.int8)}
-    arrays |= {"scores": np.ones((2, 4, 3, 8)), "head": np.ones((4, 128)), "mask": ids > 1, "nil": x[0, 0, :0]}
+    arrays |= {
+        "tall": x.swapaxes(1, 2),
+        "cube": np.zeros((1, 2, 4), int),
+        "pe": rng.standard_normal((17, 8)),
+    }
+    arrays |= {
+        "q": np.ones((1, 16, 4, 8)),
+        "k": np.ones((1, 16, 2, 8)),
+        "many": np.zeros((1000, 1000), np.int8),
+    }
+    arrays |= {
+        "scores": np.ones((2, 4, 3, 8)),
+        "head": np.ones((4, 128)),
+        "mask": ids > 1,
+        "nil": x[0, 0, :0],
+    }
     Path("other").mkdir()
     Path("hollow").mkdir()
     for name, array in arrays.items():
@@ -52,7 +84,9 @@ def write_files() -> None:
     np.savez("uneven.npz", **{query: np.ones((16, 4)), key: np.ones((12, 4))})
     Path("pecli.toml").write_text("[[check]]\nfile = 'x.npy'\n")
     configs = {"llama": LLAMA, "dinov3": {"model_type": "dinov3_vit"}, "other/index": {"cases": []}}
-    configs |= {name: {**LLAMA, "model_type": name} for name in ("wibble", "mamba")} | {"dynamic": {**LLAMA, **DYNAMIC}}
+    configs |= {name: {**LLAMA, "model_type": name} for name in ("wibble", "mamba")} | {
+        "dynamic": {**LLAMA, **DYNAMIC}
+    }
     configs |= {"phimoe": {**LLAMA, "max_position_embeddings": 128, "rope_scaling": PHIMOE}}
     for name, config in configs.items():
         Path(f"{name}.json").write_text(json.dumps(config))
@@ -65,10 +99,16 @@ def test_what_is_wrong_is_one_line(pecli_cli, command: str) -> None:
     for line, said, *code in REFUSED:
         if line.split()[0] == command:
             outcome = pecli_cli(*line.split())
-            assert (outcome.code, outcome.out, outcome.err.count("\n")) == (int(*code or [2]), "", 1), (line, outcome)
+            assert (outcome.code, outcome.out, outcome.err.count("\n")) == (
+                int(*code or [2]),
+                "",
+                1,
+            ), (line, outcome)
             assert outcome.err.startswith("pecli: error: ")
             assert said in outcome.err, (line, outcome.err)
-            assert not re.search(r"(?<!--)\b(kv_heads|head_dim|rotary_dim|seq_len|layer_type)\b", outcome.err), line
+            assert not re.search(
+                r"(?<!--)\b(kv_heads|head_dim|rotary_dim|seq_len|layer_type)\b", outcome.err
+            ), line
     assert sorted(os.listdir()) == before
 
 
@@ -76,4 +116,7 @@ def test_what_is_answered(pecli_cli) -> None:
     write_files()
     for line, said, *code in ANSWERED:
         outcome = pecli_cli(*line.split())
-        assert (outcome.code, said in outcome.out + outcome.err) == (int(*code or [0]), True), (line, outcome)
+        assert (outcome.code, said in outcome.out + outcome.err) == (int(*code or [0]), True), (
+            line,
+            outcome,
+        )

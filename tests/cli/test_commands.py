@@ -34,7 +34,10 @@ SUBCOMMANDS += [("audit", name) for name in ("sinusoidal", "rope", "alibi")]
 
 def test_help_says_defaults_in_one_way_and_shows_examples(pecli_cli) -> None:
     helps = {(name,): HELPS[name] for name in COMMANDS}
-    for words, shown in {**helps, **{words: pecli_cli(*words, "--help").out for words in SUBCOMMANDS}}.items():
+    for words, shown in {
+        **helps,
+        **{words: pecli_cli(*words, "--help").out for words in SUBCOMMANDS},
+    }.items():
         assert "[default:" not in shown
         assert f"pecli {' '.join(words)}" in shown.partition("Examples:")[2]
 
@@ -44,13 +47,19 @@ def test_widths_that_are_none_count_for_nothing(pecli_cli, monkeypatch, name: st
     for text in ("99999999999999", "0", "-3", "x"):
         monkeypatch.setenv(name, text)
         done = pecli_cli("rope", "--help")
-        assert (done.code, done.err, name in os.environ and os.environ[name] == text) == (0, "", False), text
+        assert (done.code, done.err, name in os.environ and os.environ[name] == text) == (
+            0,
+            "",
+            False,
+        ), text
 
 
 def test_other_words_mean_commands_and_models(pecli_cli) -> None:
     assert set(synonyms("commands")) <= set(COMMANDS)
     assert not {word for words in synonyms("commands").values() for word in words} & set(COMMANDS)
-    assert pecli_cli("rope", "llama-3.1-8b", "--seq-len", 4).err.endswith("; did you mean --model llama-3.1-8b?\n")
+    assert pecli_cli("rope", "llama-3.1-8b", "--seq-len", 4).err.endswith(
+        "; did you mean --model llama-3.1-8b?\n"
+    )
     assert pecli_cli("rope", "llama", "--seq-len", 4).err.endswith("; see pecli rope --help\n")
 
 
@@ -67,7 +76,9 @@ def rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")] for line in text.strip().splitlines()]
 
 
-@pytest.mark.parametrize(("option", "value", "words"), [row[0].split(maxsplit=2) for row in rows(VALUES)])
+@pytest.mark.parametrize(
+    ("option", "value", "words"), [row[0].split(maxsplit=2) for row in rows(VALUES)]
+)
 def test_another_word_for_a_value(pecli_cli, option: str, value: str, words: str) -> None:
     for word in words.split():
         found = pecli_cli("rope", "--seq-len", 4, "--dim", 8, f"--{option}", word, "--json").json

@@ -8,9 +8,23 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-FIELDS = {"layer_type", "scheme", "parameters", "inv_freq", "attention_factor", "rotary_dim", "head_dim", "layout"}
+FIELDS = {
+    "layer_type",
+    "scheme",
+    "parameters",
+    "inv_freq",
+    "attention_factor",
+    "rotary_dim",
+    "head_dim",
+    "layout",
+}
 FIELDS |= {"trailing", "sources"}
-LLAMA: dict[str, Any] = {"model_type": "llama", "hidden_size": 512, "num_attention_heads": 8, "rope_theta": 5e5}
+LLAMA: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 512,
+    "num_attention_heads": 8,
+    "rope_theta": 5e5,
+}
 
 
 def config(name: str = "config.json", **changes: Any) -> str:
@@ -25,11 +39,21 @@ def test_json_has_the_fields_of_the_contract(pecli_cli) -> None:
     assert set(found) == {"file", "model_type", "context", "encodings", "warnings"}
     (encoding,) = found["encodings"]
     assert set(encoding) == FIELDS
-    assert (encoding["layer_type"], encoding["scheme"], len(encoding["inv_freq"])) == ("", "rope", 32)
+    assert (encoding["layer_type"], encoding["scheme"], len(encoding["inv_freq"])) == (
+        "",
+        "rope",
+        32,
+    )
     assert (encoding["attention_factor"], encoding["sources"]["base"]) == (1.0, "rope_theta")
     assert (encoding["rotary_dim"], encoding["head_dim"], encoding["layout"]) == (64, 64, "halves")
-    (encoding,) = pecli_cli("config", config(model_type="bloom", n_head=8, rope_theta=None), "--json").json["encodings"]
-    assert (encoding["scheme"], encoding["inv_freq"], encoding["attention_factor"]) == ("alibi", None, None)
+    (encoding,) = pecli_cli(
+        "config", config(model_type="bloom", n_head=8, rope_theta=None), "--json"
+    ).json["encodings"]
+    assert (encoding["scheme"], encoding["inv_freq"], encoding["attention_factor"]) == (
+        "alibi",
+        None,
+        None,
+    )
 
 
 def test_seq_len_reads_dynamic_scaling_there(pecli_cli) -> None:
@@ -43,28 +67,50 @@ def test_seq_len_reads_dynamic_scaling_there(pecli_cli) -> None:
 
 
 def test_several_models_are_shown_and_what_differs(pecli_cli) -> None:
-    outcome = pecli_cli("config", "none.json", config(), config("b.json", head_dim=15), config("c.json"), "--json")
+    outcome = pecli_cli(
+        "config", "none.json", config(), config("b.json", head_dim=15), config("c.json"), "--json"
+    )
     assert (outcome.code, len(outcome.err.splitlines())) == (3, 2)
-    assert [json.loads(line)["file"] for line in outcome.out.splitlines()] == ["config.json", "c.json"]
-    _, differences = pecli_cli("config", config("a.json"), config("b.json", rope_theta=1e4)).out.split("differences\n")
+    assert [json.loads(line)["file"] for line in outcome.out.splitlines()] == [
+        "config.json",
+        "c.json",
+    ]
+    _, differences = pecli_cli(
+        "config", config("a.json"), config("b.json", rope_theta=1e4)
+    ).out.split("differences\n")
     assert ["base", "500000", "10000"] in [line.split() for line in differences.splitlines()]
     assert "head_dim" not in differences
     assert "no differences" in pecli_cli("config", config("a.json"), config("c.json")).out
 
 
-FOURTHS = {"short_factor": [4.0] * 32, "long_factor": [4.0] * 32, "original_max_position_embeddings": 64}
+FOURTHS = {
+    "short_factor": [4.0] * 32,
+    "long_factor": [4.0] * 32,
+    "original_max_position_embeddings": 64,
+}
 
 
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
-        ({"type": "linear", "factor": 4.0}, {"type": "longrope", "attention_factor": 1.0, **FOURTHS}, True),
-        ({"type": "linear", "factor": 4.0}, {"type": "longrope", "attention_factor": 1.1, **FOURTHS}, False),
+        (
+            {"type": "linear", "factor": 4.0},
+            {"type": "longrope", "attention_factor": 1.0, **FOURTHS},
+            True,
+        ),
+        (
+            {"type": "linear", "factor": 4.0},
+            {"type": "longrope", "attention_factor": 1.1, **FOURTHS},
+            False,
+        ),
         (None, {"type": "dynamic", "factor": 4.0}, False),  # the same up to the context of 256
     ],
 )
 def test_the_same_frequencies_are_said(pecli_cli, one: Any, other: Any, same: bool) -> None:
-    files = [config(f"{k}.json", max_position_embeddings=256, rope_scaling=each) for k, each in enumerate((one, other))]
+    files = [
+        config(f"{k}.json", max_position_embeddings=256, rope_scaling=each)
+        for k, each in enumerate((one, other))
+    ]
     said = "differences; frequencies and attention factors are the same\n"
     assert (outcome := pecli_cli("config", *files)).code == 0
     assert (said in outcome.out) == same
@@ -77,7 +123,10 @@ def test_presets_files_and_folders_are_taken_in_each_other_s_place(pecli_cli) ->
     assert pecli_cli("config", "--config", path).out == pecli_cli("config", path).out
     found = pecli_cli("config", "--model", "llama-3.1-8b", "--json").json
     assert found["encodings"][0]["parameters"]["scaling"] == "llama3"
-    assert pecli_cli("config", "Llama-3.1-8B").out == pecli_cli("config", "--model", "Llama-3.1-8B").out
+    assert (
+        pecli_cli("config", "Llama-3.1-8B").out
+        == pecli_cli("config", "--model", "Llama-3.1-8B").out
+    )
 
 
 def test_the_command_that_is_printed_reads_the_model_at_the_same_length(pecli_cli) -> None:
@@ -92,7 +141,9 @@ def test_the_command_that_is_printed_reads_the_model_at_the_same_length(pecli_cl
 
 
 def test_a_flag_has_no_value_in_a_command(pecli_cli) -> None:
-    path = config(model_type="musicgen_decoder", hidden_size=64, max_position_embeddings=8, rope_theta=None)
+    path = config(
+        model_type="musicgen_decoder", hidden_size=64, max_position_embeddings=8, rope_theta=None
+    )
     line = pecli_cli("config", path).out.splitlines()[-1].replace("sinusoidal.npy", "pe.npy")
     assert "--cos-first --freq-shift 1 -o" in line
     assert pecli_cli(*line.split()[1:], "-q").code == 0
@@ -100,9 +151,14 @@ def test_a_flag_has_no_value_in_a_command(pecli_cli) -> None:
 
 
 @pytest.mark.parametrize(("theta", "warned"), [(5e5, False), (1e4, True)])
-def test_frequencies_in_the_weights_of_a_folder_are_compared(pecli_cli, theta: float, warned: bool) -> None:
+def test_frequencies_in_the_weights_of_a_folder_are_compared(
+    pecli_cli, theta: float, warned: bool
+) -> None:
     config()
     stored = (theta ** (-np.arange(32) / 32)).astype(np.float32)
     save_file({"model.layers.0.self_attn.rotary_emb.inv_freq": stored}, "model.safetensors")
     outcome = pecli_cli("config", ".", "--json")
-    assert (outcome.code, any("inv_freq in the weights" in line for line in outcome.json["warnings"])) == (0, warned)
+    assert (
+        outcome.code,
+        any("inv_freq in the weights" in line for line in outcome.json["warnings"]),
+    ) == (0, warned)

@@ -24,8 +24,14 @@ def test_formats_and_dtypes(pecli_cli) -> None:
 
 
 def test_a_grid_grows(pecli_cli) -> None:
-    done = pecli_cli("resize", "pe.npy", "--grid", "4x4", "--to", "6x5", "--keep", "1", "-o", "out.npy")
-    assert (done.code, "17 × 8 → 31 × 8" in done.out, "norm of a row" in done.out) == (0, True, True)
+    done = pecli_cli(
+        "resize", "pe.npy", "--grid", "4x4", "--to", "6x5", "--keep", "1", "-o", "out.npy"
+    )
+    assert (done.code, "17 × 8 → 31 × 8" in done.out, "norm of a row" in done.out) == (
+        0,
+        True,
+        True,
+    )
     assert np.load("out.npy").shape == (31, 8)
     told = pecli_cli("resize", "pe.npy", "--to", "34", "--json").json
     assert (told["resized"], told["output"]) == ([34, 8], None)
@@ -38,9 +44,23 @@ def test_a_grid_grows(pecli_cli) -> None:
 def test_a_conversion_that_changes_scores_is_not_written(pecli_cli, monkeypatch) -> None:
     monkeypatch.setattr("pecli.tensors.convert.MAX_SCORE_CHANGE", 0.0)
     np.savez("qk.npz", q_proj=np.ones((16, 4)), k_proj=np.ones((16, 4)))
-    words = ("convert", "qk.npz", "--from", "interleaved", "--to", "halves", "--heads", "2", "--check")
+    words = (
+        "convert",
+        "qk.npz",
+        "--from",
+        "interleaved",
+        "--to",
+        "halves",
+        "--heads",
+        "2",
+        "--check",
+    )
     done = pecli_cli(*words, "-o", "out.npz")
-    assert (done.code, "are NOT the same, nothing was written" in done.out, Path("out.npz").exists()) == (
+    assert (
+        done.code,
+        "are NOT the same, nothing was written" in done.out,
+        Path("out.npz").exists(),
+    ) == (
         1,
         True,
         False,
@@ -49,7 +69,9 @@ def test_a_conversion_that_changes_scores_is_not_written(pecli_cli, monkeypatch)
 
 @pytest.mark.parametrize("suffix", ["safetensors", "npz"])
 def test_one_tensor_of_a_file_is_written_alone(pecli_cli, suffix: str) -> None:
-    assert pecli_cli("rope", "--seq-len", "9", "--dim", "8", "-q", "-o", "rope.safetensors").code == 0
+    assert (
+        pecli_cli("rope", "--seq-len", "9", "--dim", "8", "-q", "-o", "rope.safetensors").code == 0
+    )
     done = pecli_cli("convert", "rope.safetensors:sin", "-o", f"sin.{suffix}")
     assert done.code == 0
     found = pecli.load(f"sin.{suffix}")

@@ -35,7 +35,11 @@ def test_json(pecli_cli) -> None:
     assert " ".join(found) == "passed a b tensors diagnosis readings weak explanations where output"
     assert (outcome.code, found["passed"], found["a"], found["b"]) == (1, False, "a.npy", "b.npy")
     (why,) = found["explanations"]
-    assert (why["edits"], why["residual"], why["tensors"]) == ([{"edit": "swapped"}], 0.0, ["array"])
+    assert (why["edits"], why["residual"], why["tensors"]) == (
+        [{"edit": "swapped"}],
+        0.0,
+        ["array"],
+    )
     (tensor,) = found["tensors"]
     keys = "name shape mismatched max_abs_error max_ulp_error worst_index expected found"
     assert {*keys.split()} <= set(tensor)

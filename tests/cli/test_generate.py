@@ -31,17 +31,27 @@ def test_every_format_holds_the_same_table_and_json_describes_it(pecli_cli, sche
     described = pecli_cli(scheme, *SMALL[scheme], "--json").json
     for suffix in ("npy", "npz", "safetensors"):
         outcome = pecli_cli(scheme, *SMALL[scheme], "-o", f"t.{suffix}", "--json")
-        assert (outcome.code, outcome.err, outcome.json) == (0, "", {**described, "output": f"t.{suffix}"})
+        assert (outcome.code, outcome.err, outcome.json) == (
+            0,
+            "",
+            {**described, "output": f"t.{suffix}"},
+        )
         checked = pecli_cli(scheme, *SMALL[scheme], "--verify", f"t.{suffix}", "--json")
         assert (checked.code, checked.json["passed"], checked.json["diagnosis"]) == (0, True, [])
     assert np.load("t.npy").shape == PLAIN[scheme]
     assert pecli_cli(scheme, *SMALL[scheme], "-o", "t.npy").out.startswith("t.npy: ")
     assert (described["scheme"], described["output"]) == (scheme, None)
-    assert {name: tensor["shape"] for name, tensor in described["tensors"].items()} == TENSORS[scheme]
+    assert {name: tensor["shape"] for name, tensor in described["tensors"].items()} == TENSORS[
+        scheme
+    ]
     assert described["parameters"]["dtype"] == "float32"
     for name, array in load_file("t.safetensors").items():
         tensor = described["tensors"][name]
-        assert (tensor["dtype"], tensor["min"], tensor["max"]) == (str(array.dtype), array.min(), array.max())
+        assert (tensor["dtype"], tensor["min"], tensor["max"]) == (
+            str(array.dtype),
+            array.min(),
+            array.max(),
+        )
         assert tensor["mean"] == pytest.approx(array.astype(np.float64).mean(), rel=1e-12)
         assert tensor["sha256"] == sha256(array.tobytes()).hexdigest()
 
@@ -57,7 +67,11 @@ def test_verify_refuses_one_wrong_element(pecli_cli, scheme) -> None:
     outcome = pecli_cli(scheme, *SMALL[scheme], "--verify", "t.npy", "--json")
     assert (outcome.code, outcome.json["passed"]) == (1, False)
     (tensor,) = outcome.json["tensors"]
-    assert (tensor["mismatched"], tensor["max_ulp_error"], tensor["worst_index"]) == (1, 1, list(place))
+    assert (tensor["mismatched"], tensor["max_ulp_error"], tensor["worst_index"]) == (
+        1,
+        1,
+        list(place),
+    )
     assert (tensor["expected"], tensor["found"]) == (float(right), float(table[place]))
     for tolerance in (["--max-ulp", "1"], ["--atol", "1e-6"], ["--rtol", "1e-6"]):
         assert pecli_cli(scheme, *SMALL[scheme], "--verify", "t.npy", *tolerance).code == 0
@@ -74,7 +88,9 @@ def test_preview_in_a_pipe_is_whole_and_plain(pecli_cli) -> None:
     out = pecli_cli("sinusoidal", "--seq-len", "512", "--dim", "64").out
     assert ("\x1b" in out, "…" in out, "pe  512 × 64  float32" in out) == (False, False, True)
     row = next(line.split() for line in out.splitlines() if line.split()[:1] == ["511"])
-    assert [float(value) for value in row[1:3]] == pytest.approx([math.sin(511), math.cos(511)], rel=1e-6)
+    assert [float(value) for value in row[1:3]] == pytest.approx(
+        [math.sin(511), math.cos(511)], rel=1e-6
+    )
     out = pecli_cli("sinusoidal", "--seq-len", "3", "--dim", "2", "--offset", "70").out
     assert [line.split()[0] for line in out.splitlines()[-3:]] == ["70", "71", "72"]
     words = ["rope", "--seq-len", "2", "--dim", "4", "--json"]
@@ -88,7 +104,10 @@ def test_a_single_tensor_is_told_by_its_shape_or_name(pecli_cli) -> None:
         np.save("t.npy", tables[name])
         for file in ("t.npy", f"t.npz:{name}"):
             outcome = pecli_cli(*ROPE, "--verify", file, "--json")
-            assert (outcome.code, [tensor["name"] for tensor in outcome.json["tensors"]]) == (0, [name])
+            assert (outcome.code, [tensor["name"] for tensor in outcome.json["tensors"]]) == (
+                0,
+                [name],
+            )
 
 
 def test_a_file_without_an_essential_tensor_fails(pecli_cli) -> None:
@@ -115,8 +134,20 @@ def test_the_ulps_shown_are_those_of_the_element_shown(pecli_cli) -> None:
 @pytest.mark.parametrize("suffix", ["txt", "csv"])
 def test_positions_may_stand_one_per_line(pecli_cli, suffix: str) -> None:
     Path(f"positions.{suffix}").write_text("0\n5\n7\n")
-    assert pecli_cli("rope", "--dim", "4", "--positions", f"positions.{suffix}", "-o", "rope.npy").code == 0
-    assert np.array_equal(np.load("rope.npy"), pecli.Rope(8, 4).single_array().array()[:, [0, 5, 7]])
+    assert (
+        pecli_cli("rope", "--dim", "4", "--positions", f"positions.{suffix}", "-o", "rope.npy").code
+        == 0
+    )
+    assert np.array_equal(
+        np.load("rope.npy"), pecli.Rope(8, 4).single_array().array()[:, [0, 5, 7]]
+    )
     np.save("x.npy", np.ones((3, 4)))
-    assert pecli_cli("apply", "rope", "x.npy", "--positions", f"positions.{suffix}", "-o", "y.npy").code == 0
-    assert np.array_equal(np.load("y.npy"), pecli.apply(np.ones((3, 4)), pecli.Rope(3, 4), positions=[0, 5, 7]))
+    assert (
+        pecli_cli(
+            "apply", "rope", "x.npy", "--positions", f"positions.{suffix}", "-o", "y.npy"
+        ).code
+        == 0
+    )
+    assert np.array_equal(
+        np.load("y.npy"), pecli.apply(np.ones((3, 4)), pecli.Rope(3, 4), positions=[0, 5, 7])
+    )

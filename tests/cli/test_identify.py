@@ -18,12 +18,20 @@ def files(here):
 def test_the_command_stands_on_a_line_of_its_own_and_works(pecli_cli) -> None:
     outcome = pecli_cli("identify", "slopes.npy")
     lines = outcome.out.splitlines()
-    assert (outcome.code, lines[0], "rule=naive" in outcome.out) == (0, "identified  slopes.npy", True)
+    assert (outcome.code, lines[0], "rule=naive" in outcome.out) == (
+        0,
+        "identified  slopes.npy",
+        True,
+    )
     command = next(line for line in lines if line.startswith("pecli "))
     assert pecli_cli(*shlex.split(command)[1:]).code == 0
     assert np.allclose(np.load("again.npy"), np.load("slopes.npy"), rtol=1e-15, atol=0)
     match = pecli_cli("identify", "slopes.npy", "--json").json["matches"][0]
-    assert (match["scheme"], match["parameters"]["heads"], match["recipe"]) == ("alibi", 12, "exact")
+    assert (match["scheme"], match["parameters"]["heads"], match["recipe"]) == (
+        "alibi",
+        12,
+        "exact",
+    )
     assert match["max_abs_error"] < 1e-15
     assert match["command"].startswith("pecli alibi --heads 12 --rule naive --slopes")
 
@@ -39,7 +47,10 @@ def test_no_is_exit_code_one(pecli_cli) -> None:
 
 def test_several_files_give_json_lines_and_the_worst_code(pecli_cli) -> None:
     outcome = pecli_cli("identify", "slopes.npy", "noise.npy", "--json")
-    assert (outcome.code, [json.loads(line)["identified"] for line in outcome.out.splitlines()]) == (1, [True, False])
+    assert (
+        outcome.code,
+        [json.loads(line)["identified"] for line in outcome.out.splitlines()],
+    ) == (1, [True, False])
     outcome = pecli_cli("identify", "none.npy", "slopes.npy", "--json")
     assert (outcome.code, "does not exist" in outcome.err) == (3, True)
     first, second = map(json.loads, outcome.out.splitlines())
@@ -48,7 +59,9 @@ def test_several_files_give_json_lines_and_the_worst_code(pecli_cli) -> None:
 
 def test_a_tensor_of_a_checkpoint(pecli_cli) -> None:
     tensors = {f"h.{k}.weight": np.ones((4, 4), np.float32) for k in range(12)}
-    pecli.save("model.safetensors", {**tensors, "wpe.weight": pecli.Sinusoidal(64, 32).tables()["pe"]})
+    pecli.save(
+        "model.safetensors", {**tensors, "wpe.weight": pecli.Sinusoidal(64, 32).tables()["pe"]}
+    )
     outcome = pecli_cli("identify", "model.safetensors")
     assert (outcome.code, "wpe.weight: sinusoidal" in outcome.out) == (0, True)
     assert pecli_cli("identify", "model.safetensors:h.3.weight").code == 1
@@ -60,5 +73,11 @@ def test_long_lists_are_told_once_and_in_full_by_the_command(pecli_cli) -> None:
     angles = np.outer(np.arange(512), 10000.0 ** (-np.arange(32) / 32) / by)
     np.savez("t.npz", cos=np.cos(angles).astype(np.float32), sin=np.sin(angles).astype(np.float32))
     lines = pecli_cli("identify", "t.npz").out.splitlines()
-    parameters, command = (next(line for line in lines if line.startswith(start)) for start in ("  seq_len", "pecli "))
-    assert ("(32 numbers)" in parameters, len(parameters) < 400, command.count(",")) == (True, True, 62)
+    parameters, command = (
+        next(line for line in lines if line.startswith(start)) for start in ("  seq_len", "pecli ")
+    )
+    assert ("(32 numbers)" in parameters, len(parameters) < 400, command.count(",")) == (
+        True,
+        True,
+        62,
+    )

@@ -17,7 +17,10 @@ def test_json_names_tensors_and_spec(pecli_cli) -> None:
     pecli.save(path, pecli.Rope(8, 6, dtype="bfloat16"))
     found = pecli_cli("inspect", path, "--json").json
     assert (found["file"], found["format"]) == ("t.safetensors", "safetensors")
-    tensors = {tensor["name"]: (tensor["dtype"], tensor["shape"], tensor["bytes"]) for tensor in found["tensors"]}
+    tensors = {
+        tensor["name"]: (tensor["dtype"], tensor["shape"], tensor["bytes"])
+        for tensor in found["tensors"]
+    }
     waves = dict.fromkeys(("cos", "sin"), ("bfloat16", [8, 3], 48))
     assert tensors == {**waves, "inv_freq": ("float64", [3], 24)}
     assert found["metadata"]["pecli"]["parameters"]["seq_len"] == 8
@@ -46,7 +49,9 @@ def test_text_on_a_terminal_is_styled(pecli_cli, monkeypatch) -> None:
     Path(path).write_bytes(data)
     plain = pecli_cli("inspect", path, "--stats").out
     assert "\x1b" not in plain
-    assert ["pe", "float32", "8", "×", "6", "192"] in [line.split()[:6] for line in plain.splitlines()]
+    assert ["pe", "float32", "8", "×", "6", "192"] in [
+        line.split()[:6] for line in plain.splitlines()
+    ]
     monkeypatch.setattr("pecli.views.screen.is_terminal", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "400")
@@ -78,16 +83,27 @@ def test_names_rows_and_columns_are_chosen(pecli_cli) -> None:
     lines = pecli_cli("inspect", "t.npy", "--rows", "-2:", "--cols", "1:3").out.splitlines()[-3:]
     assert [line.split() for line in lines] == [["1", "2"], ["10", "51", "52"], ["11", "56", "57"]]
     (tensor,) = pecli_cli("inspect", "t.npy", "--rows", "7", "--json").json["tensors"]
-    assert tensor["numbers"] == {"rows": [7], "columns": [0, 1, 2, 3, 4], "values": [[35.0, 36.0, 37.0, 38.0, 39.0]]}
+    assert tensor["numbers"] == {
+        "rows": [7],
+        "columns": [0, 1, 2, 3, 4],
+        "values": [[35.0, 36.0, 37.0, 38.0, 39.0]],
+    }
 
 
 def test_what_made_a_table_is_said_with_the_statistics(pecli_cli) -> None:
     path = "t.npz"
-    np.savez(path, cos=pecli.Rope(64, 32).tables()["cos"], noise=np.random.default_rng(0).standard_normal((64, 32)))
+    np.savez(
+        path,
+        cos=pecli.Rope(64, 32).tables()["cos"],
+        noise=np.random.default_rng(0).standard_normal((64, 32)),
+    )
     assert "matches" not in pecli_cli("inspect", path, "--json").json
     (match,) = pecli_cli("inspect", path, "--stats", "--json").json["matches"]
     assert (match["scheme"], match["tensors"]) == ("rope", ["cos"])
-    assert "cos: as made by pecli rope --seq-len 64 --dim 32\n" in pecli_cli("inspect", path, "--stats").out
+    assert (
+        "cos: as made by pecli rope --seq-len 64 --dim 32\n"
+        in pecli_cli("inspect", path, "--stats").out
+    )
 
 
 def test_rows_without_columns_are_rows_still(pecli_cli) -> None:
@@ -106,6 +122,8 @@ def test_rows_without_columns_are_rows_still(pecli_cli) -> None:
 def test_specs_of_several_layer_types_leave_out_what_is_not_set(pecli_cli, tmp_path) -> None:
     path = tmp_path / "layers.safetensors"
     pecli_cli("rope", "--model", "gemma-3-1b", "--seq-len", "4", "-o", path)
-    line = next(line for line in pecli_cli("inspect", path).out.splitlines() if line.startswith("pecli "))
+    line = next(
+        line for line in pecli_cli("inspect", path).out.splitlines() if line.startswith("pecli ")
+    )
     assert "sliding_attention=(scheme=rope  base=10000  dim=256" in line
     assert "None" not in line

@@ -57,7 +57,10 @@ def test_several_kinds_of_layers_are_all_written_or_one(pecli_cli) -> None:
 def test_options_override_what_the_model_says(pecli_cli) -> None:
     words = ("rope", "--model", "qwen2.5-7b", "--seq-len", 16)
     made = pecli_cli(*words, "--theta", "500000", "-o", "t.npz")
-    assert (made.code, made.err) == (0, "pecli: note: not as qwen2.5-7b has it: --theta 500000 instead of 1000000\n")
+    assert (made.code, made.err) == (
+        0,
+        "pecli: note: not as qwen2.5-7b has it: --theta 500000 instead of 1000000\n",
+    )
     expected = pecli.Rope(16, 128, 500000.0).tables()["cos"]
     assert np.array_equal(np.load("t.npz")["cos"], expected)
     scaled = pecli_cli(*words, "--scaling", "yarn", "--factor", 4, "--json")
@@ -65,7 +68,9 @@ def test_options_override_what_the_model_says(pecli_cli) -> None:
     assert (parameters["scaling"], parameters["factor"], parameters["base"]) == ("yarn", 4, 1000000)
     assert parameters["original_max_position_embeddings"] == 32768  # the model's own context
     assert "--scaling yarn instead of none, --factor 4" in scaled.err
-    plain = pecli_cli("rope", "--model", "llama-3.1-8b", "--seq-len", 16, "--scaling", "none", "--json").json
+    plain = pecli_cli(
+        "rope", "--model", "llama-3.1-8b", "--seq-len", 16, "--scaling", "none", "--json"
+    ).json
     assert (plain["parameters"]["scaling"], plain["parameters"]["factor"]) == ("none", None)
 
 
@@ -80,27 +85,44 @@ def test_one_object_names_all_presets_and_their_sources(pecli_cli) -> None:
     assert by_name["gpt2"]["encodings"][0]["parameters"]["max_len"] == 1024
     assert all(model["source"] for model in models)
     families = [model["family"] for model in models]
-    assert families == [name for family in dict.fromkeys(families) for name in [family] * families.count(family)]
+    assert families == [
+        name for family in dict.fromkeys(families) for name in [family] * families.count(family)
+    ]
 
 
 def test_a_person_sees_a_table_by_family(pecli_cli, monkeypatch) -> None:
     outcome = pecli_cli("models")
     assert (outcome.code, "…" in outcome.out) == (0, False)
-    (line,) = (line.split() for line in outcome.out.splitlines() if line.split()[0] == "llama-3.1-8b")
+    (line,) = (
+        line.split() for line in outcome.out.splitlines() if line.split()[0] == "llama-3.1-8b"
+    )
     assert line[1:7] == ["131,072", "rope", "128,", "base", "500000", "llama3"]
     monkeypatch.setattr("pecli.views.screen.is_terminal", lambda: True)
     shown = pecli_cli("models").out
-    assert shown.index("Llama ") < shown.index("llama-3.1-8b") < shown.index("Qwen ") < shown.index("qwen3-8b")
+    assert (
+        shown.index("Llama ")
+        < shown.index("llama-3.1-8b")
+        < shown.index("Qwen ")
+        < shown.index("qwen3-8b")
+    )
 
 
 def test_words_make_the_scheme_that_python_makes() -> None:
     words = ["--seq-len", "8", "--dim=4", "--theta", "500", "--layout", "halves"]
-    assert parse_scheme("rope", words, {}) == (pecli.Rope(8, 4, base=500.0, layout="halves"), None, None)
+    assert parse_scheme("rope", words, {}) == (
+        pecli.Rope(8, 4, base=500.0, layout="halves"),
+        None,
+        None,
+    )
     defaults = {"seq_len": "16", "heads": "4", "dim": "6"}
     sinusoidal = pecli.Sinusoidal(16, 4, cos_first=True)
     assert parse_scheme("sinusoidal", ["--dim", "4", "--cos-first"], defaults)[0] == sinusoidal
     assert parse_scheme("alibi", [], defaults)[0] == pecli.Alibi(4, 16)
     model = pecli.load_model("llama-3.1-8b").one()
-    assert parse_scheme("rope", ["--model", "llama-3.1-8b"], defaults) == (model.rope(16), "llama-3.1-8b", None)
+    assert parse_scheme("rope", ["--model", "llama-3.1-8b"], defaults) == (
+        model.rope(16),
+        "llama-3.1-8b",
+        None,
+    )
     with pytest.raises(ParameterError, match="dim is missing"):
         parse_scheme("sinusoidal", [], {})

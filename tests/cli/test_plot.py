@@ -22,11 +22,20 @@ LLAMA = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
 def test_a_picture_in_a_pipe_is_plain_text_whether_by_command_or_option(pecli_cli) -> None:
     shown = pecli_cli("plot", *SMALL)
     lines = shown.out.splitlines()
-    assert (shown.code, "\x1b" in shown.out, len(lines) <= 23, max(map(len, lines)) <= 80) == (0, False, True, True)
+    assert (shown.code, "\x1b" in shown.out, len(lines) <= 23, max(map(len, lines)) <= 80) == (
+        0,
+        False,
+        True,
+        True,
+    )
     assert lines[0] == "sinusoidal, dim 16: value over 64 positions, by channel"
     assert pecli_cli(*SMALL, "--plot").out == shown.out
     beside = pecli_cli(*SMALL, "--plot", "-o", "pe.npy")
-    assert (beside.out.startswith("pe.npy"), beside.out.endswith(shown.out), Path("pe.npy").exists()) == (True,) * 3
+    assert (
+        beside.out.startswith("pe.npy"),
+        beside.out.endswith(shown.out),
+        Path("pe.npy").exists(),
+    ) == (True,) * 3
     assert pecli_cli(*SMALL, "--plot", "-q").out == ""
     generators = ["rope --seq-len 64 --dim 16", "alibi --heads 4 --seq-len 16", "alibi --heads 4"]
     generators += ["learned-init --max-len 64 --dim 16", "rope --model gemma-3-1b --seq-len 16"]
@@ -39,7 +48,9 @@ def test_the_same_command_writes_the_same_bytes_also_where_no_home_can_be_writte
     process, pecli_cli, monkeypatch
 ) -> None:
     homes = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"), os.devnull)
-    elsewhere = {name: value for name, value in os.environ.items() if name != "MPLCONFIGDIR"} | homes
+    elsewhere = {
+        name: value for name, value in os.environ.items() if name != "MPLCONFIGDIR"
+    } | homes
     result = process("plot", *SMALL, "-o", "a.png", env=elsewhere)
     assert (result.returncode, result.stderr) == (0, b"")
     assert result.stdout.startswith(b"a.png: 8 \xc3\x97 5 inches, ")
@@ -47,7 +58,9 @@ def test_the_same_command_writes_the_same_bytes_also_where_no_home_can_be_writte
     assert Path("a.png").read_bytes() == Path("b.png").read_bytes()
     for most, code in ((4 * 3 * 100**2 - 1, 2), (4 * 3 * 100**2, 0)):
         monkeypatch.setattr("pecli.cli.plot.MAX_PIXELS", most)
-        done = pecli_cli("plot", *SMALL, "-o", "x.png", "--size", "4x3", "--dpi", "50", "--dark", "-q")
+        done = pecli_cli(
+            "plot", *SMALL, "-o", "x.png", "--size", "4x3", "--dpi", "50", "--dark", "-q"
+        )
         assert (done.code, done.out) == (code, "")
     assert struct.unpack(">II", Path("x.png").read_bytes()[16:24]) == (200, 150)
 
@@ -91,7 +104,9 @@ def test_numbers_at_the_ends_of_float64_are_drawn_or_refused(pecli_cli, place: i
     np.save("y.npy", values[::-1] * 0.5)
     for words in (*((kind,) for kind in FIGURES), (FIGURES[place % 3], "-o", "x.svg")):
         drawn = pecli_cli("plot", "x.npy", "--kind", *words)
-        assert (drawn.code, drawn.err) == (0, "") or (drawn.code == 2 and drawn.err.count("\n") == 1)
+        assert (drawn.code, drawn.err) == (0, "") or (
+            drawn.code == 2 and drawn.err.count("\n") == 1
+        )
     drawn = pecli_cli("diff", "x.npy", "y.npy", "--plot", *(["-o", "x.svg"] if place % 2 else []))
     assert (drawn.code, drawn.err) == (1, "")
 
@@ -99,7 +114,9 @@ def test_numbers_at_the_ends_of_float64_are_drawn_or_refused(pecli_cli, place: i
 def test_files_and_schemes_beside_each_other(pecli_cli) -> None:
     pecli_cli(*SMALL, "-o", "pe.safetensors")
     np.save("w.npy", np.ones((8, 4)))
-    assert pecli_cli("plot", "pe.safetensors").out.startswith("pe.safetensors: value over 64 positions")
+    assert pecli_cli("plot", "pe.safetensors").out.startswith(
+        "pe.safetensors: value over 64 positions"
+    )
     assert pecli_cli("plot", "pe.safetensors", "--kind", "wavelengths").code == 0
     both = pecli_cli("plot", "pe.safetensors:pe", "w.npy", "--against", "rope", "--dim", "4")
     assert (both.code, "w.npy" in both.out, "rope" in both.out) == (0, True, True)
@@ -111,7 +128,9 @@ def test_files_and_schemes_beside_each_other(pecli_cli) -> None:
     assert pecli_cli("plot", "ours/pe.npy").out.startswith("pe.npy: ")
     words = ["plot", "rope", "--against", "rope", "--theta", "500", "--kind", "decay"]
     assert "* ours   o theirs" in pecli_cli(*words, "--label", "ours", "--label", "theirs").out
-    assert pecli_cli("plot", "none.npy").err == "pecli: error: none.npy: does not exist\n"  # which is no scheme
+    assert (
+        pecli_cli("plot", "none.npy").err == "pecli: error: none.npy: does not exist\n"
+    )  # which is no scheme
 
 
 def test_the_next_scheme_takes_over_what_it_leaves_out(pecli_cli) -> None:
@@ -124,13 +143,17 @@ def test_the_next_scheme_takes_over_what_it_leaves_out(pecli_cli) -> None:
 @pytest.mark.parametrize("kind", FIGURES)
 def test_large_tables_are_drawn_in_flat_memory(pecli_cli, kind: str) -> None:
     with open("large.npy", "wb") as file:
-        np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": (1 << 18, 128)})
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "<f4", "fortran_order": False, "shape": (1 << 18, 128)}
+        )
         file.truncate(file.tell() + (1 << 27))  # with nothing in it
     tracemalloc.start()
     try:
         assert pecli_cli("plot", "large.npy", "--kind", kind).code == 0
         if kind == "heatmap":
-            assert "200000" in pecli_cli("plot", "sinusoidal", "--seq-len", 250_000, "--dim", 64).out
+            assert (
+                "200000" in pecli_cli("plot", "sinusoidal", "--seq-len", 250_000, "--dim", 64).out
+            )
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -160,7 +183,9 @@ def carried(name: str) -> dict[str, Any]:
         assert keyword == b"pecli"
         return json.loads(text)
     if name.endswith(".svg"):
-        (found,) = ElementTree.parse(name).getroot().iter("{http://purl.org/dc/elements/1.1/}description")
+        (found,) = (
+            ElementTree.parse(name).getroot().iter("{http://purl.org/dc/elements/1.1/}description")
+        )
         return json.loads(found.text or "")
     text = re.search(rb"/Subject \((.*?[^\\])\)", data, re.S)[1]
     return json.loads(re.sub(rb"\\(.)", rb"\1", text))
@@ -187,9 +212,24 @@ def test_other_pictures_carry_their_commands_too(pecli_cli) -> None:
     np.save("b.npy", np.ones((4, 4)))
     pecli_cli("diff", "a.npy", "b.npy", "--atol", "0.5", "-o", "x.png", "-q")
     assert carried("x.png")["command"] == "pecli diff a.npy b.npy --atol 0.5"
-    pecli_cli("audit", "rope", "--dim", "8", "--seq-len", "64", "--recipes", "float32", "-o", "y.png", "-q")
+    pecli_cli(
+        "audit",
+        "rope",
+        "--dim",
+        "8",
+        "--seq-len",
+        "64",
+        "--recipes",
+        "float32",
+        "-o",
+        "y.png",
+        "-q",
+    )
     found = carried("y.png")
-    assert found["command"] == "pecli audit rope --seq-len 64 --dim 8 --recipes float32 --tolerance 0.001"
+    assert (
+        found["command"]
+        == "pecli audit rope --seq-len 64 --dim 8 --recipes float32 --tolerance 0.001"
+    )
     assert found["specs"] == [json.loads(json.dumps(pecli.Rope(64, 8).spec()))]
     np.save("pe.npy", pecli.Sinusoidal(256, 32, base=500.0).tables()["pe"])  # which identify knows
     shown = pecli_cli("plot", "pe.npy", "--kind", "wavelengths", "-o", "x.svg")

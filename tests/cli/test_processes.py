@@ -35,15 +35,21 @@ PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": int
 def test_a_table_goes_out_and_in_through_pipes(process) -> None:
     result = process(*SMALL, "-o", "-")
     assert (result.returncode, result.stderr) == (0, b"")
-    assert np.array_equal(np.load(io.BytesIO(result.stdout)), pecli.Sinusoidal(64, 16).tables()["pe"])
+    assert np.array_equal(
+        np.load(io.BytesIO(result.stdout)), pecli.Sinusoidal(64, 16).tables()["pe"]
+    )
     assert process(*SMALL, "-o", "/dev/stdout").stdout == result.stdout
     assert process(*SMALL, "--verify", "-", input=result.stdout).returncode == 0
     assert process("inspect", "-", input=result.stdout[:-4]).returncode == 3
 
 
-@pytest.mark.parametrize("words", [[*LONG, "-o", "-"], ["alibi", "--heads", "65536"]], ids=["a table", "text"])
+@pytest.mark.parametrize(
+    "words", [[*LONG, "-o", "-"], ["alibi", "--heads", "65536"]], ids=["a table", "text"]
+)
 def test_a_reader_that_goes_away_is_141(words) -> None:
-    with subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+    with subprocess.Popen(
+        [*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
         assert len(child.stdout.read(6)) == 6
         child.stdout.close()
         assert (child.wait(30), child.stderr.read()) == (141, b"")
@@ -58,7 +64,9 @@ def test_a_pipe_that_nobody_reads_is_141_for_help_too(words) -> None:
     assert (child.returncode, child.stderr) == (141, b"")
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
+)
 @pytest.mark.parametrize("wait", [0.1, pytest.param(0.9, marks=pytest.mark.thorough)])
 def test_a_killed_command_leaves_the_old_file_whole(tmp_path, number, code, wait) -> None:
     target = tmp_path / "t.npy"
@@ -90,7 +98,9 @@ def work_for(pid: int, seconds: float) -> None:
         time.sleep(0.002)
 
 
-@pytest.mark.parametrize("wait", [0.0, 0.1, *(pytest.param(k / 50, marks=pytest.mark.thorough) for k in range(1, 12))])
+@pytest.mark.parametrize(
+    "wait", [0.0, 0.1, *(pytest.param(k / 50, marks=pytest.mark.thorough) for k in range(1, 12))]
+)
 def test_ctrl_c_is_never_a_traceback(tmp_path, wait) -> None:
     child = subprocess.Popen([*COMMAND, *LONG, "-o", tmp_path / "t.npy"], **PIPES)
     work_for(child.pid, 0.05 + wait)  # the interpreter itself takes a moment to listen
@@ -123,7 +133,9 @@ def test_an_interrupt_that_python_drops_comes_again() -> None:
 def test_nothing_slow_is_imported_before_signals_are_dealt_with() -> None:
     root = os.path.dirname(os.path.dirname(pecli.__file__))
     code = f"import sys; sys.path.insert(0, {root!r}); import pecli.__main__; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
     assert not {"typing", "re", "importlib", "typer", "numpy"} & set(done.stdout.split())
 
 
@@ -156,7 +168,9 @@ def test_a_full_disk_is_3(pecli_cli) -> None:
     said = b"pecli: error: standard output: the disk is full; free some space or choose another folder\n"
     for words in (["--version"], [*SMALL, "--json"], [*SMALL, "-o", "-"]):
         with open("/dev/full", "wb") as full:
-            result = subprocess.run([*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, timeout=60)
+            result = subprocess.run(
+                [*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, timeout=60
+            )
         assert (result.returncode, result.stderr) == (3, said)
     outcome = pecli_cli(*SMALL, "-o", "/dev/full")
     assert (outcome.code, outcome.err.count("\n"), os.path.exists("/dev/full")) == (3, 1, True)
@@ -190,11 +204,20 @@ def test_an_ascii_locale_gets_its_answer(process) -> None:
     environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     shown = process("rope", "--help", env=environment)
     assert (shown.returncode, shown.stderr) == (0, b"")
-    refused = process("learned-init", "--max-len", "4", "--dim", "4", "--seed", 2**64, env=environment)
-    assert (refused.returncode, refused.stderr[:14], refused.stderr.count(b"\n")) == (2, b"pecli: error: ", 1)
+    refused = process(
+        "learned-init", "--max-len", "4", "--dim", "4", "--seed", 2**64, env=environment
+    )
+    assert (refused.returncode, refused.stderr[:14], refused.stderr.count(b"\n")) == (
+        2,
+        b"pecli: error: ",
+        1,
+    )
 
 
-LATER = [pytest.param(scheme, marks=pytest.mark.thorough) for scheme in ("rope --seq-len", "learned-init --max-len")]
+LATER = [
+    pytest.param(scheme, marks=pytest.mark.thorough)
+    for scheme in ("rope --seq-len", "learned-init --max-len")
+]
 
 
 @pytest.mark.parametrize("scheme", ["sinusoidal --seq-len", *LATER])
@@ -224,7 +247,10 @@ def test_closed_streams_lead_nowhere_and_a_table_for_one_is_an_error(here) -> No
     for words, code in (("-o t.npy >&- 2>&-", 0), ("-o - >&-", 3)):
         command = f"{sys.executable} -m pecli {' '.join(SMALL)} {words}"
         done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, timeout=60)
-        assert (done.returncode, done.stderr) == (code, b"pecli: error: standard output: is not open\n" * (code == 3))
+        assert (done.returncode, done.stderr) == (
+            code,
+            b"pecli: error: standard output: is not open\n" * (code == 3),
+        )
     assert np.load("t.npy").shape == (64, 16)
 
 

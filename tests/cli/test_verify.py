@@ -20,7 +20,9 @@ def rewrite(path, change) -> None:
     save_file(tensors, path, metadata)
 
 
-@pytest.mark.parametrize("file", ["x.safetensors", "x.safetensors:pe", "link.safetensors", "pecli.toml"])
+@pytest.mark.parametrize(
+    "file", ["x.safetensors", "x.safetensors:pe", "link.safetensors", "pecli.toml"]
+)
 def test_a_report_never_replaces_what_is_verified(pecli_cli, file) -> None:
     pecli.save("x.safetensors", pecli.Sinusoidal(4, 8))
     Path("link.safetensors").symlink_to("x.safetensors")
@@ -58,8 +60,15 @@ def test_one_changed_element_fails(pecli_cli) -> None:
     pecli.save("t.safetensors", pecli.Rope(9, 6))
     rewrite("t.safetensors", off)
     outcome = pecli_cli("verify", "t.safetensors", "--json")
-    cos, sin = (next(t for t in outcome.json["tensors"] if t["name"] == name) for name in ("cos", "sin"))
-    assert (outcome.code, cos["mismatched"], cos["worst_index"], sin["mismatched"]) == (1, 1, [3, 1], 0)
+    cos, sin = (
+        next(t for t in outcome.json["tensors"] if t["name"] == name) for name in ("cos", "sin")
+    )
+    assert (outcome.code, cos["mismatched"], cos["worst_index"], sin["mismatched"]) == (
+        1,
+        1,
+        [3, 1],
+        0,
+    )
     assert cos["max_abs_error"] == pytest.approx(2.0**-20, rel=0.1)
     shown = pecli_cli("verify", "t.safetensors").out
     assert (shown.startswith("FAILED"), "[3, 1]" in shown) == (True, True)
@@ -98,7 +107,10 @@ def test_several_files_give_json_lines_and_the_worst_code(pecli_cli) -> None:
     pecli.save("bad.safetensors", pecli.Rope(9, 6))
     rewrite("bad.safetensors", off)
     both = pecli_cli("verify", "good.npz", "bad.safetensors", "--json")
-    assert (both.code, [json.loads(line)["passed"] for line in both.out.splitlines()]) == (1, [True, False])
+    assert (both.code, [json.loads(line)["passed"] for line in both.out.splitlines()]) == (
+        1,
+        [True, False],
+    )
     missing = pecli_cli("verify", "no.npz", "good.npz", "bad.safetensors", "-q")
     assert (missing.code, missing.out, missing.err.count("\n")) == (3, "", 1)
 
@@ -128,15 +140,26 @@ def test_advice_is_not_to_do_what_was_done(pecli_cli) -> None:
 
 
 def test_files_against_a_configuration(pecli_cli) -> None:
-    Path("config.json").write_text('{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}')
+    Path("config.json").write_text(
+        '{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}'
+    )
     angles = np.tile(np.arange(9)[:, None] * 10000.0 ** (-np.arange(0, 16, 2) / 16), 2)
-    np.savez("t.npz", cos_cached=np.cos(angles).astype(np.float32), sin_cached=np.sin(angles).astype(np.float32))
+    np.savez(
+        "t.npz",
+        cos_cached=np.cos(angles).astype(np.float32),
+        sin_cached=np.sin(angles).astype(np.float32),
+    )
     words = ["--config", "config.json", "--atol", "1e-6"]
     outcome = pecli_cli("verify", "t.npz", *words)
     assert outcome.code == 0
-    assert outcome.out.splitlines()[1].startswith("  cos_cached, sin_cached  9 × 16, two columns per frequency")
+    assert outcome.out.splitlines()[1].startswith(
+        "  cos_cached, sin_cached  9 × 16, two columns per frequency"
+    )
     outcome = pecli_cli("verify", "t.npz:sin_cached", *words, "--offset", 1, "--json")
-    assert (outcome.code, [tensor["name"] for tensor in outcome.json["tensors"]]) == (1, ["sin_cached"])
+    assert (outcome.code, [tensor["name"] for tensor in outcome.json["tensors"]]) == (
+        1,
+        ["sin_cached"],
+    )
     assert outcome.json["readings"] == {"sin_cached": "two columns per frequency (c0 c1 … c0 c1 …)"}
 
 
@@ -144,14 +167,28 @@ def test_failures_are_drawn(pecli_cli, here) -> None:
     pecli.save("right.npz", pecli.Rope(64, 16))
     pecli.save("wrong.npz", {**pecli.Rope(64, 16, base=500.0).tables()})
     np.save("text.npy", np.array(["x"]))
-    words = ("verify", "wrong.npz", "right.npz", "text.npy", "--config", "config.json", "-o", "fail.svg")
-    Path("config.json").write_text('{"model_type": "llama", "hidden_size": 16, "num_attention_heads": 1}')
+    words = (
+        "verify",
+        "wrong.npz",
+        "right.npz",
+        "text.npy",
+        "--config",
+        "config.json",
+        "-o",
+        "fail.svg",
+    )
+    Path("config.json").write_text(
+        '{"model_type": "llama", "hidden_size": 16, "num_attention_heads": 1}'
+    )
     outcome, quiet = pecli_cli(*words), pecli_cli("verify", *words[2:-1], "x.svg", "-q")
     text = Path("fail.svg").read_text(encoding="utf-8")
     assert (outcome.code, "fail.svg:" in outcome.out, quiet.code, quiet.out) == (3, True, 3, "")
     assert "wrong.npz: FAILED. " in text
     for shown in ("wrong.npz cos, expected", "wrong.npz sin, found", "difference", "text.npy"):
         assert shown in text
-    assert '"command": "pecli verify wrong.npz right.npz text.npy --config config.json"' in text.replace("&quot;", '"')
+    assert (
+        '"command": "pecli verify wrong.npz right.npz text.npy --config config.json"'
+        in text.replace("&quot;", '"')
+    )
     assert pecli_cli("verify", "right.npz", "-o", "right.npz").code == 2
     assert pecli_cli("verify", "right.npz", "-o", "x.svg", "--json").json["passed"]

@@ -17,11 +17,22 @@ Run = Callable[..., Any]
 @pytest.fixture
 def folder(here: Path) -> Path:
     """A checkpoint of two files, the first without tables."""
-    config = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 2, "rope_theta": 500000.0}
+    config = {
+        "model_type": "llama",
+        "hidden_size": 32,
+        "num_attention_heads": 2,
+        "rope_theta": 500000.0,
+    }
     Path("config.json").write_text(json.dumps(config))
-    save_file({f"layers.{number}.weight": np.zeros(4, np.float32) for number in range(20)}, "a.safetensors")
+    save_file(
+        {f"layers.{number}.weight": np.zeros(4, np.float32) for number in range(20)},
+        "a.safetensors",
+    )
     frequencies = (500000.0 ** (-np.arange(8) / 8)).astype(np.float32)
-    save_file({"rotary_emb.inv_freq": frequencies, "norm.weight": np.ones(32, np.float32)}, "b.safetensors")
+    save_file(
+        {"rotary_emb.inv_freq": frequencies, "norm.weight": np.ones(32, np.float32)},
+        "b.safetensors",
+    )
     return here
 
 
@@ -34,8 +45,12 @@ def test_every_form_of_a_model_has_one_answer(pecli_cli: Run, form: str) -> None
     assert {**found.json, "file": "", "unchecked": []} == {**expected, "file": "", "unchecked": []}
     one, other = (pecli_cli("config", LLAMA / each, "--json").json for each in ("one_file", form))
     assert {**one, "file": ""} == {**other, "file": ""}
-    one, other = (pecli_cli("inspect", LLAMA / each, "--json").json["tensors"] for each in ("one_file", form))
-    assert [each for each in other if each in one] == [each for each in other if not each["name"].startswith("val_")]
+    one, other = (
+        pecli_cli("inspect", LLAMA / each, "--json").json["tensors"] for each in ("one_file", form)
+    )
+    assert [each for each in other if each in one] == [
+        each for each in other if not each["name"].startswith("val_")
+    ]
     assert len([each for each in other if each in one]) == len(one) == 13
 
 
@@ -53,7 +68,9 @@ def test_a_folder_is_checked_by_its_own_config(pecli_cli: Run, folder: Path) -> 
 BOTH = ("verify", "a.safetensors", "b.safetensors", "--config", "config.json")
 
 
-def test_a_file_without_tables_is_an_answer_beside_others(pecli_cli: Run, folder: Path, monkeypatch) -> None:
+def test_a_file_without_tables_is_an_answer_beside_others(
+    pecli_cli: Run, folder: Path, monkeypatch
+) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     outcome = pecli_cli(*BOTH)
     assert (outcome.code, outcome.err, "::error" in outcome.out) == (0, "", False)
@@ -87,17 +104,31 @@ def test_patterns_in_a_manifest(pecli_cli: Run, folder: Path) -> None:
     assert "2 checks: 1 passed, 1 skipped" in outcome.out
     assert "shards: b.safetensors" in outcome.out
     report = ElementTree.parse("report.xml").getroot()
-    assert [report.get(key) for key in ("tests", "failures", "errors", "skipped")] == ["2", "0", "0", "1"]
+    assert [report.get(key) for key in ("tests", "failures", "errors", "skipped")] == [
+        "2",
+        "0",
+        "0",
+        "1",
+    ]
 
 
 def test_what_patterns_of_files_tensors_and_folders_match(pecli_cli: Run, folder: Path) -> None:
     Path("dumps/x").mkdir(parents=True)
     np.savez("dumps/x/b.npz", inv_freq=500000.0 ** (-np.arange(8) / 8), other=np.zeros(3))
-    assert pecli_cli("verify", manifest(file="dumps/**/*.npz:inv_freq", config="config.json")).code == 0
-    assert pecli_cli("verify", manifest(file="dumps/**/*.npz:other", config="config.json")).code == 1
+    assert (
+        pecli_cli("verify", manifest(file="dumps/**/*.npz:inv_freq", config="config.json")).code
+        == 0
+    )
+    assert (
+        pecli_cli("verify", manifest(file="dumps/**/*.npz:other", config="config.json")).code == 1
+    )
     assert pecli_cli("verify", manifest(file=str(LLAMA / "shards"))).code == 0
     assert pecli_cli("verify", manifest(file=".", model="llama-3.1-8b")).code == 1
-    problems = {"*.npz": "*.npz: matches no file", "a.*": "none of 1 files has positional tables", "a.safetensors": ""}
+    problems = {
+        "*.npz": "*.npz: matches no file",
+        "a.*": "none of 1 files has positional tables",
+        "a.safetensors": "",
+    }
     for file, problem in problems.items():
         outcome = pecli_cli("verify", manifest(file=file, config="config.json"))
         assert (outcome.code, problem in outcome.err) == (3, True)

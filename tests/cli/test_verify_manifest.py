@@ -34,9 +34,13 @@ def test_all_checks_pass(pecli_cli) -> None:
     assert (outcome.code, outcome.err) == (0, "")
     lines = outcome.out.splitlines()
     assert lines[0].split() == ["status", "check", "worst", "error"]
-    assert [line.split()[:3] for line in lines[1:-1]] == [["passed", "base", str(base)] for base in BASES]
+    assert [line.split()[:3] for line in lines[1:-1]] == [
+        ["passed", "base", str(base)] for base in BASES
+    ]
     assert lines[-1] == "10 checks: 10 passed"
-    assert [case.get("name") for case in report().iter("testcase")] == [f"base {base}" for base in BASES]
+    assert [case.get("name") for case in report().iter("testcase")] == [
+        f"base {base}" for base in BASES
+    ]
     assert [report().get(name) for name in ("tests", "failures", "errors")] == ["10", "0", "0"]
 
 
@@ -53,7 +57,11 @@ def test_one_fails_then_one_is_missing(pecli_cli) -> None:
     assert "[1, 11, 3]" in failure.text
     os.unlink("9000.npy")
     missing = pecli_cli("verify", "pecli.toml", "--junit", "r.xml")
-    assert (missing.code, missing.err.endswith("9000.npy: does not exist\n"), missing.err.count("\n")) == (3, True, 1)
+    assert (
+        missing.code,
+        missing.err.endswith("9000.npy: does not exist\n"),
+        missing.err.count("\n"),
+    ) == (3, True, 1)
     assert missing.out.splitlines()[-1] == "10 checks: 8 passed, 1 failed, 1 error"
     (error,) = report().iter("error")
     assert "does not exist" in error.get("message")
@@ -64,7 +72,9 @@ def test_one_fails_then_one_is_missing(pecli_cli) -> None:
 def test_a_malformed_manifest_runs_nothing(pecli_cli) -> None:
     with open("pecli.toml", "a") as file:
         file.write("\n[[check]]\nfile = 3\n")
-    outcome = pecli_cli("verify", "1000.npy", "pecli.toml", "--model", "llama-3.1-8b", "--junit", "r.xml")
+    outcome = pecli_cli(
+        "verify", "1000.npy", "pecli.toml", "--model", "llama-3.1-8b", "--junit", "r.xml"
+    )
     assert (outcome.code, outcome.out, Path("r.xml").exists()) == (2, "", False)
     assert "check 11: file is 3" in outcome.err
 
@@ -85,7 +95,9 @@ def test_json_lines_in_order_and_annotations_where_github_runs_it(pecli_cli, mon
         outcome = pecli_cli("verify", "pecli.toml", *words)
         (line,) = (line for line in outcome.out.splitlines() if line.startswith("::"))
         file = line.partition("file=")[2].partition(",")[0]
-        assert line == f"::error file={file},title=pecli verify%3A base 2000::{file}: does not exist"
+        assert (
+            line == f"::error file={file},title=pecli verify%3A base 2000::{file}: does not exist"
+        )
 
 
 def test_manifests_and_files_together(pecli_cli) -> None:
@@ -102,12 +114,23 @@ def test_a_weak_pass_fails_where_checks_are_strict(pecli_cli) -> None:
     """A factor of 1.001 changes the fastest angle by 0.001 from one row to the next, which is within the tolerance."""
     angles = np.arange(2)[:, None] * 10000.0 ** (-np.arange(64) / 64)
     np.savez("t.npz", cos=np.cos(angles), sin=np.sin(angles))
-    keys = 'scheme = "rope"\nseq_len = 2\ndim = 128\nscaling = "linear"\nfactor = 1.001\natol = 0.01\n'
+    keys = (
+        'scheme = "rope"\nseq_len = 2\ndim = 128\nscaling = "linear"\nfactor = 1.001\natol = 0.01\n'
+    )
     Path("pecli.toml").write_text(f'[[check]]\nfile = "t.npz"\n{keys}')
     outcome = pecli_cli("verify", "pecli.toml")
-    assert (outcome.code, "weak: 2 rows cannot tell linear scaling from none" in outcome.out) == (0, True)
-    lines = (strict := pecli_cli("verify", "pecli.toml", "--strict", "--junit", "r.xml")).out.splitlines()
-    assert (strict.code, lines[-1], lines[1].startswith("WEAK    t.npz")) == (1, "1 check: 1 weak", True)
+    assert (outcome.code, "weak: 2 rows cannot tell linear scaling from none" in outcome.out) == (
+        0,
+        True,
+    )
+    lines = (
+        strict := pecli_cli("verify", "pecli.toml", "--strict", "--junit", "r.xml")
+    ).out.splitlines()
+    assert (strict.code, lines[-1], lines[1].startswith("WEAK    t.npz")) == (
+        1,
+        "1 check: 1 weak",
+        True,
+    )
     (suite,) = report()
     assert (suite.get("failures"), suite.get("errors"), suite[0][0].tag) == ("1", "0", "failure")
     found = pecli_cli("verify", "pecli.toml", "--strict", "--json").json

@@ -16,7 +16,11 @@ def any_of(*values: object) -> st.SearchStrategy:
 
 dtypes = any_of("float64", "float32", "float16", "bfloat16")
 bases = any_of(10000.0, 500000.0, 1e6, 100.0, 2.0, 1.0, 0.5, 1e20, 9999.9)
-offsets = st.one_of(st.integers(0, 3000), st.integers(10**6 - 50, 10**6 + 50), st.integers(2**40 - 3000, 2**40 - 400))
+offsets = st.one_of(
+    st.integers(0, 3000),
+    st.integers(10**6 - 50, 10**6 + 50),
+    st.integers(2**40 - 3000, 2**40 - 400),
+)
 recipes = st.one_of(st.just("exact"), any_of(*sorted(RECIPES)))
 lengths = st.one_of(st.integers(1, 40), st.integers(41, 400))
 even = st.integers(1, 20).map(lambda pairs: 2 * pairs)
@@ -24,11 +28,22 @@ common = {"base": bases, "offset": offsets, "recipe": recipes, "dtype": dtypes}
 
 
 def schemes() -> st.SearchStrategy[Scheme]:
-    order = {"layout": any_of("interleaved", "halves"), "cos_first": st.booleans(), "freq_shift": any_of(0.0, 0.5)}
+    order = {
+        "layout": any_of("interleaved", "halves"),
+        "cos_first": st.booleans(),
+        "freq_shift": any_of(0.0, 0.5),
+    }
     numbers = {"scale": any_of(1.0, 0.25, 1000.0, 0.1), "amplitude": any_of(1.0, 0.125, 0.3, 7.5)}
     padding = {"padding_idx": any_of(None, 0, 1, 10**6)}
-    forms = {"rule": any_of("paper", "naive"), "form": any_of("symmetric", "causal", "key", "key-last")}
-    slopes = {"max_bias": any_of(8.0, 16.0, 0.3), "slopes": st.booleans(), "recipe": any_of(*BIAS_RECIPE.options)}
+    forms = {
+        "rule": any_of("paper", "naive"),
+        "form": any_of("symmetric", "causal", "key", "key-last"),
+    }
+    slopes = {
+        "max_bias": any_of(8.0, 16.0, 0.3),
+        "slopes": st.booleans(),
+        "recipe": any_of(*BIAS_RECIPE.options),
+    }
     inits = any_of("normal", "uniform", "xavier-uniform", "zeros", "sinusoidal", "trunc-normal")
     drawn = {"init": inits, "std": any_of(0.02, 1.0, 0.3), "seed": any_of(0, 1, 2**32, 2**64 - 1)}
     keys = st.one_of(st.none(), st.integers(1, 30))

@@ -9,7 +9,12 @@ import pytest
 from pecli.engine import application
 from pecli.engine.application import LAYOUTS, reorder, rotate
 
-SIDES = [("interleaved", "interleaved"), ("halves", "halves"), ("interleaved", "halves"), ("halves", "interleaved")]
+SIDES = [
+    ("interleaved", "interleaved"),
+    ("halves", "halves"),
+    ("interleaved", "halves"),
+    ("halves", "interleaved"),
+]
 
 
 def place(pair: int, part: int, half: int, layout: str) -> int:

@@ -36,11 +36,15 @@ LARGE = [
 ]
 
 
-@pytest.mark.parametrize("way", [{"recipe": "bfloat16-phases"}, {"runtime": "llama.cpp"}, {"runtime": "mlx-lm"}, {}])
+@pytest.mark.parametrize(
+    "way", [{"recipe": "bfloat16-phases"}, {"runtime": "llama.cpp"}, {"runtime": "mlx-lm"}, {}]
+)
 @pytest.mark.parametrize("layout", ["compact", "halves", "interleaved"])
 def test_rows_in_any_order(layout: str, way: dict[str, str]) -> None:
     offset = 0 if "runtime" in way else 5
-    rope = Rope(300, 16, partial_rotary_factor=0.5, offset=offset, layout=layout, dtype="float16", **way)
+    rope = Rope(
+        300, 16, partial_rotary_factor=0.5, offset=offset, layout=layout, dtype="float16", **way
+    )
     rows = np.array([299, 3, 4, 5, 0, 3, 128])
     for table in rope.tensors()[:2]:
         assert table.read(9, 9).size == 0
@@ -52,12 +56,18 @@ def tables_of(scheme) -> list[Table]:
 
 
 @given(strategies.schemes(), st.integers(1, 70), st.sampled_from(["1", "8"]), st.data())
-def test_any_split_in_any_order_with_any_threads_gives_the_same_bytes(monkeypatch, scheme, rows, threads, data):
+def test_any_split_in_any_order_with_any_threads_gives_the_same_bytes(
+    monkeypatch, scheme, rows, threads, data
+):
     for table in tables_of(scheme):
         whole = table.array().tobytes()
         width = len(whole) // table.rows
         monkeypatch.setenv("PECLI_THREADS", threads)
-        assert b"".join(block.tobytes() for block in table.blocks(rows)) == whole == table.array().tobytes()
+        assert (
+            b"".join(block.tobytes() for block in table.blocks(rows))
+            == whole
+            == table.array().tobytes()
+        )
         cuts = sorted(data.draw(st.sets(st.integers(0, table.rows), max_size=5)) | {0, table.rows})
         for start, stop in [*itertools.pairwise(cuts)][::-1]:
             assert table.read(start, stop).tobytes() == whole[start * width : stop * width]
@@ -65,7 +75,9 @@ def test_any_split_in_any_order_with_any_threads_gives_the_same_bytes(monkeypatc
 
 @pytest.mark.parametrize("scheme", LARGE, ids=lambda scheme: f"{scheme.name}-{scheme.dtype}")
 def test_threads_and_blocks_of_larger_tables(monkeypatch, scheme):
-    monkeypatch.setattr(table_module, "BLOCK_BYTES", 1 << 16)  # so that several threads have something to do
+    monkeypatch.setattr(
+        table_module, "BLOCK_BYTES", 1 << 16
+    )  # so that several threads have something to do
     table = scheme.tensors()[0]
     monkeypatch.setenv("PECLI_THREADS", "1")
     one = table.array().tobytes()
@@ -119,7 +131,12 @@ def test_picked_rows_are_read_in_runs(rows):
 
 def test_thread_count_is_what_was_wished_for_or_the_cores(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 2, 5}, raising=False)
-    wishes = {"1": 1, "8": 8, "99999999": 64, **dict.fromkeys(("", "0", "-1", "many", "1.5", "²", "9" * 9), 3)}
+    wishes = {
+        "1": 1,
+        "8": 8,
+        "99999999": 64,
+        **dict.fromkeys(("", "0", "-1", "many", "1.5", "²", "9" * 9), 3),
+    }
     for wish, threads in wishes.items():
         monkeypatch.setenv("PECLI_THREADS", wish)
         assert thread_count() == threads
@@ -151,7 +168,11 @@ def test_buffers_begin_at_a_cache_line():
     for count in (1, 7, 4096):
         for dtype in (np.float32, np.bool_, ml_dtypes.bfloat16):
             buffer = aligned_buffer(count, dtype)
-            assert (buffer.size, buffer.dtype, buffer.ctypes.data % CACHE_LINE) == (count, np.dtype(dtype), 0)
+            assert (buffer.size, buffer.dtype, buffer.ctypes.data % CACHE_LINE) == (
+                count,
+                np.dtype(dtype),
+                0,
+            )
 
 
 class BrokenTensor:
@@ -167,7 +188,10 @@ class BrokenArray:
 
 
 def test_what_gives_no_numbers_is_refused():
-    for values, who in ((BrokenTensor(), "a BrokenTensor of dtype float32"), (BrokenArray(), "a BrokenArray")):
+    for values, who in (
+        (BrokenTensor(), "a BrokenTensor of dtype float32"),
+        (BrokenArray(), "a BrokenArray"),
+    ):
         with pytest.raises(KindError, match=f"^pe is {who}; its values cannot be had"):
             numbers("pe", values)
 
@@ -184,16 +208,26 @@ class TensorOf(tuple):
 
 
 def test_arrays_come_back_as_those_of_the_library_that_they_came_from(monkeypatch):
-    ours, of_torch = np.ones(2, ml_dtypes.bfloat16), {"float32": "torch.float32", "bfloat16": "torch.bfloat16"}
+    ours, of_torch = (
+        np.ones(2, ml_dtypes.bfloat16),
+        {"float32": "torch.float32", "bfloat16": "torch.bfloat16"},
+    )
     of_torch |= {"Tensor": TensorOf, "from_numpy": lambda bits: TensorOf([bits.dtype.name])}
-    of_mlx = {"bfloat16": ml_dtypes.bfloat16, "array": lambda array: np.array(array) * (array.dtype == np.float32)}
+    of_mlx = {
+        "bfloat16": ml_dtypes.bfloat16,
+        "array": lambda array: np.array(array) * (array.dtype == np.float32),
+    }
     for name, values in {"torch": of_torch, "jax": {"numpy": np.ma}, "mlx.core": of_mlx}.items():
         monkeypatch.setitem(sys.modules, name, SimpleNamespace(**values))
     assert like(TensorOf(), ours) == ("int16", "torch.bfloat16", "meta")
     assert like(TensorOf(), ours.astype(np.float32)) == ("float32", "torch.float32", "meta")
     assert type(like(type("Array", (), {"__module__": "jaxlib.xla"})(), ours)) is np.ma.MaskedArray
     found = like(type("array", (), {"__module__": "mlx.core"})(), ours)
-    assert (found.dtype, found.tolist(), like(ours, ours) is ours) == (ml_dtypes.bfloat16, [1, 1], True)
+    assert (found.dtype, found.tolist(), like(ours, ours) is ours) == (
+        ml_dtypes.bfloat16,
+        [1, 1],
+        True,
+    )
 
 
 def test_a_mask_that_hides_nothing_is_no_mask():
@@ -203,7 +237,9 @@ def test_a_mask_that_hides_nothing_is_no_mask():
 
 
 @pytest.mark.parametrize(("problem", "waits"), [(KeyboardInterrupt, False), (ValueError, True)])
-def test_an_interrupt_waits_for_no_thread(problem: type[BaseException], waits: bool, monkeypatch) -> None:
+def test_an_interrupt_waits_for_no_thread(
+    problem: type[BaseException], waits: bool, monkeypatch
+) -> None:
     monkeypatch.setenv("PECLI_THREADS", "2")
     going, ended = threading.Event(), threading.Event()
 

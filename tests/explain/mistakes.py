@@ -65,7 +65,9 @@ def scaling_ignored(scheme: Scheme, tables: Tables) -> Planted | None:
 def scaling_twice(scheme: Scheme, tables: Tables) -> Planted | None:
     if not isinstance(scheme, Rope) or scheme.scaling == "none" or scheme.layout != "compact":
         return None
-    inv = np.array(scheme.inverse_frequencies()) ** 2 / np.array(plain_rope(scheme).inverse_frequencies())
+    inv = np.array(scheme.inverse_frequencies()) ** 2 / np.array(
+        plain_rope(scheme).inverse_frequencies()
+    )
     made = tables_at(inv, scheme, tables, scheme.attention_factor_value())
     return made, (Parameter("scaling", scheme.scaling, f"{scheme.scaling}, applied twice"),)
 
@@ -74,7 +76,9 @@ def attention_dropped(scheme: Scheme, tables: Tables) -> Planted | None:
     if not isinstance(scheme, Rope) or scheme.scaling != "yarn" or "inv_freq" in tables:
         return None
     height = scheme.attention_factor_value()
-    return {key: table / height for key, table in tables.items()}, (Parameter("attention_factor", height, 1.0),)
+    return {key: table / height for key, table in tables.items()}, (
+        Parameter("attention_factor", height, 1.0),
+    )
 
 
 def exponent_doubled(scheme: Scheme, tables: Tables) -> Planted | None:
@@ -84,14 +88,20 @@ def exponent_doubled(scheme: Scheme, tables: Tables) -> Planted | None:
     return tables_at(inv, scheme, tables), (Parameter("exponent_dim", scheme.dim, 2 * scheme.dim),)
 
 
-def arrays(name: str, change: Callable[[Tables], Tables | None], edits: Callable[..., Edit] | Edit) -> Mistake:
+def arrays(
+    name: str, change: Callable[[Tables], Tables | None], edits: Callable[..., Edit] | Edit
+) -> Mistake:
     """A change of the arrays alone, and the edit that names it."""
 
     def make(scheme: Scheme, tables: Tables) -> Planted | None:
         if "inv_freq" in tables and name not in ("scaled", "negated"):
             return None
         changed = change(dict(tables))
-        return None if changed is None else (changed, (edits if isinstance(edits, Edit) else edits(scheme, tables),))
+        return (
+            None
+            if changed is None
+            else (changed, (edits if isinstance(edits, Edit) else edits(scheme, tables),))
+        )
 
     return Mistake(name, make)
 
@@ -116,7 +126,11 @@ def one_negated(tables: Tables) -> Tables | None:
 
 
 def head_order(tables: Tables) -> Tables | None:
-    return {name: table[::-1] for name, table in tables.items()} if "bias" in tables or "slopes" in tables else None
+    return (
+        {name: table[::-1] for name, table in tables.items()}
+        if "bias" in tables or "slopes" in tables
+        else None
+    )
 
 
 def not_bias(change: Callable[[Tables], Tables | None]) -> Callable[[Tables], Tables | None]:
@@ -141,7 +155,11 @@ def scaled_edit(scheme: Scheme, tables: Tables) -> Edit:
 
 
 def transposed(tables: Tables) -> Tables | None:
-    return {name: table.T for name, table in tables.items()} if all(t.ndim == 2 for t in tables.values()) else None
+    return (
+        {name: table.T for name, table in tables.items()}
+        if all(t.ndim == 2 for t in tables.values())
+        else None
+    )
 
 
 PARAMETERS: dict[str, tuple[Any, ...]] = {
@@ -179,7 +197,9 @@ def storages(rng: np.random.Generator) -> dict[str, Callable[[np.ndarray], np.nd
     def steps(table: np.ndarray) -> np.ndarray:
         finite = np.abs(table[np.isfinite(table) & (np.abs(table) < 1e8)])
         unit = float(finite.max()) / 127
-        return np.where(np.isfinite(table) & (np.abs(table) < 1e8), np.rint(table / unit) * unit, table)
+        return np.where(
+            np.isfinite(table) & (np.abs(table) < 1e8), np.rint(table / unit) * unit, table
+        )
 
     return {
         **{name: dtype(name) for name in ("float32", "float16", "bfloat16")},
@@ -221,7 +241,10 @@ def hidden(right: Tables, wrong: Tables, stored: Tables) -> bool:
             return float(np.sqrt(np.sum(np.where(np.isfinite(one - other), one - other, 0) ** 2)))
 
     for name, table in right.items():
-        if table.shape != wrong[name].shape or (np.isfinite(table) != np.isfinite(wrong[name])).any():
+        if (
+            table.shape != wrong[name].shape
+            or (np.isfinite(table) != np.isfinite(wrong[name])).any()
+        ):
             return False
         if distance(table, wrong[name]) > 5 * distance(stored[name], wrong[name]):
             return False
@@ -233,7 +256,9 @@ def alike(found: tuple[Edit, ...], planted: tuple[Edit, ...]) -> bool:
 
     def spelled(edit: Edit) -> str:
         fields = edit.as_json().items()
-        return repr({key: f"{value:.6g}" if type(value) is float else str(value) for key, value in fields})
+        return repr(
+            {key: f"{value:.6g}" if type(value) is float else str(value) for key, value in fields}
+        )
 
     return sorted(map(spelled, found)) == sorted(map(spelled, planted))
 
@@ -248,13 +273,17 @@ def rotations(rope: Any, layout: str, x: np.ndarray) -> Iterator[tuple[str, np.n
     other = "interleaved" if layout == "halves" else "halves"
     theta = 10000.0 if rope.base != 10000 else 500000.0
 
-    def made(positions: Any = 0, inv: np.ndarray = inv, layout: str = layout, height: float = height) -> np.ndarray:
+    def made(
+        positions: Any = 0, inv: np.ndarray = inv, layout: str = layout, height: float = height
+    ) -> np.ndarray:
         return turned(x, (np.arange(LENGTH) + positions)[..., None] * inv, layout, height)
 
     def frequencies(**changes: Any) -> np.ndarray:
         return np.array(replace(rope, **changes).frequencies().floats())
 
-    by_head = turned(x.swapaxes(-2, -3), np.outer(np.arange(x.shape[-3]), inv), layout, height).swapaxes(-2, -3)
+    by_head = turned(
+        x.swapaxes(-2, -3), np.outer(np.arange(x.shape[-3]), inv), layout, height
+    ).swapaxes(-2, -3)
     left_padding = np.maximum(np.arange(LENGTH) - np.array([[[0]], [[9]]]), 0) - np.arange(LENGTH)
     yield "right", made(), Edit()
     yield "offset 1", made(1), Parameter("offset", 0, 1)
@@ -268,6 +297,10 @@ def rotations(rope: Any, layout: str, x: np.ndarray) -> Iterator[tuple[str, np.n
     yield "left padding", made(left_padding), vocabulary.Positions(f"0 … {LENGTH - 1}", found)
     yield "scaled", 1.25 * made(), vocabulary.Scaled(1.25)
     if rope.scaling != "none":
-        yield "scaling missing", made(inv=plain, height=1.0), Parameter("scaling", rope.scaling, "none")
+        yield (
+            "scaling missing",
+            made(inv=plain, height=1.0),
+            Parameter("scaling", rope.scaling, "none"),
+        )
         twice = Parameter("scaling", rope.scaling, f"{rope.scaling}, applied twice")
         yield "scaling twice", made(inv=inv**2 / plain), twice

@@ -16,7 +16,16 @@ from pecli.explain.edits import Edit, Explanation, Parameter
 from pecli.explain.search import explain, recognise
 from pecli.explain.words import sentence
 from tests.explain import unrelated
-from tests.explain.mistakes import LENGTH, LLAMA3, MISTAKES, alike, hidden, rotations, storages, subjects
+from tests.explain.mistakes import (
+    LENGTH,
+    LLAMA3,
+    MISTAKES,
+    alike,
+    hidden,
+    rotations,
+    storages,
+    subjects,
+)
 
 SUBJECTS = list(subjects())
 COARSE = ("int8 steps", "noise 1e-4", "4 decimals")  # which leave little of a vector of slopes
@@ -32,17 +41,28 @@ CELLS = [
 def is_explained(subject: int, mistake: int, storage: str) -> bool | None:
     """Whether the planted edits are the first explanation; None where there is no mistake, or storage hides it."""
     scheme, names = SUBJECTS[subject]
-    right = {name: table.astype(np.float64) for name, table in scheme.tables().items() if name in names}
+    right = {
+        name: table.astype(np.float64) for name, table in scheme.tables().items() if name in names
+    }
     made = MISTAKES[mistake].make(scheme, right)
     if made is None or all(np.array_equal(made[0][name], right[name]) for name in right):
         return None
     keep = storages(np.random.default_rng(3))[storage]
-    tables = {name: np.ascontiguousarray(keep(table)).astype(np.float32) for name, table in made[0].items()}
+    tables = {
+        name: np.ascontiguousarray(keep(table)).astype(np.float32)
+        for name, table in made[0].items()
+    }
     if hidden(right, made[0], {name: table.astype(np.float64) for name, table in tables.items()}):
         return None
     found = explain(replace(scheme, dtype="float32"), tables)
-    if MISTAKES[mistake].name == "truncate False" and found and isinstance(found[0].edits[0], vocabulary.Runtime):
-        return "does not round YaRN's limits" in sentence(found[0])  # which is the same, as a runtime reads the spec
+    if (
+        MISTAKES[mistake].name == "truncate False"
+        and found
+        and isinstance(found[0].edits[0], vocabulary.Runtime)
+    ):
+        return "does not round YaRN's limits" in sentence(
+            found[0]
+        )  # which is the same, as a runtime reads the spec
     return bool(found) and alike(found[0].mistakes, made[1])
 
 
@@ -58,17 +78,23 @@ def test_97_of_100_planted_mistakes_are_the_first_explanation() -> None:
     assert sum(verdicts) >= 0.97 * len(verdicts) > 1000
 
 
-@pytest.mark.parametrize(("seed", "count"), [(7, 10), pytest.param(1, 500, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    ("seed", "count"), [(7, 10), pytest.param(1, 500, marks=pytest.mark.thorough)]
+)
 def test_nothing_is_claimed_of_what_is_no_table(seed: int, count: int) -> None:
     claimed = [(k, name) for k, (name, found) in enumerate(unrelated.claims(seed, count)) if found]
     assert len(claimed) <= 0.005 * count, claimed
 
 
-def test_no_whole_table_is_made_for_transforms_of_what_is_unrelated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_whole_table_is_made_for_transforms_of_what_is_unrelated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A few rows show that none of a hundred transforms comes near; hence it takes no seconds."""
     rng, whole = np.random.default_rng(2), []
     measure = transforms.Sides.left
-    monkeypatch.setattr(transforms.Sides, "left", lambda sides, made: whole.append(1) or measure(sides, made))
+    monkeypatch.setattr(
+        transforms.Sides, "left", lambda sides, made: whole.append(1) or measure(sides, made)
+    )
     tables = {name: rng.normal(size=(4096, 64)).astype(np.float32) for name in ("cos", "sin")}
     assert explain(Rope(4096, 64, layout="halves"), tables) == []
     assert len(whole) == len(tables)  # each as it is
@@ -81,7 +107,11 @@ def test_a_paper_table_at_three_decimals_is_what_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["llama-3.1-8b", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("gpt-oss-20b", "gpt-j-6b"))]
+    "name",
+    [
+        "llama-3.1-8b",
+        *(pytest.param(name, marks=pytest.mark.thorough) for name in ("gpt-oss-20b", "gpt-j-6b")),
+    ],
 )
 def test_rotated_queries_explain_themselves(name: str) -> None:
     model = pecli.load_model(name)
@@ -105,15 +135,24 @@ def test_two_numbers_that_nobody_has() -> None:
     tables = Rope(1024, 64, **{**SPEC, "factor": 5.5, "high_freq_factor": 6.0}).tables()
     for names in (("cos", "sin"), ("inv_freq",)):
         found = explain(Rope(1024, 64, **SPEC), {name: tables[name] for name in names})
-        assert found[0].mistakes == (Parameter("factor", 8.0, 5.5), Parameter("high_freq_factor", 4.0, 6.0))
+        assert found[0].mistakes == (
+            Parameter("factor", 8.0, 5.5),
+            Parameter("high_freq_factor", 4.0, 6.0),
+        )
 
 
-WORDS = [row.split(" | ") for row in Path(__file__).with_name("words.txt").read_text(encoding="utf-8").splitlines()]
+WORDS = [
+    row.split(" | ")
+    for row in Path(__file__).with_name("words.txt").read_text(encoding="utf-8").splitlines()
+]
 EXAMPLES: dict[Edit, str] = {eval(code, vars(vocabulary)): words for code, words in WORDS}
 
 
 def test_the_wording_is_that_of_the_golden_file() -> None:
-    said = {edit: sentence(Explanation((edit,), None, ("cos", "sin"), residual=3e-8)) for edit in EXAMPLES}
+    said = {
+        edit: sentence(Explanation((edit,), None, ("cos", "sin"), residual=3e-8))
+        for edit in EXAMPLES
+    }
     assert said == EXAMPLES
 
 
@@ -122,7 +161,10 @@ def test_every_edit_has_words_and_json() -> None:
     assert kinds == {
         each
         for name, each in vars(vocabulary).items()
-        if isinstance(each, type) and issubclass(each, Edit) and each is not Edit and not name.startswith("_")
+        if isinstance(each, type)
+        and issubclass(each, Edit)
+        and each is not Edit
+        and not name.startswith("_")
     }
     for edit in EXAMPLES:
         json.dumps(edit.as_json())

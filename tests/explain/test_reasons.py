@@ -24,12 +24,18 @@ INV_FREQ = BASE ** (-2 * INDEX / DIM)
 FACTORS = tuple(1 + 0.05 * k for k in range(DIM // 2))
 PLAIN, BRIEF = pecli.Rope(LENGTH, DIM), pecli.Rope(SHORT, DIM)
 YARN = pecli.Rope(LENGTH, DIM, scaling="yarn", factor=4.0, original_max_position_embeddings=256)
-DYNAMIC = pecli.Rope(LENGTH, DIM, scaling="dynamic", factor=4.0, max_position_embeddings=256, length=1024)
+DYNAMIC = pecli.Rope(
+    LENGTH, DIM, scaling="dynamic", factor=4.0, max_position_embeddings=256, length=1024
+)
 LONGROPE = pecli.Rope(
     SHORT, DIM, scaling="longrope", original_max_position_embeddings=4096, short_factor=FACTORS, long_factor=FACTORS,
     attention_factor=1.0,
 )  # fmt: skip
-YARN32: dict[str, Any] = {"scaling": "yarn", "factor": 32.0, "original_max_position_embeddings": 4096}
+YARN32: dict[str, Any] = {
+    "scaling": "yarn",
+    "factor": 32.0,
+    "original_max_position_embeddings": 4096,
+}
 HEIGHT = 0.1 * math.log(32) + 1
 ALIBI = pecli.Alibi(8, 64)
 TWELVE = 2.0 ** -np.array([1, 2, 3, 4, 5, 6, 7, 8, 0.5, 1.5, 2.5, 3.5])
@@ -49,7 +55,10 @@ def brief(inv_freq: np.ndarray = INV_FREQ, height: float = 1.0) -> Tables:
 
 
 def of_angles(angles: np.ndarray, height: float = 1.0) -> Tables:
-    return {"cos": (height * np.cos(angles)).astype(np.float32), "sin": (height * np.sin(angles)).astype(np.float32)}
+    return {
+        "cos": (height * np.cos(angles)).astype(np.float32),
+        "sin": (height * np.sin(angles)).astype(np.float32),
+    }
 
 
 def edited(table: np.ndarray, *places: tuple[Any, Any]) -> np.ndarray:
@@ -82,7 +91,9 @@ def through(values: np.ndarray, dtype: type) -> np.ndarray:
 
 def blended(plain: np.ndarray) -> np.ndarray:
     """YaRN's frequencies, by whatever exponents; of 64 channels, factor 4 and 256 positions."""
-    limits = [DIM * math.log(256 / (2 * math.pi * beta)) / (2 * math.log(BASE)) for beta in (32.0, 1.0)]
+    limits = [
+        DIM * math.log(256 / (2 * math.pi * beta)) / (2 * math.log(BASE)) for beta in (32.0, 1.0)
+    ]
     low, high = max(0, math.floor(limits[0])), math.ceil(limits[1])
     slow = np.clip((INDEX - low) / (high - low), 0, 1)
     return plain / 4 * slow + plain * (1 - slow)
@@ -91,7 +102,9 @@ def blended(plain: np.ndarray) -> np.ndarray:
 other_law = rotary(1e5 ** (-2 * INDEX / DIM))
 stale = (BASE * ((4 * 512 / 256) - 3) ** (DIM / (DIM - 2))) ** (-2 * INDEX / DIM)
 sines = rotary()["sin"]
-limits = [DIM * math.log(4096 / (2 * math.pi * beta)) / (2 * math.log(BASE)) for beta in (1.0, 32.0)]
+limits = [
+    DIM * math.log(4096 / (2 * math.pi * beta)) / (2 * math.log(BASE)) for beta in (1.0, 32.0)
+]
 ramp = np.clip((INDEX - limits[0]) / (limits[1] - limits[0]), 0, 1)
 drawn = pecli.LearnedInit(max_len=200, dim=64, seed=3)
 repeated = pecli.Sinusoidal(33, 16, offset=7)
@@ -204,7 +217,9 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("tables", "spec", "words", "command"), COMMANDS, ids=[case[2] for case in COMMANDS])
+@pytest.mark.parametrize(
+    ("tables", "spec", "words", "command"), COMMANDS, ids=[case[2] for case in COMMANDS]
+)
 def test_the_reason_and_its_command(tables: Tables, spec: Any, words: str, command: str) -> None:
     first, *others = pecli.verify(tables, spec, atol=1e-4).diagnosis
     assert words in first
@@ -216,7 +231,10 @@ def test_the_reason_and_its_command(tables: Tables, spec: Any, words: str, comma
 
 def test_float16_positions_far_out() -> None:
     tables = of_angles(np.outer(through(np.arange(4096), np.float16), INV_FREQ))
-    assert "recipe float16-positions" in pecli.verify(tables, pecli.Rope(4096, DIM), atol=1e-4).diagnosis[0]
+    assert (
+        "recipe float16-positions"
+        in pecli.verify(tables, pecli.Rope(4096, DIM), atol=1e-4).diagnosis[0]
+    )
 
 
 def multimodal(sections: tuple[int, ...], positions: np.ndarray) -> Tables:
@@ -230,7 +248,10 @@ def test_sections_at_positions_of_an_image() -> None:
     image = np.stack([np.full(24, 10), 10 + np.arange(24) // 6, 10 + np.arange(24) % 6])
     positions = np.concatenate([text, image, after], axis=1)
     count, sections = positions.shape[1], (16, 24, 24)
-    right, spec = multimodal(sections, positions), pecli.Rope(count, 128, base=1e6, mrope_section=sections)
+    right, spec = (
+        multimodal(sections, positions),
+        pecli.Rope(count, 128, base=1e6, mrope_section=sections),
+    )
     at = pecli.Rope(dim=128, base=1e6, mrope_section=sections, positions=positions.tolist())
     in_order = np.tile(np.arange(count), (3, 1))
 
@@ -239,7 +260,9 @@ def test_sections_at_positions_of_an_image() -> None:
 
     assert "positions are not 0, 1, 2, …: give them with --positions; exact" in said(right, spec)
     assert "positions are 0, 1, 2, …, not those given" in said(multimodal(sections, in_order), at)
-    assert "mrope_section is 24,20,20 (the spec says 16,24,24); exact" in said(multimodal((24, 20, 20), positions), at)
+    assert "mrope_section is 24,20,20 (the spec says 16,24,24); exact" in said(
+        multimodal((24, 20, 20), positions), at
+    )
 
 
 def test_integers() -> None:
@@ -272,8 +295,14 @@ def test_another_number_of_rows(rows: int) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda x: x.astype(ml_dtypes.bfloat16).view(np.uint16), "values are the bits of bfloat16; explains"),
-        (lambda x: (x.view(np.uint32) >> 16).astype(np.uint16), "values are the bits of bfloat16"),  # not rounded
+        (
+            lambda x: x.astype(ml_dtypes.bfloat16).view(np.uint16),
+            "values are the bits of bfloat16; explains",
+        ),
+        (
+            lambda x: (x.view(np.uint32) >> 16).astype(np.uint16),
+            "values are the bits of bfloat16",
+        ),  # not rounded
         (lambda x: x.astype(np.float16).view(np.int16), "values are the bits of float16; explains"),
         (lambda x: x.view(np.uint32), "values are the bits of float32; exact"),
         (np.ndarray.byteswap, "values are byte-swapped; exact"),
@@ -287,7 +316,9 @@ def test_bits_that_are_read_as_other_numbers(change: Change, words: str) -> None
 
 
 @pytest.mark.parametrize("base", [BASE, 500000.0])
-@pytest.mark.parametrize(("layout", "zeros"), [("halves", "the second half is"), ("interleaved", "every other one is")])
+@pytest.mark.parametrize(
+    ("layout", "zeros"), [("halves", "the second half is"), ("interleaved", "every other one is")]
+)
 def test_zeros_where_columns_should_be_doubled(layout: str, zeros: str, base: float) -> None:
     spec = pecli.Rope(SHORT, DIM, base, layout=layout)
     place = slice(DIM // 2) if layout == "halves" else slice(None, None, 2)
@@ -303,9 +334,14 @@ def test_zeros_where_columns_should_be_doubled(layout: str, zeros: str, base: fl
 def test_angles_whose_cosines_and_sines_were_not_taken(rows: int) -> None:
     angles = np.outer(np.arange(rows), INV_FREQ)
     words = "cos, sin: values are the angles, position × inv_freq, and not their cosines or sines"
-    right, other = (pecli.verify({"cos": angles, "sin": angles}, pecli.Rope(rows, DIM, base)) for base in (BASE, 5e5))
+    right, other = (
+        pecli.verify({"cos": angles, "sin": angles}, pecli.Rope(rows, DIM, base))
+        for base in (BASE, 5e5)
+    )
     assert right.diagnosis[0].startswith(f"{words}; ")
-    assert other.diagnosis[0].startswith(f"{words}, and base is 10000 (the spec says 500000); explains every element ")
+    assert other.diagnosis[0].startswith(
+        f"{words}, and base is 10000 (the spec says 500000); explains every element "
+    )
 
 
 def test_half_a_pair_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,16 +366,26 @@ def test_complex_numbers_where_real_ones_are_expected() -> None:
 def test_a_plain_base_and_exponent_come_before_a_fitted_base() -> None:
     """1e6 ** (32 / 31) = 1561523.006 would make the same frequencies, and √500000 = 707.1068."""
     twice = pecli.verify(rotary(5e5 ** (-INDEX / DIM)), PLAIN, atol=1e-4).diagnosis[0]
-    assert "base is 500000 (the spec says 10000), and frequencies are over 128 channels (the spec says 64)" in twice
+    assert (
+        "base is 500000 (the spec says 10000), and frequencies are over 128 channels (the spec says 64)"
+        in twice
+    )
     angles = np.outer(np.arange(512), 1e6 ** (-np.arange(32) / 31))
     table = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(512, 64).astype(np.float32)
     said = pecli.verify(table, pecli.Sinusoidal(512, 64), atol=1e-4).diagnosis[0]
     assert "base is 1000000 (the spec says 10000), and freq_shift is 1 (the spec says 0)" in said
-    assert pecli.identify(table).matches[0].scheme == pecli.Sinusoidal(512, 64, base=1e6, freq_shift=1.0)
+    assert pecli.identify(table).matches[0].scheme == pecli.Sinusoidal(
+        512, 64, base=1e6, freq_shift=1.0
+    )
     right = Waves(128, 5e5, {**LLAMA3, "factor": 8.0})
     over_256 = replace(right, scaling={**LLAMA3, "factor": 40.0}, exponent_dim=256.0).tables(128)
-    said = pecli.verify(dict(zip(("cos", "sin"), over_256, strict=True)), right.scheme(128), atol=1e-4).diagnosis[0]
-    assert "frequencies are over 256 channels (the spec says 128), and factor is 40 (the spec says 8)" in said
+    said = pecli.verify(
+        dict(zip(("cos", "sin"), over_256, strict=True)), right.scheme(128), atol=1e-4
+    ).diagnosis[0]
+    assert (
+        "frequencies are over 256 channels (the spec says 128), and factor is 40 (the spec says 8)"
+        in said
+    )
 
 
 STEPS = np.linspace(1, 2, 32) ** 9
@@ -347,13 +393,31 @@ NOTHING: dict[str, tuple[Tables, Any]] = {
     "constant": ({"cos": np.full((4, LENGTH, DIM // 2), 0.3, np.float32)}, PLAIN),
     "tanh": ({"cos": np.tanh(2 * brief()["cos"])}, BRIEF),
     "square": ({"cos": brief()["cos"] ** 2}, BRIEF),
-    "frequencies that nothing explains": ({"inv_freq": np.random.default_rng(1).normal(size=DIM // 2)}, BRIEF),
-    "rows of zeros": ({"cos": brief()["cos"] * (np.random.default_rng(1).random((SHORT, 1)) > 0.3)}, BRIEF),
+    "frequencies that nothing explains": (
+        {"inv_freq": np.random.default_rng(1).normal(size=DIM // 2)},
+        BRIEF,
+    ),
+    "rows of zeros": (
+        {"cos": brief()["cos"] * (np.random.default_rng(1).random((SHORT, 1)) > 0.3)},
+        BRIEF,
+    ),
     "a single frequency that is wrong": ({"inv_freq": np.array([0.5])}, pecli.Rope(4, 2)),
-    "bytes of ones in reverse order are next to zero": ({"sin": np.ones((1, 32), np.float32)}, pecli.Rope(1, 64)),
-    "bits of small integers are next to zero": ({"sin": np.full((1, 32), 7, np.int32)}, pecli.Rope(1, 64)),
-    "three keys": ({"bias": np.multiply.outer(SLOPES**2, [np.arange(-3, 1)])}, pecli.Alibi(8, 4, form="key-last")),
-    "steps of no frequencies": (dict.fromkeys(("cos", "sin"), np.outer(np.arange(SHORT), STEPS)), BRIEF),
+    "bytes of ones in reverse order are next to zero": (
+        {"sin": np.ones((1, 32), np.float32)},
+        pecli.Rope(1, 64),
+    ),
+    "bits of small integers are next to zero": (
+        {"sin": np.full((1, 32), 7, np.int32)},
+        pecli.Rope(1, 64),
+    ),
+    "three keys": (
+        {"bias": np.multiply.outer(SLOPES**2, [np.arange(-3, 1)])},
+        pecli.Alibi(8, 4, form="key-last"),
+    ),
+    "steps of no frequencies": (
+        dict.fromkeys(("cos", "sin"), np.outer(np.arange(SHORT), STEPS)),
+        BRIEF,
+    ),
 }
 
 
@@ -370,7 +434,10 @@ def test_time_that_is_up_ends_a_search() -> None:
     with time_limit(-1.0):
         with pytest.raises(OutOfTimeError):
             check_time()
-        with time_limit(60.0), pytest.raises(OutOfTimeError):  # a limit inside does not move the one outside
+        with (
+            time_limit(60.0),
+            pytest.raises(OutOfTimeError),
+        ):  # a limit inside does not move the one outside
             check_time()
         assert recognise(rotary()) == []
     check_time()

@@ -33,7 +33,12 @@ def dump(case: str, runtime: str) -> dict[str, np.ndarray]:
     return {"cos": cos[:ROWS], "sin": sin[:ROWS]}
 
 
-EVERY = [(case, runtime) for case in CASES for runtime in EMULATED if (case[:7], runtime) != ("dynamic", "llama.cpp")]
+EVERY = [
+    (case, runtime)
+    for case in CASES
+    for runtime in EMULATED
+    if (case[:7], runtime) != ("dynamic", "llama.cpp")
+]
 
 
 @pytest.mark.parametrize(("case", "runtime"), EVERY)
@@ -46,7 +51,9 @@ def test_verify_names_the_runtime(case: str, runtime: str) -> None:
     cause = DEPARTURES.get((case, runtime))
     assert bool(edit.causes) == (cause is not None)
     assert cause is None or cause in found.diagnosis[0]
-    assert pecli.verify(dump(case, runtime), model, length=length, runtime=runtime, atol=1.3e-7).passed
+    assert pecli.verify(
+        dump(case, runtime), model, length=length, runtime=runtime, atol=1.3e-7
+    ).passed
 
 
 def test_identify_names_the_runtime() -> None:
@@ -54,7 +61,11 @@ def test_identify_names_the_runtime() -> None:
     gpt_oss = pecli.load_config(config("gpt-oss-20b")).one()
     tables = gpt_oss.rope(512, runtime="llama.cpp").tables()
     (match,) = pecli.identify({name: tables[name] for name in ("cos", "sin")}).matches
-    assert (match.runtimes, match.scheme.runtime, match.scheme.truncate) == (("llama.cpp",), "llama.cpp", None)
+    assert (match.runtimes, match.scheme.runtime, match.scheme.truncate) == (
+        ("llama.cpp",),
+        "llama.cpp",
+        None,
+    )
     assert "--runtime llama.cpp" in match.command
     assert match.as_json()["runtimes"] == ["llama.cpp"]
 
@@ -63,10 +74,16 @@ def test_diff_names_the_runtime(tmp_path: Path) -> None:
     exact = pecli.load_config(config("gpt-oss-20b")).one().rope(ROWS)
     pecli.save(tmp_path / "a.safetensors", exact)
     found = pecli.diff(tmp_path / "a.safetensors", dump("gpt-oss-20b", "mlx-lm"))
-    assert any("as mlx-lm computes it; rounds YaRN's limits to 8 and 18" in line for line in found.diagnosis)
+    assert any(
+        "as mlx-lm computes it; rounds YaRN's limits to 8 and 18" in line
+        for line in found.diagnosis
+    )
 
 
-WAYS = {"module-to-bfloat16": "bfloat16-module", "einsum-under-bfloat16-autocast": "bfloat16-autocast"}
+WAYS = {
+    "module-to-bfloat16": "bfloat16-module",
+    "einsum-under-bfloat16-autocast": "bfloat16-autocast",
+}
 
 
 @pytest.mark.parametrize("model", GPU_BASES)
@@ -80,12 +97,17 @@ def test_bfloat16_of_a_gpu_is_known_by_its_recipe(model: str, way: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "recipe", ["bfloat16-positions", "bfloat16-phases", "bfloat16-inv-freq", "float32-bfloat16-table"]
+    "recipe",
+    ["bfloat16-positions", "bfloat16-phases", "bfloat16-inv-freq", "float32-bfloat16-table"],
 )
 def test_other_recipes_are_known_where_they_matter(recipe: str) -> None:
-    base = 1e4 if recipe in ("bfloat16-positions", "bfloat16-phases") else 5e5  # told beside a wrong base, or alone
+    base = (
+        1e4 if recipe in ("bfloat16-positions", "bfloat16-phases") else 5e5
+    )  # told beside a wrong base, or alone
     tables = pecli.Rope(2048, 64, 500000.0, recipe=recipe).tables()
-    found = pecli.verify({name: tables[name] for name in ("cos", "sin")}, pecli.Rope(2048, 64, base))
+    found = pecli.verify(
+        {name: tables[name] for name in ("cos", "sin")}, pecli.Rope(2048, 64, base)
+    )
     (why,) = found.explanations
     assert [edit.found for edit in why.edits if edit.kind == "recipe"] == [recipe]
 
@@ -104,7 +126,10 @@ def test_float32_rounded_to_bfloat16_is_known_where_it_differs(model: str) -> No
     tables = {part: GPU[f"{model}.bfloat16-input.{part}"] for part in ("cos", "sin")}
     places, few = GPU["positions"].tolist(), {part: table[:ROWS] for part, table in tables.items()}
     angles = np.outer(places, GPU_BASES[model] ** (-np.arange(64) / 64))
-    rounded = {"cos": round_to(np.cos(angles), "bfloat16"), "sin": round_to(np.sin(angles), "bfloat16")}
+    rounded = {
+        "cos": round_to(np.cos(angles), "bfloat16"),
+        "sin": round_to(np.sin(angles), "bfloat16"),
+    }
     differ = {part: (widened(rounded[part]) != tables[part]).any(axis=1) for part in tables}
     assert not any(each[:ROWS].any() for each in differ.values())
     assert all(each[ROWS:].any() for each in differ.values())
@@ -122,15 +147,21 @@ def test_other_sines_change_no_runtime(runtime: str, case: str, rows: int) -> No
     """One element in twenty is off by one unit of the last place, as those of another library may be."""
     draw = np.random.default_rng(rows)
     model = pecli.load_config(config(case))
-    exact, tables = (model.one().rope(rows, length=rows, runtime=name).tables() for name in ("none", runtime))
+    exact, tables = (
+        model.one().rope(rows, length=rows, runtime=name).tables() for name in ("none", runtime)
+    )
     for name in ("cos", "sin"):
         for each in (exact, tables):
             off = np.nextafter(each[name], draw.choice(np.float32([-2, 2]), each[name].shape))
             each[name] = np.where(draw.random(off.shape) < 0.05, off, each[name])
-    named = pecli.verify({name: tables[name] for name in ("cos", "sin")}, model, length=rows).explanations
+    named = pecli.verify(
+        {name: tables[name] for name in ("cos", "sin")}, model, length=rows
+    ).explanations
     edits = [edit for why in named for edit in why.edits if edit.kind == "runtime"]
     assert any(runtime in (edit.found, *edit.also) for edit in edits)
-    found = pecli.verify({name: exact[name] for name in ("cos", "sin")}, model, length=rows).explanations
+    found = pecli.verify(
+        {name: exact[name] for name in ("cos", "sin")}, model, length=rows
+    ).explanations
     assert not [edit for why in found for edit in why.edits if edit.kind in ("runtime", "recipe")]
 
 
@@ -140,7 +171,9 @@ def single_precision(base: float, dim: int, rows: int, units: int) -> dict[str, 
     powers[1::3] += np.float32(units) * np.spacing(powers[1::3])
     inv_freq = np.float32(1) / powers
     phases = np.outer(np.arange(rows, dtype=np.float32), inv_freq)
-    return {name: wave(phases.astype(np.float64)).astype(np.float32) for name, wave in WAVES.items()}
+    return {
+        name: wave(phases.astype(np.float64)).astype(np.float32) for name, wave in WAVES.items()
+    }
 
 
 WAVES: dict[str, Any] = {"cos": np.cos, "sin": np.sin}
@@ -152,7 +185,9 @@ def test_float32_arithmetic_is_no_noise(base: float, dim: int) -> None:
     """Powers that are off by two units are more than the recipe's other roundings far down, and are no runtime's."""
     tables = single_precision(base, dim, 8192, units=2)
     found = pecli.verify(tables, pecli.Rope(8192, dim, base=base), atol=1e-4)
-    assert found.diagnosis[0].startswith("cos, sin: computed by the recipe float32; explains all but ")
+    assert found.diagnosis[0].startswith(
+        "cos, sin: computed by the recipe float32; explains all but "
+    )
     (match,) = pecli.identify(tables).matches
     assert (match.scheme.base, match.recipe, match.edits) == (base, "float32", ())
     exact = pecli.Rope(8192, dim, base=base, layout="halves").tables()
@@ -175,5 +210,7 @@ def test_the_exponential_of_tutorials_is_no_noise() -> None:
     found = pecli.verify(table, pecli.Sinusoidal(5000, 512), atol=1e-6)
     assert found.diagnosis[0].startswith("pe: computed by the recipe float32; explains all but ")
     exact = pecli.Sinusoidal(5000, 512).tables()["pe"]
-    off = exact + np.float32(1e-6) * np.random.default_rng(0).normal(size=table.shape).astype(np.float32)
+    off = exact + np.float32(1e-6) * np.random.default_rng(0).normal(size=table.shape).astype(
+        np.float32
+    )
     assert "noise" in pecli.verify(off, pecli.Sinusoidal(5000, 512), atol=1e-7).diagnosis[0]

@@ -16,9 +16,19 @@ from tests.tools.attack import MODELS
 
 POSITIONS = (0, 3, 1, 4, 15, 9, 26, 5, 35, 8, 97, 93)
 DIVISORS = tuple(1.0 + 0.25 * k for k in range(16))
-LONGROPE: Any = {"scaling": "longrope", "original_max_position_embeddings": 64, "long_factor": DIVISORS, "factor": 4.0}
+LONGROPE: Any = {
+    "scaling": "longrope",
+    "original_max_position_embeddings": 64,
+    "long_factor": DIVISORS,
+    "factor": 4.0,
+}
 ROPE = pecli.Rope(seq_len=48, dim=32)
-WEIGHTS = [[0.346, 0.822], [0.33, -1.303], [0.905, 0.446], [-0.537, 0.581]]  # of 4 buckets and 2 heads
+WEIGHTS = [
+    [0.346, 0.822],
+    [0.33, -1.303],
+    [0.905, 0.446],
+    [-0.537, 0.581],
+]  # of 4 buckets and 2 heads
 CHANGED: list[tuple[Any, dict[str, Any]]] = [
     (replace(ROPE, positions=POSITIONS, seq_len=None), {"base": 500000.0}),
     (replace(ROPE, positions=POSITIONS, seq_len=None), {"positions": None, "seq_len": 12}),
@@ -44,10 +54,20 @@ def planted(step: int) -> Iterator[tuple[Any, dict[str, np.ndarray]]]:
     for scheme, changes in CHANGED:
         yield scheme, replace(scheme, **changes).tables()
     for number, (scheme, names) in enumerate(subjects()):
-        right = {name: table.astype(np.float64) for name, table in scheme.tables().items() if name in names}
+        right = {
+            name: table.astype(np.float64)
+            for name, table in scheme.tables().items()
+            if name in names
+        }
         for mistake in MISTAKES[number % step :: step]:
             if (made := mistake.make(scheme, right)) is not None:
-                yield scheme, {name: np.ascontiguousarray(table, np.float32) for name, table in made[0].items()}
+                yield (
+                    scheme,
+                    {
+                        name: np.ascontiguousarray(table, np.float32)
+                        for name, table in made[0].items()
+                    },
+                )
 
 
 def numbers(file: Path, name: str) -> np.ndarray:
@@ -55,8 +75,12 @@ def numbers(file: Path, name: str) -> np.ndarray:
     return np.asarray(tables.get(name, next(iter(tables.values()))), np.float64)
 
 
-@pytest.mark.parametrize(("step", "count"), [(48, 4), pytest.param(1, 100, marks=pytest.mark.thorough)])
-def test_printed_commands_make_the_tables(pecli_cli: Any, tmp_path: Path, monkeypatch: Any, step, count) -> None:
+@pytest.mark.parametrize(
+    ("step", "count"), [(48, 4), pytest.param(1, 100, marks=pytest.mark.thorough)]
+)
+def test_printed_commands_make_the_tables(
+    pecli_cli: Any, tmp_path: Path, monkeypatch: Any, step, count
+) -> None:
     monkeypatch.chdir(tmp_path)
     run, wrong = [], []
     for scheme, tables in planted(step):
@@ -74,12 +98,19 @@ def test_printed_commands_make_the_tables(pecli_cli: Any, tmp_path: Path, monkey
         wrong += [(lines, outcome.err)] if outcome.code else []
     assert wrong == []
     assert len(run) >= count
-    assert {*run} == {"sinusoidal", "rope", "alibi", "relative"}  # of draws, another scale is all that is told
+    assert {*run} == {
+        "sinusoidal",
+        "rope",
+        "alibi",
+        "relative",
+    }  # of draws, another scale is all that is told
 
 
 @pytest.mark.parametrize("model", [MODELS[1], MODELS[4]], ids=["plain", "llama3"])
 @pytest.mark.sample(1)
-def test_printed_commands_rotate_queries(model: Any, pecli_cli: Any, tmp_path: Path, monkeypatch: Any) -> None:
+def test_printed_commands_rotate_queries(
+    model: Any, pecli_cli: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.chdir(tmp_path)
     x = np.random.default_rng(7).normal(size=(2, 3, LENGTH, 64))
     np.save("before.npy", x.astype(np.float32))

@@ -11,9 +11,13 @@ PADDED = np.r_[np.zeros(9, int), np.arange(15)]
 PADDED_BY_1 = np.r_[np.ones(9, int), np.arange(15)]
 
 
-def turned(places: np.ndarray, dtype: type = np.float32, inverse: np.ndarray = INVERSE) -> np.ndarray:
+def turned(
+    places: np.ndarray, dtype: type = np.float32, inverse: np.ndarray = INVERSE
+) -> np.ndarray:
     rng = np.random.default_rng(0)
-    before = rng.normal(size=(4, len(places), len(inverse))) + 1j * rng.normal(size=(4, len(places), len(inverse)))
+    before = rng.normal(size=(4, len(places), len(inverse))) + 1j * rng.normal(
+        size=(4, len(places), len(inverse))
+    )
     before = before.real.astype(dtype).astype(float) + 1j * before.imag.astype(dtype).astype(float)
     after = before * np.exp(1j * np.outer(places, inverse))
     after = after.real.astype(dtype).astype(float) + 1j * after.imag.astype(dtype).astype(float)
@@ -23,10 +27,18 @@ def turned(places: np.ndarray, dtype: type = np.float32, inverse: np.ndarray = I
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
 def test_positions_are_solved(dtype: type) -> None:
     """Plain ones, padded, padded by 1, packed, far, negative, constant, with one row stale."""
-    cases = [np.arange(40), PADDED, PADDED_BY_1, np.r_[np.arange(20), np.arange(12)], np.arange(40) + 3777]
+    cases = [
+        np.arange(40),
+        PADDED,
+        PADDED_BY_1,
+        np.r_[np.arange(20), np.arange(12)],
+        np.arange(40) + 3777,
+    ]
     cases += [np.arange(40) - 17, np.full(40, 5), np.r_[np.arange(10), 9, np.arange(11, 30)]]
     for places in cases:
-        np.testing.assert_array_equal(solve(turned(places, dtype), INVERSE, np.arange(len(places))), places)
+        np.testing.assert_array_equal(
+            solve(turned(places, dtype), INVERSE, np.arange(len(places))), places
+        )
 
 
 def test_rows_that_are_no_rotation_are_unknown() -> None:

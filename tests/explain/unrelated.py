@@ -27,9 +27,13 @@ def noise(rng: Rng, rows: int, dim: int) -> Array:
 def weights(rng: Rng, rows: int, dim: int) -> Array:
     """A product of thin matrices with some noise, or an orthogonal matrix."""
     if rng.random() < 0.3:
-        return np.linalg.qr(rng.normal(size=(max(rows, dim), min(rows, dim))))[0].reshape(-1, min(rows, dim))
+        return np.linalg.qr(rng.normal(size=(max(rows, dim), min(rows, dim))))[0].reshape(
+            -1, min(rows, dim)
+        )
     rank = int(rng.integers(1, 16))
-    return rng.normal(size=(rows, rank)) @ rng.normal(size=(rank, dim)) / rank + 0.01 * rng.normal(size=(rows, dim))
+    return rng.normal(size=(rows, rank)) @ rng.normal(size=(rank, dim)) / rank + 0.01 * rng.normal(
+        size=(rows, dim)
+    )
 
 
 def learned(rng: Rng, rows: int, dim: int) -> Array:
@@ -39,7 +43,9 @@ def learned(rng: Rng, rows: int, dim: int) -> Array:
         return np.cumsum(steps, axis=0) / np.sqrt(rows)
     width = int(rng.integers(2, 20))
     kernel = np.exp(-(np.arange(-2 * width, 2 * width + 1) ** 2) / width**2)
-    return np.stack([np.convolve(column, kernel / kernel.sum(), "same") for column in steps.T], axis=1)
+    return np.stack(
+        [np.convolve(column, kernel / kernel.sum(), "same") for column in steps.T], axis=1
+    )
 
 
 def image(rng: Rng, rows: int, dim: int) -> Array:
@@ -54,12 +60,18 @@ def image(rng: Rng, rows: int, dim: int) -> Array:
 def other_waves(rng: Rng, rows: int, dim: int) -> Array:
     """Waves of other frequencies: any, harmonic, rising; sums, squares, fading ones; pairs of any phase."""
     at, index = np.arange(rows)[:, None], np.arange(dim)
-    harmonics, angles = np.pi / rows * (at + 0.5) * index, at * rng.uniform(0.01, 3, dim) + rng.uniform(0, 6, dim)
+    harmonics, angles = (
+        np.pi / rows * (at + 0.5) * index,
+        at * rng.uniform(0.01, 3, dim) + rng.uniform(0, 6, dim),
+    )
     makers: list[Callable[[], Any]] = [
         lambda: np.cos(angles),
         lambda: np.cos(harmonics),
         lambda: np.sin(at**2 * rng.uniform(1e-4, 1e-2, dim)),
-        lambda: sum(np.sin(at * rng.uniform(0.01, 2, dim) + rng.uniform(0, 6, dim)) for _ in range(4)) / 4,
+        lambda: (
+            sum(np.sin(at * rng.uniform(0.01, 2, dim) + rng.uniform(0, 6, dim)) for _ in range(4))
+            / 4
+        ),
         lambda: np.sign(np.sin(angles)),
         lambda: np.exp(-at / rng.uniform(20, 200, dim)) * np.sin(at * rng.uniform(0.05, 1, dim)),
         lambda: np.exp(1j * harmonics).view(np.float64).reshape(rows, dim, 2),
@@ -85,7 +97,9 @@ def signal(rng: Rng, rows: int, dim: int) -> Array:
     at, index = np.arange(rows)[:, None], np.arange(dim)
     kind = int(rng.integers(5))
     if kind == 0:
-        sound = np.sin(np.cumsum(rng.uniform(0.01, 0.3, rows * dim))) + 0.01 * rng.normal(size=rows * dim)
+        sound = np.sin(np.cumsum(rng.uniform(0.01, 0.3, rows * dim))) + 0.01 * rng.normal(
+            size=rows * dim
+        )
         return np.asarray(sound.reshape(rows, dim))
     if kind == 1:
         scale = np.geomspace(1, rows / 8, dim)
@@ -93,7 +107,10 @@ def signal(rng: Rng, rows: int, dim: int) -> Array:
     if kind == 2:
         return np.cos(np.pi / dim * (index + 0.5) * at) * np.sqrt(2 / dim)
     if kind == 3:
-        return np.sin(np.pi * 2.0 ** (index % 10) * rng.uniform(-1, 1, (rows, 1)) + np.pi / 2 * (index // 10 % 2))
+        return np.sin(
+            np.pi * 2.0 ** (index % 10) * rng.uniform(-1, 1, (rows, 1))
+            + np.pi / 2 * (index // 10 % 2)
+        )
     angles = rng.uniform(0, 1000, (rows, 1)) * 10000.0 ** (-np.arange(dim // 2) / (dim // 2))
     return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
 
@@ -102,12 +119,20 @@ def bent(rng: Rng, rows: int, dim: int) -> Array:
     """tanh, squares and other functions of the elements of real tables."""
     angles = np.outer(np.arange(rows), 10000.0 ** (-np.arange(dim) / dim))
     wave = np.cos(angles) if rng.random() < 0.5 else np.sin(angles)
-    bend = [np.tanh, np.square, lambda x: x**3, np.abs, lambda x: np.maximum(x, 0), lambda x: np.exp(x) - 1]
+    bend = [
+        np.tanh,
+        np.square,
+        lambda x: x**3,
+        np.abs,
+        lambda x: np.maximum(x, 0),
+        lambda x: np.exp(x) - 1,
+    ]
     return np.asarray(bend[int(rng.integers(len(bend)))](wave))
 
 
 KINDS: dict[str, Callable[[Rng, int, int], Array]] = {
-    make.__name__: make for make in (noise, weights, learned, image, other_waves, vector, mask, signal, bent)
+    make.__name__: make
+    for make in (noise, weights, learned, image, other_waves, vector, mask, signal, bent)
 }
 
 
@@ -135,11 +160,19 @@ def claims(seed: int, count: int) -> Iterator[tuple[str, list[Explanation]]]:
     """The kind of each table, and what was claimed of it."""
     rng = np.random.default_rng(seed)
     for k in range(count):
-        rows, dim = int(rng.choice([32, 64, 100, 200, 512])), int(rng.choice([16, 32, 48, 64, 96, 128]))
+        rows, dim = (
+            int(rng.choice([32, 64, 100, 200, 512])),
+            int(rng.choice([16, 32, 48, 64, 96, 128])),
+        )
         name = [*KINDS, "another scheme"][k % (len(KINDS) + 1)]
         if name == "another scheme":
             prior, tables = of_another(rng, rows, dim)
-            yield name, explain(prior, {key: np.ascontiguousarray(each) for key, each in tables.items()})
+            yield (
+                name,
+                explain(prior, {key: np.ascontiguousarray(each) for key, each in tables.items()}),
+            )
         else:
-            table = KINDS[name](rng, rows, dim).astype(rng.choice([np.float32, np.float16, np.float64]))
+            table = KINDS[name](rng, rows, dim).astype(
+                rng.choice([np.float32, np.float16, np.float64])
+            )
             yield name, recognise({"x": np.ascontiguousarray(table)})

@@ -13,7 +13,11 @@ from pecli.engine.table import Table, table_of
 from pecli.errors import FileError
 from pecli.files.load import load_file
 
-SPEC = {"scheme": "rope", "parameters": {"base": 10000.0, "dim": 8, "note": "a*/b/*c"}, "version": "0.1.0"}
+SPEC = {
+    "scheme": "rope",
+    "parameters": {"base": 10000.0, "dim": 8, "note": "a*/b/*c"},
+    "version": "0.1.0",
+}
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 """Of a process that imports the same pecli."""
 
@@ -29,7 +33,11 @@ def arrays() -> dict[str, NDArray[np.generic]]:
     angles = np.arange(40.0).reshape(10, 4)
     cos = np.cos(angles).astype(np.float32)
     cos[3, 1:] = [-np.inf, np.inf, -0.0]
-    return {"cos": cos, "inv_freq": 10000.0 ** -np.arange(0, 1, 0.25), "bias": np.sin(angles).reshape(2, 5, 4)}
+    return {
+        "cos": cos,
+        "inv_freq": 10000.0 ** -np.arange(0, 1, 0.25),
+        "bias": np.sin(angles).reshape(2, 5, 4),
+    }
 
 
 @pytest.fixture
@@ -59,12 +67,19 @@ def is_read(path: str) -> bool:
     return False
 
 
-def refusals(good: bytes, path: str, step: int, others: Callable[[int], Iterable[int]] = lambda old: [old ^ 1]) -> int:
+def refusals(
+    good: bytes,
+    path: str,
+    step: int,
+    others: Callable[[int], Iterable[int]] = lambda old: [old ^ 1],
+) -> int:
     """How many files of which one byte is another are refused."""
     refused = 0
     for place in range(0, len(good), step):
         for other in others(good[place]):
-            with open(path, "r+b" if os.path.exists(path) else "wb") as file:  # emptied first, it would be synced
+            with open(
+                path, "r+b" if os.path.exists(path) else "wb"
+            ) as file:  # emptied first, it would be synced
                 file.write(good[:place] + bytes([other]) + good[place + 1 :])
                 file.truncate()
             refused += not is_read(path)

@@ -36,15 +36,22 @@ def names(folder: Path) -> list[str]:
 def run(script: str, **settings: Any) -> str:
     """What a process prints that runs these lines, with `put` as above and errors printed."""
     begin = "import os; from pecli.files.output import open_output; from pecli.errors import FileError\n"
-    begin += "def put(path, data=b'new'):\n    with open_output(path) as output: output.write(data)\n"
+    begin += (
+        "def put(path, data=b'new'):\n    with open_output(path) as output: output.write(data)\n"
+    )
     begin += "def tried(path, data=b'new'):\n    try: put(path, data)\n    except FileError as error: print(error)\n"
     done = subprocess.run(
-        [sys.executable, "-c", begin + script], text=True, env=ENVIRONMENT, **{"stdout": subprocess.PIPE} | settings
+        [sys.executable, "-c", begin + script],
+        text=True,
+        env=ENVIRONMENT,
+        **{"stdout": subprocess.PIPE} | settings,
     )
     return str(done.stdout)
 
 
-def test_a_new_file_has_the_mode_that_the_umask_leaves_and_a_replaced_one_keeps_its_own(folder: Path) -> None:
+def test_a_new_file_has_the_mode_that_the_umask_leaves_and_a_replaced_one_keeps_its_own(
+    folder: Path,
+) -> None:
     old = os.umask(0o027)
     try:
         put("a.bin")
@@ -72,7 +79,9 @@ def test_a_link_stays_and_its_target_is_replaced(folder: Path, old: bytes | None
 
 
 @pytest.mark.parametrize("old", [None, b"old"])
-def test_all_is_as_before_until_the_end_and_after_an_exception(folder: Path, old: bytes | None) -> None:
+def test_all_is_as_before_until_the_end_and_after_an_exception(
+    folder: Path, old: bytes | None
+) -> None:
     before = [] if old is None else ["a.bin"]
     if old is not None:
         Path("a.bin").write_bytes(old)
@@ -125,18 +134,29 @@ def test_a_full_disk_or_a_limit_leaves_nothing_behind(folder: Path) -> None:
         put("/dev/full")
     assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
     limits = (20000, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
-    done = run("tried('a.bin', bytes(100_000))", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits))
+    done = run(
+        "tried('a.bin', bytes(100_000))",
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limits),
+    )
     assert done.startswith("a.bin: the file would be larger than the limit")
     assert names(folder) == []
 
 
-def test_what_is_larger_than_the_free_space_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_larger_than_the_free_space_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """From 16 MiB on, and only where it would lie on that disk."""
     least, block = 1 << 24, 4096
     fitting = [(0, "a", least - 1), (0, "/dev/null", least), (least + block, "a", least + block)]
     for free, path, size in (*fitting, (0, "a", least), (least, "a", least + 1)):
-        monkeypatch.setattr(os, "statvfs", lambda path, free=free: Mock(f_bavail=free // block, f_frsize=block))
-        with nullcontext() if (free, path, size) in fitting else pytest.raises(FileError, match="the disk has"):
+        monkeypatch.setattr(
+            os, "statvfs", lambda path, free=free: Mock(f_bavail=free // block, f_frsize=block)
+        )
+        with (
+            nullcontext()
+            if (free, path, size) in fitting
+            else pytest.raises(FileError, match="the disk has")
+        ):
             check_free_space(path, [Table("a", "uint8", (size,), print)])
 
 
@@ -175,12 +195,16 @@ def test_what_a_killed_writer_left_is_swept_by_the_next_one(folder: Path) -> Non
     with open_output("a.bin") as living:
         living.write(b"1")
         put("a.bin", b"2")
-        assert len([name for name in names(folder) if name.startswith(".a.bin")]) == 4  # the living writer's, too
+        assert (
+            len([name for name in names(folder) if name.startswith(".a.bin")]) == 4
+        )  # the living writer's, too
     assert Path("a.bin").read_bytes() == b"1"
     assert names(folder) == sorted([*others, ".a.bin.00000001.tmp", "a.bin"])
 
 
-def test_an_input_that_cannot_be_looked_at_is_named_and_closed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_input_that_cannot_be_looked_at_is_named_and_closed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     np.save("a.npy", np.arange(6.0))
     before = len(os.listdir("/dev/fd"))
     with monkeypatch.context() as patch:
@@ -195,7 +219,10 @@ def test_too_few_descriptors_are_one_line(folder: Path, process: Callable[..., A
     write = ("sinusoidal", "--seq-len", 8, "--dim", 4, "-o", folder / "b.npy")
     for limit in (5, 8):
         limits = (limit, limit)
-        done = process(*write, preexec_fn=lambda limits=limits: resource.setrlimit(resource.RLIMIT_NOFILE, limits))
+        done = process(
+            *write,
+            preexec_fn=lambda limits=limits: resource.setrlimit(resource.RLIMIT_NOFILE, limits),
+        )
         assert (done.returncode, done.stderr.count(b"\n")) in ((0, 0), (3, 1)), done
         assert done.returncode == 0 or b"too many files are open" in done.stderr
 

@@ -35,7 +35,9 @@ def same(found: Arrays, expected: Arrays) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["npz", "safetensors"])
-def test_others_read_what_is_written(folder: Path, arrays: Arrays, tables: list[Table], spec: dict, kind: str) -> None:
+def test_others_read_what_is_written(
+    folder: Path, arrays: Arrays, tables: list[Table], spec: dict, kind: str
+) -> None:
     save_tables(f"a.{kind}", tables, spec)
     if kind == "npz":
         with np.load("a.npz", allow_pickle=False) as loaded:
@@ -54,7 +56,9 @@ def test_others_read_what_is_written(folder: Path, arrays: Arrays, tables: list[
     assert same(dict(found.tensors), arrays)
 
 
-def test_members_are_stored_aligned_and_without_a_date(folder: Path, tables: list[Table], arrays: Arrays) -> None:
+def test_members_are_stored_aligned_and_without_a_date(
+    folder: Path, tables: list[Table], arrays: Arrays
+) -> None:
     save_tables("a.npz", tables, None)
     raw = Path("a.npz").read_bytes()
     assert [raw.index(array.tobytes()) % 64 for array in arrays.values()] == [0, 0, 0]
@@ -77,7 +81,10 @@ def test_npz_of_numpy(folder: Path, arrays: Arrays, write, pecli_cli) -> None:
     Path("a.npz").write_bytes(raw)
     with pytest.raises(FileError, match=r"member 'a\.npy' is damaged"):
         dict(load_file("a.npz").tensors)
-    assert pecli_cli("inspect", "a.npz", "--json").json["tensors"][0]["shape"] == [300, 40]  # by its header alone
+    assert pecli_cli("inspect", "a.npz", "--json").json["tensors"][0]["shape"] == [
+        300,
+        40,
+    ]  # by its header alone
     assert pecli_cli("inspect", "a.npz", "--stats").code == 3
 
 
@@ -97,7 +104,21 @@ def test_names_as_long_as_an_archive_has_room_for(folder: Path) -> None:
 
 
 def test_every_dtype_of_safetensors_there_and_back(folder: Path) -> None:
-    for dtype in ("f8", "f4", "f2", ml_dtypes.bfloat16, "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?"):
+    for dtype in (
+        "f8",
+        "f4",
+        "f2",
+        ml_dtypes.bfloat16,
+        "i8",
+        "i4",
+        "i2",
+        "i1",
+        "u8",
+        "u4",
+        "u2",
+        "u1",
+        "?",
+    ):
         array = np.arange(12).reshape(3, 4).astype(dtype)  # type: ignore[call-overload]
         save_tables("a.safetensors", [table_of("a", array)], None)
         assert same(safetensors.numpy.load_file("a.safetensors"), {"a": array})
@@ -106,7 +127,11 @@ def test_every_dtype_of_safetensors_there_and_back(folder: Path) -> None:
 
 
 def test_small_elements_do_not_misalign_large_ones(folder: Path) -> None:
-    save_tables("a.safetensors", [table_of("a", np.zeros(3, ml_dtypes.bfloat16)), table_of("b", np.zeros(2))], None)
+    save_tables(
+        "a.safetensors",
+        [table_of("a", np.zeros(3, ml_dtypes.bfloat16)), table_of("b", np.zeros(2))],
+        None,
+    )
     raw = Path("a.safetensors").read_bytes()
     length = int.from_bytes(raw[:8], "little")
     assert (json.loads(raw[8 : 8 + length])["b"]["data_offsets"], length % 8) == ([0, 16], 0)
@@ -126,7 +151,11 @@ SHAPES: list[tuple[int, ...]] = [(), (0,), (1,), (3, 0), (0, 3), (5, 4), (2, 3, 
 
 
 def numbers(shape: tuple[int, ...], dtype: str) -> NDArray[np.generic]:
-    return (np.random.default_rng(1).random(shape) * 100 - 20).astype(dtype.replace("u", "i")).astype(dtype)
+    return (
+        (np.random.default_rng(1).random(shape) * 100 - 20)
+        .astype(dtype.replace("u", "i"))
+        .astype(dtype)
+    )
 
 
 def test_the_bytes_are_those_of_np_save(folder: Path) -> None:
@@ -154,7 +183,10 @@ HEADERS = {
     '{"shape":(2,3),"descr":"<f4","fortran_order":False}': (2, 3),
     "{'descr': '<f4', 'fortran_order': False, 'shape': (2L, 3L), }": (2, 3),
     "{ 'descr' : '=f4' , 'fortran_order' : False , 'shape' : ( 2 , 3 , ) , } \n": (2, 3),
-    "{'descr': '<f4', 'fortran_order': False, 'shape': (2147483647, 0)}": (2147483647, 0),  # takes no time
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (2147483647, 0)}": (
+        2147483647,
+        0,
+    ),  # takes no time
     "{'descr': '<f4', 'fortran_order': True, 'shape': (2147483647, 0)}": (2147483647, 0),
 }
 
@@ -162,22 +194,41 @@ HEADERS = {
 @pytest.mark.parametrize("text", HEADERS)
 def test_headers_of_other_writers_are_read(folder: Path, text: str) -> None:
     shape = HEADERS[text]
-    data = b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + bytes(4 * shape[0] * shape[1])
+    data = (
+        b"\x93NUMPY\x01\x00"
+        + len(text).to_bytes(2, "little")
+        + text.encode()
+        + bytes(4 * shape[0] * shape[1])
+    )
     Path("a.npy").write_bytes(data)
     assert load_file("a.npy").tensors["array"].shape == shape
 
 
 REFUSED = [
-    (".npy", [table_of("a", np.zeros((2, 2), ml_dtypes.bfloat16))], r"dtype is bfloat16; \.npy cannot hold it"),
-    (".npz", [table_of("a", np.zeros(2, ml_dtypes.bfloat16))], r"\.npz cannot hold it; write \.safetensors"),
-    (".npy", [table_of("cos", np.zeros(2)), table_of("sin", np.ones(2))], "holds one array, not cos, sin; write .npz"),
+    (
+        ".npy",
+        [table_of("a", np.zeros((2, 2), ml_dtypes.bfloat16))],
+        r"dtype is bfloat16; \.npy cannot hold it",
+    ),
+    (
+        ".npz",
+        [table_of("a", np.zeros(2, ml_dtypes.bfloat16))],
+        r"\.npz cannot hold it; write \.safetensors",
+    ),
+    (
+        ".npy",
+        [table_of("cos", np.zeros(2)), table_of("sin", np.ones(2))],
+        "holds one array, not cos, sin; write .npz",
+    ),
     (".safetensors", [table_of("__metadata__", np.zeros(2))], "reserved"),
     (".safetensors", [table_of("a", np.zeros(2, complex))], "cannot hold it"),
 ]
 
 
 @pytest.mark.parametrize(("suffix", "tables", "problem"), REFUSED, ids=[row[2] for row in REFUSED])
-def test_refusals_leave_the_output_untouched(folder: Path, suffix: str, tables: list[Table], problem: str) -> None:
+def test_refusals_leave_the_output_untouched(
+    folder: Path, suffix: str, tables: list[Table], problem: str
+) -> None:
     Path("a" + suffix).write_bytes(b"old")
     with pytest.raises(ParameterError, match=problem):
         save_tables("a" + suffix, tables, None)
@@ -185,14 +236,18 @@ def test_refusals_leave_the_output_untouched(folder: Path, suffix: str, tables: 
 
 
 @pytest.mark.parametrize(("major", "minor"), [(1, 1), (2, 1), (3, 1), (0, 0), (4, 0)])
-def test_versions_that_do_not_exist_are_refused_as_numpy_refuses_them(folder: Path, major: int, minor: int) -> None:
+def test_versions_that_do_not_exist_are_refused_as_numpy_refuses_them(
+    folder: Path, major: int, minor: int
+) -> None:
     np.save("a.npy", np.ones(3))
     data = bytearray(Path("a.npy").read_bytes())
     data[6:8] = major, minor
     Path("a.npy").write_bytes(data)
     with pytest.raises(ValueError, match="version"):
         np.load("a.npy")
-    with pytest.raises(FileError, match=rf"has \.npy version {major}\.{minor}, only 1\.0, 2\.0 and 3\.0 exist"):
+    with pytest.raises(
+        FileError, match=rf"has \.npy version {major}\.{minor}, only 1\.0, 2\.0 and 3\.0 exist"
+    ):
         load_file("a.npy")
 
 
@@ -202,7 +257,9 @@ def test_bfloat16_as_np_save_writes_it(folder: Path) -> None:
     np.save("x.npy", array)
     np.savez("x.npz", cos=array)
     assert b"V2" in Path("x.npy").read_bytes()[:128]
-    assert same({"npy": load("x.npy")["array"], "npz": load("x.npz")["cos"]}, {"npy": array, "npz": array})
+    assert same(
+        {"npy": load("x.npy")["array"], "npz": load("x.npz")["cos"]}, {"npy": array, "npz": array}
+    )
 
 
 def test_headers_are_read_in_threads(folder: Path) -> None:

@@ -25,11 +25,15 @@ def shard(**arrays: int) -> None:
 
 
 def index(**weight_map: object) -> str:
-    Path("model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+    Path("model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {}, "weight_map": weight_map})
+    )
     return "model.safetensors.index.json"
 
 
-@pytest.mark.parametrize("path", ["shards", "shards/model.safetensors.index.json", "bin", "bin/pytorch_model.bin"])
+@pytest.mark.parametrize(
+    "path", ["shards", "shards/model.safetensors.index.json", "bin", "bin/pytorch_model.bin"]
+)
 def test_one_model_in_several_forms(path: str) -> None:
     expected = load(LLAMA / "one_file" / "model.safetensors")
     found = load(LLAMA / path)
@@ -40,7 +44,10 @@ def test_one_model_in_several_forms(path: str) -> None:
 def test_arrays_take_the_names_of_their_files(folder: Path) -> None:
     np.save("cos.npy", np.ones(2))
     np.save("sin.npy", np.zeros(2))
-    assert {name: array.tolist() for name, array in load(".").items()} == {"cos": [1, 1], "sin": [0, 0]}
+    assert {name: array.tolist() for name, array in load(".").items()} == {
+        "cos": [1, 1],
+        "sin": [0, 0],
+    }
     (folder / "sub").mkdir()
     Path("sub/training_args.bin").write_bytes(b"\x80\x02")  # which trainers leave
     with pytest.raises(FileError, match="folder without a file of tensors"):
@@ -51,7 +58,11 @@ def test_shards_without_an_index(folder: Path) -> None:
     shard(a=1, b=2)
     assert sorted(load(".")) == ["a.weight", "b.weight"]
     save_file({"a.weight": np.zeros(1)}, "c.safetensors")
-    assert sorted(load(".")) == ["a.a.weight", "b.weight", "c.a.weight"]  # a dump of each layer has the same names
+    assert sorted(load(".")) == [
+        "a.a.weight",
+        "b.weight",
+        "c.a.weight",
+    ]  # a dump of each layer has the same names
     save_file({"a.a.weight": np.zeros(1)}, "d.safetensors")
     with pytest.raises(FileError, match=r"'a.a.weight' in several files; name one"):
         load(".")
@@ -60,7 +71,10 @@ def test_shards_without_an_index(folder: Path) -> None:
     index(**{"b.weight": "b.safetensors"})
     assert sorted(load(".")) == ["b.weight"]
     Path("model.fp16.safetensors.index.json").write_text("{}")
-    with pytest.raises(FileError, match=r"has several indices, 'model.fp16.\S+, 'model.safetensors.index.json'; name"):
+    with pytest.raises(
+        FileError,
+        match=r"has several indices, 'model.fp16.\S+, 'model.safetensors.index.json'; name",
+    ):
         load(".")
 
 
@@ -101,12 +115,22 @@ def test_broken_indices(folder: Path) -> None:
     shard(a=1, b=2)
     twice = '{"weight_map": {"a.weight": "a.safetensors", "a.weight": "b.safetensors"}}'
     maps = ["{}", "5", '{"a.weight": 5}', '{"c.weight": "a.safetensors"}']
-    for text in ("", "[]", "{", "\x00", "[" * 100_000, twice, *(f'{{"weight_map": {value}}}' for value in maps)):
+    for text in (
+        "",
+        "[]",
+        "{",
+        "\x00",
+        "[" * 100_000,
+        twice,
+        *(f'{{"weight_map": {value}}}' for value in maps),
+    ):
         Path("model.safetensors.index.json").write_text(text)
         assert not is_read("model.safetensors.index.json"), text[:100]
 
 
-def test_a_pipe_in_a_folder_is_no_configuration(folder: Path, pecli_cli: Callable[..., Any]) -> None:
+def test_a_pipe_in_a_folder_is_no_configuration(
+    folder: Path, pecli_cli: Callable[..., Any]
+) -> None:
     shard(a=1)
     for name in ("config.json", "params.json", "m.gguf"):
         os.mkfifo(name)
@@ -120,8 +144,16 @@ def test_ten_gigabytes_take_little_memory(folder: Path, peak_memory: Callable[..
     """A sparse shard of 10 GB, with a table of frequencies at its end."""
     size = 10 << 30
     header = {
-        "model.layers.0.mlp.up_proj.weight": {"dtype": "BF16", "shape": [size >> 1], "data_offsets": [0, size]},
-        "model.rotary_emb.inv_freq": {"dtype": "F32", "shape": [64], "data_offsets": [size, size + 256]},
+        "model.layers.0.mlp.up_proj.weight": {
+            "dtype": "BF16",
+            "shape": [size >> 1],
+            "data_offsets": [0, size],
+        },
+        "model.rotary_emb.inv_freq": {
+            "dtype": "F32",
+            "shape": [64],
+            "data_offsets": [size, size + 256],
+        },
     }
     text = json.dumps(header).encode()
     with open("a.safetensors", "wb") as file:
@@ -129,7 +161,12 @@ def test_ten_gigabytes_take_little_memory(folder: Path, peak_memory: Callable[..
         file.seek(size, os.SEEK_CUR)
         file.write((10000.0 ** (-np.arange(64) / 64)).astype("<f4").tobytes())
     index(**dict.fromkeys(header, "a.safetensors"))
-    config = {"model_type": "llama", "hidden_size": 128, "num_attention_heads": 1, "rope_theta": 10000.0}
+    config = {
+        "model_type": "llama",
+        "hidden_size": 128,
+        "num_attention_heads": 1,
+        "rope_theta": 10000.0,
+    }
     Path("config.json").write_text(json.dumps(config))
     assert pecli.verify(".").passed
     assert peak_memory("-m", "pecli", "verify", ".") < 150

@@ -20,7 +20,11 @@ def test_floats_are_read() -> None:
     found = load(TINY)
     assert list(found) == ["rope_freqs.weight", "matrix", "half", "brain"]
     np.testing.assert_array_equal(found["rope_freqs.weight"], np.array([1, 2, 4, 8], np.float32))
-    for name, dtype in (("matrix", np.float32), ("half", np.float16), ("brain", ml_dtypes.bfloat16)):
+    for name, dtype in (
+        ("matrix", np.float32),
+        ("half", np.float16),
+        ("brain", ml_dtypes.bfloat16),
+    ):
         assert found[name].dtype == dtype
         np.testing.assert_array_equal(found[name], TABLE.astype(dtype))
 
@@ -34,7 +38,9 @@ def test_quantised_tensors_are_named(pecli_cli: Callable[..., Any]) -> None:
     assert (result.code, "is stored as Q4_0" in result.err) == (3, True)
 
 
-def test_a_file_with_quantised_tensors_is_not_converted(pecli_cli: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_file_with_quantised_tensors_is_not_converted(
+    pecli_cli: Callable[..., Any], tmp_path: Path
+) -> None:
     """Those would be missing in the output."""
     result = pecli_cli("convert", TINY, "--dtype", "float16", "-o", tmp_path / "x.safetensors")
     assert result.code == 3

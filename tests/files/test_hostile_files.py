@@ -40,7 +40,13 @@ def refused(data: bytes, problem: str) -> None:
 
 def npy(text: str, data: bytes = b"", version: int = 1) -> bytes:
     width = 2 if version == 1 else 4
-    return b"\x93NUMPY" + bytes([version, 0]) + len(text).to_bytes(width, "little") + text.encode() + data
+    return (
+        b"\x93NUMPY"
+        + bytes([version, 0])
+        + len(text).to_bytes(width, "little")
+        + text.encode()
+        + data
+    )
 
 
 def described(descr: str = "'<f4'", fortran: str = "False", shape: str = "(2, 3)") -> str:
@@ -55,7 +61,12 @@ def pickled() -> bytes:
 
 IMPOSSIBLE = ["(4294967296, 4294967296)", "(4611686018427387904, 4)", "(9999999999999999999, 0)"]
 IMPOSSIBLE += ["(4611686018427387904, 0, 4)"]
-BROKEN = [described("'<f3'"), described(fortran="0"), "{'descr': '<f4', 'fortran_order': False}", ""]
+BROKEN = [
+    described("'<f3'"),
+    described(fortran="0"),
+    "{'descr': '<f4', 'fortran_order': False}",
+    "",
+]
 BROKEN += [described(shape=shape) for shape in ("(6)", "(2, 3.0)", "(" + "9" * 5000 + ",)")]
 BROKEN += ["__import__('os').system('touch owned')", "-" * 9900 + "1", "{'descr': " + "[" * 9900]
 
@@ -64,14 +75,23 @@ BROKEN += ["__import__('os').system('touch owned')", "-" * 9900 + "1", "{'descr'
     ("data", "problem"),
     [
         (pickled(), r"holds Python objects \(a pickle\), which are never loaded"),
-        (pickle.dumps([1, 2]), "is a pickle without an archive around it, and those are never loaded; write the"),
+        (
+            pickle.dumps([1, 2]),
+            "is a pickle without an archive around it, and those are never loaded; write the",
+        ),
         (npy(described("'|O'"), bytes(24)), "pickle"),
         (npy(described("[('a', '<f4')]"), bytes(24)), "structured"),
         (npy(described("'<U3'"), bytes(72)), "only plain numbers"),
         (npy(described("'<M8[s]'"), bytes(48)), "only plain numbers"),
         (npy(described("'<f16'"), bytes(96)), "only plain numbers"),
-        (npy(described(), bytes(23)), "is truncated: its header declares 94 bytes, the file has 93"),
-        (npy(described(), bytes(25)), "has trailing bytes: its header declares 94 bytes, the file has 95"),
+        (
+            npy(described(), bytes(23)),
+            "is truncated: its header declares 94 bytes, the file has 93",
+        ),
+        (
+            npy(described(), bytes(25)),
+            "has trailing bytes: its header declares 94 bytes, the file has 95",
+        ),
         (npy(described(shape="(2, -3)"), bytes(24)), "impossible shape"),
         *((npy(described(shape=shape)), "claims an impossible shape") for shape in IMPOSSIBLE),
         *((npy(header, bytes(24)), "broken .npy header") for header in BROKEN),
@@ -93,7 +113,9 @@ def packed(header: object, data: bytes = b"") -> bytes:
     return len(text).to_bytes(8, "little") + text + data
 
 
-def tensor(begin: int = 0, end: int = 8, dtype: str = "F32", shape: object = (2,)) -> dict[str, object]:
+def tensor(
+    begin: int = 0, end: int = 8, dtype: str = "F32", shape: object = (2,)
+) -> dict[str, object]:
     return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
 
 
@@ -108,28 +130,55 @@ NAMED = [(b"a\xff", b""), (b"\\ud800", b""), (b"a\nb", b""), (b"a", b"x")]
         (packed({"a": tensor()}, bytes(7)), "is truncated"),
         (packed({"a": tensor()}, bytes(9)), "has trailing bytes"),
         (packed({}, bytes(1)), "has trailing bytes"),
-        (packed({"a": tensor(), "b": tensor(12, 20)}, bytes(20)), "tensor 'b' leaves a hole of 4 bytes before it"),
-        (packed({"a": tensor(), "b": tensor(4, 12)}, bytes(12)), "tensor 'b' overlaps the tensor before it"),
+        (
+            packed({"a": tensor(), "b": tensor(12, 20)}, bytes(20)),
+            "tensor 'b' leaves a hole of 4 bytes before it",
+        ),
+        (
+            packed({"a": tensor(), "b": tensor(4, 12)}, bytes(12)),
+            "tensor 'b' overlaps the tensor before it",
+        ),
         (packed({"a": tensor(8, 0)}, bytes(8)), "needs 8 bytes, its data_offsets are 8 and 0"),
         (packed({"a": tensor(0, 12)}, bytes(12)), "needs 8 bytes"),
         (packed({"a": tensor(shape=(2**40, 2**40))}, bytes(8)), "claims an impossible shape"),
         (packed({"a": tensor(0, 0, shape=(2**60, 0))}), "claims an impossible shape"),
-        *((packed({"a": tensor(shape=shape)}, bytes(8)), "broken header") for shape in ((2**80,), (-2,), (2.0,), "2")),
-        *((packed({"a": entry}, bytes(8)), "broken header") for entry in ({**tensor(), "more": 1}, None)),
+        *(
+            (packed({"a": tensor(shape=shape)}, bytes(8)), "broken header")
+            for shape in ((2**80,), (-2,), (2.0,), "2")
+        ),
+        *(
+            (packed({"a": entry}, bytes(8)), "broken header")
+            for entry in ({**tensor(), "more": 1}, None)
+        ),
         *((packed({"__metadata__": texts}), "broken header") for texts in ({"a": 1}, "text")),
-        *((packed(b'{"%b":%b}%b' % (name, GOOD, rest), bytes(8)), "broken header") for name, rest in NAMED),
+        *(
+            (packed(b'{"%b":%b}%b' % (name, GOOD, rest), bytes(8)), "broken header")
+            for name, rest in NAMED
+        ),
         (packed(b"{"), "broken header"),
         (packed(b'{"a":' * 100_000), "broken header, which is nested too deeply"),
         (packed({"a": tensor(shape=[1] * 40)}, bytes(8)), "axes"),
-        (packed({"a" * 1_000_000: tensor(shape=[2**60] * 30)}, bytes(8)), "claims an impossible shape"),
+        (
+            packed({"a" * 1_000_000: tensor(shape=[2**60] * 30)}, bytes(8)),
+            "claims an impossible shape",
+        ),
         (packed({"a\n" * 1_000_000: tensor(dtype="F33")}, bytes(8)), "which is not known"),
         (packed({"a": tensor(dtype="F33")}, bytes(8)), "dtype 'F33', which is not known"),
         (packed(b'{"a":' + GOOD + b',"a":' + GOOD + b"}", bytes(8)), "names 'a' twice"),
         (packed(b'{"a":' + GOOD + b',"\\u0061":' + GOOD + b"}", bytes(8)), "names 'a' twice"),
         (packed(b'{"__metadata__":{},"__metadata__":{}}'), "twice"),
-        (packed(b'{"a":{"dtype":"F32","dtype":"F32","shape":[2]}}', bytes(8)), "names 'dtype' twice"),
-        (packed(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,NaN]}}', bytes(8)), "'NaN', a number out of range"),
-        (packed(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}}', bytes(8)), "broken header"),
+        (
+            packed(b'{"a":{"dtype":"F32","dtype":"F32","shape":[2]}}', bytes(8)),
+            "names 'dtype' twice",
+        ),
+        (
+            packed(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,NaN]}}', bytes(8)),
+            "'NaN', a number out of range",
+        ),
+        (
+            packed(b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8,8]}}', bytes(8)),
+            "broken header",
+        ),
         (b"\xff" * 7 + b"\x7f{" + bytes(100), "claims a header of"),
         (struct.pack("<Q", 1000) + b"{}", "is truncated"),
     ],
@@ -148,7 +197,9 @@ BOMBS: dict[str, Callable[[], bytes]] = {
     "numbers": lambda: b'{"a":{"dtype":"F32","shape":[' + b"1," * (MIB16 // 2 - 50) + b"1]}}",
     "digits": lambda: b'{"a":{"dtype":"F32","shape":[' + b"1" * (MIB16 - 100) + b"]}}",
     "tensors": lambda: b"{" + b"".join(b'"%x%b' % (at, EMPTY) for at in range(MIB16 // 58)) + b"}",
-    "texts": lambda: b'{"__metadata__":{' + b",".join(b'"%x":""' % at for at in range(MIB16 // 12)) + b"}}",
+    "texts": lambda: (
+        b'{"__metadata__":{' + b",".join(b'"%x":""' % at for at in range(MIB16 // 12)) + b"}}"
+    ),
     "commas": lambda: b'{"a":{"dtype":"F32"' + b"," * (MIB16 - 100),
 }
 
@@ -167,7 +218,9 @@ print(*[line.split()[1] for line in open("/proc/self/status") if line.startswith
 @pytest.mark.parametrize("kind", BOMBS)
 def test_a_large_hostile_header_takes_little_memory(kind: str) -> None:
     Path("hostile").write_bytes(packed(BOMBS[kind]()[:MIB16]))
-    done = subprocess.run([sys.executable, "-c", WATCHED, "hostile"], capture_output=True, text=True, env=ENVIRONMENT)
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED, "hostile"], capture_output=True, text=True, env=ENVIRONMENT
+    )
     verdict, memory = done.stdout.split()
     assert verdict == "refused", done.stderr
     assert int(memory) << 10 < MEMORY
@@ -199,7 +252,9 @@ def changed(mark: bytes, offset: int, value: bytes) -> bytes:
 NO_TEXTS = (npy(described(shape="()"), bytes(4)), npy(described("'<U1'", shape="(1,)"), bytes(4)))
 
 
-@pytest.mark.parametrize("name", ["../a.npy", "/a.npy", "a/../../b.npy", "a\\b.npy", "a.txt", "a.npy/", ".npy", "a"])
+@pytest.mark.parametrize(
+    "name", ["../a.npy", "/a.npy", "a/../../b.npy", "a\\b.npy", "a.txt", "a.npy/", ".npy", "a"]
+)
 def test_npz_names(name: str) -> None:
     data = archive(("x" * len(name), member())).replace(b"x" * len(name), name.encode())
     refused(bytes(data), "has no place in a .npz file")
@@ -217,7 +272,10 @@ def test_npz_names(name: str) -> None:
         (archive(("a.npy", member()))[:50], "is truncated"),
         (b"PK\x03\x04", "is truncated"),
         (b"PK\x03\x04" + archive(("a.npy", member())), "contradict"),
-        (archive(("a.npy", member()), ("b.npy", member())).replace(b"b.npy", b"a.npy"), "two members called 'a.npy'"),
+        (
+            archive(("a.npy", member()), ("b.npy", member())).replace(b"b.npy", b"a.npy"),
+            "two members called 'a.npy'",
+        ),
         (changed(b"PK\1\2", 46, b"b"), "disagrees with the central directory"),
         (changed(b"PK\1\2", 8, b"\1"), "is encrypted"),
         (changed(b"PK\1\2", 24, b"\0\0\1\0"), "claims two sizes"),
@@ -232,8 +290,14 @@ def test_npz_names(name: str) -> None:
         (changed(b"PK\5\6", 16, b"\xff\xff\xff\xff"), "contradict|is not where"),
         (archive(("a.npy", member()), method=zipfile.ZIP_LZMA), r"not read \(method 14\)"),
         (archive(("a.npy", member()), method=zipfile.ZIP_BZIP2), r"not read \(method 12\)"),
-        *((archive(("pecli.npy", data)), "member 'pecli.npy' should hold one text") for data in NO_TEXTS),
-        (archive(("pecli.npy", npy(described("'<U1'", shape="()"), b"\xff\xff\xff\xff"))), "not Unicode"),
+        *(
+            (archive(("pecli.npy", data)), "member 'pecli.npy' should hold one text")
+            for data in NO_TEXTS
+        ),
+        (
+            archive(("pecli.npy", npy(described("'<U1'", shape="()"), b"\xff\xff\xff\xff"))),
+            "not Unicode",
+        ),
         (archive(("pecli.npy", npy(described("'<U999999999'", shape="()")))), "broken .npy header"),
     ],
 )
@@ -258,17 +322,25 @@ def test_npz_members_that_overlap() -> None:
 def test_npz_bombs() -> None:
     """One member of 1 GiB of zeros, or what claims to be one; many small ones together."""
     zeros = member(bytes(4 << 20), "(1024, 1024)")
-    refused(bytes(archive(*((f"{at}.npy", zeros) for at in range(20)), method=zipfile.ZIP_DEFLATED)), "zip bomb")
+    refused(
+        bytes(archive(*((f"{at}.npy", zeros) for at in range(20)), method=zipfile.ZIP_DEFLATED)),
+        "zip bomb",
+    )
     one = archive(("a.npy", zeros), method=zipfile.ZIP_DEFLATED)
     lying = with_field(one, b"PK\1\2", 24, (1 << 30).to_bytes(4, "little"))
     refused(lying, r"zip bomb: \d+ bytes of it unpack to 1073741")
 
 
 def test_npz_compressed_members_that_lie() -> None:
-    good = archive(("a.npy", member(np.arange(6, dtype="f4").tobytes())), method=zipfile.ZIP_DEFLATED)
+    good = archive(
+        ("a.npy", member(np.arange(6, dtype="f4").tobytes())), method=zipfile.ZIP_DEFLATED
+    )
     size = int.from_bytes(good[good.index(b"PK\1\2") + 24 :][:4], "little")
     for claimed in (size - 4, size + 4):
-        refused(with_field(good, b"PK\1\2", 24, claimed.to_bytes(4, "little")), "header declares 94 bytes")
+        refused(
+            with_field(good, b"PK\1\2", 24, claimed.to_bytes(4, "little")),
+            "header declares 94 bytes",
+        )
     for shape, length, problem in (
         ("(2, 4)", size + 8, "to the 102 bytes"),
         ("(2, 2)", size - 8, "does not unpack to"),
@@ -329,16 +401,24 @@ def test_limits_are_the_last_that_is_accepted(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("kind", ["npy", "fortran.npy", "npz", "deflated.npz", "safetensors", "json", "csv"])
+@pytest.mark.parametrize(
+    "kind", ["npy", "fortran.npy", "npz", "deflated.npz", "safetensors", "json", "csv"]
+)
 def test_bytes_changed_removed_doubled_or_last(kind: str, step: int) -> None:
     write_good(kind)
     good = Path("good").read_bytes()
     name = "mutated.csv" if kind == "csv" else "mutated"
     others = {0, 0x20, 0x2C, 0x39, 0xFF}
-    refused = refusals(good, name, step, others=lambda byte: {*others, byte ^ 1, byte ^ 0x80} - {byte})
+    refused = refusals(
+        good, name, step, others=lambda byte: {*others, byte ^ 1, byte ^ 0x80} - {byte}
+    )
     assert refused > len(good) // step // 4
     for place in range(0, len(good), step):
-        for data in (good[:place], good[:place] + good[place + 1 :], good[: place + 1] + good[place:]):
+        for data in (
+            good[:place],
+            good[:place] + good[place + 1 :],
+            good[: place + 1] + good[place:],
+        ):
             Path(name).write_bytes(data)
             read = is_read(name)
             assert not (read and data == good[:place]) or kind in ("csv", "json")
@@ -350,12 +430,21 @@ def can_trace() -> bool:
     """Whether strace is there and may look into other processes."""
     if shutil.which("strace") is None:
         return False
-    return subprocess.run(["strace", "-qq", "-e", "trace=none", "true"], capture_output=True).returncode == 0
+    return (
+        subprocess.run(
+            ["strace", "-qq", "-e", "trace=none", "true"], capture_output=True
+        ).returncode
+        == 0
+    )
 
 
 @pytest.mark.skipif(not can_trace(), reason="strace is not installed, or may not trace")
-@pytest.mark.parametrize(("writer", "most"), [("safetensors", 4), pytest.param("copy", 6, marks=pytest.mark.thorough)])
-def test_a_system_call_that_fails_leaves_the_old_file_or_the_new_one(writer: str, most: int) -> None:
+@pytest.mark.parametrize(
+    ("writer", "most"), [("safetensors", 4), pytest.param("copy", 6, marks=pytest.mark.thorough)]
+)
+def test_a_system_call_that_fails_leaves_the_old_file_or_the_new_one(
+    writer: str, most: int
+) -> None:
     tried, wrong = inject([writer], most=most)
     assert tried >= most
     assert not wrong

@@ -16,7 +16,9 @@ from tests.files.conftest import is_read, refusals
 LLAMA = Path(__file__).parent / "data" / "tiny_llama"
 
 
-def test_without_the_package_the_extra_is_named(pecli_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_extra_is_named(
+    pecli_cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     result = pecli_cli("inspect", LLAMA / "onnx" / "model.onnx")
     assert result.code == 3
@@ -80,8 +82,14 @@ def test_dtypes(onnx: Any, folder: Path, raw: bool) -> None:
 
 
 def test_constants_are_called_as_what_they_make(onnx: Any, folder: Path) -> None:
-    made = (("Constant", "b", tensor(onnx, "unused")), ("Constant", "c", 1.0), ("ConstantOfShape", "d", tensor(onnx)))
-    nodes = tuple(onnx.helper.make_node(kind, [], [name], value=value) for kind, name, value in made)
+    made = (
+        ("Constant", "b", tensor(onnx, "unused")),
+        ("Constant", "c", 1.0),
+        ("ConstantOfShape", "d", tensor(onnx)),
+    )
+    nodes = tuple(
+        onnx.helper.make_node(kind, [], [name], value=value) for kind, name, value in made
+    )
     Path("x.onnx").write_bytes(model(onnx, tensor(onnx), nodes=nodes))
     found = {name: array.tolist() for name, array in load("x.onnx").items()}
     assert found == {"a": [0, 1, 2, 3], "b": [0, 1, 2, 3]}
@@ -102,7 +110,10 @@ HOSTILE: list[dict[str, Any]] = [
     *({"raw_data": bytes(size)} for size in (0, 15, 17)),
     *({"dims": dims} for dims in ([-4], [1 << 40, 1 << 40], [1] * 70 + [4])),
     {"dims": [1 << 60, 0], "raw_data": b""},
-    *({"external": {"location": name}} for name in ("../data", "x/../../data", "/etc/passwd", "no", "folder", "pipe")),
+    *(
+        {"external": {"location": name}}
+        for name in ("../data", "x/../../data", "/etc/passwd", "no", "folder", "pipe")
+    ),
     *({"external": {**EXTERNAL, "offset": offset}} for offset in (8, -8, 1 << 70, "x")),
     *({"external": said} for said in ({**EXTERNAL, "length": 12}, {})),
 ]
@@ -131,7 +142,9 @@ def test_truncated_and_changed(onnx: Any, folder: Path) -> None:
     assert refused > len(good) // 2
 
 
-def test_more_tensors_than_any_model_has(onnx: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_tensors_than_any_model_has(
+    onnx: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("x.onnx").write_bytes(model(onnx, tensor(onnx, "a"), tensor(onnx, "b")))
     monkeypatch.setattr("pecli.files.onnx_file.MAX_TENSORS", 1)
     with pytest.raises(FileError, match="has more than 1 tensors"):

@@ -26,7 +26,11 @@ SUFFIXES = [".npy", ".npz", ".safetensors", ".csv", ".json", ".h"]
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_the_same_bytes_in_a_pipe_and_whatever_the_blocks(
-    folder: Path, tables: list[Table], spec: dict[str, object], monkeypatch: pytest.MonkeyPatch, suffix: str
+    folder: Path,
+    tables: list[Table],
+    spec: dict[str, object],
+    monkeypatch: pytest.MonkeyPatch,
+    suffix: str,
 ) -> None:
     tables = tables[:1] if suffix[1:] in SINGLE else tables
     save_tables("a" + suffix, tables, spec)
@@ -70,8 +74,14 @@ def test_files_and_tensors_may_both_have_colons_in_their_names(folder: Path) -> 
 
 
 def test_a_missing_tensor_is_answered_with_those_there_are(folder: Path) -> None:
-    save_tables("a.npz", [table_of(name, np.zeros(1)) for name in ["cos", *(f"layer{at}" for at in range(20))]], None)
-    with pytest.raises(FileError, match=r"^a.npz: has no tensor 'coss'; it has 'cos', 'layer0', .* and 13 more$"):
+    save_tables(
+        "a.npz",
+        [table_of(name, np.zeros(1)) for name in ["cos", *(f"layer{at}" for at in range(20))]],
+        None,
+    )
+    with pytest.raises(
+        FileError, match=r"^a.npz: has no tensor 'coss'; it has 'cos', 'layer0', .* and 13 more$"
+    ):
         open_tensors("a.npz:coss")
 
 
@@ -81,13 +91,21 @@ def test_standard_input_through_a_pipe_or_a_file(folder: Path, count: int) -> No
     script = "from pecli.files.load import load_file; a = load_file('-'); print(a.path, a.tensors['array'].sum())"
     with open("a.npy", "rb") as file:
         for given in ({"input": Path("a.npy").read_bytes()}, {"stdin": file}):
-            done = subprocess.run([sys.executable, "-c", script], capture_output=True, env=ENVIRONMENT, **given)
-            assert done.stdout.split() == [b"standard", b"input", b"%d" % (count * (count - 1) // 2)], done.stderr
+            done = subprocess.run(
+                [sys.executable, "-c", script], capture_output=True, env=ENVIRONMENT, **given
+            )
+            assert done.stdout.split() == [
+                b"standard",
+                b"input",
+                b"%d" % (count * (count - 1) // 2),
+            ], done.stderr
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".safetensors", ".npz"])
 @pytest.mark.parametrize("change", [b"", b"more", None])
-def test_reading_from_a_fifo(folder: Path, tables: list[Table], suffix: str, change: bytes | None) -> None:
+def test_reading_from_a_fifo(
+    folder: Path, tables: list[Table], suffix: str, change: bytes | None
+) -> None:
     save_tables("a" + suffix, tables[:1] if suffix == ".npy" else tables, None)
     data = Path("a" + suffix).read_bytes()
     data = data[:-1] if change is None else data + change
@@ -99,21 +117,34 @@ def test_reading_from_a_fifo(folder: Path, tables: list[Table], suffix: str, cha
             for name, array in load_file("pipe").tensors.items():
                 assert np.array_equal(array, by_name.get(name, tables[0]).array())
         else:
-            with pytest.raises(FileError, match="trailing bytes|follows its end" if change else "truncated"):
+            with pytest.raises(
+                FileError, match="trailing bytes|follows its end" if change else "truncated"
+            ):
                 load_file("pipe")
 
 
 def test_the_suffix_picks_the_format(folder: Path) -> None:
     os.mkfifo("pipe")
-    kinds = {"a.npy": "npy", "A.NPZ": "npz", "x/y.SafeTensors": "safetensors", "t.csv": "csv", "t.json": "json"}
-    kinds |= {"a.b.h": "h"} | dict.fromkeys(("-", "/dev/null", "/dev/stdout", "/dev/fd/1", "pipe"), "npy")
+    kinds = {
+        "a.npy": "npy",
+        "A.NPZ": "npz",
+        "x/y.SafeTensors": "safetensors",
+        "t.csv": "csv",
+        "t.json": "json",
+    }
+    kinds |= {"a.b.h": "h"} | dict.fromkeys(
+        ("-", "/dev/null", "/dev/stdout", "/dev/fd/1", "pipe"), "npy"
+    )
     assert {path: format_of(path) for path in kinds} == kinds
     advice = {"a.nppy": "did you mean .npy?", "a.safetensor": "did you mean .safetensors?"}
     advice |= dict.fromkeys(("a.xlsx", "a", ""), "")
     for path, words in advice.items():
         with pytest.raises(ParameterError) as caught:
             format_of(path)
-        assert caught.value.rule == "the suffix must be one of .npy, .npz, .safetensors, .csv, .json, .h, .zarr"
+        assert (
+            caught.value.rule
+            == "the suffix must be one of .npy, .npz, .safetensors, .csv, .json, .h, .zarr"
+        )
         assert caught.value.advice == words
 
 
@@ -136,12 +167,21 @@ def archive(name: str) -> bytes:
     return file.getvalue()
 
 
-NO_TABLES = "is not a .npy, .npz, .safetensors, .gguf, .onnx, .pt, .csv, .txt or .json file of tables"
+NO_TABLES = (
+    "is not a .npy, .npz, .safetensors, .gguf, .onnx, .pt, .csv, .txt or .json file of tables"
+)
 UNREADABLE: list[tuple[str, bytes | None, str]] = [
     (".", None, "is a folder"),
-    *(("a.npy", data, NO_TABLES) for data in (b"hello, world", b"\x93NUMPX" + bytes(20), b"x", bytes(9))),
+    *(
+        ("a.npy", data, NO_TABLES)
+        for data in (b"hello, world", b"\x93NUMPX" + bytes(20), b"x", bytes(9))
+    ),
     *((name, b"PK\x07\x08" + bytes(100), NO_TABLES) for name in ("a.npy", "a.zarr")),
-    ("a.pt", archive("a/data.pkl"), "constructors of state dicts; it is not run; write the tensors with safetensors"),
+    (
+        "a.pt",
+        archive("a/data.pkl"),
+        "constructors of state dicts; it is not run; write the tensors with safetensors",
+    ),
     ("a.bin", bytes(64), "raw numbers have no shape: numpy.save"),
     ("a.h", b"/* pecli */", "C headers are written, not read"),
     ("a.json", b"[[1.0, 0.5]]", '"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]'),
@@ -153,7 +193,10 @@ UNREADABLE: list[tuple[str, bytes | None, str]] = [
     ("a\0b", None, "not a possible file name"),
     ("/dev/null", None, "is empty"),
     ("/dev/zero", None, "is not a .npy"),
-    *((text, None, "does not exist") for text in ("m.npz:cos", "m.npz", "m.npz:cos:0", ":cos", "cos:", "::")),
+    *(
+        (text, None, "does not exist")
+        for text in ("m.npz:cos", "m.npz", "m.npz:cos:0", ":cos", "cos:", "::")
+    ),
     ("", None, "'': does not exist"),
 ]
 

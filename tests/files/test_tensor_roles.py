@@ -25,14 +25,21 @@ NAMES = {
 
 @pytest.mark.parametrize("role", NAMES)
 def test_names_and_what_they_mean(role: str | None) -> None:
-    assert {name: role_of(name) for name in NAMES[role].split()} == dict.fromkeys(NAMES[role].split(), role)
+    assert {name: role_of(name) for name in NAMES[role].split()} == dict.fromkeys(
+        NAMES[role].split(), role
+    )
     assert role_of("") is None
 
 
 def test_every_role_has_its_schemes_and_no_name_has_two() -> None:
     assert all(schemes_of(role) for role in (*roles().values(), ANYTHING))
     kinds = map(scheme_named, SCHEMES)
-    named = {(word, role) for kind in kinds for role, words in kind.checkpoint_names.items() for word in words}
+    named = {
+        (word, role)
+        for kind in kinds
+        for role, words in kind.checkpoint_names.items()
+        for word in words
+    }
     assert len(named) == len(roles())
 
 
@@ -46,7 +53,9 @@ LAYERS = {
 @pytest.mark.parametrize("layers", LAYERS)
 def test_layer_types_in_names(layers: str | None) -> None:
     for name in LAYERS[layers].split():
-        assert layer_named(name, ["", "attention", "full_attention", "sliding_attention"]) == layers, name
+        assert (
+            layer_named(name, ["", "attention", "full_attention", "sliding_attention"]) == layers
+        ), name
         assert layer_named(name, ["vision", ""]) is None
 
 
@@ -60,13 +69,30 @@ class Module:
 
 def test_modules_are_searched_for_their_tables() -> None:
     inv_freq = 10000.0 ** (-np.arange(8) / 8)
-    config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 10000.0}
-    right = Module({"rotary_emb.inv_freq": inv_freq, "norm.running_mean": np.ones(3)}, wq=np.ones((64, 64)))
+    config = {
+        "model_type": "llama",
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "rope_theta": 10000.0,
+    }
+    right = Module(
+        {"rotary_emb.inv_freq": inv_freq, "norm.running_mean": np.ones(3)}, wq=np.ones((64, 64))
+    )
     wrong = Module({"rotary_emb.inv_freq": inv_freq * 2})
-    for check in (lambda module: pecli.verify(module, config), lambda module: pecli.diff(module, right)):
+    for check in (
+        lambda module: pecli.verify(module, config),
+        lambda module: pecli.diff(module, right),
+    ):
         assert [tensor.name for tensor in check(right).tensors] == ["rotary_emb.inv_freq"]
         assert (check(right).passed, check(wrong).passed) == (True, False)
-    assert pecli.identify(right).matches[0].command == "pecli rope --seq-len 1 --dim 16 -o again.safetensors"
-    learned = Module({}, **{"wpe.weight": np.arange(2048.0).reshape(32, 64), "wte.weight": np.ones((9, 64))})
-    assert pecli.verify(learned, {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_positions": 32})
+    assert (
+        pecli.identify(right).matches[0].command
+        == "pecli rope --seq-len 1 --dim 16 -o again.safetensors"
+    )
+    learned = Module(
+        {}, **{"wpe.weight": np.arange(2048.0).reshape(32, 64), "wte.weight": np.ones((9, 64))}
+    )
+    assert pecli.verify(
+        learned, {"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_positions": 32}
+    )
     assert pecli.identify(Module({"buffer_0": pecli.Alibi(heads=12).tables()["slopes"]}))

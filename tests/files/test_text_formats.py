@@ -60,7 +60,9 @@ def significant(numeral: str) -> str:
     return numeral.partition("e")[0].replace(".", "").strip("-0")
 
 
-def test_json_reads_back_as_the_same_lists(folder: Path, arrays: Arrays, tables: list[Table], spec: dict) -> None:
+def test_json_reads_back_as_the_same_lists(
+    folder: Path, arrays: Arrays, tables: list[Table], spec: dict
+) -> None:
     save_tables("a.json", tables, spec)
     loaded = json.loads(Path("a.json").read_text(), parse_constant=pytest.fail)
     assert loaded["pecli"] == spec
@@ -103,10 +105,14 @@ def test_the_header_holds_the_very_bits(folder: Path, spec: dict[str, object]) -
     dumps = "".join(f"fwrite(&{name}, sizeof {name}, 1, stdout);" for name in names)
     includes = '#include <stdio.h>\n#include "a.h"\n#include "a.h"\n'
     Path("a.c").write_text(f"{includes}int main(void) {{ {dumps} return 0; }}\n")
-    subprocess.run(["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "a.c", "-o", "a"], check=True)
+    subprocess.run(
+        ["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "a.c", "-o", "a"], check=True
+    )
     found = subprocess.run(["./a"], check=True, capture_output=True).stdout
     expected = [table.array() for table in tables]
-    expected[0][0, 2] = np.frombuffer(found, np.float64, 8)[2]  # which NaN it is, the compiler decides
+    expected[0][0, 2] = np.frombuffer(found, np.float64, 8)[
+        2
+    ]  # which NaN it is, the compiler decides
     assert found == b"".join(array.tobytes() for array in expected)
     if shutil.which("c++"):
         options = ("-std=c++17", "-x", "c++-header", "-Wall", "-Werror", "-fsyntax-only")
@@ -162,13 +168,17 @@ def arrays() -> dict[str, np.ndarray]:
 
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
-    return (a.dtype, a.shape) == (b.dtype, b.shape) and (a.tobytes() == b.tobytes() or np.array_equal(a, b, True))
+    return (a.dtype, a.shape) == (b.dtype, b.shape) and (
+        a.tobytes() == b.tobytes() or np.array_equal(a, b, True)
+    )
 
 
 def test_json_comes_back_as_it_was(tmp_path: Path) -> None:
     pecli.save(tmp_path / "all.json", arrays())
     found = pecli.load(tmp_path / "all.json")
-    assert {name: same(found[name], array) for name, array in arrays().items()} == dict.fromkeys(arrays(), True)
+    assert {name: same(found[name], array) for name, array in arrays().items()} == dict.fromkeys(
+        arrays(), True
+    )
 
 
 def test_csv_comes_back_as_float64_or_integers(tmp_path: Path) -> None:
@@ -209,7 +219,9 @@ BROKEN = [
 def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
     for suffix, content in BROKEN:
         (tmp_path / f"x.{suffix}").write_bytes(content.encode("latin-1") + b"\n")
-        with pytest.raises(FileError, match="line 2 has 1 " if content in ("1,2\n3", "1 2\n3\n") else "x") as problem:
+        with pytest.raises(
+            FileError, match="line 2 has 1 " if content in ("1,2\n3", "1 2\n3\n") else "x"
+        ) as problem:
             pecli.load(tmp_path / f"x.{suffix}")
         assert "\n" not in str(problem.value), content[:100]
 
@@ -219,8 +231,13 @@ def test_the_keys_of_json_may_come_in_any_order(tmp_path: Path) -> None:
     text += '"shape": [], "data": true}}, "pecli": {"scheme": "x"}}'
     (tmp_path / "t.json").write_text(text)
     found = pecli.load(tmp_path / "t.json")
-    assert {name: array.tolist() for name, array in found.items()} == {'a"data': [1, 2], "data": True}
-    (tmp_path / "t.json").write_text('{"tensors":{' + ",".join(f'"{k}":{_ONE}' for k in range(10_000)) + "}}")
+    assert {name: array.tolist() for name, array in found.items()} == {
+        'a"data': [1, 2],
+        "data": True,
+    }
+    (tmp_path / "t.json").write_text(
+        '{"tensors":{' + ",".join(f'"{k}":{_ONE}' for k in range(10_000)) + "}}"
+    )
     assert len(pecli.load(tmp_path / "t.json")) == 10_000  # and no more
 
 

@@ -28,8 +28,16 @@ NUMBERS = np.arange(24, dtype=np.float32)
 
 MATRIX = NUMBERS.reshape(4, 6)
 VIEWS = {
-    **{"matrix": MATRIX, "transposed": MATRIX.T, "permuted": NUMBERS.reshape(2, 3, 4).transpose(1, 0, 2)},
-    **{"sliced": MATRIX[1:, ::2], "every_third": NUMBERS[::3], "expanded": np.tile(NUMBERS[:3], (5, 1))},
+    **{
+        "matrix": MATRIX,
+        "transposed": MATRIX.T,
+        "permuted": NUMBERS.reshape(2, 3, 4).transpose(1, 0, 2),
+    },
+    **{
+        "sliced": MATRIX[1:, ::2],
+        "every_third": NUMBERS[::3],
+        "expanded": np.tile(NUMBERS[:3], (5, 1)),
+    },
     **{"scalar": NUMBERS[7], "empty": np.zeros((4, 0), np.float32), "parameter": NUMBERS[:2]},
     **{"nested.list.0": np.array([0.0]), "nested.list.1": np.array([1], np.float16)},
     **{"nested.3": np.array([2, 3], ml_dtypes.bfloat16), "bool": np.array([False, False, True])},
@@ -40,7 +48,9 @@ VIEWS = {
 
 def test_views_of_storages() -> None:
     found = load(DATA / "torch_views.pt")
-    assert {name: array.dtype for name, array in found.items()} == {name: each.dtype for name, each in VIEWS.items()}
+    assert {name: array.dtype for name, array in found.items()} == {
+        name: each.dtype for name, each in VIEWS.items()
+    }
     for name, array in VIEWS.items():
         np.testing.assert_array_equal(found[name], array, err_msg=name)
 
@@ -73,11 +83,26 @@ REBUILD = b"ctorch._utils\n_rebuild_tensor_v2\n("
 
 
 def tensor(
-    count: bytes = b"K\x04", offset: bytes = b"K\x00", shape: bytes = b"K\x04\x85", strides: bytes = b"K\x01\x85"
+    count: bytes = b"K\x04",
+    offset: bytes = b"K\x00",
+    shape: bytes = b"K\x04\x85",
+    strides: bytes = b"K\x01\x85",
 ) -> bytes:
     """A dict with one tensor of four elements, or one that claims something else."""
     rest = b"\x89ccollections\nOrderedDict\n)RtR"
-    return b"\x80\x02}" + text("a") + REBUILD + STORAGE + count + b"tQ" + offset + shape + strides + rest + b"s."
+    return (
+        b"\x80\x02}"
+        + text("a")
+        + REBUILD
+        + STORAGE
+        + count
+        + b"tQ"
+        + offset
+        + shape
+        + strides
+        + rest
+        + b"s."
+    )
 
 
 FOUR = {"data__0": np.arange(4, dtype="<f4").tobytes()}
@@ -91,11 +116,19 @@ def deep(levels: int) -> bytes:
 
 def laughs() -> bytes:
     """Forty lists, each holding the one before it ten times: 10**40 items."""
-    levels = (b"](" + (b"h" + bytes([level])) * 10 + b"eq" + bytes([level + 1]) for level in range(40))
+    levels = (
+        b"](" + (b"h" + bytes([level])) * 10 + b"eq" + bytes([level + 1]) for level in range(40)
+    )
     return b"\x80\x02]q\x00" + b"".join(levels) + b"."
 
 
-NAMES = ("os\nsystem", "builtins\neval", "builtins\n__import__", "torch\n", "torch._utils\n_rebuild_tensor")
+NAMES = (
+    "os\nsystem",
+    "builtins\neval",
+    "builtins\n__import__",
+    "torch\n",
+    "torch._utils\n_rebuild_tensor",
+)
 
 
 def hostile() -> dict[str, bytes]:
@@ -112,7 +145,11 @@ def hostile() -> dict[str, bytes]:
         "class": argparse.Namespace,
         "complex": 1j,
     }
-    made = {f"{name}, protocol {k}": pickle.dumps(value, k) for name, value in calls.items() for k in (0, 1, 2, 4, 5)}
+    made = {
+        f"{name}, protocol {k}": pickle.dumps(value, k)
+        for name, value in calls.items()
+        for k in (0, 1, 2, 4, 5)
+    }
     opcodes = {
         "INST": b"(S'touch marker'\nios\nsystem\n.",
         "OBJ": b"(cos\nsystem\nX\x0c\x00\x00\x00touch markero.",
@@ -125,7 +162,10 @@ def hostile() -> dict[str, bytes]:
         "call of a text": b"\x80\x02" + text("system") + b")R.",
         "global with a dot": b"\x80\x02ctorch\n_utils.os.system\n.",
         **{f"GLOBAL {name}": b"c%b\n)R." % name.encode() for name in NAMES},
-        **{f"STACK_GLOBAL {name}": b"\x80\x04%b\x93)R." % b"".join(map(text, name.split("\n"))) for name in NAMES},
+        **{
+            f"STACK_GLOBAL {name}": b"\x80\x04%b\x93)R." % b"".join(map(text, name.split("\n")))
+            for name in NAMES
+        },
         "torch.load": b"\x80\x02ctorch\nload\n" + text("marker") + b"\x85R.",
         "deep": deep(5000),
         "wide": laughs(),
@@ -137,8 +177,12 @@ def hostile() -> dict[str, bytes]:
         "repeated without end": tensor(shape=LONG + b"\x85", strides=b"K\x00\x85"),
         "negative offset": tensor(offset=b"J\xff\xff\xff\xff"),
         "negative stride": tensor(shape=b"K\x02K\x02\x86", strides=b"K\x03J\xff\xff\xff\xff\x86"),
-        "bytes of no dtype": tensor(count=b"K\x10").replace(b"torch\nFloat", b"torch.storage\nUntyped"),
-        "too many axes": tensor(shape=b"(" + b"K\x01" * 70 + b"t", strides=b"(" + b"K\x01" * 70 + b"t"),
+        "bytes of no dtype": tensor(count=b"K\x10").replace(
+            b"torch\nFloat", b"torch.storage\nUntyped"
+        ),
+        "too many axes": tensor(
+            shape=b"(" + b"K\x01" * 70 + b"t", strides=b"(" + b"K\x01" * 70 + b"t"
+        ),
         "shape of texts": tensor(shape=text("a") + b"\x85"),
         "outside the archive": tensor().replace(text("0"), text("../../../etc/passwd")),
         "absolute": tensor().replace(text("0"), text("/etc/passwd")),
@@ -177,16 +221,24 @@ def nested() -> dict[str, bytes]:
     found = {}
     for opcode, (opens, inside, closes) in NESTING.items():
         many = 100_000 if opcode == "TUPLE1" else 20_000
-        for count, places in ((101, [*PLACES][:-1]), (many, ["module" if opcode in ("APPEND", "BUILD") else "alone"])):
+        for count, places in (
+            (101, [*PLACES][:-1]),
+            (many, ["module" if opcode in ("APPEND", "BUILD") else "alone"]),
+        ):
             deep = b"\x80\x04" + opens * count + inside + closes * count
-            rows = {f"{opcode} nested {count} times, {place}": PLACES[place].replace(b"%b", deep) for place in places}
+            rows = {
+                f"{opcode} nested {count} times, {place}": PLACES[place].replace(b"%b", deep)
+                for place in places
+            }
             found |= rows
     for harmless in ("alone", "argument"):  # the state of an OrderedDict is left alone
         del found[f"BUILD nested 101 times, {harmless}"]
     doubled = b"".join(b"h%ch%c\x86q%c" % (level, level, level + 1) for level in range(60))
     found["a key that takes for ever to hash"] = b"\x80\x02}N)q\x00" + doubled + b"Ns."
     found["state of a storage"] = tensor().replace(b"tQ", b"tQ}b")
-    found["state of a class"] = b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\nN}" + text("call") + b"Ns\x86b."
+    found["state of a class"] = (
+        b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\nN}" + text("call") + b"Ns\x86b."
+    )
     return found
 
 
@@ -200,7 +252,9 @@ def test_a_tensor_made_by_hand_is_read(folder: Path) -> None:
     np.testing.assert_array_equal(load("x.pt")["a"], [0, 1, 2, 3])
 
 
-def test_hostile_pickles_are_refused_in_one_line(folder: Path, pecli_cli: Callable[..., Any]) -> None:
+def test_hostile_pickles_are_refused_in_one_line(
+    folder: Path, pecli_cli: Callable[..., Any]
+) -> None:
     for name in (name for name in HOSTILE if "0000 times" not in name):
         pickled = HOSTILE[name]
         Path("x.pt").write_bytes(archive(pickled, **FOUR))
@@ -242,7 +296,9 @@ def test_an_audit_hook_sees_nothing_run_or_imported(folder: Path) -> None:
     Path("bad.pt").write_bytes(archive(b"?"))
     for number, pickled in enumerate(HOSTILE.values()):
         Path(f"{number}.hostile").write_bytes(archive(pickled, **FOUR))
-    done = subprocess.run([sys.executable, "-c", WATCHED], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED], capture_output=True, text=True, check=True
+    )
     assert json.loads(done.stdout) == []
     assert not Path("marker").exists()
 
@@ -253,12 +309,21 @@ def test_archives_whose_members_do_not_fit(folder: Path) -> None:
         out.writestr("x/data.pkl", tensor())
     inside = tensor().removeprefix(b"\x80\x02}" + text("a"))[:-1]
     for data, problem in (
-        (archive(b"\x80\x02}K\x00" + inside + text("0") + inside + b".", **FOUR), "names the tensor '0' twice"),
-        (archive(tensor().replace(text("storage"), text("module")), **FOUR), "names a storage in an unknown way"),
+        (
+            archive(b"\x80\x02}K\x00" + inside + text("0") + inside + b".", **FOUR),
+            "names the tensor '0' twice",
+        ),
+        (
+            archive(tensor().replace(text("storage"), text("module")), **FOUR),
+            "names a storage in an unknown way",
+        ),
         (archive(tensor(), data__1=bytes(16)), "has no member for the storage '0'"),
         (archive(tensor(), data__0=bytes(15)), "has not the size that it claims"),
         (archive(tensor(), byteorder=b"big", **FOUR), "another byte order"),
-        (archive(tensor(shape=b"J\0\0\0\2\x85", strides=b"K\0\x85"), **FOUR), "of 134217728 bytes that reaches beyond"),
+        (
+            archive(tensor(shape=b"J\0\0\0\2\x85", strides=b"K\0\x85"), **FOUR),
+            "of 134217728 bytes that reaches beyond",
+        ),
         (file.getvalue(), "is compressed"),
     ):
         Path("x.pt").write_bytes(data)
@@ -271,7 +336,11 @@ def test_zip64_records_that_contradict_the_end(folder: Path) -> None:
     good = (DATA / "torch_views.pt").read_bytes()
     end = good.rindex(b"PK\x05\x06")
     fewer = (int.from_bytes(good[end + 8 : end + 10], "little") - 1).to_bytes(2, "little")
-    for at, other in ((end + 8, fewer + fewer), (end - 12, b"\1"), (end - 76, b"X")):  # also where and what it is
+    for at, other in (
+        (end + 8, fewer + fewer),
+        (end - 12, b"\1"),
+        (end - 76, b"X"),
+    ):  # also where and what it is
         Path("x.pt").write_bytes(good[:at] + other + good[at + len(other) :])
         with pytest.raises(FileError, match="contradict"):
             load("x.pt")
@@ -279,11 +348,20 @@ def test_zip64_records_that_contradict_the_end(folder: Path) -> None:
 
 def test_long_names_and_mutations_are_read_or_refused(folder: Path) -> None:
     """A few bytes of references to one tensor would be megabytes of paths."""
-    named = b"\x80\x02}" + text("n" * 4000) + b"](" + REBUILD + STORAGE + b"K\x04tQK\x00K\x04\x85K\x01\x85\x89}tRq\x07"
+    named = (
+        b"\x80\x02}"
+        + text("n" * 4000)
+        + b"]("
+        + REBUILD
+        + STORAGE
+        + b"K\x04tQK\x00K\x04\x85K\x01\x85\x89}tRq\x07"
+    )
     Path("x.pt").write_bytes(archive(named + b"h\x07" * 9000 + b"es.", **FOUR))
     with pytest.raises(FileError, match="nests its containers"):
         load("x.pt")
     small, large = archive(tensor(), **FOUR), (DATA / "torch_views.pt").read_bytes()
-    refused = refusals(small, "x.pt", 5, others=lambda byte: [byte ^ flip for flip in (1, 0x80, 0xFF)])
+    refused = refusals(
+        small, "x.pt", 5, others=lambda byte: [byte ^ flip for flip in (1, 0x80, 0xFF)]
+    )
     assert refused > len(small) // 20
     assert refusals(large, "y.pt", step=29) > len(large) // 116

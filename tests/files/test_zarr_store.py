@@ -37,7 +37,9 @@ def test_zarr_reads_what_was_written(tmp_path: Path) -> None:
 
 def test_any_shape_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_module, "BLOCK_BYTES", 400)
-    for number, shape in enumerate([(7,), (300, 5), (3, 50, 9), (40, 3, 2, 11), (7, 1), (5, 50, 40), ()]):
+    for number, shape in enumerate(
+        [(7,), (300, 5), (3, 50, 9), (40, 3, 2, 11), (7, 1), (5, 50, 40), ()]
+    ):
         array = np.random.default_rng(0).standard_normal(shape)
         save_tables(str(tmp_path / f"{number}.zarr"), [table_of("a", array)], None)
         assert pecli.load(tmp_path / f"{number}.zarr")["a"].tobytes() == array.tobytes()
@@ -46,7 +48,9 @@ def test_any_shape_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert pecli.load(tmp_path / "t.zarr")["array"].tobytes() == array.tobytes()
 
 
-def test_zarr_is_asked_for_where_it_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zarr_is_asked_for_where_it_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "zarr", None)
     with pytest.raises(ParameterError, match=r"^output is \.zarr; the zarr package"):
         pecli.save(tmp_path / "t.zarr", SCHEME)
@@ -68,7 +72,9 @@ def test_chunks_that_are_missing_or_changed(tmp_path: Path) -> None:
     raw[4 * (5 * 32 + 7) + 2] ^= 0x40
     path.write_bytes(raw)
     result = pecli.verify(tmp_path / "t.zarr")
-    assert [(each.name, each.worst_index) for each in result.tensors if not each.passed] == [("sin", (261, 7))]
+    assert [(each.name, each.worst_index) for each in result.tensors if not each.passed] == [
+        ("sin", (261, 7))
+    ]
     path.unlink()
     with pytest.raises(FileError, match="is not complete: 1 of 8 chunks are missing"):
         pecli.verify(tmp_path / "t.zarr")
@@ -86,7 +92,9 @@ def test_what_a_store_cannot_take_is_refused(tmp_path: Path) -> None:
         pecli.save(store, SCHEME)
 
 
-@pytest.mark.parametrize("text", ["", "{", json.dumps({"zarr_format": 3, "node_type": "array", "shape": [-1]})])
+@pytest.mark.parametrize(
+    "text", ["", "{", json.dumps({"zarr_format": 3, "node_type": "array", "shape": [-1]})]
+)
 def test_broken_stores_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "t.zarr").mkdir()
     (tmp_path / "t.zarr/zarr.json").write_text(text)
@@ -97,7 +105,14 @@ def test_broken_stores_are_refused(tmp_path: Path, text: str) -> None:
 
 def hostile(store: Path, chunk: bytes = bytes(64), **changes: object) -> Path:
     """A store of one chunk, by hand."""
-    said = {"zarr_format": 2, "shape": [4, 4], "chunks": [4, 4], "dtype": "<f4", "compressor": None, "fill_value": 0}
+    said = {
+        "zarr_format": 2,
+        "shape": [4, 4],
+        "chunks": [4, 4],
+        "dtype": "<f4",
+        "compressor": None,
+        "fill_value": 0,
+    }
     store.mkdir()
     (store / "0.0").write_bytes(chunk)
     (store / ".zarray").write_text(json.dumps({**said, "order": "C", "filters": None, **changes}))
@@ -107,7 +122,11 @@ def hostile(store: Path, chunk: bytes = bytes(64), **changes: object) -> Path:
 @pytest.mark.parametrize(
     ("chunk", "changes", "said"),
     [
-        (zlib.compress(bytes(1 << 22)), {"compressor": {"id": "zlib", "level": 9}}, "zlib, which is not read"),
+        (
+            zlib.compress(bytes(1 << 22)),
+            {"compressor": {"id": "zlib", "level": 9}},
+            "zlib, which is not read",
+        ),
         (b"x" * 64, {"compressor": {"id": "zstd", "level": 1}}, "zstd, which is not read"),
         (b"x" * 64, {"compressor": {"id": "blosc"}}, "blosc, which is not read"),
         (bytes(64), {"shape": [10**9, 64]}, "more than 4,294,967,296 bytes"),
@@ -117,14 +136,18 @@ def hostile(store: Path, chunk: bytes = bytes(64), **changes: object) -> Path:
         (bytes(8), {}, "missing, or of another size"),
     ],
 )
-def test_hostile_stores_are_refused(tmp_path: Path, chunk: bytes, changes: dict[str, object], said: str) -> None:
+def test_hostile_stores_are_refused(
+    tmp_path: Path, chunk: bytes, changes: dict[str, object], said: str
+) -> None:
     with pytest.raises(FileError, match=said):
         pecli.load(hostile(tmp_path / "t.zarr", chunk, **changes))
 
 
 @pytest.mark.parametrize("name", ["0.0", ".zarray"])
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/dev/zero", path)])
-def test_pipes_and_links_are_no_chunks(tmp_path: Path, name: str, make: Callable[[Path], None]) -> None:
+def test_pipes_and_links_are_no_chunks(
+    tmp_path: Path, name: str, make: Callable[[Path], None]
+) -> None:
     store = hostile(tmp_path / "t.zarr")
     (store / name).unlink()
     make(store / name)

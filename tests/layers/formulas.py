@@ -14,15 +14,21 @@ TOLERANCE = {"float64": 1e-14, "float32": 1e-6, "float16": 2e-3, "bfloat16": 2e-
 
 
 def sinusoids(length: int, dim: int) -> np.ndarray:
-    angles = [[position / 10000 ** (2 * (c // 2) / dim) for c in range(dim)] for position in range(length)]
-    return np.array([[math.cos(a) if c % 2 else math.sin(a) for c, a in enumerate(row)] for row in angles])
+    angles = [
+        [position / 10000 ** (2 * (c // 2) / dim) for c in range(dim)] for position in range(length)
+    ]
+    return np.array(
+        [[math.cos(a) if c % 2 else math.sin(a) for c, a in enumerate(row)] for row in angles]
+    )
 
 
 def pairs(dim: int, interleaved: bool) -> list[tuple[int, int]]:
     return [(2 * i, 2 * i + 1) if interleaved else (i, i + dim // 2) for i in range(dim // 2)]
 
 
-def rotated(x: np.ndarray, positions, interleaved: bool = True, base: float = 10000.0, sign: int = 1) -> np.ndarray:
+def rotated(
+    x: np.ndarray, positions, interleaved: bool = True, base: float = 10000.0, sign: int = 1
+) -> np.ndarray:
     angles = np.outer(positions, sign * base ** (-np.arange(0, x.shape[-1], 2) / x.shape[-1]))
     return turned(x, angles, "interleaved" if interleaved else "halves")
 
@@ -33,7 +39,9 @@ def random(*shape: int, dtype=np.float64, seed: int = 0) -> np.ndarray:
 
 def near(found: np.ndarray, expected: np.ndarray) -> None:
     tolerance = TOLERANCE[found.dtype.name]
-    np.testing.assert_allclose(found.astype(np.float64), expected, rtol=tolerance, atol=4 * tolerance)
+    np.testing.assert_allclose(
+        found.astype(np.float64), expected, rtol=tolerance, atol=4 * tolerance
+    )
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> None:

@@ -5,16 +5,41 @@ import numpy as np
 import pytest
 
 from pecli.engine.schemes.learned import LearnedInit
-from pecli.layers import AlibiBias, LearnedPosEmbedding, SinusoidalPosEmbedding, sinusoidal_pos_embedding
-from tests.layers.formulas import BF16, FLOATS, every_float, gradient, near, random, same_bits, sinusoids
+from pecli.layers import (
+    AlibiBias,
+    LearnedPosEmbedding,
+    SinusoidalPosEmbedding,
+    sinusoidal_pos_embedding,
+)
+from tests.layers.formulas import (
+    BF16,
+    FLOATS,
+    every_float,
+    gradient,
+    near,
+    random,
+    same_bits,
+    sinusoids,
+)
 
 
 class TestSinusoidal:
     def test_each_number_is_rounded_once_to_float32_or_the_given_dtype(self):
         table = sinusoidal_pos_embedding(40, 6)
         same_bits(table, sinusoids(40, 6).astype(np.float32))
-        known = {None: "float32", "float64": "float64", "float16": "float16", "bfloat16": "bfloat16", "f2": "float16"}
-        known |= {float: "float64", np.float64: "float64", BF16: "bfloat16", ml_dtypes.bfloat16: "bfloat16"}
+        known = {
+            None: "float32",
+            "float64": "float64",
+            "float16": "float16",
+            "bfloat16": "bfloat16",
+            "f2": "float16",
+        }
+        known |= {
+            float: "float64",
+            np.float64: "float64",
+            BF16: "bfloat16",
+            ml_dtypes.bfloat16: "bfloat16",
+        }
         for dtype, expected in known.items():
             table = sinusoidal_pos_embedding(4, 6, dtype)
             assert table.dtype.name == expected
@@ -65,7 +90,9 @@ class TestLearned:
     def test_adds_rows_from_the_offset(self, dtype, offset, batch):
         x = np.ones((*batch, 2, 2), dtype)
         out = LearnedPosEmbedding(6, 2, self.table)(x, offset=offset)
-        same_bits(out, np.broadcast_to(1 + self.table[offset : offset + 2], out.shape).astype(dtype))
+        same_bits(
+            out, np.broadcast_to(1 + self.table[offset : offset + 2], out.shape).astype(dtype)
+        )
 
     def test_rows_up_to_the_last(self):
         layer = LearnedPosEmbedding(6, 2, self.table)
@@ -78,7 +105,9 @@ class TestLearned:
         assert weight.dtype == np.float32
         assert (abs(weight.std() - 0.02) < 0.001, abs(weight.mean()) < 0.001) == (True, True)
         same_bits(weight, LearnedInit(200, 50, init="normal", std=0.02, seed=0).tables()["weight"])
-        same_bits(LearnedPosEmbedding(3, 4, seed=9).weight, LearnedInit(3, 4, seed=9).tables()["weight"])
+        same_bits(
+            LearnedPosEmbedding(3, 4, seed=9).weight, LearnedInit(3, 4, seed=9).tables()["weight"]
+        )
 
     @every_float
     def test_table_and_input_may_differ_in_dtype(self, dtype):
@@ -86,7 +115,9 @@ class TestLearned:
             x, table = random(4, 2, dtype=dtype), random(4, 2, dtype=other, seed=3)
             near(LearnedPosEmbedding(4, 2, table)(x), x.astype(float) + table.astype(float))
         fine = np.array([[1 + 2.0**-24 + 2.0**-30]])  # which is not rounded before the sum
-        assert LearnedPosEmbedding(1, 1, fine)(np.array([[-1]], np.float32))[0, 0] == np.float32(2.0**-24 + 2.0**-30)
+        assert LearnedPosEmbedding(1, 1, fine)(np.array([[-1]], np.float32))[0, 0] == np.float32(
+            2.0**-24 + 2.0**-30
+        )
 
     @every_float
     def test_a_given_table_is_copied_in_its_dtype_and_can_be_trained(self, dtype):
@@ -100,7 +131,11 @@ class TestLearned:
     @pytest.mark.parametrize("shape", [(3, 2), (4, 3, 2)])
     @pytest.mark.parametrize("offset", [0, 2])
     def test_gradient_of_the_table(self, shape, offset):
-        layer, x, weight = LearnedPosEmbedding(6, 2, self.table), random(*shape), random(*shape, seed=1)
+        layer, x, weight = (
+            LearnedPosEmbedding(6, 2, self.table),
+            random(*shape),
+            random(*shape, seed=1),
+        )
         layer(x[..., :1, :], offset=5)  # an offset belongs to its call
         layer(x, offset)
         grad_x, grad_table = layer.backward(weight)
@@ -121,7 +156,12 @@ class TestLearned:
 
 
 class TestAlibi:
-    bias = np.array([[[0.0 - m * abs(i - j) for j in range(5)] for i in range(5)] for m in (2**-4, 2**-8, 2**-2)])
+    bias = np.array(
+        [
+            [[0.0 - m * abs(i - j) for j in range(5)] for i in range(5)]
+            for m in (2**-4, 2**-8, 2**-2)
+        ]
+    )
 
     @pytest.mark.parametrize("dtype", [None, "float64", np.float16, BF16])
     def test_bias(self, dtype):

@@ -13,7 +13,15 @@ from pecli.layers import AlibiBias, LearnedPosEmbedding, RotaryPosEmbedding, Sin
 from tests.checks.verify.test_verify import Tensor
 from tests.layers.formulas import BF16, every_float, gradient, near, random, same_bits
 
-NOT_FLOATS = [np.int64, np.uint8, np.bool_, np.complex64, np.dtype("U1"), object, ml_dtypes.float8_e5m2]
+NOT_FLOATS = [
+    np.int64,
+    np.uint8,
+    np.bool_,
+    np.complex64,
+    np.dtype("U1"),
+    object,
+    ml_dtypes.float8_e5m2,
+]
 LAYERS = {
     "sinusoidal": (lambda: SinusoidalPosEmbedding(), (2, 5, 4)),
     "learned": (lambda: LearnedPosEmbedding(6, 4), (2, 5, 4)),
@@ -73,12 +81,16 @@ class TestEveryLayer:
             near(first(layer.backward(view)), gradient.astype(np.float64))
 
     @every_layer
-    def test_backward_needs_the_shape_of_the_last_output_and_a_refused_call_does_not_count(self, make, shape):
+    def test_backward_needs_the_shape_of_the_last_output_and_a_refused_call_does_not_count(
+        self, make, shape
+    ):
         layer = make()
         layer(np.zeros(shape))
         with pytest.raises(ValueError, match="shape"):
             layer(np.zeros(()))
-        with pytest.raises(ValueError, match=r"grad is of shape \(1, .*the last output was of shape"):
+        with pytest.raises(
+            ValueError, match=r"grad is of shape \(1, .*the last output was of shape"
+        ):
             layer.backward(np.zeros((1, *shape)))
         assert first(layer.backward(np.zeros(shape))).shape == shape
 
@@ -95,7 +107,9 @@ class TestEveryLayer:
         layer, x, weight = make(), random(*shape), random(*shape, seed=1)
         layer(x)
         found = first(layer.backward(weight))
-        np.testing.assert_allclose(found, gradient(lambda x: (layer(x) * weight).sum(), x), atol=1e-8)
+        np.testing.assert_allclose(
+            found, gradient(lambda x: (layer(x) * weight).sum(), x), atol=1e-8
+        )
         for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
             same_bits(other(x), layer(x))
 
@@ -120,7 +134,9 @@ def test_inputs_and_gradients_that_are_not_floating(make, shape):
     layer(np.zeros(shape))
     for dtype in NOT_FLOATS:
         advice = "$" if np.dtype(dtype).kind == "c" else "; convert"
-        with pytest.raises(KindError, match=rf"it must be float64, float32, float16 or bfloat16{advice}"):
+        with pytest.raises(
+            KindError, match=rf"it must be float64, float32, float16 or bfloat16{advice}"
+        ):
             layer(np.zeros(shape, dtype))
         with pytest.raises(KindError, match="grad is of dtype"):
             layer.backward(np.zeros(shape, dtype))

@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 
 from pecli.engine.schemes.rope import Rope
 from pecli.layers import RotaryPosEmbedding
-from tests.layers.formulas import BF16, both_layouts, every_float, gradient, near, pairs, random, rotated, same_bits
+from tests.layers.formulas import (
+    BF16,
+    both_layouts,
+    every_float,
+    gradient,
+    near,
+    pairs,
+    random,
+    rotated,
+    same_bits,
+)
 
 
 class TestRotary:
@@ -47,13 +57,20 @@ class TestRotary:
     def test_position_ids_choose_rows_of_a_grid(self):
         rope, ids = Rope(dim=128, grid=(256, 256), axes=(64, 64)), [0, 60000]
         expected = RotaryPosEmbedding(rope=rope)(np.ones((65536, 128)))[ids]
-        np.testing.assert_array_equal(RotaryPosEmbedding(rope=rope)(np.ones((2, 128)), ids), expected)
-        closed = rotated(np.ones((1, 64)), [60000 // 256], interleaved=False)[0, 0]  # the first pair of the rows' axis
+        np.testing.assert_array_equal(
+            RotaryPosEmbedding(rope=rope)(np.ones((2, 128)), ids), expected
+        )
+        closed = rotated(np.ones((1, 64)), [60000 // 256], interleaved=False)[
+            0, 0
+        ]  # the first pair of the rows' axis
         assert expected[1, 0] == pytest.approx(closed)
 
     def test_the_last_position(self):
         x = random(2, 4)
-        by_id, by_offset = RotaryPosEmbedding()(x, [2**40 - 1, 2**40]), RotaryPosEmbedding().apply(x, x, 2**40 - 1)[0]
+        by_id, by_offset = (
+            RotaryPosEmbedding()(x, [2**40 - 1, 2**40]),
+            RotaryPosEmbedding().apply(x, x, 2**40 - 1)[0],
+        )
         np.testing.assert_array_equal(by_id, by_offset)
 
     def test_ids_are_copied_for_backward(self):
@@ -84,7 +101,9 @@ class TestRotaryApply:
     @both_layouts
     def test_gradients(self, interleaved):
         layer = RotaryPosEmbedding(interleaved=interleaved)
-        q, k, dq, dk = (random(*shape, seed=s) for s, shape in enumerate([(2, 3, 4), (3, 4), (2, 3, 4), (3, 4)]))
+        q, k, dq, dk = (
+            random(*shape, seed=s) for s, shape in enumerate([(2, 3, 4), (3, 4), (2, 3, 4), (3, 4)])
+        )
         layer.apply(q, k, offset=7)
         layer(random(1, 2))  # a call does not disturb the gradients of apply
         grad_q, grad_k = layer.apply_backward(dq, dk)
@@ -125,7 +144,11 @@ class TestGivenRope:
         length = {"length": 40} if name == "dynamic" else {}
         tables = replace(given, seq_len=40, dtype="float64", **length).tables()
         d = given.rotary_dim
-        first, second = (slice(0, d, 2), slice(1, d, 2)) if interleaved else (slice(0, d // 2), slice(d // 2, d))
+        first, second = (
+            (slice(0, d, 2), slice(1, d, 2))
+            if interleaved
+            else (slice(0, d // 2), slice(d // 2, d))
+        )
         expected = x.copy()
         expected[..., first] = x[..., first] * tables["cos"] - x[..., second] * tables["sin"]
         expected[..., second] = x[..., second] * tables["cos"] + x[..., first] * tables["sin"]
@@ -139,7 +162,9 @@ class TestGivenRope:
 
         layer = RotaryPosEmbedding(rope=load_model("llama-3.1-8b"))
         assert (layer.embed_dim, layer.interleaved, layer.base) == (128, False, 5e5)
-        assert RotaryPosEmbedding(rope=load_model("gpt-j-6b")).embed_dim == 256  # of which 64 rotate
+        assert (
+            RotaryPosEmbedding(rope=load_model("gpt-j-6b")).embed_dim == 256
+        )  # of which 64 rotate
         x = random(1, 300, 128, dtype=np.float64)
         tables = load_model("llama-3.1-8b").one().rope(300, dtype="float64").tables()
         rotated = x[..., :64] * tables["cos"] - x[..., 64:] * tables["sin"]
@@ -175,7 +200,9 @@ class TestRotaryCache:
             near(call(layer)[-1:], rotated(x, [16]))
             (table,) = self.tables(layer)
             assert len(table) == 32
-            np.testing.assert_allclose([table.real, table.imag], [true["cos"], true["sin"]], rtol=0, atol=2**-53)
+            np.testing.assert_allclose(
+                [table.real, table.imag], [true["cos"], true["sin"]], rtol=0, atol=2**-53
+            )
 
     def test_a_few_positions_far_out_make_no_table(self):
         ids, x = [2**39, 5, 2**40 - 1, 5], random(2, 4, 4)

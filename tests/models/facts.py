@@ -16,7 +16,11 @@ def stored(*names: str) -> Any:
     """What files of `data` hold: an object, or the lines of several files."""
     if names[0].endswith(".json"):
         return json.loads((DATA / names[0]).read_text(encoding="utf-8"))
-    return [json.loads(line) for name in names for line in (DATA / name).read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for name in names
+        for line in (DATA / name).read_text(encoding="utf-8").splitlines()
+    ]
 
 
 def one(config: Model) -> Encoding:
@@ -50,7 +54,9 @@ def check(config: Model, expected: Mapping[str, Any], said: str | None = None) -
     """
     model = load_config(config)
     assert agrees(model.one(), expected)
-    assert said is None or (any(said in warning for warning in model.warnings) if said else model.warnings == ())
+    assert said is None or (
+        any(said in warning for warning in model.warnings) if said else model.warnings == ()
+    )
 
 
 def by_layer(config: Model) -> dict[str, tuple[Any, ...]]:
@@ -78,7 +84,11 @@ def value(item: Any) -> bytes:
 
 
 def gguf(
-    path: Path, arch: str, values: Mapping[str, Any], tensors: Mapping[str, list[float]] | None = None, version: int = 3
+    path: Path,
+    arch: str,
+    values: Mapping[str, Any],
+    tensors: Mapping[str, list[float]] | None = None,
+    version: int = 3,
 ) -> Path:
     """A file with the keys of an architecture, and with tensors of floats."""
     tensors = tensors or {}

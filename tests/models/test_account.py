@@ -9,8 +9,14 @@ from pecli.models.find import load_config
 from pecli.models.presets import presets
 from tests.models.facts import stored
 
-CASES = [*stored("rope_families.jsonl")[::2], *stored("rope_random.jsonl")[::10], *stored("dialects.json")]
-CONFIGS = [case["config"] for case in CASES] + [preset.config for preset in list(presets().values())[::5]]
+CASES = [
+    *stored("rope_families.jsonl")[::2],
+    *stored("rope_random.jsonl")[::10],
+    *stored("dialects.json"),
+]
+CONFIGS = [case["config"] for case in CASES] + [
+    preset.config for preset in list(presets().values())[::5]
+]
 
 _NUMBERS = """
     rope_theta rope_base rope_freq_base rotary_emb_base rotary_base global_rope_theta local_rope_theta swa_rope_theta
@@ -26,7 +32,11 @@ _FLAGS = """
     use_fope use_alibi rope_interleave rotary_interleaved mrope_interleaved no_rope use_mrope yarn dynamic_ntk
 """
 OFF = ("use_rope", "rope", "rotary", "use_rotary_embeddings", "apply_rotary")
-OBJECTS: dict[str, Any] = {"rope_foo": {"a": 1.5}, "yarn_config": {"factor": 3.0}, "position_scaling": {"x": 2}}
+OBJECTS: dict[str, Any] = {
+    "rope_foo": {"a": 1.5},
+    "yarn_config": {"factor": 3.0},
+    "position_scaling": {"x": 2},
+}
 ADDED: dict[str, Any] = {
     **dict.fromkeys(_NUMBERS.split(), 0.3125),
     **dict.fromkeys(_WORDS.split(), "wibble"),
@@ -55,13 +65,18 @@ def test_no_key_about_positions_is_passed_over_in_silence(step: int) -> None:
         changes = {
             name: {name: value}
             for name, value in [*ADDED.items(), *MORE[::step]]
-            if (name not in OFF or "'rope'" in before) and (name != "use_alibi" or "'alibi'" not in before)
+            if (name not in OFF or "'rope'" in before)
+            and (name != "use_alibi" or "'alibi'" not in before)
         }
         changes = {name: change for name, change in changes.items() if name not in config}
         for section in ("rope_scaling", "rope_parameters"):
             given = config.get(section)
             names = _WITHIN.split() if given and "full_attention" not in given else []
-            changes |= {f"{section}.{name}": {section: {**given, name: 0.4375}} for name in names if name not in given}
+            changes |= {
+                f"{section}.{name}": {section: {**given, name: 0.4375}}
+                for name in names
+                if name not in given
+            }
         for name, change in changes.items():
             after, said = answer({**config, **change})
             if after == before and name.rpartition(".")[2] not in said:

@@ -12,7 +12,12 @@ from tests.models.facts import by_layer, check, one, stored
 
 ROWS = stored("configurations.jsonl")
 PARAMS = {"dim": 4096, "n_heads": 32, "n_layers": 32}
-NEOX = {"hidden_size": 768, "num_attention_heads": 12, "max_position_embeddings": 2048, "pipe_parallel_size": 1}
+NEOX = {
+    "hidden_size": 768,
+    "num_attention_heads": 12,
+    "max_position_embeddings": 2048,
+    "pipe_parallel_size": 1,
+}
 MOSHI = {"dim": 2560, "num_heads": 20, "max_period": 1e5}
 
 
@@ -30,48 +35,92 @@ def test_layers_and_parts_have_bases_of_their_own() -> None:
     model = load_config({**PARAMS, "use_hf_rope": True, "rope_theta": 1e6, "local_rope_theta": 1e4})
     bases = {each.layer_type: each.parameters["base"] for each in model}
     assert bases == {"full_attention": 1e6, "sliding_attention": 1e4}
-    depth = {"depformer_dim": 1024, "depformer_num_heads": 16, "depformer_max_period": 8, "depformer_pos_emb": "rope"}
+    depth = {
+        "depformer_dim": 1024,
+        "depformer_num_heads": 16,
+        "depformer_max_period": 8,
+        "depformer_pos_emb": "rope",
+    }
     model = load_config({**MOSHI, "positional_embedding": "rope", **depth})
-    found = {(each.layer_type, each.part): (each.head_dim, each.parameters["base"]) for each in model}
+    found = {
+        (each.layer_type, each.part): (each.head_dim, each.parameters["base"]) for each in model
+    }
     assert found == {("", ""): (128, 1e5), ("depformer", "depformer"): (64, 8.0)}
     compressed = {"compress_rope_theta": 1.6e5, "original_seq_len": 65536, "rope_factor": 16}
-    model = load_config({"dim": 4096, "n_heads": 64, "head_dim": 512, "rope_head_dim": 64, **compressed})
+    model = load_config(
+        {"dim": 4096, "n_heads": 64, "head_dim": 512, "rope_head_dim": 64, **compressed}
+    )
     assert {
-        each.layer_type: (each.parameters["base"], each.parameters["scaling"], each.trailing) for each in model
+        each.layer_type: (each.parameters["base"], each.parameters["scaling"], each.trailing)
+        for each in model
     } == {"main": (1e4, "none", True), "compress": (1.6e5, "yarn", True)}
-    tower = {"hidden_size": 1024, "num_attention_heads": 16, "rope_theta": 1e4, "image_size": 1024, "patch_size": 16}
-    assert by_layer({**PARAMS, "vision_encoder": tower})["vision"] == (64, 1e4, "none", "interleaved")
+    tower = {
+        "hidden_size": 1024,
+        "num_attention_heads": 16,
+        "rope_theta": 1e4,
+        "image_size": 1024,
+        "patch_size": 16,
+    }
+    assert by_layer({**PARAMS, "vision_encoder": tower})["vision"] == (
+        64,
+        1e4,
+        "none",
+        "interleaved",
+    )
     sizes = {"image_size": {"height": 336, "width": 336}, "patch_size": {"height": 14, "width": 14}}
     found = by_layer({**PARAMS, "vision_args": {"dim": 1408, "n_heads": 16, **sizes}})
-    assert (found["vision"], found["vision.patches"]) == ((88, 1e4, "none", "interleaved"), ("learned", 577, 1408))
+    assert (found["vision"], found["vision.patches"]) == (
+        (88, 1e4, "none", "interleaved"),
+        ("learned", 577, 1408),
+    )
 
 
-@pytest.mark.parametrize("config", [{**NEOX, "pos_emb": "none"}, {**MOSHI, "positional_embedding": "none"}])
+@pytest.mark.parametrize(
+    "config", [{**NEOX, "pos_emb": "none"}, {**MOSHI, "positional_embedding": "none"}]
+)
 def test_no_encoding_is_said_and_unknown_kinds_are_refused(config: dict[str, Any]) -> None:
     model = load_config(config)
     assert not model.encodings
-    assert any("is none: the model has no positional encoding" in warning for warning in model.warnings)
+    assert any(
+        "is none: the model has no positional encoding" in warning for warning in model.warnings
+    )
     key = "pos_emb" if "pos_emb" in config else "positional_embedding"
     with pytest.raises(pecli.FileError, match="is 'wibble'; known are "):
         load_config({**config, key: "wibble"})
     with pytest.raises(pecli.FileError, match="rope_type is ''; known are "):
-        load_config({"model_type": "llama", "head_dim": 64, "rope_scaling": {"rope_type": "", "factor": 8.0}})
+        load_config(
+            {
+                "model_type": "llama",
+                "head_dim": 64,
+                "rope_scaling": {"rope_type": "", "factor": 8.0},
+            }
+        )
 
 
 def test_yarn_of_litgpt_is_refused_for_it_is_not_yarn() -> None:
     adjusted = {"factor": 8.0, "beta_fast": 32, "beta_slow": 1, "original_max_seq_len": 4096}
     with pytest.raises(pecli.FileError, match="blends the other way round"):
-        load_config({"n_embd": 4096, "n_head": 32, "rotary_percentage": 1.0, "rope_adjustments": adjusted})
+        load_config(
+            {"n_embd": 4096, "n_head": 32, "rotary_percentage": 1.0, "rope_adjustments": adjusted}
+        )
 
 
 def test_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "OLMo-7B.yaml"
-    path.write_text("run_name: x\nmodel:\n  d_model: 4096\n  n_heads: 32\n  rope: true\n  alibi: false  # no\n")
+    path.write_text(
+        "run_name: x\nmodel:\n  d_model: 4096\n  n_heads: 32\n  rope: true\n  alibi: false  # no\n"
+    )
     assert load_model(path).one().parameters["dim"] == 128
-    for text, said in (("a: [", "YAML"), ("- 1\n", "an object"), ("a: !!python/object/apply:os.system [x]\n", "YAML")):
+    for text, said in (
+        ("a: [", "YAML"),
+        ("- 1\n", "an object"),
+        ("a: !!python/object/apply:os.system [x]\n", "YAML"),
+    ):
         path.write_text(text)
         with pytest.raises(pecli.FileError, match=f" not {said}"):
             load_model(path)
     monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(pecli.FileError, match="is YAML, and no reader of it is installed; pip install pyyaml"):
+    with pytest.raises(
+        pecli.FileError, match="is YAML, and no reader of it is installed; pip install pyyaml"
+    ):
         load_model(path)

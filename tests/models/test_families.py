@@ -6,7 +6,12 @@ from pecli.errors import ParameterError
 from pecli.models.find import load_config, load_model
 from tests.models.facts import agrees, by_layer, facts, one, stored
 
-LLAMA = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "max_position_embeddings": 8192}
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "max_position_embeddings": 8192,
+}
 
 CONFIGS = {name: (config, expected) for name, config, expected in stored("family_layers.jsonl")}
 
@@ -23,21 +28,30 @@ def test_configurations_are_explained(name: str) -> None:
 
 
 SECTIONS = {
-    **dict.fromkeys(("qwen2_vl", "qwen2_5_vl", "qwen2_5_vl_text", "paddleocr_vl"), ([16, 24, 24], False)),
+    **dict.fromkeys(
+        ("qwen2_vl", "qwen2_5_vl", "qwen2_5_vl_text", "paddleocr_vl"), ([16, 24, 24], False)
+    ),
     **dict.fromkeys(("qwen3_vl", "qwen3_vl_moe_text", "cohere_compass_text"), ([24, 20, 20], True)),
 }
 
 
 def test_sections_of_time_rows_and_columns() -> None:
     for name, (section, mixed) in SECTIONS.items():
-        config = {"model_type": name, "hidden_size": 2048, "num_attention_heads": 16, "head_dim": 128}
+        config = {
+            "model_type": name,
+            "hidden_size": 2048,
+            "num_attention_heads": 16,
+            "head_dim": 128,
+        }
         encoding = one(config)
         assert agrees(encoding, {"mrope_section": section, "mrope_interleaved": mixed})
         assert encoding.sources["mrope_section"].startswith("family default")
         assert encoding.rope(8).mrope_section == tuple(section)
         given = {**config, "rope_scaling": {"type": "mrope", "mrope_section": [32, 16, 16]}}
         assert agrees(one(given), {"mrope_section": [32, 16, 16], "mrope_interleaved": mixed})
-        assert agrees(one({**config, "head_dim": 64}), {"mrope_section": None})  # a head that they do not fit
+        assert agrees(
+            one({**config, "head_dim": 64}), {"mrope_section": None}
+        )  # a head that they do not fit
 
 
 NOTHING = stored("tables.json")["nothing"]
@@ -55,7 +69,9 @@ def test_phi3_reads_short_up_to_the_original_length_and_long_beyond() -> None:
     before, at, beyond = (encoding.inverse_frequencies(length) for length in (None, 4096, 4097))
     assert before == at != beyond
     assert at[0] == pytest.approx(1 / 1.05)
-    assert encoding.attention_factor() == pytest.approx(1.1902380714238083, rel=1e-12)  # sqrt(1 + ln 32 / ln 4096)
+    assert encoding.attention_factor() == pytest.approx(
+        1.1902380714238083, rel=1e-12
+    )  # sqrt(1 + ln 32 / ln 4096)
 
 
 def test_settings_that_a_class_adds() -> None:
@@ -77,7 +93,11 @@ FULL, SLIDING = "full_attention", "sliding_attention"
     ("name", "settings", "bases"),
     [
         ("gemma3_text", {FULL: {**LINEAR, "rope_theta": 5e5}}, {FULL: 5e5, SLIDING: 1e4}),
-        ("gemma3n_text", {SLIDING: {"rope_type": "default", "rope_theta": 777.0}}, {FULL: 1e6, SLIDING: 777.0}),
+        (
+            "gemma3n_text",
+            {SLIDING: {"rope_type": "default", "rope_theta": 777.0}},
+            {FULL: 1e6, SLIDING: 777.0},
+        ),
         ("olmo3", {FULL: LINEAR, SLIDING: None}, {FULL: 5e5, SLIDING: 5e5}),
         ("modernbert", {FULL: LINEAR}, {FULL: 16e4, SLIDING: 1e4}),
         ("ministral3", LINEAR, {"": 1e4}),
@@ -88,15 +108,23 @@ def test_settings_that_are_left_out_are_those_of_transformers(name, settings, ba
     """The rope_theta that its configuration classes fill in, release 5.22.2."""
     model = load_config({"model_type": name, "rope_parameters": settings})
     assert {encoding.layer_type: encoding.parameters["base"] for encoding in model} == bases
-    scaled = {encoding.layer_type for encoding in model if encoding.parameters["scaling"] == "linear"}
+    scaled = {
+        encoding.layer_type for encoding in model if encoding.parameters["scaling"] == "linear"
+    }
     assert scaled == ({FULL} if settings.get(FULL) else set() if SLIDING in settings else {""})
     assert model.warnings == ()
 
 
 def test_a_table_of_time_beside_the_language_model() -> None:
     cases = stored("rope_families_more.jsonl")
-    model = load_config(next(case["config"] for case in cases if case["case"].startswith("musicflamingo/")))
-    assert {each.layer_type: each.part for each in model.encodings} == {"": "audio", "text": "", "audio": "audio"}
+    model = load_config(
+        next(case["config"] for case in cases if case["case"].startswith("musicflamingo/"))
+    )
+    assert {each.layer_type: each.part for each in model.encodings} == {
+        "": "audio",
+        "text": "",
+        "audio": "audio",
+    }
     assert model.one().layer_type == "text"
 
 
@@ -108,7 +136,9 @@ def test_one_is_the_language_model_unless_a_part_is_named() -> None:
     assert load_config(compressed).one("compress").attention_factor() == 1
     for rule, ask in {
         "full_attention": lambda: load_model("gemma-3-1b").one(),
-        "llama-3-8b has|of one kind, which has no name": lambda: load_model("llama-3-8b").one("full_attention"),
+        "llama-3-8b has|of one kind, which has no name": lambda: load_model("llama-3-8b").one(
+            "full_attention"
+        ),
         "gemma-3-1b has 'full_attention', ": lambda: load_model("gemma-3-1b").one("wibble"),
         "not rope": lambda: load_model("gpt2").one().rope(8),
     }.items():
@@ -116,13 +146,21 @@ def test_one_is_the_language_model_unless_a_part_is_named() -> None:
             ask()
 
 
-CLIP = {"model_type": "clip", "text_config": {"hidden_size": 768}, "vision_config": {"patch_size": 16}}
+CLIP = {
+    "model_type": "clip",
+    "text_config": {"hidden_size": 768},
+    "vision_config": {"patch_size": 16},
+}
 
 
 def test_a_part_that_holds_only_what_differs() -> None:
     """OpenAI's ViT-B/16 of CLIP: 77 tokens, 14² patches and one for the class; its class alone means ViT-B/32."""
     text, vision = map(facts, load_config(CLIP))
-    assert (text["max_len"], text["dim"], text["source of dim"]) == (77, 768, "text_config.hidden_size")
+    assert (text["max_len"], text["dim"], text["source of dim"]) == (
+        77,
+        768,
+        "text_config.hidden_size",
+    )
     assert text["source of max_len"] == "class default of CLIPTextConfig.max_position_embeddings"
     image = "class default of CLIPVisionConfig.image_size"
     assert (vision["max_len"], vision["dim"]) == (197, 768)
@@ -136,10 +174,14 @@ def test_sam2_video_without_sizes() -> None:
     """Its memory attention has one head of 256 channels, half of it for each axis."""
     for vision in ({}, {"vision_config": {"model_type": "sam2_vision_model"}}):
         config = {"model_type": "sam2_video", **vision}
-        assert agrees(one(config), {"scheme": "rope", "head_dim": 256, "rotary_dim": 256, "axis_dim": 128})
+        assert agrees(
+            one(config), {"scheme": "rope", "head_dim": 256, "rotary_dim": 256, "axis_dim": 128}
+        )
         halved = one({**config, "memory_attention_downsample_rate": 2})
         assert halved.head_dim == 128
-        assert halved.sources["head_dim"].startswith("class default of Sam2VideoConfig.memory_attention_hidden_size //")
+        assert halved.sources["head_dim"].startswith(
+            "class default of Sam2VideoConfig.memory_attention_hidden_size //"
+        )
 
 
 def test_layers_without_rope_are_named_where_no_key_says_it() -> None:

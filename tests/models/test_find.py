@@ -52,10 +52,15 @@ def test_revisions_of_a_repository(cache: Path) -> None:
     """By a ref, the newest snapshot or not; a ref leads to no other folder."""
     repository = cache / "models--some-lab--Tiny-1B"
     (repository / "snapshots" / ("b" * 40)).mkdir()
-    (repository / "snapshots" / ("b" * 40) / "config.json").write_text(json.dumps({**LLAMA, "rope_theta": 7.0}))
+    (repository / "snapshots" / ("b" * 40) / "config.json").write_text(
+        json.dumps({**LLAMA, "rope_theta": 7.0})
+    )
     (repository / "refs" / "v1").write_text("b" * 40)
     (repository / "refs" / "astray").write_text("../snapshots/" + "b" * 40)
-    bases = [load_model(f"some-lab/Tiny-1B{tag}").one().parameters["base"] for tag in ("", "@main", "@v1")]
+    bases = [
+        load_model(f"some-lab/Tiny-1B{tag}").one().parameters["base"]
+        for tag in ("", "@main", "@v1")
+    ]
     assert bases == [500000.0, 500000.0, 7.0]
     with pytest.raises(PecliError, match="not in the Hugging Face cache"):
         load_model("some-lab/Tiny-1B@astray")
@@ -89,7 +94,9 @@ def test_repositories_of_the_cache(cache: Path, pecli_cli) -> None:
         ("HOME", ".cache/huggingface/hub"),
     ],
 )
-def test_where_the_cache_is(cache: Path, monkeypatch: pytest.MonkeyPatch, variable: str, folder: str) -> None:
+def test_where_the_cache_is(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, variable: str, folder: str
+) -> None:
     (cache.parent / "home" / folder).parent.mkdir(parents=True, exist_ok=True)
     cache.rename(cache.parent / "home" / folder)
     monkeypatch.delenv("HF_HUB_CACHE")
@@ -108,7 +115,9 @@ def test_a_cache_without_a_ref(cache: Path) -> None:
 
 def test_a_snapshot_without_a_config(cache: Path) -> None:
     (cache / "models--some-lab--Tiny-1B" / "snapshots" / ("a" * 40) / "config.json").unlink()
-    with pytest.raises(FileError, match=r"holds no config.json; get it with hf download some-lab/Tiny-1B"):
+    with pytest.raises(
+        FileError, match=r"holds no config.json; get it with hf download some-lab/Tiny-1B"
+    ):
         load_model("some-lab/Tiny-1B")
 
 
@@ -123,9 +132,26 @@ def test_all_that_says_what_a_model_is_is_taken_everywhere(tmp_path: Path, monke
     encoding = load_model(LLAMA).one()
     table = {"inv_freq": 500000.0 ** (-np.arange(8) / 8)}
     (tmp_path / "config.yaml").write_text(json.dumps(LLAMA)[:-1] + ", id2label: {0: LABEL_0}}")
-    paths = (tmp_path, str(tmp_path), tmp_path / "config.json", tmp_path / "config.yaml", "x.safetensors.index.json")
-    for given in (*paths, LLAMA, ConfigObject(), ConfigObject().to_dict(), load_model(LLAMA), encoding):
-        assert load_model(given).one().parameters == load_config(given).one().parameters == encoding.parameters
+    paths = (
+        tmp_path,
+        str(tmp_path),
+        tmp_path / "config.json",
+        tmp_path / "config.yaml",
+        "x.safetensors.index.json",
+    )
+    for given in (
+        *paths,
+        LLAMA,
+        ConfigObject(),
+        ConfigObject().to_dict(),
+        load_model(LLAMA),
+        encoding,
+    ):
+        assert (
+            load_model(given).one().parameters
+            == load_config(given).one().parameters
+            == encoding.parameters
+        )
         assert pecli.verify(table, given).passed
         assert not pecli.verify({"inv_freq": table["inv_freq"] / 2}, given).passed
 
@@ -139,14 +165,22 @@ def test_names_of_models_and_of_files(cache: Path) -> None:
     """What a report is given may be either."""
     Path("tensors").mkdir()
     np.save("x.npy", np.zeros(3))
-    options = {"llama-3.1-8b": "--model", "some-lab/Tiny-1B": "--model", str(cache): None, "x.npy": None}
+    options = {
+        "llama-3.1-8b": "--model",
+        "some-lab/Tiny-1B": "--model",
+        str(cache): None,
+        "x.npy": None,
+    }
     for name, option in options.items():
         found = named_model(name)
         assert (found.option if found else None) == option
     assert named_model("tensors") is None
     Path("tensors/config.json").write_text(json.dumps(LLAMA))
     assert named_model("tensors").option == "--config"
-    for name, config in {"my-config.json": LLAMA, "params.json": {"dim": 64, "n_heads": 4, "n_layers": 2}}.items():
+    for name, config in {
+        "my-config.json": LLAMA,
+        "params.json": {"dim": 64, "n_heads": 4, "n_layers": 2},
+    }.items():
         Path(name).write_text(json.dumps(config))
         assert named_model(name).option == "--config"
     Path("llama-3-8b").write_bytes(b"a file of that name")
@@ -195,4 +229,8 @@ ibm-fms 1.13.1, fms/models/ministral3.py, and megatron-bridge 0.3.1 (Ministral 3
 def test_values_agree_with_another_source() -> None:
     for expected, names in READ_ELSEWHERE.items():
         for model in map(load_model, names.split()):
-            assert (model.one().rotary_dim, model.one().parameters["base"], model.context) == expected
+            assert (
+                model.one().rotary_dim,
+                model.one().parameters["base"],
+                model.context,
+            ) == expected

@@ -34,23 +34,34 @@ def test_gguf_equals_the_config_it_was_made_from(tmp_path: Path, version: int) -
     assert found.inverse_frequencies() == same.inverse_frequencies()
     assert found.attention_factor() == same.attention_factor()
     source = "qwen2.embedding_length // qwen2.attention.head_count"
-    assert agrees(found, {"layout": "halves", "source of base": "qwen2.rope.freq_base", "source of dim": source})
+    assert agrees(
+        found,
+        {"layout": "halves", "source of base": "qwen2.rope.freq_base", "source of dim": source},
+    )
 
 
 @pytest.mark.parametrize(("code", "kind"), [("", 0), ("e", 1), ("d", 28)])
-def test_frequencies_are_divided_by_the_tensor_whatever_its_float_type(tmp_path: Path, code: str, kind: int) -> None:
+def test_frequencies_are_divided_by_the_tensor_whatever_its_float_type(
+    tmp_path: Path, code: str, kind: int
+) -> None:
     factors = [1.0, 1.5, 4.0, 8.0]
     values = {**LLAMA_3_1, "rope.dimension_count": 8}
     path = gguf(tmp_path / "m.gguf", "llama", values, {FREQS: factors})
     if code:
         data, floats = path.read_bytes(), struct.pack("<IQIQ", 1, 4, 0, 0)
         assert floats in data
-        changed = data.replace(floats, struct.pack("<IQIQ", 1, 4, kind, 0))[:-32] + struct.pack(f"<4{code}", *factors)
+        changed = data.replace(floats, struct.pack("<IQIQ", 1, 4, kind, 0))[:-32] + struct.pack(
+            f"<4{code}", *factors
+        )
         path.write_bytes(changed)
     found = one(path)
     expected = [500000.0 ** (-i / 4) / factor for i, factor in enumerate(factors)]
     assert found.inverse_frequencies() == pytest.approx(expected, rel=1e-14)
-    assert (found.attention_factor(), found.layout, pecli.verify(path, path).passed) == (1.0, "interleaved", True)
+    assert (found.attention_factor(), found.layout, pecli.verify(path, path).passed) == (
+        1.0,
+        "interleaved",
+        True,
+    )
 
 
 def test_a_window_is_a_positive_whole_number(tmp_path: Path) -> None:
@@ -67,7 +78,9 @@ def test_longrope_has_its_divisors_in_tensors(tmp_path: Path) -> None:
     assert agrees(found, {"source of long_factor": LONG, "source of short_factor": SHORT})
 
 
-@pytest.mark.parametrize(("kind", "rule"), [("longrope", "it needs the tensors rope_factors_"), ("su", "known are")])
+@pytest.mark.parametrize(
+    ("kind", "rule"), [("longrope", "it needs the tensors rope_factors_"), ("su", "known are")]
+)
 def test_scalings_that_cannot_be_read(tmp_path: Path, kind: str, rule: str) -> None:
     for tensors in ({}, {SHORT: [1.0, 1.5]}, {LONG: [2.0, 4.0]}):
         path = gguf(tmp_path / "m.gguf", "phi3", {**PHI, "rope.scaling.type": kind}, tensors)
@@ -76,16 +89,37 @@ def test_scalings_that_cannot_be_read(tmp_path: Path, kind: str, rule: str) -> N
 
 
 def test_yarn_and_linear(tmp_path: Path) -> None:
-    given = {"yarn_beta_fast": 16.0, "yarn_beta_slow": 2.0, "yarn_log_multiplier": 0.5, "attn_factor": 0.5}
-    found = one(gguf(tmp_path / "y.gguf", "qwen2", QWEN | {f"rope.scaling.{key}": given[key] for key in given}))
-    assert agrees(found, {"beta_fast": 16.0, "beta_slow": 2.0, "mscale_all_dim": 0.5, "mscale": 1.0})
+    given = {
+        "yarn_beta_fast": 16.0,
+        "yarn_beta_slow": 2.0,
+        "yarn_log_multiplier": 0.5,
+        "attn_factor": 0.5,
+    }
+    found = one(
+        gguf(
+            tmp_path / "y.gguf",
+            "qwen2",
+            QWEN | {f"rope.scaling.{key}": given[key] for key in given},
+        )
+    )
+    assert agrees(
+        found, {"beta_fast": 16.0, "beta_slow": 2.0, "mscale_all_dim": 0.5, "mscale": 1.0}
+    )
     assert found.attention_factor() == pytest.approx(0.5 * (1 + 0.1 * math.log(4)), rel=1e-15)
     with pytest.raises(pecli.ParameterError, match="factor is missing; yarn scaling needs it"):
-        one(gguf(tmp_path / "n.gguf", "qwen2", {**QWEN, "rope.scaling.factor": 0.0, "rope.scaling.attn_factor": 0.5}))
+        one(
+            gguf(
+                tmp_path / "n.gguf",
+                "qwen2",
+                {**QWEN, "rope.scaling.factor": 0.0, "rope.scaling.attn_factor": 0.5},
+            )
+        )
     plain = one(gguf(tmp_path / "p.gguf", "qwen2", {**QWEN, "rope.scaling.type": "none"}))
     assert agrees(plain, {"scaling": "none", "source of scaling": "qwen2.rope.scaling.type"})
     found = one(gguf(tmp_path / "l.gguf", "qwen2", {**QWEN, "rope.scaling.type": "linear"}))
-    assert found.inverse_frequencies() == pytest.approx([1e6 ** (-i / 64) / 4 for i in range(64)], rel=1e-14)
+    assert found.inverse_frequencies() == pytest.approx(
+        [1e6 ** (-i / 64) / 4 for i in range(64)], rel=1e-14
+    )
 
 
 LAYERS = stored("tables.json")["gguf"]
@@ -97,14 +131,22 @@ def test_layers_of_an_architecture(tmp_path: Path, name: str) -> None:
     (values, expected), bias = LAYERS[name], LAYERS[name][0].get("attention.max_alibi_bias")
     path = gguf(tmp_path / "m.gguf", name.partition(" ")[0].rstrip(","), values)
     assert {layer: [*row] for layer, row in by_layer(path).items()} == expected
-    assert {each.parameters["max_bias"] for each in load_model(path) if each.scheme == "alibi"} <= {bias or 8.0}
+    assert {each.parameters["max_bias"] for each in load_model(path) if each.scheme == "alibi"} <= {
+        bias or 8.0
+    }
 
 
-@pytest.mark.parametrize(("arch", "mixed"), [("qwen2vl", False), ("qwen3vl", True), ("glm4", False)])
+@pytest.mark.parametrize(
+    ("arch", "mixed"), [("qwen2vl", False), ("qwen3vl", True), ("glm4", False)]
+)
 def test_sections(tmp_path: Path, arch: str, mixed: bool) -> None:
     values = {"rope.dimension_count": 128}
-    found = one(gguf(tmp_path / "m.gguf", arch, {**values, "rope.dimension_sections": [16, 24, 24, 0]}))
-    assert agrees(found, {"mrope_section": [16, 24, 24], "mrope_interleaved": mixed, "layout": "halves"})
+    found = one(
+        gguf(tmp_path / "m.gguf", arch, {**values, "rope.dimension_sections": [16, 24, 24, 0]})
+    )
+    assert agrees(
+        found, {"mrope_section": [16, 24, 24], "mrope_interleaved": mixed, "layout": "halves"}
+    )
     assert found.rope(8).mrope_section == (16, 24, 24)
     layout = "interleaved" if arch == "glm4" else "halves"
     for none in ({}, {"rope.dimension_sections": [0, 0, 0, 0]}):
@@ -117,7 +159,10 @@ def test_doubts_are_told(tmp_path: Path) -> None:
     unread, base = load_model(gguf(tmp_path / "m.gguf", "llama", values)).warnings
     assert unread == "llama has rope.wibble (3), which nothing here reads"
     assert base.endswith("rope.freq_base is missing: llama.cpp then takes 10000")
-    for silent in ({**SIZES, "context_length": 16383}, {key: QWEN[key] for key in QWEN if key != "rope.freq_base"}):
+    for silent in (
+        {**SIZES, "context_length": 16383},
+        {key: QWEN[key] for key in QWEN if key != "rope.freq_base"},
+    ):
         assert not load_model(gguf(tmp_path / "m.gguf", "llama", silent)).warnings
     (lost,) = load_model(gguf(tmp_path / "m.gguf", "llama", LLAMA_3_1)).warnings
     assert "are those of Llama 3.1, but its scaling (llama3, factor 8) is not given" in lost
@@ -127,8 +172,12 @@ def test_doubts_are_told(tmp_path: Path) -> None:
     assert "32768 positions make 131072, but the model says 32768 (context_length)" in short
 
 
-@pytest.mark.parametrize("names", ["llama qwen2 phi3 gemma2 gemma3 gpt-oss falcon olmo2 glm4moe", "gptj foobar"])
-def test_architectures_without_a_rope_type_of_ggml_are_warned_about(tmp_path: Path, names: str) -> None:
+@pytest.mark.parametrize(
+    "names", ["llama qwen2 phi3 gemma2 gemma3 gpt-oss falcon olmo2 glm4moe", "gptj foobar"]
+)
+def test_architectures_without_a_rope_type_of_ggml_are_warned_about(
+    tmp_path: Path, names: str
+) -> None:
     for arch in names.split():
         model, is_known = load_model(gguf(tmp_path / "m.gguf", arch, SIZES)), "llama" in names
         doubt = f"architecture '{arch}' is unknown: read by the general rules; check layout and defaults"
@@ -149,7 +198,10 @@ def test_factors_are_verified_against_a_model_or_the_header(tmp_path: Path, pecl
     tensors = {FREQS: llama3_factors(8.0), "token_embd.weight": [0.5]}
     right = gguf(tmp_path / "right/r.gguf", "llama", LLAMA_3_1, tensors)
     wrong = gguf(tmp_path / "w.gguf", "llama", LLAMA_3_1, {FREQS: llama3_factors(32.0)})
-    for words in ((right, "--config", "llama-3.1-8b"), (f"{right}:{FREQS}", "--model", "llama-3.1-8b")):
+    for words in (
+        (right, "--config", "llama-3.1-8b"),
+        (f"{right}:{FREQS}", "--model", "llama-3.1-8b"),
+    ):
         assert pecli_cli("verify", *words).code == 0
     outcome = pecli_cli("verify", wrong, "--config", "llama-3.1-8b")
     assert (outcome.code, "factor is 32 (the spec says 8)" in outcome.out) == (1, True)
@@ -160,7 +212,11 @@ def test_factors_are_verified_against_a_model_or_the_header(tmp_path: Path, pecl
 
 
 FACTORS = [
-    (llama3_factors(8.0)[:32], 2, f"{FREQS} is 32 numbers; there must be one for each of 64 frequencies"),
+    (
+        llama3_factors(8.0)[:32],
+        2,
+        f"{FREQS} is 32 numbers; there must be one for each of 64 frequencies",
+    ),
     ([math.nan] * 64, 3, f"{FREQS} is [nan, "),
     ([0.0] * 64, 2, f"{FREQS}[0] is 0; it must be a finite number"),
 ]
@@ -179,7 +235,13 @@ def test_long_and_short_factors(tmp_path: Path, pecli_cli) -> None:
     long, short = [1.0, 2.0, 8.0, 40.0], [1.0, 1.0, 1.5, 2.0]
     scaling = {"type": "longrope", "long_factor": long, "short_factor": short}
     lengths = {"max_position_embeddings": 131072, "original_max_position_embeddings": 4096}
-    config = {"model_type": "phi3", "hidden_size": 64, "num_attention_heads": 8, "rope_scaling": scaling, **lengths}
+    config = {
+        "model_type": "phi3",
+        "hidden_size": 64,
+        "num_attention_heads": 8,
+        "rope_scaling": scaling,
+        **lengths,
+    }
     (tmp_path / "config.json").write_text(json.dumps(config))
     sizes = {"embedding_length": 64, "attention.head_count": 8, "rope.dimension_count": 8}
     for first, second, code in ((long, short, 0), (short, long, 1)):
@@ -196,7 +258,11 @@ LIST = struct.pack("<Q", 4) + b"%04d" + struct.pack("<IIQ", 9, 0, 4096)
 SPARSE: list[tuple[list[bytes], int, str]] = [
     ([START + struct.pack("<QQ", 1 << 20, 0)], 1 << 26, "tensors"),
     ([START + TEXTS], 1 << 30, "more than 16 MB"),
-    ([START + struct.pack("<QQQ", 0, 1, 17) + b"general.alignment" + struct.pack("<II", 4, 0)], 0, "alignment 0"),
+    (
+        [START + struct.pack("<QQQ", 0, 1, 17) + b"general.alignment" + struct.pack("<II", 4, 0)],
+        0,
+        "alignment 0",
+    ),
     ([START + struct.pack("<QQ", 0, 1000), *[KEY] * 1000], 1 << 20, "more than 16 MB"),
     ([START + struct.pack("<QQ", 0, 1000), *[LIST] * 1000], 4096, "more than 16 MB"),
 ]

@@ -26,7 +26,9 @@ def test_dumps_are_verified_against_the_configuration(name: str, tmp_path: Path)
     (tmp_path / "config.json").write_text(json.dumps(config))
     words = ["--config", str(tmp_path / "config.json"), *place.split(), "--atol", "1e-4", "-q"]
     assert run(["verify", str(DATA / f"{name}.npz"), *words]) == 0
-    wrong = {tensor: np.roll(table, 1, axis=0) for tensor, table in np.load(DATA / f"{name}.npz").items()}
+    wrong = {
+        tensor: np.roll(table, 1, axis=0) for tensor, table in np.load(DATA / f"{name}.npz").items()
+    }
     np.savez(tmp_path / "wrong.npz", **wrong)
     assert run(["verify", str(tmp_path / "wrong.npz"), *words]) == 1
 
@@ -46,13 +48,25 @@ def test_the_command_is_given_and_runs(tmp_path: Path, monkeypatch: pytest.Monke
 def test_the_head_of_a_vision_tower_rotates_on_a_grid(tmp_path: Path) -> None:
     """Qwen2-VL's patches come in blocks of 2 x 2; h has the first half of the pairs."""
     (tmp_path / "config.json").write_text(json.dumps(COMMANDS[-1][0]))
-    words = ["rope", "--config", str(tmp_path / "config.json"), "--layer-type", "vision", "--grid", "4x2", "-q"]
+    words = [
+        "rope",
+        "--config",
+        str(tmp_path / "config.json"),
+        "--layer-type",
+        "vision",
+        "--grid",
+        "4x2",
+        "-q",
+    ]
     assert run([*words, "-o", str(tmp_path / "made.npz")]) == 0
     cos = np.load(tmp_path / "made.npz")["cos"]
     assert np.allclose(cos[:, 0], np.cos([0, 0, 1, 1, 2, 2, 3, 3]), atol=1e-6)
     assert np.allclose(cos[:, 20], np.cos([0, 1, 0, 1, 0, 1, 0, 1]), atol=1e-6)
     unknown = {**HEADS, "rope_theta": 1e4, "vision_config": {**HEADS, "rope_theta": 1e4}}
-    assert [each.parameters["dim"] for each in load_config(unknown)] == [64, 32]  # half a head for each axis
+    assert [each.parameters["dim"] for each in load_config(unknown)] == [
+        64,
+        32,
+    ]  # half a head for each axis
 
 
 LEFT_OUT = {
@@ -60,9 +74,18 @@ LEFT_OUT = {
     "QwenImageTransformer2DModel": {"dim": 16 + 56 + 56, "base": 10000.0},
     "HunyuanVideoTransformer3DModel": {"dim": 16 + 56 + 56, "base": 256.0},
     "WanTransformer3DModel": {"dim": 128, "base": 10000.0},
-    "CogVideoXTransformer3DModel": {"dim": 30 * 64, "grid": (13, 30, 45), "grid_scale": (1.0, 1.875, 1.875)},
+    "CogVideoXTransformer3DModel": {
+        "dim": 30 * 64,
+        "grid": (13, 30, 45),
+        "grid_scale": (1.0, 1.875, 1.875),
+    },
     "SD3Transformer2DModel": {"dim": 18 * 64, "grid": (96, 96), "grid_base": (64.0,)},
-    "PixArtTransformer2DModel": {"dim": 16 * 72, "grid": (64, 64), "grid_base": (64.0,), "grid_scale": (2.0,)},
+    "PixArtTransformer2DModel": {
+        "dim": 16 * 72,
+        "grid": (64, 64),
+        "grid_base": (64.0,),
+        "grid_scale": (2.0,),
+    },
 }
 """What the classes of diffusers 0.42.1 have as defaults of their arguments."""
 
@@ -71,13 +94,17 @@ def test_a_class_of_diffusers_says_what_is_left_out() -> None:
     for name, expected in LEFT_OUT.items():
         found = load_config({"_class_name": name}).encodings[0].parameters
         assert {key: found[key] for key in expected} == expected
-    assert run(["rope", "--model", "flux.1-dev", "--seq-len", "4"]) == 2  # no table over positions 0, 1, 2, …
+    assert (
+        run(["rope", "--model", "flux.1-dev", "--seq-len", "4"]) == 2
+    )  # no table over positions 0, 1, 2, …
     assert run(["rope", "--model", "flux.1-dev", "--grid", "2x2", "-q"]) == 0
 
 
 def test_pixart_stretches_its_grid(tmp_path: Path) -> None:
     """A point i is at i · (64 / 64) / 2; columns have the first half of the channels, sines before cosines."""
-    command = commands(load_config({"_class_name": "PixArtTransformer2DModel"}), "--config config.json")[0]
+    command = commands(
+        load_config({"_class_name": "PixArtTransformer2DModel"}), "--config config.json"
+    )[0]
     words = shlex.split(command)[1:-1]
     assert run([*words, str(tmp_path / "pe.npy"), "-q"]) == 0
     row, column, k = 63, 5, np.arange(288)

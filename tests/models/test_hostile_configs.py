@@ -11,7 +11,12 @@ import pecli
 from pecli.models import find
 from tests.models.facts import stored
 
-PLAIN: dict[str, Any] = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": 1e4}
+PLAIN: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "rope_theta": 1e4,
+}
 YARN = {"type": "yarn", "factor": 2.0, "original_max_position_embeddings": 64}
 LLAMA3 = {**YARN, "type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 4.0}
 LONG = {**YARN, "type": "longrope", "short_factor": [1] * 8}
@@ -32,7 +37,12 @@ def test_text_that_is_no_configuration(pecli_cli, tmp_path, name: str) -> None:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     outcome = pecli_cli("config", path, "--json")
     assert (outcome.code, outcome.out, outcome.err.count("\n")) == (3, "", 1)
-    said = {"more than 4 MB": "4 MB", "no text": "not UTF-8 text", "many digits": "not JSON that", "cut": "not JSON: "}
+    said = {
+        "more than 4 MB": "4 MB",
+        "no text": "not UTF-8 text",
+        "many digits": "not JSON that",
+        "cut": "not JSON: ",
+    }
     assert said.get(name, "config.json: ") in outcome.err
 
 
@@ -52,7 +62,10 @@ def test_an_infinity_matters_only_where_it_is_read(pecli_cli, tmp_path) -> None:
 
 
 CHANGES = stored("tables.json")["refused"] | {
-    "20,000 layer types": ({"rope_parameters": {str(k): {"rope_type": "default"} for k in range(20_000)}}, 3)
+    "20,000 layer types": (
+        {"rope_parameters": {str(k): {"rope_type": "default"} for k in range(20_000)}},
+        3,
+    )
 }
 
 
@@ -62,29 +75,63 @@ def test_values_that_cannot_be(pecli_cli, tmp_path, name: str) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**PLAIN, **change}))
     outcome = pecli_cli("config", path)
-    assert (outcome.code, outcome.err.count("\n"), "config.json" in outcome.err) == (code, 1, True), outcome.err
+    assert (outcome.code, outcome.err.count("\n"), "config.json" in outcome.err) == (
+        code,
+        1,
+        True,
+    ), outcome.err
 
 
 JUNK: list[Any] = [None, True, "x", -1, 0, 1.5, 1e308, 10**30, [], [1], {}, {"a": 1}]
-LAYERS = {"no_rope_layers": [1, 0], "no_rope_layer_interval": 2, "num_hidden_layers": 4, "attn_scale": 0.1}
+LAYERS = {
+    "no_rope_layers": [1, 0],
+    "no_rope_layer_interval": 2,
+    "num_hidden_layers": 4,
+    "attn_scale": 0.1,
+}
 MUTATED: list[dict[str, Any]] = [
-    {**PLAIN, "head_dim": 16, "partial_rotary_factor": 0.5, "max_position_embeddings": 128, "layer_types": ["a"]},
+    {
+        **PLAIN,
+        "head_dim": 16,
+        "partial_rotary_factor": 0.5,
+        "max_position_embeddings": 128,
+        "layer_types": ["a"],
+    },
     {"model_type": "llama4_text", "floor_scale": 8, **LAYERS},
-    {"model_type": "llama4_vision_model", "image_size": 448, "patch_size": 14, "hidden_size": 64, "num_heads": 4},
+    {
+        "model_type": "llama4_vision_model",
+        "image_size": 448,
+        "patch_size": 14,
+        "hidden_size": 64,
+        "num_heads": 4,
+    },
     {"model_type": "falcon", "alibi": True, "hidden_size": 64, "num_attention_heads": 4},
-    {"model_type": "videomae", "num_frames": 4, "tubelet_size": 2, "image_size": [32, 32], "patch_size": 8},
+    {
+        "model_type": "videomae",
+        "num_frames": 4,
+        "tubelet_size": 2,
+        "image_size": [32, 32],
+        "patch_size": 8,
+    },
 ]
 SETTINGS = ("attention_factor", "mscale", "mscale_all_dim", "mrope_section", "alpha")
 
 
 def test_mutations_never_raise_anything_else() -> None:
-    scalings = [{**dict.fromkeys(SETTINGS), **scaling} for scaling in (YARN, LLAMA3, {**LONG, "long_factor": [2] * 8})]
+    scalings = [
+        {**dict.fromkeys(SETTINGS), **scaling}
+        for scaling in (YARN, LLAMA3, {**LONG, "long_factor": [2] * 8})
+    ]
     mutations = [{**config, name: value} for config in MUTATED for name in config for value in JUNK]
-    settings = [{**scaling, name: value} for scaling in scalings for name in scaling for value in JUNK]
+    settings = [
+        {**scaling, name: value} for scaling in scalings for name in scaling for value in JUNK
+    ]
     mutations += [{**PLAIN, "rope_scaling": scaling} for scaling in settings]
     places = [(config, name) for _, config, *_ in stored("configurations.jsonl") for name in config]
     values = cycle([None, "8", [1], 1e308, 0])  # a value each: the same keys are in many
-    mutations += [{**config, name: value} for (config, name), value in zip(places, values, strict=False)]
+    mutations += [
+        {**config, name: value} for (config, name), value in zip(places, values, strict=False)
+    ]
     for config in mutations:
         with contextlib.suppress(pecli.PecliError):
             pecli.load_config(config).as_json()

@@ -9,33 +9,52 @@ from pecli.models.find import load_config
 from tests.models.facts import agrees, one, stored
 
 SIZES = {"hidden_size": 768, "num_attention_heads": 12}
-VISION = {"hidden_size": 1152, "image_size": 448, "patch_size": 14, "num_attention_heads": 16, "num_heads": 16}
+VISION = {
+    "hidden_size": 1152,
+    "image_size": 448,
+    "patch_size": 14,
+    "num_attention_heads": 16,
+    "num_heads": 16,
+}
 
 
-SINES = ["distilbert sinusoidal_pos_embds dim", "xlm sinusoidal_embeddings emb_dim", "xlm sinusoidal_pos_embds emb_dim"]
+SINES = [
+    "distilbert sinusoidal_pos_embds dim",
+    "xlm sinusoidal_embeddings emb_dim",
+    "xlm sinusoidal_pos_embds emb_dim",
+]
 
 
 @pytest.mark.parametrize("words", [*SINES, "flaubert sinusoidal_embeddings emb_dim"])
 def test_a_flag_makes_the_table_sinusoidal(words: str) -> None:
     name, key, dim = words.split()
     config = {"model_type": name, dim: 64, "n_heads": 4, "max_position_embeddings": 16}
-    table = pecli.Sinusoidal(**one({**config, key: True}).parameters, dtype="float64").tables()["pe"]
+    table = pecli.Sinusoidal(**one({**config, key: True}).parameters, dtype="float64").tables()[
+        "pe"
+    ]
     angle = 3 / 10000 ** (10 / 64)
     assert table[3, 10:12] == pytest.approx([math.sin(angle), math.cos(angle)], rel=1e-15)
     assert agrees(one({**config, key: False}), {"scheme": "learned", "max_len": 16, "dim": 64})
 
 
 def test_musicgen_has_cosines_first_over_half_the_channels_less_one() -> None:
-    found = one({"model_type": "musicgen_decoder", "hidden_size": 64, "max_position_embeddings": 16})
+    found = one(
+        {"model_type": "musicgen_decoder", "hidden_size": 64, "max_position_embeddings": 16}
+    )
     table = pecli.Sinusoidal(**found.parameters, dtype="float64").tables()["pe"]
     angle = 3 / 10000 ** (5 / 31)
-    assert (table[3, 5], table[3, 37]) == (pytest.approx(math.cos(angle)), pytest.approx(math.sin(angle)))
+    assert (table[3, 5], table[3, 37]) == (
+        pytest.approx(math.cos(angle)),
+        pytest.approx(math.sin(angle)),
+    )
 
 
 def test_speecht5_has_four_tables() -> None:
     sizes = {"hidden_size": 768, "max_speech_positions": 1876, "max_text_positions": 600}
     model = load_config({"model_type": "speecht5", **sizes})
-    assert {each.layer_type: (each.parameters["seq_len"], each.parameters["style"]) for each in model} == {
+    assert {
+        each.layer_type: (each.parameters["seq_len"], each.parameters["style"]) for each in model
+    } == {
         "speech_encoder": (1876, "fairseq"),
         "text_encoder": (600, "paper"),
         "speech_decoder": (1876, "paper"),
@@ -50,10 +69,18 @@ TOWERS = stored("tables.json")["towers"]
 
 def test_learned_tables_of_vision_towers() -> None:
     for name, (model_type, more, expected) in TOWERS.items():
-        model = load_config({"model_type": name, "vision_config": {"model_type": model_type, **VISION, **more}})
-        found = {each.layer_type: each.parameters.get("max_len") for each in model if each.part == "vision"}
+        model = load_config(
+            {"model_type": name, "vision_config": {"model_type": model_type, **VISION, **more}}
+        )
+        found = {
+            each.layer_type: each.parameters.get("max_len")
+            for each in model
+            if each.part == "vision"
+        }
         assert found == expected
-        assert {each.parameters["dim"] for each in model if each.scheme == "learned" and each.part} == {1152}
+        assert {
+            each.parameters["dim"] for each in model if each.scheme == "learned" and each.part
+        } == {1152}
         assert model.one("vision").scheme == ("rope" if None in expected.values() else "learned")
         assert any("tile" in warning for warning in model.warnings) == (name == "mllama")
 

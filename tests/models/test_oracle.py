@@ -31,29 +31,46 @@ def test_transformers_computes_the_same(case: dict[str, Any]) -> None:
         blended = encoding.parameters["scaling"] == "llama3"  # where float32 cancels
         values = encoding.inverse_frequencies(length)
         assert values == pytest.approx(table["inv_freq"], rel=5e-6 if blended else 1e-6, abs=0)
-        assert encoding.attention_factor(length) == pytest.approx(table["attention_scaling"], abs=1e-6)
+        assert encoding.attention_factor(length) == pytest.approx(
+            table["attention_scaling"], abs=1e-6
+        )
         assert encoding.axis_dim == 2 * len(values)
         if not encoding.no_table and "order" not in encoding.extra:
             assert encoding.rope(8, length=length or 1).tables()["inv_freq"].tolist() == values
-    for part in (name.split(".")[0] for name in found):  # parts of the model with modules of their own
+    for part in (
+        name.split(".")[0] for name in found
+    ):  # parts of the model with modules of their own
         assert {part, f"{part}_config"} & case["config"].keys()
-    assert not any(said.startswith("model_type ") for said in model.warnings) or "model_type" not in case["config"]
+    assert (
+        not any(said.startswith("model_type ") for said in model.warnings)
+        or "model_type" not in case["config"]
+    )
 
 
 def test_the_old_spelling_is_equal() -> None:
     for new in (case["config"] for case in CASES if case["case"].endswith("/rope_parameters")):
         settings = dict(new["rope_parameters"])
         old = {name: value for name, value in new.items() if name != "rope_parameters"}
-        old |= {name: settings.pop(name) for name in ("rope_theta", "partial_rotary_factor") if name in settings}
+        old |= {
+            name: settings.pop(name)
+            for name in ("rope_theta", "partial_rotary_factor")
+            if name in settings
+        }
         for word in ("type", "rope_type"):
-            spelled = {word if name == "rope_type" else name: value for name, value in settings.items()}
+            spelled = {
+                word if name == "rope_type" else name: value for name, value in settings.items()
+            }
             first, other = one(new), one({**old, "rope_scaling": spelled})
             assert (first.parameters, first.layout) == (other.parameters, other.layout)
 
 
 @pytest.mark.parametrize("case", DIALECTS, ids=[case["name"] for case in DIALECTS])
 def test_a_dialect_means_what_its_own_code_computes(case: dict[str, Any]) -> None:
-    ropes = {encoding.layer_type: encoding for encoding in load_config(case["config"]) if encoding.is_rotary}
+    ropes = {
+        encoding.layer_type: encoding
+        for encoding in load_config(case["config"])
+        if encoding.is_rotary
+    }
     for expected in case["expected"]["encodings"]:
         encoding = ropes.pop(expected["layer"].partition("@")[0])
         np.testing.assert_allclose(encoding.inverse_frequencies(), expected["inv_freq"], rtol=2e-5)
@@ -64,11 +81,17 @@ def test_a_dialect_means_what_its_own_code_computes(case: dict[str, Any]) -> Non
 
 def test_axes_of_diffusers_have_frequencies_of_their_own() -> None:
     for name, expected in stored("diffusers_frequencies.json").items():
-        config = {"_class_name": name, **({"axes_dims_rope": [64, 32, 32]} if name.startswith("HiDream") else {})}
+        config = {
+            "_class_name": name,
+            **({"axes_dims_rope": [64, 32, 32]} if name.startswith("HiDream") else {}),
+        }
         encoding = one(config)
         np.testing.assert_allclose(encoding.inverse_frequencies(), expected, rtol=2e-5)
         assert encoding.layout == "interleaved"
-        assert one({**config, "rope_theta": 3.0}).inverse_frequencies() != encoding.inverse_frequencies()
+        assert (
+            one({**config, "rope_theta": 3.0}).inverse_frequencies()
+            != encoding.inverse_frequencies()
+        )
 
 
 MODELS: dict[str, dict[str, Any]] = stored("models.json")
@@ -77,7 +100,9 @@ KNOWN = stored("tables.json")["known"]
 
 def test_well_known_models_are_what_their_papers_and_cards_say() -> None:
     found = {name: by_layer(model["config"]) for name, model in MODELS.items()}
-    assert {name: {layer: [*row] for layer, row in rows.items()} for name, rows in found.items()} == KNOWN
+    assert {
+        name: {layer: [*row] for layer, row in rows.items()} for name, rows in found.items()
+    } == KNOWN
     alibi = [name for name, rows in KNOWN.items() if "alibi" in rows.get("", ())]
     biased = {name: one(MODELS[name]["config"]).parameters for name in alibi}
     assert {given["max_bias"] for given in biased.values()} == {8}
@@ -86,9 +111,13 @@ def test_well_known_models_are_what_their_papers_and_cards_say() -> None:
 
 
 def test_presets_are_those_settings_and_none_is_from_memory() -> None:
-    confirmed = {name: model["config"] for name, model in MODELS.items() if "memory" not in model["source"]}
+    confirmed = {
+        name: model["config"] for name, model in MODELS.items() if "memory" not in model["source"]
+    }
     found = {preset.repository: preset for preset in presets().values()}
-    named = {name: {key: found[name].config[key] for key in config} for name, config in confirmed.items()}
+    named = {
+        name: {key: found[name].config[key] for key in config} for name, config in confirmed.items()
+    }
     assert named == confirmed  # presets may have more: towers
     for preset in found.values():
         assert preset.source
@@ -114,7 +143,10 @@ def test_rotary_tables_of_class_defaults() -> None:
             values = encoding.inverse_frequencies() or [0.0]
             ends = (len(values), values[min(1, count - 1)], values[-1])
             right = ends == pytest.approx((count, second, last), rel=2e-5, abs=1e-30)
-            if not right or (factor is not None and encoding.attention_factor() != pytest.approx(factor, rel=1e-5)):
+            if not right or (
+                factor is not None
+                and encoding.attention_factor() != pytest.approx(factor, rel=1e-5)
+            ):
                 wrong.append(name)
     assert set(wrong) <= set(QUIRKS)
 
@@ -129,7 +161,11 @@ UNLIKE = {
 def test_settings_that_are_given_to_a_class() -> None:
     wrong = set()
     for name, config, tables in stored("class_settings_made.jsonl"):
-        found = {each.layer_type: each for each in load_config({"model_type": name, **config}) if each.is_rotary}
+        found = {
+            each.layer_type: each
+            for each in load_config({"model_type": name, **config})
+            if each.is_rotary
+        }
         for layer, expected in tables.items():
             values = (found.get(layer) or next(iter(found.values()))).inverse_frequencies() or [0.0]
             if (len(values), values[1], values[-1]) != pytest.approx(expected, rel=2e-5, abs=1e-30):
@@ -142,16 +178,25 @@ def test_a_larger_model_has_the_text_model_of_its_class() -> None:
     wrong = set()
     for name, tables in stored("class_parts_made.json").items():
         try:
-            rotary = [each for each in load_config({"model_type": name}) if each.is_rotary and not each.part]
+            rotary = [
+                each
+                for each in load_config({"model_type": name})
+                if each.is_rotary and not each.part
+            ]
             found = {each.layer_type: each for each in rotary}
         except pecli.PecliError:
             found = {}
         for layer, (count, *ends) in tables.items():
             encoding = found.get(layer) or next(iter(found.values()), None)
             values = (encoding and encoding.inverse_frequencies()) or [0.0, 0.0]
-            if (len(values), values[1], values[-1]) != pytest.approx((count, *ends), rel=2e-5, abs=1e-30):
+            if (len(values), values[1], values[-1]) != pytest.approx(
+                (count, *ends), rel=2e-5, abs=1e-30
+            ):
                 wrong.add(name)
-    assert wrong <= {"musicflamingo", "mistral_large4"}  # a rotation of its own comes first; the class makes zeros
+    assert wrong <= {
+        "musicflamingo",
+        "mistral_large4",
+    }  # a rotation of its own comes first; the class makes zeros
 
 
 def test_other_tables_of_class_defaults_are_reported_or_named() -> None:
@@ -188,7 +233,11 @@ SHAPES = {
 
 
 def test_rows_and_columns_of_some() -> None:
-    for name, shapes in ((name, shapes) for names, shapes in SHAPES.items() for name in names.split()):
+    for name, shapes in (
+        (name, shapes) for names, shapes in SHAPES.items() for name in names.split()
+    ):
         found = by_layer({"model_type": name}).values()
         assert {sizes[1:] for sizes in found if sizes[0] in ("learned", "sinusoidal")} == shapes
-        assert not any("no key names one" in warning for warning in load_config({"model_type": name}).warnings)
+        assert not any(
+            "no key names one" in warning for warning in load_config({"model_type": name}).warnings
+        )

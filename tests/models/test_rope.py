@@ -11,16 +11,31 @@ from pecli.models.presets import presets
 from tests.models.facts import agrees, one
 
 ORIGINAL = "original_max_position_embeddings"
-LLAMA = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "max_position_embeddings": 8192}
-LLAMA3 = {"rope_type": "llama3", "factor": 16.0, "low_freq_factor": 1.0, "high_freq_factor": 1.0, ORIGINAL: 8192}
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "max_position_embeddings": 8192,
+}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 16.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 1.0,
+    ORIGINAL: 8192,
+}
 SIZES = {"hidden_size": 5120, "num_attention_heads": 40, "head_dim": 128, "num_hidden_layers": 48}
 SCOUT = {"model_type": "llama4_text", **SIZES, "rope_theta": 5e5, "rope_scaling": LLAMA3}
 LONG = {"short_factor": [1.0] * 64, "long_factor": [2.0] * 64}
 
 
 def test_what_presets_and_unknown_classes_say() -> None:
-    assert any("1.873854" in said and "1.368888" in said for said in load_config("deepseek-v3").warnings)
-    assert any("rope_scaling.truncate is false" in said for said in load_config("gpt-oss-20b").warnings)
+    assert any(
+        "1.873854" in said and "1.368888" in said for said in load_config("deepseek-v3").warnings
+    )
+    assert any(
+        "rope_scaling.truncate is false" in said for said in load_config("gpt-oss-20b").warnings
+    )
     with pytest.raises(pecli.FileError, match="has no head_dim"):
         load_config({"model_type": "wibble", "rope_theta": 1e4})
     config = presets()["phi-3-mini-128k-2024-04"].config
@@ -37,17 +52,23 @@ def test_llama_4_scales_by_a_step_and_names_its_layers_without_rope() -> None:
         model = load_config({**SCOUT, "no_rope_layers": flags})
         assert model.one().extra["nope_layers"] == [*range(3, 48, 4)]
         layers, temperature = model.warnings
-        assert layers.startswith("layers 3, 7, 11, 15, 19, 23, 27, 31, 35, 39, 43, 47 have no rope: ")
+        assert layers.startswith(
+            "layers 3, 7, 11, 15, 19, 23, 27, 31, 35, 39, 43, 47 have no rope: "
+        )
         assert "1 + 0.1·ln(1 + ⌊(p + 1)/8192⌋)" in temperature
 
 
 def test_ntk_has_two_meanings() -> None:
     scaling = {"type": "ntk", "factor": 8.0}
     for name in ("gte", "new"):
-        model = load_config({"model_type": name, "head_dim": 64, "rope_theta": 2e4, "rope_scaling": scaling})
+        model = load_config(
+            {"model_type": name, "head_dim": 64, "rope_theta": 2e4, "rope_scaling": scaling}
+        )
         expected = [(2e4 * 8) ** (-2 * i / 64) / 8 ** (2 / 64) for i in range(32)]
         assert model.one().inverse_frequencies() == pytest.approx(expected, rel=1e-14)
-        assert model.one().sources["scaling"] == f"rope_scaling.type (ntk means ntk-fixed in {name})"
+        assert (
+            model.one().sources["scaling"] == f"rope_scaling.type (ntk means ntk-fixed in {name})"
+        )
         assert model.warnings == ()
     model = load_config({**LLAMA, "rope_scaling": scaling})
     expected = [(1e4 * 8 ** (128 / 126)) ** (-i / 64) for i in range(64)]
@@ -58,14 +79,21 @@ def test_ntk_has_two_meanings() -> None:
 
 def test_telechat_3_sharpens_less() -> None:
     scaling = {"factor": 8.0, ORIGINAL: 8192}
-    found, plain = (one({**LLAMA, "rope_scaling": {"type": kind, **scaling}}) for kind in ("telechat3-yarn", "yarn"))
+    found, plain = (
+        one({**LLAMA, "rope_scaling": {"type": kind, **scaling}})
+        for kind in ("telechat3-yarn", "yarn")
+    )
     assert found.attention_factor() == pytest.approx(1 + 0.07 * math.log(8), rel=1e-15)
     assert found.inverse_frequencies() == plain.inverse_frequencies()
     derived = one({**LLAMA, "rope_scaling": {"type": "telechat3-yarn", ORIGINAL: 3000}})
     assert derived.attention_factor() == pytest.approx(1 + 0.07 * math.log(8192 / 3000), rel=1e-15)
 
 
-NO_TABLES = {"dinov3_vit": "centres of", "sapiens2": "centres of", "vjepa2": "no pair rotates by one angle"}
+NO_TABLES = {
+    "dinov3_vit": "centres of",
+    "sapiens2": "centres of",
+    "vjepa2": "no pair rotates by one angle",
+}
 
 
 def test_no_table_is_made_that_a_model_never_uses() -> None:
@@ -85,17 +113,28 @@ def test_the_betas_of_yarn_are_32_and_1_and_limits_are_rounded() -> None:
     said = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
     found = of({"type": "yarn", "factor": 4.0, ORIGINAL: 1024})
     assert agrees(found, {**said, **{f"source of {name}": "default" for name in said}})
-    assert of({"type": "yarn", "factor": 4.0, ORIGINAL: 1024, **said}).parameters == found.parameters
+    assert (
+        of({"type": "yarn", "factor": 4.0, ORIGINAL: 1024, **said}).parameters == found.parameters
+    )
     given = of({"type": "yarn", "factor": 4.0, ORIGINAL: 1024, "beta_fast": 16, "truncate": False})
     source = {"source of beta_fast": "rope_scaling.beta_fast"}
     assert agrees(given, {"beta_fast": 16.0, "beta_slow": 1.0, "truncate": False, **source})
 
 
 def test_a_factor_left_out_is_the_lengths_quotient() -> None:
-    by_hand = {"yarn": 0.1 * math.log(4) + 1, "longrope": math.sqrt(1 + math.log(4) / math.log(1024))}
+    by_hand = {
+        "yarn": 0.1 * math.log(4) + 1,
+        "longrope": math.sqrt(1 + math.log(4) / math.log(1024)),
+    }
     for kind, lists in {"yarn": {}, "longrope": LONG}.items():
         found = of({"type": kind, ORIGINAL: 1024, **lists})
-        assert agrees(found, {"factor": 4.0, "source of factor": f"max_position_embeddings / rope_scaling.{ORIGINAL}"})
+        assert agrees(
+            found,
+            {
+                "factor": 4.0,
+                "source of factor": f"max_position_embeddings / rope_scaling.{ORIGINAL}",
+            },
+        )
         assert found.attention_factor() == pytest.approx(by_hand[kind], rel=1e-15)
         given = of({"type": kind, ORIGINAL: 1024, "factor": 4.0, **lists})
         assert found.inverse_frequencies() == given.inverse_frequencies()
@@ -105,6 +144,8 @@ def test_a_factor_left_out_is_the_lengths_quotient() -> None:
 
 
 def test_magnitudes_of_phimoe_are_others_beyond_the_original_length() -> None:
-    found = of({"type": "longrope", ORIGINAL: 1024, **LONG, "short_mscale": 1.25, "long_mscale": 1.5})
+    found = of(
+        {"type": "longrope", ORIGINAL: 1024, **LONG, "short_mscale": 1.25, "long_mscale": 1.5}
+    )
     assert [found.attention_factor(length) for length in (None, 1024, 1025)] == [1.25, 1.25, 1.5]
     assert [found.rope(rows).attention_factor_value() for rows in (1024, 1025)] == [1.25, 1.5]

@@ -26,10 +26,14 @@ X = RNG.normal(size=(2, 7, 16)).astype(np.float32)
 
 def rotated(x: np.ndarray, positions: Any, base: float = 10000.0) -> np.ndarray:
     half = x.shape[-1] // 2
-    return turned(x, np.multiply.outer(np.asarray(positions, float), base ** (-np.arange(half) / half)))
+    return turned(
+        x, np.multiply.outer(np.asarray(positions, float), base ** (-np.arange(half) / half))
+    )
 
 
-@pytest.mark.parametrize("rope", [pecli.Rope(6, 128), "llama-2-7b", pecli.load_model("llama-2-7b")], ids=repr)
+@pytest.mark.parametrize(
+    "rope", [pecli.Rope(6, 128), "llama-2-7b", pecli.load_model("llama-2-7b")], ids=repr
+)
 def test_rotations(rope: Any) -> None:
     found = pecli.apply(Q, rope, offset=3)
     assert found.dtype == np.float32
@@ -43,7 +47,9 @@ def test_rotations(rope: Any) -> None:
 
 
 def test_layouts_and_partial_rotations() -> None:
-    pairs = np.arange(128).reshape(2, 64).T.ravel()  # interleaved: channels of halves, in another order
+    pairs = (
+        np.arange(128).reshape(2, 64).T.ravel()
+    )  # interleaved: channels of halves, in another order
     found = pecli.apply(Q[..., pairs], pecli.Rope(6, 128), layout="interleaved")
     assert np.array_equal(found, pecli.apply(Q, pecli.Rope(6, 128))[..., pairs])
     own = pecli.Rope(6, 128, layout="interleaved")
@@ -57,11 +63,15 @@ def test_layouts_and_partial_rotations() -> None:
 
 def test_sums() -> None:
     table = RNG.normal(size=(20, 16)).astype(np.float32)
-    assert np.array_equal(pecli.apply(X, table, offset=4), (X.astype(float) + table[4:11]).astype(np.float32))
+    assert np.array_equal(
+        pecli.apply(X, table, offset=4), (X.astype(float) + table[4:11]).astype(np.float32)
+    )
     exact = pecli.Sinusoidal(7, 16, dtype="float64").tables()["pe"]
     assert np.array_equal(pecli.apply(X, pecli.Sinusoidal(7, 16)), (X + exact).astype(np.float32))
     scores = np.zeros((2, 3, 5))
-    expected = -np.array([[[0.0625]], [[0.00390625]]]) * abs(np.arange(5) - np.arange(2, 5)[:, None])
+    expected = -np.array([[[0.0625]], [[0.00390625]]]) * abs(
+        np.arange(5) - np.arange(2, 5)[:, None]
+    )
     assert np.array_equal(pecli.apply(scores, pecli.Alibi(2)), expected)
 
 
@@ -69,11 +79,17 @@ def test_heads_are_no_positions_and_a_recipe_counts() -> None:
     heads = np.zeros((1, 6, 32, 128), np.float32)
     with pytest.raises(ValueError, match="32 is a number of heads of llama-2-7b"):
         pecli.apply(heads, "llama-2-7b")
-    assert pecli.apply(heads, "llama-2-7b", seq_axis=-2).shape == heads.shape  # who says so means it
-    assert pecli.apply(heads, "llama-2-7b", shift=3).shape == heads.shape  # the same at all positions
+    assert (
+        pecli.apply(heads, "llama-2-7b", seq_axis=-2).shape == heads.shape
+    )  # who says so means it
+    assert (
+        pecli.apply(heads, "llama-2-7b", shift=3).shape == heads.shape
+    )  # the same at all positions
     # Angles rounded to float32 are off by up to 2**-24 of the position.
     far = {"offset": 10**6}
-    exact, rounded = (pecli.apply(Q, pecli.Rope(6, 128, recipe=recipe), **far) for recipe in ("exact", "float32"))
+    exact, rounded = (
+        pecli.apply(Q, pecli.Rope(6, 128, recipe=recipe), **far) for recipe in ("exact", "float32")
+    )
     assert 1e-4 < np.abs(exact - rounded).max() < 1
 
 
@@ -98,7 +114,9 @@ def test_a_sinusoidal_sum_is_the_true_one_rounded_once(dtype):
         for batch in x:
             for row, values in enumerate(batch):
                 for channel, value in enumerate(values):
-                    angle = arb(10000) ** rational(Fraction(-(channel // 2), dim // 2)) * (offset + row)
+                    angle = arb(10000) ** rational(Fraction(-(channel // 2), dim // 2)) * (
+                        offset + row
+                    )
                     wave = angle.cos() if channel % 2 else angle.sin()
                     out.append(rational(Fraction(float(value))) + wave)
         return out
@@ -122,7 +140,9 @@ def written_out(heads: list[float], queries: int, keys: int, form: str) -> np.nd
         for i in range(queries):
             for j in range(keys):
                 distance = (keys - queries + i) - j
-                bias = {"key": slope * j, "key-last": slope * (j - keys + 1)}.get(form, -slope * abs(distance))
+                bias = {"key": slope * j, "key-last": slope * (j - keys + 1)}.get(
+                    form, -slope * abs(distance)
+                )
                 out[h, i, j] = -math.inf if form == "causal" and distance < 0 else bias
     return out
 
@@ -134,7 +154,9 @@ def written_out(heads: list[float], queries: int, keys: int, form: str) -> np.nd
 def test_biases(form, queries, keys, dtype):
     scores = random(2, 4, queries, keys, dtype=dtype)
     found = apply(scores, Alibi(4, form=form))
-    expected = scores.astype(np.float64) + written_out([0.25, 0.0625, 2**-6, 2**-8], queries, keys, form)
+    expected = scores.astype(np.float64) + written_out(
+        [0.25, 0.0625, 2**-6, 2**-8], queries, keys, form
+    )
     expected = expected.astype(np.float32) if dtype == ml_dtypes.bfloat16 else expected
     np.testing.assert_array_equal(found, expected.astype(dtype))
 
@@ -150,10 +172,15 @@ def test_biases_by_a_recipe(recipe, form):
     if recipe == "float32":
         slopes = [float(np.float32(slope)) for slope in slopes]
     found = apply(np.zeros((6, 40, 50)), Alibi(6, rule="naive", form=form, recipe=recipe))
-    np.testing.assert_array_equal(found, written_out(slopes, 40, 50, form).astype(dtype).astype(np.float64))
+    np.testing.assert_array_equal(
+        found, written_out(slopes, 40, 50, form).astype(dtype).astype(np.float64)
+    )
 
 
-CASES = [json.loads(line) for line in (Path(__file__).parent / "data" / "rotated.jsonl").read_text().splitlines()]
+CASES = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "data" / "rotated.jsonl").read_text().splitlines()
+]
 
 
 def name(case: dict) -> str:
@@ -166,7 +193,14 @@ def test_a_configuration_rotates_as_its_model_does(case, pecli_cli, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(case["config"]))
     np.save(tmp_path / "ids.npy", case["positions"])
     np.save(tmp_path / "q.npy", np.array([queries(*case["shape"][1:])], np.float32))
-    words = ["--config", tmp_path / "config.json", "--positions", tmp_path / "ids.npy", "-o", tmp_path / "y.npy"]
+    words = [
+        "--config",
+        tmp_path / "config.json",
+        "--positions",
+        tmp_path / "ids.npy",
+        "-o",
+        tmp_path / "y.npy",
+    ]
     outcome = pecli_cli("apply", "rope", tmp_path / "q.npy", *words)
     assert outcome.code == 0, outcome.err
     found = pecli.load(tmp_path / "y.npy")["array"]

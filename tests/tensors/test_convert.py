@@ -20,7 +20,10 @@ HEADS, KV, DIM, INPUTS = 4, 2, 8, 16
 
 
 def checkpoint(dtype: type = np.float32) -> dict[str, np.ndarray]:
-    made = {"model.embed.weight": RNG.standard_normal((10, INPUTS)), "model.norm.weight": np.ones(INPUTS)}
+    made = {
+        "model.embed.weight": RNG.standard_normal((10, INPUTS)),
+        "model.norm.weight": np.ones(INPUTS),
+    }
     for layer in range(2):
         at = f"model.layers.{layer}.self_attn"
         for name, rows in (("q_proj", HEADS * DIM), ("k_proj", KV * DIM), ("v_proj", KV * DIM)):
@@ -39,7 +42,16 @@ def by_hand(weight: np.ndarray, heads: int) -> np.ndarray:
 
 
 TO_HALVES = ("interleaved", "halves")
-HALVES_OF = ("--from", "interleaved", "--to", "halves", "--heads", str(HEADS), "--kv-heads", str(KV))
+HALVES_OF = (
+    "--from",
+    "interleaved",
+    "--to",
+    "halves",
+    "--heads",
+    str(HEADS),
+    "--kv-heads",
+    str(KV),
+)
 
 
 def made_of(arrays: dict[str, np.ndarray], source: str = "interleaved", **heads: Any) -> Converted:
@@ -49,11 +61,24 @@ def made_of(arrays: dict[str, np.ndarray], source: str = "interleaved", **heads:
 def test_queries_and_keys_move_and_nothing_else(tmp_path: Path, pecli_cli) -> None:
     old = checkpoint()
     save_file(old, tmp_path / "a.safetensors", metadata={"format": "pt", "b": "ü"})
-    words = ("convert", tmp_path / "a.safetensors", *HALVES_OF, "--head-dim", DIM, "-o", tmp_path / "b.safetensors")
+    words = (
+        "convert",
+        tmp_path / "a.safetensors",
+        *HALVES_OF,
+        "--head-dim",
+        DIM,
+        "-o",
+        tmp_path / "b.safetensors",
+    )
     assert pecli_cli(*words).code == 0
-    new, by_call = load_file(tmp_path / "b.safetensors"), convert(old, *TO_HALVES, heads=HEADS, head_dim=DIM)
+    new, by_call = (
+        load_file(tmp_path / "b.safetensors"),
+        convert(old, *TO_HALVES, heads=HEADS, head_dim=DIM),
+    )
     for name, array in old.items():
-        heads = 1 if "q_norm" in name else HEADS if "q_proj" in name else KV if "k_proj" in name else 0
+        heads = (
+            1 if "q_norm" in name else HEADS if "q_proj" in name else KV if "k_proj" in name else 0
+        )
         expected = by_hand(array, heads) if heads else array
         assert np.array_equal(new[name], expected), name
         assert np.array_equal(by_call[name], expected), name
@@ -83,9 +108,13 @@ def without_move(made: Converted, name: str) -> Converted:
 @pytest.mark.parametrize("rotary_dim", [None, 4])
 @pytest.mark.parametrize("trailing", [False, True])
 @pytest.mark.parametrize("source", ["interleaved", "deepseek"])
-def test_scores_stay_and_a_wrong_claim_shows(rotary_dim: int | None, trailing: bool, source: str) -> None:
+def test_scores_stay_and_a_wrong_claim_shows(
+    rotary_dim: int | None, trailing: bool, source: str
+) -> None:
     weights = {name: 1e6 * each for name, each in checkpoint().items() if "norm" not in name}
-    made = made_of(weights, source, heads=HEADS, kv_heads=KV, rotary_dim=rotary_dim, trailing=trailing)
+    made = made_of(
+        weights, source, heads=HEADS, kv_heads=KV, rotary_dim=rotary_dim, trailing=trailing
+    )
     assert made.check().change < 1e-14
     assert without_move(made, "model.layers.1.self_attn.q_proj.weight").check().change > 1e-3
 
@@ -112,10 +141,21 @@ def test_columns_of_tables_move(tmp_path: Path, pecli_cli) -> None:
     assert np.array_equal(convert(pecli.Sinusoidal(9, 8).tables()["pe"], *TO_HALVES), halves)
 
 
-@pytest.mark.parametrize(("layout", "words"), [("compact", "one column per pair"), ("interleaved", "says interleaved")])
+@pytest.mark.parametrize(
+    ("layout", "words"), [("compact", "one column per pair"), ("interleaved", "says interleaved")]
+)
 def test_a_spec_that_says_otherwise(tmp_path: Path, pecli_cli, layout: str, words: str) -> None:
     pecli.save(tmp_path / "a.npz", pecli.Rope(9, 8, layout=layout))
-    done = pecli_cli("convert", tmp_path / "a.npz", "--from", "halves", "--to", "interleaved", "-o", tmp_path / "b.npz")
+    done = pecli_cli(
+        "convert",
+        tmp_path / "a.npz",
+        "--from",
+        "halves",
+        "--to",
+        "interleaved",
+        "-o",
+        tmp_path / "b.npz",
+    )
     assert (done.code, words in done.err) == (2, True)
 
 
@@ -125,7 +165,9 @@ def test_a_format_keeps_the_spec(tmp_path: Path, pecli_cli, suffix: str) -> None
     assert pecli_cli("convert", tmp_path / "a.npz", "-o", tmp_path / f"b.{suffix}").code == 0
     assert pecli.verify(tmp_path / f"b.{suffix}").passed
     found = pecli.load(tmp_path / f"b.{suffix}")
-    assert all(np.array_equal(found[name], array) for name, array in pecli.Rope(9, 8).tables().items())
+    assert all(
+        np.array_equal(found[name], array) for name, array in pecli.Rope(9, 8).tables().items()
+    )
 
 
 def test_projections_by_name() -> None:
@@ -157,13 +199,17 @@ def test_norms_of_several_shapes_move_with_their_channels(tmp_path: Path) -> Non
 @pytest.mark.parametrize("shape", [(DIM,), (KV * DIM,), (KV, DIM)])
 def test_a_check_sees_norms_and_biases(shape: tuple[int, ...]) -> None:
     at = "model.layers.0.self_attn"
-    made = made_of(checkpoint() | {f"{at}.k_norm.weight": RNG.standard_normal(shape)}, heads=HEADS, kv_heads=KV)
+    made = made_of(
+        checkpoint() | {f"{at}.k_norm.weight": RNG.standard_normal(shape)}, heads=HEADS, kv_heads=KV
+    )
     assert made.check().change < 1e-14
     for lost in ("k_norm.weight", "q_proj.bias"):
         assert without_move(made, f"{at}.{lost}").check().change > 1e-3
 
 
-@pytest.mark.parametrize("include", ["*q_proj.weight", "*q_proj*", "*[qk]_proj.weight", "*[qk]_proj*"])
+@pytest.mark.parametrize(
+    "include", ["*q_proj.weight", "*q_proj*", "*[qk]_proj.weight", "*[qk]_proj*"]
+)
 def test_a_check_refuses_layers_of_which_a_part_stays(include: str) -> None:
     with pytest.raises(ParameterError, match=r"_(proj|norm)\.(weight|bias)' did not move"):
         made_of(checkpoint(), heads=HEADS, kv_heads=KV, head_dim=DIM, include=[include]).check()
@@ -171,19 +217,28 @@ def test_a_check_refuses_layers_of_which_a_part_stays(include: str) -> None:
 
 def test_a_check_says_what_has_no_partner(tmp_path: Path, pecli_cli) -> None:
     whole = checkpoint()
-    lone = {name: whole[name] for name in whole if "layers.1" not in name or "q_proj.weight" in name}
+    lone = {
+        name: whole[name] for name in whole if "layers.1" not in name or "q_proj.weight" in name
+    }
     made = made_of(lone, heads=HEADS, kv_heads=KV).check()
     assert (made.layers, made.unpaired) == (1, ["model.layers.1.self_attn.q_proj.weight"])
     save_file(lone, tmp_path / "a.safetensors")
     told = pecli_cli("convert", tmp_path / "a.safetensors", *HALVES_OF, "--check", "--json").json
     assert (told["score_change"], told["checked"]["layers"]) == (made.change, 1)
-    assert (told["checked"]["unpaired"], made.unpaired[0] in told["checked"]["proves"]) == (made.unpaired, True)
+    assert (told["checked"]["unpaired"], made.unpaired[0] in told["checked"]["proves"]) == (
+        made.unpaired,
+        True,
+    )
     with pytest.raises(ParameterError, match="no query and key weights that go together"):
-        made_of({name: array for name, array in lone.items() if "layers.1" in name}, heads=HEADS).check()
+        made_of(
+            {name: array for name, array in lone.items() if "layers.1" in name}, heads=HEADS
+        ).check()
 
 
 def test_one_pattern_is_a_text() -> None:
-    weights = {name: np.arange(64.0).reshape(8, 8) for name in ("a.q_proj.weight", "b.q_proj.weight")}
+    weights = {
+        name: np.arange(64.0).reshape(8, 8) for name in ("a.q_proj.weight", "b.q_proj.weight")
+    }
     moved = pecli.convert(weights, "interleaved", "halves", heads=2, include="a.*")
     assert not np.array_equal(moved["a.q_proj.weight"], weights["a.q_proj.weight"])
     assert np.array_equal(moved["b.q_proj.weight"], weights["b.q_proj.weight"])

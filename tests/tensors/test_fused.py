@@ -43,7 +43,10 @@ def grouped(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def blocks(kv: int) -> QK:
     """Phi-3, ChatGLM: all queries, all keys, all values."""
     keys = slice(HEADS * DIM, (HEADS + kv) * DIM)
-    return lambda rows: (rows[: HEADS * DIM].reshape(HEADS, DIM, -1), rows[keys].reshape(kv, DIM, -1))
+    return lambda rows: (
+        rows[: HEADS * DIM].reshape(HEADS, DIM, -1),
+        rows[keys].reshape(kv, DIM, -1),
+    )
 
 
 def shards(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -67,10 +70,17 @@ class Family:
 
 
 def sizes(**more: Any) -> dict[str, Any]:
-    return {"hidden_size": HIDDEN, "num_attention_heads": HEADS, "max_position_embeddings": 64, **more}
+    return {
+        "hidden_size": HIDDEN,
+        "num_attention_heads": HEADS,
+        "max_position_embeddings": 64,
+        **more,
+    }
 
 
-def separate(at: str, kv: int, *, bias: bool = False, names: tuple[str, str] = ("q_proj", "k_proj")) -> dict[str, int]:
+def separate(
+    at: str, kv: int, *, bias: bool = False, names: tuple[str, str] = ("q_proj", "k_proj")
+) -> dict[str, int]:
     rows = dict(zip(names, (HEADS * DIM, kv * DIM), strict=True))
     made = {f"{at}.{name}.weight": count for name, count in rows.items()}
     if bias:
@@ -117,7 +127,13 @@ ROWS: dict[str, tuple[Any, ...]] = {
     "codegen": (4, fused("transformer.h.0.attn.qkv_proj", 3 * HEADS), shards, HEADS, "interleaved"),
     "chatglm": (4, fused(GLM, HEADS + 4, bias=True), blocks(2), 2, "interleaved"),
     "llama": (DIM, separate(LLAMA, 2), None, 2),
-    "params.json": (DIM, separate("layers.0.attention", 2, names=("wq", "wk")), None, 2, "interleaved"),
+    "params.json": (
+        DIM,
+        separate("layers.0.attention", 2, names=("wq", "wk")),
+        None,
+        2,
+        "interleaved",
+    ),
     "mistral, silent about keys": (DIM, separate(LLAMA, 1), None, 1),
     "qwen3": (DIM, separate(LLAMA, 2) | dict.fromkeys(NORMS, DIM), None, 2, "halves", NORMS),
 }
@@ -136,10 +152,15 @@ def random_model(family: Family) -> Weights:
     rng = np.random.default_rng(5)
     width = int(family.config.get("hidden_size", HIDDEN))
     made = {
-        name: rng.standard_normal((rows, width) if name.endswith("weight") and "norm" not in name else rows)
+        name: rng.standard_normal(
+            (rows, width) if name.endswith("weight") and "norm" not in name else rows
+        )
         for name, rows in family.tensors.items()
     }
-    return made | {"embed.weight": rng.standard_normal((6, width)), f"{LLAMA}.v_proj.weight": np.ones((32, 3))}
+    return made | {
+        "embed.weight": rng.standard_normal((6, width)),
+        f"{LLAMA}.v_proj.weight": np.ones((32, 3)),
+    }
 
 
 def rotated(heads: np.ndarray, rotary: int, pairing: str) -> np.ndarray:
@@ -160,7 +181,9 @@ def scores(family: Family, weights: Weights, pairing: str) -> np.ndarray:
     if family.split is not None:
         queries, keys = family.split(projected(first))
     else:
-        queries, keys = (projected(name).reshape(-1, DIM, len(POSITIONS)) for name in (first, others[0]))
+        queries, keys = (
+            projected(name).reshape(-1, DIM, len(POSITIONS)) for name in (first, others[0])
+        )
     if family.norms:
         queries, keys = (
             each / np.sqrt((each**2).mean(axis=1, keepdims=True)) * weights[name][:, None]
@@ -203,7 +226,9 @@ def test_scores_of_a_converted_model_are_the_same(pecli_cli, model, name: str) -
     new = load_file("out.safetensors")
     source, target = words[3], words[5]
     expected = scores(family, old, source)
-    assert np.allclose(scores(family, new, target), expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+    assert np.allclose(
+        scores(family, new, target), expected, rtol=0, atol=1e-9 * np.abs(expected).max()
+    )
     if family.rotary:
         assert not np.allclose(scores(family, old, target), expected, atol=0.1)
     moved = set(family.tensors)
@@ -211,13 +236,21 @@ def test_scores_of_a_converted_model_are_the_same(pecli_cli, model, name: str) -
     told = pecli_cli(*words, "--json").json
     assert (set(told["moved"]), told["assumed"]["model"]) == (moved, "config.json")
     assert told["assumed"]["text"].endswith("(as config.json has it)")
-    for tensor in moved if family.split else ():  # every row that moved is a rotary one of a query or key head
+    for tensor in (
+        moved if family.split else ()
+    ):  # every row that moved is a rotary one of a query or key head
         parts = family.split(np.arange(len(old[tensor]))[:, None])
         rotary = family.rotary or DIM
         may_move = {int(row) for part in parts for row in part[:, :rotary].reshape(-1)}
-        rows = {k for k, (a, b) in enumerate(zip(old[tensor], new[tensor], strict=True)) if not np.array_equal(a, b)}
+        rows = {
+            k
+            for k, (a, b) in enumerate(zip(old[tensor], new[tensor], strict=True))
+            if not np.array_equal(a, b)
+        }
         assert rows <= may_move
-        assert len(rows) == len(may_move) // rotary * (rotary - 2)  # the first and last of a head stay where they are
+        assert len(rows) == len(may_move) // rotary * (
+            rotary - 2
+        )  # the first and last of a head stay where they are
 
 
 SAME = {
@@ -231,19 +264,33 @@ SAME = {
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_options_are_the_other_way_and_a_fused_order_that_no_name_tells_is_asked_for(pecli_cli, model, name) -> None:
+def test_options_are_the_other_way_and_a_fused_order_that_no_name_tells_is_asked_for(
+    pecli_cli, model, name
+) -> None:
     model(FAMILIES[name])
     words, options = both(FAMILIES[name]), SAME[name].split()
     assert pecli_cli(*words, "--heads", HEADS, *options, "-o", "one.safetensors").code == 0
     assert pecli_cli(*words, "--config", "config.json", "-o", "other.safetensors").code == 0
     assert Path("one.safetensors").read_bytes() == Path("other.safetensors").read_bytes()
-    for others in ([], ["--rotary-dim", 4], ["--kv-heads", 4], ["--head-dim", 8]) if "--fused" in options else ():
+    for others in (
+        ([], ["--rotary-dim", 4], ["--kv-heads", 4], ["--head-dim", 8])
+        if "--fused" in options
+        else ()
+    ):
         done = pecli_cli(*words, "--heads", HEADS, *others, "-o", "out.safetensors")
-        assert (done.code, "--fused is missing" in done.err, Path("out.safetensors").exists()) == (2, True, False)
+        assert (done.code, "--fused is missing" in done.err, Path("out.safetensors").exists()) == (
+            2,
+            True,
+            False,
+        )
 
 
 def test_options_override_the_model_and_are_told(pecli_cli, model) -> None:
-    for name, option, value in (("phi3", "rotary_dim", 4), ("gpt_neox", "trailing", True), ("phi3", "fused", "groups")):
+    for name, option, value in (
+        ("phi3", "rotary_dim", 4),
+        ("gpt_neox", "trailing", True),
+        ("phi3", "fused", "groups"),
+    ):
         model(FAMILIES[name])
         words = [f"--{option.replace('_', '-')}", *([] if value is True else [value])]
         told = pecli_cli(*BY_MODEL, *words, "--check", "--json").json["assumed"]
@@ -264,11 +311,16 @@ def test_a_check_says_whose_heads_it_proves(pecli_cli, model) -> None:
     assert pecli_cli(*PAIRS, "--check", "--heads", 8, "--json").json["assumed"]["model"] is None
     assert pecli_cli(*BY_MODEL, "--check", "--heads", 8).code == 2
     Path("config.json").write_text(json.dumps({"model_type": "yi", "head_dim": DIM}))
-    assert "the 4 heads given on the command line, which no" in pecli_cli(*BY_MODEL, "--heads", 4, "--check").out
+    assert (
+        "the 4 heads given on the command line, which no"
+        in pecli_cli(*BY_MODEL, "--heads", 4, "--check").out
+    )
 
 
 QKV = {"self_attn.qkv_proj.weight": (64, 3)}
-TOWER = {f"{at}.{name}_proj.weight": (32, 32) for at in ("visual.blocks.0.attn", LLAMA) for name in "qk"}
+TOWER = {
+    f"{at}.{name}_proj.weight": (32, 32) for at in ("visual.blocks.0.attn", LLAMA) for name in "qk"
+}
 REFUSED = [
     ("gpt_neox", "falcon-7b", "", "(96,); config.json has 6 q, k and v heads of 8, that is 48 rows"),
     ("falcon-7b", "gpt_neox", "", "(48, 32); config.json has 12 q, k and v heads of 8, that is 96 rows"),
@@ -286,7 +338,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("tensors", "config", "options", "said"), REFUSED)
-def test_heads_that_do_not_fit_the_tensors(pecli_cli, model, tensors, config, options: str, said: str) -> None:
+def test_heads_that_do_not_fit_the_tensors(
+    pecli_cli, model, tensors, config, options: str, said: str
+) -> None:
     model(FAMILIES[tensors if isinstance(tensors, str) else "llama"])
     if not isinstance(tensors, str):
         save_file({name: np.zeros(shape) for name, shape in tensors.items()}, "model.safetensors")
@@ -302,7 +356,9 @@ def test_heads_that_do_not_fit_the_tensors(pecli_cli, model, tensors, config, op
 def test_some_of_the_tensors_are_chosen(pecli_cli, model) -> None:
     model(FAMILIES["llama"])
     save_file({name: np.zeros(shape) for name, shape in TOWER.items()}, "model.safetensors")
-    chosen = pecli_cli(*PAIRS, "--heads", 4, "--include", "model.layers.*.[qk]_proj.*", "-o", "out.npz", "--json")
+    chosen = pecli_cli(
+        *PAIRS, "--heads", 4, "--include", "model.layers.*.[qk]_proj.*", "-o", "out.npz", "--json"
+    )
     assert chosen.json["moved"] == sorted(FAMILIES["llama"].tensors)
     save_file({name: np.zeros(shape) for name, shape in QKV.items()}, "model.safetensors")
     assert pecli_cli(*PAIRS, "--heads", 4, "--head-dim", 8, "-o", "out.npz").code == 0
@@ -310,11 +366,26 @@ def test_some_of_the_tensors_are_chosen(pecli_cli, model) -> None:
 
 def test_latent_attention(pecli_cli, model) -> None:
     """DeepSeek: the last rows of every query head, and of the compressed keys, which all heads share."""
-    ranks = {"q_lora_rank": 10, "kv_lora_rank": 12, "qk_nope_head_dim": 6, "qk_rope_head_dim": 4, "v_head_dim": 6}
+    ranks = {
+        "q_lora_rank": 10,
+        "kv_lora_rank": 12,
+        "qk_nope_head_dim": 6,
+        "qk_rope_head_dim": 4,
+        "v_head_dim": 6,
+    }
     names = {"q_a_proj": 10, "q_b_proj": HEADS * 10, "kv_a_proj_with_mqa": 16}
     tensors = {f"{LLAMA}.{name}.weight": rows for name, rows in names.items()}
     old = model(Family(sizes(model_type="deepseek_v3", **ranks), 4, tensors))
-    words = ("convert", "model.safetensors", "--from", "deepseek", "--to", "halves", "--config", "config.json")
+    words = (
+        "convert",
+        "model.safetensors",
+        "--from",
+        "deepseek",
+        "--to",
+        "halves",
+        "--config",
+        "config.json",
+    )
     done = pecli_cli(*words, "--check", "-o", "out.safetensors")
     assert (done.code, done.err) == (0, "")
     assert "4 heads of 10, the last 4 of 10 channels, 1 key that all heads share" in done.out
@@ -322,12 +393,16 @@ def test_latent_attention(pecli_cli, model) -> None:
     for name, heads, still in (("q_b_proj", HEADS, 6), ("kv_a_proj_with_mqa", 1, 12)):
         rows = old[f"{LLAMA}.{name}.weight"].reshape(heads, still + 4, -1)
         expected = np.concatenate([rows[:, :still], rows[:, still:][:, swap]], axis=1)
-        assert np.array_equal(new[f"{LLAMA}.{name}.weight"], expected.reshape(-1, expected.shape[2]))
+        assert np.array_equal(
+            new[f"{LLAMA}.{name}.weight"], expected.reshape(-1, expected.shape[2])
+        )
     assert np.array_equal(new[f"{LLAMA}.q_a_proj.weight"], old[f"{LLAMA}.q_a_proj.weight"])
 
 
 def test_a_gate_beside_each_query_stays(pecli_cli, model) -> None:
-    config = sizes(model_type="qwen3_next", num_key_value_heads=2, head_dim=DIM, partial_rotary_factor=0.5)
+    config = sizes(
+        model_type="qwen3_next", num_key_value_heads=2, head_dim=DIM, partial_rotary_factor=0.5
+    )
     old = model(Family(config, 2, separate(LLAMA, 2), kv=2))
     old[f"{LLAMA}.q_proj.weight"] = np.arange(2.0 * HEADS * DIM)[:, None] * np.ones(HIDDEN)
     save_file(old, "model.safetensors")

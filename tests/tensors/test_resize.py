@@ -32,8 +32,12 @@ def test_a_grid_is_rows_by_columns() -> None:
 
 
 @pytest.mark.parametrize("antialias", [False, True])
-@pytest.mark.parametrize(("grid", "to"), [((4, 4), (6, 5)), ((16, 1), (37, 1)), ((16, 1), (3, 1)), ((2, 8), (9, 2))])
-def test_blocks_may_be_cut_anyhow(grid: tuple[int, int], to: tuple[int, int], antialias: bool, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("grid", "to"), [((4, 4), (6, 5)), ((16, 1), (37, 1)), ((16, 1), (3, 1)), ((2, 8), (9, 2))]
+)
+def test_blocks_may_be_cut_anyhow(
+    grid: tuple[int, int], to: tuple[int, int], antialias: bool, monkeypatch
+) -> None:
     given = {"grid": grid, "method": "cubic", "antialias": antialias, "keep": 1}
     whole = resize(TABLE, to, **given)
     for elements in (1, 30, 200):
@@ -54,14 +58,26 @@ CASES = json.loads(Path(__file__).with_name("interpolate.json").read_text("ascii
 
 
 def decoded(text: str, grid: list[int]) -> np.ndarray:
-    return np.frombuffer(base64.b64decode(text), "<f4").reshape(grid[0] * grid[1], 2).astype(np.float64)
+    return (
+        np.frombuffer(base64.b64decode(text), "<f4")
+        .reshape(grid[0] * grid[1], 2)
+        .astype(np.float64)
+    )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c['mode']}-{c['antialias']}-{c['old']}-{c['new']}")
+@pytest.mark.parametrize(
+    "case", CASES, ids=lambda c: f"{c['mode']}-{c['antialias']}-{c['old']}-{c['new']}"
+)
 def test_as_torch_interpolates(case: dict[str, Any]) -> None:
     kernel = "cubic" if case["mode"] == "bicubic" else "linear"
     given = decoded(case["given"], case["old"])
-    made = resize(given, tuple(case["new"]), grid=tuple(case["old"]), method=kernel, antialias=case["antialias"])
+    made = resize(
+        given,
+        tuple(case["new"]),
+        grid=tuple(case["old"]),
+        method=kernel,
+        antialias=case["antialias"],
+    )
     # torch works out the places in float32: 128 rows · 2**-24 · a difference of 0.1 between neighbours
     assert np.abs(made - decoded(case["made"], case["new"])).max() < 1e-6
 
@@ -69,7 +85,9 @@ def test_as_torch_interpolates(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("kernel", ["linear", "cubic"])
 @pytest.mark.parametrize("antialias", [False, True])
 @pytest.mark.parametrize(("old", "new"), [(1, 7), (7, 1), (5, 5), (3, 100), (100, 3), (16, 24)])
-def test_a_constant_stays_and_weights_add_up(kernel: str, antialias: bool, old: int, new: int) -> None:
+def test_a_constant_stays_and_weights_add_up(
+    kernel: str, antialias: bool, old: int, new: int
+) -> None:
     made = taps(old, new, kernel, antialias)
     assert np.abs(made.weights.sum(axis=1) - 1).max() < 1e-14
     assert np.abs(made.apply(np.full((old, 2), 3.0)) - 3).max() < 1e-14
@@ -77,7 +95,9 @@ def test_a_constant_stays_and_weights_add_up(kernel: str, antialias: bool, old: 
     assert made.rows.max() < old
 
 
-@pytest.mark.parametrize(("kernel", "antialias"), [("linear", False), ("linear", True), ("cubic", True)])
+@pytest.mark.parametrize(
+    ("kernel", "antialias"), [("linear", False), ("linear", True), ("cubic", True)]
+)
 def test_a_straight_line_stays_straight_inside(kernel: str, antialias: bool) -> None:
     made = taps(40, 100, kernel, antialias).apply(np.arange(40.0)[:, None])[:, 0]
     assert np.abs(np.diff(made)[10:90] - 0.4).max() < 1e-12

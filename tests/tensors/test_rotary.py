@@ -27,7 +27,9 @@ def channels(pair: int, dim: int, layout: str) -> tuple[int, int]:
     return (pair, pair + dim // 2) if layout == "halves" else (2 * pair, 2 * pair + 1)
 
 
-def exact_bits(x: np.ndarray, positions, layout: str, dtype: str, base: float = 10000.0) -> np.ndarray:
+def exact_bits(
+    x: np.ndarray, positions, layout: str, dtype: str, base: float = 10000.0
+) -> np.ndarray:
     """Every element as a ball of exact arithmetic, rounded once."""
     dim = x.shape[1]
     exact = [[rational(Fraction(float(value))) for value in row] for row in x]
@@ -68,10 +70,16 @@ def test_float64_is_within_three_roundings():
 def ulps_of_pairs(found: np.ndarray, x: np.ndarray, layout: str) -> float:
     """The largest error in units of the last place of a pair's length."""
     half = x.shape[-1] // 2
-    a, b = (x[..., 0::2], x[..., 1::2]) if layout == "interleaved" else (x[..., :half], x[..., half:])
+    a, b = (
+        (x[..., 0::2], x[..., 1::2]) if layout == "interleaved" else (x[..., :half], x[..., half:])
+    )
     length = np.hypot(a.astype(np.float64), b.astype(np.float64)).astype(np.float32)
     unit = np.spacing(length).astype(np.float64)
-    unit = np.repeat(unit, 2, axis=-1) if layout == "interleaved" else np.concatenate([unit, unit], axis=-1)
+    unit = (
+        np.repeat(unit, 2, axis=-1)
+        if layout == "interleaved"
+        else np.concatenate([unit, unit], axis=-1)
+    )
     return float((np.abs(found.astype(np.float64) - x) / unit).max())
 
 
@@ -89,7 +97,9 @@ def test_a_shift_is_a_later_offset(layout):
     x, rope = random(3, 50, 32), Rope(50, 32)
     moved = turned(turned(x, rope, 100, layout=layout), rope, layout=layout, shift=-60)
     later = turned(x, rope, 40, layout=layout)
-    assert ulps_of_pairs(moved, later, "interleaved" if layout == "interleaved" else "halves") <= 1.75
+    assert (
+        ulps_of_pairs(moved, later, "interleaved" if layout == "interleaved" else "halves") <= 1.75
+    )
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -106,14 +116,24 @@ def test_inverse_with_an_attention_factor_and_some_channels(layout, trailing):
     np.testing.assert_allclose(back, x, rtol=0, atol=4e-15)
 
 
-@given(st.integers(0, 2**39), st.integers(-(2**20), 2**30), st.integers(0, 1000), st.sampled_from(LAYOUTS))
+@given(
+    st.integers(0, 2**39),
+    st.integers(-(2**20), 2**30),
+    st.integers(0, 1000),
+    st.sampled_from(LAYOUTS),
+)
 def test_lengths_stay_and_scores_depend_on_distances_alone(start, shift, seed, layout):
     rope = Rope(6, 16)
-    q, k = random(6, 16, dtype=np.float64, seed=seed), random(6, 16, dtype=np.float64, seed=seed + 1)
+    q, k = (
+        random(6, 16, dtype=np.float64, seed=seed),
+        random(6, 16, dtype=np.float64, seed=seed + 1),
+    )
     here = [turned(each, rope, start, layout=layout) for each in (q, k)]
     there = [turned(each, rope, max(0, start + shift), layout=layout) for each in (q, k)]
     np.testing.assert_allclose(here[0] @ here[1].T, there[0] @ there[1].T, rtol=0, atol=1e-13)
-    np.testing.assert_allclose(np.linalg.norm(here[0], axis=1), np.linalg.norm(q, axis=1), rtol=1e-14)
+    np.testing.assert_allclose(
+        np.linalg.norm(here[0], axis=1), np.linalg.norm(q, axis=1), rtol=1e-14
+    )
 
 
 def test_positions_per_row_and_per_batch():
@@ -134,5 +154,9 @@ def test_sections_take_a_position_an_axis(batch):
     ids = np.random.default_rng(0).integers(0, 100, (3, batch, 5))
     found = turned(x, rope, ids=ids if batch > 1 else ids[:, 0])
     axes = [0, 0, 1, 1, 1, 2, 2, 2]
-    angles = np.array([ids[axis] * 10000.0 ** (-2 * i / 16) for i, axis in enumerate(axes)])  # (8, batch, 5)
-    np.testing.assert_allclose(found, oracle.turned(x, np.moveaxis(angles, 0, -1)[:, None]), rtol=0, atol=1e-13)
+    angles = np.array(
+        [ids[axis] * 10000.0 ** (-2 * i / 16) for i, axis in enumerate(axes)]
+    )  # (8, batch, 5)
+    np.testing.assert_allclose(
+        found, oracle.turned(x, np.moveaxis(angles, 0, -1)[:, None]), rtol=0, atol=1e-13
+    )

@@ -9,7 +9,9 @@ import pecli
 
 torch: Any = pytest.importorskip("torch")
 
-YARN = pecli.Rope(6, 16, scaling="yarn", factor=4, original_max_position_embeddings=64)  # its amplitude is 1.14
+YARN = pecli.Rope(
+    6, 16, scaling="yarn", factor=4, original_max_position_embeddings=64
+)  # its amplitude is 1.14
 IDS = np.array([[5, 4, 3, 2, 1, 0], [0, 0, 1, 1, 2, 2]])
 APPLIED = [
     (pecli.Rope(6, 16), {"offset": 3}), (YARN, {}), (YARN, {"inverse": True}), (YARN, {"layout": "deepseek"}),
@@ -38,6 +40,8 @@ def test_dtype_and_values_stay(name: str) -> None:
     assert (type(rotated), rotated.dtype, rotated.device) == (torch.Tensor, x.dtype, x.device)
     by_numpy = pecli.apply(x.double().numpy(), YARN)
     assert torch.equal(rotated, torch.from_numpy(by_numpy).to(x.dtype))
-    assert pecli.convert(x, "interleaved", "halves").dtype == x.dtype == pecli.resize(x[:1], 3).dtype
+    assert (
+        pecli.convert(x, "interleaved", "halves").dtype == x.dtype == pecli.resize(x[:1], 3).dtype
+    )
     assert pecli.convert(x, dtype=torch.float16).dtype == torch.float16
     assert pecli.Rope(6, 16, dtype=x.dtype).dtype == name

@@ -46,7 +46,11 @@ class Waves:
     def config(self) -> dict[str, Any]:
         """The same as a configuration in Hugging Face's words."""
         heads = {"hidden_size": 4 * self.dim, "num_attention_heads": 4, "head_dim": self.dim}
-        scaling = {"rope_scaling": {"rope_type": self.scaling["type"], **self.parameters}} if self.scaling else {}
+        scaling = (
+            {"rope_scaling": {"rope_type": self.scaling["type"], **self.parameters}}
+            if self.scaling
+            else {}
+        )
         rope = {"rope_theta": self.base, "max_position_embeddings": 8192}
         return {"model_type": "llama", **heads, **rope, **scaling}
 
@@ -55,12 +59,21 @@ class Waves:
         return {name: value for name, value in self.scaling.items() if name != "type"}
 
     def scheme(self, rows: int) -> pecli.Scheme:
-        return pecli.Rope(rows, self.dim, self.base, scaling=self.scaling.get("type", "none"), **self.parameters)
+        return pecli.Rope(
+            rows, self.dim, self.base, scaling=self.scaling.get("type", "none"), **self.parameters
+        )
 
     def frequencies(self) -> tuple[Array, float]:
         """Radians per position and the factor of cosines and sines, from the papers' formulas."""
-        given = {"dim": self.dim, "base": self.base, "exponent_dim": self.exponent_dim, **self.parameters}
-        inverse, amplitude = oracle.frequencies({"scaling": self.scaling.get("type", "none"), **given})
+        given = {
+            "dim": self.dim,
+            "base": self.base,
+            "exponent_dim": self.exponent_dim,
+            **self.parameters,
+        }
+        inverse, amplitude = oracle.frequencies(
+            {"scaling": self.scaling.get("type", "none"), **given}
+        )
         return np.array([float(value) for value in inverse]), float(amplitude)
 
     def tables(self, rows: int) -> tuple[Array, ...]:
@@ -95,7 +108,12 @@ class Biases:
         return (-self.sign * 2.0 ** -exponents[:, None, None] * distance,)
 
 
-LLAMA3 = {"type": "llama3", "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+LLAMA3 = {
+    "type": "llama3",
+    "original_max_position_embeddings": 8192,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+}
 MODELS = (
     Waves(128, 10000.0),
     Waves(64, 10000.0),
@@ -109,7 +127,14 @@ MODELS = (
     Waves(96, 10000.0, {"type": "linear", "factor": 2.0}),
 )  # fmt: skip
 """Shapes and settings of public models."""
-SUBJECTS = (*MODELS, Sinusoids(64, 10000.0), Sinusoids(128, 10000.0), Biases(8), Biases(12), Biases(6))
+SUBJECTS = (
+    *MODELS,
+    Sinusoids(64, 10000.0),
+    Sinusoids(128, 10000.0),
+    Biases(8),
+    Biases(12),
+    Biases(6),
+)
 
 
 @dataclass(frozen=True)
@@ -125,7 +150,9 @@ class Mistake:
 def _other_factor(case: Waves, rng: Random) -> Waves:
     if "factor" not in case.scaling:
         return replace(case, base=case.base * 50)
-    others = [value for value in (2.0, 4.0, 8.0, 16.0, 32.0, 40.0) if value != case.scaling["factor"]]
+    others = [
+        value for value in (2.0, 4.0, 8.0, 16.0, 32.0, 40.0) if value != case.scaling["factor"]
+    ]
     return replace(case, scaling={**case.scaling, "factor": float(rng.choice(others))})
 
 
@@ -157,17 +184,26 @@ SHAPES: Mapping[str, Callable[..., dict[str, Array]]] = {
     "compact": lambda cos, sin: {"cos": cos, "sin": sin},
     "halves": lambda cos, sin: {"cos": np.tile(cos, 2), "sin": np.tile(sin, 2)},
     "cos | sin": lambda cos, sin: {"cos_sin_cache": np.concatenate([cos, sin], -1)},
-    "cos cos | sin sin": lambda cos, sin: {"cos_sin_cache": np.concatenate([cos, cos, sin, sin], -1)},
+    "cos cos | sin sin": lambda cos, sin: {
+        "cos_sin_cache": np.concatenate([cos, cos, sin, sin], -1)
+    },
     "pairs": lambda cos, sin: {"freqs_cis": np.stack([cos, sin], -1)},
     "complex": lambda cos, sin: {"freqs_cis": cos + 1j * sin},
-    "matrices": lambda cos, sin: {"freqs": np.stack([np.stack([cos, -sin], -1), np.stack([sin, cos], -1)], -2)},
+    "matrices": lambda cos, sin: {
+        "freqs": np.stack([np.stack([cos, -sin], -1), np.stack([sin, cos], -1)], -2)
+    },
     "stacked": lambda cos, sin: {"cos_sin": np.stack([cos, sin])},
     "batch": lambda cos, sin: {"cos": np.stack([cos] * 2), "sin": np.stack([sin] * 2)},
-    "batch and head": lambda cos, sin: {"cos": np.tile(cos, 2)[None, None], "sin": np.tile(sin, 2)[None, None]},
+    "batch and head": lambda cos, sin: {
+        "cos": np.tile(cos, 2)[None, None],
+        "sin": np.tile(sin, 2)[None, None],
+    },
 }
 SINUSOID_SHAPES: Mapping[str, Callable[..., dict[str, Array]]] = {
     "pe": lambda cos, sin: {"pe": np.stack([sin, cos], -1).reshape(len(cos), -1)},
-    "pe in a batch": lambda cos, sin: {"pe": np.stack([np.stack([sin, cos], -1).reshape(len(cos), -1)] * 3)},
+    "pe in a batch": lambda cos, sin: {
+        "pe": np.stack([np.stack([sin, cos], -1).reshape(len(cos), -1)] * 3)
+    },
 }
 BIAS_SHAPES: Mapping[str, Callable[..., dict[str, Array]]] = {
     "bias": lambda bias: {"bias": bias},
@@ -196,24 +232,32 @@ def _with_element(x: Array, rng: Random, value: float) -> Array:
 
 DAMAGES: Mapping[str, Callable[[Array, Random], Array]] = {
     "rows shuffled": lambda x, rng: _taken(x, -2, rng.permutation),
-    "rows shuffled but the first": lambda x, rng: _taken(x, -2, lambda n: np.r_[0, 1 + rng.permutation(n - 1)]),
+    "rows shuffled but the first": lambda x, rng: _taken(
+        x, -2, lambda n: np.r_[0, 1 + rng.permutation(n - 1)]
+    ),
     "rows rolled": lambda x, rng: np.roll(x, rng.integers(1, 4), -2),
     "rows one late": lambda x, rng: _taken(x, -2, lambda n: np.maximum(0, np.arange(n) - 1)),
     "rows repeated": lambda x, rng: _taken(x, -2, lambda n: np.arange(n) // 2),
     "rows missing": lambda x, rng: x[..., :-1, :],
     "columns shuffled": lambda x, rng: _taken(x, -1, rng.permutation),
     "columns swapped": lambda x, rng: _taken(x, -1, lambda n: np.minimum(np.arange(n) ^ 1, n - 1)),
-    "halves as interleaved": lambda x, rng: _taken(x, -1, lambda n: np.argsort(np.arange(n) % 2, kind="stable")),
+    "halves as interleaved": lambda x, rng: _taken(
+        x, -1, lambda n: np.argsort(np.arange(n) % 2, kind="stable")
+    ),
     "scaled": lambda x, rng: x * rng.choice([1e-6, 0.5, 1.001, 8.0, 1e20]),
     "denormal": lambda x, rng: x * 1e-310,
-    "half negated": lambda x, rng: np.concatenate([x[..., : x.shape[-1] // 2], -x[..., x.shape[-1] // 2 :]], -1),
+    "half negated": lambda x, rng: np.concatenate(
+        [x[..., : x.shape[-1] // 2], -x[..., x.shape[-1] // 2 :]], -1
+    ),
     "absolute": lambda x, rng: np.abs(x),
     "squared": lambda x, rng: x * x,
     "inverted": lambda x, rng: 1 / np.where(x == 0, 1, x),
     "cast to integers": lambda x, rng: np.rint(x),
     "fixed point": lambda x, rng: np.rint(np.clip(x, -1, 1) * 127),
     "noise": lambda x, rng: x + 10.0 ** rng.integers(-9, 0) * rng.standard_normal(x.shape),
-    "an element": lambda x, rng: _with_element(x, rng, float(rng.choice([0.0, 0.5, -3.0, 1e3, np.nan, np.inf]))),
+    "an element": lambda x, rng: _with_element(
+        x, rng, float(rng.choice([0.0, 0.5, -3.0, 1e3, np.nan, np.inf]))
+    ),
     "all NaN": lambda x, rng: np.full_like(x, np.nan),
     "all zero": lambda x, rng: np.zeros_like(x),
     "all one": lambda x, rng: np.ones_like(x),
@@ -264,13 +308,21 @@ def largest_error(right: Sequence[Array], found: Sequence[Array]) -> float:
 
 
 def shapes_of(case: Any) -> Mapping[str, Callable[..., dict[str, Array]]]:
-    return BIAS_SHAPES if isinstance(case, Biases) else SINUSOID_SHAPES if isinstance(case, Sinusoids) else SHAPES
+    return (
+        BIAS_SHAPES
+        if isinstance(case, Biases)
+        else SINUSOID_SHAPES
+        if isinstance(case, Sinusoids)
+        else SHAPES
+    )
 
 
 def mistakes_of(case: Any) -> Sequence[Mistake]:
     if isinstance(case, Biases):
         return BIAS_MISTAKES
-    return [mistake for mistake in MISTAKES if type(case) is Waves or mistake.name in SINUSOID_MISTAKES]
+    return [
+        mistake for mistake in MISTAKES if type(case) is Waves or mistake.name in SINUSOID_MISTAKES
+    ]
 
 
 def stored(parts: Sequence[Array], storage: str, shape: str) -> tuple[Array, ...]:
@@ -300,11 +352,15 @@ def draw(rng: Random, *, search: bool) -> Dump:
     shape, storage = (str(rng.choice([*names])) for names in (shapes_of(case), STORAGES))
     storage = "float32" if shape == "complex" else storage
     atol = float(rng.choice([1e-3, 1e-2] if STORAGES[storage][1] > 1e-4 else [1e-5, 1e-4, 1e-3]))
-    atol *= 64.0 if isinstance(case, Biases) and STORAGES[storage][1] > 1e-4 else 1.0  # biases reach the number of rows
+    atol *= (
+        64.0 if isinstance(case, Biases) and STORAGES[storage][1] > 1e-4 else 1.0
+    )  # biases reach the number of rows
     seed = int(rng.integers(1 << 30))
     tables = wrong_tables(case, mistakes, rows, seed)
     for left_out in mistakes if search else ():  # only mistakes that show, each of them
-        others = wrong_tables(case, [mistake for mistake in mistakes if mistake is not left_out], rows, seed)
+        others = wrong_tables(
+            case, [mistake for mistake in mistakes if mistake is not left_out], rows, seed
+        )
         if largest_error(tables, others) < 30 * atol:
             return draw(rng, search=search)
     doors = ["scheme", "diff", "model", "file"] if type(case) is Waves else ["scheme", "diff"]
@@ -315,12 +371,25 @@ def draw(rng: Random, *, search: bool) -> Dump:
         shape = next(iter(shapes_of(case)))
         tables = tuple(DAMAGES[damage](part, np.random.default_rng(seed)) for part in tables)
     found = stored(tables, storage, shape)
-    return Dump(case, mistakes, rows, shape, storage, atol, str(rng.choice(doors)), case.tables(rows), found, damage)
+    return Dump(
+        case,
+        mistakes,
+        rows,
+        shape,
+        storage,
+        atol,
+        str(rng.choice(doors)),
+        case.tables(rows),
+        found,
+        damage,
+    )
 
 
 def _diff(dump: Dump, reasons: bool) -> dict[str, Any]:
     first_shape = next(iter(shapes_of(dump.case).values()))
-    return pecli.diff(first_shape(*dump.right), dump.arrays(), atol=dump.atol, reasons=reasons).as_json()
+    return pecli.diff(
+        first_shape(*dump.right), dump.arrays(), atol=dump.atol, reasons=reasons
+    ).as_json()
 
 
 def _verify(dump: Dump, spec: Any, reasons: bool) -> dict[str, Any]:
@@ -330,9 +399,15 @@ def _verify(dump: Dump, spec: Any, reasons: bool) -> dict[str, Any]:
 def _command(dump: Dump, words: str) -> dict[str, Any]:
     """What a command says about files of the dump and of the model's configuration."""
     out = io.StringIO()
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(out):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(out),
+    ):
         pecli.save("dump.safetensors", dump.arrays())
-        Path("config.json").write_text(json.dumps(getattr(dump.case, "config", {})), encoding="utf-8")
+        Path("config.json").write_text(
+            json.dumps(getattr(dump.case, "config", {})), encoding="utf-8"
+        )
         assert run([*words.split(), "--json"]) in (0, 1)
     answer: dict[str, Any] = json.loads(out.getvalue())
     return answer
@@ -342,7 +417,9 @@ DOORS: Mapping[str, Callable[[Dump, bool], Any]] = {
     "scheme": lambda dump, reasons: _verify(dump, dump.case.scheme(dump.rows), reasons),
     "model": lambda dump, reasons: _verify(dump, dump.case.config, reasons),
     "diff": _diff,
-    "file": lambda dump, _: _command(dump, f"verify dump.safetensors --config config.json --atol {dump.atol!r}"),
+    "file": lambda dump, _: _command(
+        dump, f"verify dump.safetensors --config config.json --atol {dump.atol!r}"
+    ),
     "identify": lambda dump, _: {"matches": pecli.identify(dump.arrays()).matches},
     "inspect": lambda dump, _: _command(dump, "inspect dump.safetensors --stats"),
 }
@@ -356,7 +433,11 @@ def verdict_problem(dump: Dump) -> str:
         return ""
     right = errors[0] <= dump.atol
     passed = bool(DOORS[dump.door](dump, False).get("passed", right))
-    return "" if passed == right else f"false {'pass' if passed else 'failure'} (off by {errors[0]:.3g})"
+    return (
+        ""
+        if passed == right
+        else f"false {'pass' if passed else 'failure'} (off by {errors[0]:.3g})"
+    )
 
 
 def search_problem(dump: Dump) -> str:

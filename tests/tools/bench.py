@@ -71,13 +71,17 @@ def best(works: Works, turns: int) -> list[Row]:
             if turn:
                 times[name].append(clock() - start)
     base = min(next(iter(times.values())))
-    return [(name, 1000 * min(spent), f"ms  × {min(spent) / base:.2f}") for name, spent in times.items()]
+    return [
+        (name, 1000 * min(spent), f"ms  × {min(spent) / base:.2f}") for name, spent in times.items()
+    ]
 
 
 def plain_table(library: Any, dtype: str, kept: str = "float32") -> object:
     dtype, kept = getattr(library, dtype), getattr(library, kept)
     positions = library.arange(ROWS, dtype=dtype)[:, None]
-    angles = positions * library.exp(library.arange(0, DIM, 2, dtype=dtype) * (-math.log(10000.0) / DIM))
+    angles = positions * library.exp(
+        library.arange(0, DIM, 2, dtype=dtype) * (-math.log(10000.0) / DIM)
+    )
     table = library.empty((ROWS, DIM), dtype=kept)
     table[:, 0::2] = library.sin(angles)
     table[:, 1::2] = library.cos(angles)
@@ -105,10 +109,15 @@ def tables(torch: Any) -> Iterator[Works]:
     alibi = pecli.Alibi(32, 2048)
     bias = alibi.tables()["bias"]
     room = np.empty_like(bias)
-    yield {"memcpy of a bias": lambda: np.copyto(room, bias), "pecli alibi, 32 × 2048 × 2048": alibi.tables}
+    yield {
+        "memcpy of a bias": lambda: np.copyto(room, bias),
+        "pecli alibi, 32 × 2048 × 2048": alibi.tables,
+    }
     draws = np.random.default_rng(0)
     works = {
-        "NumPy, standard_normal in float32": lambda: 0.02 * draws.standard_normal((ROWS, DIM), np.float32),
+        "NumPy, standard_normal in float32": lambda: (
+            0.02 * draws.standard_normal((ROWS, DIM), np.float32)
+        ),
         "pecli learned-init": pecli.LearnedInit(ROWS, DIM).tables,
     }
     if torch:
@@ -124,7 +133,9 @@ def rotations(torch: Any) -> Iterator[Works]:
     factors = (made["cos"] + 1j * made["sin"]).astype(np.complex64)
 
     def rotated(layout: str) -> Work:
-        return lambda: application.rotate(x, lambda start, stop: factors[start:stop], layout, layout, out=target)
+        return lambda: application.rotate(
+            x, lambda start, stop: factors[start:stop], layout, layout, out=target
+        )
 
     works: Works = {
         "memcpy": lambda: np.copyto(target, x),
@@ -133,10 +144,16 @@ def rotations(torch: Any) -> Iterator[Works]:
     }
     if torch:
         q, room = torch.from_numpy(x), torch.empty(x.shape)
-        cos, sin = (torch.from_numpy(np.concatenate([made[name]] * 2, axis=1)) for name in ("cos", "sin"))
+        cos, sin = (
+            torch.from_numpy(np.concatenate([made[name]] * 2, axis=1)) for name in ("cos", "sin")
+        )
         turns = torch.complex(cos[:, :64].contiguous(), sin[:, :64].contiguous())
-        pairs, into = (torch.view_as_complex(tensor.view(*x.shape[:-1], 64, 2)) for tensor in (q, room))
-        works["torch, interleaved, as a complex product"] = lambda: torch.mul(pairs, turns, out=into)
+        pairs, into = (
+            torch.view_as_complex(tensor.view(*x.shape[:-1], 64, 2)) for tensor in (q, room)
+        )
+        works["torch, interleaved, as a complex product"] = lambda: torch.mul(
+            pairs, turns, out=into
+        )
         works["torch, halves, as Hugging Face writes it"] = lambda: (
             (q * cos) + (torch.cat((-q[..., 64:], q[..., :64]), dim=-1) * sin)
         )
@@ -156,7 +173,9 @@ def to_disk(folder: Path) -> Iterator[Works]:
     yield {
         "np.save + fsync of a ready array": save_and_sync,
         "pecli.save to .npy, made and synced": lambda: pecli.save(folder / "made.npy", scheme),
-        "pecli.save to .safetensors, hashed too": lambda: pecli.save(folder / "made.safetensors", scheme),
+        "pecli.save to .safetensors, hashed too": lambda: pecli.save(
+            folder / "made.safetensors", scheme
+        ),
     }
 
 
@@ -187,7 +206,12 @@ def compared(folder: Path, size: int) -> Iterator[Works]:
     random = np.random.default_rng(0)
     draw = random.standard_normal((size // 4096, 1024), dtype=np.float32)
     noise = draw * (1 + np.float32(1e-4) * random.standard_normal(draw.shape, dtype=np.float32))
-    files = {"a": draw, "same": draw, "off": (draw.view(np.int32) + 1).view(np.float32), "noise": noise}
+    files = {
+        "a": draw,
+        "same": draw,
+        "off": (draw.view(np.int32) + 1).view(np.float32),
+        "noise": noise,
+    }
     paths = {name: folder / f"{name}.npy" for name in files}
     for name, table in files.items():
         np.save(paths[name], table)
@@ -215,7 +239,10 @@ def start_up(folder: Path) -> Iterator[Works]:
         "pecli sinusoidal --seq-len 512 --dim 64 -o pe.npy": run(*small),
         "  the same with --plot, in the terminal": run(*small, "--plot"),
     }
-    yield {"import typer": run(python, "-c", "import typer"), "pecli --version": run(PECLI, "--version")}
+    yield {
+        "import typer": run(python, "-c", "import typer"),
+        "pecli --version": run(PECLI, "--version"),
+    }
     model = ("rope", "--model", "llama-3.1-8b", "--kind", "wavelengths")
     imports = "import matplotlib.figure, matplotlib.backends.backend_agg"
     yield {
@@ -230,7 +257,9 @@ def peak_memory(folder: Path) -> list[Row]:
     for label, length in (("4 MiB", 1024), ("4 GiB", 1024 * 1024)):
         output = folder / "large.npy"
         words = [PECLI, "sinusoidal", "--seq-len", str(length), "--dim", "1024", "-o", str(output)]
-        done = subprocess.run([sys.executable, "-c", MEASURE, *words], check=True, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-c", MEASURE, *words], check=True, capture_output=True, text=True
+        )
         rows.append((f"peak memory of a {label} table", float(done.stdout.split()[1]), "MiB"))
         output.unlink()
     return [*rows, ("  the difference", rows[1][1] - rows[0][1], "MiB")]
@@ -246,10 +275,15 @@ def sections(folder: Path, *, quick: bool) -> dict[str, list[Row]]:
         "rotating 1 × 32 × 4096 × 128 float32": rotations(torch),
         "to disk, 268 MB": to_disk(folder),
         "2 M numbers as text": text_files(folder),
-        f"comparing two files of {'256 MiB' if quick else '1 GiB'}": compared(folder, 1 << (28 if quick else 30)),
+        f"comparing two files of {'256 MiB' if quick else '1 GiB'}": compared(
+            folder, 1 << (28 if quick else 30)
+        ),
         "start-up and pictures": start_up(folder),
     }
-    figures = {title: [row for works in part for row in best(works, turns)] for title, part in parts.items()}
+    figures = {
+        title: [row for works in part for row in best(works, turns)]
+        for title, part in parts.items()
+    }
     if not quick:
         figures["memory"] = peak_memory(folder)
     return figures
@@ -258,7 +292,11 @@ def sections(folder: Path, *, quick: bool) -> dict[str, list[Row]]:
 def text_of(figures: dict[str, list[Row]]) -> str:
     lines = ["× is how many times longer than the last line with × 1.00"]
     for title, rows in figures.items():
-        lines += ["", title, *(f"  {label:<52} {value:>8.1f} {unit}" for label, value, unit in rows)]
+        lines += [
+            "",
+            title,
+            *(f"  {label:<52} {value:>8.1f} {unit}" for label, value, unit in rows),
+        ]
     return "\n".join(lines)
 
 
@@ -269,31 +307,46 @@ def table_of(figures: dict[str, list[Row]]) -> str:
         label, ours, other = row.split(" | ")
         if ours in times and other in times:
             ratio = times[ours] / times[other]
-            lines.append(f"| {label} | {times[ours]:,.0f} ms | {other} | {times[other]:,.0f} ms | {ratio:.2f} |")
+            lines.append(
+                f"| {label} | {times[ours]:,.0f} ms | {other} | {times[other]:,.0f} ms | {ratio:.2f} |"
+            )
     return "\n".join(lines)
 
 
 def main() -> None:
     global clock
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="fewer turns, smaller files, no 4 GiB table")
-    parser.add_argument("--cpu", action="store_true", help="time of the processors, not of the clock")
-    parser.add_argument("--write", action="store_true", help="put the figures in samples/reference.md and README.md")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer turns, smaller files, no 4 GiB table"
+    )
+    parser.add_argument(
+        "--cpu", action="store_true", help="time of the processors, not of the clock"
+    )
+    parser.add_argument(
+        "--write", action="store_true", help="put the figures in samples/reference.md and README.md"
+    )
     parser.add_argument("folder", nargs="?", default=".", help="where to write tables")
     options = parser.parse_args()
     if options.cpu:
         clock = cpu_time
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
-        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # commands start as they do where they are installed
+        os.environ.pop(
+            "PYTHONDONTWRITEBYTECODE", None
+        )  # commands start as they do where they are installed
         os.environ["PYTHONPYCACHEPREFIX"] = str(Path(name) / "pycache")
         figures = sections(Path(name), quick=options.quick)
     text, table = text_of(figures), table_of(figures)
     print(f"{text}\n\n{table}")
     if options.write:
         about = "The last run of `python -m tests.tools.bench --write`, torch 2.13.0 beside it:"
-        for path, written in (("samples/reference.md", f"{about}\n\n```text\n{text}\n```"), ("README.md", table)):
+        for path, written in (
+            ("samples/reference.md", f"{about}\n\n```text\n{text}\n```"),
+            ("README.md", table),
+        ):
             page = (ROOT / path).read_text(encoding="utf-8")
-            page = FIGURES.sub(lambda part, written=written: f"{part[1]}\n{written}\n\n{part[3]}", page, count=1)
+            page = FIGURES.sub(
+                lambda part, written=written: f"{part[1]}\n{written}\n\n{part[3]}", page, count=1
+            )
             (ROOT / path).write_text(page, encoding="utf-8")
 
 

@@ -24,7 +24,10 @@ START = "import os; os.urandom = bytes; from pecli.__main__ import main; main()"
 """So the temporary file has a name that strace can be told."""
 TABLE = "sinusoidal --seq-len 64 --dim 16 -q -o {}"
 WRITERS = {
-    **{kind: TABLE.format(f"out.{kind}") for kind in ("npy", "npz", "safetensors", "csv", "json", "h")},
+    **{
+        kind: TABLE.format(f"out.{kind}")
+        for kind in ("npy", "npz", "safetensors", "csv", "json", "h")
+    },
     "convert": "convert in.npz -o out.safetensors -q",
     "copy": "convert weights.safetensors --from halves --to interleaved --heads 2 -o out.safetensors -q",
     "apply": "apply rope in.npz:q -o out.npy -q",
@@ -43,7 +46,10 @@ FAULTS = {
     "fsync": "EIO EINVAL",
     "newfstatat": "EIO EACCES",
     **dict.fromkeys(("rename", "renameat", "renameat2"), "EIO EACCES"),
-    **dict.fromkeys(("read", "pread64", "preadv", "fstat", "lseek", "close", "unlink", "unlinkat", "statfs"), "EIO"),
+    **dict.fromkeys(
+        ("read", "pread64", "preadv", "fstat", "lseek", "close", "unlink", "unlinkat", "statfs"),
+        "EIO",
+    ),
     "fchmod": "EPERM",
     "faccessat2": "EACCES",
 }
@@ -63,7 +69,9 @@ class Fault(NamedTuple):
 def prepare(folder: Path) -> None:
     rng = np.random.default_rng(0)
     np.savez(folder / "in.npz", q=rng.normal(size=(6, 8)).astype(np.float32))
-    weight = {f"model.layers.0.self_attn.{name}_proj.weight": rng.normal(size=(8, 8)) for name in "qkv"}
+    weight = {
+        f"model.layers.0.self_attn.{name}_proj.weight": rng.normal(size=(8, 8)) for name in "qkv"
+    }
     pecli.save(folder / "weights.safetensors", weight)
     pecli.save(folder / "pe.npy", pecli.Sinusoidal(8, 4))
     check = "[[check]]\nfile = 'pe.npy'\nscheme = 'sinusoidal'\nseq_len = 8\ndim = 4\n"
@@ -72,10 +80,26 @@ def prepare(folder: Path) -> None:
 
 def traced(words: Sequence[str], folder: Path, *options: str) -> subprocess.CompletedProcess[bytes]:
     """A command under strace, which sees what touches the folder and what is in it."""
-    names = [name for writer in WRITERS for name in (output_of(writer), f".{output_of(writer)}.00000000.tmp")]
+    names = [
+        name
+        for writer in WRITERS
+        for name in (output_of(writer), f".{output_of(writer)}.00000000.tmp")
+    ]
     names = sorted({*names, *os.listdir(folder)})
     paths = [option for name in names for option in ("-P", name, "-P", str(folder / name))]
-    strace = ["strace", "-f", "-qq", "-o", str(folder.parent / "trace"), "-P", ".", "-P", str(folder), *paths, *options]
+    strace = [
+        "strace",
+        "-f",
+        "-qq",
+        "-o",
+        str(folder.parent / "trace"),
+        "-P",
+        ".",
+        "-P",
+        str(folder),
+        *paths,
+        *options,
+    ]
     environment = {**os.environ, "PECLI_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     environment["PYTHONPATH"] = str(Path(__file__).parents[2])
     command = [*strace, sys.executable, "-P", "-c", START, *words]
@@ -96,12 +120,16 @@ def new_folder(root: Path, writer: str) -> Path:
 
 def faults(root: Path, writer: str) -> Iterator[Fault]:
     """The calls that a writer has made in its folder, and how each may fail."""
-    counts = Counter(re.findall(r"^\d+ +(\w+)\(", (root / "trace").read_text(errors="replace"), re.MULTILINE))
+    counts = Counter(
+        re.findall(r"^\d+ +(\w+)\(", (root / "trace").read_text(errors="replace"), re.MULTILINE)
+    )
     for call, errors in FAULTS.items():
         numbers = range(1, counts[call] + 1)
         if len(numbers) > MAX_CALLS:
             numbers = [*numbers[: MAX_CALLS // 2], *numbers[-MAX_CALLS // 2 :]]
-        yield from (Fault(writer, call, error, number) for number in numbers for error in errors.split())
+        yield from (
+            Fault(writer, call, error, number) for number in numbers for error in errors.split()
+        )
 
 
 def problems(root: Path, fault: Fault, complete: bytes, usual: int) -> list[str]:
@@ -130,7 +158,9 @@ def problems(root: Path, fault: Fault, complete: bytes, usual: int) -> list[str]
         found.append("the output is not complete")
     if not is_new and after.get(output) != b"old":
         found.append("the output is torn")
-    return found + [f"{name} changed" for name in before if name != output and after.get(name) != before[name]]
+    return found + [
+        f"{name} changed" for name in before if name != output and after.get(name) != before[name]
+    ]
 
 
 def inject(writers: Sequence[str], most: int | None = None) -> tuple[int, dict[Fault, list[str]]]:

@@ -36,15 +36,31 @@ _MORE = """
     num_position_embeddings max_target_positions max_speech_positions max_text_positions pad_token_id
     no_rope_layer_interval compress_rope_theta attn_temperature_tuning floor_scale attn_scale
 """
-KEYS = {*layer_types.SIZES, *layer_types.WIDTHS, *layer_types.HEADS, *LENGTHS, *non_rotary.ROWS, *_MORE.split()}
-for table in (row for rows in stored("class_tables.json").values() for row in rows if len(row) == 4):
+KEYS = {
+    *layer_types.SIZES,
+    *layer_types.WIDTHS,
+    *layer_types.HEADS,
+    *LENGTHS,
+    *non_rotary.ROWS,
+    *_MORE.split(),
+}
+for table in (
+    row for rows in stored("class_tables.json").values() for row in rows if len(row) == 4
+):
     KEYS |= {table[1], table[3]}
 KEYS -= {"", "embedding_dim"}  # which is that of what a class makes, and not its width
 _GEMMAS = ("gemma4_text", "gemma4_unified_text", "diffusion_gemma_text", "embedding_gemma2_text")
-NOT_FIELDS = {"zamba2": {"attention_head_dim": 160}, **{name: {"global_head_dim": 512} for name in _GEMMAS}}
+NOT_FIELDS = {
+    "zamba2": {"attention_head_dim": 160},
+    **{name: {"global_head_dim": 512} for name in _GEMMAS},
+}
 NOT_FIELDS["mistral_large4_text"] = {"no_rope_layer_interval": 4, "num_hidden_layers": 72}
 """Defaults that a class has in its code."""
-PARTIAL_SETTINGS = ["moonshine_streaming", "nemotron3_5_transcribe_asr_audio", "nemotron3_5_transcribe_word_timestamp"]
+PARTIAL_SETTINGS = [
+    "moonshine_streaming",
+    "nemotron3_5_transcribe_asr_audio",
+    "nemotron3_5_transcribe_word_timestamp",
+]
 """Classes whose partial factor goes when other settings come in its place."""
 OTHER_BASES = ("muse_spark_text",)  #: Classes whose base does
 
@@ -54,23 +70,41 @@ def classes(kind: str) -> Iterator[Any]:
 
     for module in pkgutil.iter_modules(transformers.models.__path__):
         with contextlib.suppress(ImportError, RuntimeError):
-            file = importlib.import_module(f"transformers.models.{module.name}.{kind}_{module.name}")
-            yield from (each for each in vars(file).values() if getattr(each, "__module__", "") == file.__name__)
+            file = importlib.import_module(
+                f"transformers.models.{module.name}.{kind}_{module.name}"
+            )
+            yield from (
+                each
+                for each in vars(file).values()
+                if getattr(each, "__module__", "") == file.__name__
+            )
 
 
 def sizes(config: Any) -> dict[str, Any]:
     """The defaults of a class that pecli reads; the number of layers where some of them have no rope."""
     given = {each.name: each.default for each in dataclasses.fields(config)}
     keys = KEYS | ({"num_hidden_layers"} if "no_rope_layer_interval" in given else set())
-    found = {name: value for name, value in given.items() if name in keys and isinstance(value, (int, float, tuple))}
+    found = {
+        name: value
+        for name, value in given.items()
+        if name in keys and isinstance(value, (int, float, tuple))
+    }
     found |= settings(config) | NOT_FIELDS.get(config.model_type, {})
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in sorted(found.items())}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in sorted(found.items())
+    }
 
 
 def settings(config: Any) -> dict[str, Any]:
     try:
         found = getattr(config(), "rope_parameters", None) or {}
-    except (AttributeError, ImportError, TypeError, ValueError):  # of classes that need arguments, or other packages
+    except (
+        AttributeError,
+        ImportError,
+        TypeError,
+        ValueError,
+    ):  # of classes that need arguments, or other packages
         return {}
     family = families.family_of(config.model_type) or families.Family()
     is_plain = found.get("rope_type") in ("default", "axial")
@@ -113,15 +147,23 @@ def rotary_modules() -> dict[str, Any]:
 
 def frequencies(config: Any, module: Any, given: dict[str, Any]) -> list[list[float]] | None:
     try:
-        made = module(config=config.from_dict({"model_type": config.model_type, **copy.deepcopy(given)}))
+        made = module(
+            config=config.from_dict({"model_type": config.model_type, **copy.deepcopy(given)})
+        )
     except Exception:  # whatever a class has against it
         return None
-    return [values.flatten().tolist() for name, values in made.named_buffers() if name.endswith("inv_freq")]
+    return [
+        values.flatten().tolist()
+        for name, values in made.named_buffers()
+        if name.endswith("inv_freq")
+    ]
 
 
 def ignored(config: Any, module: Any) -> list[str]:
     """The keys that do not move the frequencies."""
-    made = {name: [frequencies(config, module, each) for each in pair] for name, pair in GIVEN.items()}
+    made = {
+        name: [frequencies(config, module, each) for each in pair] for name, pair in GIVEN.items()
+    }
     return [name for name, (plain, other) in made.items() if plain and plain == other]
 
 
@@ -147,24 +189,28 @@ def defaults() -> dict[str, list[Any]]:
         known = known or non_rotary.tables_of(name)
         if name and known and name not in found and set(values := sizes(config)) - {"pad_token_id"}:
             found[name] = [config.__name__, values]
-            if (module := rotary.get(config.__name__) or beside(config, rotary)) and (keys := ignored(config, module)):
+            if (module := rotary.get(config.__name__) or beside(config, rotary)) and (
+                keys := ignored(config, module)
+            ):
                 found[name].append(keys)
     return json.loads((FOLDER / "class_defaults.json").read_text(encoding="utf-8")) | found
 
 
-NAMED = re.compile(r"pos_emb|position|rel_pos|relative|embed_positions|time_embed|shared_(image_)?embedding")
+NAMED = re.compile(
+    r"pos_emb|position|rel_pos|relative|embed_positions|time_embed|shared_(image_)?embedding"
+)
 OTHERS = re.compile(
     r"position_ids|\.bias$|relative_position_index|layer_?norm|norm\d?\.|pos_conv|relative_coords|token_type|rotary"
     r"|rope\.|reparam_conv|_proj\b|proj\.|\.gate$|no_memory|mlp|attn\.embed_positions|order_head|out_point|projection_layer|positional_encoder\.projector"
 )
-PARTS = re.compile(r"(text|vision|language|audio)_(model|tower|backbone)\.|visual\.|backbone\.|model\.")
+PARTS = re.compile(
+    r"(text|vision|language|audio)_(model|tower|backbone)\.|visual\.|backbone\.|model\."
+)
 ROWS = """
     max_position_embeddings n_positions max_seq_len max_sequence_length max_source_positions max_target_positions
     max_encoder_position_embeddings max_decoder_position_embeddings num_position_embeddings block_size context_length
 """
-DIMS = (
-    "hidden_size d_model embed_dim embedding_size input_embedding_size n_embd emb_dim encoder_embed_dim hidden_dim dim"
-)
+DIMS = "hidden_size d_model embed_dim embedding_size input_embedding_size n_embd emb_dim encoder_embed_dim hidden_dim dim"
 MAX_MORE, MAX_TABLES = 5, 6
 
 
@@ -174,10 +220,16 @@ def models() -> Iterator[tuple[str, Any]]:
     import transformers
     from transformers.models.auto import configuration_auto, modeling_auto
 
-    maps = [value for name, value in vars(modeling_auto).items() if re.fullmatch(r"MODEL_.*MAPPING_NAMES", name)]
+    maps = [
+        value
+        for name, value in vars(modeling_auto).items()
+        if re.fullmatch(r"MODEL_.*MAPPING_NAMES", name)
+    ]
     for name in configuration_auto.CONFIG_MAPPING_NAMES:
         known = [each.get(name) for each in (modeling_auto.MODEL_MAPPING_NAMES, *maps)]
-        for kind in dict.fromkeys(each if isinstance(each, str) else each[0] for each in known if each):
+        for kind in dict.fromkeys(
+            each if isinstance(each, str) else each[0] for each in known if each
+        ):
             try:
                 with torch.device("meta"):
                     yield name, getattr(transformers, kind)(transformers.AutoConfig.for_model(name))
@@ -188,7 +240,9 @@ def models() -> Iterator[tuple[str, Any]]:
 
 def rule(shape: list[int], config: Any) -> list[Any] | None:
     rows, columns = shape
-    names = [name for name in (*ROWS.split(), *DIMS.split()) if name not in config.attribute_map]  # as files have them
+    names = [
+        name for name in (*ROWS.split(), *DIMS.split()) if name not in config.attribute_map
+    ]  # as files have them
     given = {name: getattr(config, name, None) for name in names}
     dim = next((name for name in DIMS.split() if given.get(name) == columns), None)
     for name in ROWS.split():
@@ -198,7 +252,9 @@ def rule(shape: list[int], config: Any) -> list[Any] | None:
     (height, width), (tall, wide) = (
         each if isinstance(each, (list, tuple)) else (each, each) for each in (image, patch)
     )
-    if dim is None or not all(isinstance(each, int) and each for each in (height, width, tall, wide)):
+    if dim is None or not all(
+        isinstance(each, int) and each for each in (height, width, tall, wide)
+    ):
         return None
     more = rows - (height // tall) * (width // wide)
     extra = (getattr(config, "num_detection_tokens", None) or 0) + MAX_MORE
@@ -209,13 +265,19 @@ def tables(model: Any) -> list[list[Any]]:
     found: dict[str, Any] = {}
     for name, each in (*model.named_parameters(), *model.named_buffers()):
         found.setdefault(re.sub(r"\.\d+\.", ".N.", name), each)  # the first layer stands for all
-    kept = {name: each for name, each in found.items() if NAMED.search(name) and not OTHERS.search(name.lower())}
+    kept = {
+        name: each
+        for name, each in found.items()
+        if NAMED.search(name) and not OTHERS.search(name.lower())
+    }
     is_whole = not any(PARTS.match(name) for name in kept)
     rows: list[list[Any]] = []
     for name, tensor in kept.items():
         shape = [size for size in tensor.shape if size != 1]
         label = re.sub(r"\.weights?$|(?<=emb|ing|ngs)\.positional_embedding$", "", name)
-        is_plain = is_whole and len(shape) == 2 and ".N." not in name and not re.search("rel|bias", name)
+        is_plain = (
+            is_whole and len(shape) == 2 and ".N." not in name and not re.search("rel|bias", name)
+        )
         by_keys = rule(shape, model.config) if is_plain else None
         if by_keys or len(shape) > 1:
             rows.append([label, *by_keys] if by_keys else [label, " × ".join(map(str, shape))])
@@ -223,7 +285,11 @@ def tables(model: Any) -> list[list[Any]]:
 
 
 def all_tables() -> dict[str, list[Any]]:
-    known = {"roformer", *non_rotary.FAMILIES, *non_rotary.BESIDE}  # the first one's table is that of its rotation
+    known = {
+        "roformer",
+        *non_rotary.FAMILIES,
+        *non_rotary.BESIDE,
+    }  # the first one's table is that of its rotation
     named = {plain_name(model_type): tables(model) for model_type, model in models()}
     return {name: rows for name, rows in named.items() if rows and name not in known}
 
@@ -241,25 +307,37 @@ def parts() -> dict[str, list[Any]]:
             text = configuration_auto.CONFIG_MAPPING[name]().text_config
             plain = type(text)()
             module = (rotary.get(type(text).__name__) or beside(type(text), rotary))(config=text)
-        except Exception:  # whatever a class has against its own defaults, or no text model that rotates
+        except (
+            Exception
+        ):  # whatever a class has against its own defaults, or no text model that rotates
             continue
         own, other = plain.to_dict(), text.to_dict()
         share = other["hidden_size"] // other["num_attention_heads"]
         if not families.family_of(text.model_type) or (not other.get("head_dim") and share % 2):
             continue  # channels rotate in pairs
-        values = {key: other[key] for key in sorted(KEYS & other.keys()) if own.get(key) != other[key]}
+        values = {
+            key: other[key] for key in sorted(KEYS & other.keys()) if own.get(key) != other[key]
+        }
         if "hidden_size" in values and other.get("head_dim") not in (None, share):
             values["head_dim"] = other["head_dim"]
         thetas = [(each.get("rope_parameters") or {}).get("rope_theta") for each in (own, other)]
         if thetas[0] != thetas[1]:
             values["rope_theta"] = thetas[1]
-        tables = {buffer.rpartition("inv_freq")[0].rstrip("_"): each for buffer, each in module.named_buffers()}
+        tables = {
+            buffer.rpartition("inv_freq")[0].rstrip("_"): each
+            for buffer, each in module.named_buffers()
+        }
         found[plain_name(name)] = [text.model_type, values]
         with contextlib.suppress(Exception):  # of classes that take no empty text_config
-            same = configuration_auto.CONFIG_MAPPING[name](text_config={}).text_config.to_dict() == other
+            same = (
+                configuration_auto.CONFIG_MAPPING[name](text_config={}).text_config.to_dict()
+                == other
+            )
             found[plain_name(name)] += [True] if values and same else []
         made[name] = {
-            key: [len(each), each[1].item(), each[-1].item()] for key, each in tables.items() if "original" not in key
+            key: [len(each), each[1].item(), each[-1].item()]
+            for key, each in tables.items()
+            if "original" not in key
         }
     file = FOLDER.parent.parent / "tests" / "models" / "data" / "class_parts_made.json"
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(rows)}" for name, rows in made.items())
@@ -271,8 +349,13 @@ def main() -> None:
     """Write the files, one model_type per line."""
     for name, make in (("defaults", defaults), ("tables", all_tables), ("parts", parts)):
         if name in (sys.argv[1:] or [name]):
-            rows = [f"{json.dumps(key)}: {json.dumps(row, ensure_ascii=False)}" for key, row in sorted(make().items())]
-            (FOLDER / f"class_{name}.json").write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
+            rows = [
+                f"{json.dumps(key)}: {json.dumps(row, ensure_ascii=False)}"
+                for key, row in sorted(make().items())
+            ]
+            (FOLDER / f"class_{name}.json").write_text(
+                "{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8"
+            )
 
 
 if __name__ == "__main__":

@@ -25,7 +25,9 @@ LLAMA3 = {
 def rotary(config: Any) -> tuple[Any, Any]:
     family = config.model_type.removesuffix("_text")
     file = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
-    name = next(name for name in dir(file) if name.endswith("RotaryEmbedding") and "Vision" not in name)
+    name = next(
+        name for name in dir(file) if name.endswith("RotaryEmbedding") and "Vision" not in name
+    )
     return file, getattr(file, name)(config)
 
 
@@ -53,7 +55,9 @@ def golden_transformers() -> None:
             print(f"{preset}: left out, {problem}")
             continue
         made = {}
-        for part, (rows,) in zip(("cos", "sin"), module(torch.zeros(1), torch.tensor([FAR_AND_NEAR])), strict=True):
+        for part, (rows,) in zip(
+            ("cos", "sin"), module(torch.zeros(1), torch.tensor([FAR_AND_NEAR])), strict=True
+        ):
             halves = rows.shape[1] == pairs or torch.equal(rows[:, :pairs], rows[:, pairs:])
             made[part] = rounded(rows[:, :pairs] if halves else rows[:, ::2])
         lines.append(f'"{preset}": {json.dumps(made)}')
@@ -72,13 +76,21 @@ def interpolate() -> None:
             case[name] = base64.b64encode(np.ascontiguousarray(array, "<f4").tobytes()).decode()
         cases.append(case)
 
-    grids = (((14, 14), (24, 24)), ((24, 24), (14, 14)), ((7, 5), (3, 11)), ((2, 3), (9, 2)), ((16, 16), (16, 16)))
+    grids = (
+        ((14, 14), (24, 24)),
+        ((24, 24), (14, 14)),
+        ((7, 5), (3, 11)),
+        ((2, 3), (9, 2)),
+        ((16, 16), (16, 16)),
+    )
     for number, (old, new) in enumerate(grids):
         torch.manual_seed(number)
         grid = torch.randn(1, 2, *old) * 0.02
         for mode in ("bilinear", "bicubic"):
             for antialias in (False, True):
-                made = interpolate(grid, size=new, mode=mode, align_corners=False, antialias=antialias)
+                made = interpolate(
+                    grid, size=new, mode=mode, align_corners=False, antialias=antialias
+                )
                 add(grid, made, mode=mode, antialias=antialias, old=old, new=new)
     for old_length, new_length in ((50, 128), (128, 50), (3, 4)):
         rows = torch.randn(1, 2, old_length) * 0.02
@@ -89,8 +101,18 @@ def interpolate() -> None:
 
 
 POSITIONS = [0, 1, 2, 31, 100, 4097]
-SMALL = {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2}
-YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024, "rope_theta": 10000.0}
+SMALL = {
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "num_hidden_layers": 2,
+}
+YARN = {
+    "rope_type": "yarn",
+    "factor": 4.0,
+    "original_max_position_embeddings": 1024,
+    "rope_theta": 10000.0,
+}
 ROTATED: list[tuple[str, dict[str, Any]]] = [
     ("llama", {**SMALL, "head_dim": 16}),
     ("llama", {**SMALL, "head_dim": 16, "rope_parameters": YARN}),
@@ -109,17 +131,28 @@ KEPT = """
 def queries(heads: int, rows: int, dim: int) -> list[list[list[float]]]:
     """Numbers without a pattern that float32 holds exactly; the test writes them out again."""
     count = iter(range(heads * rows * dim))
-    return [[[(next(count) * 37 % 101 - 50) / 32 for _ in range(dim)] for _ in range(rows)] for _ in range(heads)]
+    return [
+        [[(next(count) * 37 % 101 - 50) / 32 for _ in range(dim)] for _ in range(rows)]
+        for _ in range(heads)
+    ]
 
 
 def rotated() -> None:
     """What transformers makes of q, by the rotary code of its own models; GPT-J makes its table by itself."""
     import torch
     from transformers import AutoConfig
-    from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb, create_sinusoidal_positions
+    from transformers.models.gptj.modeling_gptj import (
+        apply_rotary_pos_emb,
+        create_sinusoidal_positions,
+    )
 
     def line(config: dict[str, Any], made: Any) -> str:
-        row = {"config": config, "positions": POSITIONS, "shape": list(made.shape), "rotated": rounded(made)}
+        row = {
+            "config": config,
+            "positions": POSITIONS,
+            "shape": list(made.shape),
+            "rotated": rounded(made),
+        }
         return json.dumps(row, separators=(",", ":"), allow_nan=False) + "\n"
 
     lines = []
@@ -132,14 +165,26 @@ def rotated() -> None:
         q = torch.tensor([queries(2, len(POSITIONS), dim)], dtype=torch.float32)
         made, _ = getattr(module, function)(q, q, *embedding(q, torch.tensor([POSITIONS])))
         saved = json.loads(config.to_json_string())
-        lines.append(line({key: saved[key] for key in KEPT.split() if saved.get(key) is not None}, made))
+        lines.append(
+            line({key: saved[key] for key in KEPT.split() if saved.get(key) is not None}, made)
+        )
     rotated_dim, dim = 8, 16
     table = create_sinusoidal_positions(max(POSITIONS) + 1, rotated_dim)[torch.tensor([POSITIONS])]
     sin, cos = torch.split(table, rotated_dim // 2, dim=-1)
     rows = torch.tensor([queries(2, len(POSITIONS), dim)], dtype=torch.float32).permute(0, 2, 1, 3)
-    made = torch.cat([apply_rotary_pos_emb(rows[..., :rotated_dim], sin, cos), rows[..., rotated_dim:]], dim=-1)
-    gptj = {"model_type": "gptj", "n_embd": 64, "n_head": 4, "rotary_dim": rotated_dim, "n_positions": 2048}
-    (TESTS / "tensors/data/rotated.jsonl").write_text("".join([*lines, line(gptj, made.permute(0, 2, 1, 3))]))
+    made = torch.cat(
+        [apply_rotary_pos_emb(rows[..., :rotated_dim], sin, cos), rows[..., rotated_dim:]], dim=-1
+    )
+    gptj = {
+        "model_type": "gptj",
+        "n_embd": 64,
+        "n_head": 4,
+        "rotary_dim": rotated_dim,
+        "n_positions": 2048,
+    }
+    (TESTS / "tensors/data/rotated.jsonl").write_text(
+        "".join([*lines, line(gptj, made.permute(0, 2, 1, 3))])
+    )
 
 
 def styles() -> None:
@@ -155,7 +200,9 @@ def styles() -> None:
     from transformers.models.sam2_video import modeling_sam2_video
 
     def of(file: str, name: str) -> Any:
-        return getattr(importlib.import_module(f"diffusers.models.transformers.transformer_{file}"), name)
+        return getattr(
+            importlib.import_module(f"diffusers.models.transformers.transformer_{file}"), name
+        )
 
     def grid(*sizes: int) -> Any:
         return torch.cartesian_prod(*map(torch.arange, sizes))
@@ -165,7 +212,9 @@ def styles() -> None:
 
     cpu = torch.device("cpu")
     z_grid = of("z_image", "ZImageTransformer2DModel").create_coordinate_grid
-    after_text = torch.cat([z_grid((1, 4, 5), (33, 0, 0)).flatten(0, 2), z_grid((32, 1, 1), (1, 0, 0)).flatten(0, 2)])
+    after_text = torch.cat(
+        [z_grid((1, 4, 5), (33, 0, 0)).flatten(0, 2), z_grid((32, 1, 1), (1, 0, 0)).flatten(0, 2)]
+    )
     hidream_ids = torch.zeros(1, 22, 3)
     hidream_ids[0, :20, 1:] = grid(4, 5)
     lumina = of("lumina2", "Lumina2RotaryPosEmbed")(10000, [8, 8, 8], [32, 32, 32], patch_size=1)
@@ -176,35 +225,52 @@ def styles() -> None:
     split = of("ltx2", "LTX2AudioVideoRotaryPosEmbed")(32, rope_type="split", num_attention_heads=2)
     kimi = modeling_kimi_k25.Kimi_K25VisionConfig(hidden_size=64, num_attention_heads=2)
     sizes = {"hidden_size": 32, "num_attention_heads": 1, "rope_feat_sizes": [5, 4]}
-    sam = modeling_sam2_video.Sam2VideoConfig(**{f"memory_attention_{key}": value for key, value in sizes.items()})
+    sam = modeling_sam2_video.Sam2VideoConfig(
+        **{f"memory_attention_{key}": value for key, value in sizes.items()}
+    )
     memory = modeling_sam2_video.Sam2VideoMemoryAttention(sam)
     qwen = of("qwenimage", "QwenEmbedRope")(10000, [4, 14, 14], scale_rope=True)
     cosmos = of("cosmos", "CosmosRotaryPosEmbed")
     axes = [torch.arange(size) for size in (3, 4, 5)]
     pixel = RotaryEmbedding(dim=16, freqs_for="pixel", max_freq=10).get_axial_freqs(4, 6)
-    timm_pixel = build_rotary_pos_embed([4, 6], dim=32, max_res=224, linear_bands=False, in_pixels=True)
+    timm_pixel = build_rotary_pos_embed(
+        [4, 6], dim=32, max_res=224, linear_bands=False, in_pixels=True
+    )
     made = {
-        "flux2": of("flux2", "Flux2PosEmbed")(2000, [8] * 4)(torch.cat([grid(1, 1, 1, 3), grid(1, 4, 5, 1)])),
+        "flux2": of("flux2", "Flux2PosEmbed")(2000, [8] * 4)(
+            torch.cat([grid(1, 1, 1, 3), grid(1, 4, 5, 1)])
+        ),
         "z-image": of("z_image", "RopeEmbedder")(256.0, [8, 12, 12], [64, 16, 16])(after_text),
         "lumina2": lumina(latents(4, 5), torch.ones(1, 3, dtype=torch.int32))[3],
         "hidream": of("hidream_image", "HiDreamImageEmbedND")(10000, [16, 8, 8])(hidream_ids),
-        "qwen-image-2.1": of("qwenimage21", "QwenImage21Rope")(10000, [4, 14, 14])([(1, 4, 5)], qwen_mask, cpu),
+        "qwen-image-2.1": of("qwenimage21", "QwenImage21Rope")(10000, [4, 14, 14])(
+            [(1, 4, 5)], qwen_mask, cpu
+        ),
         "qwen-image": qwen([(1, 4, 5)], cpu, max_txt_seq_len=1)[0],
         "sam2": memory.rotary_emb(torch.zeros(1), memory.position_ids),
         "ltx": ltx(torch.zeros(1, 60, 1), 3, 4, 5, rope_interpolation_scale=(8 / 25, 32, 32)),
         "ltx2": ltx2(ltx2.prepare_video_coords(1, 3, 4, 5, cpu)),
         "ltx2-split": tuple(
-            each[0].transpose(0, 1).flatten(1) for each in split(ltx2.prepare_video_coords(1, 3, 4, 5, cpu))
+            each[0].transpose(0, 1).flatten(1)
+            for each in split(ltx2.prepare_video_coords(1, 3, 4, 5, cpu))
         ),
-        "moonvit": modeling_kimi_k25.Kimi_K25VisionRotaryEmbedding(kimi)(torch.zeros(1), grid(4, 5)),
+        "moonvit": modeling_kimi_k25.Kimi_K25VisionRotaryEmbedding(kimi)(
+            torch.zeros(1), grid(4, 5)
+        ),
         "torchtune": VisionRotaryPositionalEmbeddings(1, 4, 32).cache.unbind(-1),
-        "kandinsky5": of("kandinsky", "Kandinsky5RoPE3D")([8, 12, 12])((1, 3, 4, 5), axes, (1.0, 2.0, 2.0)),
+        "kandinsky5": of("kandinsky", "Kandinsky5RoPE3D")([8, 12, 12])(
+            (1, 3, 4, 5), axes, (1.0, 2.0, 2.0)
+        ),
         "pixel": (pixel.cos(), pixel.sin()),
         "timm-pixel": timm_pixel[::-1],
         "cogview4": of("cogview4", "CogView4RotaryPosEmbed")(32, 1, (256, 256))(latents(4, 7)),
         "glm-image": of("glm_image", "GlmImageRotaryPosEmbed")(32, 1)(latents(4, 7)),
-        "hunyuan-image": of("hunyuanimage", "HunyuanImageRotaryPosEmbed")([1, 1], [16, 16])(latents(4, 7)),
-        "hunyuan-video-1.5": of("hunyuan_video15", "HunyuanVideo15RotaryPosEmbed")(1, 1, [4, 14, 14])(video),
+        "hunyuan-image": of("hunyuanimage", "HunyuanImageRotaryPosEmbed")([1, 1], [16, 16])(
+            latents(4, 7)
+        ),
+        "hunyuan-video-1.5": of("hunyuan_video15", "HunyuanVideo15RotaryPosEmbed")(
+            1, 1, [4, 14, 14]
+        )(video),
         "cosmos": cosmos(32, patch_size=(1, 1, 1))(video),
         "cosmos-fps": cosmos(32, patch_size=(1, 1, 1), rope_scale=(1.0, 3.0, 3.0))(video, fps=12),
         "wan-animate": of("wan_animate", "WanRotaryPosEmbed")(32, (1, 1, 1), 64)(video),
@@ -220,7 +286,9 @@ def styles() -> None:
         elif table.is_complex():
             arrays[f"{name}/freqs_cis"] = np.asarray(table.squeeze()).astype(np.complex64)
         elif table.shape[-2:] == (2, 2):
-            arrays[f"{name}/rotation"] = np.asarray(table.squeeze().flatten(0, -4)).astype(np.float32)
+            arrays[f"{name}/rotation"] = np.asarray(table.squeeze().flatten(0, -4)).astype(
+                np.float32
+            )
         else:
             arrays[f"{name}/pe"] = np.asarray(table.squeeze(0).flatten(0, -2))
     np.savez_compressed(TESTS / "engine/schemes/data/styles.npz", **arrays)
@@ -264,7 +332,9 @@ def tiny_llama() -> None:
     sizes = {"hidden_size": 32, "intermediate_size": 16, "num_hidden_layers": 1, "vocab_size": 8}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 131072}
     parameters = {**LLAMA3, "rope_theta": 500000.0}
-    model = LlamaForCausalLM(LlamaConfig(**sizes, **heads, rope_parameters=parameters, use_cache=False)).eval()
+    model = LlamaForCausalLM(
+        LlamaConfig(**sizes, **heads, rope_parameters=parameters, use_cache=False)
+    ).eval()
     rotary = model.model.rotary_emb
     rotary.register_buffer("inv_freq", rotary.inv_freq, persistent=True)
     model.save_pretrained(here / "one_file")
@@ -274,7 +344,10 @@ def tiny_llama() -> None:
         model.config.save_pretrained(here / name)
     torch.save(model.state_dict(), here / "bin" / "pytorch_model.bin")
     tokens = torch.zeros(1, 4, dtype=torch.long)
-    plain = {"optimize": False, "external_data": False}  # optimised, cos and sin of four positions are all that is left
+    plain = {
+        "optimize": False,
+        "external_data": False,
+    }  # optimised, cos and sin of four positions are all that is left
     torch.onnx.export(model, (tokens,), here / "onnx" / "model.onnx", **plain)
     exported = onnx.load(here / "onnx" / "model.onnx")
     for node in exported.graph.node:
@@ -293,7 +366,11 @@ def torch_powers() -> None:
     import torch
 
     bases, dims = (0.5, 7.7, 25000.3, 77123.25, 150000.0, 1e20), (6, 64, 80, 256)
-    found = {f"{base!r},{dim}": base ** (torch.arange(0, dim, 2).float() / dim) for base in bases for dim in dims}
+    found = {
+        f"{base!r},{dim}": base ** (torch.arange(0, dim, 2).float() / dim)
+        for base in bases
+        for dim in dims
+    }
     file = TESTS / "engine/numerics/torch_powers.npz"
     np.savez_compressed(file, **{name: each.numpy() for name, each in found.items()})
 
@@ -301,7 +378,10 @@ def torch_powers() -> None:
 FAR_POSITIONS = [0, 1, 2, 255, 257, 4095, 131071, 1048575, 16777217]
 FAR_YARN = {"rope_type": "yarn", "factor": 10.0, "original_max_position_embeddings": 2048}
 GPT_OSS = {**FAR_YARN, "factor": 32.0, "original_max_position_embeddings": 4096, "truncate": False}
-FACTORS = {"short_factor": [1.0 + k / 7 for k in range(16)], "long_factor": [1.0 + k * 1.7 for k in range(16)]}
+FACTORS = {
+    "short_factor": [1.0 + k / 7 for k in range(16)],
+    "long_factor": [1.0 + k * 1.7 for k in range(16)],
+}
 ROPES: list[tuple[int, float, dict[str, Any]]] = [
     (128, 10000.0, {}), (64, 500000.0, {}), (96, 1e6, {}), (64, 10000.0, {"rope_type": "linear", "factor": 3.0}),
     (128, 10000.0, FAR_YARN), (64, 150000.0, GPT_OSS), (32, 10000.0, {**FAR_YARN, "rope_type": "longrope", **FACTORS}),
@@ -315,7 +395,10 @@ def torch_rope() -> None:
     from transformers import LlamaConfig
 
     def hexadecimal(values: Any) -> list[str]:
-        return [f"{int(bits) & 0xFFFFFFFF:08x}" for bits in values.contiguous().view(torch.int32).flatten()]
+        return [
+            f"{int(bits) & 0xFFFFFFFF:08x}"
+            for bits in values.contiguous().view(torch.int32).flatten()
+        ]
 
     cases = []
     for dim, base, scaling in ROPES:
@@ -324,7 +407,12 @@ def torch_rope() -> None:
         _, layer = rotary(LlamaConfig(**sizes, rope_parameters=parameters))
         tables = layer(torch.zeros(1, dtype=torch.float32), torch.tensor([FAR_POSITIONS]))
         cos, sin = ([hexadecimal(row) for row in table[0, :, : dim // 2]] for table in tables)
-        row = {"dim": dim, "base": base, "scaling": scaling, "inv_freq": hexadecimal(layer.inv_freq)}
+        row = {
+            "dim": dim,
+            "base": base,
+            "scaling": scaling,
+            "inv_freq": hexadecimal(layer.inv_freq),
+        }
         cases.append({**row, "cos": cos, "sin": sin})
     text = json.dumps({"positions": FAR_POSITIONS, "cases": cases})
     text = text.replace('[["', '[\n["').replace('"], ["', '"],\n["').replace("}, {", "},\n{")
@@ -351,7 +439,17 @@ def torch_views() -> None:
         "complex": numbers[:2] * 1j,
         "uint16": numbers[:2].to(torch.uint16),
         "float8": numbers[:2].to(torch.float8_e4m3fn),
-        "beside": [None, True, 1.5, -5, 10**30, "text", torch.float32, torch.device("cpu"), torch.Size([1])],
+        "beside": [
+            None,
+            True,
+            1.5,
+            -5,
+            10**30,
+            "text",
+            torch.float32,
+            torch.device("cpu"),
+            torch.Size([1]),
+        ],
     }
     torch.save(views, TESTS / "files/data/torch_views.pt")
 

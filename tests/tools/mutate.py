@@ -73,7 +73,10 @@ def changed(node: Any, **fields: Any) -> Any:
 def other_constants(*nodes: Any) -> Iterator[tuple[Any, Any]]:
     for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, (bool, int, float)):
-            yield node, ast.Constant(not node.value if isinstance(node.value, bool) else node.value + 1)
+            yield (
+                node,
+                ast.Constant(not node.value if isinstance(node.value, bool) else node.value + 1),
+            )
 
 
 def changes(node: ast.AST) -> Iterator[tuple[Any, Any]]:
@@ -109,10 +112,15 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
         starts.append(starts[-1] + len(line))
 
     def visit(node: Any, late: bool) -> Iterator[Mutant]:
-        if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)):
+        if isinstance(node, ast.JoinedStr) or (
+            isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        ):
             return  # positions within f-strings are not known before Python 3.12
         for old, new in changes(node):
-            begin, end = starts[old.lineno - 1] + old.col_offset, starts[old.end_lineno - 1] + old.end_col_offset
+            begin, end = (
+                starts[old.lineno - 1] + old.col_offset,
+                starts[old.end_lineno - 1] + old.end_col_offset,
+            )
             text = ast.unparse(new) if isinstance(new, ast.stmt) else f"({ast.unparse(new)})"
             name = path.relative_to(ROOT).as_posix()
             yield Mutant(name, old.lineno, begin, end, text, source[begin:end].decode(), late)
@@ -125,7 +133,9 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
 
 def chosen(only: str, count: int, seed: int) -> list[Mutant]:
     lines: dict[tuple[str, int], list[Mutant]] = defaultdict(list)
-    for mutant in (mutant for path in sorted(ROOT.glob("pecli/**/*.py")) for mutant in mutants_of(path)):
+    for mutant in (
+        mutant for path in sorted(ROOT.glob("pecli/**/*.py")) for mutant in mutants_of(path)
+    ):
         if mutant.file.startswith(only):
             lines[mutant.file, mutant.line].append(mutant)
     rng = random.Random(seed)
@@ -142,14 +152,18 @@ def put_switches(tree: Path, mutants: list[Mutant]) -> Iterator[Mutant]:
     for name, inside in files.items():
         source = (tree / name).read_bytes()
         body = ast.parse(source).body
-        first = next(k for k, node in enumerate(body) if k and getattr(node, "module", "") != "__future__")
+        first = next(
+            k for k, node in enumerate(body) if k and getattr(node, "module", "") != "__future__"
+        )
         begin = sum(map(len, source.splitlines(keepends=True)[: body[first].lineno - 1]))
         for mutant in reversed(inside):
             number, was = mutants.index(mutant), source[mutant.start : mutant.end]
             text = b"(%b if M(%d) else (%b))" % (mutant.text.encode(), number, was)
             text = b"while not M(%d): %b" % (number, was) if mutant.text == "pass" else text
             source = source[: mutant.start] + text + source[mutant.end :]
-        (tree / name).write_bytes(source[:begin] + b"from pecli.mutant_switch import M\n" + source[begin:])
+        (tree / name).write_bytes(
+            source[:begin] + b"from pecli.mutant_switch import M\n" + source[begin:]
+        )
         yield from inside
 
 
@@ -162,7 +176,9 @@ class Recorder:
         self.switch: Any = mutant_switch
         self.folder = Path(tempfile.mkdtemp(dir=os.environ["MUTATE_RECORDS"]))
         self.records: dict[str, Any] = {}
-        self.failed: set[str] = set()  # by the switches themselves, such as a test that reads the source
+        self.failed: set[str] = (
+            set()
+        )  # by the switches themselves, such as a test that reads the source
         os.environ["MUTATE_PASSED"] = str(self.folder)
 
     @pytest.hookimpl(hookwrapper=True)
@@ -196,7 +212,11 @@ class Trials:
         path = Path(os.environ["MUTATE_TRIALS"])
         for number, said, names, seconds, runs_late in json.loads(path.read_text(encoding="utf-8")):
             os.environ["MUTANT"] = str(number)
-            verdict = self.by_fork(number, [items[name] for name in names], seconds) if runs_late else by_process(names)
+            verdict = (
+                self.by_fork(number, [items[name] for name in names], seconds)
+                if runs_late
+                else by_process(names)
+            )
             os.write(int(os.environ["MUTATE_VERDICTS"]), f"{said}  {verdict}\n".encode())
         return True
 
@@ -207,7 +227,11 @@ class Trials:
             self.run(number, items)
         os.close(self.pipe)
         ready, _, _ = select.select([reader], [], [], 60 + SLOWER * seconds)
-        verdict = (os.read(reader, 4096).decode() or "killed by its end") if ready else "killed by the clock"
+        verdict = (
+            (os.read(reader, 4096).decode() or "killed by its end")
+            if ready
+            else "killed by the clock"
+        )
         with suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -268,12 +292,16 @@ def jobs(mutants: list[Mutant], switched: Iterable[Mutant], folder: Path) -> Ite
         own, mirror = f"/test_{path.stem}.py", f"tests/{'/'.join(path.parts[1:-1])}/"
         near = (name for name in seconds if name.startswith((mirror, "tests/test_answers")))
         names = tests[number] if mutant.runs_late else of_files[mutant.file].union(near)
-        names = sorted(names, key=lambda name: (own not in name, not name.startswith(mirror), seconds[name]))
+        names = sorted(
+            names, key=lambda name: (own not in name, not name.startswith(mirror), seconds[name])
+        )
         yield [number, str(mutant), names, sum(map(seconds.__getitem__, names)), mutant.runs_late]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--mutants", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
@@ -294,7 +322,12 @@ def main() -> None:
             path, place = folder / f"jobs{k}", folder / f"tmp{k}"
             path.write_text(json.dumps(every[k :: options.processes]), encoding="utf-8")
             place.mkdir()
-            own = {**settings, "MUTATE_TRIALS": str(path), "MUTATE_VERDICTS": str(writer), "TMPDIR": str(place)}
+            own = {
+                **settings,
+                "MUTATE_TRIALS": str(path),
+                "MUTATE_VERDICTS": str(writer),
+                "TMPDIR": str(place),
+            }
             words = [*PYTEST, "-p", "no:xdist"]
             subprocess.Popen(words, cwd=tree, env=own, stdout=subprocess.DEVNULL, pass_fds=[writer])
         os.close(writer)

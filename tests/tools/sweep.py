@@ -23,7 +23,12 @@ from tests.tools import attack, sweep_identify
 DTYPES = ("float32", "bfloat16", "float16")
 BASES = (10000.0, 500000.0, 1e6, 100.0, 2.0, 1e20, 0.5, 150000.0, 10000.000001)
 DIMS = (2, 64, 96, 127, 128, 512, 1024, 4096, 65536)
-REGIONS = {"0 …": (0, 1), "… 2^20": (0, 2**20), "≈ 10^6": (10**6 - 2048, 10**6), "≈ 2^40": (2**40 - 2**21, 2**40)}
+REGIONS = {
+    "0 …": (0, 1),
+    "… 2^20": (0, 2**20),
+    "≈ 10^6": (10**6 - 2048, 10**6),
+    "≈ 2^40": (2**40 - 2**21, 2**40),
+}
 PAIRS = 2048
 
 
@@ -43,7 +48,11 @@ def exactness(seed: int) -> tuple[str, str]:
         tables = {"sin": made["sin"], "cos": made["cos"]}
     else:
         pe = pecli.Sinusoidal(rows, dim, layout=way, **given).tables()["pe"]
-        first, second = (pe[:, : dim // 2], pe[:, dim // 2 :]) if way == "halves" else (pe[:, 0::2], pe[:, 1::2])
+        first, second = (
+            (pe[:, : dim // 2], pe[:, dim // 2 :])
+            if way == "halves"
+            else (pe[:, 0::2], pe[:, 1::2])
+        )
         tables = {"sin": first, "cos": second}
     right = oracle.waves(base, Fraction(dim, 2), (row + offset).tolist(), wave.tolist())
     wrong = []
@@ -51,7 +60,9 @@ def exactness(seed: int) -> tuple[str, str]:
         there = np.flatnonzero(wave < table.shape[1])
         differs = oracle.bits(table[row[there], wave[there]]) != digits.take(there).round(dtype)
         wrong += [f"{name} at position {row[k] + offset}, wave {wave[k]}" for k in there[differs]]
-    problem = f"{len(wrong)} misrounded, base {base!r}, dim {dim}, {way}: {wrong[0]}" if wrong else ""
+    problem = (
+        f"{len(wrong)} misrounded, base {base!r}, dim {dim}, {way}: {wrong[0]}" if wrong else ""
+    )
     return f"{dtype}, {region}", problem
 
 
@@ -66,7 +77,9 @@ MAX_LOST = 0.005
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("sweep", choices=SWEEPS)
     parser.add_argument("--cases", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
@@ -77,7 +90,9 @@ def main() -> int:
     wrong: Counter[str] = Counter()
     seeds = [options.seed * 10**9 + k for k in range(options.cases)]
     with get_context("spawn").Pool(options.processes) as pool:
-        for seed, (kind, problem) in zip(seeds, pool.imap(SWEEPS[options.sweep], seeds, chunksize=4), strict=True):
+        for seed, (kind, problem) in zip(
+            seeds, pool.imap(SWEEPS[options.sweep], seeds, chunksize=4), strict=True
+        ):
             cases[kind] += 1
             if problem:
                 wrong[kind] += 1

@@ -21,7 +21,20 @@ from pecli.errors import ParameterError
 
 DTYPES = ("float32", "float16", "bfloat16")
 UNKNOWN = 12345.0  # a base of no model
-BASES = (10000.0, 10000.0, 500000.0, 1e6, 100.0, 150000.0, 5e6, 160000.0, 1000.0, 8e6, UNKNOWN, 25000.0)
+BASES = (
+    10000.0,
+    10000.0,
+    500000.0,
+    1e6,
+    100.0,
+    150000.0,
+    5e6,
+    160000.0,
+    1000.0,
+    8e6,
+    UNKNOWN,
+    25000.0,
+)
 
 
 class Draw:
@@ -49,7 +62,9 @@ class Draw:
 def sinusoidal(draw: Draw) -> pecli.Scheme:
     dim = draw.one(16, 32, 64, 128, 256, 2 * draw.integer(8, 128), draw.integer(16, 128))
     if draw.chance(0.3):
-        return pecli.Sinusoidal(draw.length(), dim, style=draw.one(*sorted(STYLES)), dtype=draw.one(*DTYPES))
+        return pecli.Sinusoidal(
+            draw.length(), dim, style=draw.one(*sorted(STYLES)), dtype=draw.one(*DTYPES)
+        )
     offset = draw.offset()
     return pecli.Sinusoidal(
         draw.length(),
@@ -68,11 +83,31 @@ def sinusoidal(draw: Draw) -> pecli.Scheme:
 
 def rope(draw: Draw) -> pecli.Scheme:
     dim = draw.one(16, 32, 64, 96, 128, 128, 2 * draw.integer(8, 128))
-    scaling = draw.one("none", "none", "linear", "ntk", "dynamic", "yarn", "yarn", "longrope", "llama3", "proportional")
+    scaling = draw.one(
+        "none",
+        "none",
+        "linear",
+        "ntk",
+        "dynamic",
+        "yarn",
+        "yarn",
+        "longrope",
+        "llama3",
+        "proportional",
+    )
     layout = draw.one("compact", "halves", "interleaved")
-    known = [base for base in BASES if base != UNKNOWN or scaling != "longrope"]  # which has a number per frequency
-    given = {"base": draw.one(*known), "offset": draw.offset(), "layout": layout, "dtype": draw.one(*DTYPES)}
-    return pecli.Rope(draw.length(), dim, scaling=scaling, **given, **scaling_parameters(draw, scaling, dim))
+    known = [
+        base for base in BASES if base != UNKNOWN or scaling != "longrope"
+    ]  # which has a number per frequency
+    given = {
+        "base": draw.one(*known),
+        "offset": draw.offset(),
+        "layout": layout,
+        "dtype": draw.one(*DTYPES),
+    }
+    return pecli.Rope(
+        draw.length(), dim, scaling=scaling, **given, **scaling_parameters(draw, scaling, dim)
+    )
 
 
 def scaling_parameters(draw: Draw, scaling: str, dim: int) -> dict[str, Any]:
@@ -82,15 +117,21 @@ def scaling_parameters(draw: Draw, scaling: str, dim: int) -> dict[str, Any]:
     if scaling == "dynamic":
         given["max_position_embeddings"] = draw.one(64, 256, 2048)
     if scaling in ("yarn", "longrope", "llama3"):
-        given["original_max_position_embeddings"] = draw.one(128 if scaling == "longrope" else 2048, 4096, 8192, 32768)
+        given["original_max_position_embeddings"] = draw.one(
+            128 if scaling == "longrope" else 2048, 4096, 8192, 32768
+        )
     if scaling == "llama3":
         given |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
     if scaling == "longrope":
         given["short_factor"] = tuple(np.round(1 + draw.rng.random(dim // 2), 2).tolist())
-        given["long_factor"] = tuple(np.sort(np.round(1 + 30 * draw.rng.random(dim // 2) ** 2, 2)).tolist())
+        given["long_factor"] = tuple(
+            np.sort(np.round(1 + 30 * draw.rng.random(dim // 2) ** 2, 2)).tolist()
+        )
     if scaling == "yarn":
         given["truncate"] = draw.one(True, True, False)
-        given |= draw.one({}, {}, {"beta_fast": draw.one(16.0, 64.0), "beta_slow": draw.one(1.0, 2.0)})
+        given |= draw.one(
+            {}, {}, {"beta_fast": draw.one(16.0, 64.0), "beta_slow": draw.one(1.0, 2.0)}
+        )
         scales = {"mscale": draw.one(1.0, 0.707), "mscale_all_dim": draw.one(1.0, 0.707)}
         given |= draw.one({}, {}, {}, {"attention_factor": draw.one(1.0, 1.1, 0.9)}, scales)
     return given
@@ -110,7 +151,9 @@ def alibi(draw: Draw) -> pecli.Scheme:
 def random_scheme(draw: Draw) -> pecli.Scheme:
     while True:
         with contextlib.suppress(ParameterError):
-            scheme: pecli.Scheme = draw.one(sinusoidal, sinusoidal, rope, rope, rope, rope, alibi)(draw)
+            scheme: pecli.Scheme = draw.one(sinusoidal, sinusoidal, rope, rope, rope, rope, alibi)(
+                draw
+            )
             return scheme
 
 
@@ -118,7 +161,9 @@ def attempt(seed: int) -> tuple[str, str]:
     """Make a table, identify it, make it again: its kind, and why it was not made again."""
     draw = Draw(seed)
     scheme = random_scheme(draw)
-    suffix = ".safetensors" if scheme.dtype == "bfloat16" else draw.one(".npy", ".npz", ".safetensors")
+    suffix = (
+        ".safetensors" if scheme.dtype == "bfloat16" else draw.one(".npy", ".npz", ".safetensors")
+    )
     tables = {"array": scheme.single_array().array()} if suffix == ".npy" else scheme.tables()
     if draw.one(False, True):
         tables.pop("inv_freq", None)
@@ -156,5 +201,7 @@ def difference(one: np.ndarray, other: np.ndarray) -> str:
     a, b = one.astype(np.float64), other.astype(np.float64)
     with np.errstate(invalid="ignore"):
         error = np.where(a == b, 0.0, np.abs(a - b)).max(initial=0)
-    allowed = 2.0 ** (2 - SIGNIFICAND_BITS[one.dtype.name]) * np.abs(a[np.isfinite(a)]).max(initial=0)
+    allowed = 2.0 ** (2 - SIGNIFICAND_BITS[one.dtype.name]) * np.abs(a[np.isfinite(a)]).max(
+        initial=0
+    )
     return "" if error <= allowed else f"an error of {error:.3g}, where {allowed:.3g} is allowed"

@@ -56,7 +56,11 @@ def test_expected_found_and_difference_have_these_numbers_limits_and_words() -> 
     np.testing.assert_array_equal(apart.values > 0, one.values != other.values)
     np.testing.assert_allclose(np.sort(apart.values[apart.values > 0]), [1e-5, 2.0], rtol=1e-9)
     np.testing.assert_allclose(apart.ends, (1e-5, 2.0), rtol=1e-9)
-    assert (apart.marked, apart.reduce, apart.meaning) == (("tolerance", 1e-3), "max", "|A − B|, none: blank")
+    assert (apart.marked, apart.reduce, apart.meaning) == (
+        ("tolerance", 1e-3),
+        "max",
+        "|A − B|, none: blank",
+    )
     figure = render(picture)
     labels = [axes.get_ylabel() for axes in figure.axes]
     assert labels[:3] == ["position (worst of 3 rows)", "", "position (maximum of 3 rows)"]
@@ -72,7 +76,9 @@ def test_the_title_has_the_reason_and_what_is_left_out_is_named() -> None:
     shown = [("inv_freq", True), ("difference", True)]
     assert [(chart.title, chart.log_y) for chart in charts] == shown, "a vector is lines"
     assert [level for _, level in charts[1].levels] == [1e-5]
-    np.testing.assert_allclose(charts[1].curves[0].y, [np.nan, *(50 ** (np.arange(1, 16) / 16) - 1)], rtol=1e-9)
+    np.testing.assert_allclose(
+        charts[1].curves[0].y, [np.nan, *(50 ** (np.arange(1, 16) / 16) - 1)], rtol=1e-9
+    )
     assert [curve.x.tolist() for chart in charts for curve in chart.curves] == [[*range(16)]] * 3
     many = {f"t{k}": A[:9] for k in range(6)}
     others = {name: -array for name, array in many.items()} | {"bias": np.ones((2, 2))}
@@ -80,20 +86,40 @@ def test_the_title_has_the_reason_and_what_is_left_out_is_named() -> None:
     shape = "bias (its shape is (2, 2) where (3, 3) is expected)"
     assert (len(left.heatmaps), left.subtitle) == (12, f"Left out: t4, t5, {shape}")
     result = pecli.diff(A, A)
-    for files, title in ({}, ""), ({"a": "x.npy"}, "A: x.npy"), ({"a": "x", "b": "y"}, "A: x, B: y"):
+    for files, title in (
+        ({}, ""),
+        ({"a": "x.npy"}, "A: x.npy"),
+        ({"a": "x", "b": "y"}, "A: x, B: y"),
+    ):
         picture = comparison_picture([replace(result, **files)])
-        assert (picture.panels, picture.title, "all are equal" in picture.subtitle) == ([], title, True)
+        assert (picture.panels, picture.title, "all are equal" in picture.subtitle) == (
+            [],
+            title,
+            True,
+        )
 
 
 def test_of_heads_the_worst_is_drawn_and_what_passed_is_named() -> None:
-    zeros = {"bias": np.zeros((2, 4, 4)), "q": np.zeros((3, 5, 4)), "same": np.ones((3, 3)), "near": np.ones((2, 2))}
-    off = {"bias": np.stack([np.zeros((4, 4)), -np.eye(4)]), "q": np.eye(4)[[0, 1, 2, 3, 3]] * np.ones((3, 1, 1))}
-    picture = drawn(zeros, off | {"same": np.ones((3, 3)), "near": np.ones((2, 2)) + 1e-6}, atol=1e-3)
+    zeros = {
+        "bias": np.zeros((2, 4, 4)),
+        "q": np.zeros((3, 5, 4)),
+        "same": np.ones((3, 3)),
+        "near": np.ones((2, 2)),
+    }
+    off = {
+        "bias": np.stack([np.zeros((4, 4)), -np.eye(4)]),
+        "q": np.eye(4)[[0, 1, 2, 3, 3]] * np.ones((3, 1, 1)),
+    }
+    picture = drawn(
+        zeros, off | {"same": np.ones((3, 3)), "near": np.ones((2, 2)) + 1e-6}, atol=1e-3
+    )
     titles = [panel.title for panel in picture.heatmaps if "worst" in panel.title]
     assert titles == ["difference, the worst of 2 heads", "difference, the worst of 3 matrices"]
     np.testing.assert_array_equal(picture.heatmaps[1].values, -np.eye(4))
     assert picture.subtitle == "Left out: same (no error)"
-    assert "found −1" not in picture.title  # a picture holds plain text, and what draws it sets a minus
+    assert (
+        "found −1" not in picture.title
+    )  # a picture holds plain text, and what draws it sets a minus
     assert "B −1" in render(picture).get_suptitle()
 
 
@@ -101,7 +127,9 @@ def test_pixels_of_zero_errors_and_missing_values() -> None:
     b = with_errors(_300_20=2.0)
     b[100:200] = np.nan
     area = pixels(A, b)
-    assert seen(area, palettes.SEQUENTIAL[-1]) >= 1, "one error among many has the colour of the largest"
+    assert seen(area, palettes.SEQUENTIAL[-1]) >= 1, (
+        "one error among many has the colour of the largest"
+    )
     assert (area == 255).mean() > 0.79, "no error is as blank as the paper"
     assert seen(area, palettes.UNKNOWN) > 10_000
 
@@ -116,7 +144,9 @@ def test_zero_is_blank_in_the_terminal(colours: int) -> None:
     cells = terminal_render.lines(picture, Terminal(lines=16, colours=colours))
     shown = [line.partition("│")[2] for line in cells if "│" in line]
     bare = re.sub(r"\x1b\[[0-9;]*m", "", "".join(shown))
-    assert len(set(bare) - {" "}) in ((3,) if not colours else (1, 2)), "the smallest error, the largest, and a NaN"
+    assert len(set(bare) - {" "}) in ((3,) if not colours else (1, 2)), (
+        "the smallest error, the largest, and a NaN"
+    )
     assert bare.count(" ") >= 0.7 * len(bare)
     if colours:
         darkest = "48;2;18;16;58" if colours > 256 else f"48;5;{palettes.SEQUENTIAL_256[0]}"
@@ -125,14 +155,28 @@ def test_zero_is_blank_in_the_terminal(colours: int) -> None:
 
 
 EXACT = Verification("a", "rope", (Comparison("cos", (2, 2), 4),))
-_DIFFERENT = Comparison("cos", (2, 2), 4, "float32", "float32", 1, 0.5, 0.5, 7, 7, (1, 1), (1, 1), 0.0, 0.5)
+_DIFFERENT = Comparison(
+    "cos", (2, 2), 4, "float32", "float32", 1, 0.5, 0.5, 7, 7, (1, 1), (1, 1), 0.0, 0.5
+)
 OFF = Verification("b", "rope", (_DIFFERENT,), reasons=("cos: matches if …",))
-SHAPE = Verification("c", "learned", (Comparison("wpe", (2, 2), 4, max_abs_error=None, max_ulp_error=None),))
+SHAPE = Verification(
+    "c", "learned", (Comparison("wpe", (2, 2), 4, max_abs_error=None, max_ulp_error=None),)
+)
 _NOT_COMPARED = Comparison("x", (3,), 3, mismatched=None, max_abs_error=None, problem="its shape")
 UNLIKE = Verification("d", "rope", (_NOT_COMPARED,))
-RESULTS = [EXACT, OFF, SHAPE, UNLIKE, FileError("f", "does not exist"), ParameterError("offset", 3, "too far")]
+RESULTS = [
+    EXACT,
+    OFF,
+    SHAPE,
+    UNLIKE,
+    FileError("f", "does not exist"),
+    ParameterError("offset", 3, "too far"),
+]
 RESULTS.append(FileError("config.json", "does not exist"))
-OUTCOMES = [Outcome(Check("f", lambda: EXACT, f"check {k}", "m"), each, 0.0) for k, each in enumerate(RESULTS)]
+OUTCOMES = [
+    Outcome(Check("f", lambda: EXACT, f"check {k}", "m"), each, 0.0)
+    for k, each in enumerate(RESULTS)
+]
 EXPECTED = """\
 status  check    worst error
 passed  check 0  0
@@ -158,12 +202,22 @@ def test_checks_in_a_pipe_and_on_a_terminal(capsys, terminal) -> None:
     assert [line.rstrip() for line in shown.plain()] == EXPECTED.splitlines()
 
 
-HOSTILE = ["<&\"'>]]>", "a\x1b[2Jb\x00", "two\nlines\r\n", "\udcff\ud800", "\ufffe\uffff", "é😀\x85\u2028", "%0A::x,y"]
+HOSTILE = [
+    "<&\"'>]]>",
+    "a\x1b[2Jb\x00",
+    "two\nlines\r\n",
+    "\udcff\ud800",
+    "\ufffe\uffff",
+    "é😀\x85\u2028",
+    "%0A::x,y",
+]
 
 
 def outcomes(name: str) -> list[Outcome]:
     passed = Verification(name, "rope", (Comparison(name, (2, 2), 4),))
-    failed = Verification(name, "rope", (Comparison(name, (2,), 2, problem="its shape"),), (f"{name}: its shape",))
+    failed = Verification(
+        name, "rope", (Comparison(name, (2,), 2, problem="its shape"),), (f"{name}: its shape",)
+    )
     results = [passed, failed, FileError(name, "does not exist")]
     return [Outcome(Check(name, lambda: passed, f"{name} {k}", "m.toml"), result, 0.25)
             for k, result in enumerate(results)]  # fmt: skip
@@ -180,7 +234,10 @@ def test_every_name_makes_xml(name: str, tmp_path) -> None:
     }  # fmt: skip
     passed, failed, missing = suite
     assert len(passed) == 0
-    assert failed.find("failure").get("message") == failed.find("failure").text.split("\n  ")[0] or "\n" in name
+    assert (
+        failed.find("failure").get("message") == failed.find("failure").text.split("\n  ")[0]
+        or "\n" in name
+    )
     assert "its shape" in failed.find("failure").text
     assert missing.find("error").text.endswith("does not exist")
     if name.isprintable() and "\ud800" not in name:
@@ -192,7 +249,10 @@ def test_files_without_a_manifest_have_a_suite_of_their_own(tmp_path) -> None:
     plain = Outcome(Check("a.npy", lambda: EXACT), Verification("a.npy", "rope", ()), 0)
     check_results.write_junit(str(tmp_path / "r.xml"), [plain, *outcomes("b")])
     suites = ElementTree.parse(tmp_path / "r.xml").getroot()
-    assert [(suite.get("name"), suite.get("tests")) for suite in suites] == [("pecli verify", "1"), ("m.toml", "3")]
+    assert [(suite.get("name"), suite.get("tests")) for suite in suites] == [
+        ("pecli verify", "1"),
+        ("m.toml", "3"),
+    ]
     assert suites.get("tests") == "4"
     assert suites[0][0].get("name") == "a.npy"
 
@@ -200,7 +260,13 @@ def test_files_without_a_manifest_have_a_suite_of_their_own(tmp_path) -> None:
 @pytest.mark.parametrize("name", ["plain.npy", *HOSTILE])
 def test_every_name_makes_an_annotation(name: str, monkeypatch) -> None:
     def unescaped(text: str) -> str:
-        for code, sign in (("%0D", "\r"), ("%0A", "\n"), ("%3A", ":"), ("%2C", ","), ("%25", "%")):  # the last is last
+        for code, sign in (
+            ("%0D", "\r"),
+            ("%0A", "\n"),
+            ("%3A", ":"),
+            ("%2C", ","),
+            ("%25", "%"),
+        ):  # the last is last
             text = text.replace(code, sign)
         return text
 

@@ -30,8 +30,14 @@ def test_commands_make_the_tables(pecli_cli, tmp_path, monkeypatch, name: str) -
 
 def test_rotary_layers_are_read_from_the_same_file(pecli_cli, tmp_path) -> None:
     path = tmp_path / "my model.json"
-    path.write_text(json.dumps({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}))
-    for given, length in ((f"--config '{path}'", 4096), ("--model gemma-3-1b", 4096), ("--model phi-2", 2048)):
+    path.write_text(
+        json.dumps({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4})
+    )
+    for given, length in (
+        (f"--config '{path}'", 4096),
+        ("--model gemma-3-1b", 4096),
+        ("--model phi-2", 2048),
+    ):
         (line,) = _commands(pecli_cli("config", *shlex.split(given)).out)
         assert line == f"pecli rope {given} --seq-len {length} -o rope.safetensors"
 
@@ -39,7 +45,9 @@ def test_rotary_layers_are_read_from_the_same_file(pecli_cli, tmp_path) -> None:
 def test_biases_are_made_in_the_form_of_the_model(pecli_cli, tmp_path, monkeypatch) -> None:
     """Bloom multiplies a slope by the position of the key; the first of 8 heads has 1/2."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bloom", "n_head": 8, "hidden_size": 64}))
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "bloom", "n_head": 8, "hidden_size": 64})
+    )
     (line,) = _commands(pecli_cli("config", "config.json", "--seq-len", 5).out)
     assert pecli_cli(*shlex.split(line)[1:]).code == 0
     assert np.load("alibi.npy")[0].tolist() == [[0.0, 0.5, 1.0, 1.5, 2.0]]

@@ -30,7 +30,10 @@ def results() -> dict[str, tuple[Any, str]]:
         "difference": (pecli.diff({"x": np.zeros((4, 4))}, {"x": np.ones((4, 4))}), "DIFFERENT"),
         "audit": (pecli.audit(ROPE, ["bfloat16-positions"]), "bfloat16-positions"),
         "runtimes": (pecli.runtimes("gpt-oss-20b", 64), "rounds YaRN's limits to 8 and 18"),
-        "identification": (pecli.identify(ROPE.tables()["cos"]), "pecli rope --seq-len 64 --dim 16"),
+        "identification": (
+            pecli.identify(ROPE.tables()["cos"]),
+            "pecli rope --seq-len 64 --dim 16",
+        ),
     }
 
 
@@ -59,9 +62,16 @@ def test_failures_are_coloured_and_figures_and_reports_show_themselves() -> None
     assert page._repr_html_().startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;')
     assert decoded(pecli.plot(ROPE)._repr_png_()).size  # type: ignore[attr-defined]
     assert RESULTS["pass"][0]._repr_png_() is None
-    found, expected = decoded(RESULTS["verification"][0]._repr_png_()), comparison_picture([RESULTS["verification"][0]])
+    found, expected = (
+        decoded(RESULTS["verification"][0]._repr_png_()),
+        comparison_picture([RESULTS["verification"][0]]),
+    )
     assert found.shape[:2] == tuple(round(100 * inches) for inches in reversed(expected.inches))
-    assert [panel.title for panel in expected.panels] == ["cos, expected", "cos, found", "difference"]
+    assert [panel.title for panel in expected.panels] == [
+        "cos, expected",
+        "cos, found",
+        "difference",
+    ]
 
 
 CELLS = """import pecli
@@ -79,9 +89,14 @@ pecli.AlibiBias(8)"""
 def test_a_notebook_of_ten_cells() -> None:
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(line) for line in CELLS.splitlines()])
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(line) for line in CELLS.splitlines()]
+    )
     nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
-    shown = [{kind for output in cell.outputs for kind in output.get("data", {})} for cell in notebook.cells]
+    shown = [
+        {kind for output in cell.outputs for kind in output.get("data", {})}
+        for cell in notebook.cells
+    ]
     assert shown[0] == set()
     assert all("text/html" in kinds for kinds in (*shown[1:7], shown[8]))
     assert "image/png" in shown[7]
@@ -108,6 +123,17 @@ def test_plot_makes_a_figure(what: list[Any], kind: str | None) -> None:
 
 def test_plot_takes_files_and_names_curves(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", pecli.Sinusoidal(64, 8).tables()["pe"])
-    made = pecli.plot(tmp_path / "a.npy", str(tmp_path / "a.npy"), kind="curves", labels=["one", "other"], channels=[3])
-    assert [text.get_text() for text in made.axes[0].texts] == ["one, channel 3", "other, channel 3"]
-    assert made.axes[0].lines[0].get_ydata() == pytest.approx(pecli.Sinusoidal(64, 8).tables()["pe"][:, 3])
+    made = pecli.plot(
+        tmp_path / "a.npy",
+        str(tmp_path / "a.npy"),
+        kind="curves",
+        labels=["one", "other"],
+        channels=[3],
+    )
+    assert [text.get_text() for text in made.axes[0].texts] == [
+        "one, channel 3",
+        "other, channel 3",
+    ]
+    assert made.axes[0].lines[0].get_ydata() == pytest.approx(
+        pecli.Sinusoidal(64, 8).tables()["pe"][:, 3]
+    )

@@ -31,7 +31,9 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         for name, value in attrs:
-            self.targets += [value or ""] if name in ("src", "href", "xlink:href", "action", "data") else []
+            self.targets += (
+                [value or ""] if name in ("src", "href", "xlink:href", "action", "data") else []
+            )
             self.ids += [value or ""] if name == "id" else []
         if tag not in VOID:
             self.open.append(tag)
@@ -49,8 +51,18 @@ class Page(HTMLParser):
             self.words.append(data)
 
 
-SCALING = {"factor": 8.0, "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 65536}
+SCALING = {
+    "factor": 8.0,
+    "original_max_position_embeddings": 8192,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+}
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 65536,
+}
 CONFIG |= {"rope_theta": 5e5, "rope_scaling": {"rope_type": "llama3", **SCALING}}
 RIGHT = pecli.Rope(4096, 16, base=5e5, scaling="llama3", **SCALING)
 
@@ -94,12 +106,16 @@ def test_colours_follow_light_and_dark_and_paper(page: str) -> None:
     fills = re.findall(r"<text [^>]*fill: ([^;\"]*)", page)
     assert len(fills) > 50
     assert set(fills) <= {"var(--ink)", "var(--quiet)", *(f"var(--c{k})" for k in range(10))}
-    defined = [set(re.findall(r"--(\w+):", block)) for block in re.findall(r":root \{(.*?)\}", page, re.S)]
+    defined = [
+        set(re.findall(r"--(\w+):", block)) for block in re.findall(r":root \{(.*?)\}", page, re.S)
+    ]
     assert len(defined) == 3
     assert all(names == set(re.findall(r"var\(--(\w+)\)", page)) for names in defined)
 
 
-def test_it_tells_what_the_model_uses_with_sources_and_commands_and_failures_have_pictures(page: str) -> None:
+def test_it_tells_what_the_model_uses_with_sources_and_commands_and_failures_have_pictures(
+    page: str,
+) -> None:
     words = words_of(page)
     for text in (
         "original_max_position_embeddings 8192 rope_scaling.original_max_position_embeddings",
@@ -113,39 +129,71 @@ def test_it_tells_what_the_model_uses_with_sources_and_commands_and_failures_hav
     ):
         assert text in words
     assert re.search(r'aria-label="[^"]*wrong.npz: FAILED[^"]*max error', page)
-    assert 'aria-label="largest error by position: within 0.001 at all 4,096 positions: float32 (' in page
-    images = [decoded(b64decode(data)) for data in re.findall(r'"data:image/png;base64,\s*([^"]*)"', page)]
-    assert any(len({tuple(pixel) for row in image for pixel in row.tolist()}) > 100 for image in images)
+    assert (
+        'aria-label="largest error by position: within 0.001 at all 4,096 positions: float32 ('
+        in page
+    )
+    images = [
+        decoded(b64decode(data)) for data in re.findall(r'"data:image/png;base64,\s*([^"]*)"', page)
+    ]
+    assert any(
+        len({tuple(pixel) for row in image for pixel in row.tolist()}) > 100 for image in images
+    )
 
 
 def test_verdicts_come_first_with_reasons(pictures: list[Picture]) -> None:
     wrong = pecli.Rope(4096, 16).tables()["cos"]
-    for name, cos in {"right": RIGHT.tables()["cos"], "wrong": wrong, "short": RIGHT.tables()["cos"][:3]}.items():
+    for name, cos in {
+        "right": RIGHT.tables()["cos"],
+        "wrong": wrong,
+        "short": RIGHT.tables()["cos"][:3],
+    }.items():
         pecli.save(f"{name}.npz", {"cos": cos})
     Path("config.json").write_text(json.dumps(CONFIG))
     page = report("config.json", "right.npz", "wrong.npz", "short.npz", atol=1e-3)
-    box, nav, first = (page.index(mark) for mark in ('<section class="verdicts">', "<nav", '<h2 id="part1">'))
+    box, nav, first = (
+        page.index(mark) for mark in ('<section class="verdicts">', "<nav", '<h2 id="part1">')
+    )
     assert page.index("<h1>") < box < nav < first
-    rows = re.findall(r'<th scope="row"><a href="#(\w+)">([^<]*)</a></th><td><span class="\w+">(\w+)</span>', page)
-    assert [row[1:] for row in rows[:3]] == [("right.npz", "passed"), ("wrong.npz", "FAILED"), ("short.npz", "weak")]
+    rows = re.findall(
+        r'<th scope="row"><a href="#(\w+)">([^<]*)</a></th><td><span class="\w+">(\w+)</span>', page
+    )
+    assert [row[1:] for row in rows[:3]] == [
+        ("right.npz", "passed"),
+        ("wrong.npz", "FAILED"),
+        ("short.npz", "weak"),
+    ]
     assert all(f'id="{target}"' in page for target, *_ in rows)
     assert "base is 10000" in page[box:nav]
     assert page.count("<h1>") == 1
     assert '<span class="warn">  weak</span>: 3 rows cannot tell llama3 scaling from none' in page
     words = words_of(page)
-    for text in ("passed right.npz rope", "FAILED wrong.npz rope", "DIFFERENT A: right.npz B: wrong.npz"):
+    for text in (
+        "passed right.npz rope",
+        "FAILED wrong.npz rope",
+        "DIFFERENT A: right.npz B: wrong.npz",
+    ):
         assert text in words
     assert words.count("Verified against config.json") == 3
     assert "pecli verify wrong.npz --config config.json --atol 0.001" in words
     assert sum("FAILED" in picture.title or "A: " in picture.title for picture in pictures) == 3
 
 
-@pytest.mark.parametrize(("model", "words"), [("whisper-tiny", "whisper-tiny encoder"), ("bert-base", "learned")])
-def test_models_without_rope_show_what_they_have(pictures: list[Picture], model: str, words: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "words"), [("whisper-tiny", "whisper-tiny encoder"), ("bert-base", "learned")]
+)
+def test_models_without_rope_show_what_they_have(
+    pictures: list[Picture], model: str, words: str
+) -> None:
     page = report(model)
     assert words in page
     assert page.count("<figure") == len(pictures) == (model == "whisper-tiny")
-    both = {"model_type": "speech_to_text", "max_source_positions": 60, "max_target_positions": 10, "d_model": 8}
+    both = {
+        "model_type": "speech_to_text",
+        "max_source_positions": 60,
+        "max_target_positions": 10,
+        "d_model": 8,
+    }
     assert "of all models" not in report(both)
 
 
@@ -155,7 +203,10 @@ def test_several_models_are_on_one_chart_and_tables_are_identified(pictures: lis
         Path(name, "config.json").write_text(json.dumps(CONFIG))
     page = report("one/", "other")
     assert ("<h1>one, other</h1>" in page, "Wavelengths of all models</h2>" in page) == (True, True)
-    assert [curve.label for curve in pictures[-1].panels[0].curves] == ["one, 8,192 → 65,536", "other, 8,192 → 65,536"]
+    assert [curve.label for curve in pictures[-1].panels[0].curves] == [
+        "one, 8,192 → 65,536",
+        "other, 8,192 → 65,536",
+    ]
     np.save("pe.npy", pecli.Sinusoidal(64, 16).tables()["pe"])
     assert "pecli sinusoidal --seq-len 64 --dim 16" in report("pe.npy")
 
@@ -176,7 +227,9 @@ def test_the_exit_code_is_the_answer_of_the_checks(pecli_cli, pictures: list[Pic
     assert code("right.safetensors") == code("right.safetensors", "same.npz") == 0
     assert code("right.safetensors", "other.npz") == 1, "both carry their spec, and differ"
     assert code("noise.npy") == 1, "nothing is identified"
-    assert code("torn.npz", "gpt2") in (2, 3), "it cannot be checked, which is said on standard error, too"
+    assert code("torn.npz", "gpt2") in (2, 3), (
+        "it cannot be checked, which is said on standard error, too"
+    )
     data = bytearray(Path("right.safetensors").read_bytes())
     data[-1] ^= 1
     Path("right.safetensors").write_bytes(data)
@@ -192,7 +245,9 @@ def test_a_configuration_may_be_given_itself(pictures: list[Picture]) -> None:
     assert {panel.columns for picture in pictures for panel in picture.heatmaps} == {"pair"}
 
 
-def test_names_from_files_are_text_and_huge_numbers_are_drawn_without_a_warning(tmp_path: Path) -> None:
+def test_names_from_files_are_text_and_huge_numbers_are_drawn_without_a_warning(
+    tmp_path: Path,
+) -> None:
     name = "<script>alert(1)</script>\x1b</figure>"
     pecli.save(tmp_path / "x.safetensors", {name: np.array([[1e308, 1e19]] * 4)})
     page = report(tmp_path / "x.safetensors")

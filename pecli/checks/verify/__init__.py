@@ -70,14 +70,20 @@ def verify(
         found = _verify_model(given, spec, allowed, reasons, **model_options)
         if own is None or not own.lower().endswith(".gguf") or not found.passed:
             return found
-        factors = any(tensor.name.endswith("/inv_freq") for tensor in found.tensors)  # which the header has no other of
+        factors = any(
+            tensor.name.endswith("/inv_freq") for tensor in found.tensors
+        )  # which the header has no other of
         return replace(found, weak=(*found.weak, *[OWN_FACTORS] * factors))
     for name in model_options:
-        raise KindError(name, "given", "it belongs to a model", "give one, or a config dict, to compare with")
+        raise KindError(
+            name, "given", "it belongs to a model", "give one, or a config dict, to compare with"
+        )
     label, file = opened(given)
     named = label not in (file.path, "-")  # one tensor was asked for, by FILE:NAME
     if spec is not None:
-        return _verify_scheme(label, file.read_as(spec.dtype), spec, allowed, named, any_dtype, reasons)
+        return _verify_scheme(
+            label, file.read_as(spec.dtype), spec, allowed, named, any_dtype, reasons
+        )
     if file.path == NO_FILE:
         raise ParameterError("scheme", "missing", "arrays carry no spec", "say what they should be")
     return _verify_carried(label, file, allowed, complete=not named, reasons=reasons)
@@ -94,7 +100,13 @@ def _own_config(given: Given) -> str | None:
 
 
 def _verify_scheme(
-    path: str, file: LoadedFile, scheme: Scheme, tolerance: Tolerance, named: bool, any_dtype: bool, reasons: bool
+    path: str,
+    file: LoadedFile,
+    scheme: Scheme,
+    tolerance: Tolerance,
+    named: bool,
+    any_dtype: bool,
+    reasons: bool,
 ) -> Verification:
     """Every tensor as that table of the scheme which its name says, or else which it is closest to."""
 
@@ -115,13 +127,19 @@ def _verify_scheme(
         if tensor in names:
             return [tensor]
         parts = [(name, *name.rpartition(".")[::2]) for name in names if name not in present]
-        return [name for name, part, own in parts if role_of(tensor) == (role_of(own) or own) and part in tensor]
+        return [
+            name
+            for name, part, own in parts
+            if role_of(tensor) == (role_of(own) or own) and part in tensor
+        ]
 
     def checked(name: str, own: Collection[str], label: str) -> Checked:
         array, dtype = tensors[name], real_dtype(tensors[name])
         likely = targets(dtype if any_dtype and dtype in SIGNIFICAND_BITS else scheme.dtype)
         if own:
-            likely = [target for target in likely if target.name in own and target.names != ("sin", "cos")]
+            likely = [
+                target for target in likely if target.name in own and target.names != ("sin", "cos")
+            ]
         reading = best_reading(array, likely, lines=file.format == "csv")
         if reading is not None:
             read.append((reading.name.rpartition(".")[0], reading, reading.form.doubled))
@@ -140,14 +158,20 @@ def _verify_scheme(
         # what follows from the other tensors may be absent, unless it is all there is
         there = {name for each in results for name in each.found} | scheme.derived_tensors
         held = listed(list(tensors), 8)
-        advice = f"the file has {held}, and FILE:NAME checks one alone" if held else "no tensor is there at all"
+        advice = (
+            f"the file has {held}, and FILE:NAME checks one alone"
+            if held
+            else "no tensor is there at all"
+        )
         absent = [table.name for table in scheme.tensors() if table.name not in there]
         missing = [f"{name}: the tensor is missing; {advice}" for name in absent]
     problems = [*missing, *doubling_problems(read)]
     return conclusion(path, scheme.name, results, tolerance, problems, reasons, tensors)
 
 
-def _verify_carried(path: str, file: LoadedFile, tolerance: Tolerance, complete: bool, reasons: bool) -> Verification:
+def _verify_carried(
+    path: str, file: LoadedFile, tolerance: Tolerance, complete: bool, reasons: bool
+) -> Verification:
     """Every tensor against its spec; where the file is `complete`, also that none is missing, and the sha256."""
     spec = carried_spec(file.path, file.metadata)
     if spec is None:
@@ -159,22 +183,44 @@ def _verify_carried(path: str, file: LoadedFile, tolerance: Tolerance, complete:
         raise FileError(path, f"carries a spec that makes no table ({problem})") from None
     expected = {table.name: table for table in scheme.tensors()}
     tensors = {name: array for name, array in file.tensors.items() if name in expected}
-    problems = [f"{name}: {scheme.name} has no such tensor" for name in file.tensors if name not in tensors]
-    problems += [f"{name}: the tensor is missing" for name in expected if complete and name not in tensors]
-    results = {name: compare_arrays(expected[name], array, tolerance, name=name) for name, array in tensors.items()}
-    checked = [Checked(name, result, scheme, {name: tensors[name]}) for name, result in results.items()]
-    hashed = "sha256" in spec or file.format not in ("json", "h", "zarr")  # those carry the spec alone
-    if complete and hashed and not problems and not any(result.problem for result in results.values()):
+    problems = [
+        f"{name}: {scheme.name} has no such tensor" for name in file.tensors if name not in tensors
+    ]
+    problems += [
+        f"{name}: the tensor is missing" for name in expected if complete and name not in tensors
+    ]
+    results = {
+        name: compare_arrays(expected[name], array, tolerance, name=name)
+        for name, array in tensors.items()
+    }
+    checked = [
+        Checked(name, result, scheme, {name: tensors[name]}) for name, result in results.items()
+    ]
+    hashed = "sha256" in spec or file.format not in (
+        "json",
+        "h",
+        "zarr",
+    )  # those carry the spec alone
+    if (
+        complete
+        and hashed
+        and not problems
+        and not any(result.problem for result in results.values())
+    ):
         digest = sha256()
         for array in tensors.values():
             for rows in np.array_split(array, max(1, array.nbytes >> 22)):
                 digest.update(raw_bytes(rows))
         if spec.get("sha256") != digest.hexdigest():
-            problems.append("the stored sha256 is not that of the data: the file was changed after it was written")
+            problems.append(
+                "the stored sha256 is not that of the data: the file was changed after it was written"
+            )
     return conclusion(path, scheme.name, checked, tolerance, problems, reasons)
 
 
-def _verify_model(given: Given, model: Any, tolerance: Tolerance, reasons: bool, **options: Any) -> Verification:
+def _verify_model(
+    given: Given, model: Any, tolerance: Tolerance, reasons: bool, **options: Any
+) -> Verification:
     if (before := options.pop("before", None)) is not None:
         from pecli.checks.verify.rotated import verify_rotated
 
@@ -183,5 +229,7 @@ def _verify_model(given: Given, model: Any, tolerance: Tolerance, reasons: bool,
 
     for name in ("seq_axis", "shift"):
         if options.pop(name, None) is not None:
-            raise ParameterError(name, "given", "it is about queries and keys", "give `before`, too")
+            raise ParameterError(
+                name, "given", "it is about queries and keys", "give `before`, too"
+            )
     return verify_tables(given, model, tolerance, reasons, **options)

@@ -28,14 +28,17 @@ from pecli.models.find import Model, config_file, load_model
 if TYPE_CHECKING:
     from pecli.tensors.apply import RowPositions
 
-QUERIES = (
-    "if these are queries or keys after the rotation, and not tables, dump them before it, too, and give --before FILE"
-)
+QUERIES = "if these are queries or keys after the rotation, and not tables, dump them before it, too, and give --before FILE"
 MAX_UNNAMED = 16  #: tensors of a file that are recognised by their values when no name has a role
 
 
 def verify_tables(
-    given: load.Given, model: Model, tolerance: Tolerance, reasons: bool, layer_type: str | None = None, **places: Any
+    given: load.Given,
+    model: Model,
+    tolerance: Tolerance,
+    reasons: bool,
+    layer_type: str | None = None,
+    **places: Any,
 ) -> Verification:
     """Compare the tensors of a file that belong to a model's encodings, found by name or by content, with what they
     should be. How many positions a table has, and how it is arranged, is up to the file. With positions, or a mask, of
@@ -62,10 +65,16 @@ def verify_tables(
         answer = _Search(label, arrays, found, layer_type, place, notes).answer(tolerance, reasons)
         rows = every if notes else None
     rotary = found.ropes() if layer_type is None else [found.one(layer_type)]
-    if answer.passed or not reasons or rows is None or len(rotary) != 1:  # of which the tables are is then unsaid
+    if (
+        answer.passed or not reasons or rows is None or len(rotary) != 1
+    ):  # of which the tables are is then unsaid
         return answer
     solved = _solved_positions(tables, rows, model, rotary[0], tolerance)
-    return answer if solved is None else replace(answer, reasons=solved.reasons, explanations=solved.explanations)
+    return (
+        answer
+        if solved is None
+        else replace(answer, reasons=solved.reasons, explanations=solved.explanations)
+    )
 
 
 def _counted(tables: Mapping[str, Array]) -> "RowPositions | None":
@@ -95,18 +104,32 @@ def _by_token(
     seen = np.ones(ids.shape[1:], bool) if rows.seen is None else rows.seen.reshape(ids.shape[1:])
     shape = bracketed(seen.shape)
     # two rows of tables without a name are cosines and sines, not a batch of two
-    per_batch = [name for name in tables if tables[name].shape[:2] == seen.shape and (role_of(name) or len(seen) != 2)]
+    per_batch = [
+        name
+        for name in tables
+        if tables[name].shape[:2] == seen.shape and (role_of(name) or len(seen) != 2)
+    ]
     if not per_batch and rows.seen is not None:
         rule = f"no table of {label or 'these arrays'} is {shape[:-1]}, …)"
-        raise ParameterError(rows.name, f"of shape {shape}", rule, "leave it out, or dump tables per batch")
+        raise ParameterError(
+            rows.name, f"of shape {shape}", rule, "leave it out, or dump tables per batch"
+        )
     at_tokens = ids[:, seen] if len(ids) > 1 else ids[0, seen]
     positions = PLACES["positions"].check("positions", at_tokens if per_batch else rows.ids)
     tokens = {name: array[seen] if name in per_batch else array for name, array in tables.items()}
-    return tokens, positions, dict.fromkeys(per_batch, f"{seen.sum():,} tokens of {shape}, one after the other")
+    return (
+        tokens,
+        positions,
+        dict.fromkeys(per_batch, f"{seen.sum():,} tokens of {shape}, one after the other"),
+    )
 
 
 def _solved_positions(
-    tables: Mapping[str, Array], rows: "RowPositions", model: Model, encoding: Encoding, tolerance: Tolerance
+    tables: Mapping[str, Array],
+    rows: "RowPositions",
+    model: Model,
+    encoding: Encoding,
+    tolerance: Tolerance,
 ) -> Verification | None:
     """The positions that tables per batch were made at: tables are what a rotation makes of (1, 0)."""
     waves = [tables[name] for role in ("cos", "sin") for name in tables if role_of(name) == role]
@@ -118,7 +141,10 @@ def _solved_positions(
     pairs = min(waves[0].shape[-1], encoding.rope(1).rotary_dim // 2)
     takes, gives = LAYOUTS[encoding.layout or "halves"]
     cos, sin = (wave[..., :pairs] for wave in waves)
-    before, after = forms.joined((np.ones_like(cos), np.zeros_like(sin)), takes), forms.joined((cos, sin), gives)
+    before, after = (
+        forms.joined((np.ones_like(cos), np.zeros_like(sin)), takes),
+        forms.joined((cos, sin), gives),
+    )
     tokens = {"positions": rows.ids} if rows.seen is None else {"attention_mask": rows.seen}
     options: dict[str, Any] = {**tokens, "layer_type": encoding.layer_type or None, "seq_axis": -2}
     with suppress(ParameterError):  # tables of another width
@@ -137,7 +163,9 @@ def _with_frequencies(file: contents.LoadedFile) -> Mapping[str, Array]:
 
     made = factor_frequencies(path)
     tensors = {name: array for name, array in file.tensors.items() if name not in made}
-    return tensors | {table.name: table.array() for name, table in made.items() if name in file.tensors}
+    return tensors | {
+        table.name: table.array() for name, table in made.items() if name in file.tensors
+    }
 
 
 class _Search:
@@ -157,14 +185,23 @@ class _Search:
         if not self.encodings:
             rule = "it has no positional encoding to check"
             raise ParameterError("model", repr(model.file), rule, "see pecli config")
-        if "grid" in place.own and layer_type is None:  # which the text beside a vision tower may not have
-            self.encodings = tuple(each for each in self.encodings if "style" in each.extra) or self.encodings
+        if (
+            "grid" in place.own and layer_type is None
+        ):  # which the text beside a vision tower may not have
+            self.encodings = (
+                tuple(each for each in self.encodings if "style" in each.extra) or self.encodings
+            )
         self.model, self.by_number = model, layer_type is None
         self.tensors = _with_frequencies(file.read_as("float32"))
-        rotary = (array for name, array in self.tensors.items() if role_of(name) in ("cos", "sin", "both"))
+        rotary = (
+            array for name, array in self.tensors.items() if role_of(name) in ("cos", "sin", "both")
+        )
         ends = {(place.offset or 0) + count for array in rotary for count in array.shape[:-1]}
         self.place = replace(place, ends=tuple(sorted(ends)[:MAX_UNNAMED]))
-        self.every, self.several = self.encodings, len({encoding.layer_type for encoding in self.encodings}) > 1
+        self.every, self.several = (
+            self.encodings,
+            len({encoding.layer_type for encoding in self.encodings}) > 1,
+        )
 
     def answer(self, tolerance: Tolerance, reasons: bool) -> Verification:
         """The answer; where no name says of which kind of layers tables are, they are of one: which explains most."""
@@ -190,35 +227,60 @@ class _Search:
         lost = [] if read else self._lost_scalings()
         checked = [self._checked(name, reading, tolerance) for name, reading in read]
         known = [(reading, reading.target.encoding) for _, reading in read if reading is not None]
-        problems = doubling_problems((own.layer_type, each, each.form.doubled) for each, own in known if own)
+        problems = doubling_problems(
+            (own.layer_type, each, each.form.doubled) for each, own in known if own
+        )
         encodings = [encoding for _, encoding in known if encoding] or self.encodings
         scheme = ", ".join(sorted({each.scheme for each in encodings}))
-        answer = conclusion(self.path, scheme, checked, tolerance, [*lost, *problems], reasons, self.tensors)
-        if answer.passed or answer.explanations or not any(map(self._may_be_rotated, self.tensors.values())):
+        answer = conclusion(
+            self.path, scheme, checked, tolerance, [*lost, *problems], reasons, self.tensors
+        )
+        if (
+            answer.passed
+            or answer.explanations
+            or not any(map(self._may_be_rotated, self.tensors.values()))
+        ):
             return answer
         return replace(answer, reasons=(*answer.reasons, QUERIES))
 
     def _may_be_rotated(self, array: Array) -> bool:
         """Whether it has the shape of queries or keys, and values that no table has."""
         heads = {encoding.head_dim for encoding in self.encodings if encoding.is_rotary}
-        return array.ndim > 2 and array.shape[-1] in heads and bool(np.abs(widened(array[:1])).max(initial=0.0) > 2)
+        return (
+            array.ndim > 2
+            and array.shape[-1] in heads
+            and bool(np.abs(widened(array[:1])).max(initial=0.0) > 2)
+        )
 
     def _checked(self, name: str, reading: Reading | None, tolerance: Tolerance) -> Checked:
         shape = self.tensors[name].shape
         if reading is None:
             shapes = " or ".join(dict.fromkeys(_shapes_of(each) for each in self._likely(name)))
-            result, turned = Comparison.of_shape(name, shape, shapes), self._best(name, self._role(name), turned=True)
-            result.problem += "; transposed, it fits" if turned and (turned.is_learned or turned.is_near) else ""
+            result, turned = (
+                Comparison.of_shape(name, shape, shapes),
+                self._best(name, self._role(name), turned=True),
+            )
+            result.problem += (
+                "; transposed, it fits" if turned and (turned.is_learned or turned.is_near) else ""
+            )
             return Checked(name, result, *self._likeliest(name))
         label = reading.name if name == npy.ARRAY_NAME else name
-        layers = reading.target.encoding.layer_type if self.several and reading.target.encoding else ""
+        layers = (
+            reading.target.encoding.layer_type if self.several and reading.target.encoding else ""
+        )
         named = self._named(name)
         known = label == reading.name or role_of(label) not in (None, ANYTHING)
         fits = f"{layers} layers{'' if named else ', which it fits best'}" if layers else ""
-        words = ", ".join(filter(None, ("" if known else reading.name, fits, reading.words, self.notes.get(name))))
+        words = ", ".join(
+            filter(None, ("" if known else reading.name, fits, reading.words, self.notes.get(name)))
+        )
         checked = Checked.of(name, label, reading, tolerance, words=words, layers=layers)
         for other in self.every if layers and not checked.result.passed else ():
-            found = self._best(name, role_of(reading.name), [other]) if other.layer_type != layers else None
+            found = (
+                self._best(name, role_of(reading.name), [other])
+                if other.layer_type != layers
+                else None
+            )
             if found is not None and compared(name, found, tolerance).passed:
                 return replace(checked, right_for=other.layer_type)
         return checked
@@ -230,7 +292,13 @@ class _Search:
             return None, {}
         role = self._role(name)
         compact = (ropes[0].axis_dim or 0) // 2 in array.shape
-        layout = "compact" if compact else "interleaved" if ropes[0].layout == "interleaved" else "halves"
+        layout = (
+            "compact"
+            if compact
+            else "interleaved"
+            if ropes[0].layout == "interleaved"
+            else "halves"
+        )
         rope = self._place(name).rope(ropes[0], max(array.shape, default=1), layout=layout)
         return rope, {role if role in ("cos", "sin", "inv_freq") else "cos_sin": array}
 
@@ -252,14 +320,18 @@ class _Search:
             if best or (role != ANYTHING and (role != "rows" or kinds & {"sinusoidal", "learned"})):
                 found.append((name, best))
         if not found and len(tensors) <= MAX_UNNAMED:
-            likely = [(name, self._best(name, None)) for name in tensors if _is_number(tensors[name])]
+            likely = [
+                (name, self._best(name, None)) for name in tensors if _is_number(tensors[name])
+            ]
             found = [(name, best) for name, best in likely if best is not None and best.is_near]
         if not found and not self._lost_scalings():
             count = len(tensors) + len(self.file.unread)
             names = f": {listed(list(tensors), 4)}" if tensors else ""
             problem = f"has no positional tables of {' or '.join(sorted(kinds))} ({count:,} tensors{names})"
             advice = "modern checkpoints compute them: use a dump, or name a tensor, FILE:NAME"
-            advice += "; queries or keys after the rotation go with --before FILE" * ("rope" in kinds)
+            advice += "; queries or keys after the rotation go with --before FILE" * (
+                "rope" in kinds
+            )
             raise NoTablesError(self.path or "arrays", problem, advice)
         return found
 
@@ -284,10 +356,19 @@ class _Search:
 
     def _role(self, name: str) -> str | None:
         """What the name of the tensor says, or that of the file where the tensor has none."""
-        return role_of(os.path.splitext(os.path.basename(self.file.path))[0] if name == npy.ARRAY_NAME else name)
+        return role_of(
+            os.path.splitext(os.path.basename(self.file.path))[0]
+            if name == npy.ARRAY_NAME
+            else name
+        )
 
     def _best(
-        self, name: str, role: str | None, encodings: Sequence[Encoding] | None = None, *, turned: bool = False
+        self,
+        name: str,
+        role: str | None,
+        encodings: Sequence[Encoding] | None = None,
+        *,
+        turned: bool = False,
     ) -> Reading | None:
         """The reading that comes nearest, of the layer type that the name says if it does."""
         array, place = np.atleast_1d(self.tensors[name]), self._place(name)
@@ -295,18 +376,26 @@ class _Search:
         role = None if role == ANYTHING else role
         if dtype_name(array.dtype) in COMPLEX:
             role = "both"
-        targets = (some for each in encodings or self._likely(name) for some in model_targets(each, array, role, place))
+        targets = (
+            some
+            for each in encodings or self._likely(name)
+            for some in model_targets(each, array, role, place)
+        )
         return best_reading(array, targets, lines=self.file.format == "csv")
 
     def _place(self, name: str) -> Place:
         """Where a table is read: names of a .gguf tell frequencies for lengths beyond the original one."""
         if not name.startswith("rope_factors_long"):
             return self.place
-        original = max(each.parameters.get("original_max_position_embeddings") or 0 for each in self.encodings)
+        original = max(
+            each.parameters.get("original_max_position_embeddings") or 0 for each in self.encodings
+        )
         return replace(self.place, length=self.place.length or original + 1)
 
     def _likely(self, name: str) -> Sequence[Encoding]:
-        return [each for each in self.encodings if each.layer_type == self._named(name)] or self.encodings
+        return [
+            each for each in self.encodings if each.layer_type == self._named(name)
+        ] or self.encodings
 
     def _named(self, name: str) -> str | None:
         return self.model.layer_named(name, by_number=self.by_number)

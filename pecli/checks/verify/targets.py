@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 
 from pecli.checks.reading import PLURALS, Making, Target, fixed
-from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, AnyArray, Array, as_dtype, dtype_name, round_to, widened
+from pecli.engine.arrays import (
+    COMPLEX,
+    SIGNIFICAND_BITS,
+    AnyArray,
+    Array,
+    as_dtype,
+    dtype_name,
+    round_to,
+    widened,
+)
 from pecli.engine.schemes import RECIPE, Choice, Parameter, Whole, rope_parameters
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.given_positions import LAST_POSITION, PositionList
@@ -24,7 +33,13 @@ from pecli.errors import KindError, ParameterError
 from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import Encoding
 
-OWN_POSITIONS = ("positions", "grid", "keep", "grid_base", "grid_scale")  #: what says where rows are if in no range
+OWN_POSITIONS = (
+    "positions",
+    "grid",
+    "keep",
+    "grid_base",
+    "grid_scale",
+)  #: what says where rows are if in no range
 DOUBLED_LAYOUTS = ("halves", "interleaved")
 PLACES: Mapping[str, Parameter] = {
     "offset": Whole(help="position of the first row", low=0, high=LAST_POSITION),
@@ -47,23 +62,35 @@ class Place:
     recipe: str = "exact"
     runtime: str = "none"
     layout: str = ""  #: how columns are meant to be doubled
-    ends: tuple[int, ...] = ()  #: where tables in the same file end, which frequencies may have been read at, too
-    own: Mapping[str, Any] = field(default_factory=dict)  #: `positions`, or `grid` and its own, where they are no range
+    ends: tuple[
+        int, ...
+    ] = ()  #: where tables in the same file end, which frequencies may have been read at, too
+    own: Mapping[str, Any] = field(
+        default_factory=dict
+    )  #: `positions`, or `grid` and its own, where they are no range
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Place":
         for name in given:
             if name not in PLACES or name == "seq_axis":
                 raise KindError(name, "given", "a model has no such option", "leave it out")
-        known = {name: PLACES[name].check(name, value) for name, value in given.items() if value is not None}
+        known = {
+            name: PLACES[name].check(name, value)
+            for name, value in given.items()
+            if value is not None
+        }
         own = {name: known.pop(name) for name in OWN_POSITIONS if name in known}
         if own and "offset" in known:
-            raise ParameterError("offset", known["offset"], "positions are given otherwise", "leave it out")
+            raise ParameterError(
+                "offset", known["offset"], "positions are given otherwise", "leave it out"
+            )
         return cls(**known, own=own)
 
     def rope(self, encoding: Encoding, count: int, **others: Any) -> Rope:
         rows = self.own or {"seq_len": count, "offset": self.offset or 0}
-        return encoding.rope(**rows, length=self.length, recipe=self.recipe, runtime=self.runtime, **others)
+        return encoding.rope(
+            **rows, length=self.length, recipe=self.recipe, runtime=self.runtime, **others
+        )
 
 
 def scheme_targets(scheme: Scheme) -> list[Target]:
@@ -76,13 +103,18 @@ def scheme_targets(scheme: Scheme) -> list[Target]:
         if {*PLURALS} <= tables.keys():
             changes: dict[str, Any] = {} if layout in ("", "compact") else {"layout": "compact"}
             compact = replace(one, **changes)
-            waves = {prefix + table.name: table for table in compact.tensors() if table.name in PLURALS}
+            waves = {
+                prefix + table.name: table for table in compact.tensors() if table.name in PLURALS
+            }
             doubled = layout if layout in DOUBLED_LAYOUTS else ""
             targets += _wave_targets(fixed(waves, scheme if part else compact, layout=doubled))
         common = {"quantised": "pe" in tables, "masked": "bias" in tables}
         others = [table for name, table in tables.items() if name not in PLURALS]
         targets += [fixed({prefix + table.name: table}, scheme, **common) for table in others]
-        if not scheme.holds_several and (single := scheme.single_array()).name not in (*tables, "cos_sin"):
+        if not scheme.holds_several and (single := scheme.single_array()).name not in (
+            *tables,
+            "cos_sin",
+        ):
             targets.append(fixed({single.name: single}, scheme))
     return targets
 
@@ -93,15 +125,25 @@ def _wave_targets(both: Target) -> Iterator[Target]:
         yield replace(both, names=some, waves=True, transposable=True, quantised=True)
 
 
-def model_targets(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
+def model_targets(
+    encoding: Encoding, array: AnyArray, role: str | None, place: Place
+) -> Iterator[Target]:
     """Every table of an encoding that a tensor of this role, or of any, can be, the likelier ones first."""
-    kinds = {"rope": _rope, "alibi": _alibi, "sinusoidal": _sinusoidal, "learned": _learned, "relative": _relative}
+    kinds = {
+        "rope": _rope,
+        "alibi": _alibi,
+        "sinusoidal": _sinusoidal,
+        "learned": _learned,
+        "relative": _relative,
+    }
     if role == "rows" and encoding.is_rotary:
         role = None  # it says that it is a table, not of what
     if encoding.scheme not in kinds or not array.shape or not array.size:
         return
     for target in kinds[encoding.scheme](encoding, array, role, place):
-        if role is None or ((role_of(target.name) or target.name) == role and target.names != ("sin", "cos")):
+        if role is None or (
+            (role_of(target.name) or target.name) == role and target.names != ("sin", "cos")
+        ):
             yield replace(target, encoding=encoding)
 
 
@@ -121,11 +163,18 @@ def _rope(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -
     if role in ("inv_freq", None):
         yield from _inverse_frequencies(encoding, array, place)
     no_rows = "axes" in encoding.extra or encoding.no_table  # that are at one position each
-    axes: tuple[tuple[Any, ...], ...] = place.own["positions"].axes if "positions" in place.own else ()
-    of_text = encoding.part and len(axes) > encoding.extra.get("axes", len(axes))  # positions (t, h, w) are no patches'
+    axes: tuple[tuple[Any, ...], ...] = (
+        place.own["positions"].axes if "positions" in place.own else ()
+    )
+    of_text = encoding.part and len(axes) > encoding.extra.get(
+        "axes", len(axes)
+    )  # positions (t, h, w) are no patches'
     if role == "inv_freq" or (no_rows and not place.own) or of_text:
         return
-    dtype, layout = _dtype(array), place.layout  # where either way of doubling will do, none is named
+    dtype, layout = (
+        _dtype(array),
+        place.layout,
+    )  # where either way of doubling will do, none is named
     if not layout and encoding.layout is not None and not encoding.tables_in_halves:
         layout = "interleaved" if encoding.layout == "interleaved" else "halves"
 
@@ -135,7 +184,9 @@ def _rope(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -
         return rope, {table.name: table for table in rope.tensors() if table.name in PLURALS}
 
     rows, width = make(1)[1]["cos"].shape
-    yield from _wave_targets(Target((*PLURALS,), (rows if place.own else None, width), make, layout=layout))
+    yield from _wave_targets(
+        Target((*PLURALS,), (rows if place.own else None, width), make, layout=layout)
+    )
     if len(axes) < 2 or "axes" in encoding.extra:
         return
     # a table for each axis of positions, before sections are taken from them, as Qwen2-VL's rotary module has it
@@ -173,7 +224,9 @@ def _alibi(encoding: Encoding, array: AnyArray, role: str | None, place: Place) 
     yield fixed({"slopes": scheme.tensors()[0]}, scheme)
     slopes = scheme.in_dtype(rounded or "float64").tensors()[0].array()
     if rounded:
-        yield fixed({"slopes": as_dtype(slopes, scheme.dtype)}, scheme, words=f"rounded to {rounded}")
+        yield fixed(
+            {"slopes": as_dtype(slopes, scheme.dtype)}, scheme, words=f"rounded to {rounded}"
+        )
     forms = ("symmetric", "causal", "key", "key-last")
     for form in sorted(forms, key=lambda form: form != encoding.parameters["form"]):
         scheme = Alibi(seq_len=array.shape[-1], form=form, dtype=_dtype(array), **common)
@@ -193,12 +246,18 @@ def _alibi(encoding: Encoding, array: AnyArray, role: str | None, place: Place) 
             yield fixed({"bias": round_to(bias, scheme.dtype)}, scheme, words=words, masked=True)
 
 
-def _sinusoidal(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
+def _sinusoidal(
+    encoding: Encoding, array: AnyArray, role: str | None, place: Place
+) -> Iterator[Target]:
     given = {**encoding.parameters, "recipe": place.recipe, "dtype": _dtype(array)}
     stated = given.pop("offset", 0)
     words = f"as in {given['style']}"
     if place.own or "grid" in given:
-        given = {key: value for key, value in given.items() if key not in ("seq_len", "layout", "freq_shift")}
+        given = {
+            key: value
+            for key, value in given.items()
+            if key not in ("seq_len", "layout", "freq_shift")
+        }
         scheme = Sinusoidal(**{**given, **place.own})
         yield fixed({"pe": scheme.tensors()[0]}, scheme, words=words, quantised=True)
         return
@@ -213,8 +272,12 @@ def _sinusoidal(encoding: Encoding, array: AnyArray, role: str | None, place: Pl
         yield Target(("pe",), (None, given["dim"]), make, words=where, quantised=True)
 
 
-def _relative(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
-    given: dict[str, Any] = {name: value for name, value in encoding.parameters.items() if name != "seq_len"}
+def _relative(
+    encoding: Encoding, array: AnyArray, role: str | None, place: Place
+) -> Iterator[Target]:
+    given: dict[str, Any] = {
+        name: value for name, value in encoding.parameters.items() if name != "seq_len"
+    }
     scheme = Relative(**given, seq_len=None if "grid" in given else array.shape[-1])
     if role == "bias_rows":  # a row for each number, a column for each head
         yield _values(role, array, (scheme.numbers, array.shape[-1]))
@@ -222,7 +285,9 @@ def _relative(encoding: Encoding, array: AnyArray, role: str | None, place: Plac
         yield fixed({"index": scheme.tensors()[0]}, scheme, words=f"as in {scheme.style}")
 
 
-def _learned(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
+def _learned(
+    encoding: Encoding, array: AnyArray, role: str | None, place: Place
+) -> Iterator[Target]:
     yield _values("weight", array, (encoding.parameters["max_len"], encoding.parameters["dim"]))
 
 

@@ -55,7 +55,9 @@ def log(value: Fraction, bits: int) -> int:
 @lru_cache(maxsize=64)
 def exp(value: int, bits: int) -> int:
     """e ** value; value is fixed-point too."""
-    digits = bits + max(0, (value >> bits) * 3 // 2)  # a large result needs its integer digits as well
+    digits = bits + max(
+        0, (value >> bits) * 3 // 2
+    )  # a large result needs its integer digits as well
     context = Context(prec=digits * 302 // 1000 + 10)
     return round(context.multiply(context.exp(context.divide(value, 1 << bits)), 1 << bits))
 
@@ -63,7 +65,9 @@ def exp(value: int, bits: int) -> int:
 def power(base: Fraction, exponent: Fraction, bits: int) -> int:
     """base ** exponent for a positive base."""
     work = bits + GUARD + abs(exponent.numerator // exponent.denominator).bit_length() + 16
-    return round_shift(exp(log(base, work) * exponent.numerator // exponent.denominator, work), work - bits)
+    return round_shift(
+        exp(log(base, work) * exponent.numerator // exponent.denominator, work), work - bits
+    )
 
 
 def cos_sin(turns: int, bits: int) -> tuple[int, int]:
@@ -154,7 +158,9 @@ def undecided(values: DoubleDouble, error: Floats, dtype: str) -> Flags:
     """Where an error of that size leaves open which way a value rounds."""
     if dtype == "float64":
         return np.asarray(values.hi + (values.lo - error) != values.hi + (values.lo + error))
-    below, above = (round_double_double(normal(values.hi, values.lo + way), dtype) for way in (-error, error))
+    below, above = (
+        round_double_double(normal(values.hi, values.lo + way), dtype) for way in (-error, error)
+    )
     bits = f"u{below.dtype.itemsize}"
     return np.asarray(below.view(bits) != above.view(bits))
 
@@ -169,8 +175,12 @@ def round_fixed(value: int, bits: int, dtype: str) -> float:
     return float(round_to(np.array([double]), dtype)[0])
 
 
-POSITION_BITS = 64  #: of a position, which is at most 2**40, or of its numerator where it is no integer
-MAX_FREQUENCY = 2.0**64  #: frequencies stay below this, so that a base below 1 has a limit that makes sense
+POSITION_BITS = (
+    64  #: of a position, which is at most 2**40, or of its numerator where it is no integer
+)
+MAX_FREQUENCY = (
+    2.0**64
+)  #: frequencies stay below this, so that a base below 1 has a limit that makes sense
 
 
 class Frequencies(NamedTuple):
@@ -190,11 +200,17 @@ def check_base(base: float, largest_exponent: float, scale: float = 1.0) -> None
     """A base below 1 makes frequencies that grow; they have to stay below MAX_FREQUENCY."""
     if max(0.0, -largest_exponent * math.log2(base)) + math.log2(scale) >= math.log2(MAX_FREQUENCY):
         at_fault = ("scale", scale) if base >= 1 else ("base", base)
-        raise ParameterError(at_fault[0], f"{at_fault[1]:g}", "frequencies must stay below 2^64 radians per position")
+        raise ParameterError(
+            at_fault[0], f"{at_fault[1]:g}", "frequencies must stay below 2^64 radians per position"
+        )
 
 
 def geometric(
-    base: float, denominator: Fraction, count: int, scale: float = 1.0, log_base: Callable[[int], int] | None = None
+    base: float,
+    denominator: Fraction,
+    count: int,
+    scale: float = 1.0,
+    log_base: Callable[[int], int] | None = None,
 ) -> Frequencies:
     """base ** (−i / denominator) for i = 0 … count − 1, precise enough for positions times `scale`. Where the base is
     not a float, `log_base` gives its logarithm to any number of bits, and `base` does not count."""
@@ -215,10 +231,14 @@ def geometric(
 def joined(parts: Sequence[Frequencies]) -> Frequencies:
     """The frequencies of all parts, one part after the other."""
     bits = max((part.bits for part in parts), default=0)
-    return Frequencies(tuple(value << (bits - part.bits) for part in parts for value in part.values), bits)
+    return Frequencies(
+        tuple(value << (bits - part.bits) for part in parts for value in part.values), bits
+    )
 
 
-extra_bits = ContextVar("extra_bits", default=0)  #: that frequencies and amplitudes have beyond the usual ones
+extra_bits = ContextVar(
+    "extra_bits", default=0
+)  #: that frequencies and amplitudes have beyond the usual ones
 
 
 def bits_for(smallest: float) -> int:

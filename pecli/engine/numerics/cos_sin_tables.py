@@ -22,7 +22,16 @@ from threading import Lock
 
 import numpy as np
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Complex, Floats, Indices, Ints, aligned_buffer, round_to
+from pecli.engine.arrays import (
+    SIGNIFICAND_BITS,
+    Array,
+    Complex,
+    Floats,
+    Indices,
+    Ints,
+    aligned_buffer,
+    round_to,
+)
 from pecli.engine.numerics import DoubleDouble, phases
 from pecli.engine.numerics.phases import Waves, cos_sin_double_double, round_waves
 
@@ -77,7 +86,10 @@ class Factors:
     def _products(self, many: int, step: int) -> Complex:
         """E(0), E(step), E(2·step), …: a power of two of them, products of what two shorter tables hold."""
         few = 1 << many.bit_length() // 2
-        fine, coarse = self._turns(_multiples(0, few, step)), self._turns(_multiples(0, many // few, few * step))
+        fine, coarse = (
+            self._turns(_multiples(0, few, step)),
+            self._turns(_multiples(0, many // few, few * step)),
+        )
         return (coarse[:, None] * fine).reshape(many, -1)
 
     def _turns(self, positions: Ints) -> Complex:
@@ -86,7 +98,9 @@ class Factors:
 
     def starts(self, leaps: range) -> Complex:
         """E at the first position of every leap, times the amplitude."""
-        starts: Complex = self._turns(_multiples(leaps.start, len(leaps), self.leap)) * self._amplitude
+        starts: Complex = (
+            self._turns(_multiples(leaps.start, len(leaps), self.leap)) * self._amplitude
+        )
         return starts
 
 
@@ -99,10 +113,16 @@ class Tile:
         together = factors.height // factors.fine
         self._shift = np.array(64 - (53 - SIGNIFICAND_BITS[dtype] - 1), np.uint64)
         self._scale = np.array(1 / factors.unit, np.float32)
-        self._work = tuple(aligned_buffer(together * t.size, t.dtype).reshape(-1, *t.shape) for t in factors.rows)
-        self._steps = aligned_buffer(factors.steps.size, factors.steps.dtype).reshape(factors.steps.shape)
+        self._work = tuple(
+            aligned_buffer(together * t.size, t.dtype).reshape(-1, *t.shape) for t in factors.rows
+        )
+        self._steps = aligned_buffer(factors.steps.size, factors.steps.dtype).reshape(
+            factors.steps.shape
+        )
         pairs = len(self._work) == 1
-        self._anchors = (self._steps,) if pairs else tuple(np.empty(self._steps.shape) for _ in self._work)
+        self._anchors = (
+            (self._steps,) if pairs else tuple(np.empty(self._steps.shape) for _ in self._work)
+        )
         self._values = self._work[0].view(np.float64).reshape(factors.height, -1)
         self._leap = -1
 
@@ -151,7 +171,9 @@ class Tile:
 
     def _turn(self, anchor: int, many: int) -> None:
         part, rows, first = self.factors.part, self.factors.rows, self._work[0][:many]
-        for turns, small, work in zip(self._anchors, rows[::-1] if part == "sin" else rows, self._work, strict=True):
+        for turns, small, work in zip(
+            self._anchors, rows[::-1] if part == "sin" else rows, self._work, strict=True
+        ):
             np.multiply(turns[anchor : anchor + many, None], small, work[:many])
         if "," not in part:  # the sum or difference of two products
             (np.subtract if part == "cos" else np.add)(first, self._work[1][:many], first)
@@ -182,16 +204,24 @@ class Float64Tiles:
 
     def __init__(self, waves: Waves, count: int) -> None:
         self._factor, self._limbs = waves.factor, waves.limbs[:, None, :]
-        wanted = max(1, min(phases.TILE // 2 // min(COLUMNS, len(waves.turns)), 1024, int(count**0.5)))
+        wanted = max(
+            1, min(phases.TILE // 2 // min(COLUMNS, len(waves.turns)), 1024, int(count**0.5))
+        )
         self._rows = _power_of_two(wanted)
         self._anchors = min(_ANCHORS, _power_of_two(-(-count // self._rows)))
-        self._small = [_split(part, _HEAD) for part in cos_sin_double_double(self._limbs, _multiples(0, self._rows, 1))]
+        self._small = [
+            _split(part, _HEAD)
+            for part in cos_sin_double_double(self._limbs, _multiples(0, self._rows, 1))
+        ]
         self._steps = cos_sin_double_double(self._limbs, _multiples(0, self._anchors, self._rows))
         self._scale = 2.0 ** np.ceil(np.log2(float(waves.factor.hi)))
 
     def fill(self, part: str, first: int, out: Array) -> Places:
         width = out.shape[1]
-        work = [aligned_buffer(self._rows * width, np.float64).reshape(self._rows, width) for _ in range(3)]
+        work = [
+            aligned_buffer(self._rows * width, np.float64).reshape(self._rows, width)
+            for _ in range(3)
+        ]
         anchors, known, row = self._steps, -1, 0
         while row < len(out):
             step, start = divmod(first + row, self._rows)
@@ -207,14 +237,20 @@ class Float64Tiles:
                 yield row + rows, columns
             row += many
 
-    def _product(self, part: str, turn: list[DoubleDouble], start: int, work: list[Floats]) -> Array:
+    def _product(
+        self, part: str, turn: list[DoubleDouble], start: int, work: list[Floats]
+    ) -> Array:
         """The cosine or sine of sums of angles, in the first of three arrays; which of them are in doubt."""
         high, low, product = work
         rows, width = slice(start, start + len(high)), high.shape[1]
         small = self._small if part == "cos" else self._small[::-1]
         join = np.subtract if part == "cos" else np.add
-        (cos_head, cos_tail), (sin_head, sin_tail) = ([half[rows, :width] for half in halves] for halves in small)
-        (c_head, c_tail), (s_head, s_tail) = (_split(direction, _HEAD * self._scale) for direction in turn)
+        (cos_head, cos_tail), (sin_head, sin_tail) = (
+            [half[rows, :width] for half in halves] for halves in small
+        )
+        (c_head, c_tail), (s_head, s_tail) = (
+            _split(direction, _HEAD * self._scale) for direction in turn
+        )
         np.multiply(c_head, cos_head, high)
         join(high, np.multiply(s_head, sin_head, product), high)
         np.multiply(turn[0].hi, cos_tail, low)
@@ -230,7 +266,9 @@ class Float64Tiles:
 
     def _turned(self, leap: int) -> tuple[DoubleDouble, DoubleDouble]:
         """Cosines and sines of the anchors of a leap, times the amplitude."""
-        directions = cos_sin_double_double(self._limbs, _multiples(leap, 1, self._anchors * self._rows))
+        directions = cos_sin_double_double(
+            self._limbs, _multiples(leap, 1, self._anchors * self._rows)
+        )
         cosine, sine = (direction * self._factor for direction in directions)
         step_cosine, step_sine = self._steps
         return cosine * step_cosine - sine * step_sine, cosine * step_sine + sine * step_cosine
@@ -263,21 +301,31 @@ class Rotation:
             for column in range(0, len(waves.turns), COLUMNS):
                 target = out[:, column * width : (column + COLUMNS) * width]
                 tile = self._tile(part, column, target.shape[1], dtype)
-                undecided += [(rows, columns + column * width) for rows, columns in tile.fill(first, target)]
+                undecided += [
+                    (rows, columns + column * width) for rows, columns in tile.fill(first, target)
+                ]
                 with self._lock:
                     self._idle.append(tile)
                     del self._idle[:-_MAX_IDLE_TILES]
         if any(rows.size for rows, _ in undecided):
             rows, columns = (np.concatenate(places) for places in zip(*undecided, strict=True))
-            sine = (columns % 2 == (part == "cos,sin")) if width == 2 else np.full(len(rows), part == "sin")
+            sine = (
+                (columns % 2 == (part == "cos,sin"))
+                if width == 2
+                else np.full(len(rows), part == "sin")
+            )
             places = rows.astype(np.uint64) + np.uint64(first)
-            out[rows, columns] = round_waves(waves, self._make_waves, places, columns // width, sine, dtype)
+            out[rows, columns] = round_waves(
+                waves, self._make_waves, places, columns // width, sine, dtype
+            )
 
     def _tile(self, part: str, column: int, columns: int, dtype: str) -> Tile:
         """One that nobody works with, whose memory has been touched already, or a new one."""
         with self._lock:
             if (part, column) not in self._made:
-                self._made[part, column] = Factors(self.waves, slice(column, column + COLUMNS), part, self._count)
+                self._made[part, column] = Factors(
+                    self.waves, slice(column, column + COLUMNS), part, self._count
+                )
             factors = self._made[part, column]
             for place, tile in enumerate(self._idle):
                 if (tile.factors, tile.columns, tile.dtype) == (factors, columns, dtype):

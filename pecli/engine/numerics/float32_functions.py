@@ -17,7 +17,9 @@ from pecli.engine.numerics import Frequencies, bits_for, round_fixed
 from pecli.engine.numerics.phases import Waves, round_waves
 
 _DROPPED = 29  #: bits of a float64 that float32 does not have
-_ERROR = 1 << 8  #: units of the last bit: a bound on the error of float64 sines, which is a few, whoever's they are
+_ERROR = (
+    1 << 8
+)  #: units of the last bit: a bound on the error of float64 sines, which is a few, whoever's they are
 
 _MIN_EXPONENT, _MAX_EXPONENT = -172, 105
 """Exponents of float32 numbers, as 24-bit integers times a power of two; phases stay below 2**104."""
@@ -43,12 +45,18 @@ def _exactly(angles: Singles, part: str) -> Singles:
     whole = (fractions * 2.0**24).astype(np.uint64)
     columns = (exponents - (24 + _MIN_EXPONENT)).astype(np.intp)
     sine = np.full(len(whole), part == "sin")
-    return round_waves(_known_powers_of_two(), _powers_of_two, whole, columns, sine, "float32").astype(np.float32)
+    return round_waves(
+        _known_powers_of_two(), _powers_of_two, whole, columns, sine, "float32"
+    ).astype(np.float32)
 
 
 def _powers_of_two() -> Waves:
-    bits = 640 + bits_for(1.0)  # 352 for the smallest after the product with a position, 105 for the largest
-    return Waves.of(Frequencies(tuple(1 << (bits + e) for e in range(_MIN_EXPONENT, _MAX_EXPONENT)), bits))
+    bits = 640 + bits_for(
+        1.0
+    )  # 352 for the smallest after the product with a position, 105 for the largest
+    return Waves.of(
+        Frequencies(tuple(1 << (bits + e) for e in range(_MIN_EXPONENT, _MAX_EXPONENT)), bits)
+    )
 
 
 _known_powers_of_two = cache(_powers_of_two)
@@ -60,7 +68,11 @@ def power(base: float, exponent: float) -> float:
         return math.inf
     about = base**exponent  # within a few units of the last place, whoever's pow it is
     low, high = round_single(about * (1 - 2.0**-48)), round_single(about * (1 + 2.0**-48))
-    return low if low == high else round_fixed(numerics.power(Fraction(base), Fraction(exponent), 320), 320, "float32")
+    return (
+        low
+        if low == high
+        else round_fixed(numerics.power(Fraction(base), Fraction(exponent), 320), 320, "float32")
+    )
 
 
 def log_single(value: float) -> float:

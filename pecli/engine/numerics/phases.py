@@ -16,7 +16,14 @@ import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices, Ints
-from pecli.engine.numerics import DoubleDouble, Frequencies, bits_for, exact_sum, round_double_double, undecided
+from pecli.engine.numerics import (
+    DoubleDouble,
+    Frequencies,
+    bits_for,
+    exact_sum,
+    round_double_double,
+    undecided,
+)
 
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
@@ -27,8 +34,12 @@ _SPARE_DIGITS = 1
 
 _AMPLITUDE_BITS = 200
 _MAX_EXTRA_BITS = 1 << 16  #: at which deciding a rounding is given up
-PRODUCT_ERROR = 2.0**-91  #: the relative error of `cos_sin_double_double`; 2**-98 by analysis, with a margin
-_MIN_PRODUCT = 2.0**-800  #: below which the low part of amplitude · `cos_sin_double_double` may underflow
+PRODUCT_ERROR = (
+    2.0**-91
+)  #: the relative error of `cos_sin_double_double`; 2**-98 by analysis, with a margin
+_MIN_PRODUCT = (
+    2.0**-800
+)  #: below which the low part of amplitude · `cos_sin_double_double` may underflow
 _CHUNK = 1 << 12  #: elements of `directions` that are computed at once
 TILE = 1 << 15  #: waves × rows of a tile: half of a second-level cache of 1 MiB in complex128
 
@@ -50,10 +61,14 @@ class Waves:
     ) -> "Waves":  # fmt: skip
         """The waves with these frequencies over positions times `scale`; in radians per position unless `in_turns`. An
         amplitude that is not a fraction is given as a function: to so many bits after the point, as an integer."""
-        smallest = min((value for value in frequencies.values if value), default=1) / (1 << frequencies.bits)
+        smallest = min((value for value in frequencies.values if value), default=1) / (
+            1 << frequencies.bits
+        )
         bits = bits_for(smallest * float(scale) / 8)
         numerator, denominator = scale.as_integer_ratio()
-        turn = (1 << frequencies.bits if in_turns else 2 * numerics.pi(frequencies.bits)) * denominator
+        turn = (
+            1 << frequencies.bits if in_turns else 2 * numerics.pi(frequencies.bits)
+        ) * denominator
         turns = tuple(((value * numerator) << bits) // turn for value in frequencies.values)
         places = _AMPLITUDE_BITS + numerics.extra_bits.get()
         if callable(amplitude):
@@ -79,9 +94,13 @@ class Waves:
 def sectors() -> tuple[DoubleDouble, DoubleDouble]:
     """Cosines and sines of the sectors' directions; a quarter of the circle is computed."""
     bits = 160
-    quarter = [numerics.cos_sin((sector << bits) // SECTORS, bits) for sector in range(SECTORS // 4)]
+    quarter = [
+        numerics.cos_sin((sector << bits) // SECTORS, bits) for sector in range(SECTORS // 4)
+    ]
     numbers = [[DoubleDouble.fixed(value, bits) for value in pair] for pair in quarter]
-    c, s = np.array([[(number.hi, number.lo) for number in pair] for pair in numbers]).transpose(1, 2, 0)
+    c, s = np.array([[(number.hi, number.lo) for number in pair] for pair in numbers]).transpose(
+        1, 2, 0
+    )
     cosines = 0.0 + np.concatenate([c, -s, -c, s, c[:, :1]], axis=1)  # without negative zeros
     sines = 0.0 + np.concatenate([s, c, -s, -c, s[:, :1]], axis=1)
     return DoubleDouble(*cosines), DoubleDouble(*sines)
@@ -122,7 +141,9 @@ def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
     digits = _multiply(limbs[_SPARE_DIGITS:], positions)
     sector, beyond = _sector(digits[-1])
     scale = 1.0
-    for digit in reversed(digits[:-1]):  # from the top: where beyond is −1 and the rest almost 1, nothing may be lost
+    for digit in reversed(
+        digits[:-1]
+    ):  # from the top: where beyond is −1 and the rest almost 1, nothing may be lost
         scale *= 2.0**-32
         beyond = beyond + digit * scale
     cosines, sines = sectors()
@@ -170,7 +191,12 @@ FLOAT64_ERROR = 2.0**-50  #: the relative error of amplitude · `cos_sin`; 2**-5
 
 
 def round_waves(
-    waves: Waves, make: Callable[[], Waves], positions: Ints, columns: Indices, sine: Flags, dtype: str
+    waves: Waves,
+    make: Callable[[], Waves],
+    positions: Ints,
+    columns: Indices,
+    sine: Flags,
+    dtype: str,
 ) -> Array:
     """amplitude · sin or cos (where `sine` says so) of the given waves at the given positions, correctly rounded.
     `make` makes the same waves again, with more bits where these do not decide."""
@@ -180,7 +206,10 @@ def round_waves(
         relative_error = PRODUCT_ERROR
     else:
         cosine, sine_ = map(DoubleDouble.plain, cos_sin(limbs, positions))
-    value = DoubleDouble(np.where(sine, sine_.hi, cosine.hi), np.where(sine, sine_.lo, cosine.lo)) * waves.factor
+    value = (
+        DoubleDouble(np.where(sine, sine_.hi, cosine.hi), np.where(sine, sine_.lo, cosine.lo))
+        * waves.factor
+    )
     out, size = round_double_double(value, dtype), np.abs(value.hi)
     doubtful = undecided(value, relative_error * size, dtype)
     if dtype == "float64":
@@ -191,7 +220,9 @@ def round_waves(
         while (number := _by_integers(finer, *place, dtype)) is None:
             extra = 2 * extra + waves.bits
             if extra > _MAX_EXTRA_BITS:
-                raise ArithmeticError(f"{extra} more bits do not say how position {place[0]} of wave {place[1]} rounds")
+                raise ArithmeticError(
+                    f"{extra} more bits do not say how position {place[0]} of wave {place[1]} rounds"
+                )
             before = numerics.extra_bits.set(extra)
             try:
                 finer = make()  # which may keep nothing that it made
@@ -211,8 +242,14 @@ def _by_integers(waves: Waves, position: int, column: int, sine: bool, dtype: st
     turns = position * waves.turns[column] % (1 << bits)
     cosine, sine_ = numerics.cos_sin(turns << bits, work)
     value, steepness = (sine_, cosine) if sine else (cosine, sine_)
-    error = (abs(steepness) * 7 * (position + 1) >> bits) + (8 * (position + 1)) ** 2 if turns % (1 << bits - 2) else 0
+    error = (
+        (abs(steepness) * 7 * (position + 1) >> bits) + (8 * (position + 1)) ** 2
+        if turns % (1 << bits - 2)
+        else 0
+    )
     slack = error * waves.amplitude + (abs(value) + error) * waves.amplitude_error
     bounds = (value * waves.amplitude - slack, value * waves.amplitude + slack)
-    low, high = (numerics.round_fixed(bound, work + waves.amplitude_bits, dtype) for bound in bounds)
+    low, high = (
+        numerics.round_fixed(bound, work + waves.amplitude_bits, dtype) for bound in bounds
+    )
     return high if low == high else None

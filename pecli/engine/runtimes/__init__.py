@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pecli.engine.runtimes.runtime import Runtime
 
-EMULATED = {"transformers": "transformers", "vllm": "vllm", "llama.cpp": "llama_cpp", "mlx-lm": "mlx_lm"}
+EMULATED = {
+    "transformers": "transformers",
+    "vllm": "vllm",
+    "llama.cpp": "llama_cpp",
+    "mlx-lm": "mlx_lm",
+}
 """The module of each runtime whose arithmetic is known, down to its rounding."""
 _READERS = ("sglang", "exllamav3", "onnxruntime-genai", "candle", "mlc", "tensorrt-llm", "litgpt")
 RUNTIMES = {**EMULATED, **dict.fromkeys(_READERS, "config_readers")}

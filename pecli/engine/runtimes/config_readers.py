@@ -42,7 +42,10 @@ def _yarn_to_the_context(given: Given) -> Reading:
 
 def _long_factors_by_context(given: Given) -> Reading:
     scaling: LongRope = given.scaling
-    original, longest = scaling.original_max_position_embeddings, scaling.max_position_embeddings or 0
+    original, longest = (
+        scaling.original_max_position_embeddings,
+        scaling.max_position_embeddings or 0,
+    )
     if longest <= original or (scaling.length or 0) > original:
         return Reading(scaling)
     cause = f"takes the long factors from position 0 on; up to {original:,} the model has the short ones"
@@ -52,13 +55,18 @@ def _long_factors_by_context(given: Given) -> Reading:
 def _yarn_by_beta_fast(given: Given) -> Reading:
     yarn: Yarn = given.scaling
     if yarn.beta_fast is None:
-        return Reading(Scaling(), ("knows YaRN by beta_fast, which the config does not have: nothing is scaled",))
+        return Reading(
+            Scaling(),
+            ("knows YaRN by beta_fast, which the config does not have: nothing is scaled",),
+        )
     causes = ("does not round YaRN's limits",) * (yarn.truncate is not False)
     if given.head != given.dim:  # the betas that have these limits in the rotary dimension
         one = yarn.original_max_position_embeddings / (2 * math.pi)
         fast, slow = (one * (beta / one) ** (given.head / given.dim) for beta in yarn.betas())
         yarn = replace(yarn, beta_fast=fast, beta_slow=slow)
-        causes += (f"computes YaRN's limits over the head size, {given.head}, not the rotary dimension, {given.dim}",)
+        causes += (
+            f"computes YaRN's limits over the head size, {given.head}, not the rotary dimension, {given.dim}",
+        )
     lone = yarn.mscale if yarn.mscale and not yarn.mscale_all_dim else None
     reading = Reading(replace(yarn, truncate=False, attention_factor=lone), causes)
     return reading.with_attention(given, "computes it from factor, or takes mscale")
@@ -67,7 +75,8 @@ def _yarn_by_beta_fast(given: Given) -> Reading:
 def _multiplied(given: Given) -> Reading:
     scaling: LongRope = given.scaling
     lists: dict[str, Any] = {
-        name: tuple(1 / each for each in getattr(scaling, name)) for name in ("short_factor", "long_factor")
+        name: tuple(1 / each for each in getattr(scaling, name))
+        for name in ("short_factor", "long_factor")
     }
     first = scaling.original_max_position_embeddings
     cause = f"multiplies frequencies by LongRoPE's factors, those of positions from {first:,} on by the long ones"
@@ -82,23 +91,31 @@ def _switched_phases(given: Given) -> Phases:
         return torch_phases(given)
     lists = (scaling.short_factor, scaling.long_factor)
     short, long = (torch_phases(given._replace(scaling=scaling.having(each))) for each in lists)
-    return lambda places: np.where(places < scaling.original_max_position_embeddings, short(places), long(places))
+    return lambda places: np.where(
+        places < scaling.original_max_position_embeddings, short(places), long(places)
+    )
 
 
 def _plain_yarn(given: Given) -> Reading:
     reading = given.rounded_limits()
     scaling = replace(reading.scaling, attention_factor=None)
-    return replace(reading, scaling=scaling).with_attention(given, "attention_factor is not passed on")
+    return replace(reading, scaling=scaling).with_attention(
+        given, "attention_factor is not passed on"
+    )
 
 
 def _inverted_ramp(given: Given) -> Reading:
     """Which a YaRN scaling may not have, and divisors for every frequency can say."""
     yarn: Yarn = given.scaling
     fast, slow = yarn.betas()
-    inverted = replace(yarn, beta_fast=slow, beta_slow=fast).frequencies(given.base, given.dim).floats()
+    inverted = (
+        replace(yarn, beta_fast=slow, beta_slow=fast).frequencies(given.base, given.dim).floats()
+    )
     plain = unscaled(given.base, given.dim).floats()
     divisors = tuple(own / other for own, other in zip(plain, inverted, strict=True))
-    scaling = LongRope(yarn.original_max_position_embeddings, divisors, divisors, attention_factor=1.0)
+    scaling = LongRope(
+        yarn.original_max_position_embeddings, divisors, divisors, attention_factor=1.0
+    )
     reading = Reading(scaling, ("exchanges beta_fast and beta_slow: YaRN's ramp is inverted",))
     return reading.with_attention(given, "it has none")
 
@@ -112,7 +129,9 @@ def _unscaled(families: tuple[str, ...], encoding: Any) -> Adapted:
 def _alpha_and_fope(encoding: Any) -> Adapted:
     if encoding.use_fope:
         rule = "it reads use_fope: cos and sin are then sums of all frequencies, with coefficients that were learned"
-        raise UnsupportedError("runtime", "sglang", f"{rule} for each kv head; pecli does not compute them")
+        raise UnsupportedError(
+            "runtime", "sglang", f"{rule} for each kv head; pecli does not compute them"
+        )
     if encoding.alpha is None:
         return UNCHANGED
     ntk = {"scaling": "ntk", "factor": encoding.alpha, "max_position_embeddings": None}
@@ -120,13 +139,17 @@ def _alpha_and_fope(encoding: Any) -> Adapted:
 
 
 def _lacks_original(encoding: Any) -> bool:
-    return encoding.parameters["scaling"] == "yarn" and "for want of" in encoding.sources.get(_ORIGINAL, "")
+    return encoding.parameters["scaling"] == "yarn" and "for want of" in encoding.sources.get(
+        _ORIGINAL, ""
+    )
 
 
 def _ratio_of_deepseek(encoding: Any) -> Adapted:
     """And a factor that is given counts where the original length is not."""
     own = encoding.parameters
-    changes = {"max_position_embeddings": None} if "factor" in own and _lacks_original(encoding) else {}
+    changes = (
+        {"max_position_embeddings": None} if "factor" in own and _lacks_original(encoding) else {}
+    )
     if own.get("mscale") and own.get("mscale_all_dim") and encoding.family != "deepseek_v3":
         ratio = "takes the ratio of both mscales in DeepSeek-V3 alone"
         return {**changes, "mscale": None, "mscale_all_dim": None}, ratio
@@ -134,7 +157,9 @@ def _ratio_of_deepseek(encoding: Any) -> Adapted:
 
 
 def _known_by_beta_fast(encoding: Any) -> Adapted:
-    return ({"beta_fast": None}, "") if encoding.sources.get("beta_fast") == "default" else UNCHANGED
+    return (
+        ({"beta_fast": None}, "") if encoding.sources.get("beta_fast") == "default" else UNCHANGED
+    )
 
 
 def _short_original(encoding: Any) -> Adapted:
@@ -144,7 +169,12 @@ def _short_original(encoding: Any) -> Adapted:
 
 def _reader(name: str, readings: Mapping[str, Read | str], **more: Any) -> Runtime:
     known = {**dict.fromkeys(COVERED, Given.as_defined), **readings}
-    others: dict[str, Any] = {"version": "2026", "source": "how it reads a config", "phases": torch_phases, **more}
+    others: dict[str, Any] = {
+        "version": "2026",
+        "source": "how it reads a config",
+        "phases": torch_phases,
+        **more,
+    }
     return Runtime(name, readings=known, **others)
 
 
@@ -157,10 +187,17 @@ _CANDLE = ("qwen2", "qwen3")  #: families whose rope_scaling it does not read
 READERS = {
     each.name: each
     for each in (
-        _reader("sglang", {"dynamic": _constant_ntk, "ntk": Given.as_defined}, adapted=_alpha_and_fope),
+        _reader(
+            "sglang", {"dynamic": _constant_ntk, "ntk": Given.as_defined}, adapted=_alpha_and_fope
+        ),
         _reader("exllamav3", _EXLLAMA, ignores_prompt=True, adapted=_ratio_of_deepseek),
         _reader("onnxruntime-genai", {"yarn": _yarn_by_beta_fast}, adapted=_known_by_beta_fast),
-        _reader("candle", {"longrope": _multiplied}, phases=_switched_phases, adapted=partial(_unscaled, _CANDLE)),
+        _reader(
+            "candle",
+            {"longrope": _multiplied},
+            phases=_switched_phases,
+            adapted=partial(_unscaled, _CANDLE),
+        ),
         _reader("mlc", {}, adapted=partial(_unscaled, ("gemma3",))),
         _reader("tensorrt-llm", {"yarn": _plain_yarn}, version="older", adapted=_short_original),
         _reader("litgpt", {"yarn": _inverted_ramp}, version="0.5.13"),

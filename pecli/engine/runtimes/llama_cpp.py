@@ -21,8 +21,12 @@ def _yarn(given: Given) -> Reading:
     yarn: Yarn = reading.scaling
     whole = yarn.mscale_all_dim or None
     same = whole == yarn.mscale  # DeepSeek-V2, which has a rule of its own
-    scaling = replace(yarn, attention_factor=None, mscale=whole if same else whole and 1.0, mscale_all_dim=whole)
-    return replace(reading, scaling=scaling).with_attention(given, "computes it from factor and mscale_all_dim alone")
+    scaling = replace(
+        yarn, attention_factor=None, mscale=whole if same else whole and 1.0, mscale_all_dim=whole
+    )
+    return replace(reading, scaling=scaling).with_attention(
+        given, "computes it from factor and mscale_all_dim alone"
+    )
 
 
 def _phases(given: Given) -> Phases:
@@ -30,7 +34,9 @@ def _phases(given: Given) -> Phases:
     ratio = power(round_single(given.base), float(np.float32(-2) / np.float32(given.dim)))
     plain = partial(recurrence, pairs=given.pairs, ratio=ratio)
     if given.kind == "llama3":
-        return partial(plain, divisors=_llama3_factors(scaling, reciprocal(torch_powers_of(given.base, given))))
+        return partial(
+            plain, divisors=_llama3_factors(scaling, reciprocal(torch_powers_of(given.base, given)))
+        )
     if given.kind == "longrope":
         return partial(plain, divisors=np.array(scaling.divisors, np.float32))
     if given.kind == "linear":
@@ -43,11 +49,17 @@ def _phases(given: Given) -> Phases:
 
 def _llama3_factors(scaling: Llama3, inv_freq: Singles) -> Singles:
     """The tensor `rope_freqs` that the converter writes: in float64, from float32 frequencies."""
-    length, low, high = scaling.original_max_position_embeddings, scaling.low_freq_factor, scaling.high_freq_factor
+    length, low, high = (
+        scaling.original_max_position_embeddings,
+        scaling.low_freq_factor,
+        scaling.high_freq_factor,
+    )
     waves = 2 * math.pi / inv_freq.astype(np.float64)
     share = (length / waves - low) / (high - low or 1)
     blended = 1 / ((1 - share) / scaling.factor + share)
-    found = np.where(waves < length / high, 1, np.where(waves > length / low, scaling.factor, blended))
+    found = np.where(
+        waves < length / high, 1, np.where(waves > length / low, scaling.factor, blended)
+    )
     return found.astype(np.float32)
 
 
@@ -57,12 +69,18 @@ def _kept(scaling: Yarn, given: Given) -> Singles:
     base = round_single(given.base)
 
     def limit(rotations: float) -> np.float32:
-        log = log_single(float(length / (np.float32(rotations) * np.float32(2) * np.float32(math.pi))))
-        return np.float32(np.float32(given.dim) * np.float32(log) / np.float32(2 * log_single(base)))
+        log = log_single(
+            float(length / (np.float32(rotations) * np.float32(2) * np.float32(math.pi)))
+        )
+        return np.float32(
+            np.float32(given.dim) * np.float32(log) / np.float32(2 * log_single(base))
+        )
 
     fast, slow = (limit(beta) for beta in scaling.betas())
     low, high = max(np.float32(0), np.floor(fast)), min(np.float32(given.dim - 1), np.ceil(slow))
-    ramp: Singles = (np.arange(given.pairs, dtype=np.float32) - low) / max(np.float32(0.001), high - low)
+    ramp: Singles = (np.arange(given.pairs, dtype=np.float32) - low) / max(
+        np.float32(0.001), high - low
+    )
     return np.float32(1) - np.clip(ramp, 0, 1)
 
 

@@ -75,7 +75,10 @@ def _periods(given: Given) -> Singles:
     if given.kind == "llama3":
         return _llama3(scaling, powers)
     if given.kind == "yarn":
-        keep, slow = scaling.float32_keep(given.pairs, given.base, given.dim), np.float32(scaling.divisor()) * powers
+        keep, slow = (
+            scaling.float32_keep(given.pairs, given.base, given.dim),
+            np.float32(scaling.divisor()) * powers,
+        )
         blended: Singles = slow * powers / (slow * keep + powers * (np.float32(1) - keep))
         return blended
     if given.kind == "proportional":
@@ -84,7 +87,10 @@ def _periods(given: Given) -> Singles:
 
 
 def _llama3(scaling: Llama3, powers: Singles) -> Singles:
-    length, factor = np.float32(scaling.original_max_position_embeddings), np.float32(scaling.factor)
+    length, factor = (
+        np.float32(scaling.original_max_position_embeddings),
+        np.float32(scaling.factor),
+    )
     low, high = np.float32(scaling.low_freq_factor), np.float32(scaling.high_freq_factor)
     waves = np.float32(2 * math.pi) * powers
     found = np.where(waves > length / low, powers * factor, powers)

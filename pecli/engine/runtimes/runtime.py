@@ -43,7 +43,10 @@ class Given(NamedTuple):
             return Reading(yarn)
         rounded = replace(yarn, truncate=True)
         low, high = (value / (1 << _BITS) for value in rounded.limits(self.base, self.dim, _BITS))
-        return Reading(rounded, (f"rounds YaRN's limits to {low:g} and {high:g}; the config says truncate: false",))
+        return Reading(
+            rounded,
+            (f"rounds YaRN's limits to {low:g} and {high:g}; the config says truncate: false",),
+        )
 
     def extension_attention(self) -> "Reading":
         """LongRoPE's attention factor from M/O, whatever `factor` or `attention_factor` say."""
@@ -51,7 +54,9 @@ class Given(NamedTuple):
         if scaling.max_position_embeddings is None:
             return Reading(scaling)
         why = "computes it from max_position_embeddings alone"
-        return Reading(replace(scaling, factor=None, attention_factor=None)).with_attention(self, why)
+        return Reading(replace(scaling, factor=None, attention_factor=None)).with_attention(
+            self, why
+        )
 
 
 Phases = Callable[[Singles], Singles]
@@ -89,7 +94,9 @@ class Reading:
         own, defined = self.scaling.attention_value, given.scaling.attention_value
         if abs(own - defined) <= 1e-9 * defined:
             return self
-        return replace(self, causes=(*self.causes, f"attention factor {own:.6g}, not {defined:.6g}: {why}"))
+        return replace(
+            self, causes=(*self.causes, f"attention factor {own:.6g}, not {defined:.6g}: {why}")
+        )
 
 
 Read = Callable[[Given], Reading]
@@ -111,7 +118,9 @@ class Runtime:
     phases: Callable[[Given], Phases]
     limits_to_context: bool = False
     """Whether it has no values beyond max_position_embeddings, times the factor of linear scaling."""
-    ignores_prompt: bool = False  #: whether LongRoPE's factors follow the served context, however short a prompt is
+    ignores_prompt: bool = (
+        False  #: whether LongRoPE's factors follow the served context, however short a prompt is
+    )
     text_only: bool = False  #: whether it has no M-RoPE
     adapted: Callable[[Any], Adapted] = lambda encoding: UNCHANGED
     """What it takes otherwise in a model's encoding by what else the config says: parameters, and why."""

@@ -13,7 +13,9 @@ COVERED = ("none", "linear", "dynamic", "yarn", "longrope", "llama3", "proportio
 
 def torch_powers_of(base: float, given: Given) -> Singles:
     """b^(2i/d) for every pair."""
-    return torch_powers(base, np.arange(0, 2 * given.pairs, 2, dtype=np.float32) / np.float32(given.dim))
+    return torch_powers(
+        base, np.arange(0, 2 * given.pairs, 2, dtype=np.float32) / np.float32(given.dim)
+    )
 
 
 def torch_phases(given: Given) -> Phases:

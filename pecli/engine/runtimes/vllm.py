@@ -23,14 +23,21 @@ def _longrope(given: Given) -> Reading:
 def _dynamic(given: Given) -> Reading:
     """Without `max_trained_positions`, which configs do not have, the base stays and the table ends at M."""
     scaling = given.scaling
-    causes = ("its dynamic NTK is not dynamic: the base stays, as with factor 1",) if scaling.stretch() != 1 else ()
+    causes = (
+        ("its dynamic NTK is not dynamic: the base stays, as with factor 1",)
+        if scaling.stretch() != 1
+        else ()
+    )
     return Reading(Scaling(), causes, rows=scaling.max_position_embeddings)
 
 
 def _phases(given: Given) -> Phases:
     if given.kind != "linear":
         return torch_phases(given)
-    factor, inv_freq = np.float32(given.scaling.factor), reciprocal(torch_powers_of(given.base, given))
+    factor, inv_freq = (
+        np.float32(given.scaling.factor),
+        reciprocal(torch_powers_of(given.base, given)),
+    )
     return lambda places: places / factor * inv_freq
 
 

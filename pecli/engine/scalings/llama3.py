@@ -35,12 +35,19 @@ class Llama3(Scaling):
             rotations = Fraction(value * length, turn)  # O/λ
             share = Fraction(rotations > low) if low == high else (rotations - low) / (high - low)
             keep = numerics.fixed(min(max(share, Fraction(0)), Fraction(1)), bits)
-            blended.append(((value * factor.denominator // factor.numerator) * (one - keep) + value * keep) >> bits)
+            blended.append(
+                ((value * factor.denominator // factor.numerator) * (one - keep) + value * keep)
+                >> bits
+            )
         return Frequencies(tuple(blended), bits)
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
         rotations = self.original_max_position_embeddings * plain / (2 * math.pi)
-        keep = np.clip((rotations - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor), 0, 1)
+        keep = np.clip(
+            (rotations - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor),
+            0,
+            1,
+        )
         return plain / self.factor * (1 - keep) + plain * keep
 
     def check(self, base: float, dim: int) -> None:

@@ -35,7 +35,11 @@ class LongRope(Scaling):
     @property
     def divisors(self) -> tuple[float, ...]:
         """At exactly O still the short ones."""
-        return self.long_factor if (self.length or 0) > self.original_max_position_embeddings else self.short_factor
+        return (
+            self.long_factor
+            if (self.length or 0) > self.original_max_position_embeddings
+            else self.short_factor
+        )
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
         return divided(unscaled(base, dim), [Fraction(each) for each in self.divisors])
@@ -74,7 +78,9 @@ class LongRope(Scaling):
         for name in ("short_factor", "long_factor"):
             given = len(getattr(self, name))
             if given != count:
-                raise ParameterError(name, f"{given} numbers", f"there must be one for each of {count} frequencies")
+                raise ParameterError(
+                    name, f"{given} numbers", f"there must be one for each of {count} frequencies"
+                )
         if self.attention_factor is not None:
             return
         if self.factor is None and self.max_position_embeddings is None:
@@ -82,7 +88,9 @@ class LongRope(Scaling):
             raise ParameterError("factor", "missing", rule)
         if self.divisor() > 1 and self.original_max_position_embeddings == 1:
             rule = "the attention factor divides by ln O, so O must be above 1"
-            raise ParameterError("original_max_position_embeddings", 1, rule, "or give attention_factor")
+            raise ParameterError(
+                "original_max_position_embeddings", 1, rule, "or give attention_factor"
+            )
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
         return reciprocal(np.array(self.divisors, np.float32) * powers)

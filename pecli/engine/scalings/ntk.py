@@ -29,13 +29,19 @@ class Ntk(Scaling):
     def check(self, base: float, dim: int) -> None:
         if dim < 3:
             name = type(self).__name__.lower()
-            raise ParameterError("dim", dim, f"{name} scaling divides by d − 2, so d must be at least 3")
+            raise ParameterError(
+                "dim", dim, f"{name} scaling divides by d − 2, so d must be at least 3"
+            )
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
         return _stretched(base, dim, self.stretch(), Fraction(dim, dim - 2))
 
     def approximate(self, plain: Any, base: Any, half: float) -> Any:
-        return plain * self.stretch(np.asarray) ** (-np.arange(plain.shape[-1]) / (half - 1)) if half > 1 else plain
+        return (
+            plain * self.stretch(np.asarray) ** (-np.arange(plain.shape[-1]) / (half - 1))
+            if half > 1
+            else plain
+        )
 
     def float32_base(self, base: float, dim: int) -> float:
         value = Fraction(base) * numerics.power(self.stretch(), Fraction(dim, dim - 2), _BITS)

@@ -43,11 +43,17 @@ class Scaling:
 
     def complete(self) -> Self:
         """The same with the values of parameters that were left out."""
-        return replace(self, **{name: value for name, value in self.defaults.items() if getattr(self, name) is None})
+        return replace(
+            self,
+            **{name: value for name, value in self.defaults.items() if getattr(self, name) is None},
+        )
 
     def brief(self) -> Self:
         """The same without the values that are the defaults."""
-        return replace(self, **{name: None for name, value in self.defaults.items() if getattr(self, name) == value})
+        return replace(
+            self,
+            **{name: None for name, value in self.defaults.items() if getattr(self, name) == value},
+        )
 
     @classmethod
     def rotary(cls, dim: int, share: float) -> tuple[int, int]:
@@ -106,5 +112,7 @@ def unscaled(base: float, dim: int) -> Frequencies:
 
 def divided(before: Frequencies, by: Sequence[Fraction]) -> Frequencies:
     """Each frequency by its own divisor."""
-    values = (value * f.denominator // f.numerator for value, f in zip(before.values, by, strict=True))
+    values = (
+        value * f.denominator // f.numerator for value, f in zip(before.values, by, strict=True)
+    )
     return Frequencies(tuple(values), before.bits)

@@ -93,14 +93,18 @@ class Whole(Parameter):
 
     metavar = "INTEGER"
 
-    def __init__(self, help: str, *, low: int = 1, high: int = 2**40, even: bool = False, **common: Any) -> None:
+    def __init__(
+        self, help: str, *, low: int = 1, high: int = 2**40, even: bool = False, **common: Any
+    ) -> None:
         super().__init__(help, **common)
         self.low, self.high, self.even = low, high, even
         kind = "an even whole number" if even else "a whole number"
         self.rule = f"it must be {kind} from {low} to {_power(high)}"
 
     def parse(self, name: str, text: str) -> int:
-        if len(text) > 40:  # longer than any number that could pass, and int() is slow on very long ones
+        if (
+            len(text) > 40
+        ):  # longer than any number that could pass, and int() is slow on very long ones
             raise ParameterError(name, f"{text[:37]}…", self.rule)
         return self.check(name, _number(int, name, text, self.rule))
 
@@ -130,7 +134,13 @@ class Real(Parameter):
     metavar = "NUMBER"
 
     def __init__(
-        self, help: str, *, above: float | None = None, at_least: float = -_INF, up_to: float = _INF, **more: Any
+        self,
+        help: str,
+        *,
+        above: float | None = None,
+        at_least: float = -_INF,
+        up_to: float = _INF,
+        **more: Any,
     ) -> None:
         super().__init__(help, **more)
         self.above, self.at_least, self.up_to = above, at_least, up_to
@@ -159,7 +169,15 @@ class Real(Parameter):
 
 SYNONYMS = {
     "halves": ("neox", "neox-style", "rotate-half", "split", "half"),
-    "interleaved": ("gptj", "gpt-j", "traditional", "norm", "normal", "adjacent", "rotate-every-two"),
+    "interleaved": (
+        "gptj",
+        "gpt-j",
+        "traditional",
+        "norm",
+        "normal",
+        "adjacent",
+        "rotate-every-two",
+    ),
     "longrope": ("su",),
     "ntk": ("ntk-aware",),
     "dynamic": ("dynamic-ntk",),
@@ -183,7 +201,9 @@ class Choice(Parameter):
     def check(self, name: str, value: Any) -> str:
         if isinstance(value, str) and value not in self.options:
             word = value.lower().replace("_", "-")
-            value = next((meant for meant in self.options if word in SYNONYMS.get(meant, ())), value)
+            value = next(
+                (meant for meant in self.options if word in SYNONYMS.get(meant, ())), value
+            )
         if not isinstance(value, str) or value not in self.options:
             advice = nearest(value, self.options) if isinstance(value, str) else ""
             raise ParameterError(name, quoted(value), self.rule, advice)
@@ -237,7 +257,9 @@ class ListOf(Parameter):
         self.rule = f"each of them, separated by commas, {each.rule.removeprefix('it ')}"
 
     def parse(self, name: str, text: str) -> tuple[Any, ...]:
-        return tuple(self.each.parse(f"{name}[{k}]", part) for k, part in enumerate(text.split(",")))
+        return tuple(
+            self.each.parse(f"{name}[{k}]", part) for k, part in enumerate(text.split(","))
+        )
 
     def check(self, name: str, value: Any) -> tuple[Any, ...]:
         if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
@@ -252,7 +274,11 @@ def options(scheme: Any) -> Iterator[str]:
     """The options that ask for a scheme: those that count and differ from the defaults; each parses to its value."""
     for name, parameter in scheme.parameters().items():
         value, default = getattr(scheme, name), scheme.default_of(name)
-        if value is None or name in scheme.inert_parameters or (value == default and type(value) is type(default)):
+        if (
+            value is None
+            or name in scheme.inert_parameters
+            or (value == default and type(value) is type(default))
+        ):
             continue
         long = parameter.aliases[0] if parameter.aliases else f"--{name.replace('_', '-')}"
         if type(parameter) is Flag:
@@ -274,12 +300,20 @@ def with_aliases(kind: SchemeType) -> SchemeType:
         plain(self, *args, **kind.by_own_names(values))
 
     own, types = signature(plain), get_type_hints(kind)
-    defaults = {name: default for name in kind.parameters() if (default := kind.default_of(name)) is not MISSING}
+    defaults = {
+        name: default
+        for name in kind.parameters()
+        if (default := kind.default_of(name)) is not MISSING
+    }
     parameters = [
-        each.replace(annotation=types.get(name, each.annotation), default=defaults.get(name, each.default))
+        each.replace(
+            annotation=types.get(name, each.annotation), default=defaults.get(name, each.default)
+        )
         for name, each in own.parameters.items()
     ]
-    parameters += [SignatureParameter(name, SignatureParameter.KEYWORD_ONLY, default=None) for name in names]
+    parameters += [
+        SignatureParameter(name, SignatureParameter.KEYWORD_ONLY, default=None) for name in names
+    ]
     init.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     kind.__init__ = init
     return kind
@@ -324,7 +358,9 @@ one that was cast with `.to(torch.bfloat16)`, its frequencies included."""
 STORED = tuple(name for name, recipe in RECIPES.items() if recipe.is_exact)
 """The recipes that any computed table can follow."""
 
-_by_recipe = partial(Choice, "emulate this precision recipe", default="exact", omitted_default="exact")
+_by_recipe = partial(
+    Choice, "emulate this precision recipe", default="exact", omitted_default="exact"
+)
 """Files that were made before there were recipes do not name one: exact goes without saying."""
 RECIPE = _by_recipe(options=("exact", *RECIPES))
 BIAS_RECIPE = _by_recipe(options=("exact", "float32", *STORED))
@@ -339,4 +375,8 @@ def recipe_named(name: str) -> Recipe:
 def check_base(recipe: str, base: float) -> None:
     """Refuse a base that a recipe cannot hold."""
     if not recipe_named(recipe).is_exact and not _MIN_NORMAL <= base <= _MAX_FLOAT32:
-        raise ParameterError("base", f"{base:g}", f"the recipe {recipe} computes in float32, which cannot represent it")
+        raise ParameterError(
+            "base",
+            f"{base:g}",
+            f"the recipe {recipe} computes in float32, which cannot represent it",
+        )

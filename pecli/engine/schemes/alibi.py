@@ -20,7 +20,8 @@ _MAX_KEYS = 2**24
 _SLOPE_BITS = 512
 _SLICE = 1 << 14  #: distances dealt with at once, so that intermediate arrays stay in the cache
 _RULE = Choice(
-    "how slopes are chosen; naive is wrong for heads that are not a power of two", options=("paper", "naive")
+    "how slopes are chosen; naive is wrong for heads that are not a power of two",
+    options=("paper", "naive"),
 )
 _FORM = Choice(
     "the bias is −m·|i−j|; the same, −inf above the diagonal; +m·j; or m·(j−(L−1))",
@@ -47,9 +48,13 @@ class Alibi(Scheme):
     )
 
     heads: Annotated[int, Whole("attention heads", high=65536)]
-    seq_len: Annotated[int | None, Whole("keys and queries; slopes alone without it", high=_MAX_KEYS)] = None
+    seq_len: Annotated[
+        int | None, Whole("keys and queries; slopes alone without it", high=_MAX_KEYS)
+    ] = None
     rule: Annotated[str, _RULE] = "paper"
-    max_bias: Annotated[float, Real("the smallest slope is 2^(−max_bias)", above=1e-30, up_to=256)] = 8.0
+    max_bias: Annotated[
+        float, Real("the smallest slope is 2^(−max_bias)", above=1e-30, up_to=256)
+    ] = 8.0
     form: Annotated[str, _FORM] = "symmetric"
     slopes: Annotated[bool, Flag("the slopes alone")] = False
     _: KW_ONLY
@@ -105,7 +110,12 @@ class Alibi(Scheme):
         if self.slopes or self.seq_len is None:
             return (slopes,)
         queries = 1 if self.form.startswith("key") else self.seq_len
-        bias = Table("bias", self.dtype, (self.heads, queries, self.seq_len), self._bias_filler(queries, self.seq_len))
+        bias = Table(
+            "bias",
+            self.dtype,
+            (self.heads, queries, self.seq_len),
+            self._bias_filler(queries, self.seq_len),
+        )
         return bias, slopes
 
     def _bias_filler(self, queries: int, keys: int) -> Callable[[int, Array], None]:
@@ -118,7 +128,11 @@ class Alibi(Scheme):
             past = as_dtype(_multiples(slopes[head], first, keys, self.compute_dtype), self.dtype)
             if self.form.startswith("key"):
                 return past
-            future = past[-2::-1] if self.form == "symmetric" else np.full(keys - 1, -np.inf).astype(past.dtype)
+            future = (
+                past[-2::-1]
+                if self.form == "symmetric"
+                else np.full(keys - 1, -np.inf).astype(past.dtype)
+            )
             return np.concatenate([past, future])
 
         def fill(start: int, out: Array) -> None:
@@ -138,13 +152,20 @@ class Alibi(Scheme):
         return as_dtype(np.stack(columns, axis=1), self.dtype)
 
     def axes_of(self, tensor: str) -> Axes:
-        return Axes(("head",), value="slope") if tensor == "slopes" else Axes(("head", "query", "key"), value="bias")
+        return (
+            Axes(("head",), value="slope")
+            if tensor == "slopes"
+            else Axes(("head", "query", "key"), value="bias")
+        )
 
     def by_position(self) -> ByPosition:
         """Distances stand for positions: the bias of a matrix depends on nothing else."""
         if self.seq_len is None:
             raise self.wrong("seq_len", "an audit runs over distances", "say how far")
-        slopes, heads = replace(self, recipe="exact", dtype="float64").slope_values(), np.arange(self.heads)
+        slopes, heads = (
+            replace(self, recipe="exact", dtype="float64").slope_values(),
+            np.arange(self.heads),
+        )
         return ByPosition(0, self.seq_len, "slopes", slopes, heads, lambda a, b: self.at(a, b - a))
 
     def applied_to(self, x: ArrayLike) -> Array:
@@ -177,8 +198,13 @@ def _multiples(slope: int, first: int, count: int, dtype: str) -> Array:
     """slope · distance for the distances first, first + 1, …, each rounded once."""
     out, significant = np.empty(count, numpy_dtype(dtype)), slope // (slope & -slope)
     for start in range(0, count, _SLICE):
-        part, distances = out[start : start + _SLICE], np.arange(first + start, first + min(start + _SLICE, count))
-        value = DoubleDouble.fixed(slope, _SLOPE_BITS) * DoubleDouble.plain(distances.astype(np.float64))
+        part, distances = (
+            out[start : start + _SLICE],
+            np.arange(first + start, first + min(start + _SLICE, count)),
+        )
+        value = DoubleDouble.fixed(slope, _SLOPE_BITS) * DoubleDouble.plain(
+            distances.astype(np.float64)
+        )
         part[...] = round_double_double(value, dtype)
         if significant.bit_length() > 53:  # else the products are exact
             for k in np.flatnonzero(undecided(value, _RELATIVE_ERROR * np.abs(value.hi), dtype)):

@@ -19,7 +19,10 @@ class Parts(Parameter):
         if not isinstance(value, (Mapping, tuple)) or not value:
             raise KindError(name, repr(value)[:60], self.rule)
         pairs = value.items() if isinstance(value, Mapping) else value
-        parts = [(str(key), each if isinstance(each, Scheme) else Scheme.from_spec(each)) for key, each in pairs]
+        parts = [
+            (str(key), each if isinstance(each, Scheme) else Scheme.from_spec(each))
+            for key, each in pairs
+        ]
         if any(part.holds_several for _, part in parts):
             raise ParameterError(name, "nested", "a bundle holds plain schemes")
         return tuple(parts)
@@ -41,14 +44,20 @@ class Bundle(Scheme):
         return {"scheme": self.name, "parameters": {"parts": specs, "dtype": self.dtype}}
 
     def in_dtype(self, dtype: str) -> Self:
-        return replace(self, parts=tuple((name, part.in_dtype(dtype)) for name, part in self.parts), dtype=dtype)
+        return replace(
+            self,
+            parts=tuple((name, part.in_dtype(dtype)) for name, part in self.parts),
+            dtype=dtype,
+        )
 
     def named_parts(self) -> tuple[tuple[str, Scheme], ...]:
         return self.parts
 
     @property
     def derived_tensors(self) -> frozenset[str]:
-        return frozenset(f"{name}.{each}" for name, scheme in self.parts for each in scheme.derived_tensors)
+        return frozenset(
+            f"{name}.{each}" for name, scheme in self.parts for each in scheme.derived_tensors
+        )
 
     def tensors(self) -> tuple[Table, ...]:
         tables = ((name, table) for name, scheme in self.parts for table in scheme.tensors())
@@ -57,4 +66,6 @@ class Bundle(Scheme):
     def single_array(self) -> Table:
         names = ", ".join(name for name, _ in self.parts)
         rule = f"one array holds the tables of one kind of layer, and the model has {names}"
-        raise ParameterError("layer_type", "missing", rule, "name one, or write .npz or .safetensors")
+        raise ParameterError(
+            "layer_type", "missing", rule, "name one, or write .npz or .safetensors"
+        )

@@ -39,7 +39,10 @@ class PositionList(tuple[Any, ...]):
 
     def exact(self) -> list[list[int | Fraction]]:
         """The numbers themselves, axis by axis."""
-        return [[value if isinstance(value, int) else Fraction(value) for value in axis] for axis in self.axes]
+        return [
+            [value if isinstance(value, int) else Fraction(value) for value in axis]
+            for axis in self.axes
+        ]
 
     @staticmethod
     def kept(exact: Fraction, text: str = "") -> int | float | str:
@@ -83,7 +86,9 @@ class GivenPositions(Parameter):
             said = f"of shape {bracketed(value.shape)}"
             if value.dtype.kind in "cbOSU":
                 raise KindError(name, f"{said} and dtype {value.dtype}", self.rule)
-            if value.ndim == 3 and (value == value[:, :1]).all():  # (axes, batch, L), the same in all of the batch
+            if (
+                value.ndim == 3 and (value == value[:, :1]).all()
+            ):  # (axes, batch, L), the same in all of the batch
                 value = value[:, 0]
             if value.ndim not in (1, 2) or not value.size:
                 raise ParameterError(name, said, self.rule)
@@ -97,9 +102,13 @@ class GivenPositions(Parameter):
             return PositionList(_position(f"{name}[{k}]", item) for k, item in enumerate(items))
         sizes = [len(item) if isinstance(item, (list, tuple)) else 0 for item in items]
         if len({*sizes}) > 1 or not sizes[0]:
-            raise ParameterError(name, f"axes of {', '.join(map(str, sizes[:8]))} positions", self.rule)
+            raise ParameterError(
+                name, f"axes of {', '.join(map(str, sizes[:8]))} positions", self.rule
+            )
         rows = enumerate(items)
-        return PositionList(tuple(_position(f"{name}[{a}][{k}]", x) for k, x in enumerate(axis)) for a, axis in rows)
+        return PositionList(
+            tuple(_position(f"{name}[{a}][{k}]", x) for k, x in enumerate(axis)) for a, axis in rows
+        )
 
 
 def _position(name: str, value: Any) -> int | float | str:
@@ -107,10 +116,18 @@ def _position(name: str, value: Any) -> int | float | str:
     if type(value).__name__ == "bool":
         raise KindError(name, quoted(value), rule)
     try:
-        if isinstance(value, str) and (len(value) > _MAX_DIGITS or not re.fullmatch(_DECIMAL, value)):
+        if isinstance(value, str) and (
+            len(value) > _MAX_DIGITS or not re.fullmatch(_DECIMAL, value)
+        ):
             raise ValueError(value)
         is_exact = isinstance(value, (str, Fraction))
-        exact = Fraction(value if is_exact else operator.index(value) if hasattr(value, "__index__") else float(value))
+        exact = Fraction(
+            value
+            if is_exact
+            else operator.index(value)
+            if hasattr(value, "__index__")
+            else float(value)
+        )
     except (TypeError, ValueError, OverflowError, ZeroDivisionError):
         raise ParameterError(name, quoted(value), rule) from None
     if abs(exact) > LAST_POSITION:
@@ -122,7 +139,9 @@ def whole_positions(name: str, given: Any) -> "NDArray[np.int64]":
     """Positions as an array of integers, of any shape."""
     ids = as_numpy(name, given)
     if ids.dtype.kind not in "iu":
-        raise KindError(name, f"of shape {ids.shape} and dtype {ids.dtype}", "positions are integers")
+        raise KindError(
+            name, f"of shape {ids.shape} and dtype {ids.dtype}", "positions are integers"
+        )
     if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) <= LAST_POSITION:
         said = f"{ids.min()} … {ids.max()}, of shape {ids.shape}"
         raise ParameterError(name, said, "positions must be 0 or more and at most 2^40")
@@ -148,6 +167,10 @@ class GridParameter(Parameter):
             sizes = [operator.index(each) for each in value]
         except TypeError:
             raise KindError(name, quoted(value), self.rule) from None
-        if len(sizes) not in (2, 3) or not 1 <= min(sizes) <= max(sizes) <= 2**20 or math.prod(sizes) > LAST_POSITION:
+        if (
+            len(sizes) not in (2, 3)
+            or not 1 <= min(sizes) <= max(sizes) <= 2**20
+            or math.prod(sizes) > LAST_POSITION
+        ):
             raise ParameterError(name, quoted(value), self.rule)
         return GridSize(sizes)

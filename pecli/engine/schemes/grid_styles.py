@@ -36,8 +36,12 @@ _HALF = Fraction(1, 2)
 COORDINATES: dict[str, Callable[[int, int, str], Fraction]] = {
     "index": lambda i, n, axis: Fraction(i),
     "from one": lambda i, n, axis: Fraction(i + 1),
-    "centred": lambda i, n, axis: Fraction(i if axis == "t" else i - (n - n // 2)),  # time starts at 0
-    "video latents": lambda i, n, axis: i + (_HALF if axis != "t" else Fraction(-3, 8) if i else Fraction(1, 16)),
+    "centred": lambda i, n, axis: Fraction(
+        i if axis == "t" else i - (n - n // 2)
+    ),  # time starts at 0
+    "video latents": lambda i, n, axis: (
+        i + (_HALF if axis != "t" else Fraction(-3, 8) if i else Fraction(1, 16))
+    ),
     "edge to edge": lambda i, n, axis: Fraction(i, max(1, n - 1)) - _HALF,
     "-1 to 1": lambda i, n, axis: Fraction(2 * i + 1, n) - 1,
     "share": lambda i, n, axis: (i + 1) / (n + Fraction(1, 10**6)),
@@ -54,7 +58,9 @@ class GridStyle:
     split: Split  #: how many of dim channels each of them has
     base: float = 10000.0
     layout: str = ""  #: how the sines and cosines of an axis lie, where a table is added: halves or interleaved
-    sines_first: bool = False  #: all sines come before all cosines; else each axis has its own halves
+    sines_first: bool = (
+        False  #: all sines come before all cosines; else each axis has its own halves
+    )
     coordinate: str = "index"  #: which of COORDINATES are the positions along an axis
     in_turns: bool = False  #: positions are multiplied by 2π
     shared_frequencies: bool = False
@@ -70,8 +76,12 @@ class GridStyle:
     alternating: bool = False  #: the axes take turns at each frequency, which falls from 1
     cut: bool = False  #: the last channels are left out where the axes have more than dim
     factors: tuple[float, ...] = ()  #: by which NTK stretches the base of each axis
-    grid_base: tuple[float, ...] | None = None  #: where nothing is said; positions are rounded down then
-    grid_scale: tuple[float, ...] | None = None  #: where nothing is said; positions p are at p/2 − 1/4 then
+    grid_base: tuple[float, ...] | None = (
+        None  #: where nothing is said; positions are rounded down then
+    )
+    grid_scale: tuple[float, ...] | None = (
+        None  #: where nothing is said; positions p are at p/2 − 1/4 then
+    )
 
     @property
     def sorted_axes(self) -> str:
@@ -84,38 +94,61 @@ class GridStyle:
         places = [self.sorted_axes.index(axis) for axis in self.axes]
         if self.mixed and channels is None and (many := dim // 2 // len(places)) > 1:
             still = AxisBlock(0, dim - 2 * many * len(places), Fraction(1), law="still")
-            rising = (AxisBlock(place, 2, Fraction(1 - many), k) for k in range(many) for place in places)
+            rising = (
+                AxisBlock(place, 2, Fraction(1 - many), k) for k in range(many) for place in places
+            )
             return still, *rising
         if self.alternating and channels is None and dim % 4 == 0:
-            return tuple(AxisBlock(place, 2, Fraction(dim, 4), k) for k in range(dim // 4) for place in places)
+            return tuple(
+                AxisBlock(place, 2, Fraction(dim, 4), k)
+                for k in range(dim // 4)
+                for place in places
+            )
         if len(split) != len(self.axes):
             rule = f"the {self.name} style has the axes {', '.join(self.axes)}"
             raise ParameterError("axes", spelled(split), rule, "give the channels of each")
         said = ", ".join(f"{axis} {count}" for axis, count in zip(self.axes, split, strict=True))
-        if sum(split) < dim or (sum(split) > dim and not self.cut) or any(count < 2 or count % 2 for count in split):
+        if (
+            sum(split) < dim
+            or (sum(split) > dim and not self.cut)
+            or any(count < 2 or count % 2 for count in split)
+        ):
             rule = f"the {self.name} style gives its axes {said} channels, which must be even and add up to dim"
-            raise ParameterError("axes" if channels else "dim", spelled(split) if channels else dim, rule)
+            raise ParameterError(
+                "axes" if channels else "dim", spelled(split) if channels else dim, rule
+            )
         if self.law:
             signs = {"rising": -1, "linear": 1}
             ends = [signs[self.law] * Fraction(max(1, count // 2 - 1)) for count in split]
             law = self.law.removeprefix("rising")
-            return tuple(AxisBlock(*block, law=law) for block in zip(places, split, ends, strict=True))
+            return tuple(
+                AxisBlock(*block, law=law) for block in zip(places, split, ends, strict=True)
+            )
         if not self.shared_frequencies:
             pairs = zip(places, split, strict=True)
             return tuple(AxisBlock(place, count, Fraction(count, 2)) for place, count in pairs)
         many = len(self.axes)
-        return tuple(AxisBlock(place, split[k], Fraction(dim, 2), k, many) for k, place in enumerate(places))
+        return tuple(
+            AxisBlock(place, split[k], Fraction(dim, 2), k, many) for k, place in enumerate(places)
+        )
 
     def check(
-        self, grid: Sequence[int], base: Sequence[float] | None = None, scale: Sequence[float] | None = None
+        self,
+        grid: Sequence[int],
+        base: Sequence[float] | None = None,
+        scale: Sequence[float] | None = None,
     ) -> None:
         """Refuse a grid that the style has no table of."""
         given = "x".join(map(str, grid))
         if len(grid) == 3 and "t" not in self.axes and not self.repeats_time:
-            raise ParameterError("grid", given, f"the {self.name} style has no axis of time", "give HxW")
+            raise ParameterError(
+                "grid", given, f"the {self.name} style has no axis of time", "give HxW"
+            )
         if grid[-1] % self.merge or grid[-2] % self.merge:
             points = f"{self.merge} x {self.merge} points"
-            raise ParameterError("grid", given, f"the {self.name} style merges {points}; H and W are not multiples")
+            raise ParameterError(
+                "grid", given, f"the {self.name} style merges {points}; H and W are not multiples"
+            )
         for name, values in (("grid_base", base), ("grid_scale", scale)):
             own = self.coordinate != "index" and not self.grid_scale
             if values is not None and own:
@@ -126,7 +159,11 @@ class GridStyle:
                 raise ParameterError(name, spelled(values), rule)
 
     def coordinates(
-        self, grid: Sequence[int], keep: int, base: Sequence[float] | None, scale: Sequence[float] | None
+        self,
+        grid: Sequence[int],
+        keep: int,
+        base: Sequence[float] | None,
+        scale: Sequence[float] | None,
     ) -> Coordinates:
         time, height, width = (1, *grid) if len(grid) == 2 else grid
         sizes, merge = {"t": time, "h": height, "w": width, "l": 1}, self.merge
@@ -134,7 +171,9 @@ class GridStyle:
         values = []
         for axis in self.sorted_axes:
             n, place = sizes[axis], AXES.index(axis) - (3 - len(grid))
-            per_point = _at(base or self.grid_base, place, n) / n / _at(scale or self.grid_scale, place, 1)
+            per_point = (
+                _at(base or self.grid_base, place, n) / n / _at(scale or self.grid_scale, place, 1)
+            )
             found = [COORDINATES[self.coordinate](i, n, axis) * per_point for i in range(n)]
             if self.grid_base:
                 found = [Fraction(math.floor(value)) for value in found]
@@ -153,7 +192,9 @@ class GridStyle:
             found = {"t": t, "h": h * merge + down, "w": w * merge + across, "l": 0 * t}
             beside = np.where(rows < 0, rows + keep, rows - points)
             kept = {axis: size + beside * (axis in self.counted) for axis, size in sizes.items()}
-            return np.array([np.where(inside, found[axis], kept[axis]) for axis in self.sorted_axes])
+            return np.array(
+                [np.where(inside, found[axis], kept[axis]) for axis in self.sorted_axes]
+            )
 
         return Coordinates(tuple(values), points + keep, index)
 
@@ -177,8 +218,20 @@ _ADDED = (
     GridStyle("cogvideox", "twh", _VIDEO, layout="halves"),
     GridStyle("detr", "hw", _HALVES, layout="interleaved", coordinate="share", in_turns=True),
     GridStyle("timm", "hw", _HALVES, layout="halves", sines_first=True),
-    GridStyle("positional-encodings-2d", "hw", lambda dim: [-(-dim // 4) * 2] * 2, layout="interleaved", cut=True),
-    GridStyle("positional-encodings-3d", "thw", lambda dim: [-(-dim // 6) * 2] * 3, layout="interleaved", cut=True),
+    GridStyle(
+        "positional-encodings-2d",
+        "hw",
+        lambda dim: [-(-dim // 4) * 2] * 2,
+        layout="interleaved",
+        cut=True,
+    ),
+    GridStyle(
+        "positional-encodings-3d",
+        "thw",
+        lambda dim: [-(-dim // 6) * 2] * 3,
+        layout="interleaved",
+        cut=True,
+    ),
 )
 ADDED = {style.name: style for style in _ADDED}  #: of tables that are added
 
@@ -207,10 +260,26 @@ _ROTARY = (
     GridStyle("cosmos", "thw", _wan, factors=(2.0, 1.0, 1.0)),
     GridStyle("ltx", "thw", _THIRDS, mixed=True, in_turns=True, grid_scale=(62.5, 64.0, 64.0)),
     GridStyle(
-        "ltx2", "thw", _THIRDS, mixed=True, in_turns=True, grid_scale=(60.0, 64.0, 64.0), coordinate="video latents"
+        "ltx2",
+        "thw",
+        _THIRDS,
+        mixed=True,
+        in_turns=True,
+        grid_scale=(60.0, 64.0, 64.0),
+        coordinate="video latents",
     ),
-    GridStyle("pixel", "hw", _HALVES, base=5.0, law="linear", coordinate="edge to edge", in_turns=True),
-    GridStyle("timm-pixel", "hw", _HALVES, base=112.0, law="rising", coordinate="edge to edge", in_turns=True),
+    GridStyle(
+        "pixel", "hw", _HALVES, base=5.0, law="linear", coordinate="edge to edge", in_turns=True
+    ),
+    GridStyle(
+        "timm-pixel",
+        "hw",
+        _HALVES,
+        base=112.0,
+        law="rising",
+        coordinate="edge to edge",
+        in_turns=True,
+    ),
 )
 ROTARY = {style.name: style for style in _ROTARY}  #: of rotations
 PLAIN = {2: replace(ROTARY["eva"], name="axes"), 3: replace(ROTARY["flux"], name="axes")}

@@ -71,9 +71,14 @@ class LearnedInit(Scheme):
             u = uniform(self.seed, (start + row) * self.dim, part.size)
             if self.init.endswith("uniform"):
                 xavier = self.init == "xavier-uniform"
-                values = (2 * u - 1) * (math.sqrt(6 / (self.max_len + self.dim)) if xavier else self.std * math.sqrt(3))
+                values = (2 * u - 1) * (
+                    math.sqrt(6 / (self.max_len + self.dim)) if xavier else self.std * math.sqrt(3)
+                )
             else:  # a truncated one is moved to where a normal distribution lies within ±2σ
-                values = normal(_PHI_TWO + u * (1 - 2 * _PHI_TWO) if self.init == "trunc-normal" else u) * self.std
+                values = (
+                    normal(_PHI_TWO + u * (1 - 2 * _PHI_TWO) if self.init == "trunc-normal" else u)
+                    * self.std
+                )
             part[...] = round_to(values, self.dtype).reshape(part.shape)
 
     @classmethod
@@ -81,11 +86,15 @@ class LearnedInit(Scheme):
         return ()
 
     def by_position(self) -> ByPosition:
-        raise ParameterError("the scheme", repr(self.name), "it has no recipes: its numbers are random, not computed")
+        raise ParameterError(
+            "the scheme", repr(self.name), "it has no recipes: its numbers are random, not computed"
+        )
 
     def neighbours(self) -> tuple[Neighbour, ...]:
         usual = {"seed": 1 if self.seed == 0 else 0, "std": 0.02}
-        changes = [{name: value} for name, value in usual.items() if name not in self.inert_parameters]
+        changes = [
+            {name: value} for name, value in usual.items() if name not in self.inert_parameters
+        ]
         return tuple(filter(None, (self.neighbour(**change) for change in changes)))
 
 

@@ -19,8 +19,21 @@ from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.schemes import ListOf, Real, Recipe, Whole, recipe_named
-from pecli.engine.schemes.given_positions import LAST_POSITION, GivenPositions, GridParameter, GridSize, PositionList
-from pecli.engine.schemes.scheme import GRID_PICTURES, TABLE_PICTURES, UNSET, AxisBlock, Neighbour, Scheme
+from pecli.engine.schemes.given_positions import (
+    LAST_POSITION,
+    GivenPositions,
+    GridParameter,
+    GridSize,
+    PositionList,
+)
+from pecli.engine.schemes.scheme import (
+    GRID_PICTURES,
+    TABLE_PICTURES,
+    UNSET,
+    AxisBlock,
+    Neighbour,
+    Scheme,
+)
 from pecli.engine.table import ByPosition
 from pecli.errors import ParameterError, bracketed
 
@@ -44,15 +57,21 @@ _GRID_BASE = _sizes("points that an axis of the grid is resampled from", **PLACE
 class Positioned(Scheme):
     """A scheme with a row per position: `seq_len` positions from `offset` on, those of a list, or those of a grid."""
 
-    seq_len: Annotated[int, Whole("rows of the table, unless --positions or --grid is given")] = UNSET
+    seq_len: Annotated[int, Whole("rows of the table, unless --positions or --grid is given")] = (
+        UNSET
+    )
     dim: Annotated[int, Whole("channels of a row", high=65536, default=MISSING)] = UNSET
     base: Annotated[float, Real("base of the frequencies", above=0, default=10000.0)] = UNSET
     _: KW_ONLY
     positions: Annotated[PositionList | None, _GIVEN] = None
-    grid: Annotated[GridSize | None, GridParameter("one row per grid point, row-major", **PLACED)] = None
+    grid: Annotated[
+        GridSize | None, GridParameter("one row per grid point, row-major", **PLACED)
+    ] = None
     keep: Annotated[int | None, _KEEP] = None
     grid_base: Annotated[tuple[float, ...] | None, _GRID_BASE] = None
-    grid_scale: Annotated[tuple[float, ...] | None, _sizes("divides the positions of a grid's axes", **PLACED)] = None
+    grid_scale: Annotated[
+        tuple[float, ...] | None, _sizes("divides the positions of a grid's axes", **PLACED)
+    ] = None
 
     def _complete(self, preset: Mapping[str, Any]) -> None:
         """Rows that positions or a grid decide need not be given."""
@@ -61,7 +80,11 @@ class Positioned(Scheme):
         if self.grid is not None and self.keep is None and preset.get("keep"):
             object.__setattr__(self, "keep", preset["keep"])
         if self.grid is not None or self.positions is not None:
-            rows = self.positions.shape[-1] if self.positions else math.prod(self.grid or ()) + (self.keep or 0)
+            rows = (
+                self.positions.shape[-1]
+                if self.positions
+                else math.prod(self.grid or ()) + (self.keep or 0)
+            )
             other = self.seq_len not in (None, rows)
             self.refuse_if(other, "seq_len", f"{self.place()} has {rows} rows", "leave it out")
             object.__setattr__(self, "seq_len", rows)
@@ -71,14 +94,18 @@ class Positioned(Scheme):
         style = self.grid_style
         if self.grid is None:
             for name in ("keep", "grid_base", "grid_scale"):
-                self.refuse_if(getattr(self, name) is not None, name, "it belongs to a grid", "add --grid")
+                self.refuse_if(
+                    getattr(self, name) is not None, name, "it belongs to a grid", "add --grid"
+                )
             if style is not None and self.positions is None:
                 raise self.wrong("grid", f"the {style.name} style is of tables on grids")
         elif self.positions is not None:
             raise self.wrong("grid", "rows are those of a grid or of positions", "leave one out")
         elif style is None:
             axes = ", or 2 or 3 --axes" if "axes" in self.parameters() else ""
-            rule = f"the grid {self.grid.spelled()} needs a style, whose conventions it follows{axes}"
+            rule = (
+                f"the grid {self.grid.spelled()} needs a style, whose conventions it follows{axes}"
+            )
             raise ParameterError("style", "missing", rule)
 
     def place(self) -> str:
@@ -86,7 +113,11 @@ class Positioned(Scheme):
         if self.grid is not None:
             kept = f" with {self.keep} rows beside it" if self.keep else ""
             return f"the grid {self.grid.spelled()}{kept}"
-        return "it" if self.positions is None else f"positions of shape {bracketed(self.positions.shape)}"
+        return (
+            "it"
+            if self.positions is None
+            else f"positions of shape {bracketed(self.positions.shape)}"
+        )
 
     def _check(self) -> None:
         if self.grid is not None and self.grid_style is not None:
@@ -138,34 +169,56 @@ class Positioned(Scheme):
             yield from (self.neighbour(**{name: None}) for name in ("grid_base", "grid_scale"))
         for name, other in others.items():
             if style is not None and replace(other, name=style.name) != style:
-                yield self.neighbour(style=name, **({"base": None} if self.base == style.base else {}))
+                yield self.neighbour(
+                    style=name, **({"base": None} if self.base == style.base else {})
+                )
         if self.grid and style and self.seq_len <= _MAX_LISTED and not (self.keep and style.layout):
             coordinates, names = self.coordinates(), style.sorted_axes
             index = coordinates.index(0, self.seq_len).tolist()
 
             def places(moved: str = "", by: Fraction = Fraction(0)) -> list[list[Any]]:
-                every = zip([by if axis in moved else 0 for axis in names], coordinates.values, strict=True)
-                values = [[PositionList.kept(Fraction(value + step)) for value in own] for step, own in every]
+                every = zip(
+                    [by if axis in moved else 0 for axis in names], coordinates.values, strict=True
+                )
+                values = [
+                    [PositionList.kept(Fraction(value + step)) for value in own]
+                    for step, own in every
+                ]
                 return [[own[k] for k in row] for own, row in zip(values, index, strict=True)]
 
-            yield self._in_order(places(), names, [*map(names.index, names.translate(str.maketrans("hw", "wh")))])
+            yield self._in_order(
+                places(), names, [*map(names.index, names.translate(str.maketrans("hw", "wh")))]
+            )
             for counting in dict.fromkeys((names, "hw")):
-                rows = {**dict(zip(names, places(), strict=True)), **dict.fromkeys(counting, range(self.seq_len))}
-                yield self._at_positions([*rows.values()], ("positions", "those of the grid", "0, 1, 2, …"))
+                rows = {
+                    **dict(zip(names, places(), strict=True)),
+                    **dict.fromkeys(counting, range(self.seq_len)),
+                }
+                yield self._at_positions(
+                    [*rows.values()], ("positions", "those of the grid", "0, 1, 2, …")
+                )
             for moved, by in product((*names, "hw"), (Fraction(1), Fraction(-1), Fraction(1, 2))):
-                yield self._at_positions(places(moved, by), (f"positions along {' and '.join(moved)}", 0, float(by)))
+                yield self._at_positions(
+                    places(moved, by), (f"positions along {' and '.join(moved)}", 0, float(by))
+                )
         if self.positions is not None and len(axes := self.positions.axes) > 1:
             count = len(axes)
             names = "thw"[-count:] if count < 4 else "".join(map(str, range(count)))
             for a, b in combinations(range(count), 2):
-                yield self._in_order(axes, names, [b if k == a else a if k == b else k for k in range(count)])
+                yield self._in_order(
+                    axes, names, [b if k == a else a if k == b else k for k in range(count)]
+                )
             yield self._in_order(axes, names, [0] * count)
 
-    def _in_order(self, places: Sequence[Sequence[Any]], names: str, order: Sequence[int]) -> Neighbour | None:
+    def _in_order(
+        self, places: Sequence[Sequence[Any]], names: str, order: Sequence[int]
+    ) -> Neighbour | None:
         moved = "axes of positions", ",".join(names), ",".join(names[k] for k in order)
         return self._at_positions([places[k] for k in order], moved)
 
-    def _at_positions(self, places: Sequence[Sequence[Any]], edit: tuple[str, Any, Any]) -> Neighbour | None:
+    def _at_positions(
+        self, places: Sequence[Sequence[Any]], edit: tuple[str, Any, Any]
+    ) -> Neighbour | None:
         without = dict.fromkeys(("grid", "keep", "grid_base", "grid_scale"))
         other = self.neighbour(positions=PositionList(map(tuple, places)), **without)
         return other and other._replace(edits=(self.edit(*edit),))
@@ -178,7 +231,9 @@ class Positioned(Scheme):
             return listed_coordinates(self.positions.exact())
         assert self.grid is not None
         assert self.grid_style is not None
-        return self.grid_style.coordinates(self.grid, self.keep or 0, self.grid_base, self.grid_scale)
+        return self.grid_style.coordinates(
+            self.grid, self.keep or 0, self.grid_base, self.grid_scale
+        )
 
     @property
     @abstractmethod
@@ -197,13 +252,17 @@ class Positioned(Scheme):
 
     def block_frequencies(self, scale: float = 1.0) -> Frequencies:
         """The frequencies of all blocks, one after the other, exact."""
-        return numerics.joined([self._frequencies(b, scale).take(b.indices) for b in self.axis_blocks if b.pairs])
+        return numerics.joined(
+            [self._frequencies(b, scale).take(b.indices) for b in self.axis_blocks if b.pairs]
+        )
 
     def frequencies(self) -> Frequencies:
         """Those of all waves, in radians per position."""
         values, bits = self.block_frequencies()
         turn = 2 * numerics.pi(bits) if self.in_turns else 1 << bits
-        return Frequencies(tuple(numerics.round_shift(value * turn, bits) for value in values), bits)
+        return Frequencies(
+            tuple(numerics.round_shift(value * turn, bits) for value in values), bits
+        )
 
     def angular_frequencies(self) -> list[float]:
         return [getattr(self, "scale", 1.0) * value for value in self.frequencies().floats()]
@@ -233,7 +292,10 @@ class Positioned(Scheme):
                 exact = np.array(self._frequencies(block, 1.0).floats(), np.float32)
                 yield partial(np.multiply, rounded(exact, recipe.frequencies)), block.indices
             else:
-                yield geometric_phases(recipe, self.base, block.denominator, block.last + 1), block.indices
+                yield (
+                    geometric_phases(recipe, self.base, block.denominator, block.last + 1),
+                    block.indices,
+                )
 
     @property
     def amplitude_value(self) -> float:
@@ -251,7 +313,11 @@ class Positioned(Scheme):
         axes = self.pair_axes[: self.rotating_pairs] if several else [0] * self.rotating_pairs
         if not recipe.is_exact:
             return RecipeFiller(self, recipe, axes, coordinates)
-        exact = Rotation(self.waves, rows) if coordinates is None else AxisRotation(self.waves, axes, coordinates)
+        exact = (
+            Rotation(self.waves, rows)
+            if coordinates is None
+            else AxisRotation(self.waves, axes, coordinates)
+        )
         return CastFiller(exact, recipe.table) if recipe.table else exact
 
     def row_filler(self, recipe: Recipe) -> Filler:
@@ -279,7 +345,10 @@ class Positioned(Scheme):
         """Both functions of each wave side by side: layouts only arrange them."""
         frequencies = (self.computed_as("exact").inverse_frequencies() or [])[: self.rotating_pairs]
         self.refuse_if(not frequencies, "dim", "in halves, that leaves no frequency at all")
-        filler, groups = self.row_filler(self._recipe), np.arange(min(2 * len(frequencies), self.dim)) // 2
+        filler, groups = (
+            self.row_filler(self._recipe),
+            np.arange(min(2 * len(frequencies), self.dim)) // 2,
+        )
 
         def read(start: int, stop: int) -> Array:
             out = np.empty((stop - start, len(groups)), numpy_dtype(self.dtype))

@@ -32,12 +32,17 @@ def geometric_phases(
     single, over = round_single(base), np.float32(float(denominator))
     if not recipe.recurrence:
         powers = [power(single, float(np.float32(i) / over)) for i in range(count)]
-        return partial(np.multiply, rounded(steps(np.array(powers, np.float32)), recipe.frequencies))
+        return partial(
+            np.multiply, rounded(steps(np.array(powers, np.float32)), recipe.frequencies)
+        )
     ratio, slowing = power(single, float(np.float32(-1) / over)), None
     if scaled is not None:
         before, after = numerics.geometric(base, denominator, count), scaled()
         pairs = zip(before.values, after.values[:count], strict=True)
-        ratios = [numerics.fixed(Fraction(old << after.bits, new << before.bits), 128) for old, new in pairs]
+        ratios = [
+            numerics.fixed(Fraction(old << after.bits, new << before.bits), 128)
+            for old, new in pairs
+        ]
         slowing = np.array([round_fixed(value, 128, "float32") for value in ratios], np.float32)
     return partial(recurrence, pairs=count, ratio=ratio, divisors=slowing)
 
@@ -63,9 +68,19 @@ class Band(NamedTuple):
 class RecipeFiller:
     """Makes rows of cos and sin by a recipe, at consecutive positions, or at coordinates along the axes of waves."""
 
-    def __init__(self, scheme: Any, recipe: Recipe, axes: Sequence[int], coordinates: Coordinates | None) -> None:
-        self._scheme, self._recipe, self._axes, self._coordinates = scheme, recipe, axes, coordinates
-        self._amplitude, self._scale = np.float32(scheme.amplitude_value), np.float32(getattr(scheme, "scale", 1.0))
+    def __init__(
+        self, scheme: Any, recipe: Recipe, axes: Sequence[int], coordinates: Coordinates | None
+    ) -> None:
+        self._scheme, self._recipe, self._axes, self._coordinates = (
+            scheme,
+            recipe,
+            axes,
+            coordinates,
+        )
+        self._amplitude, self._scale = (
+            np.float32(scheme.amplitude_value),
+            np.float32(getattr(scheme, "scale", 1.0)),
+        )
         factor = 2 * np.pi if scheme.in_turns else 1.0
         values = coordinates.values if coordinates else ()
         self._values = [np.array([float(value) for value in axis]) * factor for axis in values]
@@ -77,7 +92,9 @@ class RecipeFiller:
             for axis, run in groupby(self._axes[first : first + len(indices)]):
                 columns = range(first, first + len([*run]))
                 picked, indices = indices[: len(columns)], indices[len(columns) :]
-                bands.append(Band(phases, axis, slice(picked.start, picked.stop, picked.step), columns))
+                bands.append(
+                    Band(phases, axis, slice(picked.start, picked.stop, picked.step), columns)
+                )
                 first = columns.stop
         return bands
 
@@ -89,12 +106,18 @@ class RecipeFiller:
             index = self._coordinates.index(int(first), int(first) + len(out))
             positions = [values[rows] for values, rows in zip(self._values, index, strict=True)]
         else:
-            positions = [np.arange(first, first + len(out), dtype=np.int64) if isinstance(first, int) else first]
+            positions = [
+                np.arange(first, first + len(out), dtype=np.int64)
+                if isinstance(first, int)
+                else first
+            ]
         for band in self._bands:
             places = rounded(positions[band.axis].astype(np.float32), self._recipe.positions)
             self._fill_band(band, parts, places, out, dtype)
 
-    def _fill_band(self, band: Band, parts: list[str], places: Singles, out: Array, dtype: str) -> None:
+    def _fill_band(
+        self, band: Band, parts: list[str], places: Singles, out: Array, dtype: str
+    ) -> None:
         columns = slice(band.columns.start * len(parts), band.columns.stop * len(parts))
         distinct, rows = np.unique(places, return_inverse=True)
         if 2 * len(distinct) < len(out):  # rows that far out are the same: make each of them once
@@ -111,7 +134,9 @@ class RecipeFiller:
                 waves[parts.index("sin")][negative] *= -1
             for k, values in enumerate(waves):
                 target = out[start : start + step, columns][:, k :: len(parts)]
-                stored = as_dtype(values[:, : target.shape[1]] * self._amplitude, self._recipe.table or "float32")
+                stored = as_dtype(
+                    values[:, : target.shape[1]] * self._amplitude, self._recipe.table or "float32"
+                )
                 target[...] = as_dtype(stored, dtype)
 
 

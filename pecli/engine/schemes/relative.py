@@ -15,12 +15,20 @@ import numpy as np
 from pecli.engine.application import add_bias
 from pecli.engine.arrays import Array, ArrayLike, Indices, as_dtype
 from pecli.engine.schemes import Choice, Flag, Whole, with_aliases
-from pecli.engine.schemes.given_positions import GivenPositions, GridParameter, GridSize, PositionList
+from pecli.engine.schemes.given_positions import (
+    GivenPositions,
+    GridParameter,
+    GridSize,
+    PositionList,
+)
 from pecli.engine.schemes.scheme import Axes, Scheme
 from pecli.engine.table import Table
 
 _MAX_SEQ_LEN = 1 << 20
-_BUCKETS = {"t5": {"buckets": 32, "max_distance": 128}, "deberta": {"buckets": 256, "max_distance": 512}}
+_BUCKETS = {
+    "t5": {"buckets": 32, "max_distance": 128},
+    "deberta": {"buckets": 256, "max_distance": 512},
+}
 """What counts where it is not given."""
 _LOG = ("seq_len", "buckets", "max_distance")
 _MAX_DISTANCE = Whole("t5, deberta: distance of the last bucket (128; 512)", low=2, high=1 << 20)
@@ -37,7 +45,9 @@ def t5_buckets(count: int, buckets: int, max_distance: int) -> Indices:
     steps = buckets - exact
 
     def begins(step: int) -> int:
-        return bisect_left(range(count), max_distance**step * exact ** (steps - step), key=lambda far: far**steps)
+        return bisect_left(
+            range(count), max_distance**step * exact ** (steps - step), key=lambda far: far**steps
+        )
 
     starts = [*range(1, min(exact + 1, count + 1)), *(begins(step) for step in range(1, steps))]
     return np.searchsorted(starts, np.arange(count), side="right")
@@ -68,7 +78,9 @@ class Weights(GivenPositions):
     rule = "they must be numbers of shape (buckets, heads)"
 
 
-_WEIGHTS = Weights("the learned table (buckets, heads): make the bias that a model adds", omitted_default=None)
+_WEIGHTS = Weights(
+    "the learned table (buckets, heads): make the bias that a model adds", omitted_default=None
+)
 
 
 @with_aliases
@@ -81,7 +93,9 @@ class Relative(Scheme):
     """
 
     name = "relative"
-    summary = "Make, show or check tables of relative positions: buckets of T5 and DeBERTa, Swin's index."
+    summary = (
+        "Make, show or check tables of relative positions: buckets of T5 and DeBERTa, Swin's index."
+    )
     examples = (
         "pecli relative --style t5 --seq-len 512 -o buckets.npy",
         "pecli relative --style swin --grid 7x7 --weights model.safetensors:relative_position_bias_table -o bias.npy",
@@ -89,15 +103,26 @@ class Relative(Scheme):
 
     style: Annotated[str, Choice("whose relative positions", options=("t5", "deberta", "swin"))]
     seq_len: Annotated[int | None, Whole("t5, deberta: queries and keys", high=_MAX_SEQ_LEN)] = None
-    buckets: Annotated[int | None, Whole("t5, deberta: number of buckets (32; 256)", low=4, high=1 << 12)] = None
+    buckets: Annotated[
+        int | None, Whole("t5, deberta: number of buckets (32; 256)", low=4, high=1 << 12)
+    ] = None
     max_distance: Annotated[int | None, _MAX_DISTANCE] = None
     causal: Annotated[bool, Flag("t5: all keys after the query share a bucket")] = False
     grid: Annotated[GridSize | None, GridParameter("swin: rows and columns of a window")] = None
     weights: Annotated[PositionList | None, _WEIGHTS] = None
 
     checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "index": ("relative_position_index", "relative_position_buckets", "relative_position_bucket", "rel_pos_index"),
-        "bias_rows": ("relative_attention_bias", "relative_position_bias_table", "relative_bias_table"),
+        "index": (
+            "relative_position_index",
+            "relative_position_buckets",
+            "relative_position_bucket",
+            "rel_pos_index",
+        ),
+        "bias_rows": (
+            "relative_attention_bias",
+            "relative_position_bias_table",
+            "relative_bias_table",
+        ),
     }
     applied_as = "relative"
     picture_kinds = ("heatmap", "curves")
@@ -110,16 +135,27 @@ class Relative(Scheme):
         for name in (*_LOG, "grid"):
             given = getattr(self, name) is not None
             self.refuse_if(name in used and not given, name, f"the {self.style} style needs it")
-            self.refuse_if(name not in used and given, name, f"the {self.style} style has none", "leave it out")
-        self.refuse_if(self.causal and self.style != "t5", "causal", "it belongs to the t5 style", "leave it out")
+            self.refuse_if(
+                name not in used and given, name, f"the {self.style} style has none", "leave it out"
+            )
+        self.refuse_if(
+            self.causal and self.style != "t5",
+            "causal",
+            "it belongs to the t5 style",
+            "leave it out",
+        )
         if self.grid is not None and (len(self.grid) != 2 or self.length > _MAX_SEQ_LEN):
-            raise self.wrong("grid", f"a window has rows and columns, and at most {_MAX_SEQ_LEN:,} points")
+            raise self.wrong(
+                "grid", f"a window has rows and columns, and at most {_MAX_SEQ_LEN:,} points"
+            )
         if self.buckets is not None and self.max_distance is not None:
             exact = self.buckets // (2 if self.causal or self.style == "deberta" else 4)
             if self.max_distance <= exact + (self.style == "deberta"):
                 rule = f"it must be more than the {exact} distances that {self.buckets} buckets tell apart"
                 raise self.wrong("max_distance", rule)
-        if self.weights is not None and (self.style == "deberta" or self.weights.shape[:-1] != (self.numbers,)):
+        if self.weights is not None and (
+            self.style == "deberta" or self.weights.shape[:-1] != (self.numbers,)
+        ):
             rule = f"they must be ({self.numbers}, heads)"
             rule = "its embeddings make no bias alone" if self.style == "deberta" else rule
             raise self.wrong("weights", f"of the {self.style} style, {rule}")
@@ -127,7 +163,11 @@ class Relative(Scheme):
     @property
     def numbers(self) -> int:
         """How many there are: rows of the learned biases."""
-        return (self.buckets or 0) if self.grid is None else (2 * self.grid[0] - 1) * (2 * self.grid[1] - 1)
+        return (
+            (self.buckets or 0)
+            if self.grid is None
+            else (2 * self.grid[0] - 1) * (2 * self.grid[1] - 1)
+        )
 
     @property
     def length(self) -> int:
@@ -136,7 +176,9 @@ class Relative(Scheme):
     def rows(self, queries: Indices) -> Indices:
         """The numbers of these queries and all keys."""
         if self.grid is None:  # every row is a window of one vector
-            return np.lib.stride_tricks.sliding_window_view(self._by_distance, self.length)[::-1][queries]
+            return np.lib.stride_tricks.sliding_window_view(self._by_distance, self.length)[::-1][
+                queries
+            ]
         height, width = self.grid
         keys, queries = np.arange(self.length), queries[:, None]
         down, across = queries // width - keys // width, queries % width - keys % width
@@ -149,7 +191,9 @@ class Relative(Scheme):
         if self.style == "deberta":
             before = deberta_buckets(self.length, buckets, limit)
             return np.concatenate([before[::-1], -before[1:]])
-        side = buckets if self.causal else buckets // 2  # the other half is for keys after the query
+        side = (
+            buckets if self.causal else buckets // 2
+        )  # the other half is for keys after the query
         before = t5_buckets(self.length, side, limit)
         return np.concatenate([before[::-1], 0 * before[1:] if self.causal else before[1:] + side])
 
@@ -166,7 +210,10 @@ class Relative(Scheme):
         return (Table("index", "int32", (self.length, self.length), fill),)
 
     def axes_of(self, tensor: str) -> Axes:
-        return Axes(("head", "query", "key")[tensor == "index" :], value="bucket" if tensor == "index" else "bias")
+        return Axes(
+            ("head", "query", "key")[tensor == "index" :],
+            value="bucket" if tensor == "index" else "bias",
+        )
 
     @classmethod
     def recipe_names(cls) -> tuple[str, ...]:
@@ -174,5 +221,7 @@ class Relative(Scheme):
 
     def applied_to(self, x: ArrayLike) -> Array:
         """Scores (…, H, L, L) plus the bias."""
-        self.refuse_if(self.weights is None, "weights", "what is added to scores is looked up in them")
+        self.refuse_if(
+            self.weights is None, "weights", "what is added to scores is looked up in them"
+        )
         return add_bias(x, self.in_dtype("float64").tensors()[0])

@@ -66,7 +66,10 @@ class Rope(RotaryParameters):
     def frequencies(self) -> Frequencies:
         if self.axis_blocks:
             return super().frequencies()
-        every, count = self.scaling_value.frequencies(self.base, self.exponent_dim), self.rotating_pairs
+        every, count = (
+            self.scaling_value.frequencies(self.base, self.exponent_dim),
+            self.rotating_pairs,
+        )
         return Frequencies((*every.values[:count], *[0] * (len(every.values) - count)), every.bits)
 
     def attention_factor_value(self) -> float:
@@ -76,7 +79,11 @@ class Rope(RotaryParameters):
     amplitude_value = property(attention_factor_value)
 
     def waves(self, unit: Fraction = Fraction(1)) -> Waves:
-        rotating = self.block_frequencies() if self.axis_blocks else self.frequencies().take(range(self.rotating_pairs))
+        rotating = (
+            self.block_frequencies()
+            if self.axis_blocks
+            else self.frequencies().take(range(self.rotating_pairs))
+        )
         amplitude = self.scaling_value.exact_attention or self.scaling_value.attention
         return Waves.of(rotating, scale=unit, amplitude=amplitude, in_turns=self.in_turns)
 
@@ -104,7 +111,11 @@ class Rope(RotaryParameters):
         if self.runtime != "none" and self.runtime_reading.by_position:
             return self
         scaling = self.scaling_value
-        parameters = {**dict.fromkeys(self.scaling_parameters()), **vars(scaling), "scaling": name_of(scaling)}
+        parameters = {
+            **dict.fromkeys(self.scaling_parameters()),
+            **vars(scaling),
+            "scaling": name_of(scaling),
+        }
         return replace(self, **parameters, runtime="none")
 
     @property
@@ -113,12 +124,18 @@ class Rope(RotaryParameters):
 
     def at(self, position_ids: ArrayLike) -> dict[str, Array]:
         """cos and sin, one column per frequency, of positions (L,), or (axes, L) where there are sections."""
-        ids, count = np.atleast_2d(whole_positions("position_ids", position_ids)), self.position_axes
+        ids, count = (
+            np.atleast_2d(whole_positions("position_ids", position_ids)),
+            self.position_axes,
+        )
         if ids.ndim != 2 or len(ids) not in (1, count):
             rule = f"they must be of shape (L,) or ({count}, L)"
             raise ParameterError("position_ids", f"of shape {ids.shape}", rule)
         filler = self.filler(self._recipe, 0, listed_coordinates(ids.tolist()))
-        tables = {part: np.empty((ids.shape[1], self.rotary_dim // 2), numpy_dtype(self.dtype)) for part in self.parts}
+        tables = {
+            part: np.empty((ids.shape[1], self.rotary_dim // 2), numpy_dtype(self.dtype))
+            for part in self.parts
+        }
         for part, table in tables.items():
             self._fill(filler, part, 0, 0, table)
         return tables
@@ -165,7 +182,12 @@ class Rope(RotaryParameters):
         column = "pair" if self.layout == "compact" else "channel"
         stack = ("part",) if tensor == "cos_sin" else ()
         value = {"cos": "cosine", "sin": "sine"}.get(tensor, "value")
-        return Axes((*stack, "position", column), self.offset, value, 2 if self.layout == "interleaved" else 1)
+        return Axes(
+            (*stack, "position", column),
+            self.offset,
+            value,
+            2 if self.layout == "interleaved" else 1,
+        )
 
     @property
     def rows_are_listed(self) -> bool:
@@ -175,14 +197,20 @@ class Rope(RotaryParameters):
     def factors(self, positions: range | Indices) -> Complex:
         """What rotates rows at these positions, (n,) or (n, axes), in float64; where rows are listed, these rows."""
         if isinstance(positions, range):
-            first, stop, coordinates = positions.start, positions.stop, None if self.is_range else self.coordinates()
+            first, stop, coordinates = (
+                positions.start,
+                positions.stop,
+                None if self.is_range else self.coordinates(),
+            )
         else:
             first, stop = 0, int(positions.max(initial=-1)) + 1
             coordinates = listed_coordinates(positions.reshape(len(positions), -1).T.tolist())
             if not self.is_range:
                 own = self.coordinates()
                 index = own.index(0, own.rows)[:, positions]
-                coordinates = replace(own, rows=len(positions), index=lambda start, stop: index[:, start:stop])
+                coordinates = replace(
+                    own, rows=len(positions), index=lambda start, stop: index[:, start:stop]
+                )
         self.check_rows(stop)
         factors = np.ones((len(positions), self.rotary_dim // 2), np.complex128)
         pairs = factors.view(np.float64)[:, : 2 * self.rotating_pairs]
@@ -211,23 +239,41 @@ class Rope(RotaryParameters):
     def neighbours(self) -> tuple[Neighbour, ...]:
         """Another base, layout or position; the exponent over the head; a scaling that is missing, applied twice, read
         otherwise or of another factor; an attention factor that is dropped or squared."""
-        changes: list[dict[str, Any]] = [{"base": 10000.0}, {"offset": self.offset - 1}, {"offset": self.offset + 1}]
+        changes: list[dict[str, Any]] = [
+            {"base": 10000.0},
+            {"offset": self.offset - 1},
+            {"offset": self.offset + 1},
+        ]
         others = [self.neighbour(**change) for change in (*changes, *self._other_scalings())]
         others += [self._over_the_dim(), *self.place_neighbours(ROTARY)]
-        if self.mrope_section is not None and self.positions is not None:  # interleaved or not, or of other axes
-            others.append(self.neighbour(mrope_interleaved=None if self.mrope_interleaved else True))
-            others += [self.neighbour(mrope_section=order) for order in permutations(self.mrope_section)]
+        if (
+            self.mrope_section is not None and self.positions is not None
+        ):  # interleaved or not, or of other axes
+            others.append(
+                self.neighbour(mrope_interleaved=None if self.mrope_interleaved else True)
+            )
+            others += [
+                self.neighbour(mrope_section=order) for order in permutations(self.mrope_section)
+            ]
         mistakes = [other for other in others if other is not None]
         if self.runtime == "none":
             return tuple(mistakes)
         read = self.as_read()  # of what the runtime reads alike, nothing would show
-        return tuple(one for one in mistakes if not (isinstance(one.scheme, Rope) and one.scheme.as_read() == read))
+        return tuple(
+            one
+            for one in mistakes
+            if not (isinstance(one.scheme, Rope) and one.scheme.as_read() == read)
+        )
 
     def _over_the_dim(self) -> Neighbour | None:
         """Exponents over the whole dim, where fewer channels rotate, or each axis has its own."""
         sizes = [block.channels for block in sorted(self.axis_blocks)] or [self.exponent_dim]
         own = [AxisBlock(*block[:2], Fraction(block.channels, 2)) for block in self.axis_blocks]
-        if sizes == [self.dim] or [*self.axis_blocks] != own or self.scaling not in ("none", "linear"):
+        if (
+            sizes == [self.dim]
+            or [*self.axis_blocks] != own
+            or self.scaling not in ("none", "linear")
+        ):
             return None
         ratios = [self.base ** (size / self.dim - 1) for size in sizes]
         other = self.neighbour(base=self.base * ratios[0])
@@ -240,11 +286,19 @@ class Rope(RotaryParameters):
     def _other_scalings(self) -> Iterator[dict[str, Any]]:
         if self.scaling == "none":
             return
-        parameters = {name: None for name in self.scaling_parameters() if getattr(self, name) is not None}
+        parameters = {
+            name: None for name in self.scaling_parameters() if getattr(self, name) is not None
+        }
         yield {"scaling": "none", **parameters}
-        if self.scaling in ("linear", "ntk", "ntk-fixed", "proportional") and self.factor is not None:
+        if (
+            self.scaling in ("linear", "ntk", "ntk-fixed", "proportional")
+            and self.factor is not None
+        ):
             yield {"factor": self.factor**2}
-        if self.scaling in ("yarn", "longrope") and (attention := self.attention_factor_value()) != 1:
+        if (
+            self.scaling in ("yarn", "longrope")
+            and (attention := self.attention_factor_value()) != 1
+        ):
             yield {"attention_factor": 1.0}
             yield {"attention_factor": attention**2}
         if self.scaling == "yarn":
@@ -252,10 +306,17 @@ class Rope(RotaryParameters):
         original = self.original_max_position_embeddings
         if self.scaling == "longrope" and original is not None:
             yield {"length": original if self.effective_length > original else original + 1}
-        if self.scaling in ("linear", "ntk", "ntk-fixed", "yarn", "llama3") and self.factor is not None:
-            smaller = [factor for factor in USUAL_FACTORS if factor < self.factor][-1:]  # others differ by more
+        if (
+            self.scaling in ("linear", "ntk", "ntk-fixed", "yarn", "llama3")
+            and self.factor is not None
+        ):
+            smaller = [factor for factor in USUAL_FACTORS if factor < self.factor][
+                -1:
+            ]  # others differ by more
             larger = [factor for factor in USUAL_FACTORS if factor > self.factor][:1]
-            yield from ({"factor": factor} for factor in (*smaller, *larger) if factor != self.factor**2)
+            yield from (
+                {"factor": factor} for factor in (*smaller, *larger) if factor != self.factor**2
+            )
 
     def wave_table(self) -> WaveTable | None:
         if not self.is_range:
@@ -276,7 +337,9 @@ class Rope(RotaryParameters):
             exact = scaling.rotary(waves.dim, share)[1] == waves.rotating
             parameters["partial_rotary_factor"] = share if exact else math.nextafter(share, 2.0)
         try:
-            return cls(waves.length, waves.dim, waves.base, waves.offset, waves.layout, **parameters)
+            return cls(
+                waves.length, waves.dim, waves.base, waves.offset, waves.layout, **parameters
+            )
         except ParameterError:
             return None
 

@@ -27,21 +27,36 @@ _scaling_real = partial(Real, panel=_PANEL)
 _edge = partial(Real, above=0, panel=_PANEL)  # of a ramp between frequencies
 _scaling_whole = partial(Whole, panel=_PANEL)
 _scaling_flag = partial(OptionalFlag, panel=_PANEL)
-_divisors = partial(ListOf, each=Real("a divisor", above=1e-19), panel=_PANEL)  # at most 2^64 radians per position
+_divisors = partial(
+    ListOf, each=Real("a divisor", above=1e-19), panel=_PANEL
+)  # at most 2^64 radians per position
 _LAYOUT = Choice(
-    "one column per pair; or doubled, as c0 c1 … c0 c1 … or c0 c0 c1 c1 …", options=("compact", "halves", "interleaved")
+    "one column per pair; or doubled, as c0 c1 … c0 c1 … or c0 c0 c1 c1 …",
+    options=("compact", "halves", "interleaved"),
 )
 _ORIGINAL = _scaling_whole("length before scaling (O)", aliases=("--original-len",))
-_EXTENDED = _scaling_whole("length after scaling, as the model states it (M)", aliases=("--max-len",))
+_EXTENDED = _scaling_whole(
+    "length after scaling, as the model states it (M)", aliases=("--max-len",)
+)
 _ATTENTION = _scaling_real("yarn, longrope: multiplies cos and sin", above=1e-30, up_to=10**6)
 _LENGTH = _scaling_whole("dynamic, longrope: length they are evaluated at (that of the table)")
 _PARTIAL = Real("share of the dim that is rotary", above=0, up_to=1, **_SHARE)
-_SCALING = Choice("method that extends the context a model was trained on", options=tuple(SCALINGS), panel=_PANEL)
+_SCALING = Choice(
+    "method that extends the context a model was trained on", options=tuple(SCALINGS), panel=_PANEL
+)
 _PAIRS = Whole("frequencies of an axis", low=0, high=32768)
-_SECTION = ListOf("how many frequencies follow each axis of positions (M-RoPE)", each=_PAIRS, **_SHARE)
+_SECTION = ListOf(
+    "how many frequencies follow each axis of positions (M-RoPE)", each=_PAIRS, **_SHARE
+)
 _STYLE = Choice("project whose grid conventions are followed", options=tuple(ROTARY), **PLACED)
-_FACTORS = ListOf("NTK factor of each axis: its base is base · factor^(d/(d − 2))", each=Real("a", above=0), **PLACED)
-_AXES = ListOf("channels that each axis of positions rotates", each=_even("channels of an axis"), **PLACED)
+_FACTORS = ListOf(
+    "NTK factor of each axis: its base is base · factor^(d/(d − 2))",
+    each=Real("a", above=0),
+    **PLACED,
+)
+_AXES = ListOf(
+    "channels that each axis of positions rotates", each=_even("channels of an axis"), **PLACED
+)
 RUNTIME = Choice(
     "the table that this runtime computes, length being its served context",
     options=("none", *RUNTIMES), default="none", omitted_default="none",
@@ -52,7 +67,9 @@ RUNTIME = Choice(
 class RotaryParameters(Positioned):
     """What a rotary scheme is made of."""
 
-    dim: Annotated[int, _even("rotary dimension, in pairs of channels; or the sum of --axes")] = UNSET
+    dim: Annotated[int, _even("rotary dimension, in pairs of channels; or the sum of --axes")] = (
+        UNSET
+    )
     base: Annotated[float, _BASE] = UNSET
     offset: Annotated[int, Whole("position of the first row", low=0)] = 0
     layout: Annotated[str, _LAYOUT] = "compact"
@@ -62,19 +79,37 @@ class RotaryParameters(Positioned):
     original_max_position_embeddings: Annotated[int | None, _ORIGINAL] = None
     max_position_embeddings: Annotated[int | None, _EXTENDED] = None
     attention_factor: Annotated[float | None, _ATTENTION] = None
-    beta_fast: Annotated[float | None, _edge("yarn: rotations above which frequencies are unchanged (32)")] = None
-    beta_slow: Annotated[float | None, _edge("yarn: rotations below which frequencies are fully scaled (1)")] = None
-    truncate: Annotated[bool | None, _scaling_flag("yarn: round the limits to whole frequencies (true)")] = None
+    beta_fast: Annotated[
+        float | None, _edge("yarn: rotations above which frequencies are unchanged (32)")
+    ] = None
+    beta_slow: Annotated[
+        float | None, _edge("yarn: rotations below which frequencies are fully scaled (1)")
+    ] = None
+    truncate: Annotated[
+        bool | None, _scaling_flag("yarn: round the limits to whole frequencies (true)")
+    ] = None
     mscale: Annotated[float | None, _scaling_real("yarn: scales the attention factor")] = None
-    mscale_all_dim: Annotated[float | None, _scaling_real("yarn: divides the attention factor")] = None
-    low_freq_factor: Annotated[float | None, _edge("llama3: rotations below which frequencies are fully scaled")] = None
-    high_freq_factor: Annotated[float | None, _edge("llama3: rotations above which frequencies are unchanged")] = None
-    short_factor: Annotated[tuple[float, ...] | None, _divisors("longrope: divisors up to the original length")] = None
-    long_factor: Annotated[tuple[float, ...] | None, _divisors("longrope: divisors beyond it")] = None
+    mscale_all_dim: Annotated[float | None, _scaling_real("yarn: divides the attention factor")] = (
+        None
+    )
+    low_freq_factor: Annotated[
+        float | None, _edge("llama3: rotations below which frequencies are fully scaled")
+    ] = None
+    high_freq_factor: Annotated[
+        float | None, _edge("llama3: rotations above which frequencies are unchanged")
+    ] = None
+    short_factor: Annotated[
+        tuple[float, ...] | None, _divisors("longrope: divisors up to the original length")
+    ] = None
+    long_factor: Annotated[tuple[float, ...] | None, _divisors("longrope: divisors beyond it")] = (
+        None
+    )
     length: Annotated[int | None, _LENGTH] = None
     partial_rotary_factor: Annotated[float | None, _PARTIAL] = None
     mrope_section: Annotated[tuple[int, ...] | None, _SECTION] = None
-    mrope_interleaved: Annotated[bool | None, OptionalFlag("interleave M-RoPE sections (Qwen3-VL)", **_SHARE)] = None
+    mrope_interleaved: Annotated[
+        bool | None, OptionalFlag("interleave M-RoPE sections (Qwen3-VL)", **_SHARE)
+    ] = None
     _: KW_ONLY
     style: Annotated[str | None, _STYLE] = None
     axes: Annotated[tuple[int, ...] | None, _AXES] = None
@@ -97,7 +132,9 @@ class RotaryParameters(Positioned):
         check_base(self.recipe, self.base)
         self._check_scaling()
         self._check_runtime()
-        self.refuse_if(not self.rotating_pairs, "partial_rotary_factor", "it leaves no pair that rotates")
+        self.refuse_if(
+            not self.rotating_pairs, "partial_rotary_factor", "it leaves no pair that rotates"
+        )
         self._check_axes()
 
     def _check_scaling(self) -> None:
@@ -106,12 +143,16 @@ class RotaryParameters(Positioned):
             value = getattr(self, name)
             if value is None and name in kind.required():
                 raise ParameterError(name, "missing", f"{self.scaling} scaling needs it")
-            if name == "length" and self.runtime != "none":  # a served context, whether it matters or not
+            if (
+                name == "length" and self.runtime != "none"
+            ):  # a served context, whether it matters or not
                 continue
             if value is not None and name not in kind.names():
                 users = ", ".join(word for word, other in SCALINGS.items() if name in other.names())
                 said = f"{len(value)} numbers" if isinstance(value, tuple) else spelled(value)
-                raise ParameterError(name, said, f"only {users} scaling uses it", f"`scaling` is {self.scaling}")
+                raise ParameterError(
+                    name, said, f"only {users} scaling uses it", f"`scaling` is {self.scaling}"
+                )
         self.defined_scaling.check(self.base, self.exponent_dim)
 
     def _check_runtime(self) -> None:
@@ -135,11 +176,19 @@ class RotaryParameters(Positioned):
         if self.axis_blocks and clash:
             rule = f"{'axes' if self.style is None else f'the {self.style} style'} has frequencies of its own"
             raise self.wrong(clash[0], rule, "leave it out")
-        self.refuse_if(self.axes and self.is_range, "axes", "they are those of --positions or of a --grid")
+        self.refuse_if(
+            self.axes and self.is_range, "axes", "they are those of --positions or of a --grid"
+        )
         count, positions = self.position_axes, self.positions
         several = positions is not None and (self.axis_blocks or len(positions.shape) > 1)
         if positions is not None and several and len(positions.axes) != count:
-            one = "(L,)" if count == 1 else f"(L,) or ({count}, L)" if self.mrope_section else f"({count}, L)"
+            one = (
+                "(L,)"
+                if count == 1
+                else f"(L,) or ({count}, L)"
+                if self.mrope_section
+                else f"({count}, L)"
+            )
             rule = f"the frequencies follow {count} {'axes' if count > 1 else 'axis'}: they must be of shape {one}"
             raise self.wrong("positions", rule)
         section, half = self.mrope_section, self.rotary_dim // 2
@@ -166,11 +215,16 @@ class RotaryParameters(Positioned):
         elif sum(self.axes or ()) != self.dim:
             raise self.wrong("axes", f"they must add up to dim, {self.dim}")
         else:
-            blocks = tuple(AxisBlock(axis, count, Fraction(count, 2)) for axis, count in enumerate(self.axes or ()))
+            blocks = tuple(
+                AxisBlock(axis, count, Fraction(count, 2))
+                for axis, count in enumerate(self.axes or ())
+            )
         if not factors:
             return blocks
         count = len({block.axis for block in blocks})
-        other = len(factors) != count or any(b.channels < 4 or b.law or b.step > 1 or b.start for b in blocks)
+        other = len(factors) != count or any(
+            b.channels < 4 or b.law or b.step > 1 or b.start for b in blocks
+        )
         rule = f"they must be {count}, of axes of 4 channels or more with powers of a base"
         self.refuse_if(other, "axis_factors", rule)
         return tuple(block._replace(factor=factors[block.axis]) for block in blocks)
@@ -184,7 +238,11 @@ class RotaryParameters(Positioned):
     @cache
     def scaling_parameters(cls) -> tuple[str, ...]:
         parameters = cls.parameters().items()
-        return tuple(name for name, parameter in parameters if parameter.panel == _PANEL and name != "scaling")
+        return tuple(
+            name
+            for name, parameter in parameters
+            if parameter.panel == _PANEL and name != "scaling"
+        )
 
     @cached_property
     def scaling_value(self) -> Scaling:
@@ -260,4 +318,9 @@ def parameters_of(scaling: Scaling, amplitude: float, pairs: int) -> dict[str, A
         return {"scaling": name_of(scaling), **given}
     ones = (1.0,) * pairs  # the only scaling that leaves frequencies alone and has a factor
     lists = {"short_factor": ones, "long_factor": ones}
-    return {"scaling": "longrope", **lists, "original_max_position_embeddings": 4096, "attention_factor": amplitude}
+    return {
+        "scaling": "longrope",
+        **lists,
+        "original_max_position_embeddings": 4096,
+        "attention_factor": amplitude,
+    }

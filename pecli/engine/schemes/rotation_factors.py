@@ -13,9 +13,15 @@ from pecli.engine.schemes.rope import Rope
 
 Positions = range | NDArray[np.int64]
 
-MAX_CACHED_BYTES = 1 << 27  #: bytes of factors that are kept; those of more positions are made anew for every block
-ALWAYS_CACHED_BYTES = 1 << 24  #: bytes up to which factors are kept however few of them are asked for
-MAX_PRECOMPUTED_BYTES = 1 << 30  #: bytes of the largest table that is made because a layer has a limit on positions
+MAX_CACHED_BYTES = (
+    1 << 27
+)  #: bytes of factors that are kept; those of more positions are made anew for every block
+ALWAYS_CACHED_BYTES = (
+    1 << 24
+)  #: bytes up to which factors are kept however few of them are asked for
+MAX_PRECOMPUTED_BYTES = (
+    1 << 30
+)  #: bytes of the largest table that is made because a layer has a limit on positions
 _RUN = 256  #: positions in a row whose factors are products of two
 _GROWTH = Lock()  #: held while factors are made to be kept; of the module, so that layers can be copied and pickled
 
@@ -30,7 +36,13 @@ class RotationFactors:
     """
 
     def __init__(
-        self, rope: Rope, dtype: str = "float64", *, exact: bool = False, inverse: bool = False, limit: int = 0
+        self,
+        rope: Rope,
+        dtype: str = "float64",
+        *,
+        exact: bool = False,
+        inverse: bool = False,
+        limit: int = 0,
     ) -> None:
         self.rope, self._exact, self._inverse = rope, exact, inverse
         self._dtype = np.dtype(np.complex128 if dtype == "float64" else np.complex64)
@@ -53,7 +65,11 @@ class RotationFactors:
         if isinstance(positions, range):
             return kept[low - first : high - first]
         rows = positions - first
-        return kept[rows] if rows.ndim == 1 else kept[rows[:, self.rope.pair_axes], np.arange(self._half)]
+        return (
+            kept[rows]
+            if rows.ndim == 1
+            else kept[rows[:, self.rope.pair_axes], np.arange(self._half)]
+        )
 
     def reserve(self, low: int, high: int) -> None:
         """Make the factors of all these positions now, or, where they are too many to keep, in every call anew."""
@@ -67,7 +83,11 @@ class RotationFactors:
         with _GROWTH:
             most = MAX_CACHED_BYTES // self._row_bytes
             near = max(ALWAYS_CACHED_BYTES // self._row_bytes, 2 * len(self.kept), 4 * count)
-            if self._keeps and not self._covers(low, high) and high <= max(min(most, near), self._limit):
+            if (
+                self._keeps
+                and not self._covers(low, high)
+                and high <= max(min(most, near), self._limit)
+            ):
                 twice = min(most, 2 * len(self.kept))
                 self._keep(range(self._limit if high <= self._limit else max(high, twice)))
             return self.first, self.kept
@@ -84,7 +104,9 @@ class RotationFactors:
         if self.rope.rows_are_listed or (self._exact and isinstance(positions, range)):
             factors = self.rope.factors(positions)
         else:
-            factors = self._along(positions) if isinstance(positions, range) else self._turns(positions)
+            factors = (
+                self._along(positions) if isinstance(positions, range) else self._turns(positions)
+            )
             factors[:, : self._rotating] *= amplitude
         if self._inverse and self.rope.rows_are_listed:
             factors = 1 / factors

@@ -5,7 +5,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, MISSING, dataclass, fields, replace
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self, get_args, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    ClassVar,
+    NamedTuple,
+    Self,
+    get_args,
+    get_type_hints,
+)
 
 import numpy as np
 
@@ -26,7 +35,11 @@ ROW_NAMES = (
 )  # fmt: skip
 """What checkpoints call a table of which rows are added to the input."""
 
-TABLE_PICTURES = ("heatmap", "curves", "similarity")  #: the kinds of pictures that show any table with rows and columns
+TABLE_PICTURES = (
+    "heatmap",
+    "curves",
+    "similarity",
+)  #: the kinds of pictures that show any table with rows and columns
 GRID_PICTURES = ("heatmap", "similarity", "patch")  #: those of rows on a grid, which are no line
 
 
@@ -111,7 +124,9 @@ class Scheme(Displayed, ABC):
     """How it is applied: rows added to the input, a rotation of it, or a bias on attention scores."""
     former_parameters: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Parameters that specs of earlier versions name, with the value that is still what it does."""
-    holds_several: ClassVar[bool] = False  #: whether it holds schemes of which no single array can stand for all
+    holds_several: ClassVar[bool] = (
+        False  #: whether it holds schemes of which no single array can stand for all
+    )
     is_configured: ClassVar[bool] = False
     """Whether models' configurations have its parameters, so that a command may take them from there."""
 
@@ -131,7 +146,9 @@ class Scheme(Displayed, ABC):
         for name, parameter in self.parameters().items():
             value = getattr(self, name)
             if value is None:
-                value = preset.get(name, None if parameter.default is MISSING else parameter.default)
+                value = preset.get(
+                    name, None if parameter.default is MISSING else parameter.default
+                )
             if value is not None:
                 value = parameter.check(name, value)
             elif name not in self._optional():
@@ -144,7 +161,13 @@ class Scheme(Displayed, ABC):
 
     def wrong(self, name: str, rule: str, advice: str = "") -> ParameterError:
         value = getattr(self, name)
-        given = repr(value) if isinstance(value, str) else "missing" if value is None else spelled(value)
+        given = (
+            repr(value)
+            if isinstance(value, str)
+            else "missing"
+            if value is None
+            else spelled(value)
+        )
         given = f"of shape {bracketed(value.shape)}" if hasattr(value, "shape") else given
         return ParameterError(name, given, rule, advice)
 
@@ -158,15 +181,23 @@ class Scheme(Displayed, ABC):
         """The parameters by name, in order: those of keywords alone after the others, and `dtype` last."""
         hints = get_type_hints(cls, include_extras=True)
         parameters = {}
-        for field in sorted(fields(cls), key=lambda f: (f.name == "dtype", f.kw_only, f.name == "recipe")):
-            (parameters[field.name],) = (extra for extra in get_args(hints[field.name]) if isinstance(extra, Parameter))
+        for field in sorted(
+            fields(cls), key=lambda f: (f.name == "dtype", f.kw_only, f.name == "recipe")
+        ):
+            (parameters[field.name],) = (
+                extra for extra in get_args(hints[field.name]) if isinstance(extra, Parameter)
+            )
         return parameters
 
     @classmethod
     @cache
     def parameter_of_alias(cls) -> dict[str, str]:
         """The other names of parameters in Python, and the parameters."""
-        aliases = ((alias, name) for name, parameter in cls.parameters().items() for alias in parameter.aliases)
+        aliases = (
+            (alias, name)
+            for name, parameter in cls.parameters().items()
+            for alias in parameter.aliases
+        )
         return {alias.lstrip("-").replace("-", "_"): name for alias, name in aliases}
 
     @classmethod
@@ -176,13 +207,17 @@ class Scheme(Displayed, ABC):
         for key, value in values.items():
             name = aliases.get(key, key)
             if name in named or (name != key and name in values):
-                raise ParameterError(key, f"given beside {name}", "they are one parameter", "leave one out")
+                raise ParameterError(
+                    key, f"given beside {name}", "they are one parameter", "leave one out"
+                )
             named[name] = value
         return named
 
     def __repr__(self) -> str:
         values = {name: getattr(self, name) for name in self.parameters()}
-        said = [f"{name}={value!r}" for name, value in values.items() if value != self.default_of(name)]
+        said = [
+            f"{name}={value!r}" for name, value in values.items() if value != self.default_of(name)
+        ]
         return f"{type(self).__name__}({', '.join(said)})"
 
     @classmethod
@@ -200,21 +235,31 @@ class Scheme(Displayed, ABC):
     def spec(self) -> dict[str, Any]:
         """The scheme as plain data; `from_spec` makes it again."""
         omitted = {name: each.omitted_default for name, each in self.parameters().items()}
-        said = {name: getattr(self, name) for name in omitted if getattr(self, name) != omitted[name]}
+        said = {
+            name: getattr(self, name) for name in omitted if getattr(self, name) != omitted[name]
+        }
         return {"scheme": self.name, "parameters": said}
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any]) -> Self:
         """The scheme of a spec. `Scheme.from_spec` finds the class by the spec's `scheme`."""
         if not isinstance(spec, Mapping):
-            raise ParameterError("spec", repr(spec), "it must be a mapping with scheme and parameters")
+            raise ParameterError(
+                "spec", repr(spec), "it must be a mapping with scheme and parameters"
+            )
         name, parameters = spec.get("scheme"), spec.get("parameters")
         kind: type[Scheme] = scheme_named(name)
         if not issubclass(kind, cls):
             raise ParameterError("scheme", repr(name), f"it must be {cls.name}")
         if not isinstance(parameters, Mapping):
-            raise ParameterError("parameters", repr(parameters), "they must be a mapping of names to values")
-        parameters = {key: value for key, value in parameters.items() if (key, value) not in kind.former_parameters}
+            raise ParameterError(
+                "parameters", repr(parameters), "they must be a mapping of names to values"
+            )
+        parameters = {
+            key: value
+            for key, value in parameters.items()
+            if (key, value) not in kind.former_parameters
+        }
         for key in parameters:
             if key not in kind.parameters():
                 advice = nearest(key, kind.parameters())
@@ -285,7 +330,11 @@ class Scheme(Displayed, ABC):
     @classmethod
     def _options(cls, name: str, usual: str) -> tuple[str, ...]:
         parameter = cls.parameters().get(name)
-        return tuple(word for word in parameter.options if word != usual) if isinstance(parameter, Choice) else ()
+        return (
+            tuple(word for word in parameter.options if word != usual)
+            if isinstance(parameter, Choice)
+            else ()
+        )
 
     def runtime_causes(self) -> tuple[str, ...]:
         """What its runtime, if it has one, reads otherwise than it is defined."""
@@ -302,7 +351,9 @@ class Scheme(Displayed, ABC):
         """Its numbers by position; ParameterError where they have none that could be computed otherwise."""
         table = self.single_array()
         if len(table.shape) != 2:
-            raise ParameterError("the scheme", repr(self.name), "it has no table with a row per position")
+            raise ParameterError(
+                "the scheme", repr(self.name), "it has no table with a row per position"
+            )
         columns = np.arange(table.width)  # which stand for themselves
         values = columns.astype(np.float64).tolist()
         return ByPosition(self.first_position, table.rows, "columns", values, columns, table.read)
@@ -310,7 +361,9 @@ class Scheme(Displayed, ABC):
     def neighbours(self) -> tuple[Neighbour, ...]:
         """Known mistakes: each parameter at its default, and positions that are off by one."""
         left_out = {"dtype", "recipe", "offset", *self.inert_parameters}
-        defaults = {name: self.default_of(name) for name in self.parameters() if name not in left_out}
+        defaults = {
+            name: self.default_of(name) for name in self.parameters() if name not in left_out
+        }
         others = [
             self.neighbour(**{name: value})
             for name, value in defaults.items()
@@ -352,7 +405,11 @@ class Scheme(Displayed, ABC):
 
     def wave_edit(self, field: str, expected: float, found: float) -> tuple[str, float, float]:
         """A field of its waves that is another than expected, as a parameter (or "") and its two values."""
-        return ("exponent_dim", 2 * expected, 2 * found) if field == "exponent" else (field, expected, found)
+        return (
+            ("exponent_dim", 2 * expected, 2 * found)
+            if field == "exponent"
+            else (field, expected, found)
+        )
 
     def applied_to(self, x: ArrayLike) -> Array:
         """x (…, L, D) with the encoding applied, from its first position on: in float64, rounded once to x's dtype."""
@@ -382,5 +439,7 @@ class Scheme(Displayed, ABC):
         if name is not None and name not in by_name:
             raise ParameterError("name", repr(name), f"it must be one of {', '.join(by_name)}")
         table = by_name[name] if name else self.tensors()[0]
-        blocks = table.blocks(None if rows is None else Whole("rows of a block").check("rows", rows))
+        blocks = table.blocks(
+            None if rows is None else Whole("rows of a block").check("rows", rows)
+        )
         return blocks if len(table.shape) > 1 else (block.reshape(-1) for block in blocks)

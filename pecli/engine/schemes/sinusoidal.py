@@ -53,11 +53,17 @@ GRID_STYLES = (
 """Styles of tables on grids, which `grid_styles.ADDED` describes."""
 
 _LAYOUT = Choice(
-    "sin and cos in turn, or all sin, then all cos", default="interleaved", options=("interleaved", "halves")
+    "sin and cos in turn, or all sin, then all cos",
+    default="interleaved",
+    options=("interleaved", "halves"),
 )
-_RELATIVE = Flag("positions L−1, …, −(L−1), L being --seq-len", panel="Positions", omitted_default=False)
+_RELATIVE = Flag(
+    "positions L−1, …, −(L−1), L being --seq-len", panel="Positions", omitted_default=False
+)
 STYLE = Choice(
-    "another project's conventions; options given beside it win", options=(*STYLES, *GRID_STYLES), omitted_default=None
+    "another project's conventions; options given beside it win",
+    options=(*STYLES, *GRID_STYLES),
+    omitted_default=None,
 )
 """Those on grids are part of the scheme; the others stand for other parameters, and leave no trace in the spec."""
 
@@ -84,7 +90,9 @@ class Sinusoidal(Positioned):
     freq_shift: Annotated[float, Real("subtracted from D/2 in the exponent", default=0.0)] = UNSET
     offset: Annotated[int, Whole("position of the first row", default=0, low=0)] = UNSET
     scale: Annotated[float, Real("multiplies the positions", default=1.0, above=0)] = UNSET
-    amplitude: Annotated[float, Real("multiplies the values", default=1.0, above=1e-30, up_to=1e30)] = UNSET
+    amplitude: Annotated[
+        float, Real("multiplies the values", default=1.0, above=1e-30, up_to=1e30)
+    ] = UNSET
     padding_idx: Annotated[int | None, Whole("the row of this position is zeros", low=0)] = UNSET
     style: Annotated[str | None, STYLE] = None
     _: KW_ONLY
@@ -98,8 +106,14 @@ class Sinusoidal(Positioned):
         if (on_grid := self.grid_style) is not None:
             self._complete({"layout": on_grid.layout, "base": on_grid.base, "keep": on_grid.keep})
             return
-        self.refuse_if(self.grid is not None and style, "style", f"on grids it must be one of {', '.join(GRID_STYLES)}")
-        self.refuse_if(style in EVEN_ONLY and dim % 2, "dim", f"the {style} style has even dims only")
+        self.refuse_if(
+            self.grid is not None and style,
+            "style",
+            f"on grids it must be one of {', '.join(GRID_STYLES)}",
+        )
+        self.refuse_if(
+            style in EVEN_ONLY and dim % 2, "dim", f"the {style} style has even dims only"
+        )
         object.__setattr__(self, "style", None)
         preset = STYLES[style or "paper"].items()
         self._complete({name: value(dim) if callable(value) else value for name, value in preset})
@@ -107,7 +121,12 @@ class Sinusoidal(Positioned):
     def _check(self) -> None:
         super()._check()
         placed = self.positions is not None or self.grid is not None
-        self.refuse_if(self.relative and placed, "relative", "it has positions of its own", "give --seq-len alone")
+        self.refuse_if(
+            self.relative and placed,
+            "relative",
+            "it has positions of its own",
+            "give --seq-len alone",
+        )
         padded = self.padding_idx is not None and (self.relative or self.grid is not None)
         self.refuse_if(padded, "padding_idx", "such a table has no row of padding", "leave it out")
         style = self.grid_style
@@ -118,7 +137,9 @@ class Sinusoidal(Positioned):
                 rule = f"the {style.name} style has the axes {', '.join(axes)}: they must be of shape ({len(axes)}, L)"
             raise self.wrong("positions", rule)
         cut = 2 * self.rotating_pairs > self.dim + 1 and self.layout == "halves"
-        self.refuse_if(cut, "layout", f"the {self.style} style leaves out channels, which are interleaved")
+        self.refuse_if(
+            cut, "layout", f"the {self.style} style leaves out channels, which are interleaved"
+        )
         for block in self.axis_blocks:
             half = float(block.denominator + Fraction(self.freq_shift))
             left = block.pairs < 2 or block.denominator >= Fraction(1, 2)
@@ -152,9 +173,16 @@ class Sinusoidal(Positioned):
         halves = self.layout == "halves"
         pairs = self.dim // 2 if halves else (self.dim + 1) // 2
         half = Fraction(self.dim // 2) if halves else Fraction(self.dim, 2)
-        blocks = self.grid_style.blocks(self.dim) if self.grid_style else (AxisBlock(0, 2 * pairs, half),)
+        blocks = (
+            self.grid_style.blocks(self.dim)
+            if self.grid_style
+            else (AxisBlock(0, 2 * pairs, half),)
+        )
         shift = Fraction(self.freq_shift)  # one frequency is 1, even over zero
-        return tuple(b._replace(denominator=b.denominator - shift if b.pairs > 1 else Fraction(1)) for b in blocks)
+        return tuple(
+            b._replace(denominator=b.denominator - shift if b.pairs > 1 else Fraction(1))
+            for b in blocks
+        )
 
     def inverse_frequencies(self) -> list[float]:
         """base^(−i / (D/2 − freq_shift)), as float64, axis by axis; a dim of one, in halves, has none."""
@@ -180,7 +208,11 @@ class Sinusoidal(Positioned):
                 filler.fill(",".join(parts), first, out, self.dtype)
             else:
                 out[:, 2 * self.rotating_pairs :] = 0
-                for part, columns in zip(parts, zip(*blocks, strict=True), strict=True) if self.rotating_pairs else ():
+                for part, columns in (
+                    zip(parts, zip(*blocks, strict=True), strict=True)
+                    if self.rotating_pairs
+                    else ()
+                ):
                     if len(blocks) == 1:
                         filler.fill(part, first, out[:, columns[0]], self.dtype)
                         continue
@@ -202,7 +234,10 @@ class Sinusoidal(Positioned):
         whole = self.grid_style is None or self.grid_style.sines_first
         pairs = [self.rotating_pairs] if whole else [block.pairs for block in self.axis_blocks]
         blocks = zip(accumulate((2 * size for size in pairs), initial=0), pairs, strict=False)
-        return [(slice(start, start + size), slice(start + size, start + 2 * size)) for start, size in blocks]
+        return [
+            (slice(start, start + size), slice(start + size, start + 2 * size))
+            for start, size in blocks
+        ]
 
     def padding_rows(self, first: int, count: int) -> Indices:
         if self.padding_idx is None:
@@ -211,10 +246,14 @@ class Sinusoidal(Positioned):
             return np.flatnonzero(np.arange(first, first + count) == self.padding_idx)
         coordinates = self.coordinates()
         values, (index,) = coordinates.values[0], coordinates.index(first, first + count)
-        return np.flatnonzero(np.isin(index, [k for k, value in enumerate(values) if value == self.padding_idx]))
+        return np.flatnonzero(
+            np.isin(index, [k for k, value in enumerate(values) if value == self.padding_idx])
+        )
 
     def axes_of(self, tensor: str) -> Axes:
-        return Axes(("position", "channel"), self.offset, step=2 if self.layout == "interleaved" else 1)
+        return Axes(
+            ("position", "channel"), self.offset, step=2 if self.layout == "interleaved" else 1
+        )
 
     def neighbours(self) -> tuple[Neighbour, ...]:
         """Besides parameters at their defaults: the other layout, order and exponent."""

@@ -11,7 +11,12 @@ from pecli.models.keys import Keys, plain_name, stored, synonyms, unread_keys
 from pecli.models.layer_types import MAX_LAYERS
 from pecli.models.rope import LENGTHS, ORIGINAL
 
-INSIDE = ("model", "MODEL_ARGS", "pretrained_config", "model_config")  #: What may hold the keys of other dialects
+INSIDE = (
+    "model",
+    "MODEL_ARGS",
+    "pretrained_config",
+    "model_config",
+)  #: What may hold the keys of other dialects
 WINDOWS = ("sliding_window", "sliding_window_size", "local_attention")
 LLAMA3_BASE, LLAMA3_CONTEXT = 500000.0, 131072
 
@@ -20,7 +25,9 @@ def read_object(config: Mapping[str, Any], label: str) -> ModelEncodings:
     """The encodings of a configuration that is read already."""
     keys = Keys(config, label)
     warnings: list[str] = []
-    reader = next(row["reader"] for row in stored("dialects/dialects.json") if _is_written_in(row, config))
+    reader = next(
+        row["reader"] for row in stored("dialects/dialects.json") if _is_written_in(row, config)
+    )
     module, function = reader.split(".")
     found: list[Encoding] = getattr(import_module(f"{__name__}.{module}"), function)(keys, warnings)
     said = keys.word("model_type", "_class_name")
@@ -28,14 +35,21 @@ def read_object(config: Mapping[str, Any], label: str) -> ModelEncodings:
     parts = [keys, *(inner for name in (*TEXTS, *INSIDE) if (inner := keys.part(name)))]
     context = _first_positive(parts, (*LENGTHS, *synonyms("context"), ORIGINAL))
     windows = () if any(part.data.get("use_sliding_window") is False for part in parts) else WINDOWS
-    warnings += inconsistencies(found, context, model_type, "max_position_embeddings", "rope_scaling")
+    warnings += inconsistencies(
+        found, context, model_type, "max_position_embeddings", "rope_scaling"
+    )
     unread = unread_keys(keys, {each.scheme for each in found})
     if unread and not found:
-        warnings = [each.replace("no key names one", "no key that is read here names one") for each in warnings]
+        warnings = [
+            each.replace("no key names one", "no key that is read here names one")
+            for each in warnings
+        ]
     warnings += unread
     window = _first_positive(parts, windows)
     told = tuple(dict.fromkeys(warnings))
-    return ModelEncodings(label, model_type, tuple(found), told, context, window, _layer_types(parts, model_type))
+    return ModelEncodings(
+        label, model_type, tuple(found), told, context, window, _layer_types(parts, model_type)
+    )
 
 
 def _layer_types(parts: Sequence[Keys], model_type: str | None) -> tuple[str, ...]:
@@ -53,7 +67,10 @@ def _layer_types(parts: Sequence[Keys], model_type: str | None) -> tuple[str, ..
 def _is_written_in(row: Mapping[str, Any], config: Mapping[str, Any]) -> bool:
     """Whether a file, or its object `inside`, has all keys of `has`, one of each list of `has_one` and none of `lacks`;
     its model_type, where it has one, must be one of `model_types`, or may be anything where that is null."""
-    if (types := row.get("model_types", ())) is not None and config.get("model_type") not in (None, *types):
+    if (types := row.get("model_types", ())) is not None and config.get("model_type") not in (
+        None,
+        *types,
+    ):
         return False
     inner = config.get(row.get("inside", ""))
     for values in (config, inner if isinstance(inner, Mapping) else {}):
@@ -75,7 +92,11 @@ def _first_positive(parts: Sequence[Keys], names: Iterable[str]) -> int | None:
 
 
 def inconsistencies(
-    encodings: Sequence[Encoding], context: int | None, model_type: str | None, length: str, lost: str
+    encodings: Sequence[Encoding],
+    context: int | None,
+    model_type: str | None,
+    length: str,
+    lost: str,
 ) -> Iterator[str]:
     """Settings that do not fit one another, or that leave out what they seem to need; `length` and `lost` are keys."""
     for encoding in encodings:
@@ -83,10 +104,22 @@ def inconsistencies(
         if not encoding.is_rotary or encoding.part or context is None:
             continue
         scaling, factor, original = given["scaling"], given.get("factor"), given.get(ORIGINAL)
-        if scaling in ("yarn", "longrope") and factor and original and round(factor * original) != context:
-            made = f"{encoding.sources.get('factor', 'factor')} {factor:g} × {original} positions make"
+        if (
+            scaling in ("yarn", "longrope")
+            and factor
+            and original
+            and round(factor * original) != context
+        ):
+            made = (
+                f"{encoding.sources.get('factor', 'factor')} {factor:g} × {original} positions make"
+            )
             but = f"the model says {context} ({length}): check which of them is meant"
             yield f"{made} {factor * original:.12g}, but {but}"
-        if scaling == "none" and given["base"] == LLAMA3_BASE and context == LLAMA3_CONTEXT and model_type == "llama":
+        if (
+            scaling == "none"
+            and given["base"] == LLAMA3_BASE
+            and context == LLAMA3_CONTEXT
+            and model_type == "llama"
+        ):
             but = f"its scaling (llama3, factor 8) is not given: {lost} may have been lost"
             yield f"base {LLAMA3_BASE:g} and {LLAMA3_CONTEXT} positions are those of Llama 3.1, but {but}"

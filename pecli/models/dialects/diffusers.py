@@ -19,9 +19,19 @@ def read(keys: Keys, warnings: list[str]) -> list[Encoding]:
     if row := data["axial"].get(name):
         keys = replace(keys, defaults=ClassDefaults(name, row["values"]))
         warnings += [data["notes"][name]] if name in data["notes"] else []
-        more = {option: keys.numbers(row[option]) for option in ("grid_base", "axis_factors") if option in row}
-        given = {option: Value(tuple(values.value), values.source) for option, values in more.items() if values}
-        return [_axial_rope(keys, row["style"], row["axes"], row.get("layout", INTERLEAVED), **given)]
+        more = {
+            option: keys.numbers(row[option])
+            for option in ("grid_base", "axis_factors")
+            if option in row
+        }
+        given = {
+            option: Value(tuple(values.value), values.source)
+            for option, values in more.items()
+            if values
+        }
+        return [
+            _axial_rope(keys, row["style"], row["axes"], row.get("layout", INTERLEAVED), **given)
+        ]
     if values := data["tables"].get(name):
         return [TABLES[name](replace(keys, defaults=ClassDefaults(name, values)))]
     note, known = data["notes"].get(name), ", ".join((*data["axial"], *data["tables"]))
@@ -34,7 +44,9 @@ def _size(keys: Keys, name: str) -> Value:
     return keys.needed(keys.whole(name), name)
 
 
-def _axial_rope(keys: Keys, style: str, axes: str = "", layout: str = INTERLEAVED, **more: Value) -> Encoding:
+def _axial_rope(
+    keys: Keys, style: str, axes: str = "", layout: str = INTERLEAVED, **more: Value
+) -> Encoding:
     """Axes of positions, each with the channels that a key gives it; or with a share of the head, as the style has."""
     split = keys.numbers(axes) if axes else None
     if split is None:
@@ -42,13 +54,17 @@ def _axial_rope(keys: Keys, style: str, axes: str = "", layout: str = INTERLEAVE
         if ROTARY[style].mixed:  # all heads together
             heads = _size(keys, "num_attention_heads")
             head = Value(heads.value * head.value, f"{heads.source} · {head.source}")
-        split = Value(ROTARY[style].split(head.value), f"{head.source}, shared out by the style {style}")
+        split = Value(
+            ROTARY[style].split(head.value), f"{head.source}, shared out by the style {style}"
+        )
     else:
         head = Value(sum(map(int, split.value)), f"the sum of {split.source}")
     count = len(split.value)
     channels = Value([int(channels) for channels in split.value], split.source)
     extra = {"axes": Value(count, "family"), "axis_channels": channels}
-    reason = f"its positions have {count} axes, which --axes and --positions give channels and numbers"
+    reason = (
+        f"its positions have {count} axes, which --axes and --positions give channels and numbers"
+    )
     if style == "hunyuan-image" and count == 3:
         style = "hunyuan-video"
     if style:
@@ -56,7 +72,9 @@ def _axial_rope(keys: Keys, style: str, axes: str = "", layout: str = INTERLEAVE
         reason = f"its positions have {count} axes: {', '.join(ROTARY[style].axes)}; give a grid"
     base = keys.number("rope_theta", "theta") or Value(10000.0, "default")
     found = {"dim": head, "base": base, "scaling": Value("none", "default")}
-    return Encoding.of("rope", found, extra, head_dim=head, layout=Value(layout, "family"), no_table=reason)
+    return Encoding.of(
+        "rope", found, extra, head_dim=head, layout=Value(layout, "family"), no_table=reason
+    )
 
 
 def _table(keys: Keys, style: str, **others: Value) -> Encoding:
@@ -72,7 +90,9 @@ def _sd3(keys: Keys, **others: Value) -> Encoding:
     side = Value(size.value // patch.value, f"{size.source} // {patch.source}")
     most = keys.whole("pos_embed_max_size") or side
     grid = Value(GridSize((most.value, most.value)), most.source)
-    return _table(keys, "sd3", grid=grid, grid_base=Value((float(side.value),), side.source), **others)
+    return _table(
+        keys, "sd3", grid=grid, grid_base=Value((float(side.value),), side.source), **others
+    )
 
 
 def _pixart(keys: Keys) -> Encoding:
@@ -86,7 +106,11 @@ def _cogvideox(keys: Keys) -> Encoding:
     """Rotary where it says so; else an added table of 3 axes."""
     if keys.is_true("use_rotary_positional_embeddings"):
         return _axial_rope(keys, "cogvideox")
-    patch, height, width = _size(keys, "patch_size"), _size(keys, "sample_height"), _size(keys, "sample_width")
+    patch, height, width = (
+        _size(keys, "patch_size"),
+        _size(keys, "sample_height"),
+        _size(keys, "sample_width"),
+    )
     frames, ratio = _size(keys, "sample_frames"), _size(keys, "temporal_compression_ratio")
     time = (frames.value - 1) // ratio.value + 1
     space = keys.number("spatial_interpolation_scale") or Value(1.0, "default")
@@ -97,4 +121,8 @@ def _cogvideox(keys: Keys) -> Encoding:
     return _table(keys, "cogvideox", grid=grid, grid_scale=scale)
 
 
-TABLES = {"CogVideoXTransformer3DModel": _cogvideox, "SD3Transformer2DModel": _sd3, "PixArtTransformer2DModel": _pixart}
+TABLES = {
+    "CogVideoXTransformer3DModel": _cogvideox,
+    "SD3Transformer2DModel": _sd3,
+    "PixArtTransformer2DModel": _pixart,
+}

@@ -20,7 +20,9 @@ from pecli.models.non_rotary import Biased, Learned
 from pecli.models.rope import ORIGINAL, rope_encodings
 
 FREQS, LONG, SHORT = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
-ARCHITECTURES = {kind: frozenset(names.split()) for kind, names in stored("dialects/gguf.json").items()}
+ARCHITECTURES = {
+    kind: frozenset(names.split()) for kind, names in stored("dialects/gguf.json").items()
+}
 """`neighbours`: whose pairs ggml takes as neighbours (NORMAL), without sections; all others rotate halves (NEOX), of
 which `halves` are those in no other row. `mixed_sections`: that interleave M-RoPE sections (IMROPE). `own_sliding`:
 whose sliding layers have the base 10000 and no scaling, unless a key says otherwise. `unscaled_sliding`: whose sliding
@@ -39,7 +41,9 @@ def read(header: Header, label: str) -> ModelEncodings:
     if has_alibi or (bias is not None and bias.value > 0):
         bias = bias if bias is not None and bias.value > 0 else Value(8.0, f"llama.cpp's {arch}")
         heads = keys.whole("attention.head_count")
-        found = Biased().encodings(keys.translated({}, {"alibi_bias_max": bias, "num_heads": heads}))
+        found = Biased().encodings(
+            keys.translated({}, {"alibi_bias_max": bias, "num_heads": heads})
+        )
     elif arch in ARCHITECTURES["position_free"]:
         found = []
         warnings.append("no positional encoding was found: no key names one")
@@ -47,8 +51,14 @@ def read(header: Header, label: str) -> ModelEncodings:
         found = Learned(rows=("context_length",), dim=("embedding_length",)).encodings(keys)
     else:
         found = _ropes(header, keys, arch, warnings)
-    own = {name: value for name, value in keys.data.items() if not name.startswith(("general.", "tokenizer."))}
-    warnings += unread_keys(replace(keys, data={arch: own}, prefix=""), {each.scheme for each in found})
+    own = {
+        name: value
+        for name, value in keys.data.items()
+        if not name.startswith(("general.", "tokenizer."))
+    }
+    warnings += unread_keys(
+        replace(keys, data={arch: own}, prefix=""), {each.scheme for each in found}
+    )
     context, window = keys.whole("context_length"), keys.data.get("attention.sliding_window")
     plain = any(each.is_rotary and each.parameters["scaling"] == "none" for each in found)
     if plain and context and context.value >= LONG_CONTEXT and "rope.freq_base" not in keys:
@@ -64,7 +74,11 @@ def _keys(header: Header, label: str) -> tuple[str, Keys]:
     arch = header.values.get("general.architecture")
     if not isinstance(arch, str) or not arch:
         raise FileError(label, "has no general.architecture")
-    values = {name.removeprefix(f"{arch}."): value for name, value in header.values.items() if value is not None}
+    values = {
+        name.removeprefix(f"{arch}."): value
+        for name, value in header.values.items()
+        if value is not None
+    }
     return arch, Keys(values, label, f"{arch}.")
 
 
@@ -76,16 +90,26 @@ def factor_frequencies(path: str) -> dict[str, Table]:
         return {}
     keys = _keys(header, path)[1]
     theta, (size, rotary) = keys.number("rope.freq_base"), _head(keys)
-    base, dim = theta.value if theta else 10000.0, keys.needed(rotary or size, "rope.dimension_count").value
+    base, dim = (
+        theta.value if theta else 10000.0,
+        keys.needed(rotary or size, "rope.dimension_count").value,
+    )
     with np.errstate(divide="ignore"):
-        values = {name: base ** (-2.0 * np.arange(len(each)) / dim) / np.array(each) for name, each in found.items()}
+        values = {
+            name: base ** (-2.0 * np.arange(len(each)) / dim) / np.array(each)
+            for name, each in found.items()
+        }
     return {name: table_of(f"{name}/inv_freq", array) for name, array in values.items()}
 
 
 def _head(keys: Keys) -> tuple[Value | None, Value | None]:
     """The width of a head, and how much of it rotates."""
     size, width = keys.whole("attention.key_length"), keys.whole("embedding_length")
-    if size is None and width is not None and not isinstance(keys.data.get("attention.head_count"), list):
+    if (
+        size is None
+        and width is not None
+        and not isinstance(keys.data.get("attention.head_count"), list)
+    ):
         heads = keys.whole("attention.head_count")
         size = heads and Value(width.value // heads.value, f"{width.source} // {heads.source}")
     rotary = keys.whole("rope.dimension_count")
@@ -96,24 +120,34 @@ def _ropes(header: Header, keys: Keys, arch: str, warnings: list[str]) -> list[E
     """The encoding of all layers, or those of full and of sliding layers where they differ."""
     settings = {**_scaling(header, keys, arch), **_sections(keys, arch)}
     if any(value and value.source == FREQS for value in settings.values()):
-        warnings.append(f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says")
+        warnings.append(
+            f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says"
+        )
     base = keys.number("rope.freq_base") or Value(10000.0, "default")
     size, rotary = _head(keys)
     local = keys.number("rope.freq_base_swa")
     if local is None and keys.data.get("attention.sliding_window"):
-        local = Value(10000.0, "llama.cpp's sliding layers") if arch in ARCHITECTURES["own_sliding"] else base
+        local = (
+            Value(10000.0, "llama.cpp's sliding layers")
+            if arch in ARCHITECTURES["own_sliding"]
+            else base
+        )
     others = {"rope_theta": base, "local_rope_theta": local, "rotary_dim": rotary}
     others["head_dim"] = keys.needed(size, "rope.dimension_count")
     others["swa_head_dim"] = keys.whole("attention.key_length_swa")
     others["swa_rotary_dim"] = keys.whole("rope.dimension_count_swa")
     if not (is_known := any(arch in names for names in ARCHITECTURES.values())):
-        warnings.append(f"architecture {arch[:60]!r} is unknown: read by the general rules; check layout and defaults")
+        warnings.append(
+            f"architecture {arch[:60]!r} is unknown: read by the general rules; check layout and defaults"
+        )
     is_normal = arch in ARCHITECTURES["neighbours"] and "mrope_section" not in settings
     layout = INTERLEAVED if is_normal else HALVES
     name = f"ggml's rope type of {arch}" if is_known else "of no known architecture"
     scales_all = arch not in ARCHITECTURES["own_sliding"] | ARCHITECTURES["unscaled_sliding"]
     family = Family(name, layout=layout, scales_all_layers=scales_all)
-    own = replace(keys, account=Account(keys.account.used))  # so that nobody is offered a name of Hugging Face's
+    own = replace(
+        keys, account=Account(keys.account.used)
+    )  # so that nobody is offered a name of Hugging Face's
     found = rope_encodings(own.translated(settings, others), family, warnings)
     if all(each.parameters == found[0].parameters for each in found):
         return [replace(found[0], layer_type="")]
@@ -133,39 +167,58 @@ def _sections(keys: Keys, arch: str) -> dict[str, Value | None]:
 
 
 def _scaling(header: Header, keys: Keys, arch: str) -> dict[str, Value | None]:
-    kind = keys.word("rope.scaling.type") or Value("linear", "default")  # a factor without a type, in llama.cpp
-    attention, factor = keys.number("rope.scaling.attn_factor"), keys.number("rope.scaling.factor", "rope.scale_linear")
+    kind = keys.word("rope.scaling.type") or Value(
+        "linear", "default"
+    )  # a factor without a type, in llama.cpp
+    attention, factor = (
+        keys.number("rope.scaling.attn_factor"),
+        keys.number("rope.scaling.factor", "rope.scale_linear"),
+    )
     factor = factor if factor and factor.value else None  # 0 stands for none
     original = keys.whole("rope.scaling.original_context_length") or keys.whole("context_length")
     found: dict[str, Value | None] = {"rope_type": kind, "factor": factor, ORIGINAL: original}
     divisors, short, long = map(header.numbers, (FREQS, SHORT, LONG))
     if divisors or (short and long):
-        found = {"rope_type": Value("longrope", FREQS if divisors else kind.source), ORIGINAL: original}
+        found = {
+            "rope_type": Value("longrope", FREQS if divisors else kind.source),
+            ORIGINAL: original,
+        }
         found["short_factor"] = Value(divisors or short, FREQS if divisors else SHORT)
         found["long_factor"] = Value(divisors or long, FREQS if divisors else LONG)
         return {**found, "attention_factor": attention or Value(1.0, "default")}
     if kind.value == "none" or (kind.value == "linear" and factor is None):
         return {"rope_type": replace(kind, value="none")} if "rope.scaling.type" in keys else {}
     if kind.value == "longrope":
-        raise FileError(keys.path, f"{kind.source} is 'longrope'", f"it needs the tensors {SHORT} and {LONG}")
+        raise FileError(
+            keys.path, f"{kind.source} is 'longrope'", f"it needs the tensors {SHORT} and {LONG}"
+        )
     if keys.known_kind(kind, "none", "linear", "yarn", "longrope") == "yarn":
         found["beta_fast"] = keys.number("rope.scaling.yarn_beta_fast")
         found["beta_slow"] = keys.number("rope.scaling.yarn_beta_slow")
         if (multiplier := keys.number("rope.scaling.yarn_log_multiplier")) and multiplier.value:
-            whole = round(multiplier.value * (10 if arch.startswith("deepseek") else 1), 6)  # of a float32
+            whole = round(
+                multiplier.value * (10 if arch.startswith("deepseek") else 1), 6
+            )  # of a float32
             found["mscale_all_dim"] = Value(whole, multiplier.source)
-            found["mscale"] = Value(whole if arch == "deepseek2" else 1.0, f"as llama.cpp has it for {arch}")
+            found["mscale"] = Value(
+                whole if arch == "deepseek2" else 1.0, f"as llama.cpp has it for {arch}"
+            )
         if attention is not None and factor is not None and factor.value > 1:
             g = attention.value * (1 + 0.1 * math.log(factor.value))
             found["attention_factor"] = Value(g, f"{attention.source} · (1 + 0.1 ln factor)")
     return found
 
 
-TENSOR_NAMES = {word: name for name, words in stored("tensor_names.json").items() for word in words.split()}
+TENSOR_NAMES = {
+    word: name for name, words in stored("tensor_names.json").items() for word in words.split()
+}
 """GGUF's names by those of Hugging Face and Meta."""
 AFTER_ATTENTION = frozenset(("gemma2", "gemma3", "gemma3_text", "olmo2", "olmo3", "gpt_oss"))
 """Families whose post_attention_layernorm is just that, and not the norm before the feed-forward layer."""
-TRANSPOSED = {"gpt2": re.compile(r"c_attn|c_proj|c_fc"), "gpt_oss": re.compile(r"experts\.(?:down|gate_up)_proj")}
+TRANSPOSED = {
+    "gpt2": re.compile(r"c_attn|c_proj|c_fc"),
+    "gpt_oss": re.compile(r"experts\.(?:down|gate_up)_proj"),
+}
 """Weights that Hugging Face keeps with inputs as rows, by family."""
 _NAME = re.compile(
     r"(?:(?:model|language_model|gpt_neox|transformer)\.)*(?:(?:layers|h)\.(\d+)\.)?(.+?)(?:[._](weight|bias))?"
@@ -197,7 +250,11 @@ def as_in_gguf(name: str, array: Array, model_type: str | None) -> Iterator[tupl
     words, parts = ["gate_up_proj"], [array]
     if "experts.gate_up_proj" in name and array.ndim > 1:
         words = ["gate_proj", "up_proj"]
-        parts = [array[:, ::2], array[:, 1::2]] if family == "gpt_oss" else np.array_split(array, 2, axis=1)
+        parts = (
+            [array[:, ::2], array[:, 1::2]]
+            if family == "gpt_oss"
+            else np.array_split(array, 2, axis=1)
+        )
     for word, part in zip(words, parts, strict=True):
         if known := canonical(name.replace("gate_up_proj", word), model_type):
             yield known, part

@@ -13,13 +13,30 @@ from pecli.models.non_rotary import ROWS, Biased, Choice, Kind, Learned
 from pecli.models.rope import rope_encodings
 
 SIDES = ("encoder", "decoder", "text_encoder", "audio_encoder", "vision_tower", "language_model")
-NOT_PARTS = ("attn_config", "ffn_config", "quantization_config", "per_layer_config", "compression_config", "moe_config")
+NOT_PARTS = (
+    "attn_config",
+    "ffn_config",
+    "quantization_config",
+    "per_layer_config",
+    "compression_config",
+    "moe_config",
+)
 IMAGES = ("vision", "visual")  #: Words in the names of what reads images
 MAX_DEPTH = 4
 _SAYS = ("position_embedding_type", "position_embeddings_type", "pos_emb_type")
 _ROTARY = ("rope", "rotary", "rotary_position_embedding")
 _RELATIVE = ("relative", "relative_key", "relative_key_query")
-_OTHERS = ("absolute", "learned", "learned_absolute", "alibi", "nope", "none", *_RELATIVE, "sine", "rotary_2d")
+_OTHERS = (
+    "absolute",
+    "learned",
+    "learned_absolute",
+    "alibi",
+    "nope",
+    "none",
+    *_RELATIVE,
+    "sine",
+    "rotary_2d",
+)
 
 
 @dataclass(frozen=True)
@@ -40,18 +57,30 @@ class Part:
         vision = any(word in f"{label} {name}" for word in IMAGES)
         defaults = class_defaults(model_type, vision=vision)
         is_bare = not any(map(keys.data.get, SETTINGS))  # which replace the class's
-        ignores = defaults.ignores | ({"rope_theta"} if is_bare and "rope_theta alone" in defaults.ignores else set())
+        ignores = defaults.ignores | (
+            {"rope_theta"} if is_bare and "rope_theta alone" in defaults.ignores else set()
+        )
         family = family_of(model_type, vision=vision)
         if family and defaults.name and not family.reads_type:
             ignores |= {name for name in _SAYS if str(keys.data.get(name)).lower() not in _ROTARY}
-        return cls(replace(keys, defaults=replace(defaults, ignores=ignores)), label, model_type, is_text, vision)
+        return cls(
+            replace(keys, defaults=replace(defaults, ignores=ignores)),
+            label,
+            model_type,
+            is_text,
+            vision,
+        )
 
 
 def read(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """The encodings of a whole configuration, the language model first. Where a model_type is missing, `architectures`
     may lead to it."""
     said = keys.word("model_type")
-    name = said.value if said else next(filter(None, map(model_type_of, keys.words("architectures"))), None)
+    name = (
+        said.value
+        if said
+        else next(filter(None, map(model_type_of, keys.words("architectures"))), None)
+    )
     top = Part.of(keys, "", name, is_text=True)
     found = _read(top, warnings, MAX_DEPTH)
     _warn_of_nothing(top, found, warnings)
@@ -78,7 +107,9 @@ def _warn_of_nothing(part: Part, found: list[Encoding], warnings: list[str]) -> 
     inner = part.keys.part("model")
     if inner and (code := inner.word("_component_", "_target_")):  # as torchtune and Hydra have it
         reason = f"{code.source} is {quoted(code.value)}, whose code says what it has"
-    if path := part.keys.word(*(name for name in TEXTS if isinstance(part.keys.data.get(name), str))):
+    if path := part.keys.word(
+        *(name for name in TEXTS if isinstance(part.keys.data.get(name), str))
+    ):
         reason = f"{path.source} is {quoted(path.value)}, whose config.json says what it has"
     elif kind is None and part.model_type and not family_of(part.model_type, vision=part.vision):
         reason += f", and model_type {part.model_type[:60]!r} is unknown"
@@ -94,9 +125,13 @@ def _read(part: Part, warnings: list[str], depth: int) -> list[Encoding]:
     if beside:
         found += [replace(encoding, part=beside) for encoding in _own(part, warnings)]
     elif not texts:
-        is_class = part.keys.defaults.model_type == plain_name(part.model_type)  # not that of a text model within
+        is_class = part.keys.defaults.model_type == plain_name(
+            part.model_type
+        )  # not that of a text model within
         keys = part.keys if is_class else replace(part.keys, defaults=NO_CLASS)
-        has_layers = keys.resolves(*WIDTHS) and keys.resolves(*HEADS, *SIZES)  # else it only holds its parts
+        has_layers = keys.resolves(*WIDTHS) and keys.resolves(
+            *HEADS, *SIZES
+        )  # else it only holds its parts
         found += _own(part, warnings) if has_layers or not inner else []
     for each in [*texts[:1], *(each for each in inner if not each.is_text)]:
         notes: list[str] = []
@@ -104,7 +139,9 @@ def _read(part: Part, warnings: list[str], depth: int) -> list[Encoding]:
         inside = _read(each, notes, depth - 1)
         for encoding in inside:
             name = ".".join(filter(None, (label, encoding.layer_type)))
-            where = encoding.part if each.is_text else ".".join(filter(None, (label, encoding.part)))
+            where = (
+                encoding.part if each.is_text else ".".join(filter(None, (label, encoding.part)))
+            )
             found.append(replace(encoding, layer_type=name, part=where))
         if each.keys.any(*HEADS):
             _warn_of_nothing(each, inside, notes)
@@ -115,14 +152,23 @@ def _read(part: Part, warnings: list[str], depth: int) -> list[Encoding]:
 def _parts_of(part: Part) -> list[Part]:
     found = []
     bare: Mapping[str, object] = {"text_config": {}} if _text_of_class(part) else {}
-    text_type, values, *filled_in = stored("class_parts.json").get(plain_name(part.model_type), ("", {}))
+    text_type, values, *filled_in = stored("class_parts.json").get(
+        plain_name(part.model_type), ("", {})
+    )
     for name, value in {**part.keys.data, **bare}.items():
         is_text = name in TEXTS
         is_part = is_text or name.endswith(("_config", "_cfg")) or name in SIDES
-        if not isinstance(value, Mapping) or not is_part or name in NOT_PARTS or name.startswith("rope_"):
+        if (
+            not isinstance(value, Mapping)
+            or not is_part
+            or name in NOT_PARTS
+            or name.startswith("rope_")
+        ):
             continue
         part.keys.mark(name)
-        keys = Keys(value, part.keys.path, f"{part.keys.full_name(name)}.", account=part.keys.account)
+        keys = Keys(
+            value, part.keys.path, f"{part.keys.full_name(name)}.", account=part.keys.account
+        )
         label = name.removesuffix("_config").removesuffix("_cfg")
         said = keys.word("model_type")
         implied = (text_type if is_text else "") or _inherited(part.model_type, label, is_text)
@@ -141,10 +187,16 @@ def _inherited(parent: str | None, label: str, is_text: bool) -> str | None:
     """What a part without a model_type is: the parent's name with the part's, where that is a name at all."""
     if parent is None:
         return None
-    others = ("_vision_model", "_vision") if any(word in label for word in IMAGES) else (f"_{label}",)
+    others = (
+        ("_vision_model", "_vision") if any(word in label for word in IMAGES) else (f"_{label}",)
+    )
     names = [parent + word for word in (("_text_model", "_text", "") if is_text else others)]
-    exact = next((name for name in names if class_defaults(name).model_type == plain_name(name)), None)
-    return exact or next((name for name in names if family_of(name) or name in non_rotary.FAMILIES), names[-1])
+    exact = next(
+        (name for name in names if class_defaults(name).model_type == plain_name(name)), None
+    )
+    return exact or next(
+        (name for name in names if family_of(name) or name in non_rotary.FAMILIES), names[-1]
+    )
 
 
 def _own(part: Part, warnings: list[str]) -> list[Encoding]:
@@ -154,31 +206,46 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
     kind = _kind_of(keys, part.model_type) or (tables if family is None else None)
     said, within = keys.word(*_SAYS), keys.part("attn_config")
     word = said.value.lower() if said else ""
-    asks = word in _ROTARY or (within and (within.any("rope_theta") or within.data.get("rope") is True))
+    asks = word in _ROTARY or (
+        within and (within.any("rope_theta") or within.data.get("rope") is True)
+    )
     rotary = (keys.any(*EVIDENCE) or asks) and not _said(keys).startswith("relative")
     if keys.data.get("qk_rope_head_dim") == 0 and not keys.any(*SETTINGS, *THETAS):
         warnings.append(f"{keys.prefix}qk_rope_head_dim is 0: there is no rope")
         return []
     if said is not None and word not in (*_ROTARY, *_OTHERS):
-        warnings.append(f"{said.source} is {quoted(said.value)}, which is none of {', '.join((*_ROTARY, *_OTHERS))}")
+        warnings.append(
+            f"{said.source} is {quoted(said.value)}, which is none of {', '.join((*_ROTARY, *_OTHERS))}"
+        )
     is_table = kind is not None and (not rotary or type(kind) in (Biased, Kind))
     if not is_table and not rotary and family is None:
         return []
     if family is None and not (is_table and plain_name(part.model_type) in non_rotary.FAMILIES):
-        name = f"model_type {part.model_type[:60]!r} is unknown" if part.model_type else "there is no model_type"
+        name = (
+            f"model_type {part.model_type[:60]!r} is unknown"
+            if part.model_type
+            else "there is no model_type"
+        )
         warnings.append(f"{name}: read by the general rules; check layout and defaults")
     if is_table and kind is not None:
         if said is not None and isinstance(kind, Biased) and word != "alibi":
-            warnings.append(f"{said.source} is {quoted(said.value)}, but the model has ALiBi, which is what is read")
+            warnings.append(
+                f"{said.source} is {quoted(said.value)}, but the model has ALiBi, which is what is read"
+            )
         warnings.extend(kind.notes(keys))
         return kind.encodings(keys)
     if not rotary and part.vision and family is not None and not family.axes:
         return []
     if said is not None and word in _OTHERS:
-        warnings.append(f"{said.source} is {quoted(said.value)}, but other keys ask for rope, which is what is read")
+        warnings.append(
+            f"{said.source} is {quoted(said.value)}, but other keys ask for rope, which is what is read"
+        )
     beside = non_rotary.beside(part.model_type, vision=part.vision) or tables or Kind()
     warnings.extend(beside.notes(keys))
-    return [*rope_encodings(keys, family or Family(), warnings, vision=part.vision), *beside.encodings(keys)]
+    return [
+        *rope_encodings(keys, family or Family(), warnings, vision=part.vision),
+        *beside.encodings(keys),
+    ]
 
 
 def _said(keys: Keys) -> str:

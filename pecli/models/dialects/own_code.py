@@ -16,7 +16,12 @@ Settings = dict[str, Value | None]
 
 
 def ropes(
-    keys: Keys, reads: str, family: Family, warnings: list[str], settings: Settings, others: Settings | None = None
+    keys: Keys,
+    reads: str,
+    family: Family,
+    warnings: list[str],
+    settings: Settings,
+    others: Settings | None = None,
 ) -> list[Encoding]:
     """Rotary encodings by the names that the project's code reads as Hugging Face does, and by others translated."""
     known = {name: keys.data[name] for name in reads.split() if name in keys.data}
@@ -47,9 +52,14 @@ def mlc(keys: Keys, warnings: list[str]) -> list[Encoding]:
     outer = keys.part("model") or keys
     own = outer.part("model_config") or keys
     given = own.data.get("position_embedding_base")  # which counts as read where its value is taken
-    theta = Value(given, own.full_name("position_embedding_base")) if given else None  # 0 stands for none
+    theta = (
+        Value(given, own.full_name("position_embedding_base")) if given else None
+    )  # 0 stands for none
     model_type = None if "model_type" in own else keys.word("model_type")
-    if said := next((name for name, value in own.data.items() if NANOTRON.fullmatch(name) and value is True), None):
+    if said := next(
+        (name for name, value in own.data.items() if NANOTRON.fullmatch(name) and value is True),
+        None,
+    ):
         model_type = Value(NANOTRON.sub(r"\1", said), own.full_name(said))
         theta = theta or own.number("rope_theta") or Value(10000.0, "default of nanotron")
     others = {"rope_theta": theta, "rotary_emb_base": theta, "model_type": model_type}
@@ -79,7 +89,9 @@ def magnitude(factor: Value | None, mscale: Value | None) -> float:
 def warn_of_softmax(factor: Value | None, mscale: Value | None, warnings: list[str]) -> None:
     """Scores that are multiplied outside the table."""
     if (g := magnitude(factor, mscale)) != 1:
-        warnings.append(f"the softmax scale is multiplied by {g * g:.7g} (= {g:.7g}²) outside the table, for mscale")
+        warnings.append(
+            f"the softmax scale is multiplied by {g * g:.7g} (= {g:.7g}²) outside the table, for mscale"
+        )
 
 
 def deepseek(keys: Keys, warnings: list[str]) -> list[Encoding]:
@@ -91,13 +103,17 @@ def deepseek(keys: Keys, warnings: list[str]) -> list[Encoding]:
     factor, mscale = keys.number("rope_factor"), keys.number("mscale")
     settings: Settings = {}
     if length.value > original.value:
-        settings = named(keys, f"factor=rope_factor {ORIGINAL}=original_seq_len beta_fast beta_slow")
+        settings = named(
+            keys, f"factor=rope_factor {ORIGINAL}=original_seq_len beta_fast beta_slow"
+        )
         said = f"{length.source}: {length.value} exceeds {original.value} ({original.source})"
         settings["rope_type"] = Value("yarn", said)
         settings["attention_factor"] = Value(1.0, "DeepSeek's code leaves cos and sin as they are")
         warn_of_softmax(factor, mscale, warnings)
     if keys.any("index_n_heads", "index_head_dim"):
-        warnings.append("queries and keys of the indexer rotate halves, not pairs, by the same frequencies")
+        warnings.append(
+            "queries and keys of the indexer rotate halves, not pairs, by the same frequencies"
+        )
     family = Family("DeepSeek's inference code", layout=INTERLEAVED)
     return ropes(keys, "qk_rope_head_dim qk_nope_head_dim rope_theta", family, warnings, settings)
 
@@ -107,7 +123,10 @@ def deepseek4(keys: Keys, warnings: list[str]) -> list[Encoding]:
     names = f"factor=rope_factor {ORIGINAL}=original_seq_len beta_fast beta_slow"
     settings = {"rope_type": Value("yarn", "as in DeepSeek-V4's code"), **named(keys, names)}
     family = Family("DeepSeek-V4's code", layout=INTERLEAVED, trailing=True)
-    reads, others = "head_dim rope_theta compress_rope_theta", named(keys, "qk_rope_head_dim=rope_head_dim")
+    reads, others = (
+        "head_dim rope_theta compress_rope_theta",
+        named(keys, "qk_rope_head_dim=rope_head_dim"),
+    )
     return ropes(keys, reads, family, warnings, settings, others)
 
 
@@ -132,25 +151,37 @@ def meta(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """Meta's and Mistral's own params.json: `dim`, `n_heads`, pairs interleaved; Mistral's `yarn`, whose alpha and beta
     are the slow and the fast limit. Lingua's YAML has the same in `model`."""
     keys = keys if "dim" in keys else keys.part("model") or keys
-    settings = llama3(keys, "factor=rope_scale_factor,rope_scaling_factor high_freq_factor=rope_high_freq_factor")
+    settings = llama3(
+        keys, "factor=rope_scale_factor,rope_scaling_factor high_freq_factor=rope_high_freq_factor"
+    )
     if yarn := keys.section("yarn"):
         settings = named(yarn, f"factor {ORIGINAL} beta_fast=beta beta_slow=alpha")
         settings["rope_type"] = Value("yarn", "yarn")
         if (applies := yarn.flag("apply_scale")) and not applies.value:
             settings["attention_factor"] = Value(1.0, "yarn.apply_scale is false")
-    others = {"no_rope_layer_interval": keys.whole("nope_layer_interval"), "num_hidden_layers": keys.whole("n_layers")}
+    others = {
+        "no_rope_layer_interval": keys.whole("nope_layer_interval"),
+        "num_hidden_layers": keys.whole("n_layers"),
+    }
     family = Family("the code that params.json is for", layout=INTERLEAVED)
     reads = "dim n_heads head_dim rope_theta qk_rope_head_dim qk_nope_head_dim vision_chunk_size "
     reads += "attn_temperature_tuning attn_scale floor_scale"
     found = ropes(keys, reads, family, warnings, settings, others)
     tuned = keys.section("llama_4_scaling")
     if tuned and (beta := tuned.number("beta")):
-        warnings.append(multiplied_queries(beta.value, tuned.needed(tuned.whole(ORIGINAL), ORIGINAL).value))
-        found = [replace(each, extra={**each.extra, "llama_4_scaling_beta": beta.value}) for each in found]
+        warnings.append(
+            multiplied_queries(beta.value, tuned.needed(tuned.whole(ORIGINAL), ORIGINAL).value)
+        )
+        found = [
+            replace(each, extra={**each.extra, "llama_4_scaling_beta": beta.value})
+            for each in found
+        ]
     for name, model_type in TOWERS.items():
         if inner := keys.part(name):
             data = {"vision_config": {"model_type": model_type, **inner.data}}
-            towers = huggingface.read(replace(keys, data=data, elsewhere={"vision_config": name}), warnings)
+            towers = huggingface.read(
+                replace(keys, data=data, elsewhere={"vision_config": name}), warnings
+            )
             found += [replace(each, layout=each.layout and INTERLEAVED) for each in towers]
     return found
 
@@ -161,7 +192,10 @@ def executorch(keys: Keys, warnings: list[str]) -> list[Encoding]:
     interleave = halves and Value(not halves.value, halves.source)
     reads = "dim n_heads head_dim rope_theta rope_freq_base local_rope_theta no_rope_layer_interval"
     if halves is not None and halves.value:
-        short, long = keys.numbers("rope_scaling_short_factor"), keys.numbers("rope_scaling_long_factor")
+        short, long = (
+            keys.numbers("rope_scaling_short_factor"),
+            keys.numbers("rope_scaling_long_factor"),
+        )
         settings: Settings = {
             "rope_type": Value("longrope", "rope_scaling_short_factor, rope_scaling_long_factor"),
             "short_factor": short or long,
@@ -177,7 +211,10 @@ def executorch(keys: Keys, warnings: list[str]) -> list[Encoding]:
     return ropes(keys, reads, family, warnings, settings, others)
 
 
-TENSORRT = {"rope_gptj": INTERLEAVED, "chatglm": INTERLEAVED}  #: Layouts of its types of positions; others are halves
+TENSORRT = {
+    "rope_gptj": INTERLEAVED,
+    "chatglm": INTERLEAVED,
+}  #: Layouts of its types of positions; others are halves
 TENSORRT |= dict.fromkeys(("rope_gpt_neox", "yarn", "long_rope", "mrope"), HALVES)
 
 
@@ -190,7 +227,14 @@ def tensorrt(keys: Keys, warnings: list[str]) -> list[Encoding]:
         return others[kind].encodings(own)
     names = "rope_theta=rotary_base rope_scaling=rotary_scaling partial_rotary_factor=rotary_pct head_dim=head_size"
     reads = "hidden_size num_attention_heads max_position_embeddings qk_rope_head_dim qk_nope_head_dim rotary_dim "
-    return ropes(own, reads + ORIGINAL, Family("TensorRT-LLM", layout=TENSORRT[kind]), warnings, {}, named(own, names))
+    return ropes(
+        own,
+        reads + ORIGINAL,
+        Family("TensorRT-LLM", layout=TENSORRT[kind]),
+        warnings,
+        {},
+        named(own, names),
+    )
 
 
 def moshi(keys: Keys, warnings: list[str]) -> list[Encoding]:
@@ -198,10 +242,19 @@ def moshi(keys: Keys, warnings: list[str]) -> list[Encoding]:
     `positional_embedding` with `max_period` as the base."""
     prefix = "depformer_"
     names = {name.removeprefix(prefix): name for name in keys.data if name.startswith(prefix)}
-    inner = replace(keys, data={name: keys.data[full] for name, full in names.items()}, elsewhere=names)
-    parts = {"": (keys, keys.word("positional_embedding") or Value("sin", "default of moshi's transformer"))}
+    inner = replace(
+        keys, data={name: keys.data[full] for name, full in names.items()}, elsewhere=names
+    )
+    parts = {
+        "": (
+            keys,
+            keys.word("positional_embedding") or Value("sin", "default of moshi's transformer"),
+        )
+    }
     if "positional_embedding" not in keys:
-        warnings.append("positional_embedding is not given: moshi's transformer then adds sines and cosines")
+        warnings.append(
+            "positional_embedding is not given: moshi's transformer then adds sines and cosines"
+        )
     if inside := inner.word("pos_emb", "positional_embedding"):
         parts["depformer"] = inner, inside
     found: list[Encoding] = []
@@ -214,5 +267,7 @@ def moshi(keys: Keys, warnings: list[str]) -> list[Encoding]:
             made += PROJECTS["moshi"]["sin"].encodings(with_defaults(own, "moshi's transformer"))
         found += [replace(each, layer_type=name, part=name) for each in made]
     if not found:
-        warnings.append(f"{parts[''][1].source} is {parts[''][1].value}: the model has no positional encoding")
+        warnings.append(
+            f"{parts[''][1].source} is {parts[''][1].value}: the model has no positional encoding"
+        )
     return found

@@ -6,7 +6,15 @@ from dataclasses import replace
 
 from pecli.errors import FileError, quoted
 from pecli.models.dialects import huggingface
-from pecli.models.dialects.own_code import Settings, llama3, magnitude, named, ropes, warn_of_softmax, with_defaults
+from pecli.models.dialects.own_code import (
+    Settings,
+    llama3,
+    magnitude,
+    named,
+    ropes,
+    warn_of_softmax,
+    with_defaults,
+)
 from pecli.models.encoding import Encoding
 from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, Family
 from pecli.models.keys import Keys, Value
@@ -23,10 +31,14 @@ def _plain(keys: Keys, warnings: list[str]) -> Keys:
         names[name] = full
         if keys.data[other] != value:
             keys.mark(other)
-            both = [f"{keys.full_name(each)} is {quoted(keys.data[each])}" for each in (other, full)]
+            both = [
+                f"{keys.full_name(each)} is {quoted(keys.data[each])}" for each in (other, full)
+            ]
             warnings.append(f"{' and '.join(both)}, which are one key: the last one counts")
     places = {name: keys.full_name(full) for name, full in names.items()}
-    return replace(keys, data={name: keys.data[full] for name, full in names.items()}, elsewhere=places)
+    return replace(
+        keys, data={name: keys.data[full] for name, full in names.items()}, elsewhere=places
+    )
 
 
 def litgpt(keys: Keys, warnings: list[str]) -> list[Encoding]:
@@ -36,7 +48,9 @@ def litgpt(keys: Keys, warnings: list[str]) -> list[Encoding]:
     adjusted, ratio = keys.section("rope_adjustments"), keys.number("rope_condense_ratio")
     if adjusted and adjusted.any("beta_fast", "beta_slow"):
         said = "which litgpt's code blends the other way round: it divides high frequencies and keeps low ones"
-        raise FileError(keys.path, f"rope_adjustments is YaRN's, {said}", "read the model's own config.json")
+        raise FileError(
+            keys.path, f"rope_adjustments is YaRN's, {said}", "read the model's own config.json"
+        )
     if adjusted:
         kind = "llama3" if "low_freq_factor" in adjusted else "linear"
         names = f"factor low_freq_factor high_freq_factor {ORIGINAL}=original_max_seq_len"
@@ -49,7 +63,9 @@ def litgpt(keys: Keys, warnings: list[str]) -> list[Encoding]:
     return ropes(keys, reads, Family("litgpt"), warnings, settings, others)
 
 
-PARTIALS = {"megatron_griffin": 0.5}  #: Models of NeMo whose code rotates a part of a head where no key says so
+PARTIALS = {
+    "megatron_griffin": 0.5
+}  #: Models of NeMo whose code rotates a part of a head where no key says so
 
 
 def megatron(keys: Keys, warnings: list[str]) -> list[Encoding]:
@@ -61,7 +77,11 @@ def megatron(keys: Keys, warnings: list[str]) -> list[Encoding]:
         return _latent(own, warnings)
     word = "rope" if own.is_true("use_rotary_position_embeddings") else kind.value if kind else ""
     if word in ("", "learned_absolute"):
-        warnings += [] if word else ["position_embedding_type is not given: Megatron then adds a learned table"]
+        warnings += (
+            []
+            if word
+            else ["position_embedding_type is not given: Megatron then adds a learned table"]
+        )
         return Learned(rows=("max_position_embeddings",)).encodings(own)
     if word != "rope":
         return huggingface.read(own, warnings)
@@ -70,22 +90,37 @@ def megatron(keys: Keys, warnings: list[str]) -> list[Encoding]:
     if ratio and not settings:
         settings = {"rope_type": Value("linear", ratio.source), "factor": ratio}
     names = "rope_theta=rotary_base rope_interleave=rotary_interleaved"
-    others = {**named(own, names), "partial_rotary_factor": own.number("rotary_percent", "rotary_percentage")}
+    others = {
+        **named(own, names),
+        "partial_rotary_factor": own.number("rotary_percent", "rotary_percentage"),
+    }
     family = Family("Megatron", partial=PARTIALS.get(str(keys.data.get("name"))))
-    return ropes(own, "hidden_size num_attention_heads kv_channels", family, warnings, settings, others)
+    return ropes(
+        own, "hidden_size num_attention_heads kv_channels", family, warnings, settings, others
+    )
 
 
 def _latent(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """Megatron's latent attention, with YaRN unless it says otherwise."""
     keys = with_defaults(keys, "Megatron's MLATransformerConfig")
-    kind, settings = keys.known_kind(keys.needed(keys.word("rope_type"), "rope_type"), "yarn", "rope"), Settings()
+    kind, settings = (
+        keys.known_kind(keys.needed(keys.word("rope_type"), "rope_type"), "yarn", "rope"),
+        Settings(),
+    )
     if kind == "yarn":
         names = f"rope_type factor=rotary_scaling_factor {ORIGINAL} beta_fast beta_slow mscale mscale_all_dim"
         settings = named(keys, names)
-        factor, mscale, other = map(keys.number, ("rotary_scaling_factor", "mscale", "mscale_all_dim"))
+        factor, mscale, other = map(
+            keys.number, ("rotary_scaling_factor", "mscale", "mscale_all_dim")
+        )
         ratio = magnitude(factor, mscale) / (magnitude(factor, other) or math.inf)
-        settings["attention_factor"] = Value(ratio, "g(mscale) / g(mscale_all_dim), g(m) = 0.1 · m · ln factor + 1")
-    others = named(keys, "rope_theta=rotary_base qk_rope_head_dim=qk_pos_emb_head_dim qk_nope_head_dim=qk_head_dim")
+        settings["attention_factor"] = Value(
+            ratio, "g(mscale) / g(mscale_all_dim), g(m) = 0.1 · m · ln factor + 1"
+        )
+    others = named(
+        keys,
+        "rope_theta=rotary_base qk_rope_head_dim=qk_pos_emb_head_dim qk_nope_head_dim=qk_head_dim",
+    )
     if kind == "rope":
         others["partial_rotary_factor"] = keys.number("rotary_percent")
     return ropes(keys, "", Family("Megatron", layout=DEEPSEEK), warnings, settings, others)
@@ -112,26 +147,50 @@ def maxtext(keys: Keys, warnings: list[str]) -> list[Encoding]:
         interleave = keys.flag("rope_interleave")
         layout = HALVES if interleave and not interleave.value else DEEPSEEK
         factor = keys.number("rope_factor")
-        multiplied = magnitude(factor, Value(1.0, "")) if keys.is_true("rope_attention_scaling") else 1.0
-        settings = named(keys, f"rope_type factor=rope_factor {ORIGINAL} beta_fast beta_slow truncate=rope_truncate")
-        settings["attention_factor"] = Value(multiplied, "rope_attention_scaling, which is false by default")
+        multiplied = (
+            magnitude(factor, Value(1.0, "")) if keys.is_true("rope_attention_scaling") else 1.0
+        )
+        settings = named(
+            keys,
+            f"rope_type factor=rope_factor {ORIGINAL} beta_fast beta_slow truncate=rope_truncate",
+        )
+        settings["attention_factor"] = Value(
+            multiplied, "rope_attention_scaling, which is false by default"
+        )
     elif linear and linear.value != 1:
         settings = {"rope_type": Value("linear", linear.source), "factor": linear}
     if keys.is_true("use_mrope"):
-        settings |= {"mrope_section": keys.numbers("mrope_section"), "mrope_interleaved": Value(True, "use_mrope")}
+        settings |= {
+            "mrope_section": keys.numbers("mrope_section"),
+            "mrope_interleaved": Value(True, "use_mrope"),
+        }
     is_latent = keys.data.get("attention_type") == "mla"
     if is_latent and (mscale := keys.number("mscale")):
         warn_of_softmax(keys.number("rope_factor"), mscale, warnings)
     reads = "qk_rope_head_dim qk_nope_head_dim" if is_latent else "head_dim partial_rotary_factor"
-    family = Family("MaxText", layout=layout, scales_all_layers=keys.data.get("decoder_block") != "gemma3")
+    family = Family(
+        "MaxText", layout=layout, scales_all_layers=keys.data.get("decoder_block") != "gemma3"
+    )
     return ropes(keys, reads, family, warnings, settings, others)
 
 
 def stripedhyena(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """StripedHyena's and Evo's YAML: some of the layers attend, with positions divided where it says so."""
-    ratio = keys.number("rotary_emb_scaling_factor") if keys.is_true("use_interpolated_rotary_pos_emb") else None
-    settings: Settings = {"rope_type": Value("linear", ratio.source), "factor": ratio} if ratio else {}
-    return ropes(keys, "hidden_size num_attention_heads rotary_emb_base", Family("StripedHyena"), warnings, settings)
+    ratio = (
+        keys.number("rotary_emb_scaling_factor")
+        if keys.is_true("use_interpolated_rotary_pos_emb")
+        else None
+    )
+    settings: Settings = (
+        {"rope_type": Value("linear", ratio.source), "factor": ratio} if ratio else {}
+    )
+    return ropes(
+        keys,
+        "hidden_size num_attention_heads rotary_emb_base",
+        Family("StripedHyena"),
+        warnings,
+        settings,
+    )
 
 
 def olmo(keys: Keys, warnings: list[str]) -> list[Encoding]:
@@ -143,7 +202,9 @@ def olmo(keys: Keys, warnings: list[str]) -> list[Encoding]:
     if own.is_true("alibi"):
         return Biased(rule="naive").encodings(own)
     warnings.append("neither rope nor alibi is true: OLMo's code then adds a learned table")
-    return Learned(rows=("max_sequence_length",), dim=("d_model",)).encodings(with_defaults(own, "OLMo's ModelConfig"))
+    return Learned(rows=("max_sequence_length",), dim=("d_model",)).encodings(
+        with_defaults(own, "OLMo's ModelConfig")
+    )
 
 
 OLMO_SCALINGS = {
@@ -161,9 +222,15 @@ def olmo_core(keys: Keys, warnings: list[str]) -> list[Encoding]:
     attention = block.part("attention") or block.part("sequence_mixer") or block
     rope = attention.part("rope")
     if rope is None:
-        warnings.append("the block of the model has no rope, and OLMo-core has no other positional encoding")
+        warnings.append(
+            "the block of the model has no rope, and OLMo-core has no other positional encoding"
+        )
         return []
-    rope, scaling, settings = with_defaults(rope, "OLMo-core's RoPEConfig"), rope.part("scaling"), Settings()
+    rope, scaling, settings = (
+        with_defaults(rope, "OLMo-core's RoPEConfig"),
+        rope.part("scaling"),
+        Settings(),
+    )
     if scaling and (kind := scaling.word("_CLASS_", "type")):
         name = keys.known_kind(replace(kind, value=kind.value.rpartition(".")[2]), *OLMO_SCALINGS)
         word, names = OLMO_SCALINGS[name]
@@ -178,11 +245,18 @@ def olmo_core(keys: Keys, warnings: list[str]) -> list[Encoding]:
     for part, name in ((own, "block_overrides"), (rope, "no_global_rope")):
         if part.data.get(name):
             part.mark(name)
-            warnings.append(f"{part.full_name(name)} is given: layers differ, and only those of `block` are described")
+            warnings.append(
+                f"{part.full_name(name)} is given: layers differ, and only those of `block` are described"
+            )
     rope.mark("full_precision", "_CLASS_")
-    others = {**named(rope, "rope_theta=theta partial_rotary_factor"), **named(attention, "n_heads head_dim")}
+    others = {
+        **named(rope, "rope_theta=theta partial_rotary_factor"),
+        **named(attention, "n_heads head_dim"),
+    }
     layout, width = rope.word("name"), own.whole("d_model")
-    family = Family("OLMo-core", layout=INTERLEAVED if layout and layout.value == "complex" else HALVES)
+    family = Family(
+        "OLMo-core", layout=INTERLEAVED if layout and layout.value == "complex" else HALVES
+    )
     return ropes(own, "", family, warnings, settings, {**others, "hidden_size": width})
 
 
@@ -203,4 +277,6 @@ def neox(keys: Keys, warnings: list[str]) -> list[Encoding]:
     if "pos_emb" not in keys:
         warnings.append("pos_emb is not given: GPT-NeoX then adds a learned table")
     offset = keys.whole("opt_pos_emb_offset", low=0)
-    return replace(NEOX[kind], **({"more": offset.value} if offset and kind == "learned" else {})).encodings(keys)
+    return replace(
+        NEOX[kind], **({"more": offset.value} if offset and kind == "learned" else {})
+    ).encodings(keys)

@@ -6,7 +6,9 @@ import numpy as np
 from pecli.engine.arrays import Floats, widened
 from pecli.engine.table import Table, results_in_order, table_of
 
-MAX_ELEMENTS = 1 << 20  #: Elements that one line of a picture is the mean of; of more, those of some runs of rows
+MAX_ELEMENTS = (
+    1 << 20
+)  #: Elements that one line of a picture is the mean of; of more, those of some runs of rows
 RUNS, GOLDEN = 32, (5**0.5 - 1) / 2
 """Multiples of the golden section modulo 1 are neither equally spaced nor random, so that no wave is read in step."""
 
@@ -28,11 +30,17 @@ def reduced(table: Table, rows: int, columns: int, reduce: str = "mean") -> Floa
         if together == 1 and length > RUNS and length * table.width > MAX_ELEMENTS:
             places = own[0] + length * (np.arange(RUNS) + np.arange(RUNS) * GOLDEN % 1) / RUNS
             run = max(1, MAX_ELEMENTS // (RUNS * table.width))
-            spans = [(place, min(place + run, int(own[1]))) for place in places.astype(int).tolist()]
-            values = np.stack([widened(table.read(*span)[:, ::step]).mean(axis=0) for span in spans])
+            spans = [
+                (place, min(place + run, int(own[1]))) for place in places.astype(int).tolist()
+            ]
+            values = np.stack(
+                [widened(table.read(*span)[:, ::step]).mean(axis=0) for span in spans]
+            )
             return np.asarray(values.mean(axis=0, keepdims=True))
         values = widened(table.read(int(own[0]), int(own[-1]))[:, ::step])
-        return np.asarray(np.add.reduceat(values, own[:-1] - own[0], axis=0) / np.diff(own)[:, None])
+        return np.asarray(
+            np.add.reduceat(values, own[:-1] - own[0], axis=0) / np.diff(own)[:, None]
+        )
 
     return np.concatenate(list(results_in_order(means, range(0, count, together))))
 
@@ -55,7 +63,10 @@ def _max_rows(values: Floats, count: int) -> Floats:
     if len(values) <= count:
         return values
     starts = np.arange(count) * len(values) // count
-    high, low = np.maximum.reduceat(values, starts, axis=0), np.minimum.reduceat(values, starts, axis=0)
+    high, low = (
+        np.maximum.reduceat(values, starts, axis=0),
+        np.minimum.reduceat(values, starts, axis=0),
+    )
     return np.where(high >= -low, high, low)
 
 

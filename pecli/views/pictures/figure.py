@@ -15,14 +15,24 @@ from pecli.engine.arrays import Floats
 from pecli.errors import ParameterError, nearest
 from pecli.views.pictures import palettes
 from pecli.views.pictures.downsample import envelope, fitted_to
-from pecli.views.pictures.panels import MAX_VALUE, Chart, HeatmapPanel, Panel, Picture, fitted, typeset
+from pecli.views.pictures.panels import (
+    MAX_VALUE,
+    Chart,
+    HeatmapPanel,
+    Panel,
+    Picture,
+    fitted,
+    typeset,
+)
 from pecli.views.screen import escaped
 
 if TYPE_CHECKING:
     import matplotlib.figure
     from matplotlib.colors import Colormap
 
-Figure: TypeAlias = "matplotlib.figure.Figure"  #: By its name, as matplotlib is imported when a figure is made
+Figure: TypeAlias = (
+    "matplotlib.figure.Figure"  #: By its name, as matplotlib is imported when a figure is made
+)
 INK, PAPER, FAINT = ("#1b1f24", "#e8eaed"), ("#ffffff", "#15181c"), ("#d5d9de", "#3a4048")
 """Text, background and lines that only help the eye: each light and dark."""
 _STYLE = {
@@ -49,7 +59,10 @@ MAX_POINTS = 2000  #: Points of a curve, twice as many as a figure has columns
 MAX_FINE_RATIO = 1000.0
 """Largest number of a logarithmic axis over the smallest, up to which 2 and 5 times powers of ten are numbered, too."""
 MAX_ENDS, END_LINES = 7, 4  #: Curves that are named where they end, and the lines of such a name
-END_SHARE, END_INCHES = 0.22, 0.15  #: Of the width of a panel what these names take, and the height of a line
+END_SHARE, END_INCHES = (
+    0.22,
+    0.15,
+)  #: Of the width of a panel what these names take, and the height of a line
 CLOSE = 2.0  #: The ratio of two levels of a logarithmic axis, below which only one of them has its word above it
 MARKERS = "os^Dv<>p"  #: Of points that no line joins, open ones, so that those below are seen
 BAND_SHADES = (0.04, 0.12, 0.24)  #: How dark the bands are, one after the other
@@ -69,7 +82,9 @@ def render(
     rows = picture.rows(picture.across)
     across = max(map(len, rows), default=1)
     shares = [min(panel.share for panel in row) for row in rows]
-    scale = max(MIN_SCALE, min(1.0, width / (2.4 + 1.4 * across), height / (2.2 + 1.6 * sum(shares))))
+    scale = max(
+        MIN_SCALE, min(1.0, width / (2.4 + 1.4 * across), height / (2.2 + 1.6 * sum(shares)))
+    )
     made = _blank((width, height), scale, dark=dark)
     letters = width / scale * LETTERS_PER_INCH
     if picture.title:
@@ -83,8 +98,14 @@ def render(
     for down, row in enumerate(rows):
         for right, panel in enumerate(row):
             inches = width / (1 if _is_alone(row) else across), height * shares[down] / sum(shares)
-            axes = made.add_subplot(places[down, right], projection="polar" if panel.polar else None)
-            room = AXES_SHARE * min(inches) if isinstance(panel, HeatmapPanel) and panel.is_square else inches[0]
+            axes = made.add_subplot(
+                places[down, right], projection="polar" if panel.polar else None
+            )
+            room = (
+                AXES_SHARE * min(inches)
+                if isinstance(panel, HeatmapPanel) and panel.is_square
+                else inches[0]
+            )
             title = _fitted(panel.title, room / scale * LETTERS_PER_INCH * AXES_SHARE, 3)
             if isinstance(panel, Chart):
                 _draw_chart(axes, panel, title, (inches[0] / scale, inches[1] / scale), dark)
@@ -96,7 +117,10 @@ def render(
                 axes.set_ylabel("")  # that of its neighbour
                 axes.tick_params(labelleft=False)
             heats.append((panel, axes))
-    alike = len({(panel.shape, panel.first_row, panel.columns, panel.reduce) for panel, _ in heats}) == 1
+    alike = (
+        len({(panel.shape, panel.first_row, panel.columns, panel.reduce) for panel, _ in heats})
+        == 1
+    )
     if alike and len(heats) == len(rows) * across:  # the outer axes speak for all
         for _, axes in heats:
             axes.label_outer()
@@ -111,22 +135,38 @@ def _shown(text: str) -> str:
 
 def _fitted(text: str, letters: float, lines: int) -> str:
     given = text.split("\n", lines - 1)
-    return "\n".join(line for each in given for line in fitted(_shown(each), letters, lines // len(given)))
+    return "\n".join(
+        line for each in given for line in fitted(_shown(each), letters, lines // len(given))
+    )
 
 
 def _is_alone(row: Sequence[Panel]) -> bool:
     return len(row) == 1 and isinstance(row[0], Chart)
 
 
-def _places(made: Figure, rows: Sequence[Sequence[Panel]], shares: Sequence[float]) -> dict[tuple[int, int], Any]:
+def _places(
+    made: Figure, rows: Sequence[Sequence[Panel]], shares: Sequence[float]
+) -> dict[tuple[int, int], Any]:
     """The place of each panel; charts across the whole figure are in a grid of their own, which leaves others alone."""
-    groups = [list(group) for _, group in groupby(range(len(rows)), lambda down: _is_alone(rows[down]))]
-    outer = made.add_gridspec(len(groups), 1, height_ratios=[sum(shares[down] for down in group) for group in groups])
+    groups = [
+        list(group) for _, group in groupby(range(len(rows)), lambda down: _is_alone(rows[down]))
+    ]
+    outer = made.add_gridspec(
+        len(groups), 1, height_ratios=[sum(shares[down] for down in group) for group in groups]
+    )
     places = {}
     for k, group in enumerate(groups):
         across = max(len(rows[down]) for down in group)
-        grid = outer[k].subgridspec(len(group), across, height_ratios=[shares[down] for down in group])
-        places.update({(down, right): grid[down - group[0], right] for down in group for right in range(across)})
+        grid = outer[k].subgridspec(
+            len(group), across, height_ratios=[shares[down] for down in group]
+        )
+        places.update(
+            {
+                (down, right): grid[down - group[0], right]
+                for down in group
+                for right in range(across)
+            }
+        )
     return places
 
 
@@ -134,7 +174,9 @@ def _blank(size: tuple[float, float], scale: float, *, dark: bool) -> Figure:
     """A blank figure with letters of that scale. Its axes take the style that is set here: one is drawn at a time."""
     import logging
 
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # of a folder that it may not write to, say
+    logging.getLogger("matplotlib").setLevel(
+        logging.ERROR
+    )  # of a folder that it may not write to, say
     os.environ.pop("MPLBACKEND", None)  # a notebook's, say, which need not exist here
     import matplotlib
     from cycler import cycler
@@ -144,14 +186,23 @@ def _blank(size: tuple[float, float], scale: float, *, dark: bool) -> Figure:
 
     settings: Any = matplotlib.rcParams
     kept = ("backend", "backend_fallback")
-    settings.update({name: value for name, value in matplotlib.rcParamsDefault.items() if name not in kept})
+    settings.update(
+        {name: value for name, value in matplotlib.rcParamsDefault.items() if name not in kept}
+    )
     ink = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
     paper = ("figure.facecolor", "savefig.facecolor", "axes.facecolor")
     colours = [_rgb(each) for each in (palettes.BRIGHT if dark else palettes.CURVES)]
-    dashes = ["-", "--"] * 5 + [":", "-."] * 5  # a curve that lies on its neighbour hides only a part of it
-    settings.update({**_STYLE, **dict.fromkeys(ink, INK[dark]), **dict.fromkeys(paper, PAPER[dark])})
+    dashes = ["-", "--"] * 5 + [
+        ":",
+        "-.",
+    ] * 5  # a curve that lies on its neighbour hides only a part of it
+    settings.update(
+        {**_STYLE, **dict.fromkeys(ink, INK[dark]), **dict.fromkeys(paper, PAPER[dark])}
+    )
     curves = cycler(color=colours * 2, linestyle=dashes)
-    settings.update({"grid.color": FAINT[dark], "font.size": 10.0 * scale, "axes.prop_cycle": curves})
+    settings.update(
+        {"grid.color": FAINT[dark], "font.size": 10.0 * scale, "axes.prop_cycle": curves}
+    )
     figure = Figure(figsize=size, dpi=100, layout=ConstrainedLayoutEngine(w_pad=PAD * scale))
     FigureCanvasAgg(figure)
     return figure
@@ -163,10 +214,16 @@ def _colours(name: str | None = None, *, centred: bool = False) -> Colormap:
     from matplotlib.colors import ListedColormap
 
     if name is not None and name not in matplotlib.colormaps:
-        rule = "it must be one of matplotlib's colour maps, such as viridis, cividis, gray, RdBu, PuOr"
+        rule = (
+            "it must be one of matplotlib's colour maps, such as viridis, cividis, gray, RdBu, PuOr"
+        )
         raise ParameterError("cmap", repr(name), rule, nearest(name, list(matplotlib.colormaps)))
-    own = ListedColormap(palettes.steps(palettes.DIVERGING if centred else palettes.SEQUENTIAL) / 255)
-    return (own if name is None else matplotlib.colormaps[name]).with_extremes(bad=_rgb(palettes.UNKNOWN), under="none")
+    own = ListedColormap(
+        palettes.steps(palettes.DIVERGING if centred else palettes.SEQUENTIAL) / 255
+    )
+    return (own if name is None else matplotlib.colormaps[name]).with_extremes(
+        bad=_rgb(palettes.UNKNOWN), under="none"
+    )
 
 
 def _rgb(colour: palettes.Colour) -> tuple[float, float, float]:
@@ -178,58 +235,84 @@ def _drawable(values: Floats) -> Floats:
     return np.where(np.isfinite(values), np.clip(values, -MAX_VALUE, MAX_VALUE), np.nan)
 
 
-def _draw_heatmap(axes: Any, panel: HeatmapPanel, pixels: tuple[float, float], height: float, cmap: str | None) -> None:
+def _draw_heatmap(
+    axes: Any, panel: HeatmapPanel, pixels: tuple[float, float], height: float, cmap: str | None
+) -> None:
     """Rows are averaged here and nowhere else: matplotlib's own filter would mix columns, too."""
     from matplotlib.colors import LogNorm, Normalize
 
     wide, high = (max(1, round(AXES_SHARE * length)) for length in pixels)
     values = fitted_to(_drawable(panel.values), high, wide, panel.reduce)
     if panel.log:
-        values = np.where(values == 0, panel.ends[0] / 2, values)  # no error at all: below every colour
+        values = np.where(
+            values == 0, panel.ends[0] / 2, values
+        )  # no error at all: below every colour
     rows, columns = panel.shape
     top = panel.first_row - 0.5
     norm = (LogNorm if panel.log else Normalize)(*panel.ends)
     extent = (-0.5, columns - 0.5, top + rows, top)
-    axes.imshow(np.ma.masked_invalid(values), _colours(cmap, centred=panel.is_centred), norm, extent=extent)
+    axes.imshow(
+        np.ma.masked_invalid(values), _colours(cmap, centred=panel.is_centred), norm, extent=extent
+    )
     axes.spines[:].set_visible(False)
     if panel.is_square:
         axes.set_box_aspect(rows / columns)
     down, across = panel.axis_names(*values.shape)
-    axes.set(xlabel=across, ylabel=down if len(down) < AXES_SHARE * height * LETTERS_PER_INCH else panel.rows)
+    axes.set(
+        xlabel=across,
+        ylabel=down if len(down) < AXES_SHARE * height * LETTERS_PER_INCH else panel.rows,
+    )
     _set_numbers(axes.xaxis, whole=True)
     _set_numbers(axes.yaxis, whole=True)
 
 
-def _add_colour_bars(made: Figure, heats: Sequence[tuple[HeatmapPanel, Any]], letters: float) -> None:
+def _add_colour_bars(
+    made: Figure, heats: Sequence[tuple[HeatmapPanel, Any]], letters: float
+) -> None:
     """A colour bar beside all panels of one scale; beside one panel, a line of its label has so many letters."""
     groups: dict[Any, list[tuple[HeatmapPanel, Any]]] = {}
     for panel, axes in heats:
-        groups.setdefault((panel.ends, panel.log, panel.meaning, panel.marked), []).append((panel, axes))
+        groups.setdefault((panel.ends, panel.log, panel.meaning, panel.marked), []).append(
+            (panel, axes)
+        )
     for group in groups.values():
         first = group[0][0]
         beside = [axes for _, axes in group]
         places = [axes.get_subplotspec() for axes in beside]
-        down, across = (len({*spans}) for spans in zip(*((p.rowspan, p.colspan) for p in places), strict=True))
+        down, across = (
+            len({*spans}) for spans in zip(*((p.rowspan, p.colspan) for p in places), strict=True)
+        )
         shape = max(30, 30 * down / across)  # as high as the panels that it is for
         bar = made.colorbar(beside[0].images[0], ax=beside, aspect=shape, fraction=0.06, pad=0.015)
         bar.outline.set_visible(False)
         unknown = np.concatenate([panel.values[~np.isfinite(panel.values)] for panel, _ in group])
-        grey = f"grey: {'−inf' if np.isneginf(unknown).all() else 'not finite'}" if unknown.size else ""
+        grey = (
+            f"grey: {'−inf' if np.isneginf(unknown).all() else 'not finite'}"
+            if unknown.size
+            else ""
+        )
         line = f"line: {first.marked[0]} {typeset(first.marked[1])}" if first.marked else ""
-        bar.set_label(_fitted(", ".join(filter(None, [first.meaning, grey, line])), letters * down, 3))
+        bar.set_label(
+            _fitted(", ".join(filter(None, [first.meaning, grey, line])), letters * down, 3)
+        )
         _set_numbers(bar.ax.yaxis, first.ends if first.log else None)
         if first.marked is not None:
             for colour, points in (("white", 2.5), ("black", 1.2)):
                 bar.ax.axhline(first.marked[1], color=colour, linewidth=points)
 
 
-def _draw_chart(axes: Any, chart: Chart, title: str, inches: tuple[float, float], dark: bool) -> None:
+def _draw_chart(
+    axes: Any, chart: Chart, title: str, inches: tuple[float, float], dark: bool
+) -> None:
     handles = []
     grey = "0.65" if dark else "0.4"
     for k, curve in enumerate(chart.curves):
         style: dict[str, Any] = {"linestyle": curve.dash} if curve.dash else {}
         if chart.ordered:
-            style = {"linestyle": "-", "color": _rgb(palettes.step(k, len(chart.curves), dark=dark))}
+            style = {
+                "linestyle": "-",
+                "color": _rgb(palettes.step(k, len(chart.curves), dark=dark)),
+            }
         if curve.reference:
             style = {"linestyle": ":", "color": grey}
         if chart.polar:
@@ -240,13 +323,25 @@ def _draw_chart(axes: Any, chart: Chart, title: str, inches: tuple[float, float]
         for x, y in curve.marks:
             axes.plot(x, y, "o", color=handles[k].get_color())
     for band, shade in zip(chart.bands, BAND_SHADES, strict=False):
-        handles.append(axes.axvspan(band.start - 0.5, band.stop + 0.5, color=grey, alpha=shade, linewidth=0, zorder=0))
+        handles.append(
+            axes.axvspan(
+                band.start - 0.5, band.stop + 0.5, color=grey, alpha=shade, linewidth=0, zorder=0
+            )
+        )
     for word, level in chart.levels:
         axes.axhline(level, color=grey, linestyle="--", linewidth=1, zorder=1)
-        place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": "small"}
+        place = {
+            "xycoords": ("axes fraction", "data"),
+            "textcoords": "offset points",
+            "fontsize": "small",
+        }
         paper = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
-        below = any(level < other < level * CLOSE for _, other in chart.levels)  # whose word would be on this one
-        axes.annotate(_shown(word), (0, level), (3, -10 if below else 2), color=grey, bbox=paper, **place)
+        below = any(
+            level < other < level * CLOSE for _, other in chart.levels
+        )  # whose word would be on this one
+        axes.annotate(
+            _shown(word), (0, level), (3, -10 if below else 2), color=grey, bbox=paper, **place
+        )
     _set_axes(axes, chart, inches[1])
     names = [curve.label for curve in chart.curves] if len(handles) > 1 else [""]
     if _name_ends(axes, chart, handles, inches):
@@ -258,7 +353,9 @@ def _draw_chart(axes: Any, chart: Chart, title: str, inches: tuple[float, float]
         axes.set_title(title)
 
 
-def _name_ends(axes: Any, chart: Chart, handles: Sequence[Any], inches: tuple[float, float]) -> bool:
+def _name_ends(
+    axes: Any, chart: Chart, handles: Sequence[Any], inches: tuple[float, float]
+) -> bool:
     """Name a few curves where they end, none on another; False where names are too many or too long for that."""
     if not (1 < len(chart.curves) <= MAX_ENDS and chart.joined):
         return False
@@ -270,19 +367,38 @@ def _name_ends(axes: Any, chart: Chart, handles: Sequence[Any], inches: tuple[fl
         room = END_SHARE * inches[0] * LETTERS_PER_INCH
         lines = fitted(whole, room, END_LINES + 1)
         drawn = np.flatnonzero(np.isfinite(curve.y) & ((curve.y > 0) | (not chart.log_y)))
-        if not lines or len(lines) > END_LINES or max(map(len, whole.split())) > room or not drawn.size:
+        if (
+            not lines
+            or len(lines) > END_LINES
+            or max(map(len, whole.split())) > room
+            or not drawn.size
+        ):
             return False
         names.append("\n".join(lines).replace("\xa0", " "))
         ends.append(to_axes.transform((curve.x[drawn[-1]], curve.y[drawn[-1]]))[1])
     order = np.argsort(ends)  # from the lowest to the highest
-    heights = np.array([names[k].count("\n") + 1 for k in order]) * END_INCHES / (AXES_SHARE * inches[1])
+    heights = (
+        np.array([names[k].count("\n") + 1 for k in order]) * END_INCHES / (AXES_SHARE * inches[1])
+    )
     stacked = np.cumsum(heights) - heights / 2  # one on the other, without a gap
     if heights.sum() > 1:
         return False
     gaps = np.clip(np.maximum.accumulate(np.array(ends)[order] - stacked), 0, 1 - heights.sum())
     for k, place in zip(order.tolist(), (stacked + gaps).tolist(), strict=True):
-        style = {"fontsize": "small", "va": "center", "color": handles[k].get_color(), "annotation_clip": False}
-        axes.annotate(names[k], (1, place), (4, 0), xycoords="axes fraction", textcoords="offset points", **style)
+        style = {
+            "fontsize": "small",
+            "va": "center",
+            "color": handles[k].get_color(),
+            "annotation_clip": False,
+        }
+        axes.annotate(
+            names[k],
+            (1, place),
+            (4, 0),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            **style,
+        )
     return True
 
 
@@ -294,7 +410,9 @@ def _set_axes(axes: Any, chart: Chart, height: float) -> None:
         axes.set(xticks=[], yticks=[])
         low, high = chart.curves[0].y[[0, -1]].tolist()
         axes.set_ylim(low, high + 1)
-        axes.set_rorigin(low - (high - low + 1) / 3)  # so that one turn does not hide the one before
+        axes.set_rorigin(
+            low - (high - low + 1) / 3
+        )  # so that one turn does not hide the one before
         return
     fits = len(chart.y) < (height - 1) * LETTERS_PER_INCH
     axes.set(xlabel=chart.x, ylabel=chart.y if fits else chart.y.partition(",")[0])
@@ -313,12 +431,16 @@ def _set_axes(axes: Any, chart: Chart, height: float) -> None:
     _set_numbers(axes.yaxis, axes.get_ylim() if chart.log_y else None)
 
 
-def _set_numbers(axis: Any, log_ends: tuple[float, float] | None = None, *, whole: bool = False) -> None:
+def _set_numbers(
+    axis: Any, log_ends: tuple[float, float] | None = None, *, whole: bool = False
+) -> None:
     """Numbers in plain digits: matplotlib would set powers of ten as formulas."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     if log_ends is not None:
-        few = axis.axis_name == "y" and log_ends[1] < MAX_FINE_RATIO * log_ends[0]  # side by side they need more room
+        few = (
+            axis.axis_name == "y" and log_ends[1] < MAX_FINE_RATIO * log_ends[0]
+        )  # side by side they need more room
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
         axis.set_minor_locator(NullLocator())
     elif whole:
@@ -326,11 +448,25 @@ def _set_numbers(axis: Any, log_ends: tuple[float, float] | None = None, *, whol
     axis.set_major_formatter(FuncFormatter(lambda value, place: typeset(value)))
 
 
-def _add_legend(axes: Any, handles: Sequence[Any], names: Sequence[str], title: str, width: float) -> None:
+def _add_legend(
+    axes: Any, handles: Sequence[Any], names: Sequence[str], title: str, width: float
+) -> None:
     """Above the curves, where it hides none of them, in as many columns as there is room for, under the title."""
     letters = 0.95 * width * LETTERS_PER_INCH  # which are small
-    shown = {handle: _fitted(name, letters - 5, 8) for handle, name in zip(handles, names, strict=True) if name}
+    shown = {
+        handle: _fitted(name, letters - 5, 8)
+        for handle, name in zip(handles, names, strict=True)
+        if name
+    }
     column = 10 + max(len(line) for name in shown.values() for line in name.split("\n"))
     columns = max(1, min(len(shown), int(letters / column)))
-    place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "alignment": "left", "borderaxespad": 0.2, "borderpad": 0}
-    axes.legend(shown, shown.values(), ncols=columns, title=title or None, title_fontsize="medium", **place)
+    place = {
+        "loc": "lower left",
+        "bbox_to_anchor": (0, 1),
+        "alignment": "left",
+        "borderaxespad": 0.2,
+        "borderpad": 0,
+    }
+    axes.legend(
+        shown, shown.values(), ncols=columns, title=title or None, title_fontsize="medium", **place
+    )

@@ -16,7 +16,15 @@ from pecli.errors import PecliError, listed
 from pecli.files.tensor_roles import role_of
 from pecli.views.check_results import MAX_LISTED, reasons, worst_element
 from pecli.views.pictures import figure, figure_files, terminal_render
-from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Panel, Picture, on_one_scale, typeset
+from pecli.views.pictures.panels import (
+    Chart,
+    Curve,
+    HeatmapPanel,
+    Panel,
+    Picture,
+    on_one_scale,
+    typeset,
+)
 from pecli.views.screen import printable, terminal
 
 MAX_TABLES = 4
@@ -49,7 +57,9 @@ class ErrorMap:
         return 0.0 if mixed else self.allowed.atol or self.allowed.rtol
 
 
-def error_maps(result: Comparison, rows: int = MAX_ROWS, columns: int = MAX_COLUMNS) -> Iterator[ErrorMap]:
+def error_maps(
+    result: Comparison, rows: int = MAX_ROWS, columns: int = MAX_COLUMNS
+) -> Iterator[ErrorMap]:
     """The tables of a tensor that has errors: one, or cosines and sines."""
     parts: dict[str, list[Part]] = {}
     for part in result.parts if result.worst_index is not None else ():
@@ -59,7 +69,9 @@ def error_maps(result: Comparison, rows: int = MAX_ROWS, columns: int = MAX_COLU
         yield _error_map(label, some, result, (rows, columns))
 
 
-def _error_map(label: str, parts: list[Part], result: Comparison, most: tuple[int, int]) -> ErrorMap:
+def _error_map(
+    label: str, parts: list[Part], result: Comparison, most: tuple[int, int]
+) -> ErrorMap:
     shape = parts[0].expected.shape
     flat = len(shape) < 2
     height, width = (math.prod(shape), 1) if flat else shape[-2:]
@@ -75,15 +87,23 @@ def _error_map(label: str, parts: list[Part], result: Comparison, most: tuple[in
                 _keep_worst(cells, lines, ours, theirs, relative)
     cells = cells.swapaxes(1, 2) if flat else cells
     expected, found, errors = cells if not result.sides_swapped else cells[[1, 0, 2]]
-    found_row = math.prod(result.shape[-1:]) * parts[0].found.itemsize  # within which columns are doubled
-    copies = [size for size, step in zip(parts[0].copies, parts[0].found.strides, strict=False) if step >= found_row]
+    found_row = (
+        math.prod(result.shape[-1:]) * parts[0].found.itemsize
+    )  # within which columns are doubled
+    copies = [
+        size
+        for size, step in zip(parts[0].copies, parts[0].found.strides, strict=False)
+        if step >= found_row
+    ]
     layers = len(parts) * math.prod((*copies, *shape[:-2]))
     size = (1, height) if flat else (height, width)
     axes = _axes(label, expected, shape)
     return ErrorMap(label, size, expected, found, errors, result.allowed, relative, *axes, layers)
 
 
-def _keep_worst(cells: Floats, lines: Indices, ours: AnyArray, theirs: AnyArray, relative: bool) -> None:
+def _keep_worst(
+    cells: Floats, lines: Indices, ours: AnyArray, theirs: AnyArray, relative: bool
+) -> None:
     """Put elements into their cells that are farther off than those which are there; `lines` are the cells of rows."""
     width, across = ours.shape[1], cells.shape[2]
     errors = absolute_errors(ours, theirs)[1]
@@ -92,7 +112,11 @@ def _keep_worst(cells: Floats, lines: Indices, ours: AnyArray, theirs: AnyArray,
             errors = np.where(errors == 0, 0.0, errors / np.abs(ours))
     columns = np.arange(width) * across // width
     worst = np.full(cells.shape[1:], -1.0)
-    np.maximum.at(worst, lines, np.maximum.reduceat(errors, np.flatnonzero(np.diff(columns, prepend=-1)), axis=1))
+    np.maximum.at(
+        worst,
+        lines,
+        np.maximum.reduceat(errors, np.flatnonzero(np.diff(columns, prepend=-1)), axis=1),
+    )
     worst[worst <= cells[2]] = np.nan  # nothing new
     row, column = np.nonzero(errors == worst[lines][:, columns])
     for values, cell in zip((ours.real, theirs.real, errors), cells, strict=True):
@@ -116,7 +140,11 @@ def comparison_picture(checked: Sequence[Any]) -> Picture:
     """The tables that are farthest off, in rows of three; those that are left out are named below them. What was
     checked are verifications, or problems that there are none, or a difference."""
     results = [each for each in checked if not isinstance(each, PecliError)]
-    sides = ("expected", "found") if all(isinstance(each, Verification) for each in results) else ("A", "B")
+    sides = (
+        ("expected", "found")
+        if all(isinstance(each, Verification) for each in results)
+        else ("A", "B")
+    )
     tensors = [(result, tensor) for result in results for tensor in result.tensors]
     tensors.sort(key=lambda each: (each[1].passed, -(each[1].max_abs_error or 0.0)))
     maps: list[ErrorMap] = []
@@ -129,8 +157,13 @@ def comparison_picture(checked: Sequence[Any]) -> Picture:
             passed = "no error" if tensor.worst_index is None else "within tolerance"
             why = tensor.problem or (passed if tensor.passed else "")
             others.append(f"{prefix}{printable(tensor.name)}{f' ({why})' if why else ''}")
-    scales = {relative: _colours([each for each in maps if each.is_relative == relative]) for relative in (True, False)}
-    panels = [panel for each in maps for panel in table_panels(each, sides, scales[each.is_relative])]
+    scales = {
+        relative: _colours([each for each in maps if each.is_relative == relative])
+        for relative in (True, False)
+    }
+    panels = [
+        panel for each in maps for panel in table_panels(each, sides, scales[each.is_relative])
+    ]
     nothing = "" if maps else "No element to draw, as all are equal, or none can be compared"
     words = [nothing, f"Left out: {listed(others, 2 * MAX_LISTED)}" if others else ""]
     title = "; ".join(_summary(result, sides) for result in sorted(results, key=bool)[:MAX_LISTED])
@@ -145,22 +178,35 @@ def _summary(result: Any, sides: tuple[str, str]) -> str:
         files = {"A": result.a, "B": result.b}
         names = ", ".join(f"{side}: {file}" for side, file in files.items() if file)
     worst = max(result.tensors, key=lambda tensor: tensor.max_abs_error or 0.0, default=None)
-    where = f"{worst.name}: {worst_element(worst, sides)}" if worst and worst.worst_index is not None else ""
+    where = (
+        f"{worst.name}: {worst_element(worst, sides)}"
+        if worst and worst.worst_index is not None
+        else ""
+    )
     return ". ".join(map(printable, filter(None, [names, *reasons(result)[:1], where])))
 
 
 def _colours(maps: Sequence[ErrorMap]) -> tuple[float, float]:
     """The ends of the colours of all differences; what is infinite cannot be drawn to scale."""
-    every = np.concatenate([np.empty(0), *(np.append(each.errors, each.tolerance) for each in maps)])
+    every = np.concatenate(
+        [np.empty(0), *(np.append(each.errors, each.tolerance) for each in maps)]
+    )
     known = every[np.isfinite(every) & (every > 0)]
-    low, high = (float(known.min()), max(float(known.max()), MIN_ERROR)) if known.size else (0.1, 1.0)
+    low, high = (
+        (float(known.min()), max(float(known.max()), MIN_ERROR)) if known.size else (0.1, 1.0)
+    )
     return min(max(low, high * MIN_SHARE), high / 10), high
 
 
-def table_panels(errors: ErrorMap, sides: tuple[str, str], scale: tuple[float, float]) -> list[Panel]:
+def table_panels(
+    errors: ErrorMap, sides: tuple[str, str], scale: tuple[float, float]
+) -> list[Panel]:
     """What was expected, what was found, and the difference."""
     what = "vectors" if not errors.rows else "heads" if errors.rows == "query" else "matrices"
-    name, worst = printable(errors.name), f", the worst of {errors.layers:,} {what}" if errors.layers > 1 else ""
+    name, worst = (
+        printable(errors.name),
+        f", the worst of {errors.layers:,} {what}" if errors.layers > 1 else "",
+    )
     every = np.stack([errors.expected, errors.found])
     if not errors.rows:
         points = np.linspace(0, errors.shape[1] - 1, errors.expected.shape[1])
@@ -169,27 +215,44 @@ def table_panels(errors: ErrorMap, sides: tuple[str, str], scale: tuple[float, f
         chart = Chart(f"{name}{worst}", curves, errors.columns, log_y=positive, share=0.7)
         return [chart, difference_panel("difference", errors, sides, scale)]
     pair = [
-        HeatmapPanel(f"{name}, {side}", values, errors.rows, errors.columns, 0, errors.shape, reduce="worst")
+        HeatmapPanel(
+            f"{name}, {side}", values, errors.rows, errors.columns, 0, errors.shape, reduce="worst"
+        )
         for side, values in zip(sides, every, strict=True)
     ]
     return [*on_one_scale(pair), difference_panel(f"difference{worst}", errors, sides, scale)]
 
 
-def difference_panel(title: str, errors: ErrorMap, sides: tuple[str, str], scale: tuple[float, float]) -> Panel:
+def difference_panel(
+    title: str, errors: ErrorMap, sides: tuple[str, str], scale: tuple[float, float]
+) -> Panel:
     """Errors on a logarithmic scale, none blank, with the tolerance that was applied."""
     one, other = sides
     meaning = f"|{one} − {other}|{f' / |{one}|' if errors.is_relative else ''}"
     cells = np.where(np.isfinite(errors.errors), errors.errors, np.nan)
     tolerance, allowed = errors.tolerance, errors.allowed
-    words = [f"{typeset(allowed.atol)} + {typeset(allowed.rtol)}·|{one}|"] if allowed.atol and allowed.rtol else []
+    words = (
+        [f"{typeset(allowed.atol)} + {typeset(allowed.rtol)}·|{one}|"]
+        if allowed.atol and allowed.rtol
+        else []
+    )
     words += [f"{allowed.max_ulp:,} ulp"] if allowed.max_ulp else []
     mixed = f", tolerance: {' or '.join(words)}" if words else ""
     if not errors.rows:
         y = np.where(cells[0] > 0, cells[0], np.nan)
         points = np.linspace(0, errors.shape[1] - 1, len(y))
         levels = [(f"tolerance {typeset(tolerance)}", tolerance)] if tolerance else []
-        return Chart(title, [Curve("", points, y)], errors.columns, meaning + mixed, log_y=True, levels=levels)
-    panel = HeatmapPanel(title, cells, errors.rows, errors.columns, 0, errors.shape, scale, log=True, reduce="max")
+        return Chart(
+            title,
+            [Curve("", points, y)],
+            errors.columns,
+            meaning + mixed,
+            log_y=True,
+            levels=levels,
+        )
+    panel = HeatmapPanel(
+        title, cells, errors.rows, errors.columns, 0, errors.shape, scale, log=True, reduce="max"
+    )
     marked = ("tolerance", tolerance) if tolerance else None
     return replace(panel, meaning=f"{meaning}, none: blank{mixed}", marked=marked)
 
@@ -198,7 +261,11 @@ def error_picture(result: Comparison, rows: int, columns: int) -> Picture | None
     """The differences of a tensor alone, for a terminal; None where there are none."""
     for errors in error_maps(result, rows, columns):
         panel = difference_panel("", errors, ("A", "B"), _colours([errors]))
-        pooled = f", maximum of {errors.shape[0] / rows:.0f} rows" if errors.shape[0] >= 1.5 * rows else ""
+        pooled = (
+            f", maximum of {errors.shape[0] / rows:.0f} rows"
+            if errors.shape[0] >= 1.5 * rows
+            else ""
+        )
         return Picture(f"|A − B| of {errors.name}{pooled}", [panel])
     return None
 

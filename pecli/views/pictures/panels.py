@@ -53,8 +53,12 @@ class HeatmapPanel:
     rows: str = "position"
     columns: str = "channel"
     first_row: int = 0
-    table_shape: tuple[int, int] | None = None  #: Rows and columns of the table, where `values` has fewer
-    limits: tuple[float, float] | None = None  #: Values at the ends of the colours; None for those of the data
+    table_shape: tuple[int, int] | None = (
+        None  #: Rows and columns of the table, where `values` has fewer
+    )
+    limits: tuple[float, float] | None = (
+        None  #: Values at the ends of the colours; None for those of the data
+    )
     meaning: str = ""
     log: bool = False  #: Whether colours follow the logarithm; zero lies below all of them
     reduce: str = "mean"  #: How rows become fewer where there is no room, one of `REDUCED`
@@ -68,12 +72,22 @@ class HeatmapPanel:
     def ends(self) -> tuple[float, float]:
         """The values at the ends of the colours; around zero where there are values on both sides of it."""
         shown = self.values[np.isfinite(self.values) & ((self.values > 0) | (not self.log))]
-        low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.1, 1.0) if self.log else (0.0, 1.0)
+        low, high = (
+            (float(shown.min()), float(shown.max()))
+            if shown.size
+            else (0.1, 1.0)
+            if self.log
+            else (0.0, 1.0)
+        )
         if self.limits is not None:
             low, high = self.limits
         elif low < 0 < high:
             low, high = min(low, -high), max(-low, high)
-        return (min(low, MAX_VALUE / 10, high / 10), min(high, MAX_VALUE)) if self.log else apart(low, high)
+        return (
+            (min(low, MAX_VALUE / 10, high / 10), min(high, MAX_VALUE))
+            if self.log
+            else apart(low, high)
+        )
 
     @property
     def is_square(self) -> bool:
@@ -83,14 +97,20 @@ class HeatmapPanel:
 
     def has_rows_of(self, other: "HeatmapPanel") -> bool:
         """Whether the names and numbers of its rows are those of another."""
-        return (self.shape, self.first_row, self.reduce) == (other.shape, other.first_row, other.reduce)
+        return (self.shape, self.first_row, self.reduce) == (
+            other.shape,
+            other.first_row,
+            other.reduce,
+        )
 
     def axis_names(self, rows: int, columns: int) -> list[str]:
         """What its axes count, and what of it is shown in so many rows and columns, where that is not all."""
         every = (self.shape[0] / rows, -(-self.shape[1] // columns))
         return [
             f"{name} ({words.format(f'{count:,.0f}')})" if name and count >= 1.5 else name
-            for name, words, count in zip((self.rows, self.columns), REDUCED[self.reduce], every, strict=True)
+            for name, words, count in zip(
+                (self.rows, self.columns), REDUCED[self.reduce], every, strict=True
+            )
         ]
 
     @property
@@ -123,7 +143,9 @@ class Chart:
     joined: bool = True  #: Whether there is a line through the points
     ordered: bool = False  #: Whether the curves are steps of one thing, and their colours too
     polar: bool = False  #: Whether x is an angle and y the distance from the middle; a terminal has no such charts
-    share: float = 1.0  #: Of the height of the other panels in a figure; below 1, a terminal leaves it out
+    share: float = (
+        1.0  #: Of the height of the other panels in a figure; below 1, a terminal leaves it out
+    )
 
 
 Panel = HeatmapPanel | Chart
@@ -149,9 +171,15 @@ class Picture:
         rows, heats = self.rows(self.across), self.heatmaps
         if not rows:
             return 8.0, 2.0
-        if self.across == 3 and any(panel.reduce == "max" for panel in heats):  # expected, found, difference
-            return 10.0, round(1.3 + 2.9 * sum(min(panel.share for panel in row) for row in rows), 1)
-        if rows[0][0] in heats and all(panel.shape[0] == panel.shape[1] for panel in rows[0] if panel in heats):
+        if self.across == 3 and any(
+            panel.reduce == "max" for panel in heats
+        ):  # expected, found, difference
+            return 10.0, round(
+                1.3 + 2.9 * sum(min(panel.share for panel in row) for row in rows), 1
+            )
+        if rows[0][0] in heats and all(
+            panel.shape[0] == panel.shape[1] for panel in rows[0] if panel in heats
+        ):
             side = (8.0 - 1.2) / max(*map(len, rows), 1.2)
             return 8.0, min(8.0, round(2 * (1.0 + len(rows) * (side + 0.2))) / 2)
         return 8.0, 5.0 if len(rows) == 1 else 6.5
@@ -161,7 +189,9 @@ class Picture:
         rows: list[list[Panel]] = []
         apart = narrow or len(self.heatmaps) > 1
         for panel in self.panels:
-            alone = apart and (isinstance(panel, Chart) or (bool(rows) and isinstance(rows[-1][-1], Chart)))
+            alone = apart and (
+                isinstance(panel, Chart) or (bool(rows) and isinstance(rows[-1][-1], Chart))
+            )
             if rows and not alone and len(rows[-1]) < across:
                 rows[-1].append(panel)
             else:
@@ -178,13 +208,19 @@ def ticks(low: float, high: float, most: int, *, log: bool = False) -> list[floa
     if log:
         first, last = math.ceil(math.log10(low) - 0.02), math.floor(math.log10(high) + 0.02)
         if last > first:
-            return [10.0**power for power in range(first, last + 1, max(1, -(-(last - first) // most)))]
-    if not 1e-12 * max(abs(low), abs(high), 1e-280) < high - low < math.inf:  # no room for round numbers
+            return [
+                10.0**power for power in range(first, last + 1, max(1, -(-(last - first) // most)))
+            ]
+    if (
+        not 1e-12 * max(abs(low), abs(high), 1e-280) < high - low < math.inf
+    ):  # no room for round numbers
         return [low, high]
     rough = (high - low) / max(1, most)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
-    return [k * step for k in range(math.ceil(low / step - 0.05), math.floor(high / step + 0.05) + 1)]
+    return [
+        k * step for k in range(math.ceil(low / step - 0.05), math.floor(high / step + 0.05) + 1)
+    ]
 
 
 def typeset(text: str | float) -> str:
@@ -221,5 +257,7 @@ def fitted(text: str, room: float, lines: int, mark: str = "…") -> list[str]:
     broken, kept = textwrap.wrap(text, width), min(len(text), width * lines)
     while len(broken) > lines:
         kept -= 1
-        broken = textwrap.wrap(f"{text[: kept - kept // 2]}{mark}{text[len(text) - kept // 2 :]}", width)
+        broken = textwrap.wrap(
+            f"{text[: kept - kept // 2]}{mark}{text[len(text) - kept // 2 :]}", width
+        )
     return broken

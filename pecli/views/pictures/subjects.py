@@ -28,9 +28,13 @@ class Subject(NamedTuple):
     label: str
     tables: tuple[Table, ...]
     scheme: Scheme | None = None
-    context: int | None = None  #: The longest context that the model says it takes, where it is a model's scheme
+    context: int | None = (
+        None  #: The longest context that the model says it takes, where it is a model's scheme
+    )
     window: int | None = None  #: The sliding window of the layers that use the scheme
-    grid: tuple[int, ...] | None = None  #: Of a file: on which grid its rows lie, after so many others
+    grid: tuple[int, ...] | None = (
+        None  #: Of a file: on which grid its rows lie, after so many others
+    )
     keep: int = 0
 
     @property
@@ -70,22 +74,33 @@ class PlotRequest(NamedTuple):
     channels: tuple[int, ...] | None = None
 
 
-def of_scheme(scheme: Scheme, label: str = "", context: int | None = None, window: int | None = None) -> list[Subject]:
+def of_scheme(
+    scheme: Scheme, label: str = "", context: int | None = None, window: int | None = None
+) -> list[Subject]:
     """A scheme; one of several kinds of layers is as many subjects. Context and window are those of its model."""
     parts = scheme.named_parts()
     sliding = [name for name, _ in parts if "sliding" in name or "local" in name]
     windows = {name: window if not sliding or name in sliding else None for name, _ in parts}
-    return [Subject(f"{label} {name}".strip(), part.tensors(), part, context, windows[name]) for name, part in parts]
+    return [
+        Subject(f"{label} {name}".strip(), part.tensors(), part, context, windows[name])
+        for name, part in parts
+    ]
 
 
-def of_model(model: ModelEncodings, label: str, kind: str | None = None, seq_len: int = 512) -> list[Subject]:
+def of_model(
+    model: ModelEncodings, label: str, kind: str | None = None, seq_len: int = 512
+) -> list[Subject]:
     """The encodings of a model that can be drawn, those alone that the kind fits, if any: the rotary ones, each kind of
     layers a subject, its vision tower's, too; or else those whose tables follow from the configuration."""
     found = []
-    ropes = [each for each in model if each.is_rotary and (not each.no_table or "style" in each.extra)]
+    ropes = [
+        each for each in model if each.is_rotary and (not each.no_table or "style" in each.extra)
+    ]
     texts = [encoding for encoding in ropes if not encoding.part]
     for encoding in ropes:
-        slides = encoding in texts and (len(texts) == 1 or re.search("sliding|local", encoding.layer_type))
+        slides = encoding in texts and (
+            len(texts) == 1 or re.search("sliding|local", encoding.layer_type)
+        )
         name = f"{label} {encoding.layer_type}".strip() if len(ropes) > 1 else label
         if "style" in encoding.extra and (encoding.no_table or kind == "patch"):
             found += of_scheme(encoding.rope(grid=GRID), name)
@@ -96,10 +111,19 @@ def of_model(model: ModelEncodings, label: str, kind: str | None = None, seq_len
     for encoding in model if not ropes else ():
         if encoding.scheme in SCHEMES and not encoding.no_table:
             scheme = scheme_named(encoding.scheme)
-            own = {name: value for name, value in encoding.parameters.items() if name in scheme.parameters()}
-            has_rows = "seq_len" not in scheme.parameters() or own.get("seq_len", own.get("grid")) is not None
+            own = {
+                name: value
+                for name, value in encoding.parameters.items()
+                if name in scheme.parameters()
+            }
+            has_rows = (
+                "seq_len" not in scheme.parameters()
+                or own.get("seq_len", own.get("grid")) is not None
+            )
             own |= {} if has_rows else {"seq_len": seq_len}
-            found += of_scheme(scheme(**own), f"{label} {encoding.layer_type}".strip(), model.context, model.window)
+            found += of_scheme(
+                scheme(**own), f"{label} {encoding.layer_type}".strip(), model.context, model.window
+            )
     return [subject for subject in found if kind in subject.picture_kinds] or found
 
 
@@ -117,7 +141,9 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
     found = []
     for name, part in scheme.named_parts():
         start = f"{name}." if name else ""
-        own = tuple(replace(t, name=t.name.removeprefix(start)) for t in tables if t.name.startswith(start))
+        own = tuple(
+            replace(t, name=t.name.removeprefix(start)) for t in tables if t.name.startswith(start)
+        )
         shapes = {table.name: table.shape for table in own}
         is_whole = all(shapes.get(table.name) == table.shape for table in part.tensors())
         found.append(Subject(f"{label} {name}".strip(), own, part if is_whole else None))
@@ -150,14 +176,22 @@ def labelled(subjects: Sequence[Subject], names: Sequence[str] = ()) -> list[Sub
     """The same with a label each, no two alike: the names that were given, or the parameters in which they differ."""
     if names and len(names) != len(subjects):
         given = counted(len(names), "name")
-        raise ParameterError("label", given, f"there are {counted(len(subjects), 'subject')}", "name each, in order")
+        raise ParameterError(
+            "label", given, f"there are {counted(len(subjects), 'subject')}", "name each, in order"
+        )
     if names:
         return [subject._replace(label=name) for subject, name in zip(subjects, names, strict=True)]
-    found = [subject if subject.label else subject._replace(label=subject.kind) for subject in subjects]
+    found = [
+        subject if subject.label else subject._replace(label=subject.kind) for subject in subjects
+    ]
     for group in _alike(found):
         every = [_parameters(found[k].scheme) for k in group]
         for k, own in zip(group, every, strict=True):
-            said = [_said(name, value) for name, value in own.items() if any(each.get(name) != value for each in every)]
+            said = [
+                _said(name, value)
+                for name, value in own.items()
+                if any(each.get(name) != value for each in every)
+            ]
             found[k] = found[k]._replace(label=", ".join([found[k].label, *said]))
     for group in _alike(found):  # which are the same thing twice
         for place, k in enumerate(group, 1):
@@ -194,7 +228,11 @@ def _parameters(scheme: Scheme | None) -> dict[str, Any]:
     if scheme is None:
         return {}
     values = scheme.spec()["parameters"]
-    return {name: value for name, value in values.items() if value is not None and not isinstance(value, tuple)}
+    return {
+        name: value
+        for name, value in values.items()
+        if value is not None and not isinstance(value, tuple)
+    }
 
 
 def _said(name: str, value: Any) -> str:
@@ -220,7 +258,9 @@ def check_panels(count: int) -> None:
     """Refuse a picture of so many panels that none of them could be seen."""
     if count > MAX_PANELS:
         rule = f"it would take more than {MAX_PANELS} panels"
-        raise ParameterError("the picture", "too large", rule, "draw fewer, or name one tensor as FILE:NAME")
+        raise ParameterError(
+            "the picture", "too large", rule, "draw fewer, or name one tensor as FILE:NAME"
+        )
 
 
 def chosen(request: PlotRequest, count: int, most: int, name: str = "channels") -> list[int]:

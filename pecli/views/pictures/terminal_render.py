@@ -19,7 +19,10 @@ _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 MIN_HEATMAP_COLUMNS, MIN_CHART_COLUMNS = 20, 36
 MIN_HEATMAP_LINES, MIN_CHART_LINES, MIN_ALONE = 7, 9, 6
 """Lines that a panel needs beside heatmaps alone, beside a chart, and where there is no other."""
-MAX_BAR, MIN_BAR = 32, 6  #: Cells of a colour bar, and those below which the names of the axes make room for it
+MAX_BAR, MIN_BAR = (
+    32,
+    6,
+)  #: Cells of a colour bar, and those below which the names of the axes make room for it
 _SHADES = {True: " ░▒▓█", False: " .:-=+*#%@"}
 """From low to high, where there are no colours."""
 UNKNOWN, BLANK = -1, -2
@@ -40,7 +43,11 @@ def show(picture: Picture) -> None:
 def lines(picture: Picture, terminal: Terminal) -> list[str]:
     """The lines of a picture; below heatmaps, which share their colours, one that tells what axes and colours mean."""
     picture = replace(picture, panels=[panel for panel in picture.panels if panel.share == 1])
-    shown = [line for text in (*picture.title.split("\n", 2), picture.subtitle) for line in _fitted(text, terminal, 3)]
+    shown = [
+        line
+        for text in (*picture.title.split("\n", 2), picture.subtitle)
+        for line in _fitted(text, terminal, 3)
+    ]
     heats = picture.heatmaps
     room = terminal.lines - 1 - len(shown) - bool(heats)
     least = MIN_HEATMAP_LINES if len(heats) == len(picture.panels) else MIN_CHART_LINES
@@ -62,8 +69,12 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
             columns = _pixels(heats[0], own, height - longest)[0].shape[1]
         parts = []
         for title, panel in zip(titles, row, strict=True):
-            draw: Callable[..., list[str]] = _chart_lines if isinstance(panel, Chart) else _heatmap_lines
-            parts.append([*[""] * (longest - len(title)), *title, *draw(panel, own, height - longest)])
+            draw: Callable[..., list[str]] = (
+                _chart_lines if isinstance(panel, Chart) else _heatmap_lines
+            )
+            parts.append(
+                [*[""] * (longest - len(title)), *title, *draw(panel, own, height - longest)]
+            )
         shown += [
             "".join(part + " " * (wide - len(_ESCAPE.sub("", part))) for part in line).rstrip()
             for line in zip_longest(*parts, fillvalue="")
@@ -79,7 +90,12 @@ def _fitted(text: str, terminal: Terminal, lines: int = 1) -> list[str]:
 
 
 def _framed(
-    body: Sequence[str], rows: Mapping[int, str], columns: Mapping[int, str], terminal: Terminal, margin: int, wide: int
+    body: Sequence[str],
+    rows: Mapping[int, str],
+    columns: Mapping[int, str],
+    terminal: Terminal,
+    margin: int,
+    wide: int,
 ) -> list[str]:
     """A picture between its axes, with the labels of some lines, and of some places below."""
     side, corner, rule = "│└─" if terminal.unicode else "|+-"
@@ -100,7 +116,9 @@ def _framed(
 def _escapes(codes: Sequence[int | palettes.Colour], ground: int = 38) -> list[str]:
     """What begins each colour: of ink, or with 48 of paper; a number is one of 256 colours."""
     return [
-        f"\x1b[{ground};5;{code}m" if isinstance(code, int) else "\x1b[{};2;{};{};{}m".format(ground, *code)
+        f"\x1b[{ground};5;{code}m"
+        if isinstance(code, int)
+        else "\x1b[{};2;{};{};{}m".format(ground, *code)
         for code in codes
     ]
 
@@ -117,20 +135,29 @@ def _heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list
     row_count, column_count = panel.shape
     pixels, high, wide = _pixels(panel, terminal, height)
     margin, tall = terminal.columns - wide - 1, 2 if terminal.colours else 1
-    down, across = max(1, high // len(pixels)), max(1, wide // pixels.shape[1])  # every element is a whole block
-    if pixels.shape != panel.values.shape:  # one direction is full, the other may grow: elements stay about square
+    down, across = (
+        max(1, high // len(pixels)),
+        max(1, wide // pixels.shape[1]),
+    )  # every element is a whole block
+    if (
+        pixels.shape != panel.values.shape
+    ):  # one direction is full, the other may grow: elements stay about square
         down, across = min(down, 2 * tall), min(across, 4)
     down, across = min(down, max(1, across * tall // 2)), min(across, max(1, 4 * down // tall))
     pixels = np.repeat(np.repeat(pixels, down, axis=0), across, axis=1)
     body = _cells(_levels(pixels, panel), terminal, panel)
     rows = {
-        min(len(body) - 1, int((row + 0.5) / row_count * len(body))): typeset(f"{panel.first_row + row:.0f}")
+        min(len(body) - 1, int((row + 0.5) / row_count * len(body))): typeset(
+            f"{panel.first_row + row:.0f}"
+        )
         for row in _whole_ticks(panel.first_row, row_count - 1, max(1, len(body) // 3))
     }
     wide = pixels.shape[1]
     columns = {
         math.floor((column + 0.5) / column_count * wide): f"{column:.0f}"
-        for column in _whole_ticks(0, column_count - 1, max(1, wide // (len(str(column_count)) + 3)))
+        for column in _whole_ticks(
+            0, column_count - 1, max(1, wide // (len(str(column_count)) + 3))
+        )
     }
     return _framed(body, rows, columns, terminal, margin, wide)
 
@@ -138,7 +165,13 @@ def _heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list
 def _whole_ticks(first: int, last: int, most: int) -> list[int]:
     """Indices that have round numbers, if they are counted from `first`."""
     values = ticks(first, first + last, most)
-    return sorted({int(value) - first for value in values if value == int(value) and 0 <= value - first <= last})
+    return sorted(
+        {
+            int(value) - first
+            for value in values
+            if value == int(value) and 0 <= value - first <= last
+        }
+    )
 
 
 def _levels(pixels: Floats, panel: HeatmapPanel) -> AnyArray:
@@ -159,12 +192,17 @@ def _cells(levels: AnyArray, terminal: Terminal, panel: HeatmapPanel) -> list[st
         return ["".join([picked[level] for level in row]) for row in levels.tolist()]
     codes: list[int | palettes.Colour]
     if terminal.colours > 256:
-        table = palettes.steps(palettes.DIVERGING if panel.is_centred else palettes.SEQUENTIAL).tolist()
+        table = palettes.steps(
+            palettes.DIVERGING if panel.is_centred else palettes.SEQUENTIAL
+        ).tolist()
         codes = [*table, palettes.UNKNOWN]
     else:
         few = palettes.DIVERGING_256 if panel.is_centred else palettes.SEQUENTIAL_256
         codes = [*(few[level * len(few) // 256] for level in range(256)), palettes.UNKNOWN_256]
-    ink, paper = _escapes(codes), [*_escapes(codes, 48)[:-1], "\x1b[49m", _escapes(codes[-1:], 48)[0]]
+    ink, paper = (
+        _escapes(codes),
+        [*_escapes(codes, 48)[:-1], "\x1b[49m", _escapes(codes[-1:], 48)[0]],
+    )
     levels = np.pad(levels, ((0, len(levels) % 2), (0, 0)), constant_values=BLANK)
     drawn = []
     for upper, lower in zip(levels[0::2].tolist(), levels[1::2].tolist(), strict=True):
@@ -200,17 +238,24 @@ def key_line(heats: Sequence[HeatmapPanel], terminal: Terminal, shown: int) -> s
     if any(not np.isfinite(each.values).all() for each in heats):
         note += f" {_cells(np.full((tall, 1), UNKNOWN, np.int16), terminal, panel)[0]} not finite"
     room = terminal.columns - len(_ESCAPE.sub("", f"{low}  {high}{note}"))
-    names = next((text for text in (names, sampled and f"{sampled}   ") if len(text) + MIN_BAR <= room), "")
+    names = next(
+        (text for text in (names, sampled and f"{sampled}   ") if len(text) + MIN_BAR <= room), ""
+    )
     wide = min(MAX_BAR, room - len(names))
     if wide < 4:
         return f"{names}{low} to {high}"[: terminal.columns]
-    (bar,) = _cells(np.tile(np.rint(np.linspace(0, 255, wide)).astype(np.int16), (tall, 1)), terminal, panel)
+    (bar,) = _cells(
+        np.tile(np.rint(np.linspace(0, 255, wide)).astype(np.int16), (tall, 1)), terminal, panel
+    )
     return f"{names}{low} {bar} {high}{note}"
 
 
 def _chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
     across = _Axis([curve.x[np.isfinite(curve.y)] for curve in chart.curves], chart.log_x)
-    up = _Axis([*(curve.y for curve in chart.curves), np.array([value for _, value in chart.levels])], chart.log_y)
+    up = _Axis(
+        [*(curve.y for curve in chart.curves), np.array([value for _, value in chart.levels])],
+        chart.log_y,
+    )
     inks, letters = _inks(chart, terminal), _letters(chart, terminal)
     legend = _legend(chart, terminal, inks, letters)
     high = max(2, height - 3 - len(legend))
@@ -231,7 +276,13 @@ class _Axis:
         self.log = log
         every = np.concatenate([np.ravel(each) for each in values]) if values else np.empty(0)
         every = every[(every > 1e-300) & (every < 1e300)] if log else every[np.isfinite(every)]
-        low, high = (float(every.min()), float(every.max())) if every.size else (1.0, 10.0) if log else (0.0, 1.0)
+        low, high = (
+            (float(every.min()), float(every.max()))
+            if every.size
+            else (1.0, 10.0)
+            if log
+            else (0.0, 1.0)
+        )
         self.low, self.high = apart(math.log10(low), math.log10(high)) if log else apart(low, high)
 
     def places(self, values: Floats) -> Floats:
@@ -241,16 +292,24 @@ class _Axis:
     def labels(self, room: int, most: int) -> dict[int, str]:
         """Which of so many places from the left, or from below, shows which number."""
         low, high = (10.0**self.low, 10.0**self.high) if self.log else (self.low, self.high)
-        values = [value for value in ticks(low, high, most, log=self.log) if value > 0 or not self.log]
+        values = [
+            value for value in ticks(low, high, most, log=self.log) if value > 0 or not self.log
+        ]
         places = np.rint(self.places(np.array(values)) * (room - 1)).tolist()
-        return {int(min(max(place, 0), room - 1)): typeset(value) for place, value in zip(places, values, strict=True)}
+        return {
+            int(min(max(place, 0), room - 1)): typeset(value)
+            for place, value in zip(places, values, strict=True)
+        }
 
 
 def _chart_body(
     chart: Chart, across: _Axis, up: _Axis, size: tuple[int, int], inks: Sequence[str], letters: str
 ) -> list[str]:
     high, wide = size if letters else (size[0] * 4, size[1] * 2)
-    masks = [_raster(across.places(each.x), up.places(each.y), (high, wide), chart.joined) for each in chart.curves]
+    masks = [
+        _raster(across.places(each.x), up.places(each.y), (high, wide), chart.joined)
+        for each in chart.curves
+    ]
     for curve, mask in zip(chart.curves, masks, strict=True):
         if curve.reference:
             mask[:, 2::4] = mask[:, 3::4] = False  # dashes
@@ -259,7 +318,10 @@ def _chart_body(
         masks[-1][:, 1::2] = False  # a line of dots
     parts: Sequence[Indices | Flags] = masks
     if not letters:
-        parts = [(mask.reshape(size[0], 4, size[1], 2) * _DOTS[None, :, None, :]).sum(axis=(1, 3)) for mask in masks]
+        parts = [
+            (mask.reshape(size[0], 4, size[1], 2) * _DOTS[None, :, None, :]).sum(axis=(1, 3))
+            for mask in masks
+        ]
     owner = _owners(parts, len(chart.curves))
     every = np.bitwise_or.reduce(np.array(parts), axis=0)
     colours, lines = [*inks, ""], []
@@ -276,7 +338,11 @@ def _letters(chart: Chart, terminal: Terminal) -> str:
     if chart.joined and terminal.unicode and (terminal.colours or not several):
         return ""
     letters = _POINTS if terminal.unicode and not chart.joined else _LETTERS
-    return "".join(letters[k % len(letters)] for k in range(len(chart.curves))) + "-" * len(chart.levels) + " "
+    return (
+        "".join(letters[k % len(letters)] for k in range(len(chart.curves)))
+        + "-" * len(chart.levels)
+        + " "
+    )
 
 
 def _owners(parts: Sequence[Indices | Flags], curves: int) -> Indices:
@@ -296,7 +362,10 @@ def _raster(x: Floats, y: Floats, size: tuple[int, int], joined: bool = True) ->
     """The dots that a line through the points touches, or the points alone."""
     high, wide = size
     x, y = envelope(x, y, 4 * wide)
-    column, line = x * (wide - 1), np.clip((1 - y) * (high - 1), -1, high)  # beyond the picture it leaves at the edge
+    column, line = (
+        x * (wide - 1),
+        np.clip((1 - y) * (high - 1), -1, high),
+    )  # beyond the picture it leaves at the edge
     if joined and len(x) > 1:
         right, down = np.diff(column), np.diff(line)
         steps = np.nan_to_num(np.maximum(np.abs(right), np.abs(down))).astype(np.intp) + 1
@@ -319,13 +388,17 @@ def _inks(chart: Chart, terminal: Terminal) -> list[str]:
     if chart.ordered:
         steps = palettes.SEQUENTIAL_256[2:]
         codes = [
-            steps[k * (len(steps) - 1) // max(1, count - 1)] if few else palettes.step(k, count, dark=True)
+            steps[k * (len(steps) - 1) // max(1, count - 1)]
+            if few
+            else palettes.step(k, count, dark=True)
             for k in range(count)
         ]
     else:
         bright = palettes.BRIGHT_256 if few else palettes.BRIGHT
         codes = [bright[k % len(bright)] for k in range(count)]
-    return _escapes([*codes, *[palettes.UNKNOWN_256 if few else palettes.UNKNOWN] * len(chart.levels)])
+    return _escapes(
+        [*codes, *[palettes.UNKNOWN_256 if few else palettes.UNKNOWN] * len(chart.levels)]
+    )
 
 
 def _legend(chart: Chart, terminal: Terminal, inks: Sequence[str], letters: str) -> list[str]:

@@ -28,19 +28,33 @@ from pecli.views.pictures import kinds
 from pecli.views.pictures.figure import Figure, render
 from pecli.views.pictures.figure_files import svg
 from pecli.views.pictures.mistakes import comparison_picture
-from pecli.views.pictures.subjects import PlotRequest, Subject, labelled, of_file, of_model, of_scheme
+from pecli.views.pictures.subjects import (
+    PlotRequest,
+    Subject,
+    labelled,
+    of_file,
+    of_model,
+    of_scheme,
+)
 from pecli.views.screen import Recorder, Rows, escaped, shape, size
 
 MAX_ROWS = 256
 MAX_COLUMNS = 4096  #: Rows and columns of a tensor that a page shows
 AUDITED_ROWS = 4096  #: Positions that drift is measured over; the command beside it takes others
-_CLASSES = {"green": "good", "red": "bad", "yellow": "warn", "dim": "quiet"}  #: By the colour of a style
+_CLASSES = {
+    "green": "good",
+    "red": "bad",
+    "yellow": "warn",
+    "dim": "quiet",
+}  #: By the colour of a style
 
 
 class Page(str):
     """The text of a page, which a notebook shows as such."""
 
-    answers: list[bool | PecliError]  #: Of its checks: whether they passed, or what kept them from being made
+    answers: list[
+        bool | PecliError
+    ]  #: Of its checks: whether they passed, or what kept them from being made
 
     def __bool__(self) -> bool:
         return all(answer is True for answer in self.answers)
@@ -70,12 +84,18 @@ def report(
     RUNTIME.check("runtime", runtime)
     found = [(source, named_model(source)) for source in sources]
     models = [model for _, model in found if model is not None]
-    names = [(model.name if model else path_of("sources", source)).rstrip("/") for source, model in found]
+    names = [
+        (model.name if model else path_of("sources", source)).rstrip("/") for source, model in found
+    ]
     files = [name for name, (_, model) in zip(names, found, strict=True) if model is None]
     draft = _Draft()
     for model in models:
         _add_model(draft, model)
-    every = [subject for model in models for subject in of_model(model.encodings, model.label, "wavelengths")]
+    every = [
+        subject
+        for model in models
+        for subject in of_model(model.encodings, model.label, "wavelengths")
+    ]
     waving = [subject for subject in every if "wavelengths" in subject.picture_kinds]
     if len(models) > 1 and len(waving) > 1:
         draft.heading("Wavelengths of all models")
@@ -140,7 +160,9 @@ class _Draft:
             return
         self.answers.append(bool(result))
         compared = isinstance(result, (Verification, Difference))
-        known = [*check_results.reasons(result), *result.weak] if compared else [*result.description]
+        known = (
+            [*check_results.reasons(result), *result.weak] if compared else [*result.description]
+        )
         kind, word = ("warn", "weak") if result and compared and result.weak else ("good", "passed")
         self._conclude(*((kind, word) if result else ("bad", "FAILED")), *known[:1])
         self.show(check_results.show, result)
@@ -157,7 +179,10 @@ class _Draft:
 
     def page(self, title: str, command: str) -> Page:
         """The verdicts first, then what is on the page, and all of it."""
-        links = [f'<li><a href="#part{k}">{text(words)}</a></li>' for k, words in enumerate(self.headings, 1)]
+        links = [
+            f'<li><a href="#part{k}">{text(words)}</a></li>'
+            for k, words in enumerate(self.headings, 1)
+        ]
         start = [f'<nav aria-label="Contents">\n<ul>\n{chr(10).join(links)}\n</ul>\n</nav>']
         if self.verdicts:
             box = _table(("file", "verdict", "reason"), self.verdicts)
@@ -182,7 +207,10 @@ def html_of(show: Callable[[], None]) -> str:
     for said in recorder.said:
         if isinstance(said, Rows):
             right = ' class="number"' if said.right else ""
-            rows = ([f"<td{right if k else ''}>{_span(*cell)}</td>" for k, cell in enumerate(row)] for row in said.rows)
+            rows = (
+                [f"<td{right if k else ''}>{_span(*cell)}</td>" for k, cell in enumerate(row)]
+                for row in said.rows
+            )
             parts.append(_table(said.heads, [f"<tr>{''.join(row)}</tr>" for row in rows], right))
         elif line := "".join(_span(*part) for part in said):
             parts.append(f'<p class="said">{line}</p>')
@@ -190,7 +218,9 @@ def html_of(show: Callable[[], None]) -> str:
 
 
 def _table(heads: Sequence[str], rows: Sequence[str], right: str = "") -> str:
-    cells = "".join(f'<th scope="col"{right if k else ""}>{text(head)}</th>' for k, head in enumerate(heads))
+    cells = "".join(
+        f'<th scope="col"{right if k else ""}>{text(head)}</th>' for k, head in enumerate(heads)
+    )
     return f"<table>\n<thead><tr>{cells}</tr></thead>\n<tbody>\n{chr(10).join(rows)}\n</tbody>\n</table>"
 
 
@@ -236,14 +266,18 @@ def _add_model(draft: _Draft, model: NamedModel) -> None:
     elif tables := of_model(found, model.label, seq_len=MAX_ROWS):
         draft.subheading("The table")
         draft.subjects(tables[:1], None)
-    if towers := [each for each in of_model(found, model.label, "patch") if "patch" in each.picture_kinds]:
+    if towers := [
+        each for each in of_model(found, model.label, "patch") if "patch" in each.picture_kinds
+    ]:
         draft.subheading("Places in an image")
         draft.subjects(towers, "patch")
     draft.subheading("Commands")
     draft.commands(*commands)
 
 
-def _add_file(draft: _Draft, name: str, models: Sequence[NamedModel], tolerance: Tolerance, runtime: str) -> None:
+def _add_file(
+    draft: _Draft, name: str, models: Sequence[NamedModel], tolerance: Tolerance, runtime: str
+) -> None:
     from pecli.checks.identify import identify
 
     file = open_tensors(name)
@@ -253,7 +287,9 @@ def _add_file(draft: _Draft, name: str, models: Sequence[NamedModel], tolerance:
     for subject, matrix in [each for each in tables if len(each[1].shape) > 1 and each[1].size][:1]:
         rows = matrix.read(0, min(matrix.rows, MAX_ROWS))[:, :MAX_COLUMNS]
         title = f"{matrix.name}, {shape(matrix.shape)} {matrix.dtype}"
-        scheme = None if "patch" in subject.picture_kinds else subject.scheme  # maps would need all rows of a grid
+        scheme = (
+            None if "patch" in subject.picture_kinds else subject.scheme
+        )  # maps would need all rows of a grid
         draft.subjects([Subject(title, (table_of(matrix.name, rows),), scheme)], "heatmap")
     words = ["pecli", "verify", name, *_options(tolerance, runtime)]
     if models:

@@ -44,16 +44,27 @@ def test_random_tables_are_found_and_made_again(seed: int) -> None:
     assert attempt(seed)[1] == ""
 
 
-PADDED = pecli.Sinusoidal(64, 32, base=5e6, layout="halves", cos_first=True, offset=2, scale=0.1, padding_idx=3)
+PADDED = pecli.Sinusoidal(
+    64, 32, base=5e6, layout="halves", cos_first=True, offset=2, scale=0.1, padding_idx=3
+)
 FOUND = {
     "a base of eight digits": pecli.Rope(2048, 128, base=12345.678),
     "a row of zeros in a short table": PADDED,
-    "timesteps, most channels of which turn more than once a row": pecli.Sinusoidal(128, 16, style="flux"),
+    "timesteps, most channels of which turn more than once a row": pecli.Sinusoidal(
+        128, 16, style="flux"
+    ),
     "one channel between llama3's limits": pecli.Rope(
         512, 16, base=5e5, scaling="llama3", **{**LLAMA3, "factor": 32.0}, dtype="bfloat16"
     ),
     "one channel between YaRN's limits, which are not rounded": pecli.Rope(
-        1000, 16, 100.0, scaling="yarn", factor=8.0, original_len=8192, truncate=False, attention_factor=1.0
+        1000,
+        16,
+        100.0,
+        scaling="yarn",
+        factor=8.0,
+        original_len=8192,
+        truncate=False,
+        attention_factor=1.0,
     ),
     "the scale by one channel of four that turn": pecli.Sinusoidal(
         100, 16, base=5e6, cos_first=True, freq_shift=0.5, offset=896, scale=0.25, dtype="bfloat16"
@@ -90,7 +101,9 @@ def test_few_rows_far_from_position_0_are_made_again(name: str, offset: int, dty
     assert (match.scheme.offset, match.scheme.dtype) == (offset, dtype)
     for key, table in match.scheme.tables().items():
         if key in exact:
-            np.testing.assert_allclose(table.astype(np.float64), exact[key], rtol=0, atol=2 * np.finfo(dtype).eps)
+            np.testing.assert_allclose(
+                table.astype(np.float64), exact[key], rtol=0, atol=2 * np.finfo(dtype).eps
+            )
 
 
 PHASES = {"none": 0.0, "any": np.random.default_rng(9).uniform(0, 6, 16), "half a row": 0.5 * ANY}
@@ -154,7 +167,9 @@ def test_a_file_one_tensor_and_arrays_by_name(tmp_path) -> None:
     assert pecli.identify(f"{path}:a").description == ()
     assert not pecli.identify(f"{path}:b").identified
     assert pecli.identify({"x": slopes.tolist()}).matches[0].tensors == ("x",)
-    assert pecli.identify(np.float32(pecli.Rope(4, 48).tables()["inv_freq"].astype(ml_dtypes.float8_e5m2))).identified
+    assert pecli.identify(
+        np.float32(pecli.Rope(4, 48).tables()["inv_freq"].astype(ml_dtypes.float8_e5m2))
+    ).identified
 
 
 def test_a_carried_spec_is_not_believed_and_layers_are_one_match(tmp_path) -> None:
@@ -163,13 +178,20 @@ def test_a_carried_spec_is_not_believed_and_layers_are_one_match(tmp_path) -> No
     save_tables(str(path), [table_of("pe", pecli.Alibi(12).tables()["slopes"])], spec)
     assert pecli.identify(path).matches[0].scheme.name == "alibi"
     one = pecli.Alibi(12).tables()["slopes"]
-    assert len(pecli.identify({f"layers.{k}.alibi_slopes": one for k in range(12)}).matches[0].tensors) == 12
+    assert (
+        len(pecli.identify({f"layers.{k}.alibi_slopes": one for k in range(12)}).matches[0].tensors)
+        == 12
+    )
     found = pecli.identify({f"h.{k}.weight": np.ones((2, 2)) for k in range(30)})
     assert not found.identified
-    assert found.description == ("it holds 30 tensors, and no name speaks of positions: name one, as FILE:NAME",)
+    assert found.description == (
+        "it holds 30 tensors, and no name speaks of positions: name one, as FILE:NAME",
+    )
 
 
-ROPE = json.loads((Path(__file__).parents[2] / "engine" / "schemes" / "torch_rope.json").read_text())["cases"]
+ROPE = json.loads(
+    (Path(__file__).parents[2] / "engine" / "schemes" / "torch_rope.json").read_text()
+)["cases"]
 
 
 @pytest.mark.parametrize("case", ROPE, ids=lambda case: f"{case['dim']}-{case['base']:g}")
@@ -184,7 +206,10 @@ def test_frequencies_as_transformers_computes_them(case: dict[str, Any]) -> None
         assert "factor" in " ".join(match.undetermined)
         np.testing.assert_allclose(scheme.long_factor, scaling["long_factor"], rtol=2e-7)
     else:
-        assert (scheme.factor, scheme.beta_fast) == (scaling.get("factor"), scaling.get("beta_fast"))
+        assert (scheme.factor, scheme.beta_fast) == (
+            scaling.get("factor"),
+            scaling.get("beta_fast"),
+        )
 
 
 def sinusoids(rows: int, dim: int) -> np.ndarray:
@@ -202,7 +227,9 @@ def noisy(dim: int) -> tuple[np.ndarray, pecli.Scheme]:
 def whisper() -> np.ndarray:
     """In float32 throughout, so that late rows are off by a thousand units of the last place."""
     step = np.float32(np.log(10000) / (384 // 2 - 1))
-    angles = np.arange(1500, dtype=np.float32)[:, None] * np.exp(-step * np.arange(192, dtype=np.float32))
+    angles = np.arange(1500, dtype=np.float32)[:, None] * np.exp(
+        -step * np.arange(192, dtype=np.float32)
+    )
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
 
@@ -222,7 +249,9 @@ BIAS = -SLOPES * np.abs(PLACES[:, None] - PLACES)
 LINEAR = SLOPES * (PLACES - PLACES[:, None])
 CAUSAL = pecli.Alibi(6, 20, form="causal")
 SIXTEENTHS = 2.0 ** -(np.arange(1, 33) * 16 / 32)
-MPT = np.concatenate([SIXTEENTHS[1::2], SIXTEENTHS[::2]])[None, :24, None, None] * np.arange(1 - 50, 1)
+MPT = np.concatenate([SIXTEENTHS[1::2], SIXTEENTHS[::2]])[None, :24, None, None] * np.arange(
+    1 - 50, 1
+)
 
 
 def masked(mask: float) -> np.ndarray:
@@ -260,7 +289,9 @@ EXACT: dict[str, tuple[Any, ...]] = {
 @pytest.mark.sample(16)
 def test_tables_as_other_programs_write_them(name: str) -> None:
     tables, scheme, *edits = EXACT[name]
-    match = next(match for match in pecli.identify(tables).matches if match.scheme.name == scheme.name)
+    match = next(
+        match for match in pecli.identify(tables).matches if match.scheme.name == scheme.name
+    )
     expected = scheme if name.startswith("float64") else scheme.computed_as(match.recipe)
     assert match.scheme == expected
     assert match.tensors == tuple(tables if isinstance(tables, dict) else ["array"])
@@ -284,7 +315,9 @@ def bloom_slopes(heads: int) -> np.ndarray:
     if closest != heads:
         extra = np.float32(2 ** (-(2 ** -(math.log2(2 * closest) - 3))))
         many = min(closest, heads - closest)
-        slopes = np.concatenate([slopes, np.power(extra, np.arange(1, 1 + 2 * many, 2, dtype=np.float32))])
+        slopes = np.concatenate(
+            [slopes, np.power(extra, np.arange(1, 1 + 2 * many, 2, dtype=np.float32))]
+        )
     return slopes
 
 
@@ -303,7 +336,12 @@ def test_a_bias_as_bloom_writes_it(batch: int, heads: int, length: int) -> None:
     alibi = np.broadcast_to(alibi, (batch, heads, length)).reshape(batch * heads, 1, length)
     (match,) = pecli.identify(alibi).matches
     scheme = match.scheme
-    assert (scheme.heads, scheme.seq_len, scheme.form, scheme.max_bias) == (heads, length, "key", 8.0)
+    assert (scheme.heads, scheme.seq_len, scheme.form, scheme.max_bias) == (
+        heads,
+        length,
+        "key",
+        8.0,
+    )
     assert (Repeated(0, batch) in match.edits) == (batch > 1)
 
 
@@ -324,10 +362,16 @@ def test_a_batch_of_biases_with_a_wrong_element_is_not_claimed() -> None:
 
 def test_cosines_and_sines_in_two_layouts_are_two_tables() -> None:
     tables = waves(64, powers(10000.0, 32))
-    found = pecli.identify({"cos": halves(tables["cos"]), "sin": interleaved(tables["sin"])}).matches
+    found = pecli.identify(
+        {"cos": halves(tables["cos"]), "sin": interleaved(tables["sin"])}
+    ).matches
     assert [match.tensors for match in found] == [("cos",), ("sin",)]
     assert [match.scheme.layout for match in found] == ["halves", "interleaved"]
-    flat = pecli.identify({name: table[:8].ravel() for name, table in tables.items()}).matches[0].scheme
+    flat = (
+        pecli.identify({name: table[:8].ravel() for name, table in tables.items()})
+        .matches[0]
+        .scheme
+    )
     assert flat == pecli.Rope(8, 32)
     table = tables["cos"] + 1j * tables["sin"]
     (match,) = pecli.identify({"a.freqs_cis": table, "b.freqs_cis": table}).matches
@@ -355,10 +399,17 @@ def test_a_mapping_whose_items_cannot_be_had_is_refused() -> None:
 YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8192, "beta_fast": 64}
 
 
-def dumped(frequency: np.ndarray, rows: int, offset: int = 0, dtype: Any = np.float32) -> dict[str, np.ndarray]:
+def dumped(
+    frequency: np.ndarray, rows: int, offset: int = 0, dtype: Any = np.float32
+) -> dict[str, np.ndarray]:
     """Cosines and sines (1, rows, dim) with both halves alike; angles are products in float32."""
-    angles = np.arange(offset, offset + rows, dtype=np.float32)[:, None] * frequency.astype(np.float32)
-    return {"cos": np.cos(halves(angles)[None]).astype(dtype), "sin": np.sin(halves(angles)[None]).astype(dtype)}
+    angles = np.arange(offset, offset + rows, dtype=np.float32)[:, None] * frequency.astype(
+        np.float32
+    )
+    return {
+        "cos": np.cos(halves(angles)[None]).astype(dtype),
+        "sin": np.sin(halves(angles)[None]).astype(dtype),
+    }
 
 
 def test_bfloat16_beyond_the_first_positions() -> None:
@@ -368,10 +419,16 @@ def test_bfloat16_beyond_the_first_positions() -> None:
 
 
 def test_llama3_and_yarn_are_told_from_few_rows() -> None:
-    cosine = dumped(Waves(128, 500000.0, {"type": "llama3", **LLAMA3, "factor": 16.0}).frequencies()[0], 2048)["cos"]
+    cosine = dumped(
+        Waves(128, 500000.0, {"type": "llama3", **LLAMA3, "factor": 16.0}).frequencies()[0], 2048
+    )["cos"]
     found: Any = pecli.identify(cosine).matches[0].scheme
     assert (found.base, found.scaling, found.factor) == (500000.0, "llama3", 16.0)
-    assert (found.original_max_position_embeddings, found.layout, found.offset) == (8192, "halves", 0)
+    assert (found.original_max_position_embeddings, found.layout, found.offset) == (
+        8192,
+        "halves",
+        0,
+    )
     # 64 channels, limits at 64 rotations and 1: no line of a coarse grid.
     tables = dumped(Waves(128, 10000.0, YARN).frequencies()[0], 1000, dtype=np.float16)
     found: Any = pecli.identify(tables).matches[0].scheme
@@ -383,12 +440,16 @@ def test_divided_frequencies_in_one_tensor(dtype: type) -> None:
     """Cosines beside sines, as vLLM keeps them, with a divisor for each frequency."""
     divisors = np.round(1 + 30 * np.linspace(0, 1, 32) ** 2, 2)
     tables = dumped(powers(10000.0, 64) / divisors, 512)
-    cache = np.concatenate([tables["cos"][0, :, :32], tables["sin"][0, :, :32]], axis=1).astype(dtype)
+    cache = np.concatenate([tables["cos"][0, :, :32], tables["sin"][0, :, :32]], axis=1).astype(
+        dtype
+    )
     (match,) = pecli.identify({"cos_sin_cache": cache}).matches
     found: Any = match.scheme
     assert (found.scaling, found.layout, found.rotary_dim) == ("longrope", "compact", 64)
     expected = powers(10000.0, 64) / divisors
-    np.testing.assert_allclose(np.array(found.frequencies().floats())[:16], expected[:16], rtol=1e-5)
+    np.testing.assert_allclose(
+        np.array(found.frequencies().floats())[:16], expected[:16], rtol=1e-5
+    )
     assert match.max_abs_error <= (1e-4 if dtype == np.float32 else 1e-3)
 
 
@@ -396,5 +457,10 @@ def test_divided_frequencies_in_one_tensor(dtype: type) -> None:
 def test_falling_vectors_are_not_frequencies_yet(count: int) -> None:
     """Short numbers fit into any dtype, which must not make them coarse."""
     place = np.arange(count)
-    for vector in (1 - place / count, 1 / (1 + place), (1 - place / count) ** 2, np.cos(place / count)):
+    for vector in (
+        1 - place / count,
+        1 / (1 + place),
+        (1 - place / count) ** 2,
+        np.cos(place / count),
+    ):
         assert not pecli.identify(vector.astype(np.float32)).matches

@@ -24,7 +24,9 @@ GEMMA = {"model_type": "gemma3_text", "hidden_size": 64, "num_attention_heads": 
 
 def tables(base: float = 5e5, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """cos and sin as transformers makes them: everything in float32."""
-    inv_freq = (1.0 / (base ** (np.arange(0, DIM, 2, dtype=np.float32) / np.float32(DIM)))).astype(np.float32)
+    inv_freq = (1.0 / (base ** (np.arange(0, DIM, 2, dtype=np.float32) / np.float32(DIM)))).astype(
+        np.float32
+    )
     angles = np.arange(first, first + LENGTH, dtype=np.float32)[:, None] * inv_freq
     return np.cos(angles), np.sin(angles)
 
@@ -34,7 +36,11 @@ def checked(tensors, config=LLAMA, tolerance=NEAR, **options):
 
 
 COS, SIN = tables()
-ONE, TWO, TURNS = "one column per frequency", "two columns per frequency (c0 c1 … c0 c1 …)", "c0 c0 c1 c1 …"
+ONE, TWO, TURNS = (
+    "one column per frequency",
+    "two columns per frequency (c0 c1 … c0 c1 …)",
+    "c0 c0 c1 c1 …",
+)
 FORMS = {
     "cos": (COS, "cos", ONE),
     "sin": (SIN, "sin", ONE),
@@ -66,7 +72,9 @@ def test_a_nameless_array_in_any_layout(tmp_path, monkeypatch, form) -> None:
     assert 0 < tensor.max_abs_error < 2e-6  # float32 phases are not exact, and that is seen
     shifted = checked(tmp_path / "dump.npy", offset=1)
     assert (shifted.passed, shifted.readings) == (False, {name: words})  # whatever the values are
-    assert {edit for each in shifted.explanations for edit in each.mistakes} == {Parameter("offset", 1, 0)}
+    assert {edit for each in shifted.explanations for edit in each.mistakes} == {
+        Parameter("offset", 1, 0)
+    }
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1 << 9)  # so that it takes several blocks
     monkeypatch.setattr("pecli.checks.compare.READ_BYTES", 1 << 7)
     array.reshape(-1)[-3] += 1
@@ -87,7 +95,11 @@ def test_inverse_frequencies_in_float32(tmp_path, shape) -> None:
     assert checked(tmp_path / "inv_freq.npy", {**LLAMA, "head_dim": 2}).passed
 
 
-DYNAMIC = {**LLAMA, "max_position_embeddings": 8, "rope_scaling": {"type": "dynamic", "factor": 2.0}}
+DYNAMIC = {
+    **LLAMA,
+    "max_position_embeddings": 8,
+    "rope_scaling": {"type": "dynamic", "factor": 2.0},
+}
 LONGROPE = {"type": "longrope", "short_factor": [1.0] * 8, "long_factor": [4.0] * 8}
 LONG = {**LLAMA, "original_max_position_embeddings": 8, "rope_scaling": {**LONGROPE, "factor": 2.0}}
 
@@ -103,7 +115,9 @@ def test_offset_and_length() -> None:
 @pytest.mark.parametrize("config", [DYNAMIC, LONG], ids=["dynamic", "longrope"])
 def test_frequencies_beside_a_table_are_read_where_it_ends_or_before_any_call(config) -> None:
     exact = Tolerance(rtol=1e-14)
-    base, divisor = (5e5 * (2.0 * LENGTH / 8 - 1) ** (DIM / (DIM - 2)), 1) if config is DYNAMIC else (5e5, 4)
+    base, divisor = (
+        (5e5 * (2.0 * LENGTH / 8 - 1) ** (DIM / (DIM - 2)), 1) if config is DYNAMIC else (5e5, 4)
+    )
     dump = pecli.load_config(config).one().rope(LENGTH).tables()
     found = checked(dump, config, Tolerance())
     assert (found.passed, found.readings["inv_freq"]) == (True, f"at length {LENGTH}")
@@ -135,7 +149,10 @@ def test_names_that_say_nothing_leave_it_to_the_content(tmp_path) -> None:
     noise = np.random.default_rng(0).normal(size=(LENGTH, DIM)).astype(np.float32)
     np.savez(tmp_path / "all.npz", SIN, COS, noise)
     result = checked(tmp_path / "all.npz")
-    assert (result.passed, result.readings) == (True, {"arr_0": f"sin, {ONE}", "arr_1": f"cos, {ONE}"})
+    assert (result.passed, result.readings) == (
+        True,
+        {"arr_0": f"sin, {ONE}", "arr_1": f"cos, {ONE}"},
+    )
 
 
 def test_layer_types_by_name_and_by_fit() -> None:
@@ -145,10 +162,16 @@ def test_layer_types_by_name_and_by_fit() -> None:
              "layers.5.rotary_emb.sin_cached": (full[1], True)}  # fmt: skip
     dump = {name: array for name, (array, _) in found.items()}
     result = checked(dump, GEMMA)
-    assert [(tensor.name, tensor.passed) for tensor in result.tensors] == [(name, found[name][1]) for name in found]
-    assert result.readings["rotary_emb.sin_cached"].startswith("sliding_attention layers, which it fits best")
+    assert [(tensor.name, tensor.passed) for tensor in result.tensors] == [
+        (name, found[name][1]) for name in found
+    ]
+    assert result.readings["rotary_emb.sin_cached"].startswith(
+        "sliding_attention layers, which it fits best"
+    )
     assert result.readings["full_attention.cos"].startswith(f"full_attention layers, {ONE}")
-    assert not checked({"layers.0.rotary_emb.sin_cached": sliding[1]}, GEMMA, layer_type="full_attention").passed
+    assert not checked(
+        {"layers.0.rotary_emb.sin_cached": sliding[1]}, GEMMA, layer_type="full_attention"
+    ).passed
 
 
 def test_cosines_and_sines_in_two_layouts_do_not_pass() -> None:
@@ -160,12 +183,19 @@ def test_cosines_and_sines_in_two_layouts_do_not_pass() -> None:
 def test_each_kind_of_layer_has_its_own_sentence() -> None:
     """Gemma's two bases the wrong way round, under the names that other projects give their layers; then others."""
     swapped = checked({"cos_local": tables(1e6)[0], "cos_global": tables(1e4)[0]}, GEMMA)
-    right_for = {"cos_local: right for full_attention layers", "cos_global: right for sliding_attention layers"}
+    right_for = {
+        "cos_local: right for full_attention layers",
+        "cos_global: right for sliding_attention layers",
+    }
     assert {*swapped.diagnosis} == right_for
     dumped = {"full_attention": tables(5e5), "sliding_attention": tables(1e4, first=1)}
     parts = {kind: zip(("cos", "sin"), pair, strict=True) for kind, pair in dumped.items()}
-    result = checked({f"{kind}.{name}": part for kind, pair in parts.items() for name, part in pair}, GEMMA)
-    assert {sentence.partition(";")[0] for sentence in result.diagnosis if " says " in sentence} == {
+    result = checked(
+        {f"{kind}.{name}": part for kind, pair in parts.items() for name, part in pair}, GEMMA
+    )
+    assert {
+        sentence.partition(";")[0] for sentence in result.diagnosis if " says " in sentence
+    } == {
         "full_attention cos, sin: base is 500000 (the spec says 1000000)",
         "sliding_attention cos, sin: positions start at 1 (the spec says 0)",
     }
@@ -175,11 +205,16 @@ def test_each_kind_of_layer_has_its_own_sentence() -> None:
 
 def test_tables_of_parts_that_the_configuration_does_not_know_are_left_alone() -> None:
     result = checked({"visual.rotary_pos_emb.inv_freq": COS[3], "model.rotary_emb.cos_cached": COS})
-    assert (result.passed, [tensor.name for tensor in result.tensors]) == (True, ["model.rotary_emb.cos_cached"])
+    assert (result.passed, [tensor.name for tensor in result.tensors]) == (
+        True,
+        ["model.rotary_emb.cos_cached"],
+    )
 
 
 def test_tables_of_a_large_checkpoint_are_found_or_have_to_be_named(tmp_path) -> None:
-    weights = {f"model.layers.{k}.mlp.down_proj.weight": np.zeros((4, 4), np.float32) for k in range(20)}
+    weights = {
+        f"model.layers.{k}.mlp.down_proj.weight": np.zeros((4, 4), np.float32) for k in range(20)
+    }
     dump = {"model.rotary_emb.cos_cached": COS, "model.rotary_emb.sin_cached": SIN}
     result = checked({**weights, **dump})
     assert (result.passed, [tensor.name for tensor in result.tensors]) == (True, list(dump))
@@ -190,12 +225,17 @@ def test_tables_of_a_large_checkpoint_are_found_or_have_to_be_named(tmp_path) ->
     assert (result.passed, result.readings) == (True, {"lm_head": f"cos, {ONE}"})
 
 
-@pytest.mark.parametrize("array", [np.zeros((5, 7), np.float32), np.zeros((0, 8), np.float32), np.float32(1)])
+@pytest.mark.parametrize(
+    "array", [np.zeros((5, 7), np.float32), np.zeros((0, 8), np.float32), np.float32(1)]
+)
 def test_shapes_that_no_table_has(array) -> None:
     result = checked(np.asarray(array))
     assert not result.passed
     assert "(positions, 8) or (positions, 16)" in result.problems[0]
-    assert json.loads(json.dumps(result.as_json(), allow_nan=False))["diagnosis"][0] == result.problems[0]
+    assert (
+        json.loads(json.dumps(result.as_json(), allow_nan=False))["diagnosis"][0]
+        == result.problems[0]
+    )
 
 
 @pytest.mark.parametrize("size", [DIM // 2, DIM])
@@ -216,7 +256,10 @@ def test_learned_tables_are_checked_for_their_shape() -> None:
     config = {"model_type": "gpt2", "n_positions": 12, "n_embd": 6, "n_head": 2}
     weights = np.random.default_rng(0).normal(size=(12, 6)).astype(np.float32)
     result = checked({"wpe.weight": weights, "wte.weight": weights}, config)
-    assert (result.passed, result.readings) == (True, {"wpe.weight": "values are learned; the shape is right"})
+    assert (result.passed, result.readings) == (
+        True,
+        {"wpe.weight": "values are learned; the shape is right"},
+    )
     assert result.as_json()["tensors"][0]["max_abs_error"] is None
     result = checked({"wpe.weight": weights[1:]}, config)
     assert result.problems == ("wpe.weight: its shape is (11, 6) where (12, 6) is expected",)
@@ -230,8 +273,16 @@ def sinusoids(rows: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("config", "name", "shape"),
     [
-        ({"model_type": "t5", "d_model": 64}, "encoder.block.0.layer.0.SelfAttention.relative_attention_bias", (32, 8)),
-        ({"model_type": "swin", "window_size": 7}, "layers.0.attention.self.relative_position_bias_table", (169, 4)),
+        (
+            {"model_type": "t5", "d_model": 64},
+            "encoder.block.0.layer.0.SelfAttention.relative_attention_bias",
+            (32, 8),
+        ),
+        (
+            {"model_type": "swin", "window_size": 7},
+            "layers.0.attention.self.relative_position_bias_table",
+            (169, 4),
+        ),
     ],
 )
 def test_biases_by_relative_position_are_checked_for_their_rows(config, name, shape) -> None:
@@ -243,13 +294,21 @@ def test_biases_by_relative_position_are_checked_for_their_rows(config, name, sh
 
 
 def test_sinusoidal_and_learned_side_by_side() -> None:
-    config = {"model_type": "whisper", "d_model": 8, "max_source_positions": 10, "max_target_positions": 5}
+    config = {
+        "model_type": "whisper",
+        "d_model": 8,
+        "max_source_positions": 10,
+        "max_target_positions": 5,
+    }
     encoder, decoder = (f"model.{part}.embed_positions.weight" for part in ("encoder", "decoder"))
     pe = sinusoids(10)
     result = checked({encoder: pe, decoder: pe[:5] * 2}, config)
     assert (result.passed, result.scheme) == (True, "learned, sinusoidal")
     assert result.readings[encoder] == "encoder layers, as in whisper"
-    assert ", from position 3" in checked({encoder: pe[3:]}, config, layer_type="encoder", offset=3).readings[encoder]
+    assert (
+        ", from position 3"
+        in checked({encoder: pe[3:]}, config, layer_type="encoder", offset=3).readings[encoder]
+    )
     wrong = {encoder: pe[:, ::-1], decoder: pe[:5] * 2}
     assert not checked(wrong, config).passed
     found = checked(wrong, config, layer_type="decoder")
@@ -257,15 +316,25 @@ def test_sinusoidal_and_learned_side_by_side() -> None:
 
 
 def test_a_fairseq_table_begins_at_position_zero() -> None:
-    config = {"model_type": "m2m_100", "d_model": 8, "max_position_embeddings": 10, "pad_token_id": 1}
+    config = {
+        "model_type": "m2m_100",
+        "d_model": 8,
+        "max_position_embeddings": 10,
+        "pad_token_id": 1,
+    }
     pe = sinusoids(12)
     pe[1] = 0
     result = checked({"embed_positions.weights": pe}, config)
-    assert (result.passed, result.readings) == (True, {"embed_positions.weights": "as in m2m100, from position 0"})
+    assert (result.passed, result.readings) == (
+        True,
+        {"embed_positions.weights": "as in m2m100, from position 0"},
+    )
     assert checked({"embed_positions.weights": pe[2:]}, config).passed
 
 
-SLOPES = np.array([0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125], np.float32)[:, None, None]  # the paper's, of six
+SLOPES = np.array([0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125], np.float32)[
+    :, None, None
+]  # the paper's, of six
 BIAS = -SLOPES * np.abs(np.arange(9)[:, None] - np.arange(9)).astype(np.float32)
 KEYS = SLOPES * np.arange(9, dtype=np.float32)
 ALIBI = {
@@ -275,8 +344,16 @@ ALIBI = {
     "mpt": (SLOPES * np.arange(-8, 1, dtype=np.float32), "bias", "in the key-last form"),
     "symmetric": (BIAS, "bias", "in the symmetric form"),
     "batch": (BIAS[None], "bias", "in the symmetric form, axes of length 1 dropped"),
-    "batch × heads": (np.tile(KEYS, (2, 1, 1)), "bias", "in the key form, 2 × 6 heads along axis 0"),
-    "causal": (np.where(np.tri(9, dtype=bool), BIAS, np.float32(-np.inf)), "bias", "in the causal form"),
+    "batch × heads": (
+        np.tile(KEYS, (2, 1, 1)),
+        "bias",
+        "in the key form, 2 × 6 heads along axis 0",
+    ),
+    "causal": (
+        np.where(np.tri(9, dtype=bool), BIAS, np.float32(-np.inf)),
+        "bias",
+        "in the causal form",
+    ),
 }
 
 
@@ -293,7 +370,9 @@ def test_alibi_in_every_form(case) -> None:
 
 
 def test_a_recipe_is_part_of_what_is_expected() -> None:
-    inv_freq = (1 / np.float32(5e5) ** (np.arange(0, DIM, 2).astype(np.float32) / np.float32(DIM))).astype(np.float32)
+    inv_freq = (
+        1 / np.float32(5e5) ** (np.arange(0, DIM, 2).astype(np.float32) / np.float32(DIM))
+    ).astype(np.float32)
     angles = np.arange(5000, 5000 + LENGTH, dtype=np.float32)[:, None] * inv_freq
     cos = np.cos(angles.astype(np.float64)).astype(np.float32)
     assert not checked(cos, offset=5000).passed
@@ -304,13 +383,23 @@ def test_a_recipe_is_part_of_what_is_expected() -> None:
 def test_the_name_of_a_file_tells_even_where_its_shape_is_wrong(tmp_path, function) -> None:
     np.save(tmp_path / f"{function}_cached.npy", waves(64, powers(10000.0, 8))[function])
     edits = checked(tmp_path / f"{function}_cached.npy").explanations[0].mistakes
-    assert {getattr(edit, "name", "layout") for edit in edits} <= {"dim", "base", "exponent_dim", "layout"}
+    assert {getattr(edit, "name", "layout") for edit in edits} <= {
+        "dim",
+        "base",
+        "exponent_dim",
+        "layout",
+    }
     assert Parameter("dim", DIM, 8) in edits
 
 
 def test_tables_in_lines_of_text(tmp_path) -> None:
     both, bloom = np.concatenate([COS, SIN]), {"model_type": "bloom", "n_head": 6}
-    for lines, config in ((both, LLAMA), (halves(both), LLAMA), (COS, LLAMA), (BIAS.reshape(54, 9), bloom)):
+    for lines, config in (
+        (both, LLAMA),
+        (halves(both), LLAMA),
+        (COS, LLAMA),
+        (BIAS.reshape(54, 9), bloom),
+    ):
         np.savetxt(tmp_path / "t.csv", lines, delimiter=",")
         found = checked(tmp_path / "t.csv", config)
         assert (found.passed, found.tensors[0].shape) == (True, lines.shape)
@@ -335,22 +424,34 @@ PRODUCTS = "in the key form, slopes and products rounded to bfloat16"
         ("bias", ROUNDED, PRODUCTS),
         ("bias", ROUNDED[:, None], PRODUCTS),
         ("bias", ROUNDED / np.float32(8), f"{PRODUCTS}, divided by √head_dim"),
-        ("bias", (TWELVE[:, None] * np.arange(300) / 8).astype(np.float32), "in the key form, divided by √head_dim"),
+        (
+            "bias",
+            (TWELVE[:, None] * np.arange(300) / 8).astype(np.float32),
+            "in the key form, divided by √head_dim",
+        ),
     ],
     ids=["exact", "rounded", "bias", "three axes", "divided", "exact, divided"],
 )
-def test_falcon_as_transformers_computes_it(name: str, values: np.ndarray, words: str | None) -> None:
+def test_falcon_as_transformers_computes_it(
+    name: str, values: np.ndarray, words: str | None
+) -> None:
     found = checked({name: values}, FALCON, Tolerance())
     assert (found.passed, found.readings.get(name)) == (True, words)
     if words == "rounded to bfloat16":  # other models do not round their slopes
-        assert not checked({name: values}, {"model_type": "bloom", "n_head": 12}, Tolerance()).passed
+        assert not checked(
+            {name: values}, {"model_type": "bloom", "n_head": 12}, Tolerance()
+        ).passed
 
 
 def test_frequencies_of_a_model_without_a_table() -> None:
     config = {"model_type": "dinov3_vit", "hidden_size": 768, "num_attention_heads": 12}
     right = powers(100.0, 32).astype(np.float32)
     both = {"cos": np.ones((8, 64)), "inv_freq": right}
-    for dump, passes in (({"inv_freq": right}, True), ({"inv_freq": right[::-1]}, False), (both, False)):
+    for dump, passes in (
+        ({"inv_freq": right}, True),
+        ({"inv_freq": right[::-1]}, False),
+        (both, False),
+    ):
         assert checked(dump, config, Tolerance()).passed is passes
 
 
@@ -370,11 +471,15 @@ def test_buckets_are_right_in_integers_of_any_width(dtype) -> None:
     index[3, 5] += 1
     assert not pecli.verify({"index": index}, T5).passed
     shape = pecli.verify({"index": index[:3, :4]}, T5)  # which has neither heads nor channels
-    assert shape.problems == ("index: its shape is (3, 4) where (positions, positions) is expected",)
+    assert shape.problems == (
+        "index: its shape is (3, 4) where (positions, positions) is expected",
+    )
 
 
 @pytest.mark.parametrize("batch", [1, 2])
-def test_a_table_for_each_axis_of_positions_as_the_rotary_module_of_qwen2_vl_returns_it(batch: int) -> None:
+def test_a_table_for_each_axis_of_positions_as_the_rotary_module_of_qwen2_vl_returns_it(
+    batch: int,
+) -> None:
     """`Qwen2VLRotaryEmbedding` multiplies every axis of positions with all frequencies; sections are taken later."""
     places = np.array([[0, 1, 2, 2, 2, 2, 4], [0, 1, 2, 2, 3, 3, 4], [0, 1, 2, 3, 2, 3, 4]])
 
@@ -386,8 +491,16 @@ def test_a_table_for_each_axis_of_positions_as_the_rotary_module_of_qwen2_vl_ret
     for given in (places, np.repeat(places[:, None], batch, axis=1)):
         found = verified(1e6, given)
         assert found.passed, found.diagnosis
-        assert found.readings["cos"].startswith("one table per axis of positions: sections do not show, ")
+        assert found.readings["cos"].startswith(
+            "one table per axis of positions: sections do not show, "
+        )
     assert not verified(1e6, places[[0, 2, 1]]).passed
-    assert verified(1e5, places).diagnosis[0].startswith("cos, sin: base is 100000 (the spec says 1000000); ")
-    with pytest.raises(ParameterError, match=r"of shape \(3, 2, 2\)"):  # which differ within a batch
+    assert (
+        verified(1e5, places)
+        .diagnosis[0]
+        .startswith("cos, sin: base is 100000 (the spec says 1000000); ")
+    )
+    with pytest.raises(
+        ParameterError, match=r"of shape \(3, 2, 2\)"
+    ):  # which differ within a batch
         verified(1e6, np.arange(12).reshape(3, 2, 2))

@@ -11,14 +11,26 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.explain.edits import Dtype, HeadsWrong, Layout, Parameter, Positions, Recipe, Rotation, Rows, RowsWrong
+from pecli.explain.edits import (
+    Dtype,
+    HeadsWrong,
+    Layout,
+    Parameter,
+    Positions,
+    Recipe,
+    Rotation,
+    Rows,
+    RowsWrong,
+)
 from tests.checks.waves import LLAMA3, powers, waves
 from tests.tools.attack import Waves
 
 LLAMA = "llama-3.1-8b"
 RNG = np.random.default_rng(0)
 SCALED = Waves(128, 5e5, {"type": "llama3", **LLAMA3}).frequencies()[0]
-YARN40 = Waves(64, 1e4, {"type": "yarn", "factor": 40.0, "original_max_position_embeddings": 4096}).frequencies()[0]
+YARN40 = Waves(
+    64, 1e4, {"type": "yarn", "factor": 40.0, "original_max_position_embeddings": 4096}
+).frequencies()[0]
 """DeepSeek's 64 channels."""
 
 
@@ -46,13 +58,16 @@ def deepseek(x: np.ndarray, channels: slice) -> np.ndarray:
 def test_deepseek_rotates_the_last_channels_of_a_head() -> None:
     q = queries(1, 4, 32, 192)
     assert pecli.verify(deepseek(q, slice(128, 192)), "deepseek-v3", before=q, atol=1e-6).passed
-    assert pecli.verify(deepseek(q.astype("f2"), slice(128, 192)), "deepseek-v3", before=q.astype("f2"), max_ulp=1)
+    assert pecli.verify(
+        deepseek(q.astype("f2"), slice(128, 192)), "deepseek-v3", before=q.astype("f2"), max_ulp=1
+    )
     wrong = pecli.verify(deepseek(q, slice(0, 64)), "deepseek-v3", before=q, atol=1e-6)
     assert [each.edits for each in wrong.explanations] == [(Rotation("first channels"),)]
 
 
 @pytest.mark.parametrize(
-    ("model", "shape"), [(LLAMA, (1, 2, 8, 128)), ("gpt-oss-20b", (8, 64)), ("deepseek-v3", (64, 192))]
+    ("model", "shape"),
+    [(LLAMA, (1, 2, 8, 128)), ("gpt-oss-20b", (8, 64)), ("deepseek-v3", (64, 192))],
 )
 def test_no_rotation_at_all_is_named(model: str, shape: tuple[int, ...]) -> None:
     q = queries(*shape)
@@ -72,7 +87,8 @@ MISTAKES = {
     Rotation("first half"): np.concatenate([FIRST, B], axis=-1),
     Layout("halves", "interleaved, with cos and sin doubled as halves"): X * np.tile(COS, 2)
     + INTERLEAVED * np.tile(SIN, 2),
-    Layout("halves", "halves, with cos and sin doubled as interleaved"): X * np.repeat(COS, 2, axis=1)
+    Layout("halves", "halves, with cos and sin doubled as interleaved"): X
+    * np.repeat(COS, 2, axis=1)
     + np.concatenate([-B, A], axis=-1) * np.repeat(SIN, 2, axis=1),
     Rows("constant", 777): halves(X, *turns(np.full(64, 777))),
 }
@@ -80,7 +96,9 @@ MISTAKES = {
 
 @pytest.mark.parametrize("edit", MISTAKES, ids=str)
 def test_mistakes_of_the_formula_are_named(edit: Any) -> None:
-    found = pecli.verify(MISTAKES[edit].astype(np.float32), LLAMA, before=X.astype(np.float32), atol=1e-3)
+    found = pecli.verify(
+        MISTAKES[edit].astype(np.float32), LLAMA, before=X.astype(np.float32), atol=1e-3
+    )
     assert [each.edits for each in found.explanations] == [(edit,)]
     assert found.explanations[0].residual < 1e-6
     assert not any("reproduce" in line for line in found.diagnosis)
@@ -90,7 +108,9 @@ def test_what_nothing_explains_gets_no_reason() -> None:
     x = X[:24]
     noisy = halves(x, COS[:24], SIN[:24]) + 0.01 * RNG.normal(size=x.shape)
     for after in (np.tanh(x), noisy, np.full_like(x, np.nan), np.full_like(x, np.inf)):
-        found = pecli.verify(after.astype(np.float32), LLAMA, before=x.astype(np.float32), atol=1e-3)
+        found = pecli.verify(
+            after.astype(np.float32), LLAMA, before=x.astype(np.float32), atol=1e-3
+        )
         assert not found.passed
         assert not found.diagnosis
 
@@ -106,16 +126,30 @@ LONG, HALF = queries(1, 2, 600, 128), ml_dtypes.bfloat16
 NARROW = LONG.astype(HALF)
 FIRST, SECOND = np.split(NARROW, 2, axis=-1)
 COSINES, SINES = (each.astype(HALF) for each in turns(600))
-IN_BFLOAT16 = np.concatenate([FIRST * COSINES - SECOND * SINES, SECOND * COSINES + FIRST * SINES], axis=-1)
+IN_BFLOAT16 = np.concatenate(
+    [FIRST * COSINES - SECOND * SINES, SECOND * COSINES + FIRST * SINES], axis=-1
+)
 COARSE = SCALED.astype(HALF).astype(np.float64)
 PARTLY = {
-    "frequencies in bfloat16": (LONG, halves(LONG, *turns(600, COARSE)), Recipe("bfloat16-inv-freq")),
+    "frequencies in bfloat16": (
+        LONG,
+        halves(LONG, *turns(600, COARSE)),
+        Recipe("bfloat16-inv-freq"),
+    ),
     "rotated in bfloat16": (NARROW, IN_BFLOAT16, Rotation("in bfloat16")),
-    "a single token at another position": (ONE, halves(ONE, *turns([777])), Parameter("offset", 0, 777)),
+    "a single token at another position": (
+        ONE,
+        halves(ONE, *turns([777])),
+        Parameter("offset", 0, 777),
+    ),
     "bfloat16": (X, ((BITS + 0x8000) & np.uint32(0xFFFF0000)).view(np.float32), Dtype("bfloat16")),
     "one wrong row": (X, ROW, RowsWrong((37,))),
     "noise in one of many heads": (MANY, NOISY, HeadsWrong(((0, 5),))),
-    "one head that is not rotated": (EIGHT, HEAD, Positions("0 … 63", "0 × 64", "nothing is rotated")),
+    "one head that is not rotated": (
+        EIGHT,
+        HEAD,
+        Positions("0 … 63", "0 × 64", "nothing is rotated"),
+    ),
 }
 
 
@@ -129,9 +163,14 @@ def test_what_is_wrong_with_a_part_is_named(case: str) -> None:
 
 def test_positions_taken_from_few_heads() -> None:
     q = queries(2, 2, 24, 128)
-    found = pecli.verify(halves(q, *(each[:, None] for each in turns(2))), LLAMA, before=q, atol=1e-3)
+    found = pecli.verify(
+        halves(q, *(each[:, None] for each in turns(2))), LLAMA, before=q, atol=1e-3
+    )
     assert [each.edits for each in found.explanations] == [(Parameter("position_axis", -2, -3),)]
-    assert "if positions are along axis 1 of (2, 2, 24, 128), verify with --seq-axis 1" in found.diagnosis
+    assert (
+        "if positions are along axis 1 of (2, 2, 24, 128), verify with --seq-axis 1"
+        in found.diagnosis
+    )
 
 
 @pytest.mark.parametrize(
@@ -139,12 +178,21 @@ def test_positions_taken_from_few_heads() -> None:
     [
         (X[:1], halves(X[:1], COS[:1], SIN[:1]), 0, "1 row cannot detect a missing rotation"),
         (0 * X, 0 * X, 0, "64 rows cannot detect a missing rotation"),
-        (X[:3], halves(X[:3], *turns(3, powers(5e5, 128))), 1e-2, "whether the llama3 scaling is missing"),
+        (
+            X[:3],
+            halves(X[:3], *turns(3, powers(5e5, 128))),
+            1e-2,
+            "whether the llama3 scaling is missing",
+        ),
         (X, halves(X, COS, SIN), 1e-3, ""),
     ],
 )
-def test_a_pass_that_known_mistakes_get_too_is_weak(x: np.ndarray, after: np.ndarray, atol: float, weak: str) -> None:
-    found = pecli.verify(after.astype(np.float32), LLAMA, before=x.astype(np.float32), atol=atol or 1e-6)
+def test_a_pass_that_known_mistakes_get_too_is_weak(
+    x: np.ndarray, after: np.ndarray, atol: float, weak: str
+) -> None:
+    found = pecli.verify(
+        after.astype(np.float32), LLAMA, before=x.astype(np.float32), atol=atol or 1e-6
+    )
     assert found.passed
     assert weak in " ".join(found.weak)
     assert bool(weak) == bool(found.weak)
@@ -171,7 +219,9 @@ SHAPED += [("gemma-2-2b", (1, 4, 8, 256), 1e4)]
 
 
 @pytest.mark.parametrize(("model", "shape", "base"), SHAPED)
-def test_as_many_positions_as_heads_of_keys_of_a_preset(model: str, shape: tuple[int, ...], base: float) -> None:
+def test_as_many_positions_as_heads_of_keys_of_a_preset(
+    model: str, shape: tuple[int, ...], base: float
+) -> None:
     keys = queries(*shape)
     after = halves(keys, *turns(shape[2], powers(base, shape[3])))
     assert pecli.verify(after, model, before=keys, atol=1e-5).passed
@@ -187,7 +237,10 @@ def test_what_was_rotated_along_the_heads_does_not_pass() -> None:
     assert pecli.verify(along_heads, LLAMA, before=q, seq_axis=2, atol=1e-5).passed
     late = (each[1:] for each in turns(33))  # of a shard of 4 heads, one position too far
     found = pecli.verify(halves(q, *late), LLAMA, before=q, atol=1e-5)
-    assert "positions are along axis -2, not -3, and positions start at 1 (the spec says 0)" in found.diagnosis[0]
+    assert (
+        "positions are along axis -2, not -3, and positions start at 1 (the spec says 0)"
+        in found.diagnosis[0]
+    )
     assert "verify with --seq-axis 2" in found.diagnosis[1]
 
 
@@ -210,7 +263,9 @@ def test_tensors_of_the_same_name_go_together_also_in_a_manifest(pecli_cli, tmp_
     assert "k: nothing is rotated" in found.out
     assert "q: " not in found.out
     np.savez(tmp_path / "other.npz", q=before["q"], v=before["k"])
-    missing = pecli_cli("verify", tmp_path / "after.npz", "--before", tmp_path / "other.npz", "--model", LLAMA)
+    missing = pecli_cli(
+        "verify", tmp_path / "after.npz", "--before", tmp_path / "other.npz", "--model", LLAMA
+    )
     assert missing.code == 3
     assert "the names must agree" in missing.err
 
@@ -224,7 +279,9 @@ def test_the_command_rotates_as_the_file_was(pecli_cli, tmp_path) -> None:
     np.save(tmp_path / "after.npy", out.astype(np.float32))
     given = ("--before", str(tmp_path / "q.npy"), "--model", "deepseek-v3", "--atol", "1e-5")
     lines = pecli_cli("verify", tmp_path / "after.npy", *given, "--json").json["diagnosis"]
-    command = next(line.removeprefix("reproduce with pecli ") for line in lines if line.startswith("reproduce"))
+    command = next(
+        line.removeprefix("reproduce with pecli ") for line in lines if line.startswith("reproduce")
+    )
     *words, _ = shlex.split(command)
     assert pecli_cli(*words, tmp_path / "again.npy").code == 0
     assert np.abs(np.load(tmp_path / "again.npy") - out).max() < 1e-6
@@ -233,7 +290,12 @@ def test_the_command_rotates_as_the_file_was(pecli_cli, tmp_path) -> None:
 def test_the_command_names_the_model_and_runs(pecli_cli, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     np.save("q.npy", np.random.default_rng(0).normal(size=(32, 64)).astype(np.float32))
-    assert pecli_cli("apply", "rope", "q.npy", "--model", "gpt-j-6b", "--layout", "halves", "-o", "after.npy").code == 0
+    assert (
+        pecli_cli(
+            "apply", "rope", "q.npy", "--model", "gpt-j-6b", "--layout", "halves", "-o", "after.npy"
+        ).code
+        == 0
+    )
     result = pecli.verify("after.npy", "gpt-j-6b", before="q.npy", atol=1e-4)
     command = result.diagnosis[-1].removeprefix("reproduce with pecli ")
     assert command == "apply rope q.npy --model gpt-j-6b --layout halves -o again.npy"
@@ -243,4 +305,6 @@ def test_the_command_names_the_model_and_runs(pecli_cli, tmp_path, monkeypatch) 
 
 def test_what_is_there_before_alone_is_listed() -> None:
     q = queries(2, 24, 128)
-    assert pecli.verify({"q": halves(q, *turns(24))}, LLAMA, before={"q": q, "k": q}, atol=1e-5).unchecked == ("k",)
+    assert pecli.verify(
+        {"q": halves(q, *turns(24))}, LLAMA, before={"q": q, "k": q}, atol=1e-5
+    ).unchecked == ("k",)

@@ -21,20 +21,41 @@ IMAGE = np.stack([np.full(LENGTH, 5), 5 + PLAIN // 6, 5 + PLAIN % 6])
 
 
 def config(**more: Any) -> dict[str, Any]:
-    sizes = {"hidden_size": HEADS * DIM, "num_attention_heads": HEADS, "num_key_value_heads": 2, "head_dim": DIM}
-    return {"model_type": "llama", **sizes, "rope_theta": 10000.0, "max_position_embeddings": 4096, **more}
+    sizes = {
+        "hidden_size": HEADS * DIM,
+        "num_attention_heads": HEADS,
+        "num_key_value_heads": 2,
+        "head_dim": DIM,
+    }
+    return {
+        "model_type": "llama",
+        **sizes,
+        "rope_theta": 10000.0,
+        "max_position_embeddings": 4096,
+        **more,
+    }
 
 
-QWEN2 = config(model_type="qwen2_vl", rope_scaling={"rope_type": "default", "mrope_section": [8, 12, 12]})
+QWEN2 = config(
+    model_type="qwen2_vl", rope_scaling={"rope_type": "default", "mrope_section": [8, 12, 12]}
+)
 INTERLEAVED = {"rope_type": "default", "mrope_section": [12, 10, 10], "mrope_interleaved": True}
 QWEN3 = config(model_type="qwen3_vl_text", rope_scaling=INTERLEAVED)
-GPTJ = {"model_type": "gptj", "n_embd": HEADS * DIM, "n_head": HEADS, "rotary_dim": DIM, "n_positions": 4096}
+GPTJ = {
+    "model_type": "gptj",
+    "n_embd": HEADS * DIM,
+    "n_head": HEADS,
+    "rotary_dim": DIM,
+    "n_positions": 4096,
+}
 BLOCKED = np.repeat(np.arange(3), [8, 12, 12])
 BLOCKED3 = np.repeat(np.arange(3), [12, 10, 10])
 MIXED3 = np.array([k % 3 if k % 3 and k // 3 < (12, 10, 10)[k % 3] else 0 for k in range(32)])
 
 
-def rotated(x: np.ndarray, places: np.ndarray, layout: str = "halves", owner: np.ndarray | None = None) -> np.ndarray:
+def rotated(
+    x: np.ndarray, places: np.ndarray, layout: str = "halves", owner: np.ndarray | None = None
+) -> np.ndarray:
     """x (batch, heads, L, D); places (L,), (batch, L), (batch, heads, L), or (axes, L) with the axis that owns each
     frequency."""
     inverse = 10000.0 ** (-np.arange(DIM // 2) / (DIM // 2))
@@ -74,7 +95,9 @@ SITUATIONS: dict[str, tuple[dict[str, Any], Any, str, str]] = {
 CASES = [
     (name, dtype, layout, heads_first, heads)
     for name, (*_, family) in SITUATIONS.items()
-    for dtype, layout in product(["float32", "bfloat16"], ["halves"] if family else ["halves", "interleaved"])
+    for dtype, layout in product(
+        ["float32", "bfloat16"], ["halves"] if family else ["halves", "interleaved"]
+    )
     for heads_first, heads in product([True, False], [HEADS, 2])
 ]
 """M-RoPE models rotate halves."""
@@ -82,18 +105,26 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "dtype", "layout", "heads_first", "heads"), CASES)
 @pytest.mark.sample(60)
-def test_position_situations(name: str, dtype: str, layout: str, heads_first: bool, heads: int) -> None:
+def test_position_situations(
+    name: str, dtype: str, layout: str, heads_first: bool, heads: int
+) -> None:
     options, places, said, family = SITUATIONS[name]
     kind = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16}[dtype]
     before = np.random.default_rng(1).normal(size=(2, heads, LENGTH, DIM)).astype(kind)
-    owner = {"qwen2": BLOCKED, "qwen3": BLOCKED3 if name == "sections blocked" else MIXED3}.get(family)
+    owner = {"qwen2": BLOCKED, "qwen3": BLOCKED3 if name == "sections blocked" else MIXED3}.get(
+        family
+    )
     places = places[:, :heads] if places is STALE else places
     after = rotated(before.astype(np.float64), places, layout, owner).astype(kind)
     axes = {} if heads_first else {"seq_axis": 1}
     if not heads_first:
         before, after = before.swapaxes(1, 2), after.swapaxes(1, 2)
-    model = {"qwen2": QWEN2, "qwen3": QWEN3}.get(family) or (config() if layout == "halves" else GPTJ)
-    result = pecli.verify(after, model, before=before, atol=0.05 if dtype == "bfloat16" else 1e-4, **axes, **options)
+    model = {"qwen2": QWEN2, "qwen3": QWEN3}.get(family) or (
+        config() if layout == "halves" else GPTJ
+    )
+    result = pecli.verify(
+        after, model, before=before, atol=0.05 if dtype == "bfloat16" else 1e-4, **axes, **options
+    )
     assert bool(result) == (not said), result
     assert said in " ".join(result.diagnosis), result
 
@@ -105,7 +136,12 @@ def test_positions_on_the_command_line(pecli_cli, tmp_path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config()))
     words = ("--before", tmp_path / "q.npy", "--config", tmp_path / "config.json", "--atol", "1e-4")
     np.save(tmp_path / "after.npy", rotated(before, COUNTED).astype(np.float32))
-    assert pecli_cli("verify", tmp_path / "after.npy", *words, "--attention-mask", tmp_path / "mask.npy").code == 0
+    assert (
+        pecli_cli(
+            "verify", tmp_path / "after.npy", *words, "--attention-mask", tmp_path / "mask.npy"
+        ).code
+        == 0
+    )
     ignored = pecli_cli("verify", tmp_path / "after.npy", *words)
     assert (ignored.code, "expected 0 … 23" in ignored.out) == (1, True)
     listed = ";".join(",".join(map(str, row)) for row in COUNTED)
@@ -125,7 +161,12 @@ def test_a_pass_that_cannot_see_padding_is_weak() -> None:
 
 
 WPE = np.random.default_rng(3).normal(size=(64, 32)).astype(np.float32)
-NEOX = {"model_type": "gpt_neox", "hidden_size": HEADS * 256, "num_attention_heads": HEADS, "rotary_pct": 0.25}
+NEOX = {
+    "model_type": "gpt_neox",
+    "hidden_size": HEADS * 256,
+    "num_attention_heads": HEADS,
+    "rotary_pct": 0.25,
+}
 REPORTS: dict[str, tuple[Any, dict[str, Any], Callable[[np.ndarray], np.ndarray], str]] = {
     "unsloth#3699": (config(), PADDED, lambda x: rotated(x, PLAIN), "left padding is ignored"),
     "transformers#22161": (
@@ -144,9 +185,15 @@ REPORTS: dict[str, tuple[Any, dict[str, Any], Callable[[np.ndarray], np.ndarray]
 @pytest.mark.parametrize("report", REPORTS)
 def test_reports_of_wrong_positions(report: str) -> None:
     model, options, turn, said = REPORTS[report]
-    shape = {"transformers#22161": (2, HEADS, LENGTH, 256), "nnsight#673": (2, LENGTH, 32)}.get(report)
-    before = np.random.default_rng(2).normal(size=shape or (2, HEADS, LENGTH, DIM)).astype(np.float32)
-    result = pecli.verify(turn(before.astype(float)).astype(np.float32), model, before=before, atol=1e-4, **options)
+    shape = {"transformers#22161": (2, HEADS, LENGTH, 256), "nnsight#673": (2, LENGTH, 32)}.get(
+        report
+    )
+    before = (
+        np.random.default_rng(2).normal(size=shape or (2, HEADS, LENGTH, DIM)).astype(np.float32)
+    )
+    result = pecli.verify(
+        turn(before.astype(float)).astype(np.float32), model, before=before, atol=1e-4, **options
+    )
     assert not result
     assert said in " ".join(result.diagnosis), result
 
@@ -160,7 +207,12 @@ def test_a_cache_moved_in_too_many_channels() -> None:
 
 def test_a_cache_is_not_multiplied_by_the_attention_factor_again() -> None:
     ones = [1.0] * (DIM // 2)
-    scaling = {"rope_type": "longrope", "short_factor": ones, "long_factor": ones, "attention_factor": 1.5}
+    scaling = {
+        "rope_type": "longrope",
+        "short_factor": ones,
+        "long_factor": ones,
+        "attention_factor": 1.5,
+    }
     model = config(rope_scaling={**scaling, "original_max_position_embeddings": 2048})
     cache = 1.5 * np.random.default_rng(2).normal(size=(1, HEADS, LENGTH, DIM))
     moved = {by: rotated(cache, np.full(LENGTH, by)) for by in (5, 7)}
@@ -178,9 +230,13 @@ def test_tables_per_batch(pecli_cli, tmp_path) -> None:
         return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
 
     ones = np.where(MASK, COUNTED, 1)
-    uncounted = pecli.verify(tables(np.stack([ones[1], PLAIN + 7])), config(), atol=1e-6).diagnosis  # no mask is given
+    uncounted = pecli.verify(
+        tables(np.stack([ones[1], PLAIN + 7])), config(), atol=1e-6
+    ).diagnosis  # no mask is given
     assert uncounted[0].startswith("sequence 0: positions are 1 × 9, then 0 … 14; expected 0 … 23;")
-    assert uncounted[1].startswith("sequence 1: positions are 7 … 30; expected 0 … 23: all 7 too far;")
+    assert uncounted[1].startswith(
+        "sequence 1: positions are 7 … 30; expected 0 … 23: all 7 too far;"
+    )
     narrow = {name: table[..., :10] for name, table in tables(ones).items()}
     assert pecli.verify(narrow, config(), atol=1e-6).reasons == ()
     assert pecli.verify(tables(ones), config(), attention_mask=MASK, atol=1e-6)
@@ -191,10 +247,19 @@ def test_tables_per_batch(pecli_cli, tmp_path) -> None:
     assert "expected 0 × 9, then 0 … 14: left padding is ignored" in result.diagnosis[0]
     gemma = config(model_type="gemma3_text", rope_theta=1e6, rope_local_base_freq=1e4)
     for names in (["cos"], ["cos", "sin"]):  # whose layers are of two types, of which none is named
-        assert not pecli.verify({name: ignored[name] for name in names}, gemma, positions=COUNTED, atol=1e-6)
+        assert not pecli.verify(
+            {name: ignored[name] for name in names}, gemma, positions=COUNTED, atol=1e-6
+        )
     np.savez(tmp_path / "dump.npz", **ignored)
     np.save(tmp_path / "mask.npy", MASK)
-    words = ("verify", tmp_path / "dump.npz", "--model", "llama-2-7b", "--attention-mask", tmp_path / "mask.npy")
+    words = (
+        "verify",
+        tmp_path / "dump.npz",
+        "--model",
+        "llama-2-7b",
+        "--attention-mask",
+        tmp_path / "mask.npy",
+    )
     assert pecli_cli(*words, "--atol", "1e-6").code == 1
 
 
@@ -202,11 +267,18 @@ def test_what_a_mask_hides_is_not_passed() -> None:
     """Each of these passed, once."""
     q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
     for tokens in ({}, {"shift": 5}, {"attention_mask": MASK}):
-        assert "no finite numbers" in str(pecli.verify(q * np.nan, config(), before=q * np.nan, atol=1e-3, **tokens))
+        assert "no finite numbers" in str(
+            pecli.verify(q * np.nan, config(), before=q * np.nan, atol=1e-3, **tokens)
+        )
         assert pecli.verify(0 * q, config(), before=0 * q, atol=1e-3, **tokens).weak
     padded = np.where(MASK[:, None, :, None] == 0, np.nan, q)
-    result = pecli.verify(rotated(padded, COUNTED), config(), before=padded, attention_mask=MASK, atol=1e-4)
-    assert (result.passed, *result.readings.values()) == (True, f"{(MASK == 0).sum()} rows of padding not compared")
+    result = pecli.verify(
+        rotated(padded, COUNTED), config(), before=padded, attention_mask=MASK, atol=1e-4
+    )
+    assert (result.passed, *result.readings.values()) == (
+        True,
+        f"{(MASK == 0).sum()} rows of padding not compared",
+    )
     lone = np.stack([0 * MASK[0], MASK[0]])
     result = pecli.verify(q + 1, config(), before=q, attention_mask=lone, atol=1e-3)
     assert not result
@@ -216,7 +288,9 @@ def test_what_a_mask_hides_is_not_passed() -> None:
 
 def test_padding_layouts_and_as_many_tokens_as_heads() -> None:
     q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM))
-    result = pecli.verify(rotated(q, COUNTED + MASK), config(), before=q, attention_mask=MASK, atol=1e-4)
+    result = pecli.verify(
+        rotated(q, COUNTED + MASK), config(), before=q, attention_mask=MASK, atol=1e-4
+    )
     assert len(result.diagnosis) == 2
     assert all("all 1 too far" in line for line in result.diagnosis)
     q = np.random.default_rng(2).normal(size=(2, HEADS, LENGTH, DIM))
@@ -231,11 +305,18 @@ def test_padding_layouts_and_as_many_tokens_as_heads() -> None:
 
 
 def test_one_layer_is_stale() -> None:
-    q = {f"layers.{k}.q": np.random.default_rng(k).normal(size=(1, HEADS, LENGTH, DIM)) for k in range(3)}
-    after = {name: rotated(x, np.maximum(PLAIN - (name == "layers.1.q"), 0)) for name, x in q.items()}
+    q = {
+        f"layers.{k}.q": np.random.default_rng(k).normal(size=(1, HEADS, LENGTH, DIM))
+        for k in range(3)
+    }
+    after = {
+        name: rotated(x, np.maximum(PLAIN - (name == "layers.1.q"), 0)) for name, x in q.items()
+    }
     result = pecli.verify(after, config(), before=q, atol=1e-4)
     assert [tensor.name for tensor in result.tensors if not tensor.passed] == ["layers.1.q"]
-    assert result.diagnosis[0].startswith("layers.1.q: positions are 0, then 0 … 22; expected 0 … 23")
+    assert result.diagnosis[0].startswith(
+        "layers.1.q: positions are 0, then 0 … 22; expected 0 … 23"
+    )
 
 
 def test_inputs_to_which_a_table_was_added(pecli_cli, tmp_path) -> None:
@@ -245,13 +326,24 @@ def test_inputs_to_which_a_table_was_added(pecli_cli, tmp_path) -> None:
     filled = np.where(MASK[..., None], after, before + WPE[1])
     assert pecli.verify(filled, WPE, before=before, attention_mask=MASK, atol=1e-6)
     waves = np.outer(PLAIN, 10000.0 ** (-np.arange(16) / 16))
-    added = before + np.stack([np.sin(waves), np.cos(waves)], -1).reshape(LENGTH, 32).astype(np.float32)
+    added = before + np.stack([np.sin(waves), np.cos(waves)], -1).reshape(LENGTH, 32).astype(
+        np.float32
+    )
     assert pecli.verify(added, pecli.Sinusoidal(64, 32), before=before, atol=1e-6)
-    late = pecli.verify(added, pecli.Sinusoidal(64, 32), before=before, positions=PLAIN + 1, atol=1e-6)
+    late = pecli.verify(
+        added, pecli.Sinusoidal(64, 32), before=before, positions=PLAIN + 1, atol=1e-6
+    )
     assert "positions are 0 … 23; expected 1 … 24: all 1 too low" in late.diagnosis[0]
     for name, array in {"x": before, "after": after, "wpe": WPE, "mask": MASK}.items():
         np.save(tmp_path / f"{name}.npy", array)
-    words = ("verify", tmp_path / "after.npy", "--before", tmp_path / "x.npy", "--table", tmp_path / "wpe.npy")
+    words = (
+        "verify",
+        tmp_path / "after.npy",
+        "--before",
+        tmp_path / "x.npy",
+        "--table",
+        tmp_path / "wpe.npy",
+    )
     assert pecli_cli(*words, "--attention-mask", tmp_path / "mask.npy", "--atol", "1e-6").code == 0
     assert pecli_cli(*words, "--atol", "1e-6").code == 1
     assert pecli_cli(*words, "--length", "4").code == 2
@@ -260,7 +352,9 @@ def test_inputs_to_which_a_table_was_added(pecli_cli, tmp_path) -> None:
 def test_rotated_tensors_without_those_before_get_a_hint() -> None:
     q = np.random.default_rng(1).normal(size=(2, HEADS, LENGTH, DIM)).astype(np.float32)
     assert "give --before FILE" in pecli.verify(q, config(), atol=1e-3).reasons[-1]
-    cos = np.tile(np.cos(np.outer(PLAIN, 9000.0 ** (-np.arange(32) / 32))), 2)[None, None].astype(np.float32)
+    cos = np.tile(np.cos(np.outer(PLAIN, 9000.0 ** (-np.arange(32) / 32))), 2)[None, None].astype(
+        np.float32
+    )
     assert "--before" not in " ".join(pecli.verify({"cos": cos}, config(), atol=1e-3).diagnosis)
 
 
@@ -270,8 +364,14 @@ def test_a_cache_that_was_moved_against_another(pecli_cli, tmp_path) -> None:
     np.save(tmp_path / "b.npy", rotated(cache, np.full(LENGTH, 4)).astype(np.float32))
     (tmp_path / "config.json").write_text(json.dumps(config()))
     words = ("--model", tmp_path / "config.json", "--atol", "1e-4")
-    moved = pecli_cli("diff", tmp_path / "a.npy", tmp_path / "b.npy", *words, "--plot", "-o", tmp_path / "x.svg")
-    assert (moved.code, "B is A moved by 4 positions" in moved.out, (tmp_path / "x.svg").exists()) == (1, True, True)
+    moved = pecli_cli(
+        "diff", tmp_path / "a.npy", tmp_path / "b.npy", *words, "--plot", "-o", tmp_path / "x.svg"
+    )
+    assert (
+        moved.code,
+        "B is A moved by 4 positions" in moved.out,
+        (tmp_path / "x.svg").exists(),
+    ) == (1, True, True)
     assert pecli_cli("diff", tmp_path / "a.npy", tmp_path / "a.npy", *words).code == 0
 
 
@@ -282,7 +382,15 @@ def test_apply_counts_an_attention_mask(pecli_cli, tmp_path) -> None:
         assert np.abs(pecli.apply(x, config(), attention_mask=mask) - right).max() < 1e-6
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "mask.npy", MASK)
-    words = ("apply", "rope", tmp_path / "x.npy", "--attention-mask", tmp_path / "mask.npy", "-o", tmp_path / "y.npy")
+    words = (
+        "apply",
+        "rope",
+        tmp_path / "x.npy",
+        "--attention-mask",
+        tmp_path / "mask.npy",
+        "-o",
+        tmp_path / "y.npy",
+    )
     assert pecli_cli(*words).code == 0
     assert np.abs(np.load(tmp_path / "y.npy") - right).max() < 1e-6
     assert pecli_cli(*words, "--offset", "1").code == 2

@@ -27,24 +27,39 @@ def test_findings_fail_and_explanations_do_not() -> None:
     failed = Verification("f", "rope", (), ("sin: the tensor is missing",), ("a remark",))
     assert not failed.passed
     assert failed.as_json()["diagnosis"] == ["a remark", "sin: the tensor is missing"]
-    assert "cos: the tensor is missing; no tensor is there at all" in str(pecli.verify({}, pecli.Rope(4, 8)))
+    assert "cos: the tensor is missing; no tensor is there at all" in str(
+        pecli.verify({}, pecli.Rope(4, 8))
+    )
     with pytest.raises(pecli.PecliError, match=r"^arrays: has no positional tables of rope"):
         pecli.verify({}, "llama-2-7b")
 
 
 @pytest.mark.parametrize(
     "names",
-    [("cos", "sin", "inv_freq"), ("cos_cached", "sin_cached", "inv_freq"), ("freqs_cos", "freqs_sin", "x.inv_freq")],
+    [
+        ("cos", "sin", "inv_freq"),
+        ("cos_cached", "sin_cached", "inv_freq"),
+        ("freqs_cos", "freqs_sin", "x.inv_freq"),
+    ],
 )
 def test_tensors_go_by_the_names_of_other_programs(names) -> None:
     result = pecli.verify(dict(zip(names, (COS, SIN, INV_FREQ), strict=True)), ROPE)
-    assert (result.passed, sorted(tensor.name for tensor in result.tensors)) == (True, sorted(names))
+    assert (result.passed, sorted(tensor.name for tensor in result.tensors)) == (
+        True,
+        sorted(names),
+    )
     swapped = pecli.verify(dict(zip(names, (SIN, COS, INV_FREQ), strict=True)), ROPE)
-    assert sorted(tensor.name for tensor in swapped.tensors if not tensor.passed) == sorted(names[:2])
+    assert sorted(tensor.name for tensor in swapped.tensors if not tensor.passed) == sorted(
+        names[:2]
+    )
 
 
 def test_every_layer_of_a_checkpoint_is_held_against_the_scheme() -> None:
-    tensors = {f"layers.{k}.rotary_emb.{name}_cached": array.copy() for k in range(3) for name, array in BOTH.items()}
+    tensors = {
+        f"layers.{k}.rotary_emb.{name}_cached": array.copy()
+        for k in range(3)
+        for name, array in BOTH.items()
+    }
     tensors["layers.1.rotary_emb.sin_cached"][2, 2] += 1
     result = pecli.verify({**tensors, "layers.1.q_proj.weight": np.zeros((2, 2), np.float32)}, ROPE)
     assert (len(result.tensors), result.problems) == (6, ())
@@ -62,7 +77,9 @@ def test_a_dtype_is_a_finding_unless_any_will_do(dtype) -> None:
 
 
 def test_the_command_line_takes_the_files_dtype_unless_one_is_given(pecli_cli, tmp_path) -> None:
-    np.save(tmp_path / "t.npy", woven(SIN, COS)[None].astype(np.float16))  # an axis of length 1 does not matter
+    np.save(
+        tmp_path / "t.npy", woven(SIN, COS)[None].astype(np.float16)
+    )  # an axis of length 1 does not matter
     words = ["sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", tmp_path / "t.npy"]
     assert pecli_cli(*words).code == 0
     assert pecli_cli(*words, "--dtype", "float16").code == 0
@@ -74,17 +91,28 @@ def test_the_command_line_takes_the_files_dtype_unless_one_is_given(pecli_cli, t
 
 def test_bundles_and_text_files_go_by_name_and_element(tmp_path) -> None:
     bundle = Bundle((("full", pecli.Rope(6, 8)), ("sliding", pecli.Rope(6, 8, base=100.0))))
-    tensors = {f"{layers}_{name}": array for layers in ("full", "sliding") for name, array in BOTH.items()}
+    tensors = {
+        f"{layers}_{name}": array for layers in ("full", "sliding") for name, array in BOTH.items()
+    }
     result = pecli.verify(tensors, bundle)
-    assert {tensor.name: tensor.passed for tensor in result.tensors} == {name: "full" in name for name in tensors}
+    assert {tensor.name: tensor.passed for tensor in result.tensors} == {
+        name: "full" in name for name in tensors
+    }
     pecli.save(tmp_path / "t.json", pecli.Rope(3, 4))
     assert pecli.verify(tmp_path / "t.json").passed
     text = (tmp_path / "t.json").read_text()
     (tmp_path / "t.json").write_text(text.replace("0.5403023", "0.5403024"))  # cos 1
-    assert [tensor.name for tensor in pecli.verify(tmp_path / "t.json").tensors if not tensor.passed] == ["cos"]
+    assert [
+        tensor.name for tensor in pecli.verify(tmp_path / "t.json").tensors if not tensor.passed
+    ] == ["cos"]
 
 
-LINES = [pecli.Rope(6, 8), pecli.Rope(6, 8, layout="halves"), pecli.Sinusoidal(6, 8, dtype="float16"), pecli.Alibi(4)]
+LINES = [
+    pecli.Rope(6, 8),
+    pecli.Rope(6, 8, layout="halves"),
+    pecli.Sinusoidal(6, 8, dtype="float16"),
+    pecli.Alibi(4),
+]
 LINES += [pecli.Alibi(4, 6, form=form) for form in ("symmetric", "causal", "key")]
 
 
@@ -100,7 +128,9 @@ def test_lines_of_text_are_the_rows_of_the_table_they_were_made_of(tmp_path, sch
 class Tensor:
     """What torch's tensors do: no values while they have a gradient, none to NumPy in bfloat16."""
 
-    def __init__(self, values: np.ndarray[Any, Any], dtype: str, requires_grad: bool = False) -> None:
+    def __init__(
+        self, values: np.ndarray[Any, Any], dtype: str, requires_grad: bool = False
+    ) -> None:
         self.values, self.dtype, self.requires_grad = values, f"torch.{dtype}", requires_grad
 
     def detach(self) -> Tensor:
@@ -125,7 +155,10 @@ class LazyBits(Tensor):
 
     def __init__(self, values: np.ndarray[Any, Any]) -> None:
         super().__init__(-values, "float32")
-        self.__dlpack__, self.__dlpack_device__ = self.values.__dlpack__, self.values.__dlpack_device__
+        self.__dlpack__, self.__dlpack_device__ = (
+            self.values.__dlpack__,
+            self.values.__dlpack_device__,
+        )
 
     def detach(self) -> LazyBits:
         return self
@@ -188,11 +221,17 @@ LLAMA = "llama-2-7b"
 def test_a_mask_may_be_the_most_negative_number(dtype: Any) -> None:
     bias = -SLOPES * np.abs(np.arange(LENGTH)[:, None] - np.arange(LENGTH))
     scheme = pecli.Alibi(heads=HEADS, seq_len=LENGTH, form="causal")
-    for mask in (-np.inf, float(ml_dtypes.finfo(dtype).min), -6e4 if dtype is np.float16 else -3e38):
+    for mask in (
+        -np.inf,
+        float(ml_dtypes.finfo(dtype).min),
+        -6e4 if dtype is np.float16 else -3e38,
+    ):
         dump = np.where(np.tri(LENGTH) > 0, bias, mask).astype(dtype)
         for spec in (BLOOM, scheme):
             assert pecli.verify(dump, spec, atol=1e-6, max_ulp=1, reasons=False).passed
-        assert pecli.diff(scheme.in_dtype(str(dump.dtype)).tables()["bias"], dump, max_ulp=1, reasons=False).passed
+        assert pecli.diff(
+            scheme.in_dtype(str(dump.dtype)).tables()["bias"], dump, max_ulp=1, reasons=False
+        ).passed
         assert pecli.diff(dump, dump).passed
         dump[3, 5, 2] = mask
         assert not pecli.verify(dump, BLOOM, atol=1e-6, max_ulp=1, reasons=False).passed
@@ -203,5 +242,7 @@ def test_a_tolerance_that_a_dtype_cannot_hold_names_the_one_that_fits() -> None:
     table.view(np.int16)[::3, ::5] += 1
     result = pecli.verify({"cos": table}, LLAMA, atol=1e-3)
     assert not result.passed
-    assert result.diagnosis[0].startswith("bfloat16 cannot hold 0.001: near 1 its steps are 0.0078; allow --max-ulp 1")
+    assert result.diagnosis[0].startswith(
+        "bfloat16 cannot hold 0.001: near 1 its steps are 0.0078; allow --max-ulp 1"
+    )
     assert pecli.verify({"cos": table}, LLAMA, max_ulp=1).passed

@@ -19,7 +19,9 @@ ALL = ("float32", "float16", "bfloat16", "float64")
 
 
 def make(width: int, count: int, base: float = 10000.0, amplitude: float = 1.0) -> Rotation:
-    return Rotation(lambda: Waves.of(geometric(base, oracle.Fraction(width), width), amplitude=amplitude), count)
+    return Rotation(
+        lambda: Waves.of(geometric(base, oracle.Fraction(width), width), amplitude=amplitude), count
+    )
 
 
 def fill(made: Rotation, part: str, first: int, rows: int, columns: int, dtype: str) -> np.ndarray:
@@ -35,7 +37,9 @@ def fill(made: Rotation, part: str, first: int, rows: int, columns: int, dtype: 
 def test_every_element_of_a_table(first, dtype, amplitude):
     made = make(12, 300, amplitude=amplitude)
     row, wave = (grid.ravel() for grid in np.indices((300, 12)))
-    sines, cosines = oracle.waves(10000.0, 12, (row + first).tolist(), wave.tolist(), amplitude=amplitude)
+    sines, cosines = oracle.waves(
+        10000.0, 12, (row + first).tolist(), wave.tolist(), amplitude=amplitude
+    )
     for part, digits in (("sin", sines), ("cos", cosines)):
         found = fill(made, part, first, 300, 12, dtype)
         np.testing.assert_array_equal(oracle.bits(found).ravel(), digits.round(dtype))
@@ -54,7 +58,13 @@ def test_pairs_are_the_single_parts_side_by_side(width, dtype):
         assert short.tobytes() == pairs[:, :-1].tobytes()
 
 
-@given(st.integers(1, 700), st.integers(1, 5000), st.integers(0, 2**40 - 50), st.integers(0, 49), dtypes)
+@given(
+    st.integers(1, 700),
+    st.integers(1, 5000),
+    st.integers(0, 2**40 - 50),
+    st.integers(0, 49),
+    dtypes,
+)
 def test_rows_do_not_depend_on_the_table_they_are_in(width, count, first, row, dtype):
     """Nor on how long the table was said to be."""
     whole = fill(make(width, 50), "cos", first, 50, width, dtype)
@@ -72,7 +82,10 @@ def test_whole_leaps_and_what_lies_beside_them(monkeypatch, size, part, dtype):
     width, first, rows = 300, 2**33 - 700, 2600
     columns = width * len(part.split(","))
     made, alone = make(width, 4000), make(width, 1)
-    assert dtype == "float64" or cos_sin_tables.Factors(made.waves, slice(0, width), part, 4000).leap < rows // 2
+    assert (
+        dtype == "float64"
+        or cos_sin_tables.Factors(made.waves, slice(0, width), part, 4000).leap < rows // 2
+    )
     whole = fill(made, part, first, rows, columns, dtype)
     for row in (0, 1, *range(150, rows, 197), rows - 1):
         assert whole[row].tobytes() == fill(alone, part, first + row, 1, columns, dtype).tobytes()
@@ -91,7 +104,9 @@ def test_products_stay_within_the_bound(part):
         tile._turn(k * together, together)
         found = tile._values / factors.unit
         first = leap * factors.leap + k * factors.height
-        exact = fill(made, part, first, factors.height, columns, "float64")  # held against the oracle above
+        exact = fill(
+            made, part, first, factors.height, columns, "float64"
+        )  # held against the oracle above
         assert np.abs(found - exact).max() <= cos_sin_tables.ERROR * 0.8
 
 
@@ -137,14 +152,18 @@ def every_element(dtype: str, amplitude: float = 1.0) -> tuple[np.ndarray, np.nd
         return phases.Waves.of(geometric(10000.0, oracle.Fraction(24), 24), amplitude=amplitude)
 
     found = phases.round_waves(some(), some, position.astype(np.uint64), column, sine, dtype)
-    true = oracle.wave_bits(dtype, sine, 10000.0, 24, position.tolist(), column.tolist(), amplitude=amplitude)
+    true = oracle.wave_bits(
+        dtype, sine, 10000.0, 24, position.tolist(), column.tolist(), amplitude=amplitude
+    )
     return oracle.bits(found), true
 
 
 @pytest.fixture
 def by_integers(monkeypatch):
     reached, compute = [], phases._by_integers
-    monkeypatch.setattr(phases, "_by_integers", lambda *args: reached.append(args[1:4]) or compute(*args))
+    monkeypatch.setattr(
+        phases, "_by_integers", lambda *args: reached.append(args[1:4]) or compute(*args)
+    )
     return reached
 
 
@@ -163,7 +182,9 @@ def test_what_no_number_of_bits_decides_is_no_silent_guess():
     """An amplitude that is a tie, as far as its digits tell."""
     one = phases.Waves((1 << 190,), 192, (1 << 200) + (1 << 192), 200, 4)
     places = np.zeros(1, np.uint64), np.zeros(1, np.intp), np.zeros(1, bool)
-    with pytest.raises(ArithmeticError, match="more bits do not say how position 0 of wave 0 rounds"):
+    with pytest.raises(
+        ArithmeticError, match="more bits do not say how position 0 of wave 0 rounds"
+    ):
         phases.round_waves(one, lambda: one, *places, "bfloat16")
 
 
@@ -176,12 +197,16 @@ def test_a_table_settled_throughout_is_the_same(monkeypatch, dtype, amplitude):
     seen = []
     monkeypatch.setattr(cos_sin_tables, "_UNIT", 2.0**6)
     settle = phases.round_waves
-    monkeypatch.setattr(cos_sin_tables, "round_waves", lambda *args: seen.append(len(args[2])) or settle(*args))
+    monkeypatch.setattr(
+        cos_sin_tables, "round_waves", lambda *args: seen.append(len(args[2])) or settle(*args)
+    )
     assert scheme.tables()["pe"].tobytes() == usual
     assert sum(seen) > 90 * 14 * 0.9
 
 
-@pytest.mark.parametrize(("dtype", "significand"), [("float32", 24), ("float16", 11), ("bfloat16", 8)])
+@pytest.mark.parametrize(
+    ("dtype", "significand"), [("float32", 24), ("float16", 11), ("bfloat16", 8)]
+)
 def test_ties_at_position_zero_go_to_even(by_integers, dtype, significand):
     """amplitude · cos 0 is exact, so it may be a tie; all ways see that, and the last one says so."""
     for odd in (0, 1):

@@ -33,18 +33,41 @@ def precise():
 @pytest.mark.parametrize("places", BITS)
 def test_pi_log_and_exp(places):
     assert units_off(numerics.pi(places), arb.pi(), places) <= 1
-    for value in (1e-300, 0.001, 0.5, 2 / 3, 0.999999, 1.0, 1.0000001, 4 / 3, 2.0, 3.7, 10000.0, 1e20, 1e308):
+    for value in (
+        1e-300,
+        0.001,
+        0.5,
+        2 / 3,
+        0.999999,
+        1.0,
+        1.0000001,
+        4 / 3,
+        2.0,
+        3.7,
+        10000.0,
+        1e20,
+        1e308,
+    ):
         assert units_off(numerics.log(Fraction(value), places), arb(value).log(), places) <= UNITS
     for value in (-700.0, -40.25, -1.0, -1e-9, 0.0, 1e-9, 0.6931471805599453, 1.0, 10.5, 44.0):
         given = numerics.fixed(Fraction(value), places)
-        assert units_off(numerics.exp(given, places), (arb(given) / arb(2) ** places).exp(), places) <= UNITS
+        assert (
+            units_off(numerics.exp(given, places), (arb(given) / arb(2) ** places).exp(), places)
+            <= UNITS
+        )
 
 
 @pytest.mark.parametrize("places", BITS)
 @pytest.mark.parametrize("base", [0.001, 0.5, 1.0, 2.0, 100.0, 10000.0, 500000.0, 1e20, 1e40])
 @pytest.mark.sample(9)
 def test_power(base, places):
-    for exponent in (Fraction(0), Fraction(-1, 64), Fraction(-63, 64), Fraction(-2, 127), Fraction(1, 3)):
+    for exponent in (
+        Fraction(0),
+        Fraction(-1, 64),
+        Fraction(-63, 64),
+        Fraction(-2, 127),
+        Fraction(1, 3),
+    ):
         found = numerics.power(Fraction(base), exponent, places)
         assert units_off(found, arb(base) ** rational(exponent), places) <= UNITS
 
@@ -61,11 +84,15 @@ def test_cos_sin(places):
 
 
 @pytest.mark.parametrize("base", [2.0, 10000.0, 500000.0, 1e20, 1e300, 0.5, 1.0, 0.001])
-@pytest.mark.parametrize(("denominator", "count"), [(Fraction(32), 32), (Fraction(127, 2), 64), (Fraction(512), 512)])
+@pytest.mark.parametrize(
+    ("denominator", "count"), [(Fraction(32), 32), (Fraction(127, 2), 64), (Fraction(512), 512)]
+)
 @pytest.mark.sample(8)
 def test_every_frequency_is_rounded_once(base, denominator, count):
     found = np.array(numerics.geometric(base, denominator, count).floats())
-    true = rounded(lambda: [arb(base) ** rational(-i / denominator) for i in range(count)], "float64")
+    true = rounded(
+        lambda: [arb(base) ** rational(-i / denominator) for i in range(count)], "float64"
+    )
     np.testing.assert_array_equal(bits(found), true)
 
 
@@ -76,11 +103,16 @@ def test_frequencies_have_a_limit(base, scale):
     numerics.check_base(base * 2, 1.0, scale / 2)
 
 
-moderate = st.floats(-(2.0**60), 2.0**60, allow_subnormal=False).filter(lambda x: x == 0 or abs(x) > 2.0**-300)
+moderate = st.floats(-(2.0**60), 2.0**60, allow_subnormal=False).filter(
+    lambda x: x == 0 or abs(x) > 2.0**-300
+)
 
 
 def exact(value: DoubleDouble) -> list[Fraction]:
-    return [Fraction(hi) + Fraction(lo) for hi, lo in zip(np.ravel(value.hi), np.ravel(value.lo), strict=True)]
+    return [
+        Fraction(hi) + Fraction(lo)
+        for hi, lo in zip(np.ravel(value.hi), np.ravel(value.lo), strict=True)
+    ]
 
 
 @given(moderate, moderate)
@@ -93,7 +125,11 @@ def test_sums_and_products_have_no_error(a, b):
 def some(seed: int, count: int = 2000) -> DoubleDouble:
     """Numbers of 106 bits between 2^-40 and 2^40, of both signs."""
     rng = np.random.default_rng(seed)
-    hi = rng.uniform(0.5, 1, count) * 2.0 ** rng.integers(-40, 40, count) * rng.choice([-1, 1], count)
+    hi = (
+        rng.uniform(0.5, 1, count)
+        * 2.0 ** rng.integers(-40, 40, count)
+        * rng.choice([-1, 1], count)
+    )
     return DoubleDouble(hi, np.spacing(hi) * rng.uniform(-0.49, 0.49, count))
 
 
@@ -139,9 +175,13 @@ def awkward(dtype: str, seed: int = 0) -> np.ndarray:
     precision, exponent_bits = FORMATS[dtype]
     limit = 1 << (exponent_bits - 1)
     exponents = rng.integers(-limit - precision - 3, min(limit + 2, 1000), 800)
-    near = rng.integers(1 << precision, 1 << (precision + 1), 800) * 2.0 ** (exponents - precision)  # floats and ties
+    near = rng.integers(1 << precision, 1 << (precision + 1), 800) * 2.0 ** (
+        exponents - precision
+    )  # floats and ties
     beside = np.concatenate([np.nextafter(near, 0), near, np.nextafter(near, np.inf)])
-    anywhere = rng.uniform(0.5, 1, 800) * 2.0 ** rng.integers(-limit - precision, min(limit + 2, 1000), 800)
+    anywhere = rng.uniform(0.5, 1, 800) * 2.0 ** rng.integers(
+        -limit - precision, min(limit + 2, 1000), 800
+    )
     positive = np.concatenate([beside, anywhere, [0.0, 5e-324, 1.7e308]])
     return np.concatenate([positive, -positive[positive != 0]])
 
@@ -157,14 +197,23 @@ def test_round_to(dtype):
     for some_values in (values, values[(np.abs(values) >= 2.0**-126) | (values == 0)]):
         found = round_to(some_values, dtype)
         assert found.dtype == DTYPES[dtype]
-        np.testing.assert_array_equal(bits(found), oracle_bits([Fraction(v) for v in some_values], dtype))
+        np.testing.assert_array_equal(
+            bits(found), oracle_bits([Fraction(v) for v in some_values], dtype)
+        )
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
 def test_what_is_not_finite_stays_so(dtype):
-    assert round_to(np.array([np.inf, -np.inf]), dtype).astype(np.float64).tolist() == [np.inf, -np.inf]
+    assert round_to(np.array([np.inf, -np.inf]), dtype).astype(np.float64).tolist() == [
+        np.inf,
+        -np.inf,
+    ]
     found = round_to(np.array([np.inf, -np.inf, -0.0, np.nan]), dtype).astype(np.float64)
-    assert (found[:2].tolist(), bool(np.signbit(found[2])), bool(np.isnan(found[3]))) == ([np.inf, -np.inf], True, True)
+    assert (found[:2].tolist(), bool(np.signbit(found[2])), bool(np.isnan(found[3]))) == (
+        [np.inf, -np.inf],
+        True,
+        True,
+    )
 
 
 @pytest.mark.parametrize("dtype", NARROW)
@@ -183,8 +232,12 @@ def test_round_fixed(dtype):
     values = awkward(dtype)[::7]
     values = values[(np.abs(values) < 2.0**300) & ((np.abs(values) > 2.0**-300) | (values == 0))]
     fixed = [int(Fraction(v) * 2**400) + nudge for v in values.tolist() for nudge in (0, 1, -1)]
-    found = np.array([numerics.round_fixed(value, 400, dtype) for value in fixed]).astype(DTYPES[dtype])
-    np.testing.assert_array_equal(bits(found), oracle_bits([Fraction(value, 2**400) for value in fixed], dtype))
+    found = np.array([numerics.round_fixed(value, 400, dtype) for value in fixed]).astype(
+        DTYPES[dtype]
+    )
+    np.testing.assert_array_equal(
+        bits(found), oracle_bits([Fraction(value, 2**400) for value in fixed], dtype)
+    )
 
 
 @pytest.mark.parametrize("dtype", NARROW)
@@ -192,5 +245,8 @@ def test_undecided_tells_exactly_where_a_tie_is_within_reach(dtype):
     tie = 1 + 2.0 ** -SIGNIFICAND_BITS[dtype]
     error = np.array(2.0**-70)
     lows = np.array([0.0, 2.0**-71, -(2.0**-71), 2.0**-69, -(2.0**-69), 2.0**-55])
-    assert numerics.undecided(DoubleDouble(np.full(6, tie), lows), error, dtype).tolist() == [True] * 3 + [False] * 3
+    assert (
+        numerics.undecided(DoubleDouble(np.full(6, tie), lows), error, dtype).tolist()
+        == [True] * 3 + [False] * 3
+    )
     assert not numerics.undecided(DoubleDouble(np.full(6, 1.0), lows), error, dtype).any()

@@ -9,7 +9,13 @@ import pytest
 from flint import arb, ctx
 
 from pecli.engine.numerics import DoubleDouble, geometric, phases
-from pecli.engine.numerics.float32_functions import log_single, power, round_single, torch_powers, waves_of
+from pecli.engine.numerics.float32_functions import (
+    log_single,
+    power,
+    round_single,
+    torch_powers,
+    waves_of,
+)
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from tests import oracle
 from tests.oracle import bits, rational, rounded
@@ -20,7 +26,9 @@ BASES = [2.0, 100.0, 10000.0, 500000.0, 1e20, 1e300, 0.5, 1.0]
 
 def some_waves(base: float) -> tuple[phases.Waves, np.ndarray, np.ndarray]:
     wanted = phases.Waves.of(geometric(base, oracle.Fraction(16), 16))
-    column, position = (grid.ravel() for grid in np.meshgrid(np.arange(16), np.array(POSITIONS, np.uint64)))
+    column, position = (
+        grid.ravel() for grid in np.meshgrid(np.arange(16), np.array(POSITIONS, np.uint64))
+    )
     return wanted, column, position
 
 
@@ -29,7 +37,9 @@ def test_cos_sin_in_float64(base):
     """What the tables are built on (an absolute error), and what the second look relies on (a relative one)."""
     wanted, column, position = some_waves(base)
     cosines, sines = phases.cos_sin(wanted.limbs[:, column], position)
-    absolute, relative = _errors(base, column, position, DoubleDouble.plain(cosines), DoubleDouble.plain(sines))
+    absolute, relative = _errors(
+        base, column, position, DoubleDouble.plain(cosines), DoubleDouble.plain(sines)
+    )
     assert absolute <= 0.6 * 2.0**-53
     assert relative <= phases.FLOAT64_ERROR / 2
 
@@ -37,12 +47,18 @@ def test_cos_sin_in_float64(base):
 @pytest.mark.parametrize("base", BASES)
 def test_cos_sin_in_106_bits(base):
     wanted, column, position = some_waves(base)
-    _, relative = _errors(base, column, position, *phases.cos_sin_double_double(wanted.limbs[:, column], position))
+    _, relative = _errors(
+        base, column, position, *phases.cos_sin_double_double(wanted.limbs[:, column], position)
+    )
     assert relative <= phases.PRODUCT_ERROR / 8  # there is a margin
 
 
 def _errors(
-    base: float, column: np.ndarray, position: np.ndarray, cosines: DoubleDouble, sines: DoubleDouble
+    base: float,
+    column: np.ndarray,
+    position: np.ndarray,
+    cosines: DoubleDouble,
+    sines: DoubleDouble,
 ) -> tuple[float, float]:
     absolute, relative = 0.0, 0.0
     with ctx.workprec(1500):
@@ -60,7 +76,9 @@ def test_angles_just_below_a_sector_keep_their_digits():
     for position in range(1_373_000, 1_373_120):
         scale = 2 * math.pi / position
         found = Sinusoidal(1, 1, scale=scale, offset=position).tables()["pe"]
-        assert bits(found)[0] == oracle.sinusoidal_bits(np.array([position]), np.array([0]), dim=1, scale=scale)
+        assert bits(found)[0] == oracle.sinusoidal_bits(
+            np.array([position]), np.array([0]), dim=1, scale=scale
+        )
 
 
 f32 = np.float32
@@ -72,11 +90,17 @@ def hold(angles: np.ndarray) -> None:
     cosines, sines = waves_of(angles, ("cos", "sin"))
     assert cosines.dtype == sines.dtype == np.float32
     balls = [rational(Fraction(float(angle))) for angle in angles]
-    np.testing.assert_array_equal(bits(cosines), rounded(lambda: [ball.cos() for ball in balls], "float32"))
-    np.testing.assert_array_equal(bits(sines), rounded(lambda: [ball.sin() for ball in balls], "float32"))
+    np.testing.assert_array_equal(
+        bits(cosines), rounded(lambda: [ball.cos() for ball in balls], "float32")
+    )
+    np.testing.assert_array_equal(
+        bits(sines), rounded(lambda: [ball.sin() for ball in balls], "float32")
+    )
 
 
-@pytest.mark.parametrize("exponent", [-149, -126, -60, -24, -12, -6, -1, 0, 1, 7, 14, 20, 21, 22, 30, 40, 64, 103])
+@pytest.mark.parametrize(
+    "exponent", [-149, -126, -60, -24, -12, -6, -1, 0, 1, 7, 14, 20, 21, 22, 30, 40, 64, 103]
+)
 def test_sines_and_cosines(exponent):
     rng = np.random.default_rng(exponent + 200)
     hold(np.ldexp(rng.uniform(1, 2, 300), exponent).astype(np.float32))
@@ -86,13 +110,25 @@ def test_where_waves_cross_zero():
     """Floats next to multiples of π/2, where a result has far fewer digits than its argument."""
     turns = np.concatenate([np.arange(1, 150), np.geomspace(200, 2.6e6, 150).astype(int)])
     crossings = (turns * (math.pi / 2)).astype(np.float32)
-    hold(np.concatenate([crossings, np.nextafter(crossings, np.float32(0)), np.nextafter(crossings, np.float32(1e9))]))
+    hold(
+        np.concatenate(
+            [
+                crossings,
+                np.nextafter(crossings, np.float32(0)),
+                np.nextafter(crossings, np.float32(1e9)),
+            ]
+        )
+    )
 
 
 @pytest.mark.parametrize("first", [0, 60_000, 2**20 - 77, 2**22 - 300])
 def test_phases_whose_waves_are_nearest_to_ties(first):
     """Of 300 positions times 64 frequencies, as float64 tells them."""
-    phases = np.outer(np.arange(first, first + 300), np.geomspace(1, 3e-4, 64)).astype(np.float32).reshape(-1)
+    phases = (
+        np.outer(np.arange(first, first + 300), np.geomspace(1, 3e-4, 64))
+        .astype(np.float32)
+        .reshape(-1)
+    )
     for wave in (np.sin, np.cos):
         values = np.abs(wave(phases.astype(np.float64)))
         singles = values.astype(np.float32)
@@ -117,15 +153,26 @@ def test_zero_and_two_dimensions():
 @pytest.mark.parametrize("base", [10000.0, 500000.0, 1e6, 0.5, 1.0, 3e38, 2.0**-126, 9999.9])
 def test_powers(base):
     base = round_single(base)
-    exponents = [float(np.float32(i) / np.float32(64)) for i in range(64)] + [float(np.float32(-2 / 96)), 0.7, -0.1]
-    exponents = [round_single(exponent) for exponent in exponents if exponent not in (0.25, 0.5, 0.75)]
+    exponents = [float(np.float32(i) / np.float32(64)) for i in range(64)] + [
+        float(np.float32(-2 / 96)),
+        0.7,
+        -0.1,
+    ]
+    exponents = [
+        round_single(exponent) for exponent in exponents if exponent not in (0.25, 0.5, 0.75)
+    ]
     true = rounded(lambda: [arb(base) ** rational(exponent) for exponent in exponents], "float32")
     found = np.array([power(base, exponent) for exponent in exponents], np.float32)
     np.testing.assert_array_equal(bits(found), true)
 
 
 def test_powers_that_are_floats_or_too_large():
-    assert [power(10000.0, exponent) for exponent in (0.25, 0.5, 0.75, -0.25)] == [10.0, 100.0, 1000.0, float(f32(0.1))]
+    assert [power(10000.0, exponent) for exponent in (0.25, 0.5, 0.75, -0.25)] == [
+        10.0,
+        100.0,
+        1000.0,
+        float(f32(0.1)),
+    ]
     assert power(1e30, 3.0) == math.inf
 
 

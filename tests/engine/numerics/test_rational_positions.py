@@ -19,7 +19,9 @@ DTYPES = ("float32", "float16", "bfloat16", "float64")
 DIM, BASE = 40, 10000.0
 
 
-def rotation(positions: Sequence[int | Fraction], *, in_turns: bool = False, amplitude: float = 1.0) -> AxisRotation:
+def rotation(
+    positions: Sequence[int | Fraction], *, in_turns: bool = False, amplitude: float = 1.0
+) -> AxisRotation:
     frequencies = numerics.geometric(BASE, Fraction(DIM, 2), DIM // 2)
 
     def make(unit: Fraction) -> Waves:
@@ -28,11 +30,16 @@ def rotation(positions: Sequence[int | Fraction], *, in_turns: bool = False, amp
     return AxisRotation(make, [0] * (DIM // 2), listed_coordinates([positions]))
 
 
-def expected(positions: Sequence[int | Fraction], dtype: str, part: str, *, amplitude: float = 1.0) -> np.ndarray:
+def expected(
+    positions: Sequence[int | Fraction], dtype: str, part: str, *, amplitude: float = 1.0
+) -> np.ndarray:
     def row(position: int | Fraction) -> np.ndarray:
         def compute() -> np.ndarray:
             angle = rational(position)
-            angles = [angle * arb(BASE) ** rational(Fraction(-2 * i, DIM)) if i else angle for i in range(DIM // 2)]
+            angles = [
+                angle * arb(BASE) ** rational(Fraction(-2 * i, DIM)) if i else angle
+                for i in range(DIM // 2)
+            ]
             values = [each.sin() if part == "sin" else each.cos() for each in angles]
             return digits_of([value * arb(amplitude) for value in values]).round(dtype)
 
@@ -41,7 +48,9 @@ def expected(positions: Sequence[int | Fraction], dtype: str, part: str, *, ampl
     return np.stack([row(position) for position in positions])
 
 
-def table(positions: Sequence[int | Fraction], dtype: str, part: str, **options: float) -> np.ndarray:
+def table(
+    positions: Sequence[int | Fraction], dtype: str, part: str, **options: float
+) -> np.ndarray:
     found = rotation(positions, **options)
     return bits(found.table(part, positions, np.arange(DIM // 2), dtype))
 
@@ -65,18 +74,25 @@ def test_timesteps_and_the_hardest_of_a_million_elements(count: int) -> None:
     """Timesteps in float64, with those of 50,000 whose cosines come nearest to a tie between two float32 numbers."""
     every = np.random.default_rng(5).uniform(0, 1000, 50_000)
     cosines = np.cos(every[:, None] * BASE ** (-np.arange(DIM // 2) / (DIM // 2)))
-    units = np.spacing(np.abs(np.nextafter(cosines.astype(np.float32), np.float32(-2)))).astype(np.float64)
+    units = np.spacing(np.abs(np.nextafter(cosines.astype(np.float32), np.float32(-2)))).astype(
+        np.float64
+    )
     to_tie = np.abs(np.abs(cosines - cosines.astype(np.float32)) / units - 0.5).min(axis=1)
     hard = np.argsort(to_tie)[: count // 4]
     assert to_tie[hard].max() < 1e-3
     positions = [Fraction(float(value)) for value in (*every[hard], *every[:count])]
     for part in ("cos", "sin"):
-        np.testing.assert_array_equal(table(positions, "float32", part), expected(positions, "float32", part))
+        np.testing.assert_array_equal(
+            table(positions, "float32", part), expected(positions, "float32", part)
+        )
 
 
 @pytest.mark.parametrize("amplitude", [1.0, 0.3])
 def test_decimals_are_those_that_were_typed(amplitude: float) -> None:
-    positions = [Fraction(text) for text in ("0.1", "-0.1", "999.999", "1/3", "123456.000000000000000001", "1e-30")]
+    positions = [
+        Fraction(text)
+        for text in ("0.1", "-0.1", "999.999", "1/3", "123456.000000000000000001", "1e-30")
+    ]
     for part in ("cos", "sin"):
         found = table(positions, "float64", part, amplitude=amplitude)
         true = expected(positions, "float64", part, amplitude=amplitude)
@@ -88,7 +104,11 @@ def rational_cosine(turns: Fraction) -> float | None:
     """cos 2π·turns where that is rational (Niven): 0, ±1/2 and ±1."""
     if (turns * 4).denominator == 1:
         return (1.0, 0.0, -1.0, 0.0)[int(turns * 4) % 4]
-    return (1.0, 0.5, -0.5, -1.0, -0.5, 0.5)[int(turns * 6) % 6] if (turns * 6).denominator == 1 else None
+    return (
+        (1.0, 0.5, -0.5, -1.0, -0.5, 0.5)[int(turns * 6) % 6]
+        if (turns * 6).denominator == 1
+        else None
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -141,7 +161,11 @@ def test_rows_of_several_axes_are_gathered_alike_however_they_are_cut() -> None:
 
 YARN = {"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 LONGROPE = {"scaling": "longrope", "short_factor": (1.0, 1.0), "long_factor": (1.0, 1.0)}
-SQUARE = {**LONGROPE, "original_max_position_embeddings": 2**12, "max_position_embeddings": 2**27}  # √(1 + 15/12) = 3/2
+SQUARE = {
+    **LONGROPE,
+    "original_max_position_embeddings": 2**12,
+    "max_position_embeddings": 2**27,
+}  # √(1 + 15/12) = 3/2
 CLOSE_TO_TIES: list[tuple[type[Rope | Sinusoidal], dict[str, Any]]] = [
     (Sinusoidal, {"base": 2.0**246, "positions": [16777217]}),
     (Sinusoidal, {"base": 2.0**246, "positions": [16777217, 3, 2**40]}),
@@ -168,7 +192,10 @@ def test_elements_close_to_ties(kind: type[Rope | Sinusoidal], options: dict[str
     def values(position: Any, part: str) -> list[arb]:
         inverse, factor = frequencies({"dim": 4, "base": BASE, **options, "positions": [0]})
         factor = factor * arb(options.get("amplitude", 1.0))
-        return [factor * getattr(frequency * rational(Fraction(position)), part)() for frequency in inverse]
+        return [
+            factor * getattr(frequency * rational(Fraction(position)), part)()
+            for frequency in inverse
+        ]
 
     tables = scheme.tables()
     if "pe" in tables:

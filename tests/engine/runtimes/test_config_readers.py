@@ -22,8 +22,12 @@ LONGROPE: dict[str, Any] = {
 G4 = 1 + 0.1 * np.log(4)
 
 
-def yarn(factor: float = 4.0, truncate: bool = True, fast: float = 32, slow: float = 1, head: int = DIM) -> np.ndarray:
-    low, high = (head * np.log(32768 / (2 * np.pi * beta)) / (2 * np.log(BASE)) for beta in (fast, slow))
+def yarn(
+    factor: float = 4.0, truncate: bool = True, fast: float = 32, slow: float = 1, head: int = DIM
+) -> np.ndarray:
+    low, high = (
+        head * np.log(32768 / (2 * np.pi * beta)) / (2 * np.log(BASE)) for beta in (fast, slow)
+    )
     low, high = (np.floor(low), np.ceil(high)) if truncate else (low, high)
     ramp = np.clip((np.arange(DIM // 2) - low) / (high - low), 0, 1)
     return PLAIN * (1 - ramp) + PLAIN / factor * ramp
@@ -62,7 +66,9 @@ CASES: dict[str, tuple[str, dict[str, Any], np.ndarray, float, str]] = {
 def test_frequencies_attention_and_cause(case: str) -> None:
     runtime, scaling, frequencies, attention, cause = CASES[case]
     rope = Rope(1, **{"dim": DIM, "base": BASE, **scaling}, runtime=runtime)
-    np.testing.assert_allclose(rope.inverse_frequencies(), frequencies, rtol=4e-7)  # which are float32
+    np.testing.assert_allclose(
+        rope.inverse_frequencies(), frequencies, rtol=4e-7
+    )  # which are float32
     assert rope.attention_factor_value() == pytest.approx(attention, rel=1e-12)
     assert cause in " ".join(rope.runtime_causes())
 
@@ -78,7 +84,9 @@ def test_what_they_read_alike_is_as_transformers_computes_it(runtime: str) -> No
 
 def test_exllamav3_has_no_dynamic_ntk() -> None:
     with pytest.raises(UnsupportedError, match="it raises an error"):
-        Rope(1, DIM, scaling="dynamic", factor=2.0, max_position_embeddings=4096, runtime="exllamav3")
+        Rope(
+            1, DIM, scaling="dynamic", factor=2.0, max_position_embeddings=4096, runtime="exllamav3"
+        )
 
 
 def test_candle_takes_each_positions_own_factors() -> None:
@@ -87,10 +95,17 @@ def test_candle_takes_each_positions_own_factors() -> None:
     assert rope.as_read() == rope  # which no scaling says
     tables = rope.at(places)
     angles = places[:, None] * np.where(places[:, None] < 4096, PLAIN * SHORT, PLAIN * LONG)
-    np.testing.assert_allclose(tables["cos"], np.cos(angles), atol=2e-3)  # of float32 angles up to 30,000
+    np.testing.assert_allclose(
+        tables["cos"], np.cos(angles), atol=2e-3
+    )  # of float32 angles up to 30,000
 
 
-SIZES = {"head_dim": DIM, "hidden_size": 512, "num_attention_heads": 8, "max_position_embeddings": 32768}
+SIZES = {
+    "head_dim": DIM,
+    "hidden_size": 512,
+    "num_attention_heads": 8,
+    "max_position_embeddings": 32768,
+}
 DYNAMIC = {"rope_type": "dynamic", "factor": 2.0}
 MAGNITUDES = {"rope_type": "yarn", "factor": 4.0, "mscale": 1.0, "mscale_all_dim": 0.5}
 MAGNITUDES["original_max_position_embeddings"] = 8192
@@ -100,29 +115,61 @@ RATIO = (1 + 0.1 * np.log(4)) / (1 + 0.05 * np.log(4))
 @pytest.mark.parametrize(
     ("runtime", "model_type", "scaling", "base", "attention", "cause"),
     [
-        ("sglang", "llama", {**DYNAMIC, "alpha": 8.0}, BASE * 8 ** (DIM / (DIM - 2)), 1, "reads alpha, 8"),
+        (
+            "sglang",
+            "llama",
+            {**DYNAMIC, "alpha": 8.0},
+            BASE * 8 ** (DIM / (DIM - 2)),
+            1,
+            "reads alpha, 8",
+        ),
         ("sglang", "llama", DYNAMIC, BASE * 3 ** (DIM / (DIM - 2)), 1, "NTK with factor 3"),
         ("exllamav3", "mistral", MAGNITUDES, None, 1 + 0.1 * np.log(4), "in DeepSeek-V3 alone"),
         ("exllamav3", "deepseek_v3", MAGNITUDES, None, RATIO, ""),
         ("exllamav3", "mistral", {**MAGNITUDES, "mscale": None}, None, 1 + 0.1 * np.log(4), ""),
-        ("exllamav3", "mistral", {**MAGNITUDES, "mscale_all_dim": None}, None, 1 + 0.1 * np.log(4), ""),
+        (
+            "exllamav3",
+            "mistral",
+            {**MAGNITUDES, "mscale_all_dim": None},
+            None,
+            1 + 0.1 * np.log(4),
+            "",
+        ),
         ("candle", "qwen2", MAGNITUDES, BASE, 1, "reads no rope_scaling of qwen2"),
         ("candle", "qwen3", MAGNITUDES, BASE, 1, "reads no rope_scaling of qwen3"),
         ("candle", "mistral", MAGNITUDES, None, RATIO, ""),
-        ("mlc", "gemma3_text", {"rope_type": "linear", "factor": 8.0}, BASE, 1, "reads no rope_scaling of gemma3"),
+        (
+            "mlc",
+            "gemma3_text",
+            {"rope_type": "linear", "factor": 8.0},
+            BASE,
+            1,
+            "reads no rope_scaling of gemma3",
+        ),
     ],
 )
 def test_what_depends_on_the_model(
-    runtime: str, model_type: str, scaling: dict[str, Any], base: float | None, attention: float, cause: str
+    runtime: str,
+    model_type: str,
+    scaling: dict[str, Any],
+    base: float | None,
+    attention: float,
+    cause: str,
 ) -> None:
     config = {"model_type": model_type, **SIZES, "rope_theta": BASE, "rope_scaling": scaling}
     encoding = pecli.load_config(config).ropes()[0]
     rope = encoding.rope(1, length=32768, runtime=runtime)
     if base is not None:
-        np.testing.assert_allclose(rope.inverse_frequencies(), base ** (-np.arange(0, DIM, 2) / DIM), rtol=4e-7)
+        np.testing.assert_allclose(
+            rope.inverse_frequencies(), base ** (-np.arange(0, DIM, 2) / DIM), rtol=4e-7
+        )
     assert rope.attention_factor_value() == pytest.approx(attention, rel=1e-9)
     (found,) = pecli.runtimes(config, 4096, names=[runtime]).layers[encoding.layer_type]
-    assert (cause in " ".join(found.causes), found.departs, found.causes != ()) == (True, bool(cause), bool(cause))
+    assert (cause in " ".join(found.causes), found.departs, found.causes != ()) == (
+        True,
+        bool(cause),
+        bool(cause),
+    )
 
 
 @pytest.mark.parametrize("place", ["rope_scaling", "rope_parameters"])
@@ -131,13 +178,22 @@ def test_fope_is_told_and_not_computed(place: str) -> None:
     config = {"model_type": "llama", **SIZES, "rope_theta": BASE, place: asked}
     found = pecli.runtimes(config, 4096)
     (sglang,) = [each for each in found.layers[""] if each.departs]
-    assert (sglang.runtime, sglang.causes, "reads use_fope: cos and sin are" in sglang.lacks) == ("sglang", (), True)
+    assert (sglang.runtime, sglang.causes, "reads use_fope: cos and sin are" in sglang.lacks) == (
+        "sglang",
+        (),
+        True,
+    )
     assert "sglang (2026)             not computed\n  it reads use_fope" in str(found)
     assert pecli.runtimes({**config, place: {**asked, "use_fope": False}}, 4096).agree
 
 
 def test_tensorrt_llm_takes_1024_for_a_missing_original_length() -> None:
-    config = {"model_type": "llama", **SIZES, "rope_theta": BASE, "rope_scaling": {"rope_type": "yarn", "factor": 4.0}}
+    config = {
+        "model_type": "llama",
+        **SIZES,
+        "rope_theta": BASE,
+        "rope_scaling": {"rope_type": "yarn", "factor": 4.0},
+    }
     found = pecli.load_config(config).one().rope(1, runtime="tensorrt-llm").inverse_frequencies()
     low, high = (DIM * np.log(1024 / (2 * np.pi * beta)) / (2 * np.log(BASE)) for beta in (32, 1))
     ramp = np.clip((np.arange(DIM // 2) - np.floor(low)) / (np.ceil(high) - np.floor(low)), 0, 1)

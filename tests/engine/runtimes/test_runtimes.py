@@ -43,7 +43,10 @@ def computed(case: str, runtime: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 DEPARTURES = {
-    ("gpt-oss-20b", "llama.cpp"): "rounds YaRN's limits to 8 and 18; the config says truncate: false",
+    (
+        "gpt-oss-20b",
+        "llama.cpp",
+    ): "rounds YaRN's limits to 8 and 18; the config says truncate: false",
     ("gpt-oss-20b", "mlx-lm"): "rounds YaRN's limits to 8 and 18; the config says truncate: false",
     ("phi-3-mini-128k, context 4096", "mlx-lm"): "takes the long factors at any length",
     ("dynamic-2, context 8192", "vllm"): "its dynamic NTK is not dynamic",
@@ -81,12 +84,17 @@ def g(factor: float, scale: float = 1.0) -> float:
         ({"attention_factor": 1.5}, [1.5, 1.5, g(8), g(8)]),
         ({"mscale": 2.0}, [g(8), g(8), g(8), g(8, 2)]),
         ({"mscale": 0.707, "mscale_all_dim": 0.707}, [1, 1, 1, 1]),
-        ({"mscale": 2.0, "mscale_all_dim": 0.5}, [g(8, 2) / g(8, 0.5)] * 2 + [g(8) / g(8, 0.5), g(8, 2) / g(8, 0.5)]),
+        (
+            {"mscale": 2.0, "mscale_all_dim": 0.5},
+            [g(8, 2) / g(8, 0.5)] * 2 + [g(8) / g(8, 0.5), g(8, 2) / g(8, 0.5)],
+        ),
         ({"mscale_all_dim": 0.5}, [g(8), g(8), g(8) / g(8, 0.5), g(8) / g(8, 0.5)]),
     ],
 )
 def test_yarn_attention_factors(scaling: dict[str, float], expected: list[float]) -> None:
-    assert [attention(runtime, **YARN, **scaling) for runtime in EMULATED] == pytest.approx(expected, rel=1e-12)
+    assert [attention(runtime, **YARN, **scaling) for runtime in EMULATED] == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
 def test_longrope_attention_factors() -> None:
@@ -95,13 +103,19 @@ def test_longrope_attention_factors() -> None:
     found = [attention(runtime, **LONGROPE, attention_factor=1.25) for runtime in EMULATED]
     assert found == pytest.approx([1.25, expected, expected, expected], rel=1e-12)
     cause = Rope(1, 8, runtime="vllm", **LONGROPE, attention_factor=1.25).runtime_reading.causes[0]
-    assert cause == "attention factor 1.29099, not 1.25: computes it from max_position_embeddings alone"
+    assert (
+        cause
+        == "attention factor 1.29099, not 1.25: computes it from max_position_embeddings alone"
+    )
 
 
 @pytest.mark.parametrize(("length", "runtimes"), [(64, ["mlx-lm"]), (65, [*EMULATED])])
 def test_which_factors_at_which_context(length: int, runtimes: list[str]) -> None:
     """The long ones halve the frequencies here."""
-    found = {name: Rope(4, 8, **LONGROPE, length=length, runtime=name).inverse_frequencies()[0] for name in EMULATED}
+    found = {
+        name: Rope(4, 8, **LONGROPE, length=length, runtime=name).inverse_frequencies()[0]
+        for name in EMULATED
+    }
     assert found == {name: 0.5 if name in runtimes else 1.0 for name in EMULATED}
 
 
@@ -136,7 +150,9 @@ def test_a_runtime_has_a_scaling_or_says_that_it_lacks_it(runtime: str, scaling:
     exact = Rope(64, 8, scaling=scaling, **own)
     if not rope.runtime_reading.causes:
         np.testing.assert_allclose(rope.tables()["cos"], exact.tables()["cos"], rtol=0, atol=1e-5)
-        np.testing.assert_allclose(rope.inverse_frequencies(), exact.inverse_frequencies(), rtol=1e-6)
+        np.testing.assert_allclose(
+            rope.inverse_frequencies(), exact.inverse_frequencies(), rtol=1e-6
+        )
 
 
 def test_known_mistakes_are_those_that_a_runtime_can_tell() -> None:
@@ -172,7 +188,13 @@ def test_recipes_of_a_gpu(model: str, way: str, recipe: str, atol: float) -> Non
     """What a GPU computed is what one recipe computes, and no other."""
     found, computed_there = on_gpu(model, way, recipe)
     np.testing.assert_allclose(found, computed_there, rtol=0, atol=atol)
-    others = {"float32", "bfloat16-autocast", "bfloat16-module", "float32-bfloat16-table", "bfloat16-table"} - {recipe}
+    others = {
+        "float32",
+        "bfloat16-autocast",
+        "bfloat16-module",
+        "float32-bfloat16-table",
+        "bfloat16-table",
+    } - {recipe}
     for other in others:
         found, computed_there = on_gpu(model, way, other)
         assert np.abs(found - computed_there).max() > 1e-3

@@ -23,7 +23,11 @@ LONGROPE = {
 
 
 def options_of(case: str) -> dict[str, Any]:
-    return {"scaling": case.split(",")[0], **CASES[case], **(LONGROPE if case.startswith("longrope") else {})}
+    return {
+        "scaling": case.split(",")[0],
+        **CASES[case],
+        **(LONGROPE if case.startswith("longrope") else {}),
+    }
 
 
 def rope(case: str, **more) -> Rope:
@@ -89,13 +93,19 @@ def test_published_values() -> None:
     inverse = yarn_.frequencies().floats()
     assert (inverse[17], inverse[41]) == pytest.approx((8.3479e-02, 2.7384e-04), rel=1e-4)
     assert yarn_.attention_factor_value() == 1.2302585092994045
-    assert yarn_.scaling_value.known_mistakes()[0].truncate is False  # limits that are rounded here are not there
-    blended = rope("llama3", factor=10.0, original_max_position_embeddings=2048).frequencies().floats()
+    assert (
+        yarn_.scaling_value.known_mistakes()[0].truncate is False
+    )  # limits that are rounded here are not there
+    blended = (
+        rope("llama3", factor=10.0, original_max_position_embeddings=2048).frequencies().floats()
+    )
     assert (blended[31], blended[40]) == pytest.approx((1.0730e-02, 3.4539e-04), rel=1e-4)
 
 
 def test_proportional_leaves_the_last_pairs_still() -> None:
-    made = Rope(40, 64, 1e6, scaling="proportional", partial_rotary_factor=0.25, layout="halves", offset=7)
+    made = Rope(
+        40, 64, 1e6, scaling="proportional", partial_rotary_factor=0.25, layout="halves", offset=7
+    )
     inverse = made.frequencies().floats()
     assert inverse[:8] == [float(arb(10) ** (arb(-6 * 2 * i) / 64)) for i in range(8)]
     assert inverse[8:] == [0.0] * 24
@@ -114,7 +124,9 @@ def test_partial_rotation_uses_its_own_dim_which_may_be_odd() -> None:
     # GLM-4.5: 21 of 42 channels; transformers takes every other exponent below 21 and turns 22 channels.
     made = Rope(4, 42, partial_rotary_factor=0.5)
     assert made.rotary_dim == 22
-    assert made.frequencies().floats() == [float(arb(10000) ** (arb(-2 * i) / 21)) for i in range(11)]
+    assert made.frequencies().floats() == [
+        float(arb(10000) ** (arb(-2 * i) / 21)) for i in range(11)
+    ]
     assert made.tables()["cos"].shape == (4, 11)
 
 

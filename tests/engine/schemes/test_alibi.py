@@ -17,14 +17,18 @@ def hold_slopes(heads: int, exponents: list[Fraction], **options) -> None:
     """In every dtype, from digits that are computed once."""
     digits = settled(lambda: digits_of([arb(2) ** rational(-exponent) for exponent in exponents]))
     for dtype in ALL:
-        np.testing.assert_array_equal(bits(slopes(heads, dtype=dtype, **options)), digits.round(dtype))
+        np.testing.assert_array_equal(
+            bits(slopes(heads, dtype=dtype, **options)), digits.round(dtype)
+        )
 
 
 def slopes(heads: int, **options) -> np.ndarray:
     return Alibi(heads, **options).tables()["slopes"]
 
 
-@pytest.mark.parametrize("counts", [[*range(1, 34), 64, 71, 255], range(34, 257)], ids=["some", "all"])
+@pytest.mark.parametrize(
+    "counts", [[*range(1, 34), 64, 71, 255], range(34, 257)], ids=["some", "all"]
+)
 @pytest.mark.sample(1)
 def test_slopes_of_every_head_count(counts):
     """By the paper's rule and by the naive one."""
@@ -57,7 +61,9 @@ def brute_force(form: str, exponents: list[Fraction], seq_len: int, dtype: str) 
     out = []
     for exponent in exponents:
         wanted = [multiple(i, j) for i in queries for j in range(seq_len)]
-        found = rounded(lambda e=exponent, w=wanted: [arb(2) ** rational(-e) * (m or 0) for m in w], dtype)
+        found = rounded(
+            lambda e=exponent, w=wanted: [arb(2) ** rational(-e) * (m or 0) for m in w], dtype
+        )
         out.append([infinity if m is None else int(b) for m, b in zip(wanted, found, strict=True)])
     return np.array(out, found.dtype).reshape(len(exponents), len(queries), seq_len)
 
@@ -78,10 +84,16 @@ def test_large_distances(form, rule, dtype):
     """Slopes that are no power of two, distances to a hundred thousand: rounded once, from the exact product."""
     seq_len, heads = 100_001, 11
     table = Alibi(heads, seq_len, form=form, rule=rule, dtype=dtype).tensors()[0]
-    exponents = get_slopes(heads) if rule == "paper" else [Fraction(8 * (h + 1), heads) for h in range(heads)]
+    exponents = (
+        get_slopes(heads)
+        if rule == "paper"
+        else [Fraction(8 * (h + 1), heads) for h in range(heads)]
+    )
     keys = np.random.default_rng(3).integers(0, seq_len, 300)
     for head in (9, 10):
         found = table.read(head, head + 1)[0][keys]
         distances = [int(key) - (seq_len - 1 if form == "key-last" else 0) for key in keys]
-        true = rounded(lambda e=exponents[head], d=distances: [arb(2) ** rational(-e) * k for k in d], dtype)
+        true = rounded(
+            lambda e=exponents[head], d=distances: [arb(2) ** rational(-e) * k for k in d], dtype
+        )
         np.testing.assert_array_equal(bits(found), true)

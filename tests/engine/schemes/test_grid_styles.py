@@ -20,7 +20,10 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 from tests.oracle import ulps
 
 DATA = Path(__file__).parent / "data"
-OLDER = {name: row["command"] for name, row in json.loads((DATA / "grids" / "index.json").read_text()).items()}
+OLDER = {
+    name: row["command"]
+    for name, row in json.loads((DATA / "grids" / "index.json").read_text()).items()
+}
 IN_FLOAT64 = ("mae", "mae-cls", "vit-mae", "cogvideox", "flux", "wan")
 STYLES = json.loads((DATA / "styles.json").read_text())
 COMMANDS = {name: command for name, (command, _) in STYLES.items()}
@@ -32,7 +35,11 @@ IN_FLOAT32 = {"ltx": 2e-3, "ltx2": 2e-3, "ltx2-split": 2e-3}
 
 def tables_of(name: str) -> dict[str, np.ndarray]:
     with np.load(DATA / f"grids/{name}.npz" if name in OLDER else DATA / "styles.npz") as data:
-        return {key.partition("/")[2] or key: data[key] for key in data if name in OLDER or key.startswith(f"{name}/")}
+        return {
+            key.partition("/")[2] or key: data[key]
+            for key in data
+            if name in OLDER or key.startswith(f"{name}/")
+        }
 
 
 def scheme_of(name: str, **changes: Any) -> Scheme:
@@ -46,31 +53,51 @@ def scheme_of(name: str, **changes: Any) -> Scheme:
 
 
 def test_every_style_has_numbers_from_elsewhere() -> None:
-    commands = " ".join([*OLDER.values(), *COMMANDS.values(), *(f"--style {case}" for case in (*ADDED, *ROTARY))])
+    commands = " ".join(
+        [*OLDER.values(), *COMMANDS.values(), *(f"--style {case}" for case in (*ADDED, *ROTARY))]
+    )
     assert {*grid_styles.ADDED, *grid_styles.ROTARY} <= {*re.findall(r"--style (\S+)", commands)}
     for name in COMMANDS:
         theirs, made = tables_of(name), scheme_of(name).tables()
         if len(theirs) == 1 and "pe" not in theirs:  # complex numbers, or 2 × 2 matrices
             (both,) = theirs.values()
-            pair = (both[..., 0, 0], both[..., 1, 0]) if "rotation" in theirs else (both.real, both.imag)
+            pair = (
+                (both[..., 0, 0], both[..., 1, 0])
+                if "rotation" in theirs
+                else (both.real, both.imag)
+            )
             theirs = dict(zip(("cos", "sin"), pair, strict=True))
         for part, table in theirs.items():
-            np.testing.assert_allclose(made[part], table, rtol=0, atol=IN_FLOAT32.get(name, 1e-4), err_msg=name)
+            np.testing.assert_allclose(
+                made[part], table, rtol=0, atol=IN_FLOAT32.get(name, 1e-4), err_msg=name
+            )
 
 
 @pytest.mark.parametrize("name", [*OLDER, *COMMANDS])
 @pytest.mark.sample(5)
-def test_tables_of_other_projects(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_of_other_projects(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(DATA / "grids")
-    words, theirs, atol = shlex.split({**OLDER, **COMMANDS}[name]), tables_of(name), IN_FLOAT32.get(name, 1e-4)
+    words, theirs, atol = (
+        shlex.split({**OLDER, **COMMANDS}[name]),
+        tables_of(name),
+        IN_FLOAT32.get(name, 1e-4),
+    )
     file, made = tmp_path / "theirs.npz", tmp_path / "made.npz"
     np.savez(file, **theirs)
-    for command in ([*words, "-o", made], [*words, "--verify", file, "--atol", atol], ["verify", made]):
+    for command in (
+        [*words, "-o", made],
+        [*words, "--verify", file, "--atol", atol],
+        ["verify", made],
+    ):
         assert run([*map(str, command), "-q"]) == 0
     tables = pecli.load(made)
     for tensor, table in theirs.items() if name in OLDER else ():
         assert tables[tensor].shape == table.shape
-        np.testing.assert_allclose(tables[tensor], table, rtol=0, atol=0 if table.dtype.kind == "i" else atol)
+        np.testing.assert_allclose(
+            tables[tensor], table, rtol=0, atol=0 if table.dtype.kind == "i" else atol
+        )
         assert name not in IN_FLOAT64 or ulps(tables[tensor], table).max() <= 4
 
 
@@ -78,7 +105,10 @@ def test_tables_of_other_projects(name: str, tmp_path: Path, monkeypatch: pytest
 @pytest.mark.sample(2)
 def test_tables_of_other_projects_are_identified(name: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "theirs.npz", **tables_of(name))
-    match, tables = pecli.identify(tmp_path / "theirs.npz").matches[0].scheme, scheme_of(name).tables()
+    match, tables = (
+        pecli.identify(tmp_path / "theirs.npz").matches[0].scheme,
+        scheme_of(name).tables(),
+    )
     for tensor in ("cos", "sin") if "cos" in tables else ("pe",):
         np.testing.assert_allclose(match.tables()[tensor], tables[tensor], rtol=0, atol=4e-6)
 
@@ -140,17 +170,23 @@ def rows_of(case: str, parameters: dict, formula: Callable[..., list[float]]) ->
     sizes = (2, 2, 3, 2, 2) if case == "qwen2-vl" else parameters["grid"]
     rows = [formula(*point) for point in np.ndindex(sizes)]
     zeros = [0.0] * len(rows[0])
-    return np.array([zeros] * parameters.get("keep", 0) + rows + [zeros] * (case == "llama4-vision"))
+    return np.array(
+        [zeros] * parameters.get("keep", 0) + rows + [zeros] * (case == "llama4-vision")
+    )
 
 
 def test_tables_are_the_formulas() -> None:
     for case, (parameters, formula) in ADDED.items():
         found = Sinusoidal(**parameters, style=case, dtype="float64").tables()["pe"]
-        np.testing.assert_allclose(found, rows_of(case, parameters, formula), rtol=0, atol=2e-14, err_msg=case)
+        np.testing.assert_allclose(
+            found, rows_of(case, parameters, formula), rtol=0, atol=2e-14, err_msg=case
+        )
     for case, (parameters, formula) in ROTARY.items():
         tables = Rope(**parameters, style=case, dtype="float64").tables()
         turned = np.exp(1j * rows_of(case, parameters, formula))
-        np.testing.assert_allclose(tables["cos"] + 1j * tables["sin"], turned, rtol=0, atol=2e-14, err_msg=case)
+        np.testing.assert_allclose(
+            tables["cos"] + 1j * tables["sin"], turned, rtol=0, atol=2e-14, err_msg=case
+        )
 
 
 @pytest.mark.parametrize(
@@ -169,7 +205,9 @@ def test_tables_are_the_formulas() -> None:
 def test_specs_come_back_as_plain_data(scheme: Scheme) -> None:
     again = Scheme.from_spec(json.loads(json.dumps(scheme.spec())))
     assert again == scheme
-    made, expected = ([table.tobytes() for table in each.tables().values()] for each in (again, scheme))
+    made, expected = (
+        [table.tobytes() for table in each.tables().values()] for each in (again, scheme)
+    )
     assert made == expected
     whole = scheme.tensors()[0].array().tobytes()
     assert b"".join(block.tobytes() for block in scheme.blocks(rows=2)) == whole
@@ -179,7 +217,9 @@ def test_specs_come_back_as_plain_data(scheme: Scheme) -> None:
 def test_float32_recipes_differ_by_float32(kind: type[Scheme], style: str) -> None:
     """Angles of up to 6 radians in float32 are off by less than 6 · 2^-23."""
     recipes = ("exact", "float32")
-    exact, rough = (kind(grid=(5, 7), dim=32, style=style, recipe=recipe).tables() for recipe in recipes)
+    exact, rough = (
+        kind(grid=(5, 7), dim=32, style=style, recipe=recipe).tables() for recipe in recipes
+    )
     for name in exact.keys() - {"inv_freq", "axis"}:
         off = np.abs(exact[name] - rough[name]).max()
         assert 0 < off < 1e-6
@@ -191,7 +231,9 @@ def test_given_integers_are_rows_of_the_range() -> None:
     for name in ("cos", "sin"):
         np.testing.assert_array_equal(given[name], whole[name][places])
     table = Sinusoidal(1001, 9, padding_idx=3).tables()["pe"]
-    np.testing.assert_array_equal(Sinusoidal(positions=places, dim=9, padding_idx=3).tables()["pe"], table[places])
+    np.testing.assert_array_equal(
+        Sinusoidal(positions=places, dim=9, padding_idx=3).tables()["pe"], table[places]
+    )
 
 
 def test_scalings_go_on_at_given_positions() -> None:
@@ -208,9 +250,13 @@ def test_scalings_go_on_at_given_positions() -> None:
 @pytest.mark.sample(2)
 def test_a_wrong_theta_is_named(name: str) -> None:
     right = scheme_of(name)
-    result = pecli.verify(tables_of(name), scheme_of(name, base=2.5 * right.base), atol=IN_FLOAT32.get(name, 1e-4))
+    result = pecli.verify(
+        tables_of(name), scheme_of(name, base=2.5 * right.base), atol=IN_FLOAT32.get(name, 1e-4)
+    )
     assert not result
-    assert f"base is {right.base:g} (the spec says {2.5 * right.base:g})" in " ".join(result.diagnosis)
+    assert f"base is {right.base:g} (the spec says {2.5 * right.base:g})" in " ".join(
+        result.diagnosis
+    )
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -226,9 +272,17 @@ def test_rows_where_columns_should_be_are_named(name: str) -> None:
     exchanged = {tensor: table[rows] for tensor, table in tables_of(name).items()}
     result = pecli.verify(exchanged, spec, atol=IN_FLOAT32.get(name, 1e-4))
     assert not result
-    known = {"glm-image": "style is sam2", "positional-encodings-2d": "style is mae"}  # whose axes are w and h
-    known |= {"torchtune": "rows are in another order", "sam2": "style is eva"}  # square tiles; h and w
-    assert re.search(known.get(name, "positions are those of the axes (t,)?w,h"), " ".join(result.diagnosis))
+    known = {
+        "glm-image": "style is sam2",
+        "positional-encodings-2d": "style is mae",
+    }  # whose axes are w and h
+    known |= {
+        "torchtune": "rows are in another order",
+        "sam2": "style is eva",
+    }  # square tiles; h and w
+    assert re.search(
+        known.get(name, "positions are those of the axes (t,)?w,h"), " ".join(result.diagnosis)
+    )
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -237,8 +291,20 @@ def test_the_configuration_of_a_class_has_its_style(name: str, tmp_path: Path) -
     (tmp_path / "config.json").write_text(json.dumps(CLASSES[name]))
     np.savez(tmp_path / "theirs.npz", **tables_of(name))
     words = shlex.split(COMMANDS[name])
-    place = [word for k, word in enumerate(words) if {words[k - 1], word} & {"--grid", "--keep", "--grid-scale"}]
-    words = ["rope", "--verify", str(tmp_path / "theirs.npz"), "--config", str(tmp_path / "config.json"), *place, "-q"]
+    place = [
+        word
+        for k, word in enumerate(words)
+        if {words[k - 1], word} & {"--grid", "--keep", "--grid-scale"}
+    ]
+    words = [
+        "rope",
+        "--verify",
+        str(tmp_path / "theirs.npz"),
+        "--config",
+        str(tmp_path / "config.json"),
+        *place,
+        "-q",
+    ]
     assert run([*words, "--atol", str(IN_FLOAT32.get(name, 1e-4))]) == 0
     assert run([*words, "--atol", "1e-4", "--theta", "777"]) == 1
 
@@ -249,7 +315,9 @@ def test_grids_with_axes_need_no_style() -> None:
     tables = Rope(grid=(2, 3), axes=(4, 2, 4), dtype="float64").tables()
     np.testing.assert_allclose(tables["cos"] + 1j * tables["sin"], turned, rtol=0, atol=1e-15)
     tables = Rope(grid=(2, 3), axes=(2, 4), dtype="float64").tables()
-    np.testing.assert_allclose(tables["cos"] + 1j * tables["sin"], turned[:, 2:], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(
+        tables["cos"] + 1j * tables["sin"], turned[:, 2:], rtol=0, atol=1e-15
+    )
 
 
 def test_channels_beyond_the_dim_are_cut() -> None:

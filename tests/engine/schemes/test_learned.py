@@ -41,7 +41,9 @@ def test_first_values(seed, init):
         cut = arb(2).sqrt().erfc() / 2
         for u in (share(seed, element) for element in range(60)):
             if init.endswith("uniform"):  # with that std, or with Glorot's bound, whatever the std
-                value = rational(2 * u - 1) * (arb(3).sqrt() if init == "uniform" else (arb(6) / 16).sqrt() / 0.02)
+                value = rational(2 * u - 1) * (
+                    arb(3).sqrt() if init == "uniform" else (arb(6) / 16).sqrt() / 0.02
+                )
             elif init == "normal":
                 value = normal_quantile(u)
             else:
@@ -77,20 +79,29 @@ def quantile_grid() -> np.ndarray:
     """The middle, the places where the approximation changes, and both tails down to what 53 bits can hold."""
     tail = 2.0 ** -np.arange(2.0, 54.5, 0.25)
     seams = [0.075, 0.925, np.exp(-25.0), np.nextafter(0.075, 0), np.nextafter(0.925, 1)]
-    return np.concatenate([np.linspace(0.001, 0.999, 333), tail, 1 - tail[tail > 2.0**-50], seams, [0.5, 2.0**-54]])
+    return np.concatenate(
+        [np.linspace(0.001, 0.999, 333), tail, 1 - tail[tail > 2.0**-50], seams, [0.5, 2.0**-54]]
+    )
 
 
 def test_normal_is_the_inverse_distribution_function():
     u = quantile_grid()
     with ctx.workprec(200):
         true = [normal_quantile(Fraction(float(x))) for x in u]
-        errors = [float(abs(arb(float(x)) - t).upper()) for x, t in zip(learned.normal(u), true, strict=True)]
+        errors = [
+            float(abs(arb(float(x)) - t).upper())
+            for x, t in zip(learned.normal(u), true, strict=True)
+        ]
     assert max(e / max(abs(float(t)), 1e-3) for e, t in zip(errors, true, strict=True)) <= 1e-15
-    assert [learned.normal(u[k : k + 1]).item() for k in range(len(u))] == learned.normal(u).tolist()
+    assert [learned.normal(u[k : k + 1]).item() for k in range(len(u))] == learned.normal(
+        u
+    ).tolist()
 
 
 def test_log():
-    x = np.concatenate([np.linspace(0.001, 4, 1000), 2.0 ** -np.arange(1, 60), np.sqrt(0.5) + np.array([0, 2e-16])])
+    x = np.concatenate(
+        [np.linspace(0.001, 4, 1000), 2.0 ** -np.arange(1, 60), np.sqrt(0.5) + np.array([0, 2e-16])]
+    )
     with ctx.workprec(150):
         for value, found in zip(x, learned.log(x), strict=True):
             true = rational(float(value)).log()

@@ -23,9 +23,24 @@ FLAG = Flag("")
 
 
 TAKEN = {
-    COUNT: [(7, 7), (np.int64(7), 7), (np.uint8(7), 7), (2**40, 2**40), ("7", 7), (" 7 ", 7), ("1_000", 1000)],
+    COUNT: [
+        (7, 7),
+        (np.int64(7), 7),
+        (np.uint8(7), 7),
+        (2**40, 2**40),
+        ("7", 7),
+        (" 7 ", 7),
+        ("1_000", 1000),
+    ],
     EVEN: [(2, 2), ("128", 128)],
-    SIZE: [(3, 3.0), (np.float32(0.5), 0.5), (256, 256.0), (5e-324, 5e-324), ("1e2", 100.0), (".5", 0.5)],
+    SIZE: [
+        (3, 3.0),
+        (np.float32(0.5), 0.5),
+        (256, 256.0),
+        (5e-324, 5e-324),
+        ("1e2", 100.0),
+        (".5", 0.5),
+    ],
     ANY: [(-1e308, -1e308), (10**300, 1e300), ("-3", -3.0)],
     WORD: [("halves", "halves")],
     FLAG: [(True, True), (False, False)],
@@ -52,7 +67,11 @@ KINDS_REFUSED = {
 def test_values_and_texts_that_pass():
     for parameter, cases in TAKEN.items():
         for given, value in cases:
-            found = parameter.parse("x", given) if isinstance(given, str) else parameter.check("x", given)
+            found = (
+                parameter.parse("x", given)
+                if isinstance(given, str)
+                else parameter.check("x", given)
+            )
             assert (found, type(found)) == (value, type(value))
 
 
@@ -93,9 +112,15 @@ def test_kinds_that_are_never_right(kind):
     """Every parameter of every scheme refuses values that are not even of its kind, in one line with what was given."""
     tried = 0
     for name, parameter in kind.parameters().items():
-        if name in ("keep", "grid_base", "grid_scale"):  # which are refused without a grid, whatever they are
+        if name in (
+            "keep",
+            "grid_base",
+            "grid_scale",
+        ):  # which are refused without a grid, whatever they are
             continue
-        for value in next((values for way, values in NEVER_RIGHT.items() if isinstance(parameter, way)), ()):
+        for value in next(
+            (values for way, values in NEVER_RIGHT.items() if isinstance(parameter, way)), ()
+        ):
             with pytest.raises(KindError, match=f"^{name} is .*; {parameter.rule[:12]}") as caught:
                 kind(**{**USUAL[kind], name: value})
             assert repr(value) in str(caught.value)
@@ -114,8 +139,14 @@ class OfTorch:
 @pytest.mark.parametrize(
     ("parameter", "said", "meant"),
     [
-        *(("dtype", word, "float16") for word in ("fp16", "half", "F16", "f2", np.float16, np.dtype(np.float16))),
-        *(("dtype", word, "bfloat16") for word in ("bf16", ml_dtypes.bfloat16, "torch.bfloat16", OfTorch())),
+        *(
+            ("dtype", word, "float16")
+            for word in ("fp16", "half", "F16", "f2", np.float16, np.dtype(np.float16))
+        ),
+        *(
+            ("dtype", word, "bfloat16")
+            for word in ("bf16", ml_dtypes.bfloat16, "torch.bfloat16", OfTorch())
+        ),
         *(("dtype", word, "float64") for word in ("double", float, np.float64)),
         *(("layout", word, "halves") for word in ("neox", "rotate_half", "half")),
         *(("layout", word, "interleaved") for word in ("gptj", "traditional")),

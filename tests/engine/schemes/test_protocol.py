@@ -28,7 +28,9 @@ EVERY = [
 def test_known_mistakes_make_other_tables(scheme: Scheme) -> None:
     """Each is told by its edits, and has tables of its own; every axis of these has a name."""
     own = {name: table.tobytes() for name, table in scheme.tables().items()}
-    assert all(len(scheme.axes_of(table.name).names) == len(table.shape) for table in scheme.tensors())
+    assert all(
+        len(scheme.axes_of(table.name).names) == len(table.shape) for table in scheme.tensors()
+    )
     found = scheme.neighbours()
     assert found
     for edits, other in found:
@@ -41,7 +43,9 @@ def test_mistakes_of_scalings_are_named() -> None:
     def changes(rope: Rope) -> set[tuple[str, object]]:
         return {(edit["name"], edit["found"]) for edits, _ in rope.neighbours() for edit in edits}
 
-    assert {("base", 10000.0), ("offset", 1), ("scaling", "none"), ("truncate", False)} <= changes(YARN)
+    assert {("base", 10000.0), ("offset", 1), ("scaling", "none"), ("truncate", False)} <= changes(
+        YARN
+    )
     assert {found for name, found in changes(YARN) if name == "factor"} == {4, 16}
     attention = 0.1 * np.log(8) + 1
     factors = sorted(found for name, found in changes(YARN) if name == "attention_factor")
@@ -56,12 +60,18 @@ def test_mistakes_of_scalings_are_named() -> None:
 def test_the_exponent_over_the_whole_head() -> None:
     rope = Rope(4, 16, 500000.0, partial_rotary_factor=0.5)
     found = [other for edits, other in rope.neighbours() if edits[0].get("name") == "exponent_dim"]
-    assert found[0].inverse_frequencies() == pytest.approx([500000.0 ** (-2 * i / 16) for i in range(4)], rel=1e-14)
+    assert found[0].inverse_frequencies() == pytest.approx(
+        [500000.0 ** (-2 * i / 16) for i in range(4)], rel=1e-14
+    )
 
 
 def test_float32_steps_of_other_scalings() -> None:
     index, plain = np.arange(16), 10000.0 ** -(np.arange(16) / 16)
-    limits = {"original_max_position_embeddings": 64, "low_freq_factor": 2.0, "high_freq_factor": 2.0}
+    limits = {
+        "original_max_position_embeddings": 64,
+        "low_freq_factor": 2.0,
+        "high_freq_factor": 2.0,
+    }
     step = np.where(2 * np.pi / plain > 32, plain / 8, plain)
     for scaling, expected in (
         ({"scaling": "ntk-fixed", "factor": 4.0}, 40000.0 ** -(index / 16) / 4 ** (2 / 32)),
@@ -95,7 +105,9 @@ def test_a_scheme_of_waves_is_recovered_from_them(scheme: Scheme) -> None:
     kinds = [kind for name in SCHEMES if (kind := scheme_named(name)).from_waves(waves) is not None]
     assert kinds == [type(scheme)]
     found = kinds[0].from_waves(waves, dtype=scheme.dtype)
-    assert [each.tobytes() for each in found.tables().values()] == [each.tobytes() for each in scheme.tables().values()]
+    assert [each.tobytes() for each in found.tables().values()] == [
+        each.tobytes() for each in scheme.tables().values()
+    ]
     if waves.scaling == Scaling():
         angles = [waves.scale * waves.base ** (-i / waves.exponent) for i in range(waves.rotating)]
         assert scheme.angular_frequencies() == pytest.approx(angles, rel=1e-14)
@@ -104,10 +116,17 @@ def test_a_scheme_of_waves_is_recovered_from_them(scheme: Scheme) -> None:
 def test_waves_that_are_none_or_no_scheme_has() -> None:
     waves = Rope(4, 8).wave_table()
     assert waves is not None
-    assert Rope.from_waves(waves._replace(exponent=3.0)) is Rope.from_waves(waves._replace(base=-1.0)) is None
+    assert (
+        Rope.from_waves(waves._replace(exponent=3.0))
+        is Rope.from_waves(waves._replace(base=-1.0))
+        is None
+    )
     louder = Rope.from_waves(waves._replace(amplitude=1.5))
     assert louder is not None
-    assert (louder.attention_factor_value(), louder.inverse_frequencies()) == (1.5, Rope(4, 8).inverse_frequencies())
+    assert (louder.attention_factor_value(), louder.inverse_frequencies()) == (
+        1.5,
+        Rope(4, 8).inverse_frequencies(),
+    )
 
 
 def test_known_mistakes_of_scalings_as_waves() -> None:
@@ -115,5 +134,11 @@ def test_known_mistakes_of_scalings_as_waves() -> None:
     assert (flipped.truncate, flipped.betas()) == (False, YARN.scaling_value.betas())
     assert (swapped.truncate, swapped.betas()) == (None, YARN.scaling_value.betas()[::-1])
     lists = [each.scaling.divisors for each in LONG.wave_neighbours() if each.exponent == 2]
-    assert lists == [(1.5, 1.0), (1.0, 1 / 1.5), (2.0, 8.0)]  # reversed, multiplied by, the other list
-    assert np.isnan(LONG.scaling_value.approximate(np.ones(3), 500000.0, 3.0)).all()  # of another dim
+    assert lists == [
+        (1.5, 1.0),
+        (1.0, 1 / 1.5),
+        (2.0, 8.0),
+    ]  # reversed, multiplied by, the other list
+    assert np.isnan(
+        LONG.scaling_value.approximate(np.ones(3), 500000.0, 3.0)
+    ).all()  # of another dim

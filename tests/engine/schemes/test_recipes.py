@@ -24,7 +24,11 @@ f32, bf16 = np.float32, ml_dtypes.bfloat16
 TORCH = json.loads(Path(__file__).with_name("torch_rope.json").read_text())
 LISTS = {"short_factor": [1.0] * 16, "long_factor": [1.0 + k for k in range(16)]}
 LIMITS = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
-NARROW = [f"{dtype}-{part}" for dtype in ("bfloat16", "float16") for part in ("inv-freq", "positions", "phases")]
+NARROW = [
+    f"{dtype}-{part}"
+    for dtype in ("bfloat16", "float16")
+    for part in ("inv-freq", "positions", "phases")
+]
 SCALINGS = [
     {"scaling": "none"},
     {"scaling": "linear", "factor": 4.0},
@@ -68,10 +72,16 @@ def hf_at(recipe: str, positions: np.ndarray, dim: int, base: float) -> np.ndarr
 
 
 @pytest.mark.parametrize("recipe", ["float32", "float32-recurrence", *NARROW])
-@pytest.mark.parametrize(("dim", "base"), [(128, 10000.0), (96, 10000.0), (64, 500000.0), (2, 10000.0), (10, 0.5)])
+@pytest.mark.parametrize(
+    ("dim", "base"), [(128, 10000.0), (96, 10000.0), (64, 500000.0), (2, 10000.0), (10, 0.5)]
+)
 @pytest.mark.sample(16)
 def test_formulas_of_projects(recipe, dim, base):
-    for offset in (0, 200, 4000) if recipe.startswith("float16") else (0, 200, 4000, 131000, 10**6, 2**24 - 80):
+    for offset in (
+        (0, 200, 4000)
+        if recipe.startswith("float16")
+        else (0, 200, 4000, 131000, 10**6, 2**24 - 80)
+    ):
         found = Rope(80, dim, base, offset=offset, recipe=recipe).tables()
         angles = hf_at(recipe, np.arange(offset, offset + 80), dim, base).astype(np.float64)
         np.testing.assert_allclose(found["cos"], np.cos(angles), rtol=0, atol=ULP)
@@ -83,7 +93,9 @@ def singles(row: list[str]) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    "case", TORCH["cases"], ids=lambda case: f"{case['scaling'].get('rope_type', 'none')}-{case['base']:g}"
+    "case",
+    TORCH["cases"],
+    ids=lambda case: f"{case['scaling'].get('rope_type', 'none')}-{case['base']:g}",
 )
 def test_what_transformers_computes(case):
     """The same inverse frequencies, to the bit, scaled or not; cos and sin within the noise of torch's own.
@@ -92,7 +104,9 @@ def test_what_transformers_computes(case):
     torch's 9.34366131; and 150000^(20/64) likewise.
     """
     scaling = {"rope_type": "none", **case["scaling"]}
-    rope = Rope(1, case["dim"], case["base"], scaling=scaling.pop("rope_type"), recipe="float32", **scaling)
+    rope = Rope(
+        1, case["dim"], case["base"], scaling=scaling.pop("rope_type"), recipe="float32", **scaling
+    )
     if rope.scaling == "longrope":
         rope = replace(rope, length=max(TORCH["positions"]) + 1)
     inv_freq, theirs = np.array(rope.inverse_frequencies(), f32), singles(case["inv_freq"])
@@ -133,19 +147,33 @@ def test_precision_in_the_wild(position):
     found = [float(np.abs(table - exact).max()) for table in tables]
     assert [f"{value:.1e}" for value in found] == [f"{value:.1e}" for value in PUBLISHED[position]]
     cast = Rope(1, 128, offset=position, recipe="bfloat16-table").tables()["cos"]
-    assert 1.85e-3 < np.abs(cast - exact).max() <= 2.0**-9  # 1.9e-3 to 2.0e-3 there: half a unit below one, at most
+    assert (
+        1.85e-3 < np.abs(cast - exact).max() <= 2.0**-9
+    )  # 1.9e-3 to 2.0e-3 there: half a unit below one, at most
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_layouts_hold_the_same_numbers(recipe):
     interleaved = Sinusoidal(40, 16, recipe=recipe, offset=900, padding_idx=905).tables()["pe"]
-    halves = Sinusoidal(40, 16, recipe=recipe, offset=900, layout="halves", padding_idx=905).tables()["pe"]
-    cos_first = Sinusoidal(40, 16, recipe=recipe, offset=900, cos_first=True, padding_idx=905).tables()["pe"]
-    assert halves.tolist() == np.concatenate([interleaved[:, 0::2], interleaved[:, 1::2]], axis=1).tolist()
-    assert cos_first.reshape(40, 8, 2)[:, :, ::-1].tolist() == interleaved.reshape(40, 8, 2).tolist()
+    halves = Sinusoidal(
+        40, 16, recipe=recipe, offset=900, layout="halves", padding_idx=905
+    ).tables()["pe"]
+    cos_first = Sinusoidal(
+        40, 16, recipe=recipe, offset=900, cos_first=True, padding_idx=905
+    ).tables()["pe"]
+    assert (
+        halves.tolist()
+        == np.concatenate([interleaved[:, 0::2], interleaved[:, 1::2]], axis=1).tolist()
+    )
+    assert (
+        cos_first.reshape(40, 8, 2)[:, :, ::-1].tolist() == interleaved.reshape(40, 8, 2).tolist()
+    )
     assert not interleaved[5].any()
     compact = Rope(40, 16, offset=900, recipe=recipe)
-    assert np.delete(compact.tables()["cos"], 5, 0).tolist() == np.delete(interleaved[:, 1::2], 5, 0).tolist()
+    assert (
+        np.delete(compact.tables()["cos"], 5, 0).tolist()
+        == np.delete(interleaved[:, 1::2], 5, 0).tolist()
+    )
     doubled = replace(compact, layout="halves").tables()["sin"]
     assert doubled.tolist() == np.tile(compact.tables()["sin"], 2).tolist()
 
@@ -178,7 +206,11 @@ def test_given_positions_are_rows_of_the_table(recipe, interleaved):
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 def test_tables_that_were_made_in_another_dtype(dtype):
     to = bf16 if dtype == "bfloat16" else np.dtype(dtype)
-    for through, recipe in (("float16", "float16-table"), ("bfloat16", "bfloat16-table"), ("float32", "float32")):
+    for through, recipe in (
+        ("float16", "float16-table"),
+        ("bfloat16", "bfloat16-table"),
+        ("float32", "float32"),
+    ):
         before = {"recipe": recipe} if through == "float32" else {}
         narrow = Rope(90, 32, offset=1000, dtype=through, **before).tables()
         found = Rope(90, 32, offset=1000, dtype=dtype, recipe=recipe).tables()
@@ -209,7 +241,9 @@ def test_alibi(heads, form):
     exact = Alibi(heads, 40, form=form, dtype="float64")
     slopes = exact.tables()["slopes"].astype(f32)
     symmetric = -np.abs(np.arange(40)[:, None] - np.arange(40))
-    distances = {"key": np.arange(40)[None], "key-last": np.arange(-39, 1)[None]}.get(form, symmetric)
+    distances = {"key": np.arange(40)[None], "key-last": np.arange(-39, 1)[None]}.get(
+        form, symmetric
+    )
     bias = slopes[:, None, None] * distances.astype(f32)
     if form == "causal":
         bias = np.where(np.triu(np.ones((40, 40), bool), 1), f32(-np.inf), bias)
@@ -219,7 +253,9 @@ def test_alibi(heads, form):
     for through in ("float16", "bfloat16"):
         cast = Alibi(heads, 40, form=form, recipe=f"{through}-table").tables()
         narrow = Alibi(heads, 40, form=form, dtype=through).tables()
-        assert {name: table.tolist() for name, table in cast.items()} == {n: t.tolist() for n, t in narrow.items()}
+        assert {name: table.tolist() for name, table in cast.items()} == {
+            n: t.tolist() for n, t in narrow.items()
+        }
 
 
 def test_tables_through_a_narrow_dtype_take_any_base():

@@ -35,7 +35,9 @@ def t5(r: int, buckets: int, limit: int, causal: bool) -> int:
         return first + n
     value = ratio(n, e, limit, e, buckets - e)
     whole = near_whole(value)
-    return first + min(buckets - 1, e + (math.floor(float(value.mid())) if whole is None else whole))
+    return first + min(
+        buckets - 1, e + (math.floor(float(value.mid())) if whole is None else whole)
+    )
 
 
 def deberta(r: int, buckets: int, limit: int) -> int:
@@ -48,7 +50,9 @@ def deberta(r: int, buckets: int, limit: int) -> int:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize(("buckets", "limit"), [(32, 128), (32, 129), (64, 100), (10, 1000), (12, 81)])
+@pytest.mark.parametrize(
+    ("buckets", "limit"), [(32, 128), (32, 129), (64, 100), (10, 1000), (12, 81)]
+)
 def test_t5(buckets: int, limit: int, causal: bool) -> None:
     found = Relative("t5", 300, buckets, limit, causal).tables()["index"]
     assert found.dtype == np.int32
@@ -68,30 +72,56 @@ def test_rows_alone_and_specs() -> None:
     for style in ("t5", "deberta"):  # a short table is the corner of a long one
         whole = Relative(style, 50, 16, 40).tables()["index"]
         for length in range(1, 50):
-            assert np.array_equal(Relative(style, length, 16, 40).tables()["index"], whole[:length, :length])
+            assert np.array_equal(
+                Relative(style, length, 16, 40).tables()["index"], whole[:length, :length]
+            )
     for scheme in (Relative("t5", 50), Relative("swin", grid=(4, 7))):
         whole = scheme.tables()["index"]
         assert np.array_equal(scheme.tensors()[0].read(11, 17), whole[11:17])
-    for scheme in (Relative("t5", 5, causal=True), Relative("swin", grid=(3, 4)), Relative("deberta", 9)):
+    for scheme in (
+        Relative("t5", 5, causal=True),
+        Relative("swin", grid=(3, 4)),
+        Relative("deberta", 9),
+    ):
         assert Scheme.from_spec(scheme.spec()) == scheme
 
 
-@pytest.mark.parametrize("given", [{"style": "t5", "seq_len": 20}, {"style": "swin", "grid": (3, 4)}])
+@pytest.mark.parametrize(
+    "given", [{"style": "t5", "seq_len": 20}, {"style": "swin", "grid": (3, 4)}]
+)
 def test_the_bias_is_looked_up(given: dict) -> None:
     """As the layers of transformers do: weights[index], the heads first."""
-    weights = np.random.default_rng(2).normal(size=(32 if "seq_len" in given else 5 * 7, 3)).astype(np.float32)
+    weights = (
+        np.random.default_rng(2)
+        .normal(size=(32 if "seq_len" in given else 5 * 7, 3))
+        .astype(np.float32)
+    )
     bias = np.moveaxis(weights[Relative(**given).tables()["index"]], -1, 0)
     scheme = Relative(**given, weights=weights)
     np.testing.assert_array_equal(scheme.tables()["bias"], bias)
-    np.testing.assert_array_equal(np.concatenate([*scheme.blocks(rows=5)]).reshape(bias.shape), bias)
+    np.testing.assert_array_equal(
+        np.concatenate([*scheme.blocks(rows=5)]).reshape(bias.shape), bias
+    )
     scores = np.ones((2, *bias.shape))
     np.testing.assert_array_equal(scheme.applied_to(scores), scores + bias)
 
 
-def test_a_file_of_biases_holds_the_weights_and_a_printed_command_runs(pecli_cli, tmp_path: Path) -> None:
+def test_a_file_of_biases_holds_the_weights_and_a_printed_command_runs(
+    pecli_cli, tmp_path: Path
+) -> None:
     weights = -np.random.default_rng(2).random((8, 3), np.float32)
     np.savez(tmp_path / "w.npz", table=weights, other=weights[0])
-    words = "relative", "--style", "t5", "--seq-len", 9, "--buckets", 8, "--weights", f"{tmp_path / 'w.npz'}:table"
+    words = (
+        "relative",
+        "--style",
+        "t5",
+        "--seq-len",
+        9,
+        "--buckets",
+        8,
+        "--weights",
+        f"{tmp_path / 'w.npz'}:table",
+    )
     for file in ("bias.npz", "bias.npy"):
         assert pecli_cli(*words, "-q", "-o", tmp_path / file).code == 0
         assert pecli_cli(*words, "--verify", tmp_path / file).code == 0

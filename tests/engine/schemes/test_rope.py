@@ -17,7 +17,9 @@ from tests.oracle import bits, rational, rounded, wave_bits
 DTYPES = ("float32", "float16", "bfloat16", "float64")
 
 
-def hold_against_oracle(rows: int, dim: int, samples: int, *, base: float = 1e4, offset: int = 0, dtype: str) -> None:
+def hold_against_oracle(
+    rows: int, dim: int, samples: int, *, base: float = 1e4, offset: int = 0, dtype: str
+) -> None:
     found = Rope(rows, dim, base=base, offset=offset, dtype=dtype).tables()
     rng = np.random.default_rng(rows + dim)
     row, wave = rng.integers(0, rows, samples), rng.choice(rng.integers(0, dim // 2, 60), samples)
@@ -45,10 +47,14 @@ def test_the_last_position(dtype):
         assert table.tobytes() == both[name][1:].tobytes()
 
 
-@pytest.mark.parametrize(("base", "dim"), [(10000.0, 128), (500000.0, 64), (1e6, 96), (0.5, 2), (1.0, 8), (1e20, 256)])
+@pytest.mark.parametrize(
+    ("base", "dim"), [(10000.0, 128), (500000.0, 64), (1e6, 96), (0.5, 2), (1.0, 8), (1e20, 256)]
+)
 def test_inverse_frequencies(base, dim):
     found = Rope(1, dim, base=base).tables()["inv_freq"]
-    true = rounded(lambda: [arb(base) ** rational(Fraction(-2 * i, dim)) for i in range(dim // 2)], "float64")
+    true = rounded(
+        lambda: [arb(base) ** rational(Fraction(-2 * i, dim)) for i in range(dim // 2)], "float64"
+    )
     assert found.shape == (dim // 2,)
     np.testing.assert_array_equal(bits(found), true)
 
@@ -68,7 +74,9 @@ def test_layouts_and_the_single_array(dtype):
         both = np.stack([scheme.tables()[name] for name in ("cos", "sin")])
         assert scheme.single_array().shape == both.shape
         assert scheme.single_array().array().tobytes() == both.tobytes()
-        assert scheme.single_array().read(67, 73).tobytes() == both.reshape(140, -1)[67:73].tobytes()
+        assert (
+            scheme.single_array().read(67, 73).tobytes() == both.reshape(140, -1)[67:73].tobytes()
+        )
 
 
 def test_the_signature_shows_every_parameter_and_its_aliases():

@@ -35,8 +35,14 @@ def test_a_spec_makes_the_scheme_and_its_bytes_again(scheme):
     text = json.dumps(scheme.spec(), sort_keys=True, allow_nan=False)
     again = Scheme.from_spec(json.loads(text))
     assert again == scheme == type(scheme).from_spec(scheme.spec())
-    assert (type(again), hash(again), json.dumps(again.spec(), sort_keys=True)) == (type(scheme), hash(scheme), text)
-    made, expected = ([table.tobytes() for table in each.tables().values()] for each in (again, scheme))
+    assert (type(again), hash(again), json.dumps(again.spec(), sort_keys=True)) == (
+        type(scheme),
+        hash(scheme),
+        text,
+    )
+    made, expected = (
+        [table.tobytes() for table in each.tables().values()] for each in (again, scheme)
+    )
     assert made == expected
 
 
@@ -44,12 +50,18 @@ def test_a_spec_makes_the_scheme_and_its_bytes_again(scheme):
 def test_a_spec_names_every_parameter(name):
     scheme = scheme_named(name)(**SMALL[name])
     parameters = scheme.spec()["parameters"]
-    omitted = {name for name, each in scheme.parameters().items() if each.omitted_default is not dataclasses.MISSING}
+    omitted = {
+        name
+        for name, each in scheme.parameters().items()
+        if each.omitted_default is not dataclasses.MISSING
+    }
     assert set(parameters) == {field.name for field in dataclasses.fields(scheme)} - omitted
     assert list(parameters)[-1] == "dtype"
     for missing in parameters:
         fewer = {key: value for key, value in parameters.items() if key != missing}
-        with pytest.raises(ParameterError, match=f"^{missing} is missing; a spec of {name} names every parameter"):
+        with pytest.raises(
+            ParameterError, match=f"^{missing} is missing; a spec of {name} names every parameter"
+        ):
             Scheme.from_spec({"scheme": name, "parameters": fewer})
 
 
@@ -82,16 +94,23 @@ def test_blocks_by_name():
     tables = scheme.tables()
     for rows in (1, 2, 3, None):
         for name in ("cos", "sin", "inv_freq"):
-            assert np.concatenate(list(scheme.blocks(name, rows=rows))).tolist() == tables[name].tolist()
+            assert (
+                np.concatenate(list(scheme.blocks(name, rows=rows))).tolist()
+                == tables[name].tolist()
+            )
         assert np.concatenate(list(scheme.blocks(rows=rows))).tobytes() == tables["cos"].tobytes()
 
 
-LAYERS = Bundle((("full", pecli.Rope(6, 8, 1e6, scaling="linear", factor=8.0)), ("sliding", pecli.Rope(6, 8))))
+LAYERS = Bundle(
+    (("full", pecli.Rope(6, 8, 1e6, scaling="linear", factor=8.0)), ("sliding", pecli.Rope(6, 8)))
+)
 
 
 def test_tensors_specs_and_files_of_layers_come_back(tmp_path) -> None:
     tables = LAYERS.tables()
-    assert sorted(tables) == sorted(f"{a}.{b}" for a in ("full", "sliding") for b in ("cos", "sin", "inv_freq"))
+    assert sorted(tables) == sorted(
+        f"{a}.{b}" for a in ("full", "sliding") for b in ("cos", "sin", "inv_freq")
+    )
     for name, scheme in LAYERS.parts:
         for tensor, array in scheme.tables().items():
             assert np.array_equal(tables[f"{name}.{tensor}"], array)

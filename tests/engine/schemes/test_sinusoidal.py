@@ -12,7 +12,9 @@ from tests.oracle import bits, sinusoidal_bits
 
 DTYPES = ("float32", "float16", "bfloat16", "float64")
 OFFSETS = (0, 10**6 - 100, 2**40 - 300)
-LAYOUTS = [(layout, cos_first) for layout in ("interleaved", "halves") for cos_first in (False, True)]
+LAYOUTS = [
+    (layout, cos_first) for layout in ("interleaved", "halves") for cos_first in (False, True)
+]
 
 
 def table(*args, **options) -> np.ndarray:
@@ -28,7 +30,9 @@ def hold_against_oracle(rows: int, dim: int, samples: int, seed: int, **options)
     else:
         row = rng.integers(0, rows, samples)
         column = rng.choice(np.concatenate([[0, dim - 1], rng.integers(0, dim, 98)]), samples)
-    np.testing.assert_array_equal(bits(found[row, column]), sinusoidal_bits(row, column, dim=dim, **options))
+    np.testing.assert_array_equal(
+        bits(found[row, column]), sinusoidal_bits(row, column, dim=dim, **options)
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -60,7 +64,9 @@ NUMBERS = [
 def test_layouts_scale_amplitude_and_shift(dtype):
     for layout, cos_first in LAYOUTS:
         for dim in (1, 2, 3, 5, 64):
-            hold_against_oracle(100, dim, 200, 4, layout=layout, cos_first=cos_first, dtype=dtype, offset=123_456)
+            hold_against_oracle(
+                100, dim, 200, 4, layout=layout, cos_first=cos_first, dtype=dtype, offset=123_456
+            )
     for options in NUMBERS:
         hold_against_oracle(200, 64, 300, 5, dtype=dtype, **options)
 
@@ -71,7 +77,9 @@ def test_published_numbers():
     shifted = table(2, 512, style="tensor2tensor", dtype="float64")
     assert paper[1, 2] == pytest.approx(0.82185619, abs=2**-25)
     assert shifted[1, 1] == pytest.approx(0.82177866, abs=2**-25)
-    assert paper[1, :2].tolist() == pytest.approx([0.8414709848078965, 0.5403023058681398], abs=1e-15)
+    assert paper[1, :2].tolist() == pytest.approx(
+        [0.8414709848078965, 0.5403023058681398], abs=1e-15
+    )
 
 
 def halves(position: float, dim: int, shift: int = 0, order=(np.sin, np.cos)) -> np.ndarray:
@@ -82,7 +90,9 @@ def halves(position: float, dim: int, shift: int = 0, order=(np.sin, np.cos)) ->
 
 
 def paper(position: int, dim: int) -> list[float]:
-    return [(math.sin, math.cos)[c % 2](position / 10000 ** (2 * (c // 2) / dim)) for c in range(dim)]
+    return [
+        (math.sin, math.cos)[c % 2](position / 10000 ** (2 * (c // 2) / dim)) for c in range(dim)
+    ]
 
 
 FORMULAS = {
@@ -90,9 +100,13 @@ FORMULAS = {
     **dict.fromkeys(("roformer", "marian", "gptj", "ctrl"), halves),
     **dict.fromkeys(("tensor2tensor", "whisper", "ddpm"), lambda p, dim: halves(p, dim, 1)),
     **dict.fromkeys(("fairseq", "m2m100", "fsmt"), lambda p, dim: halves(p, dim, 1) * (p != 1)),
-    **dict.fromkeys(("stable-diffusion", "dit"), lambda p, dim: halves(p, dim, order=(np.cos, np.sin))),
+    **dict.fromkeys(
+        ("stable-diffusion", "dit"), lambda p, dim: halves(p, dim, order=(np.cos, np.sin))
+    ),
     "flux": lambda p, dim: halves(1000 * p, dim, order=(np.cos, np.sin)),
-    "mlx": lambda p, dim: math.sqrt(2 / dim) * halves(p, dim, 1),  # frequencies geometric from 1 to 1e-4
+    "mlx": lambda p, dim: (
+        math.sqrt(2 / dim) * halves(p, dim, 1)
+    ),  # frequencies geometric from 1 to 1e-4
     "x-transformers": lambda p, dim: dim**-0.5 * halves(p, dim),
 }
 """What each project computes, written from its own formula: (position, dim) → row."""
@@ -103,7 +117,9 @@ def test_styles(style):
     """With two channels, too, where nothing is divided by zero; zeros are zeros."""
     for dim in (2, 4, 6, 64, 7, 33):
         if dim % 2 and style in ("roformer", "marian", "gptj", "ctrl", "mlx", "x-transformers"):
-            with pytest.raises(ParameterError, match=f"dim is {dim}; the {style} style has even dims only"):
+            with pytest.raises(
+                ParameterError, match=f"dim is {dim}; the {style} style has even dims only"
+            ):
                 Sinusoidal(4, dim, style=style)
             continue
         expected = np.array([FORMULAS[style](position, dim) for position in range(40)])
@@ -170,4 +186,6 @@ def test_extreme_amplitudes_are_right_or_refused(amplitude):
     except ParameterError:
         return
     row, column = (grid.ravel() for grid in np.indices((5, 4)))
-    np.testing.assert_array_equal(bits(found).ravel(), sinusoidal_bits(row, column, dim=4, amplitude=amplitude))
+    np.testing.assert_array_equal(
+        bits(found).ravel(), sinusoidal_bits(row, column, dim=4, amplitude=amplitude)
+    )

@@ -61,15 +61,27 @@ def test_grids_too_coarse_and_plain_tables() -> None:
     """Neighbouring points are turns apart, and a line through what is left of angles says that the base is negative."""
     tables = Rope(grid=(4, 6), dim=32, style="pixel", base=37.0).tables()
     assert pecli.identify({name: tables[name] for name in ("cos", "sin")}).matches == ()
-    for base, style, grid in ((7.0, "pixel", (7, 7)), (3000.0, "ltx", (2, 16, 12))):  # where some channels are
+    for base, style, grid in (
+        (7.0, "pixel", (7, 7)),
+        (3000.0, "ltx", (2, 16, 12)),
+    ):  # where some channels are
         tables = Rope(grid=grid, dim=32, style=style, base=base).tables()
-        assert pecli.identify({name: tables[name] for name in ("cos", "sin")}).matches[0].scheme.base == base
-    found = pecli.identify(Sinusoidal(16, 32, offset=7, scale=0.11, dtype="bfloat16").tables()).matches[0].scheme
+        assert (
+            pecli.identify({name: tables[name] for name in ("cos", "sin")}).matches[0].scheme.base
+            == base
+        )
+    found = (
+        pecli.identify(Sinusoidal(16, 32, offset=7, scale=0.11, dtype="bfloat16").tables())
+        .matches[0]
+        .scheme
+    )
     assert (found.positions, found.offset, found.scale) == (None, 7, 0.11)
 
 
 def said(found: Scheme, spec: Scheme) -> str:
-    tables = {name: table for name, table in found.tables().items() if name not in ("inv_freq", "axis")}
+    tables = {
+        name: table for name, table in found.tables().items() if name not in ("inv_freq", "axis")
+    }
     result = pecli.verify(tables, spec, atol=1e-4)
     assert not result.passed
     return " ".join(result.diagnosis)
@@ -105,7 +117,9 @@ def test_rows_and_columns_exchanged() -> None:
     right = Sinusoidal(grid=(3, 5), dim=32, style="detr")
     values = right.coordinates().values
     places = [[values[0][h], values[1][w]] for h in range(3) for w in range(5)]
-    exchanged = Sinusoidal(positions=[[w for _, w in places], [h for h, _ in places]], dim=32, style="detr")
+    exchanged = Sinusoidal(
+        positions=[[w for _, w in places], [h for h, _ in places]], dim=32, style="detr"
+    )
     assert "positions are those of the axes w,h (the spec says h,w)" in said(exchanged, right)
 
 
@@ -115,8 +129,12 @@ FLUX, SAM2 = Rope(grid=(8, 12), dim=128, style="flux"), Rope(grid=(8, 12), dim=6
 AXES = Rope(grid=(8, 12), dim=128, axes=(32, 48, 48), style="flux")
 
 
-def on_axes(*axes: tuple[np.ndarray, int], base: float = 10000.0, over: int = 0) -> dict[str, np.ndarray]:
-    waves = [np.outer(places, base ** (-np.arange(0, dim, 2) / (over or dim))) for places, dim in axes]
+def on_axes(
+    *axes: tuple[np.ndarray, int], base: float = 10000.0, over: int = 0
+) -> dict[str, np.ndarray]:
+    waves = [
+        np.outer(places, base ** (-np.arange(0, dim, 2) / (over or dim))) for places, dim in axes
+    ]
     angles = np.concatenate(waves, axis=1)
     return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
 
@@ -124,7 +142,10 @@ def on_axes(*axes: tuple[np.ndarray, int], base: float = 10000.0, over: int = 0)
 def flipped(tables: dict[str, np.ndarray], *pairs: int) -> dict[str, np.ndarray]:
     """Columns in reverse order within parts of so many."""
     ends = np.cumsum(pairs)[:-1]
-    return {k: np.concatenate([part[:, ::-1] for part in np.split(t, ends, axis=1)], 1) for k, t in tables.items()}
+    return {
+        k: np.concatenate([part[:, ::-1] for part in np.split(t, ends, axis=1)], 1)
+        for k, t in tables.items()
+    }
 
 
 LARGE_H, LARGE_W = (axis.reshape(-1) for axis in np.indices((64, 64)))
@@ -159,7 +180,9 @@ HALVES = {name: np.tile(flipped(LARGE, 16, 16)[name], 2) for name in LARGE}
     ],
 )  # fmt: skip
 @pytest.mark.sample(3)
-def test_positions_along_the_axes_of_a_grid(tables: dict[str, np.ndarray], spec: Scheme, words: str) -> None:
+def test_positions_along_the_axes_of_a_grid(
+    tables: dict[str, np.ndarray], spec: Scheme, words: str
+) -> None:
     reason = pecli.verify(tables, spec, atol=1e-4).diagnosis[0]
     assert reason.startswith(f"cos, sin: {words};")
 
@@ -171,7 +194,11 @@ def test_positions_along_the_axes_of_a_grid(tables: dict[str, np.ndarray], spec:
         ([100, 101], 1e6, "positions start at 100 (the spec says 0)"),
         ([100, 57, 8], 1e6, "positions are not 0, 1, 2, …: give them with --positions"),
         ([0, 1, 2], 500.0, "base is 500 (the spec says 1000000)"),
-        ([7, 8, 9, 10], 500.0, "base is 500 (the spec says 1000000), and positions start at 7 (the spec says 0)"),
+        (
+            [7, 8, 9, 10],
+            500.0,
+            "base is 500 (the spec says 1000000), and positions start at 7 (the spec says 0)",
+        ),
     ],
 )
 def test_few_rows_are_along_one_axis(places: list[int], base: float, words: str) -> None:
@@ -181,7 +208,11 @@ def test_few_rows_are_along_one_axis(places: list[int], base: float, words: str)
     assert why.startswith(f"cos, sin: {words};")
     assert (f"--positions {listed}" in command) == ("--positions" in words)
     match = pecli.identify(tables).matches[0].scheme
-    assert (match.base, match.axes, match.positions is None) == (base, None, "--positions" not in words)
+    assert (match.base, match.axes, match.positions is None) == (
+        base,
+        None,
+        "--positions" not in words,
+    )
     np.testing.assert_allclose(match.tables()["sin"], tables["sin"], rtol=0, atol=1e-6)
 
 
@@ -201,13 +232,27 @@ def test_axes_at_positions_of_their_own_are_recognised() -> None:
     np.testing.assert_allclose(match.tables()["sin"], tables["sin"], rtol=0, atol=1e-5)
 
 
-def test_dumps_of_a_model_at_its_own_positions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dumps_of_a_model_at_its_own_positions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Qwen2.5-VL with an image in the middle, at positions (t, h, w)."""
-    config = {"model_type": "qwen2_5_vl", "hidden_size": 2048, "num_attention_heads": 16, "rope_theta": 1e6}
+    config = {
+        "model_type": "qwen2_5_vl",
+        "hidden_size": 2048,
+        "num_attention_heads": 16,
+        "rope_theta": 1e6,
+    }
     config["rope_scaling"] = {"type": "mrope", "mrope_section": [16, 24, 24]}
     (tmp_path / "config.json").write_text(json.dumps(config))
     np.save(tmp_path / "wrong.npy", PLACES[[0, 2, 1]])
-    words = ["verify", str(DATA / "mrope-qwen2.5-vl.npz"), "--config", str(tmp_path / "config.json"), "--atol", "1e-4"]
+    words = [
+        "verify",
+        str(DATA / "mrope-qwen2.5-vl.npz"),
+        "--config",
+        str(tmp_path / "config.json"),
+        "--atol",
+        "1e-4",
+    ]
     assert run([*words, "--positions", str(DATA / "mrope-positions.npy")]) == 0
     capsys.readouterr()
     assert run([*words, "--positions", str(tmp_path / "wrong.npy")]) == 1

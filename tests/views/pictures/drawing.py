@@ -16,7 +16,9 @@ SCHEMES = {
 }
 BESIDE = {
     "sinusoidal": pecli.Sinusoidal(300, 64, base=100.0),
-    "rope": pecli.Rope(300, 64, base=5e5, scaling="yarn", factor=4.0, original_max_position_embeddings=4096),
+    "rope": pecli.Rope(
+        300, 64, base=5e5, scaling="yarn", factor=4.0, original_max_position_embeddings=4096
+    ),
     "alibi": pecli.Alibi(8, 64, form="causal", max_bias=4.0),
     "learned-init": pecli.LearnedInit(300, 64, std=1.0),
 }
@@ -36,10 +38,16 @@ TERMINALS = {
 }
 
 
-def made(kind: str, *schemes: pecli.Scheme, request: PlotRequest | None = None, titled: bool = False) -> Picture:
+def made(
+    kind: str, *schemes: pecli.Scheme, request: PlotRequest | None = None, titled: bool = False
+) -> Picture:
     subjects = labelled([subject for scheme in schemes for subject in of_scheme(scheme)])
     picture = kinds.picture(kind, subjects, request or PlotRequest(300, 300))
-    return Picture(title_of(subjects, picture.title), *list(vars(picture).values())[1:]) if titled else picture
+    return (
+        Picture(title_of(subjects, picture.title), *list(vars(picture).values())[1:])
+        if titled
+        else picture
+    )
 
 
 def plain(lines: list[str]) -> list[str]:

@@ -35,7 +35,9 @@ def test_each_row_is_the_mean_of_its_share() -> None:
         edges = [k * length // count for k in range(count + 1)]
         expected = [statistics.fmean(values[a:b, 0].tolist()) for a, b in pairwise(edges)]
         assert fitted_to(values, count, 1)[:, 0] == pytest.approx(expected, rel=1e-12, abs=1e-12)
-    assert set(fitted_to(np.full((64, 64), 0.25), 9, 64).ravel().tolist()) == {0.25}, "to the last bit"
+    assert set(fitted_to(np.full((64, 64), 0.25), 9, 64).ravel().tolist()) == {0.25}, (
+        "to the last bit"
+    )
 
 
 def test_largest_magnitudes_and_diagonals_survive_and_what_is_small_stays_as_it_is() -> None:

@@ -46,7 +46,9 @@ def test_cells_are_the_worst_elements(shape: tuple[int, ...]) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_the_tolerance_is_the_one_applied(tolerance: dict[str, float], limit: float, relative: bool) -> None:
+def test_the_tolerance_is_the_one_applied(
+    tolerance: dict[str, float], limit: float, relative: bool
+) -> None:
     a, b = np.linspace(1.0, 4.0, 24).reshape(6, 4), np.linspace(1.0, 5.0, 24).reshape(6, 4)
     (errors,) = error_maps(pecli.diff(a, b, Tolerance(**tolerance)).tensors[0])
     assert (errors.tolerance, errors.is_relative) == (limit, relative)
@@ -57,15 +59,32 @@ def test_frequencies_are_judged_relatively() -> None:
     a, b = pecli.Rope(4, 16).tables(), pecli.Rope(4, 16, base=9000.0).tables()
     maps = {tensor.name: next(error_maps(tensor)) for tensor in pecli.diff(a, b, atol=1e-3).tensors}
     found = maps["inv_freq"]
-    assert (found.rows, found.columns, found.tolerance, found.is_relative) == ("", "pair", 1e-5, True)
+    assert (found.rows, found.columns, found.tolerance, found.is_relative) == (
+        "",
+        "pair",
+        1e-5,
+        True,
+    )
     np.testing.assert_allclose(found.errors[0], (10 / 9) ** (np.arange(8) / 8) - 1, atol=1e-12)
-    assert (maps["cos"].rows, maps["cos"].columns, maps["cos"].tolerance) == ("position", "pair", 1e-3)
-    assert [[*panel.curves[0].x] for panel in table_panels(found, ("a", "b"), (1e-9, 1.0))] == [[*range(8)]] * 2
+    assert (maps["cos"].rows, maps["cos"].columns, maps["cos"].tolerance) == (
+        "position",
+        "pair",
+        1e-3,
+    )
+    assert [[*panel.curves[0].x] for panel in table_panels(found, ("a", "b"), (1e-9, 1.0))] == [
+        [*range(8)]
+    ] * 2
 
 
 def test_axes_are_named_as_the_table_has_them() -> None:
-    rope, wrong = pecli.Rope(64, 16, layout="halves"), pecli.Rope(64, 16, layout="halves", base=500.0)
-    names = {each.name: next(error_maps(each)).columns for each in pecli.diff(rope.tables(), wrong.tables()).tensors}
+    rope, wrong = (
+        pecli.Rope(64, 16, layout="halves"),
+        pecli.Rope(64, 16, layout="halves", base=500.0),
+    )
+    names = {
+        each.name: next(error_maps(each)).columns
+        for each in pecli.diff(rope.tables(), wrong.tables()).tensors
+    }
     assert names == {"cos": "channel", "sin": "channel", "inv_freq": "pair"}
     bias = pecli.Alibi(4, 8).tables()["bias"]
     (errors,) = error_maps(pecli.diff({"bias": bias}, {"bias": bias / 2}).tensors[0])
@@ -86,7 +105,10 @@ def test_cosines_and_sines_in_one_array_are_two_maps() -> None:
 def test_sides_are_as_the_files_were_given_whichever_was_read() -> None:
     cos, sin = (pecli.Rope(32, 16).tables()[name] for name in ("cos", "sin"))
     packed = {"freqs": np.concatenate([cos, sin], axis=1) * np.float32(0.5)}
-    maps = [next(error_maps(pecli.diff(*pair).tensors[0])) for pair in (({"cos": cos, "sin": sin}, packed),)]
+    maps = [
+        next(error_maps(pecli.diff(*pair).tensors[0]))
+        for pair in (({"cos": cos, "sin": sin}, packed),)
+    ]
     maps += [next(error_maps(pecli.diff(packed, {"cos": cos, "sin": sin}).tensors[0]))]
     for (one, other), errors in zip(((cos, cos / 2), (cos / 2, cos)), maps, strict=True):
         np.testing.assert_array_equal(errors.expected, one)

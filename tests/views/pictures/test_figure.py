@@ -35,13 +35,17 @@ X = np.arange(50.0)
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize(("name", "kind"), CASES)
 @pytest.mark.sample(5)
-def test_texts_are_inside_and_apart(name: str, kind: str, beside: bool, size: tuple[float, float] | None) -> None:
+def test_texts_are_inside_and_apart(
+    name: str, kind: str, beside: bool, size: tuple[float, float] | None
+) -> None:
     if beside and (kind == "circle" or (kind, name) == ("heatmap", "alibi")):  # one at a time
         return
     picture = made(kind, SCHEMES[name], *([BESIDE[name]] if beside else []), titled=True)
     shown = assert_readable(render(picture, size=size))
     assert any(text.startswith(name) for text in shown)
-    assert any(" ".join(text.split()).lower().endswith(picture.title[-20:].lower()) for text in shown)
+    assert any(
+        " ".join(text.split()).lower().endswith(picture.title[-20:].lower()) for text in shown
+    )
 
 
 def _not_drawn(axis: Axis) -> list[Text]:
@@ -49,7 +53,12 @@ def _not_drawn(axis: Axis) -> list[Text]:
     low, high = sorted(axis.get_view_interval())
     slack = 1e-9 * (high - low)
     ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
-    return [label for t in ticks if not low - slack <= t.get_loc() <= high + slack for label in (t.label1, t.label2)]
+    return [
+        label
+        for t in ticks
+        if not low - slack <= t.get_loc() <= high + slack
+        for label in (t.label1, t.label2)
+    ]
 
 
 def assert_readable(figure: Figure) -> list[str]:
@@ -60,9 +69,18 @@ def assert_readable(figure: Figure) -> list[str]:
     figure.canvas.draw()
     renderer = figure.canvas.get_renderer()
     boxes = []
-    beyond = {label for axes in figure.findobj(Axes) for axis in (axes.xaxis, axes.yaxis) for label in _not_drawn(axis)}
+    beyond = {
+        label
+        for axes in figure.findobj(Axes)
+        for axis in (axes.xaxis, axes.yaxis)
+        for label in _not_drawn(axis)
+    }
     for text in set(figure.findobj(Text)) - beyond:
-        shown = text.get_visible() and text.get_text().strip() and (text.axes is None or text.axes.get_visible())
+        shown = (
+            text.get_visible()
+            and text.get_text().strip()
+            and (text.axes is None or text.axes.get_visible())
+        )
         box = text.get_window_extent(renderer)
         if shown and box.width and box.x1 > 0 and box.x0 < figure.bbox.x1:
             boxes.append((text.get_text(), box))
@@ -78,9 +96,14 @@ def assert_readable(figure: Figure) -> list[str]:
 
 
 def test_long_titles_lose_their_middle_and_legends_nothing() -> None:
-    names = [f"{part}_model.layers.embeddings.position_embedding.{part}.weight" for part in ("text", "vision", "audio")]
+    names = [
+        f"{part}_model.layers.embeddings.position_embedding.{part}.weight"
+        for part in ("text", "vision", "audio")
+    ]
     heats = [HeatmapPanel(name, np.zeros((4, 4)), limits=(0.0, 1.0)) for name in names]
-    shown = ["".join(text.split()) for text in assert_readable(render(Picture("many", heats, across=3)))]
+    shown = [
+        "".join(text.split()) for text in assert_readable(render(Picture("many", heats, across=3)))
+    ]
     for name in names:
         assert name in shown or any(text.startswith(name[:7]) and "…" in text for text in shown)
     assert "two\nlines" in assert_readable(render(Picture("two\nlines", heats[:1])))
@@ -92,17 +115,27 @@ def test_long_titles_lose_their_middle_and_legends_nothing() -> None:
 def test_levels_and_bands_are_named_close_ones_too() -> None:
     levels = [("trained on 8,192", 8192.0), ("extended to 10,240", 10240.0)]
     curve = Curve("rope", X, 6.28 * 1e5 ** (X / 50), marks=[(10.0, 62.8)])
-    chart = Chart("", [curve], "pair", "wavelength", log_y=True, levels=levels, bands=[Band("kept", 0, 20)])
+    chart = Chart(
+        "", [curve], "pair", "wavelength", log_y=True, levels=levels, bands=[Band("kept", 0, 20)]
+    )
     figure = render(Picture("waves", [chart]))
-    assert {"trained on 8,192", "extended to 10,240", "kept", "rope"} <= set(assert_readable(figure))
+    assert {"trained on 8,192", "extended to 10,240", "kept", "rope"} <= set(
+        assert_readable(figure)
+    )
     (axes,) = figure.axes
-    assert [line.get_ydata()[0] for line in axes.lines] == pytest.approx([6.28, 62.8, 8192.0, 10240.0])
+    assert [line.get_ydata()[0] for line in axes.lines] == pytest.approx(
+        [6.28, 62.8, 8192.0, 10240.0]
+    )
     assert axes.lines[1].get_color() == axes.lines[0].get_color()
     assert (axes.patches[0].get_x(), axes.patches[0].get_width()) == (-0.5, 21.0)
 
 
 def test_curves_and_points_on_each_other_are_all_seen() -> None:
-    curves = [Curve("one", X, X**2), Curve("same", X, X**2), Curve("law", X, 50 * X, reference=True)]
+    curves = [
+        Curve("one", X, X**2),
+        Curve("same", X, X**2),
+        Curve("law", X, 50 * X, reference=True),
+    ]
     first, second, law = render(Picture("", [Chart("", curves)])).axes[0].lines
     assert [line.get_linestyle() for line in (first, second, law)] == ["-", "--", ":"]
     figure = render(made("slopes", pecli.Alibi(12), pecli.Alibi(8)))
@@ -130,20 +163,32 @@ def test_fewer_than_eight_curves_are_named_where_they_end(log: bool) -> None:
     assert_readable(figure)
     (axes,) = figure.axes
     upright = axes.transAxes.inverted()
-    places = {text.get_text(): upright.transform(text.get_window_extent())[:, 1] for text in axes.texts}
+    places = {
+        text.get_text(): upright.transform(text.get_window_extent())[:, 1] for text in axes.texts
+    }
     middles = {name: float(place.mean()) for name, place in places.items()}
-    assert [*dict(sorted(middles.items(), key=lambda each: each[1]))] == ["low", "gone", "next to it", "high"]
+    assert [*dict(sorted(middles.items(), key=lambda each: each[1]))] == [
+        "low",
+        "gone",
+        "next to it",
+        "high",
+    ]
     for name in ("low", "gone"):  # whose neighbours are far
         at = axes.transAxes.inverted().transform(axes.transData.transform((49.0, ends[name])))[1]
         assert middles[name] == pytest.approx(at, abs=0.03)
     colours = {line.get_color() for line in axes.lines}
     assert {text.get_color() for text in axes.texts} == colours
     assert axes.get_legend() is None
-    tall = [f"{k} of those names of curves that take several lines of letters where they end" for k in range(7)]
+    tall = [
+        f"{k} of those names of curves that take several lines of letters where they end"
+        for k in range(7)
+    ]
     for names in ([f"curve {k}" for k in range(8)], ["a" * 30, "b"], tall):
         many = [Curve(name, X, X * k) for k, name in enumerate(names)]
         (axes,) = render(Picture("", [Chart("", many)]), size=(8.0, 3.0)).axes
-        assert [" ".join(text.get_text().split()) for text in axes.get_legend().get_texts()] == names
+        assert [
+            " ".join(text.get_text().split()) for text in axes.get_legend().get_texts()
+        ] == names
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
@@ -159,7 +204,9 @@ def test_numbers_on_axes_are_those_of_their_places(name: str, kind: str) -> None
                 text = tick.label1.get_text() or tick.label2.get_text()
                 assert "-" not in text
                 if text:
-                    assert float(text.replace("−", "-")) == pytest.approx(tick.get_loc(), rel=1e-3, abs=1e-12)
+                    assert float(text.replace("−", "-")) == pytest.approx(
+                        tick.get_loc(), rel=1e-3, abs=1e-12
+                    )
     for axes, panel in zip(figure.axes, picture.panels, strict=False):
         low, high = sorted(axes.get_ylim())
         if isinstance(panel, Chart):
@@ -180,7 +227,10 @@ def test_the_outer_axes_speak_for_all_where_there_are_such(count: int, named: li
 
 
 def test_matrices_of_other_ends_have_a_bar_each() -> None:
-    heats = [HeatmapPanel(f"panel {k}", np.full((4, 4), k), limits=(0.0, 10.0**k), meaning="error") for k in range(3)]
+    heats = [
+        HeatmapPanel(f"panel {k}", np.full((4, 4), k), limits=(0.0, 10.0**k), meaning="error")
+        for k in range(3)
+    ]
     figure = render(Picture("bars", heats), size=(8.0, 8.0))
     assert assert_readable(figure).count("error") == 3
     for axes, bar in zip(figure.axes[:3], figure.axes[3:], strict=True):
@@ -199,15 +249,24 @@ def test_pixels_of_a_constant_and_of_what_is_not_finite() -> None:
     assert left.min() > 240  # the middle of the diverging palette is next to white
     assert right.tolist() == [128, 128, 128]
     assert figure.axes[1].get_ylabel() == "grey: not finite"
-    assert np.rint(255 * _colours("gray")(np.array([0.0, 1.0, np.nan]))[:, 0]).tolist() == [0, 255, 128]
+    assert np.rint(255 * _colours("gray")(np.array([0.0, 1.0, np.nan]))[:, 0]).tolist() == [
+        0,
+        255,
+        128,
+    ]
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(512, 64), (5000, 64), (300, 2000), (37, 9)])
-def test_rows_of_pixels_are_means_of_rows_and_columns_are_never_mixed(rows: int, columns: int) -> None:
+def test_rows_of_pixels_are_means_of_rows_and_columns_are_never_mixed(
+    rows: int, columns: int
+) -> None:
     values = pecli.Sinusoidal(rows, columns, dtype="float64").tables()["pe"]
     figure = render(Picture("t", [HeatmapPanel("", values, limits=(-1.0, 1.0))]))
     drawn = np.asarray(figure.axes[0].images[0].get_array())
-    assert drawn.shape == (min(rows, 375), -(-columns // -(-columns // 600)))  # three quarters of 8 × 5 inches
+    assert drawn.shape == (
+        min(rows, 375),
+        -(-columns // -(-columns // 600)),
+    )  # three quarters of 8 × 5 inches
     edges = [k * rows // len(drawn) for k in range(len(drawn) + 1)]
     for k in range(0, len(drawn), 13):
         part = values[edges[k] : edges[k + 1], :: -(-columns // 600)]
@@ -218,12 +277,16 @@ def test_axes_say_what_of_a_table_is_shown() -> None:
     panel = HeatmapPanel("", np.zeros((5000, 2000)), table_shape=(10_000_000, 4000))
     axes, _ = render(Picture("t", [panel])).axes
     assert axes.get_ylabel() == f"position (means of {1e7 / 375:,.0f})"
-    assert axes.get_xlabel() == "channel (one in 8)"  # every fourth of 2000, each of which is one in two
+    assert (
+        axes.get_xlabel() == "channel (one in 8)"
+    )  # every fourth of 2000, each of which is one in two
 
 
 def test_a_logarithmic_scale_marks_the_tolerance() -> None:
     values = 10.0 ** -np.arange(1.0, 9.0)[:, None] * np.ones((8, 8))
-    panel = HeatmapPanel("e", values, limits=(1e-9, 0.1), log=True, meaning="error", marked=("tolerance", 1e-3))
+    panel = HeatmapPanel(
+        "e", values, limits=(1e-9, 0.1), log=True, meaning="error", marked=("tolerance", 1e-3)
+    )
     figure = render(Picture("t", [panel]))
     assert {"error, line: tolerance 0.001", "1e−5"} <= set(assert_readable(figure))
     bar = figure.axes[1]
@@ -234,7 +297,10 @@ def test_a_logarithmic_scale_marks_the_tolerance() -> None:
 def test_a_heatmap_in_svg_has_one_pixel_per_cell() -> None:
     values = np.arange(12.0).reshape(3, 4)
     text = svg(render(Picture("", [HeatmapPanel("", values)])), "f")
-    images = [decoded(b64decode(data)).shape[:2] for data in re.findall(r'"data:image/png;base64,\s*([^"]*)"', text)]
+    images = [
+        decoded(b64decode(data)).shape[:2]
+        for data in re.findall(r'"data:image/png;base64,\s*([^"]*)"', text)
+    ]
     assert (3, 4) in images
     assert "image-rendering:pixelated" in text
 
@@ -266,7 +332,9 @@ assert "matplotlib.pyplot" not in sys.modules
 
 
 def test_the_same_figure_is_the_same_bytes(tmp_path: Path, monkeypatch) -> None:
-    (tmp_path / "matplotlibrc").write_text("figure.facecolor: red\nlines.linewidth: 9\nno.such.key: 1\n")
+    (tmp_path / "matplotlibrc").write_text(
+        "figure.facecolor: red\nlines.linewidth: 9\nno.such.key: 1\n"
+    )
     monkeypatch.setenv("MPLBACKEND", "module://nowhere")
     written = []
     for k, folder in enumerate((Path.cwd(), tmp_path)):
@@ -288,22 +356,34 @@ def test_the_same_figure_is_the_same_bytes(tmp_path: Path, monkeypatch) -> None:
         pytest.param(pecli.Sinusoidal(1991, 64, offset=3), None, 10, marks=pytest.mark.thorough),
     ],
 )
-def test_pairs_turn_in_a_gif(scheme: pecli.Rope, pairs: tuple[int, ...] | None, step: int, tmp_path: Path) -> None:
+def test_pairs_turn_in_a_gif(
+    scheme: pecli.Rope, pairs: tuple[int, ...] | None, step: int, tmp_path: Path
+) -> None:
     """The hand of a pair is at position × frequency."""
     picture = made("circle", scheme, request=PlotRequest(channels=pairs))
     figure = render(picture)
     save(figure, str(tmp_path / "x.gif"), about={"command": "it"})
     assert (tmp_path / "x.gif").stat().st_size <= 1 << 20
     with Image.open(tmp_path / "x.gif") as image:
-        assert (image.n_frames, image.info["comment"]) == (1 + (scheme.seq_len - 1) // step, b'{"command": "it"}')
+        assert (image.n_frames, image.info["comment"]) == (
+            1 + (scheme.seq_len - 1) // step,
+            b'{"command": "it"}',
+        )
         for k in (1, 50, 96):
             image.seek(k)
             assert image.info["duration"] == 50  # 20 frames a second
             red, green, blue = np.moveaxis(np.asarray(image.convert("RGB")).astype(int), 2, 0)
-            down, across = np.nonzero((red > green + 60) & (red > blue + 100))  # the hands, and nothing else
+            down, across = np.nonzero(
+                (red > green + 60) & (red > blue + 100)
+            )  # the hands, and nothing else
             for axes, panel in zip(figure.axes, picture.panels, strict=True):
                 pair = int(re.findall(r"\d+", panel.title)[0])
-                points = across + 0.5 + 1j * (len(red) - down - 0.5) - complex(*axes.transAxes.transform((0.5, 0.5)))
+                points = (
+                    across
+                    + 0.5
+                    + 1j * (len(red) - down - 0.5)
+                    - complex(*axes.transAxes.transform((0.5, 0.5)))
+                )
                 expected = (step * k + scheme.offset) * 10000 ** (-2 * pair / scheme.dim)
                 turned = points[np.abs(points) < 120].mean() * np.exp(-1j * expected)
                 assert np.angle(turned) == pytest.approx(0, abs=0.01)

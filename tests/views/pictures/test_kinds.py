@@ -14,11 +14,20 @@ from pecli.files.load import opened
 from pecli.views.pictures import kinds
 from pecli.views.pictures.kinds import frequencies, tables
 from pecli.views.pictures.panels import Chart, HeatmapPanel
-from pecli.views.pictures.subjects import PlotRequest, Subject, labelled, of_file, of_model, of_scheme
+from pecli.views.pictures.subjects import (
+    PlotRequest,
+    Subject,
+    labelled,
+    of_file,
+    of_model,
+    of_scheme,
+)
 from tests.views.pictures.drawing import FITTING, SCHEMES, TABLES, made
 
 
-@pytest.mark.parametrize(("name", "kind"), [(n, k) for n in SCHEMES for k in kinds.KINDS if k not in FITTING[n]])
+@pytest.mark.parametrize(
+    ("name", "kind"), [(n, k) for n in SCHEMES for k in kinds.KINDS if k not in FITTING[n]]
+)
 def test_a_kind_that_does_not_fit_says_what_does(kind: str, name: str) -> None:
     with pytest.raises(ParameterError, match=f"{name} has no such picture; take one of heatmap"):
         made(kind, SCHEMES[name])
@@ -34,7 +43,12 @@ def test_files_without_a_spec_have_their_kinds(kind: str) -> None:
 def test_two_are_compared_under_names_that_tell_them_apart(kind: str) -> None:
     picture = made(kind, pecli.Rope(64, 16), pecli.Rope(64, 16, base=500.0))
     words = [panel.title for panel in picture.panels]
-    words += [curve.label for panel in picture.panels if isinstance(panel, Chart) for curve in panel.curves]
+    words += [
+        curve.label
+        for panel in picture.panels
+        if isinstance(panel, Chart)
+        for curve in panel.curves
+    ]
     assert any("base 10000" in word for word in words)
     assert any("base 500" in word for word in words)
 
@@ -42,15 +56,26 @@ def test_two_are_compared_under_names_that_tell_them_apart(kind: str) -> None:
 ROPE, CHANNEL_2 = pecli.Rope(64, 8), PlotRequest(channels=(2,))
 NAMES = [
     ([ROPE, pecli.Rope(128, 8)], ["seq_len 64", "seq_len 128"]),
-    ([ROPE, pecli.Rope(128, 8), ROPE], ["seq_len 64 (1 of 2)", "seq_len 128", "seq_len 64 (2 of 2)"]),
-    ([ROPE, pecli.Rope(64, 8, scaling="linear", factor=2.0)], ["unscaled", "scaling linear, factor 2"]),
+    (
+        [ROPE, pecli.Rope(128, 8), ROPE],
+        ["seq_len 64 (1 of 2)", "seq_len 128", "seq_len 64 (2 of 2)"],
+    ),
+    (
+        [ROPE, pecli.Rope(64, 8, scaling="linear", factor=2.0)],
+        ["unscaled", "scaling linear, factor 2"],
+    ),
 ]
 
 
 @pytest.mark.parametrize("label", ["", "llama-3.1-8b"])
 @pytest.mark.parametrize(("schemes", "expected"), NAMES)
-def test_no_two_names_are_alike_and_none_is_cut(schemes: list[pecli.Scheme], expected: list[str], label: str) -> None:
-    names = [each.label for each in labelled([each for scheme in schemes for each in of_scheme(scheme, label)])]
+def test_no_two_names_are_alike_and_none_is_cut(
+    schemes: list[pecli.Scheme], expected: list[str], label: str
+) -> None:
+    names = [
+        each.label
+        for each in labelled([each for scheme in schemes for each in of_scheme(scheme, label)])
+    ]
     assert names == [f"{label or 'rope'}, {words}" for words in expected]
 
 
@@ -59,18 +84,32 @@ def test_a_heatmap_holds_the_table() -> None:
     (panel,) = made("heatmap", scheme).panels
     assert isinstance(panel, HeatmapPanel)
     np.testing.assert_array_equal(panel.values, scheme.tables()["pe"].astype(float))
-    assert (panel.first_row, panel.shape, panel.limits, panel.is_centred) == (5, (40, 16), (-1.0, 1.0), True)
+    assert (panel.first_row, panel.shape, panel.limits, panel.is_centred) == (
+        5,
+        (40, 16),
+        (-1.0, 1.0),
+        True,
+    )
     long = pecli.Sinusoidal(300_000, 8)
-    assert made("heatmap", long, request=PlotRequest(10, 8)).title == "value over 300,000 positions, by channel"
+    assert (
+        made("heatmap", long, request=PlotRequest(10, 8)).title
+        == "value over 300,000 positions, by channel"
+    )
 
 
 def test_alibi_is_small_multiples_of_one_logarithmic_scale() -> None:
     picture = made("heatmap", pecli.Alibi(16, 8))
-    assert [panel.title for panel in picture.panels] == [f"head {head}" for head in (0, 2, 4, 6, 9, 11, 13, 15)]
+    assert [panel.title for panel in picture.panels] == [
+        f"head {head}" for head in (0, 2, 4, 6, 9, 11, 13, 15)
+    ]
     slopes = pecli.Alibi(16, 8).tables()["slopes"]
-    assert all(panel.limits == pytest.approx((0.7 * slopes[15], 7 * slopes[0])) for panel in picture.panels)
+    assert all(
+        panel.limits == pytest.approx((0.7 * slopes[15], 7 * slopes[0])) for panel in picture.panels
+    )
     assert all(panel.log and panel.values[0, 0] == 0 for panel in picture.panels)
-    assert [panel.values[0, 7] for panel in picture.panels[:3]] == [7 * slopes[head] for head in (0, 2, 4)]
+    assert [panel.values[0, 7] for panel in picture.panels[:3]] == [
+        7 * slopes[head] for head in (0, 2, 4)
+    ]
     (row,) = made("heatmap", pecli.Alibi(4, 8, form="key")).panels
     np.testing.assert_array_equal(row.values[:, 1], [2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8])
 
@@ -82,12 +121,28 @@ def test_relative_positions_are_buckets_of_queries_and_keys() -> None:
     picture = made("curves", Relative(style="t5", seq_len=140, buckets=32, max_distance=128))
     (curve,) = picture.panels[0].curves
     assert (picture.title, picture.panels[0].x) == ("bucket by distance", "distance, key − query")
-    assert (curve.y[::2] == curve.y[1::2]).all()  # level from half a step before a distance to half a step after it
-    buckets = dict(zip((curve.x[::2] + 0.5).tolist(), curve.y[::2].tolist(), strict=True))  # T5: 16 a side
-    assert [buckets[d] for d in (-139, -128, -7, -1, 0, 1, 7, 8, 139)] == [15, 15, 7, 1, 0, 17, 23, 24, 31]
+    assert (
+        curve.y[::2] == curve.y[1::2]
+    ).all()  # level from half a step before a distance to half a step after it
+    buckets = dict(
+        zip((curve.x[::2] + 0.5).tolist(), curve.y[::2].tolist(), strict=True)
+    )  # T5: 16 a side
+    assert [buckets[d] for d in (-139, -128, -7, -1, 0, 1, 7, 8, 139)] == [
+        15,
+        15,
+        7,
+        1,
+        0,
+        17,
+        23,
+        24,
+        31,
+    ]
     index = Relative(style="t5", seq_len=512)
     (panel,) = made("heatmap", index, request=PlotRequest(200, 200)).panels
-    np.testing.assert_array_equal(panel.values, index.tables()["index"][::3, ::3])  # no mean of two buckets
+    np.testing.assert_array_equal(
+        panel.values, index.tables()["index"][::3, ::3]
+    )  # no mean of two buckets
     assert panel.axis_names(*panel.values.shape) == ["query (one in 3)", "key (one in 3)"]
     assert kinds.default_kind(of_scheme(index)) == "curves"
     assert kinds.default_kind(of_scheme(Relative(style="swin", grid=(2, 3)))) == "heatmap"
@@ -116,7 +171,9 @@ def test_curves_of_several_tables_have_dashes_of_their_own() -> None:
     one, other = (Subject(name, (table_of("x", np.eye(9)),)) for name in "ab")
     (chart,) = kinds.picture("curves", [one, other], PlotRequest(channels=(2, 3))).panels
     found = [(curve.label, curve.dash) for curve in chart.curves]
-    assert found == [(f"{name}, channel {k}", dash) for name, dash in (("a", "-"), ("b", "--")) for k in (2, 3)]
+    assert found == [
+        (f"{name}, channel {k}", dash) for name, dash in (("a", "-"), ("b", "--")) for k in (2, 3)
+    ]
 
 
 def test_similarity_of_sinusoids_depends_on_the_distance_alone() -> None:
@@ -129,7 +186,9 @@ def test_similarity_of_sinusoids_depends_on_the_distance_alone() -> None:
     np.testing.assert_allclose(rotated.curves[0].y, expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("scheme", [pecli.Sinusoidal(1_000_000, 64), pecli.LearnedInit(5000, 16, init="uniform")])
+@pytest.mark.parametrize(
+    "scheme", [pecli.Sinusoidal(1_000_000, 64), pecli.LearnedInit(5000, 16, init="uniform")]
+)
 def test_a_long_table_is_sampled_and_every_row_is_like_itself(scheme: pecli.Scheme) -> None:
     heat, chart = made("similarity", scheme, request=PlotRequest(1000)).panels
     table = scheme.tensors()[0]
@@ -146,14 +205,18 @@ def test_rows_without_a_direction_have_no_similarity() -> None:
     rows = np.array([[3.0, 4.0], [0.0, 0.0], [1e200, 0.0], [-6e-300, -8e-300]])
     directions = tables.directions([table_of("", rows)], np.arange(4))
     assert np.isnan(directions[1]).all()
-    np.testing.assert_allclose(directions[[0, 2, 3]], [[0.6, 0.8], [1.0, 0.0], [-0.6, -0.8]], rtol=1e-12)
+    np.testing.assert_allclose(
+        directions[[0, 2, 3]], [[0.6, 0.8], [1.0, 0.0], [-0.6, -0.8]], rtol=1e-12
+    )
     np.testing.assert_allclose(tables.by_distance(directions), [1.0, -0.6, 0.6, -1.0], atol=1e-12)
     rows = np.random.default_rng(0).normal(size=(50, 7))
     expected = [np.diagonal(rows @ rows.T, k).mean() for k in range(50)]
     np.testing.assert_allclose(tables.by_distance(rows), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize(("style", "shape"), [("eva", (3, 5)), ("qwen2-vl", (4, 6))])  # the second merges 2 × 2 patches
+@pytest.mark.parametrize(
+    ("style", "shape"), [("eva", (3, 5)), ("qwen2-vl", (4, 6))]
+)  # the second merges 2 × 2 patches
 def test_a_patch_is_most_similar_to_itself(style: str, shape: tuple[int, int]) -> None:
     """The similarity of two rotations is the mean of the cosines of what they differ by."""
     (panel,) = made("patch", pecli.Rope(grid=shape, dim=4, style=style)).panels
@@ -164,18 +227,29 @@ def test_a_patch_is_most_similar_to_itself(style: str, shape: tuple[int, int]) -
 
 
 def test_tables_on_grids_are_maps_of_channels(pecli_cli, tmp_path: Path) -> None:
-    (panel,) = made("heatmap", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=1), request=CHANNEL_2).panels
+    (panel,) = made(
+        "heatmap", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=1), request=CHANNEL_2
+    ).panels
     np.testing.assert_allclose(panel.values, np.tile(np.sin(np.arange(5) / 100), (3, 1)), atol=1e-6)
-    assert (panel.title, panel.rows, panel.columns, panel.shape) == ("channel 2", "row", "column", (3, 5))
+    assert (panel.title, panel.rows, panel.columns, panel.shape) == (
+        "channel 2",
+        "row",
+        "column",
+        (3, 5),
+    )
     tower_kinds = pecli.Rope(grid=(3, 5), dim=16, style="eva").picture_kinds
-    table = np.random.default_rng(0).normal(size=(1, 16, 8))  # learned, after a class token, as ViT has it
+    table = np.random.default_rng(0).normal(
+        size=(1, 16, 8)
+    )  # learned, after a class token, as ViT has it
     subject = of_file("x", opened({"x": table})[1])[0]._replace(grid=(3, 5), keep=1)
     (panel,) = kinds.picture("heatmap", [subject], CHANNEL_2).panels
     np.testing.assert_array_equal(panel.values, table[0, 1:, 2].reshape(3, 5))
     (panel,) = kinds.picture("patch", [subject], PlotRequest()).panels
     unit = table[0, 1:] / np.linalg.norm(table[0, 1:], axis=1, keepdims=True)
     np.testing.assert_allclose(panel.values, (unit @ unit[7]).reshape(3, 5), atol=1e-12)
-    assert subject.picture_kinds == tower_kinds == ("heatmap", "similarity", "patch")  # which are no lines
+    assert (
+        subject.picture_kinds == tower_kinds == ("heatmap", "similarity", "patch")
+    )  # which are no lines
     np.save(tmp_path / "x.npy", table)
     command = ["plot", str(tmp_path / "x.npy"), "--kind", "patch", "--grid", "3x5"]
     assert pecli_cli(*command, "--keep", "1").code == 0
@@ -188,19 +262,28 @@ def test_the_expected_score_and_its_bound() -> None:
     score, bound = frequencies.scores(angles, np.array([0.0, 3.0]))
     assert (score[0], bound[0]) == (1.0, pytest.approx(4.5))  # the mean of 1 … 8
     assert score[1] == pytest.approx(sum(math.cos(3 * angle) for angle in angles) / 8)
-    sums = [abs(sum(complex(math.cos(3 * a), math.sin(3 * a)) for a in angles[: i + 1])) for i in range(8)]
+    sums = [
+        abs(sum(complex(math.cos(3 * a), math.sin(3 * a)) for a in angles[: i + 1]))
+        for i in range(8)
+    ]
     assert bound[1] == pytest.approx(sum(sums) / 8)
 
 
 def test_scores_grow_with_the_square_of_the_attention_factor() -> None:
     given = {"scaling": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
-    plain, scaled = (made("decay", pecli.Rope(256, 32, **given, attention_factor=each)) for each in (1.0, 1.5))
+    plain, scaled = (
+        made("decay", pecli.Rope(256, 32, **given, attention_factor=each)) for each in (1.0, 1.5)
+    )
     for one, other in zip(plain.panels, scaled.panels, strict=True):
         np.testing.assert_allclose(other.curves[0].y, 2.25 * one.curves[0].y, rtol=1e-12)
     assert (plain.subtitle, scaled.subtitle[:20]) == ("", "attention factor 1.5")
     tables = pecli.Rope(256, 32, **given, attention_factor=1.5, dtype="float64").tables()
-    rotated = np.concatenate([tables["cos"], tables["sin"]], axis=1)  # of q = k = (1, 0) in every pair, |q| = 4
-    np.testing.assert_allclose(scaled.panels[0].curves[0].y, (rotated @ rotated[0] / 16)[1:], atol=1e-12)
+    rotated = np.concatenate(
+        [tables["cos"], tables["sin"]], axis=1
+    )  # of q = k = (1, 0) in every pair, |q| = 4
+    np.testing.assert_allclose(
+        scaled.panels[0].curves[0].y, (rotated @ rotated[0] / 16)[1:], atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("slope", [0.5, 2.0**-8, 0.0])
@@ -208,7 +291,9 @@ def test_weights_after_softmax_add_up_to_one(slope: float) -> None:
     logits = -slope * np.arange(100)
     expected = np.exp(logits) / np.exp(logits).sum()
     weights = frequencies.weights(slope, np.arange(100.0), 100)
-    np.testing.assert_allclose(weights[np.isfinite(weights)], expected[expected >= frequencies.MIN_WEIGHT], rtol=1e-12)
+    np.testing.assert_allclose(
+        weights[np.isfinite(weights)], expected[expected >= frequencies.MIN_WEIGHT], rtol=1e-12
+    )
 
 
 def test_circles_turn_once_in_a_wavelength_and_slopes_are_the_paper_s() -> None:
@@ -226,10 +311,14 @@ def test_similarities_have_the_range_of_the_data_where_none_is_negative() -> Non
     (panel,) = made("similarity", rope).heatmaps
     phases = np.outer(np.arange(64), rope.tables()["inv_freq"])
     expected = np.cos(phases[:, None] - phases[None]).mean(axis=-1)
-    assert panel.ends == pytest.approx((expected.min(), 1.0) if expected.min() >= 0 else (-1.0, 1.0), abs=1e-6)
+    assert panel.ends == pytest.approx(
+        (expected.min(), 1.0) if expected.min() >= 0 else (-1.0, 1.0), abs=1e-6
+    )
     (rising,) = made("similarity", pecli.Sinusoidal(16, 512)).heatmaps
     assert 0 < rising.ends[0] == rising.values.min()
-    both = made("similarity", pecli.Sinusoidal(16, 512), pecli.Sinusoidal(16, 512, base=100.0)).heatmaps
+    both = made(
+        "similarity", pecli.Sinusoidal(16, 512), pecli.Sinusoidal(16, 512, base=100.0)
+    ).heatmaps
     assert both[0].ends == both[1].ends == (min(panel.values.min() for panel in both), 1.0)
 
 
@@ -244,16 +333,24 @@ def test_a_vision_tower_is_drawn_beside_the_text_and_by_its_name_alone(pecli_cli
     model = pecli.load_model("qwen3-vl-4b")
     text, vision = of_model(model, "qwen3-vl-4b", "wavelengths")
     assert (text.label, vision.label) == ("qwen3-vl-4b", "qwen3-vl-4b vision, one axis")
-    np.testing.assert_allclose(vision.scheme.angular_frequencies(), 1e4 ** (-np.arange(16) / 16), rtol=1e-12)
+    np.testing.assert_allclose(
+        vision.scheme.angular_frequencies(), 1e4 ** (-np.arange(16) / 16), rtol=1e-12
+    )
     (tower,) = of_model(model, "qwen3-vl-4b", "patch")  # the text has no patches
     values = kinds.picture("patch", [tower], PlotRequest()).panels[0].values
     rows, columns = np.indices((16, 16)) - 8
     angles = 1e4 ** (-np.arange(16) / 16)
-    wanted = (np.cos(rows[..., None] * angles) + np.cos(columns[..., None] * angles)).mean(axis=-1) / 2
+    wanted = (np.cos(rows[..., None] * angles) + np.cos(columns[..., None] * angles)).mean(
+        axis=-1
+    ) / 2
     np.testing.assert_allclose(values, wanted, atol=1e-6)
     assert "qwen3-vl-4b vision, one axis, cos" in pecli_cli("plot", "qwen3-vl-4b").out
-    assert pecli_cli("plot", "qwen3-vl-4b", "--layer-type", "vision").out.startswith("qwen3-vl-4b vision: cosine and")
-    assert pecli_cli("plot", "flux.1-dev").out.startswith("flux.1-dev: cosine and sine by row and column")
+    assert pecli_cli("plot", "qwen3-vl-4b", "--layer-type", "vision").out.startswith(
+        "qwen3-vl-4b vision: cosine and"
+    )
+    assert pecli_cli("plot", "flux.1-dev").out.startswith(
+        "flux.1-dev: cosine and sine by row and column"
+    )
     assert pecli_cli("plot", "mistral", "-k", "wavelengths").out.startswith("mistral-7b-v0.3: ")
 
 
@@ -261,15 +358,31 @@ def test_tables_that_identify_knows_have_its_axes(tmp_path: Path) -> None:
     rope = pecli.Rope(64, 16, offset=7).tables()
     for name, arrays, expected in (
         ("rope.npz", {"cos": rope["cos"], "sin": rope["sin"]}, ("position", "pair", 7)),
-        ("4d.npz", {name: rope[name][None, :, None] for name in ("cos", "sin")}, ("position", "pair", 7)),
-        ("keys.npz", {"bias": pecli.Alibi(4, 16, form="key").tables()["bias"][None]}, ("head", "key", 0)),
-        ("pe.npz", {"x": pecli.Sinusoidal(64, 16, offset=3).tables()["pe"]}, ("position", "channel", 3)),
+        (
+            "4d.npz",
+            {name: rope[name][None, :, None] for name in ("cos", "sin")},
+            ("position", "pair", 7),
+        ),
+        (
+            "keys.npz",
+            {"bias": pecli.Alibi(4, 16, form="key").tables()["bias"][None]},
+            ("head", "key", 0),
+        ),
+        (
+            "pe.npz",
+            {"x": pecli.Sinusoidal(64, 16, offset=3).tables()["pe"]},
+            ("position", "channel", 3),
+        ),
         (
             "layers.npz",
             {f"{n}.{name}": rope[name] for n in "01" for name in ("cos", "sin")},
             ("position", "channel", 0),
         ),
-        ("noise.npz", {"x": np.random.default_rng(0).normal(size=(64, 16))}, ("position", "channel", 0)),
+        (
+            "noise.npz",
+            {"x": np.random.default_rng(0).normal(size=(64, 16))},
+            ("position", "channel", 0),
+        ),
     ):
         (subject,) = of_file(name, opened(arrays)[1])
         panel = kinds.picture("heatmap", [kinds.identified(subject, None)], PlotRequest()).panels[0]
@@ -277,7 +390,9 @@ def test_tables_that_identify_knows_have_its_axes(tmp_path: Path) -> None:
         np.testing.assert_array_equal(panel.values, np.squeeze(next(iter(arrays.values()))))
     for form in ("symmetric", "causal"):  # whose slopes are not beside it
         bias = pecli.Alibi(4, 32, form=form).tables()["bias"]
-        found = [kinds.identified(each, None) for each in of_file("bias.npz", opened({"bias": bias})[1])]
+        found = [
+            kinds.identified(each, None) for each in of_file("bias.npz", opened({"bias": bias})[1])
+        ]
         panel = kinds.picture("heatmap", found, PlotRequest()).panels[1]
         assert (panel.title, panel.rows, panel.columns) == ("head 1", "query", "key")
         np.testing.assert_array_equal(panel.values, np.abs(bias[1]))

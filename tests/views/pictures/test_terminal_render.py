@@ -71,30 +71,52 @@ def test_every_kind_is_shown_in_every_terminal(name: str, kind: str, terminal: T
 
 def test_panels_lie_beside_each_other_where_there_is_room() -> None:
     titles = ("score of q = k", "bound of Su")
-    for kind, beside in ((Terminal(80, 24), True), (Terminal(60, 24), False), (Terminal(80, 10), True)):
+    for kind, beside in (
+        (Terminal(80, 24), True),
+        (Terminal(60, 24), False),
+        (Terminal(80, 10), True),
+    ):
         shown = terminal_render.lines(made("decay", SCHEMES["rope"]), kind)
         assert any(all(title in line for title in titles) for line in shown) == beside
         assert len(shown) < kind.lines
     bases = [pecli.Rope(300, 64, base=base) for base in (1e4, 1e5, 1e6, 1e7)]
     assert len(terminal_render.lines(made("similarity", *bases), FEW)) <= 23
-    heats = [HeatmapPanel(f"map {k}", np.eye(16), "row", "column", limits=(0.0, 1.0)) for k in range(12)]
+    heats = [
+        HeatmapPanel(f"map {k}", np.eye(16), "row", "column", limits=(0.0, 1.0)) for k in range(12)
+    ]
     assert len(terminal_render.lines(Picture("maps", heats, across=4), FEW)) <= 23
 
 
 def test_colours_run_through_the_palette_and_two_rows_share_a_line() -> None:
-    (constant,) = {pair for line in body(heat(np.zeros((64, 32)), TRUE, limits=(-1.0, 1.0))) for pair in pixels(line)}
+    (constant,) = {
+        pair
+        for line in body(heat(np.zeros((64, 32)), TRUE, limits=(-1.0, 1.0)))
+        for pair in pixels(line)
+    }
     middle = np.array(palettes.DIVERGING[len(palettes.DIVERGING) // 2])
-    assert np.abs(np.array(constant) - middle).max() <= 1  # the middle lies between two of 256 steps
+    assert (
+        np.abs(np.array(constant) - middle).max() <= 1
+    )  # the middle lies between two of 256 steps
     gradient = np.tile(np.linspace(-3, 3, 60), (40, 1))
     for line in body(heat(gradient, TRUE)):
         pairs = pixels(line)
-        assert (pairs[0], pairs[-1], len(pairs)) == ((palettes.DIVERGING[0],) * 2, (palettes.DIVERGING[-1],) * 2, 60)
-    codes = {colour for line in body(heat(gradient, FEW)) for pair in pixels(line) for (colour,) in pair}
+        assert (pairs[0], pairs[-1], len(pairs)) == (
+            (palettes.DIVERGING[0],) * 2,
+            (palettes.DIVERGING[-1],) * 2,
+            60,
+        )
+    codes = {
+        colour for line in body(heat(gradient, FEW)) for pair in pixels(line) for (colour,) in pair
+    }
     assert codes == set(palettes.DIVERGING_256)
     rising = "".join(curves([Curve("", X, X * k) for k in range(3)], FEW, ordered=True))
-    assert {palettes.SEQUENTIAL_256[k] for k in (2, -1)} <= {int(code) for code in re.findall(r"38;5;(\d+)", rising)}
+    assert {palettes.SEQUENTIAL_256[k] for k in (2, -1)} <= {
+        int(code) for code in re.findall(r"38;5;(\d+)", rising)
+    }
     shown = body(heat(np.array([[0.0] * 40, [1.0] * 40] * 20), TRUE))
-    assert [pixels(line) for line in shown] == [[(palettes.SEQUENTIAL[0], palettes.SEQUENTIAL[-1])] * 40] * 20
+    assert [pixels(line) for line in shown] == [
+        [(palettes.SEQUENTIAL[0], palettes.SEQUENTIAL[-1])] * 40
+    ] * 20
 
 
 @pytest.mark.parametrize(("terminal", "shades"), [(GREY, " ░▒▓█"), (ASCII, " .:-=+*#%@")])
@@ -108,7 +130,9 @@ def test_without_colours_shades_rise_with_the_value(terminal: Terminal, shades: 
 @pytest.mark.parametrize("kind", [*TERMINALS.values(), Terminal(24, 10), Terminal(200, 60, 256)])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 500), (500, 3), (2000, 130), (17, 64), (40, 40)])
 @pytest.mark.sample(12)
-def test_a_picture_fits_the_terminal_and_leaves_a_line_for_the_prompt(kind: Terminal, shape: tuple[int, int]) -> None:
+def test_a_picture_fits_the_terminal_and_leaves_a_line_for_the_prompt(
+    kind: Terminal, shape: tuple[int, int]
+) -> None:
     shown = heat(np.random.default_rng(0).normal(size=shape), kind, title="a title", first_row=7)
     assert len(shown) <= kind.lines - 1
     assert max(map(len, plain(shown))) <= kind.columns
@@ -134,7 +158,9 @@ def test_logarithms_begin_at_the_lower_end_and_extremes_are_drawn() -> None:
 
 def test_axes_number_the_rows_and_columns_of_the_table_that_the_array_stands_for() -> None:
     shown = heat(np.zeros((100, 50)), GREY, first_row=1000, table_shape=(1_000_000, 500))
-    numbers = [int(line.split("│")[0]) for line in shown if "│" in line and line.split("│")[0].strip()]
+    numbers = [
+        int(line.split("│")[0]) for line in shown if "│" in line and line.split("│")[0].strip()
+    ]
     assert all(1000 <= number < 1_001_000 for number in numbers)
     assert numbers == sorted(numbers)
     assert len(numbers) >= 4
@@ -149,7 +175,11 @@ ENVIRONMENTS = [
     ("UTF8", {"TERM": "screen-256color"}, Terminal(132, 40, 256)),
     ("ascii", {"TERM": "xterm"}, Terminal(132, 40, 0, unicode=False)),
     ("nonsense", {"TERM": "dumb", "COLORTERM": "truecolor"}, Terminal(132, 40, 0, unicode=False)),
-    ("utf-8", {"TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": "1"}, Terminal(132, 40)),
+    (
+        "utf-8",
+        {"TERM": "xterm-256color", "COLORTERM": "truecolor", "NO_COLOR": "1"},
+        Terminal(132, 40),
+    ),
     ("utf-8", {}, Terminal(132, 40)),
 ]
 
@@ -163,7 +193,9 @@ def test_a_terminal_is_what_it_says_and_a_pipe_80_columns_of_plain_characters(
     for name, value in {**environment, "COLUMNS": "132", "LINES": "40"}.items():
         monkeypatch.setenv(name, value)
     for is_terminal, found in ((True, expected), (False, Terminal(80, 24, 0, expected.unicode))):
-        monkeypatch.setattr("sys.stdout", SimpleNamespace(encoding=encoding, isatty=lambda told=is_terminal: told))
+        monkeypatch.setattr(
+            "sys.stdout", SimpleNamespace(encoding=encoding, isatty=lambda told=is_terminal: told)
+        )
         assert terminal() == found
 
 
@@ -177,9 +209,15 @@ def test_both_ends_of_the_colours_are_whole_however_narrow(kind: Terminal, colum
     assert ("position" in line, " to " in line) == (columns == 80, columns == 18)
 
 
-@pytest.mark.parametrize(("columns", "words"), [(80, "position ↓  position (one in 2) →   "), (38, "one in 4   ")])
-def test_a_sample_is_called_one_even_where_the_names_of_axes_have_no_room(columns: int, words: str) -> None:
-    shown = heat(np.eye(100), TRUE._replace(columns=columns, lines=60), columns="position", reduce="sample")
+@pytest.mark.parametrize(
+    ("columns", "words"), [(80, "position ↓  position (one in 2) →   "), (38, "one in 4   ")]
+)
+def test_a_sample_is_called_one_even_where_the_names_of_axes_have_no_room(
+    columns: int, words: str
+) -> None:
+    shown = heat(
+        np.eye(100), TRUE._replace(columns=columns, lines=60), columns="position", reduce="sample"
+    )
     assert plain(shown)[-1].startswith(words)
 
 
@@ -220,7 +258,9 @@ def test_curves_fit_and_are_named(terminal: Terminal, count: int) -> None:
 
 def test_a_logarithmic_axis_has_powers_of_ten() -> None:
     shown = curves([Curve("", X, 10 ** (X / 40))], log_y=True)
-    labels = [float(line.split("│")[0]) for line in shown if "│" in line and line.split("│")[0].strip()]
+    labels = [
+        float(line.split("│")[0]) for line in shown if "│" in line and line.split("│")[0].strip()
+    ]
     assert all(np.log10(label) == pytest.approx(round(np.log10(label))) for label in labels)
     heights = np.array([np.flatnonzero(column)[0] for column in dots(shown).T if column.any()])
     assert np.abs(np.diff(heights)).max() <= 1, "an exponential is a straight line"
@@ -228,8 +268,13 @@ def test_a_logarithmic_axis_has_powers_of_ten() -> None:
 
 def test_points_are_marks_a_minus_is_one_and_ascii_has_substitutes() -> None:
     steep = Curve("−5 × 2 → 1…", np.array([0.0, 1.0, 2.0]), np.array([-10.0, 9.0, -10.0]))
-    for kind, mark, minus, words in ((GREY, "●", "−", "−5 × 2 → 1…"), (ASCII, "*", "-", "-5 x 2 -> 1...")):
-        shown = curves([steep, steep._replace(label="", x=steep.x + 3)], kind, "at -1e-5 of x-1", joined=False)
+    for kind, mark, minus, words in (
+        (GREY, "●", "−", "−5 × 2 → 1…"),
+        (ASCII, "*", "-", "-5 x 2 -> 1..."),
+    ):
+        shown = curves(
+            [steep, steep._replace(label="", x=steep.x + 3)], kind, "at -1e-5 of x-1", joined=False
+        )
         assert "".join(body(shown)).count(mark) == 3
         assert shown[0] == f"at {minus}1e{minus}5 of x-1"
         assert any(line.startswith(f"{minus}10 ") for line in shown)

@@ -20,10 +20,17 @@ def test_wavelengths_run_from_2_pi_to_2_pi_times_the_base() -> None:
     assert curve.y[0] == pytest.approx(2 * math.pi, rel=1e-12)
     assert curve.y[-1] == pytest.approx(2 * math.pi * 10000, rel=1e-12)
     (chart,) = made("wavelengths", pecli.Rope(512, 64)).panels
-    np.testing.assert_allclose(chart.curves[0].y, 2 * math.pi * 10000 ** (np.arange(32) / 32), rtol=1e-12)
+    np.testing.assert_allclose(
+        chart.curves[0].y, 2 * math.pi * 10000 ** (np.arange(32) / 32), rtol=1e-12
+    )
 
 
-GIVEN = {"factor": 8.0, "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+GIVEN = {
+    "factor": 8.0,
+    "original_max_position_embeddings": 8192,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+}
 LLAMA3 = pecli.Rope(64, 128, base=5e5, scaling="llama3", **GIVEN)
 
 
@@ -40,15 +47,25 @@ def test_a_scaling_is_drawn_beside_the_unscaled_law() -> None:
     ends = [(band.start, band.stop) for band in chart.bands]
     assert ends == [(0, kept), (kept + 1, stretched - 1), (stretched, 63)]
     assert [band.label for band in chart.bands] == ["kept", "blended", "stretched ×8"]
-    assert picture.subtitle.startswith("llama3 scaling, factor 8, attention factor 1. kept: pairs 0–28 (over 4 turns);")
+    assert picture.subtitle.startswith(
+        "llama3 scaling, factor 8, attention factor 1. kept: pairs 0–28 (over 4 turns);"
+    )
 
 
 def test_the_limits_of_yarn_are_those_of_its_formula() -> None:
-    yarn = pecli.Rope(64, 64, base=1.5e5, scaling="yarn", factor=32.0, original_max_position_embeddings=4096)
+    yarn = pecli.Rope(
+        64, 64, base=1.5e5, scaling="yarn", factor=32.0, original_max_position_embeddings=4096
+    )
     picture = made("wavelengths", yarn)
-    low, high = (64 * math.log(4096 / (turns * 2 * math.pi)) / (2 * math.log(1.5e5)) for turns in (32, 1))
+    low, high = (
+        64 * math.log(4096 / (turns * 2 * math.pi)) / (2 * math.log(1.5e5)) for turns in (32, 1)
+    )
     ends = [(band.start, band.stop) for band in picture.panels[0].bands]
-    assert ends == [(0, math.floor(low)), (math.floor(low) + 1, math.ceil(high) - 1), (math.ceil(high), 31)]
+    assert ends == [
+        (0, math.floor(low)),
+        (math.floor(low) + 1, math.ceil(high) - 1),
+        (math.ceil(high), 31),
+    ]
     assert f"attention factor {0.1 * math.log(32) + 1:.4g}" in picture.subtitle
 
 
@@ -107,7 +124,9 @@ def test_contexts_of_many_models_are_dots_on_their_curves() -> None:
 
 def test_of_dynamic_scaling_both_lengths_are_drawn() -> None:
     dynamic = pecli.Rope(64, 64, scaling="dynamic", factor=2.0, max_position_embeddings=4096)
-    within, beyond, law = kinds.picture("wavelengths", of_scheme(dynamic, "d", 16384), PlotRequest()).panels[0].curves
+    within, beyond, law = (
+        kinds.picture("wavelengths", of_scheme(dynamic, "d", 16384), PlotRequest()).panels[0].curves
+    )
     assert (within.label, beyond.label) == ("up to 4,096", "at length 16,384")
     np.testing.assert_allclose(within.y, law.y, rtol=1e-12)
     base = 1e4 * (2.0 * 16384 / 4096 - 1) ** (64 / 62)

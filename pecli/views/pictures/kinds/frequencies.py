@@ -20,7 +20,10 @@ REL_TOL = 1e-9
 LIMITS = {"yarn": ("beta_fast", "beta_slow"), "llama3": ("high_freq_factor", "low_freq_factor")}
 """Scalings that keep some pairs and stretch others: turns above and below which they do."""
 MAX_POINTS = 1200
-MAX_POSITIONS, MAX_TURNS = 2000, 8.0  #: Positions of a spiral, and turns of the pairs that are chosen for one
+MAX_POSITIONS, MAX_TURNS = (
+    2000,
+    8.0,
+)  #: Positions of a spiral, and turns of the pairs that are chosen for one
 MIN_WEIGHT = 1e-9  #: Weights below this are not drawn
 MANY_HEADS, FEW_HEADS = 8, 3  #: Heads that are chosen of one subject, and of each of several
 DEFAULT_KEYS = 1024  #: Keys that a query sees where nobody says how many
@@ -39,7 +42,9 @@ def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         x = np.arange(len(stretch)) / (len(stretch) if shares else 1)
         parts = [subject.label, read_at, _contexts_in_words(subject)]
         label = ", ".join(filter(None, parts)) if several else read_at or "scaled" * scaled
-        curves.append(Curve(label, x, _lengths(subject), marks=_marks(subject, x) if several else ()))
+        curves.append(
+            Curve(label, x, _lengths(subject), marks=_marks(subject, x) if several else ())
+        )
         stretches.append(Curve("", x, stretch if _is_scaled(stretch) else np.full(len(x), np.nan)))
         words.append(_scaling(subject, several))
     axis = "pair, as a share of all" if shares else "pair"
@@ -51,7 +56,9 @@ def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     words.append("dots: contexts and windows" if any(curve.marks for curve in curves) else "")
     lengths = {} if several else contexts(subjects[0])
     levels = [(f"{word} {length:,.0f}", length) for length, word in sorted(lengths.items())]
-    panels = [Chart("", curves, axis, "wavelength, in positions", log_y=True, levels=levels, bands=shown)]
+    panels = [
+        Chart("", curves, axis, "wavelength, in positions", log_y=True, levels=levels, bands=shown)
+    ]
     if scaled:
         unlabelled = [band._replace(label="") for band in shown]
         panels.append(Chart("", stretches, axis, "stretch", bands=unlabelled, share=0.3))
@@ -65,13 +72,25 @@ def waves_of(subject: Subject) -> list[tuple[Subject, str]]:
     rope = scaled_rope(subject)
     if rope is None or rope.length is not None or "length" not in rope.scaling_value.names():
         return [(subject, "")]
-    trained = rope.original_max_position_embeddings or rope.max_position_embeddings or rope.effective_length
-    longest = max(subject.context or rope.max_position_embeddings or 0, rope.effective_length, trained)
+    trained = (
+        rope.original_max_position_embeddings
+        or rope.max_position_embeddings
+        or rope.effective_length
+    )
+    longest = max(
+        subject.context or rope.max_position_embeddings or 0, rope.effective_length, trained
+    )
     if rope.long_factor is not None:
-        words = {trained: f"short factors, up to {trained:,}", trained + 1: f"long factors, beyond {trained:,}"}
+        words = {
+            trained: f"short factors, up to {trained:,}",
+            trained + 1: f"long factors, beyond {trained:,}",
+        }
     else:
         words = {trained: f"up to {trained:,}", longest: f"at length {longest:,}"}
-    return [(subject._replace(scheme=replace(rope, length=length)), word) for length, word in words.items()]
+    return [
+        (subject._replace(scheme=replace(rope, length=length)), word)
+        for length, word in words.items()
+    ]
 
 
 def _lengths(subject: Subject) -> Floats:
@@ -102,7 +121,11 @@ def angular_frequencies(subject: Subject) -> Floats:
 
 def scaled_rope(subject: Subject) -> Rope | None:
     """The scheme of a subject that has a scaling; these are RoPE's alone."""
-    return cast("Rope", subject.scheme) if getattr(subject.scheme, "scaling", "none") != "none" else None
+    return (
+        cast("Rope", subject.scheme)
+        if getattr(subject.scheme, "scaling", "none") != "none"
+        else None
+    )
 
 
 def _scaling(subject: Subject, several: bool) -> str:
@@ -128,11 +151,17 @@ def bands(stretch: Floats) -> list[Band]:
 
 def _in_words(rope: Rope, band: Band) -> str:
     """A band by its pairs, and by the turns that limit it."""
-    count = f"pair {band.start:.0f}" if band.start == band.stop else f"pairs {band.start:.0f}–{band.stop:.0f}"
+    count = (
+        f"pair {band.start:.0f}"
+        if band.start == band.stop
+        else f"pairs {band.start:.0f}–{band.stop:.0f}"
+    )
     if rope.scaling not in LIMITS:
         return f"{band.label}: {count}"
     fast, slow = (getattr(rope, name) or DEFAULTS[name] for name in LIMITS[rope.scaling])
-    turns = {"kept": f" (over {number(fast)} turns)", "blended": ""}.get(band.label, f" (under {number(slow)})")
+    turns = {"kept": f" (over {number(fast)} turns)", "blended": ""}.get(
+        band.label, f" (under {number(slow)})"
+    )
     return f"{band.label}: {count}{turns}"
 
 
@@ -146,7 +175,9 @@ def _contexts_in_words(subject: Subject) -> str:
     """For example «8,192 → 131,072, window 512»."""
     known = {length: word for length, word in sorted(contexts(subject).items()) if word != "length"}
     lengths = " → ".join(f"{length:,.0f}" for length, word in known.items() if word != WINDOW)
-    return ", ".join(filter(None, [lengths, f"window {subject.window:,}" if subject.window else ""]))
+    return ", ".join(
+        filter(None, [lengths, f"window {subject.window:,}" if subject.window else ""])
+    )
 
 
 def _marks(subject: Subject, x: Floats) -> list[tuple[float, float]]:
@@ -169,7 +200,9 @@ def informative_pairs(frequencies: Floats, length: int, most: int, turns: float)
         away[found] = np.nan
         found.append(int(np.nanargmin(away)))
     found.sort(key=lambda pair: (-frequencies[pair], pair))
-    return [pair for pair in found if places[pair] < math.log(1.6 * turns)] or found[-2:]  # more would be bands
+    return [pair for pair in found if places[pair] < math.log(1.6 * turns)] or found[
+        -2:
+    ]  # more would be bands
 
 
 def decay(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
@@ -180,7 +213,14 @@ def decay(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         for label, slope, keys in heads_of(subjects, request):
             distances = np.unique(np.rint(np.linspace(0, keys - 1, MAX_POINTS)))
             drawn.append(Curve(label, distances, weights(slope, distances, keys)))
-        chart = Chart("", drawn, x="distance", y="weight after softmax", log_y=True, ordered=len(subjects) == 1)
+        chart = Chart(
+            "",
+            drawn,
+            x="distance",
+            y="weight after softmax",
+            log_y=True,
+            ordered=len(subjects) == 1,
+        )
         return Picture("attention weight by distance, content aside", [chart])
     if any(biased):
         rule = "ALiBi's weights and rotary scores have no common axis"
@@ -188,7 +228,11 @@ def decay(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     expected, limits, factors = [], [], []
     for subject, label in zip(subjects, names_of(subjects), strict=True):
         last = max(2, int(getattr(subject.scheme, "seq_len", 1)) - 1)
-        steps = np.unique(np.rint(np.geomspace(1, last, MAX_POINTS))) if last > MAX_POINTS else np.arange(1.0, last + 1)
+        steps = (
+            np.unique(np.rint(np.geomspace(1, last, MAX_POINTS)))
+            if last > MAX_POINTS
+            else np.arange(1.0, last + 1)
+        )
         rope = scaled_rope(subject)
         factor = rope.attention_factor_value() if rope is not None else 1.0
         score, limit = scores(angular_frequencies(subject), steps, factor)
@@ -198,9 +242,13 @@ def decay(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
             factors.append(f"{label}{': ' if label else ''}attention factor {number(factor)}")
     charts = [
         Chart("score of q = k, |q| = 1", expected, x="distance", y="score", log_x=True),
-        Chart("bound of Su et al. (2021)", limits, x="distance", y="bound, up to a factor", log_x=True),
+        Chart(
+            "bound of Su et al. (2021)", limits, x="distance", y="bound, up to a factor", log_x=True
+        ),
     ]
-    subtitle = f"{'; '.join(factors)}: it multiplies q and k, and scores by its square" if factors else ""
+    subtitle = (
+        f"{'; '.join(factors)}: it multiplies q and k, and scores by its square" if factors else ""
+    )
     return Picture("how scores fall with distance", charts, across=2, subtitle=subtitle)
 
 
@@ -225,15 +273,21 @@ def heads_of(subjects: Sequence[Subject], request: PlotRequest) -> Iterator[tupl
     for subject, name in zip(subjects, names_of(subjects), strict=True):
         values = _slopes(subject)
         keys = int(getattr(subject.scheme, "seq_len", None) or DEFAULT_KEYS)
-        for head in chosen(request, len(values), MANY_HEADS if len(subjects) == 1 else FEW_HEADS, "heads"):
+        for head in chosen(
+            request, len(values), MANY_HEADS if len(subjects) == 1 else FEW_HEADS, "heads"
+        ):
             yield f"{name and name + ', '}head {head}", float(values[head]), keys
 
 
 def slopes(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     """A point per head; heads are in no order that a line would tell."""
     every = zip(names_of(subjects), map(_slopes, subjects), strict=True)
-    curves = [Curve(name, np.arange(len(values), dtype=np.float64), values) for name, values in every]
-    return Picture("slope of each head", [Chart("", curves, x="head", y="slope", log_y=True, joined=False)])
+    curves = [
+        Curve(name, np.arange(len(values), dtype=np.float64), values) for name, values in every
+    ]
+    return Picture(
+        "slope of each head", [Chart("", curves, x="head", y="slope", log_y=True, joined=False)]
+    )
 
 
 def _slopes(subject: Subject) -> Floats:
@@ -254,7 +308,15 @@ def circle(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     panels = []
     for pair, frequency in zip(pairs, frequencies[pairs].tolist(), strict=True):
         turns = frequency * max(1, length - 1) / (2 * math.pi)
-        words = f"{turns:,.0f} turns" if turns >= 100 else f"{turns:.2g} turns" if turns else "does not rotate"
+        words = (
+            f"{turns:,.0f} turns"
+            if turns >= 100
+            else f"{turns:.2g} turns"
+            if turns
+            else "does not rotate"
+        )
         spiral = Curve("", positions * frequency, positions)
-        panels.append(Chart(f"pair {pair}: {words}", [spiral], "angle", "position", joined=False, polar=True))
+        panels.append(
+            Chart(f"pair {pair}: {words}", [spiral], "angle", "position", joined=False, polar=True)
+        )
     return Picture(f"pairs turning over {length:,} positions", panels, min(3, len(panels)))

@@ -12,15 +12,28 @@ from pecli.errors import ParameterError, listed
 from pecli.views.pictures.downsample import envelope, reduced, stride
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, heads_of, informative_pairs
 from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture, on_one_scale
-from pecli.views.pictures.subjects import PlotRequest, Subject, check_panels, chosen, names_of, positions
+from pecli.views.pictures.subjects import (
+    PlotRequest,
+    Subject,
+    check_panels,
+    chosen,
+    names_of,
+    positions,
+)
 
 MAX_POSITIONS = 1 << 20  #: Positions of a curve; more would be a band
 MAX_PIECES = 1 << 14  #: Pieces of a curve, more than any picture has columns
-CHOSEN_CURVES, MAX_CURVES = 5, 12  #: Curves that are chosen, and those that have colours of their own
+CHOSEN_CURVES, MAX_CURVES = (
+    5,
+    12,
+)  #: Curves that are chosen, and those that have colours of their own
 DASHES = ("-", "--", ":", "-.")  #: One per table, so that curves of several do not hide each other
 MAX_TURNS = 16.0  #: Turns of a curve within the table; more would be a band
 MAX_SAMPLES = 512  #: Positions of a similarity matrix
-MAX_DISTANCES, MAX_ELEMENTS = 2048, 1 << 24  #: Positions whose distances are looked at, and their elements
+MAX_DISTANCES, MAX_ELEMENTS = (
+    2048,
+    1 << 24,
+)  #: Positions whose distances are looked at, and their elements
 MAX_MAP_POINTS, MAX_MAPS = 1 << 18, 8  #: Points of a grid that are drawn, and of how many channels
 
 
@@ -34,16 +47,27 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         for table, title, rows, columns in _matrices(subject, request, len(subjects)):
             check_panels(len(panels) + 1)
             elements[subject.axes_of(table).value] = None
-            reduce = "sample" if (rows, columns) == ("query", "key") else "mean"  # so that a diagonal stays one
+            reduce = (
+                "sample" if (rows, columns) == ("query", "key") else "mean"
+            )  # so that a diagonal stays one
             values = reduced(table, request.rows, request.columns, reduce)
-            axes = (rows, columns, subject.first if rows == "position" else 0, (table.rows, table.width))
+            axes = (
+                rows,
+                columns,
+                subject.first if rows == "position" else 0,
+                (table.rows, table.width),
+            )
             words = ", ".join(filter(None, [name, title]))
             values = np.abs(values) if biased else values
-            panels.append(HeatmapPanel(words, values, *axes, meaning=meaning, log=biased, reduce=reduce))
+            panels.append(
+                HeatmapPanel(words, values, *axes, meaning=meaning, log=biased, reduce=reduce)
+            )
     if not panels:
         names = ", ".join(subject.label for subject in subjects)
         advice = "give it a --seq-len" if subjects[0].applied_as == "bias" else ""
-        raise ParameterError("kind", "heatmap", f"{names} has no table with rows and columns", advice)
+        raise ParameterError(
+            "kind", "heatmap", f"{names} has no table with rows and columns", advice
+        )
     shown = " and ".join(elements) if len(elements) < 3 and "value" not in elements else "value"
     where = f"by {panels[0].rows} and {panels[0].columns}"
     if panels[0].rows == "position":
@@ -52,7 +76,9 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     return Picture(f"{shown} {where}", on_one_scale(panels), across)
 
 
-def _matrices(subject: Subject, request: PlotRequest, beside: int) -> Iterator[tuple[Table, str, str, str]]:
+def _matrices(
+    subject: Subject, request: PlotRequest, beside: int
+) -> Iterator[tuple[Table, str, str, str]]:
     """Every matrix worth drawing, its name, and what rows and columns are; of a grid, maps of some channels."""
     if "patch" in subject.picture_kinds:
         points = grid_rows(subject)
@@ -60,7 +86,12 @@ def _matrices(subject: Subject, request: PlotRequest, beside: int) -> Iterator[t
             values = widened(table.pick(points.reshape(-1)))
             name = f"{table.name}, " if len(subject.matrices) > 1 else ""
             word = subject.axes_of(table).names[-1]
-            for column in chosen(request, table.width, max(1, MAX_MAPS // len(subject.matrices) // beside), f"{word}s"):
+            for column in chosen(
+                request,
+                table.width,
+                max(1, MAX_MAPS // len(subject.matrices) // beside),
+                f"{word}s",
+            ):
                 of_channel = table_of(table.name, values[:, column].reshape(points.shape))
                 yield of_channel, f"{name}{word} {column}", "row", "column"
         return
@@ -82,38 +113,59 @@ def _matrices(subject: Subject, request: PlotRequest, beside: int) -> Iterator[t
 def slab(table: Table, index: int) -> Table:
     """One matrix of a tensor with more than two axes: those before the last two are run through in order."""
     first = index * table.shape[-2]
-    return replace(table, shape=table.shape[-2:], fill=lambda start, out: table.fill(first + start, out))
+    return replace(
+        table, shape=table.shape[-2:], fill=lambda start, out: table.fill(first + start, out)
+    )
 
 
 def curves(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     """One chart; with several subjects each curve says whose it is."""
     several = len(subjects) > 1
     if all(subject.applied_as == "bias" for subject in subjects):
-        heads = [(label, np.linspace(0, keys - 1, 200), slope) for label, slope, keys in heads_of(subjects, request)]
+        heads = [
+            (label, np.linspace(0, keys - 1, 200), slope)
+            for label, slope, keys in heads_of(subjects, request)
+        ]
         biases = [Curve(label, distances, -slope * distances) for label, distances, slope in heads]
-        return Picture("bias by distance", [Chart("", biases, x="distance", y="bias", ordered=not several)])
-    if all(subject.axes_of(table).value == "bucket" for subject in subjects for table in subject.tables):
+        return Picture(
+            "bias by distance", [Chart("", biases, x="distance", y="bias", ordered=not several)]
+        )
+    if all(
+        subject.axes_of(table).value == "bucket" for subject in subjects for table in subject.tables
+    ):
         return _buckets(subjects)
     words, lines = set(), []
     lengths: list[int] = []
     for subject in subjects:
         rotary = subject.applied_as == "rotation"  # whose sines look like the cosines
-        tables = [table for table in subject.matrices if not (rotary and table.name.endswith("sin"))]
+        tables = [
+            table for table in subject.matrices if not (rotary and table.name.endswith("sin"))
+        ]
         for table in tables:
             word = "pair" if subject.axes_of(table).names[-1] == "pair" else "channel"
             own_name = f"{table.name} " if subject.kind == "file" and len(tables) > 1 else ""
             prefix = f"{subject.label}, " if several else own_name
-            columns, values = _chosen_columns(subject, table, request, max(1, CHOSEN_CURVES // len(subjects)), word)
+            columns, values = _chosen_columns(
+                subject, table, request, max(1, CHOSEN_CURVES // len(subjects)), word
+            )
             x = subject.first + np.arange(len(values), dtype=np.float64)
             dash = DASHES[len(lengths) % len(DASHES)]
             for k, column in enumerate(columns):
-                lines.append(Curve(f"{prefix}{word} {column}", *envelope(x, values[:, k], MAX_PIECES), dash=dash))
+                lines.append(
+                    Curve(
+                        f"{prefix}{word} {column}",
+                        *envelope(x, values[:, k], MAX_PIECES),
+                        dash=dash,
+                    )
+                )
             words.add(word)
             lengths.append(len(values))
     if not lines:
         raise ParameterError("kind", "curves", "there is no table with rows and columns")
     if request.channels and len(lines) > MAX_CURVES:
-        raise ParameterError("channels", f"{len(lines)} lines", f"a picture has room for {MAX_CURVES}", "name fewer")
+        raise ParameterError(
+            "channels", f"{len(lines)} lines", f"a picture has room for {MAX_CURVES}", "name fewer"
+        )
     rotary, first = words == {"pair"}, "the first " * (MAX_POSITIONS in lengths)
     title = f"chosen {'pairs' if rotary else 'channels'} over {first}{positions(lengths)}"
     name = lines[0].label if len(lines) == 1 else ""  # which has no legend
@@ -125,11 +177,19 @@ def _buckets(subjects: Sequence[Subject]) -> Picture:
     curves = []
     for subject, name in zip(subjects, names_of(subjects), strict=True):
         if getattr(subject.scheme, "grid", None) is not None:
-            raise ParameterError("kind", "curves", "distances on a grid have two axes", "take heatmap")
+            raise ParameterError(
+                "kind", "curves", "distances on a grid have two axes", "take heatmap"
+            )
         (table,) = subject.matrices
-        buckets = np.concatenate([table.read(table.rows - 1, table.rows)[0, :-1], table.read(0, 1)[0]])
-        distances = np.arange(1.0 - table.rows, table.rows)  # steps, halfway between which the bucket changes
-        curves.append(Curve(name, np.ravel(distances[:, None] + (-0.5, 0.5)), np.repeat(widened(buckets), 2)))
+        buckets = np.concatenate(
+            [table.read(table.rows - 1, table.rows)[0, :-1], table.read(0, 1)[0]]
+        )
+        distances = np.arange(
+            1.0 - table.rows, table.rows
+        )  # steps, halfway between which the bucket changes
+        curves.append(
+            Curve(name, np.ravel(distances[:, None] + (-0.5, 0.5)), np.repeat(widened(buckets), 2))
+        )
     return Picture("bucket by distance", [Chart("", curves, x="distance, key − query", y="bucket")])
 
 
@@ -160,7 +220,9 @@ def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         count, width = tables[0].rows, sum(table.width for table in tables)
         every = stride(count, min(request.rows, MAX_SAMPLES))
         sampled = directions(tables, np.arange(0, count, every))
-        words = "pairs of sampled positions" if every > 1 else "" if name else "all pairs of positions"
+        words = (
+            "pairs of sampled positions" if every > 1 else "" if name else "all pairs of positions"
+        )
         title = ", ".join(filter(None, [name, words]))
         axes = ("position", "position", subject.first, (count, count))
         heats.append(HeatmapPanel(title, sampled @ sampled.T, *axes, reduce="sample"))
@@ -197,7 +259,9 @@ def directions(tables: Sequence[Table], places: Indices) -> Floats:
     """Rows of tables side by side, each divided by its norm; one of zeros, or one that is not finite, is NaN."""
     rows = np.concatenate([widened(table.pick(places)) for table in tables], axis=1)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        rows = rows / np.abs(rows).max(axis=1, keepdims=True)  # whose squares neither overflow nor vanish
+        rows = rows / np.abs(rows).max(
+            axis=1, keepdims=True
+        )  # whose squares neither overflow nor vanish
         return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
@@ -229,7 +293,9 @@ def grid_rows(subject: Subject) -> Indices:
     grid: tuple[int, ...] = subject.grid or getattr(scheme, "grid")  # noqa: B009
     height, width = grid[-2:]
     if height * width > MAX_MAP_POINTS:
-        raise ParameterError("the picture", "too large", f"a map has at most {MAX_MAP_POINTS:,} points")
+        raise ParameterError(
+            "the picture", "too large", f"a map has at most {MAX_MAP_POINTS:,} points"
+        )
     rows = [table.rows for table in subject.matrices]
     if style is None and {subject.keep + math.prod(grid)} != {*rows}:
         rule = f"with {subject.keep} kept that is {subject.keep + math.prod(grid):,} rows"
