@@ -357,4 +357,4 @@ def _stretched(encoding: Encoding, method: str, original: int, factor: float) ->
     stretched = {**plain, "scaling": method, "factor": factor, **scalings[method]}
     parameters = {name: value for name, value in stretched.items() if value is not None}
     sources = {**encoding.sources, **dict.fromkeys(scalings[method], "printed")}
-    return replace(encoding, parameters=parameters, sources=sources)
+    return replace(encoding, parameters=parameters, sources=sources, lacks_original_length=False)

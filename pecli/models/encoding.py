@@ -40,6 +40,7 @@ class Encoding:
     prefix: str = ""  #: In front of the names of the keys that ask for it, such as `text_config.`
     alpha: float | None = None  #: of dynamic scaling, where the family's own code does not read it
     use_fope: bool = False  #: whether the config asks for Fourier position embeddings, which transformers does not read
+    lacks_original_length: bool = False  #: Whether the config omits original_max_position_embeddings, so that its context length stands in
     no_table: str = ""  #: Why no table over positions 0, 1, 2, … is what it uses; its frequencies are right, though
 
     @classmethod

@@ -100,6 +100,10 @@ def _encoding(layer: Layer, unrotated: Mapping[str, Value], *, vision: bool) -> 
         "use_fope": own.data.get("use_fope") is True,
     }
     fields |= {"tables_in_halves": family.tables_in_halves, "no_table": family.no_table}
+    # Only a scaling that has the parameter may look for it: a key that is looked for counts as read.
+    if ORIGINAL in found:
+        is_given = own.resolves(ORIGINAL) or layer.keys.resolves(ORIGINAL)
+        fields["lacks_original_length"] = not is_given
     fields["trailing"] = family.trailing or (head.latent and head.size.value > head.dim.value)
     fields["alpha"] = unread if isinstance(unread, (int, float)) and 1 <= unread < 2**64 else None
     encoding = Encoding.of("rope", found, extra, **fields).checked(own.path)
@@ -183,7 +187,7 @@ def _original(layer: Layer) -> Value | None:
         layer.warnings.append(
             f"{own.prefix}{ORIGINAL} is missing: {length.source} is used instead, as in transformers"
         )
-    return Value(length.value, f"{length.source}, for want of {ORIGINAL}")
+    return Value(length.value, f"{length.source} ({ORIGINAL} is missing)")
 
 
 def _filled(found: dict[str, Value], magnitude: float | None) -> dict[str, Value]:

@@ -139,9 +139,7 @@ def _alpha_and_fope(encoding: Any) -> Adapted:
 
 
 def _lacks_original(encoding: Any) -> bool:
-    return encoding.parameters["scaling"] == "yarn" and "for want of" in encoding.sources.get(
-        _ORIGINAL, ""
-    )
+    return encoding.parameters["scaling"] == "yarn" and bool(encoding.lacks_original_length)
 
 
 def _ratio_of_deepseek(encoding: Any) -> Adapted:
