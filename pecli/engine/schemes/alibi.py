@@ -65,7 +65,6 @@ class Alibi(Scheme):
         "bias": ("alibi", "alibi_bias", "attn_bias"),
     }
     applied_as = "bias"
-    picture_kinds = ("heatmap", "curves", "decay", "slopes")
 
     @property
     def _alone(self) -> bool:

@@ -26,14 +26,7 @@ from pecli.engine.schemes.given_positions import (
     GridSize,
     PositionList,
 )
-from pecli.engine.schemes.scheme import (
-    GRID_PICTURES,
-    TABLE_PICTURES,
-    UNSET,
-    AxisBlock,
-    Neighbour,
-    Scheme,
-)
+from pecli.engine.schemes.scheme import UNSET, AxisBlock, Neighbour, Scheme
 from pecli.engine.table import ByPosition
 from pecli.errors import ParameterError, bracketed
 
@@ -148,13 +141,6 @@ class Positioned(Scheme):
         names = ("keep", "base", "layout") if self.grid_style else ()
         same = (name for name in names if getattr(self, name) == getattr(self.grid_style, name))
         return frozenset({"seq_len", "offset", *same})
-
-    @property
-    def picture_kinds(self) -> tuple[str, ...]:
-        """Waves over positions are those of a range; a grid has patches."""
-        if self.is_range:
-            return super().picture_kinds
-        return TABLE_PICTURES if self.grid is None else GRID_PICTURES
 
     def neighbour(self, **changes: Any) -> Neighbour | None:
         """Rows follow from positions or a grid, where these are given."""

@@ -125,7 +125,6 @@ class Relative(Scheme):
         ),
     }
     applied_as = "relative"
-    picture_kinds = ("heatmap", "curves")
 
     def __post_init__(self) -> None:
         self._complete(_BUCKETS.get(self.parameters()["style"].check("style", self.style), {}))

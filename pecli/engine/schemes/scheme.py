@@ -35,13 +35,6 @@ ROW_NAMES = (
 )  # fmt: skip
 """What checkpoints call a table of which rows are added to the input."""
 
-TABLE_PICTURES = (
-    "heatmap",
-    "curves",
-    "similarity",
-)  #: the kinds of pictures that show any table with rows and columns
-GRID_PICTURES = ("heatmap", "similarity", "patch")  #: those of rows on a grid, which are no line
-
 
 class Axes(NamedTuple):
     """What the axes of a tensor mean."""
@@ -416,12 +409,6 @@ class Scheme(Displayed, ABC):
         from pecli.engine.application import add_rows
 
         return add_rows(x, self.in_dtype("float64").single_array())
-
-    @property
-    def picture_kinds(self) -> tuple[str, ...]:
-        """The kinds of pictures that show it."""
-        waves = () if self.inverse_frequencies() is None else ("wavelengths", "decay", "circle")
-        return (*TABLE_PICTURES, *waves)
 
     def contexts(self, context: int | None = None) -> dict[float, str]:
         """Lengths that its wavelengths are compared with, and what they are; `context` is that of its model."""

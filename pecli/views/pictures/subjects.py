@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 from pecli.engine.arrays import Array
 from pecli.engine.schemes import SCHEMES, scheme_named
-from pecli.engine.schemes.scheme import GRID_PICTURES, TABLE_PICTURES, Axes, Scheme
+from pecli.engine.schemes.scheme import Axes, Scheme
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError, counted, number, spelled
 from pecli.files.contents import LoadedFile, carried_spec
 from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import ModelEncodings
+from pecli.views.pictures.fitting import GRID_KINDS, TABLE_KINDS, picture_kinds
 
 _ALWAYS_NAMED, _ON_AXES = ("dim", "heads"), ("seq_len", "max_len", "offset", "slopes")
 """Parameters that a title always has, and those that the picture shows."""
@@ -48,8 +49,8 @@ class Subject(NamedTuple):
     @property
     def picture_kinds(self) -> tuple[str, ...]:
         if self.scheme is not None:
-            return self.scheme.picture_kinds
-        return GRID_PICTURES if self.grid else TABLE_PICTURES
+            return picture_kinds(self.scheme)
+        return GRID_KINDS if self.grid else TABLE_KINDS
 
     @property
     def first(self) -> int:
