@@ -12,6 +12,7 @@ from pecli.engine.table import table_of
 from pecli.errors import ParameterError
 from pecli.files.load import opened
 from pecli.views.pictures import kinds
+from pecli.views.pictures.fitting import picture_kinds
 from pecli.views.pictures.kinds import frequencies, tables
 from pecli.views.pictures.panels import Chart, HeatmapPanel
 from pecli.views.pictures.subjects import (
@@ -237,7 +238,7 @@ def test_tables_on_grids_are_maps_of_channels(pecli_cli, tmp_path: Path) -> None
         "column",
         (3, 5),
     )
-    tower_kinds = pecli.Rope(grid=(3, 5), dim=16, style="eva").picture_kinds
+    tower_kinds = picture_kinds(pecli.Rope(grid=(3, 5), dim=16, style="eva"))
     table = np.random.default_rng(0).normal(
         size=(1, 16, 8)
     )  # learned, after a class token, as ViT has it
