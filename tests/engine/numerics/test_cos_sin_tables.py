@@ -214,3 +214,8 @@ def test_ties_at_position_zero_go_to_even(by_integers, dtype, significand):
         cosine = Sinusoidal(1, 2, amplitude=amplitude, dtype=dtype).tables()["pe"][0, 1]
         assert float(cosine) == 1 + odd * 2.0 ** (2 - significand)
     assert len(by_integers) == 2
+
+
+@pytest.mark.parametrize(("number", "expected"), [(0, 1), (1, 1), (2, 2), (3, 4), (4, 4), (5, 8)])
+def test_powers_of_two_that_are_not_less(number, expected):
+    assert cos_sin_tables._power_of_two(number) == expected

@@ -103,6 +103,58 @@ def test_frequencies_have_a_limit(base, scale):
     numerics.check_base(base * 2, 1.0, scale / 2)
 
 
+def test_a_base_just_above_the_limit_is_accepted():
+    numerics.check_base(2.0**-63.5, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("quarter", "cosine", "sine"), [(0, 1, 0), (1, 0, 1), (2, -1, 0), (3, 0, -1)]
+)
+def test_quarters_of_a_turn_are_exact(quarter, cosine, sine):
+    assert numerics.cos_sin(quarter << 158, 160) == (cosine << 160, sine << 160)
+
+
+@pytest.mark.parametrize(
+    ("value", "bits", "expected"),
+    [(5, 2, 1), (6, 2, 2), (7, 2, 2), (-5, 2, -1), (-7, 2, -2), (5, 0, 5)],
+)
+def test_a_shift_rounds_to_nearest(value, bits, expected):
+    assert numerics.round_shift(value, bits) == expected
+
+
+@pytest.mark.parametrize(("fraction", "expected"), [(Fraction(1, 3), 5), (Fraction(-1, 3), -5)])
+def test_a_third_in_sixteenths(fraction, expected):
+    assert numerics.fixed(fraction, 4) == expected
+
+
+def test_a_single_frequency_needs_no_denominator():
+    assert numerics.geometric(10000.0, Fraction(0), 1).floats() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("low", "in_doubt"),
+    [
+        (2.0**-53, True),  # halfway between two float64 numbers
+        (2.0**-53 - 2.0**-80, True),  # nearer to the tie than the error
+        (2.0**-53 - 2.0**-60, False),
+        (0.0, False),
+    ],
+)
+def test_only_values_next_to_a_tie_are_undecided(low, in_doubt):
+    value = DoubleDouble(np.array([1.0]), np.array([low]))
+    assert numerics.undecided(value, np.array(2.0**-75), "float64").tolist() == [in_doubt]
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0, 0.0), (1, 0.5), (-1, -0.5)])
+def test_fixed_point_numbers_keep_their_sign(value, expected):
+    assert numerics.round_fixed(value, 1, "float32") == expected
+
+
+def test_a_bit_below_a_tie_of_float32_rounds_up():
+    """2**53 + 2**29 is halfway between two float32 numbers, and 1 more is not a float64 number."""
+    assert numerics.round_fixed((1 << 53) + (1 << 29) + 1, 0, "float32") == 2.0**53 + 2.0**30
+
+
 moderate = st.floats(-(2.0**60), 2.0**60, allow_subnormal=False).filter(
     lambda x: x == 0 or abs(x) > 2.0**-300
 )

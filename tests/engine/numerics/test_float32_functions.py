@@ -174,6 +174,19 @@ def test_powers_that_are_floats_or_too_large():
         float(f32(0.1)),
     ]
     assert power(1e30, 3.0) == math.inf
+    assert power(2.0, 130.0) == math.inf
+    assert power(2.0, 127.0) == 2.0**127
+
+
+def test_a_cosine_next_to_a_tie_of_float32():
+    """It lies 2^-49 from the tie, nearer to the number of smaller magnitude (by Arb)."""
+    angle = np.array([2.5878591537475586], np.float32)
+    assert waves_of(angle, ["cos"])[0].tolist() == [-0.850567102432251]
+
+
+def test_a_power_next_to_a_tie_of_float32():
+    """As close to the tie as the cosine above, nearer to the larger number (by Arb)."""
+    assert power(10000.0, 0.8086530566215515) == 1716.375244140625
 
 
 @pytest.mark.parametrize("name", TORCH.files)

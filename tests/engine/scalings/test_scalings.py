@@ -1,6 +1,8 @@
 """RoPE scalings against the same formulas in ball arithmetic, written again from the papers."""
 
 import json
+import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 from flint import arb, ctx
 
 from pecli.engine import scalings
+from pecli.engine.scalings.ntk import Dynamic, Ntk
 from pecli.engine.schemes.rope import Rope
 from tests import oracle
 
@@ -100,6 +103,88 @@ def test_published_values() -> None:
         rope("llama3", factor=10.0, original_max_position_embeddings=2048).frequencies().floats()
     )
     assert (blended[31], blended[40]) == pytest.approx((1.0730e-02, 3.4539e-04), rel=1e-4)
+
+
+def yarn_attention(**parameters: Any) -> Fraction | None:
+    scheme = Rope(4, 8, scaling="yarn", original_max_position_embeddings=64, **parameters)
+    return scheme.scaling_value.exact_attention
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({"factor": 1.0}, Fraction(1)),
+        ({"factor": 4.0, "mscale": 0.7, "mscale_all_dim": 0.7}, Fraction(1)),
+        ({"factor": 4.0, "attention_factor": 1.25}, Fraction(5, 4)),
+        ({"factor": 4.0}, None),
+        ({"factor": 4.0, "mscale": 0.7, "mscale_all_dim": 0.5}, None),
+    ],
+)
+def test_rational_attention_factors_of_yarn(
+    parameters: dict[str, float], expected: Fraction | None
+) -> None:
+    """A rational one is exact, so that ties at position 0 can be decided; a logarithm is not."""
+    assert yarn_attention(**parameters) == expected
+
+
+def two_pairs(factor: float) -> Rope:
+    """LongRoPE over a head of 4 channels, trained on 16 positions."""
+    divisors = {"short_factor": (1.0, 1.5), "long_factor": (2.0, 8.0)}
+    return Rope(
+        8, 4, scaling="longrope", factor=factor, original_max_position_embeddings=16, **divisors
+    )
+
+
+def test_attention_factor_of_longrope_is_rational_only_without_extension() -> None:
+    assert two_pairs(1.0).scaling_value.exact_attention == 1
+    assert two_pairs(4.0).scaling_value.exact_attention is None
+
+
+def test_attention_factor_of_longrope_in_eight_bits() -> None:
+    expected = math.floor(math.sqrt(1 + math.log(4) / math.log(16)) * 256)
+    assert two_pairs(4.0).scaling_value.attention(8) == expected
+
+
+def test_without_scaling_the_attention_factor_is_one() -> None:
+    assert Rope(4, 8).scaling_value.exact_attention == 1
+
+
+@pytest.mark.parametrize(("length", "expected"), [(None, 1), (16, 1), (64, 3)])
+def test_dynamic_ntk_stretches_once_the_length_exceeds_the_trained_one(
+    length: int | None, expected: int
+) -> None:
+    """f·L/M − (f − 1) with f = 2 and M = 32."""
+    assert Dynamic(2.0, 32, length).stretch() == expected
+
+
+def test_approximate_ntk_divides_the_last_frequency_by_the_factor() -> None:
+    found = Ntk(2.0).approximate(np.array([1.0, 0.01]), 10000.0, 2.0)
+    assert found.tolist() == [1.0, 0.005]
+
+
+def test_approximate_ntk_leaves_a_single_frequency() -> None:
+    """Its exponent would be 0 / 0."""
+    assert Ntk(2.0).approximate(np.array([1.0]), 10000.0, 1.0).tolist() == [1.0]
+
+
+def long_ramp(runtime: str) -> Rope:
+    """YaRN whose ramp would end beyond the last channel."""
+    return Rope(
+        1,
+        8,
+        10.0,
+        scaling="yarn",
+        factor=4.0,
+        original_max_position_embeddings=1000000,
+        beta_fast=1e5,
+        runtime=runtime,
+    )
+
+
+@pytest.mark.parametrize(("runtime", "tolerance"), [("none", 1e-12), ("llama.cpp", 1e-6)])
+def test_the_ramp_of_yarn_ends_at_the_last_channel(runtime: str, tolerance: float) -> None:
+    expected = [10 ** (-i / 4) * (1 - 0.75 * i / 7) for i in range(4)]
+    assert long_ramp(runtime).inverse_frequencies() == pytest.approx(expected, rel=tolerance)
 
 
 def test_proportional_leaves_the_last_pairs_still() -> None:

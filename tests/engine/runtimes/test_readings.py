@@ -1,0 +1,169 @@
+"""Edges of the rules by which runtimes read a scaling."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pecli.engine.schemes.rope import Rope
+
+G4 = 1 + 0.1 * math.log(4)
+"""YaRN's attention factor at factor 4."""
+
+
+def yarn(runtime: str, **parameters: Any) -> Rope:
+    return Rope(
+        1,
+        8,
+        runtime=runtime,
+        scaling="yarn",
+        factor=4.0,
+        original_max_position_embeddings=64,
+        **parameters,
+    )
+
+
+def longrope_causes(runtime: str, longest: int, length: int) -> tuple[str, ...]:
+    """Return the departures of a LongRoPE model that was trained on 64 positions."""
+    divisors = {"short_factor": (1.0,) * 4, "long_factor": (2.0,) * 4}
+    rope = Rope(
+        1,
+        8,
+        runtime=runtime,
+        scaling="longrope",
+        original_max_position_embeddings=64,
+        max_position_embeddings=longest,
+        length=length,
+        **divisors,
+    )
+    return rope.runtime_causes()
+
+
+@pytest.mark.parametrize(
+    ("runtime", "longest", "length", "departs"),
+    [
+        ("exllamav3", 64, 1, False),
+        ("exllamav3", 65, 1, True),
+        ("exllamav3", 128, 64, True),
+        ("exllamav3", 128, 65, False),
+        ("mlx-lm", 128, 64, True),
+        ("mlx-lm", 128, 65, False),
+    ],
+)
+def test_at_the_original_length_the_model_still_has_the_short_factors(
+    runtime: str, longest: int, length: int, departs: bool
+) -> None:
+    assert len(longrope_causes(runtime, longest, length)) == departs
+
+
+@pytest.mark.parametrize(
+    ("parameters", "mscale"),
+    [
+        ({"mscale": 0.7}, None),
+        ({"mscale": 0.7, "mscale_all_dim": 0.5}, 1.0),
+        ({"mscale": 0.5, "mscale_all_dim": 0.5}, 0.5),
+    ],
+)
+def test_llama_cpp_reads_mscale_only_if_both_are_equal(
+    parameters: dict[str, float], mscale: float | None
+) -> None:
+    assert yarn("llama.cpp", **parameters).as_read().mscale == mscale
+
+
+def test_llama_cpp_reports_an_attention_factor_that_it_ignores() -> None:
+    (cause,) = yarn("llama.cpp", attention_factor=2.0).runtime_causes()
+    assert cause.startswith("attention factor 1.13863, not 2: computes it from factor")
+
+
+@pytest.mark.parametrize(
+    ("runtime", "parameters", "expected"),
+    [
+        ("mlx-lm", {}, G4),
+        ("mlx-lm", {"mscale": 0.0}, 1.0),
+        ("mlx-lm", {"mscale_all_dim": 0.5}, G4 / (1 + 0.05 * math.log(4))),
+        (
+            "onnxruntime-genai",
+            {"beta_fast": 32.0, "mscale": 0.7, "mscale_all_dim": 0.5},
+            (1 + 0.07 * math.log(4)) / (1 + 0.05 * math.log(4)),
+        ),
+        ("onnxruntime-genai", {"beta_fast": 32.0, "mscale": 0.0}, G4),
+    ],
+)
+def test_attention_factors(runtime: str, parameters: dict[str, float], expected: float) -> None:
+    assert yarn(runtime, **parameters).attention_factor_value() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("truncate", "causes"), [(False, ()), (None, ("does not round YaRN's limits",))]
+)
+def test_onnx_runtime_never_rounds_the_limits(
+    truncate: bool | None, causes: tuple[str, ...]
+) -> None:
+    scheme = yarn("onnxruntime-genai", beta_fast=32.0, truncate=truncate)
+    assert scheme.runtime_causes() == causes
+
+
+def test_mlx_lm_multiplies_queries_and_keys_by_the_attention_factor() -> None:
+    (note,) = yarn("mlx-lm").runtime_reading.notes
+    assert note == "its attention factor multiplies q and k, not the table"
+
+
+def test_mlx_lm_has_nothing_to_multiply_by_an_attention_factor_of_one() -> None:
+    assert yarn("mlx-lm", mscale=0.0).runtime_reading.notes == ()
+
+
+def first_mlx_frequency(low_freq_factor: float) -> float:
+    """Return the frequency of the first pair, whose wavelength is 2π, with O = 64."""
+    rope = Rope(
+        1,
+        8,
+        runtime="mlx-lm",
+        scaling="llama3",
+        factor=8.0,
+        original_max_position_embeddings=64,
+        low_freq_factor=low_freq_factor,
+        high_freq_factor=64.0,
+    )
+    frequencies = rope.inverse_frequencies()
+    assert frequencies is not None
+    return frequencies[0]
+
+
+def test_mlx_lm_divides_only_waves_longer_than_the_limit() -> None:
+    """A wave that is just as long as O/low is neither divided nor blended."""
+    assert np.float32(64) / np.float32(10.185916) == np.float32(2 * math.pi)
+    assert first_mlx_frequency(10.185916) == 1.0
+    assert first_mlx_frequency(10.2) == 0.125
+    assert first_mlx_frequency(10.1) < 1
+
+
+@pytest.mark.parametrize(("factor", "expected"), [(None, [1, 0.1]), (2.0, [0.5, 0.05])])
+def test_mlx_lm_divides_proportional_frequencies_by_a_factor_that_is_given(
+    factor: float | None, expected: list[float]
+) -> None:
+    rope = Rope(
+        1,
+        8,
+        scaling="proportional",
+        partial_rotary_factor=0.5,
+        factor=factor,
+        runtime="mlx-lm",
+    )
+    assert rope.inverse_frequencies() == pytest.approx([*expected, 0, 0], rel=1e-6)
+
+
+@pytest.mark.parametrize("runtime", ["none", "mlx-lm", "llama.cpp", "transformers"])
+def test_the_blend_of_llama3_is_a_step_if_both_factors_are_equal(runtime: str) -> None:
+    rope = Rope(
+        1,
+        8,
+        runtime=runtime,
+        scaling="llama3",
+        factor=8.0,
+        original_max_position_embeddings=64,
+        low_freq_factor=4.0,
+        high_freq_factor=4.0,
+    )
+    expected = [1, 0.1 / 8, 0.01 / 8, 0.001 / 8]
+    assert rope.inverse_frequencies() == pytest.approx(expected, rel=1e-6)
