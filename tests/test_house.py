@@ -47,7 +47,7 @@ ASKED = {
 """Where it is asked which scheme something is, instead of what it answers; these numbers may only fall."""
 
 SAME_THING = """
-    additive alibi relative rope rotary
+    additive alibi edits relative rope rotary
     apply audit convert diff extend golden identify resize runtimes verification verify
 """
 """Names that files of several folders share because they hold the same thing: a scheme, its layer, its configuration,

@@ -19,6 +19,7 @@ from pecli.explain.edits import (
     Noise,
     Recipe,
     Runtime,
+    clause,
     parameter_edits,
 )
 from pecli.explain.forms import from_integers
@@ -72,7 +73,7 @@ class Match:
     def form(self) -> str:
         """The edits in words."""
         return ", ".join(
-            edit.clause.partition(" (the spec says")[0] for edit in self.edits
+            clause(edit).partition(" (the spec says")[0] for edit in self.edits
         )  # there is no spec
 
     @property

@@ -369,16 +369,12 @@ def _weak(scheme: Scheme, names: Iterable[str], tolerance: Tolerance) -> Iterato
             continue
         words = []  # «llama3 scaling from none», «base 500000 from 10000»
         for edit in neighbour.edits:
-            name, expected, found = (
-                edit.get("name", edit["edit"]),
-                said(edit.get("expected")),
-                said(edit.get("found")),
-            )
-            words.append(
-                f"{expected} scaling from {found}"
-                if name == "scaling"
-                else f"{name} {expected} from {found}"
-            )
+            expected = said(edit.expected)
+            found = said(edit.found)
+            if edit.subject == "scaling":
+                words.append(f"{expected} scaling from {found}")
+            else:
+                words.append(f"{edit.subject} {expected} from {found}")
         yield f"{rows} cannot tell {' and '.join(words)}{advice}"
 
 

@@ -265,7 +265,7 @@ def rounding_mode(errors: Errors, values: AnyArray) -> tuple[kinds.RoundingMode,
         off = -left * signs
         is_mode = np.mean((off >= -slack) & (off <= 2 * half_unit + slack)) > MIN_DIRECTED
         if is_mode and np.mean(off > half_unit + slack) > MIN_BEYOND:
-            return (kinds.RoundingMode(mode, how.clause.removeprefix("rounded to ")),)
+            return (kinds.RoundingMode(mode, kinds.clause(how).removeprefix("rounded to ")),)
     return ()
 
 

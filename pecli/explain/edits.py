@@ -1,57 +1,92 @@
-"""The vocabulary of explanations: what can differ between a table and the one it should be, as data with its words.
+"""Explanations, and the words for their edits, which are `pecli.engine.edits`.
 
 An explanation is a few edits, a scheme where one was found, and the residual beside the noise that was measured.
 """
 
 import math
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, dataclass_transform
+from typing import Any, NamedTuple
 
 from pecli.engine.arrays import AnyArray
+from pecli.engine.edits import (
+    Bits,
+    Channels,
+    ColumnsWrong,
+    Decimals,
+    Dtype,
+    Edit,
+    ElementsWrong,
+    FixedPoint,
+    Heads,
+    HeadsWrong,
+    Incomplete,
+    Layout,
+    Mask,
+    Negated,
+    Noise,
+    Parameter,
+    Positions,
+    Recipe,
+    Repeated,
+    Rotation,
+    RoundingMode,
+    RowRange,
+    Rows,
+    RowShift,
+    RowsWrong,
+    Runtime,
+    Scaled,
+    Swapped,
+    Transposed,
+    Uninitialised,
+)
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import spelled
 
+__all__ = [
+    "NAMES",
+    "Bits",
+    "Channels",
+    "ColumnsWrong",
+    "Decimals",
+    "Dtype",
+    "Edit",
+    "ElementsWrong",
+    "Errors",
+    "Explanation",
+    "FixedPoint",
+    "Heads",
+    "HeadsWrong",
+    "Incomplete",
+    "Layout",
+    "Mask",
+    "Negated",
+    "Noise",
+    "Parameter",
+    "Positions",
+    "Recipe",
+    "Repeated",
+    "Rotation",
+    "RoundingMode",
+    "RowRange",
+    "RowShift",
+    "Rows",
+    "RowsWrong",
+    "Runtime",
+    "Scaled",
+    "Swapped",
+    "Transposed",
+    "Uninitialised",
+    "best",
+    "clause",
+    "merged",
+    "parameter",
+    "parameter_edits",
+    "said",
+]
+
 MAX_LISTED = 8  # rows, columns or channels that a sentence names
-
-Words = (
-    str | Mapping[str, str] | Callable[[Any], str]
-)  # a format of the fields; one by the first field; or a function
-
-
-@dataclass_transform(frozen_default=True)
-class Edit:
-    """One difference: a subclass is a frozen dataclass, whose name in JSON is that of the class."""
-
-    kind: ClassVar[str]
-    words: ClassVar[Words]
-    cost: ClassVar[float]  # ranks explanations: the likelier a mistake, the cheaper
-    storage: ClassVar[
-        bool
-    ]  # whether it says how values were stored or computed, not which they are
-
-    def __init_subclass__(cls, words: Words = "", cost: float = 1.0, storage: bool = False) -> None:
-        cls.kind = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
-        cls.words, cls.cost, cls.storage = words, cost, storage
-        dataclass(frozen=True)(cls)
-
-    @property
-    def clause(self) -> str:
-        words, fields = type(self).words, vars(self)
-        if isinstance(words, Mapping):
-            words = words[next(iter(fields.values()))]
-        return words.format(**fields) if isinstance(words, str) else words(self)
-
-    def as_json(self) -> dict[str, Any]:
-        return {"edit": self.kind, **{name: _plain(value) for name, value in vars(self).items()}}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(each) for each in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
 
 NAMES = {
     "dim": "rotary dimension",
@@ -191,92 +226,6 @@ def _runtime(edit: Any) -> str:
     return "; ".join((f"as {listed} {'compute' if edit.also else 'computes'} it", *edit.causes))
 
 
-class _Found(Edit):
-    found: str
-
-
-class _Which(Edit):
-    which: tuple[Any, ...]
-
-
-class _Order(Edit):
-    order: str | tuple[int, ...]  # a word, or for each one found the one it should be
-
-
-class Parameter(Edit, words=_parameter):
-    name: str
-    expected: Any
-    found: Any
-
-
-class Layout(Edit, words=f"layout is {{found}} {_SPEC}"):
-    expected: str
-    found: str
-
-
-class Swapped(Edit, words="sin and cos are swapped"): ...
-
-
-class Negated(Edit, words=NEGATED):
-    which: str = "all"
-
-
-class Scaled(Edit, words=lambda edit: f"values are scaled by {said(edit.by)}", cost=1.5):
-    by: float
-
-
-class Rotation(_Found, words=ROTATIONS): ...
-
-
-class Positions(
-    Edit,
-    words=lambda edit: (
-        f"positions are {edit.found}; expected {edit.expected}{edit.reason and ': '}{edit.reason}"
-    ),
-):
-    expected: str
-    found: str
-    reason: str = ""
-
-
-class Transposed(Edit, words="the table is transposed"):
-    axes: tuple[int, ...]
-
-
-class Repeated(Edit, words="repeated {times}× along axis {axis}"):
-    axis: int
-    times: int
-
-
-class Rows(Edit, words=ROWS):
-    order: str
-    at: int | None = None
-
-
-class Channels(_Order, words=_order, cost=1.5): ...
-
-
-class Heads(_Order, words=_order): ...
-
-
-class Mask(_Found, words="mask differs: {found}"): ...
-
-
-class RowShift(Edit, words="a constant is added to each row, which softmax ignores", cost=1.2): ...
-
-
-class Dtype(_Found, words="rounded to {found}", cost=0.1, storage=True): ...
-
-
-class RoundingMode(Edit, words="rounded {mode} to {found}, not to nearest", cost=0.1, storage=True):
-    mode: str
-    found: str
-
-
-class Decimals(Edit, words="rounded to {digits} decimals", cost=0.1, storage=True):
-    digits: int
-
-
 def _step(edit: Any) -> str:
     count = round(1 / edit.step) if edit.step < 1 else 0
     step = (
@@ -285,46 +234,57 @@ def _step(edit: Any) -> str:
     return "rounded to integers" if edit.step == 1 else f"rounded to steps of {step}"
 
 
-class FixedPoint(Edit, words=_step, cost=0.1, storage=True):
-    step: float
+Words = str | Mapping[str, str] | Callable[[Any], str]
+"""A format of an edit's fields; one such format per value of its first field; or a function of the edit."""
+
+WORDS: Mapping[type[Edit], Words] = {
+    Parameter: _parameter,
+    Layout: f"layout is {{found}} {_SPEC}",
+    Swapped: "sin and cos are swapped",
+    Negated: NEGATED,
+    Scaled: lambda edit: f"values are scaled by {said(edit.by)}",
+    Rotation: ROTATIONS,
+    Positions: lambda edit: (
+        f"positions are {edit.found}; expected {edit.expected}{edit.reason and ': '}{edit.reason}"
+    ),
+    Transposed: "the table is transposed",
+    Repeated: "repeated {times}× along axis {axis}",
+    Rows: ROWS,
+    Channels: _order,
+    Heads: _order,
+    Mask: "mask differs: {found}",
+    RowShift: "a constant is added to each row, which softmax ignores",
+    Dtype: "rounded to {found}",
+    RoundingMode: "rounded {mode} to {found}, not to nearest",
+    Decimals: "rounded to {digits} decimals",
+    FixedPoint: _step,
+    Noise: "noise of {size:g}",
+    Recipe: "computed by the recipe {found}",
+    Runtime: _runtime,
+    RowsWrong: _which,
+    ColumnsWrong: _which,
+    HeadsWrong: _which,
+    ElementsWrong: _which,
+    RowRange: "only in rows {first:,} to {last:,}",
+    Bits: {**BITS, "swapped": "values are byte-swapped"},
+    Incomplete: INCOMPLETE,
+    Uninitialised: "inv_freq was never initialised",
+}
 
 
-class Noise(Edit, words="noise of {size:g}", cost=0.2, storage=True):
-    size: float  # the standard deviation
+def clause(edit: Edit) -> str:
+    """Return an edit in words, as a clause of a sentence.
 
-
-class Recipe(_Found, words="computed by the recipe {found}", cost=0.0, storage=True): ...
-
-
-class Runtime(_Found, words=_runtime, cost=0.5):
-    also: tuple[str, ...] = ()  # others that compute the same
-    causes: tuple[str, ...] = ()  # what it reads otherwise than the spec
-
-
-class RowsWrong(_Which, words=_which, cost=2.0): ...
-
-
-class ColumnsWrong(_Which, words=_which, cost=2.0): ...
-
-
-class HeadsWrong(_Which, words=_which, cost=2.0): ...
-
-
-class ElementsWrong(_Which, words=_which, cost=2.0): ...
-
-
-class RowRange(Edit, words="only in rows {first:,} to {last:,}", cost=0.5):
-    first: int
-    last: int
-
-
-class Bits(_Found, words={**BITS, "swapped": "values are byte-swapped"}): ...
-
-
-class Incomplete(_Found, words=INCOMPLETE): ...
-
-
-class Uninitialised(Edit, words="inv_freq was never initialised"): ...
+    >>> clause(Parameter("base", 500000.0, 10000.0))
+    'base is 10000 (the spec says 500000)'
+    """
+    words = WORDS[type(edit)]
+    if callable(words):
+        return words(edit)
+    if isinstance(words, Mapping):
+        first_field = next(iter(vars(edit).values()))
+        words = words[first_field]
+    return words.format(**vars(edit))
 
 
 def parameter_edits(

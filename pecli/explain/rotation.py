@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from itertools import product, starmap
+from itertools import product
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -151,17 +151,17 @@ def mistakes(plan: HeadRotation, shape: tuple[int, ...]) -> Iterator[Mistake]:
     usual = {"attention_factor": plan.rope.attention_factor_value()}  # by the scaling's own rule
     for edits, scheme in plan.rope.neighbours():
         same_dim = getattr(scheme, "rotary_dim", 0) == plan.rope.rotary_dim
-        unknown = {edit["edit"] for edit in edits} - {"parameter"}
-        moved = plan.places is not None and any(edit.get("name") == "offset" for edit in edits)
-        if same_dim and edits and not unknown and not moved:
-            named = [(edit["name"], edit["expected"], edit["found"]) for edit in edits]
-            known = [
-                (name, usual.get(name) if mine is None else mine, other)
-                for name, mine, other in named
-            ]
-            yield Mistake(
-                tuple(starmap(kinds.Parameter, known)), replace(plan, rope=scheme).render(), scheme
-            )
+        parameters = [edit for edit in edits if isinstance(edit, kinds.Parameter)]
+        has_layout = len(parameters) < len(edits)
+        moved = plan.places is not None and any(edit.name == "offset" for edit in parameters)
+        if not same_dim or not edits or has_layout or moved:
+            continue
+        completed = []
+        for edit in parameters:
+            if edit.expected is None:
+                edit = replace(edit, expected=usual.get(edit.name))
+            completed.append(edit)
+        yield Mistake(tuple(completed), replace(plan, rope=scheme).render(), scheme)
 
 
 def _computed(plan: HeadRotation, length: int) -> Iterator[Mistake]:

@@ -178,13 +178,11 @@ def _waves(samples: Samples) -> list[Samples]:
     return [waves] if len({one.shape for one in waves.values()}) == 1 else _each(waves)
 
 
-def _edit(fields: Mapping[str, Any]) -> Edit:
-    one, other = fields["expected"], fields["found"]
-    return (
-        kinds.Layout(one, other)
-        if fields["edit"] == "layout"
-        else parameter(fields["name"], one, other)
-    )
+def _edit(edit: kinds.Parameter | kinds.Layout) -> Edit:
+    """Return an edit whose lists are spelled as a command line has them."""
+    if isinstance(edit, kinds.Layout):
+        return edit
+    return parameter(edit.name, edit.expected, edit.found)
 
 
 def _computed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
@@ -210,12 +208,7 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
     waves = judge.samples
     known = list(prior.neighbours())
     if prior.positions is not None:
-        edit = {
-            "edit": "parameter",
-            "name": "positions",
-            "expected": "those given",
-            "found": "0, 1, 2, …",
-        }
+        edit = kinds.Parameter("positions", "those given", "0, 1, 2, …")
         with contextlib.suppress(ParameterError):  # some go with positions alone
             known.append(
                 (
@@ -224,7 +217,7 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
                 )
             )
         for by in (1, -1) if all(isinstance(place, int) for place in prior.positions) else ():
-            shift = {"edit": "parameter", "name": "all positions", "expected": 0, "found": by}
+            shift = kinds.Parameter("all positions", 0, by)
             with contextlib.suppress(ParameterError):  # beyond the last
                 known.append(
                     ((shift,), replace(prior, positions=[place + by for place in prior.positions]))

@@ -21,6 +21,7 @@ from pecli.explain.edits import (
     Runtime,
     Scaled,
     Swapped,
+    clause,
 )
 from pecli.explain.sample import Sample
 
@@ -36,7 +37,7 @@ def sentence(explanation: Explanation) -> str:
     >>> sentence(Explanation((Parameter("base", 500000.0, 10000.0),), None, ("cos", "sin"), residual=3e-8))
     'cos, sin: base is 10000 (the spec says 500000); explains every element (to 3e-8)'
     """
-    parts = ", and ".join(edit.clause for edit in explanation.mistakes)
+    parts = ", and ".join(clause(edit) for edit in explanation.mistakes)
     if explanation.scheme is not None and explanation.scheme.applied_as != "rotation":
         parts = parts.replace(NAMES["dim"], "dim")
     if explanation.tensors == ("sin",):  # the cosines may be elsewhere
@@ -49,7 +50,7 @@ def sentence(explanation: Explanation) -> str:
         for edit in explanation.edits
         if edit.storage and not (named and isinstance(edit, Recipe))
     ]
-    storage = ", ".join(edit.clause for edit in stored)
+    storage = ", ".join(clause(edit) for edit in stored)
     partly = [words for words in explanation.open if words.endswith("rows were compared")]
     explains = (
         f"explains what was compared, {partly[0].partition(' were')[0]}"
@@ -134,7 +135,7 @@ def reproduction(explanation: Explanation) -> Iterator[str]:
     ):
         return
     apart = (
-        f"apart from that ({', '.join(edit.clause.partition(' (')[0] for edit in without)}), "
+        f"apart from that ({', '.join(clause(edit).partition(' (')[0] for edit in without)}), "
         if without
         else ""
     )

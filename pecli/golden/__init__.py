@@ -20,6 +20,7 @@ from pecli.checks.verify import Verification, verify
 from pecli.engine import __version__
 from pecli.engine.arrays import AnyArray as Array
 from pecli.engine.arrays import dtype_name, round_to, widened
+from pecli.engine.edits import edit_of
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
@@ -133,7 +134,9 @@ def _mistakes() -> Iterator[Case]:
         told = {key: value for key, value in row["wrong"].items() if value is not None}
         made = replace(scheme, **row["wrong"]).tables()
         shown = {key: array for key, array in made.items() if key not in scheme.derived_tensors}
-        edits = tuple(scheme.edit(key, getattr(scheme, key), value) for key, value in told.items())
+        edits = tuple(
+            edit_of(key, getattr(scheme, key), value).as_json() for key, value in told.items()
+        )
         yield Case(f"mistake-{name}", tests, shown, scheme, edits=edits)
     scheme = Rope(seq_len=64, dim=32, dtype="float64")
     tables = scheme.tables()

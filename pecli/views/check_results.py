@@ -240,7 +240,7 @@ def _told_apart(*values: object) -> list[str]:
 
 def show_identification(result: Identification) -> None:
     """The verdict first; then each match, with its command on a line of its own; then what has none."""
-    from pecli.explain.edits import Runtime
+    from pecli.explain.edits import Runtime, clause
 
     verdict = ("not identified", "bold red")
     if result.identified:
@@ -263,7 +263,7 @@ def show_identification(result: Identification) -> None:
             "  ".join(f"{name}={brief(value, MAX_LISTED)}" for name, value in kept.items())
         )
         if match.runtimes:
-            lines.append(Runtime(match.runtimes[0], match.runtimes[1:]).clause)
+            lines.append(clause(Runtime(match.runtimes[0], match.runtimes[1:])))
         if match.form:
             without = "; the command makes the table without that" if match.lacking else ""
             lines.append(f"in the file: {match.form}{without}")

@@ -38,6 +38,7 @@ from pecli.explain.edits import (
     Positions,
     Rotation,
     Rows,
+    clause,
     merged,
 )
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
@@ -397,7 +398,7 @@ class _RotatedCheck:
             if alike[0].edits in STILL:  # and hence no other mistake shows
                 yield f"{rows} cannot detect a missing rotation"
                 return
-            unseen = " and ".join(edit.clause for edit in alike[0].edits)
+            unseen = " and ".join(clause(edit) for edit in alike[0].edits)
             yield f"{rows} cannot tell whether {unseen}; compare more positions"
 
     def _passes(self, mistake: Mistake, sequence: tuple[Array, Array, HeadRotation, Array]) -> bool:

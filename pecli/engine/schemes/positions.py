@@ -15,6 +15,7 @@ import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.arrays import Array, Indices, numpy_dtype
+from pecli.engine.edits import edit_of
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
@@ -207,7 +208,7 @@ class Positioned(Scheme):
     ) -> Neighbour | None:
         without = dict.fromkeys(("grid", "keep", "grid_base", "grid_scale"))
         other = self.neighbour(positions=PositionList(map(tuple, places)), **without)
-        return other and other._replace(edits=(self.edit(*edit),))
+        return other and other._replace(edits=(edit_of(*edit),))
 
     def coordinates(self) -> Coordinates:
         """The positions of all rows, axis by axis, where these are not consecutive."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from pecli.engine.application import rotated
 from pecli.engine.arrays import Array, ArrayLike, Complex, Indices, numpy_dtype
+from pecli.engine.edits import edit_of
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.axis_tables import listed_coordinates
 from pecli.engine.numerics.phases import Waves
@@ -281,7 +282,7 @@ class Rope(RotaryParameters):
             factors = [ratio ** (1 - 2 / size) for ratio, size in zip(ratios, sizes, strict=True)]
             other = self.neighbour(axis_factors=tuple(factors))
         expected = sizes[0] if len({*sizes}) == 1 else spelled(tuple(sizes))
-        return other and Neighbour((self.edit("exponent_dim", expected, self.dim),), other.scheme)
+        return other and Neighbour((edit_of("exponent_dim", expected, self.dim),), other.scheme)
 
     def _other_scalings(self) -> Iterator[dict[str, Any]]:
         if self.scaling == "none":

@@ -20,6 +20,8 @@ import numpy as np
 
 from pecli.engine import Displayed
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ArrayLike
+from pecli.engine.edits import Layout, edit_of
+from pecli.engine.edits import Parameter as EditedParameter
 from pecli.engine.schemes import STORED, Choice, Dtype, Parameter, Whole, recipe_named, scheme_named
 from pecli.engine.table import ByPosition, Table
 from pecli.errors import ParameterError, bracketed, nearest, spelled
@@ -46,9 +48,9 @@ class Axes(NamedTuple):
 
 
 class Neighbour(NamedTuple):
-    """A known mistake: what is wrong, in the words of an explanation's `edits`, and the scheme that this makes."""
+    """A known mistake: the edits that describe it, and the scheme with that mistake."""
 
-    edits: tuple[Mapping[str, Any], ...]
+    edits: tuple[EditedParameter | Layout, ...]
     scheme: "Scheme"
 
 
@@ -373,15 +375,8 @@ class Scheme(Displayed, ABC):
         except ParameterError:
             return None
         named = {name: value for name, value in changes.items() if value is not None}
-        edits = tuple(self.edit(name, getattr(self, name), value) for name, value in named.items())
+        edits = tuple(edit_of(name, getattr(self, name), value) for name, value in named.items())
         return Neighbour(edits, scheme) if scheme != self else None
-
-    @staticmethod
-    def edit(name: str, expected: Any, found: Any) -> Mapping[str, Any]:
-        """A parameter that is another than expected, as plain data."""
-        if name == "layout":
-            return {"edit": "layout", "expected": expected, "found": found}
-        return {"edit": "parameter", "name": name, "expected": expected, "found": found}
 
     def wave_table(self) -> WaveTable | None:
         """Its table as waves; None where it has none, or its rows are not those of consecutive positions."""

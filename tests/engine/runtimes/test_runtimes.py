@@ -160,7 +160,7 @@ def test_known_mistakes_are_those_that_a_runtime_can_tell() -> None:
 
     def names(runtime: str) -> set[str]:
         found = scheme("gpt-oss-20b", runtime).neighbours()
-        return {str(edit["name"]) for each in found for edit in each.edits}
+        return {str(edit.subject) for each in found for edit in each.edits}
 
     assert names("transformers") - names("llama.cpp") == {"truncate", "attention_factor"}
 

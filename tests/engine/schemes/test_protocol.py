@@ -35,13 +35,13 @@ def test_known_mistakes_make_other_tables(scheme: Scheme) -> None:
     assert found
     for edits, other in found:
         assert edits
-        assert all(edit["expected"] != edit["found"] for edit in edits)
+        assert all(edit.expected != edit.found for edit in edits)
         assert {name: table.tobytes() for name, table in other.tables().items()} != own
 
 
 def test_mistakes_of_scalings_are_named() -> None:
     def changes(rope: Rope) -> set[tuple[str, object]]:
-        return {(edit["name"], edit["found"]) for edits, _ in rope.neighbours() for edit in edits}
+        return {(edit.subject, edit.found) for edits, _ in rope.neighbours() for edit in edits}
 
     assert {("base", 10000.0), ("offset", 1), ("scaling", "none"), ("truncate", False)} <= changes(
         YARN
@@ -51,7 +51,7 @@ def test_mistakes_of_scalings_are_named() -> None:
     factors = sorted(found for name, found in changes(YARN) if name == "attention_factor")
     assert factors == pytest.approx([1.0, attention**2], rel=1e-12)
     assert all(len(edits) == 1 for edits, _ in YARN.neighbours())
-    (other,) = (other for edits, other in LONG.neighbours() if edits[0]["name"] == "length")
+    (other,) = (other for edits, other in LONG.neighbours() if edits[0].subject == "length")
     assert other.inverse_frequencies() == pytest.approx([0.5, 500000.0**-0.5 / 8], rel=1e-15)
     linear = changes(Rope(4, 8, offset=3, scaling="linear", factor=4.0))
     assert {("factor", 16.0), ("offset", 2), ("offset", 4)} <= linear
@@ -59,7 +59,7 @@ def test_mistakes_of_scalings_are_named() -> None:
 
 def test_the_exponent_over_the_whole_head() -> None:
     rope = Rope(4, 16, 500000.0, partial_rotary_factor=0.5)
-    found = [other for edits, other in rope.neighbours() if edits[0].get("name") == "exponent_dim"]
+    found = [other for edits, other in rope.neighbours() if edits[0].subject == "exponent_dim"]
     assert found[0].inverse_frequencies() == pytest.approx(
         [500000.0 ** (-2 * i / 16) for i in range(4)], rel=1e-14
     )

@@ -1,0 +1,345 @@
+"""The vocabulary of differences: what can differ between a table and the one that it should be.
+
+An edit is data: a frozen dataclass with a kind, fields, and JSON. Sentences about edits are written in `pecli.explain`.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+class Edit:
+    """One difference between a table and the one that it should be.
+
+    A subclass is a frozen dataclass; `kind` is its name in JSON.
+    """
+
+    kind: ClassVar[str]
+    cost: ClassVar[float] = 1.0
+    """The rank among explanations: the likelier a mistake, the cheaper."""
+    storage: ClassVar[bool] = False
+    """True for edits that describe how values were stored or computed, not which values they are."""
+
+    @property
+    def subject(self) -> str:
+        """Return the name of the thing that differs: a parameter's name, or the kind of the edit."""
+        return self.kind
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the edit as plain data, such as {"edit": "layout", "expected": …, "found": …}."""
+        fields = {name: _plain(value) for name, value in vars(self).items()}
+        return {"edit": self.kind, **fields}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON can hold: lists instead of tuples, text instead of NaN and inf."""
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+@dataclass(frozen=True)
+class Parameter(Edit):
+    """A parameter of the scheme, or something like one, has another value."""
+
+    kind = "parameter"
+
+    name: str
+    expected: Any
+    found: Any
+
+    @property
+    def subject(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
+class Layout(Edit):
+    """Cosines and sines lie in the columns of another layout."""
+
+    kind = "layout"
+
+    expected: str
+    found: str
+
+
+def edit_of(name: str, expected: Any, found: Any) -> Parameter | Layout:
+    """Return the edit for a parameter with another value than expected; the layout has its own.
+
+    >>> edit_of("base", 10000.0, 500000.0)
+    Parameter(name='base', expected=10000.0, found=500000.0)
+    """
+    if name == "layout":
+        return Layout(expected, found)
+    return Parameter(name, expected, found)
+
+
+@dataclass(frozen=True)
+class Swapped(Edit):
+    """Sines and cosines are exchanged."""
+
+    kind = "swapped"
+
+
+@dataclass(frozen=True)
+class Negated(Edit):
+    """A sign is flipped: of all values, of sin or cos, or of the first or second of each pair."""
+
+    kind = "negated"
+
+    which: str = "all"
+
+
+@dataclass(frozen=True)
+class Scaled(Edit):
+    """All values are multiplied by a number."""
+
+    kind = "scaled"
+    cost = 1.5
+
+    by: float
+
+
+@dataclass(frozen=True)
+class Rotation(Edit):
+    """Queries or keys are rotated by another formula, or not at all."""
+
+    kind = "rotation"
+
+    found: str
+
+
+@dataclass(frozen=True)
+class Positions(Edit):
+    """Rows are rotated by other positions."""
+
+    kind = "positions"
+
+    expected: str
+    found: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Transposed(Edit):
+    """The axes of the table are in another order."""
+
+    kind = "transposed"
+
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Repeated(Edit):
+    """The table is repeated along an axis."""
+
+    kind = "repeated"
+
+    axis: int
+    times: int
+
+
+@dataclass(frozen=True)
+class Rows(Edit):
+    """Rows are in another order, or some are missing."""
+
+    kind = "rows"
+
+    order: str
+    at: int | None = None
+
+
+@dataclass(frozen=True)
+class Channels(Edit):
+    """Channels are in another order: a word, or for each channel found the one it should be."""
+
+    kind = "channels"
+    cost = 1.5
+
+    order: str | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Heads(Edit):
+    """Heads are in another order: a word, or for each head found the one it should be."""
+
+    kind = "heads"
+
+    order: str | tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Mask(Edit):
+    """A bias is masked differently."""
+
+    kind = "mask"
+
+    found: str
+
+
+@dataclass(frozen=True)
+class RowShift(Edit):
+    """A constant is added to each row of a bias, which softmax ignores."""
+
+    kind = "row_shift"
+    cost = 1.2
+
+
+@dataclass(frozen=True)
+class Dtype(Edit):
+    """Values are rounded to a dtype."""
+
+    kind = "dtype"
+    cost = 0.1
+    storage = True
+
+    found: str
+
+
+@dataclass(frozen=True)
+class RoundingMode(Edit):
+    """Values are rounded toward zero or down, not to nearest."""
+
+    kind = "rounding_mode"
+    cost = 0.1
+    storage = True
+
+    mode: str
+    found: str
+
+
+@dataclass(frozen=True)
+class Decimals(Edit):
+    """Values are rounded to some decimals, as in printed text."""
+
+    kind = "decimals"
+    cost = 0.1
+    storage = True
+
+    digits: int
+
+
+@dataclass(frozen=True)
+class FixedPoint(Edit):
+    """Values are rounded to multiples of a step, as by quantisation."""
+
+    kind = "fixed_point"
+    cost = 0.1
+    storage = True
+
+    step: float
+
+
+@dataclass(frozen=True)
+class Noise(Edit):
+    """Values have noise of this standard deviation."""
+
+    kind = "noise"
+    cost = 0.2
+    storage = True
+
+    size: float
+
+
+@dataclass(frozen=True)
+class Recipe(Edit):
+    """Values are computed by a precision recipe."""
+
+    kind = "recipe"
+    cost = 0.0
+    storage = True
+
+    found: str
+
+
+@dataclass(frozen=True)
+class Runtime(Edit):
+    """Values are computed as a runtime computes them.
+
+    `also` names other runtimes with the same values, and `causes` what they read differently than the scheme.
+    """
+
+    kind = "runtime"
+    cost = 0.5
+
+    found: str
+    also: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RowsWrong(Edit):
+    """Only some rows differ."""
+
+    kind = "rows_wrong"
+    cost = 2.0
+
+    which: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class ColumnsWrong(Edit):
+    """Only some columns differ."""
+
+    kind = "columns_wrong"
+    cost = 2.0
+
+    which: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class HeadsWrong(Edit):
+    """Only some heads differ."""
+
+    kind = "heads_wrong"
+    cost = 2.0
+
+    which: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class ElementsWrong(Edit):
+    """Only some elements differ."""
+
+    kind = "elements_wrong"
+    cost = 2.0
+
+    which: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class RowRange(Edit):
+    """The other edits hold only in these rows."""
+
+    kind = "row_range"
+    cost = 0.5
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Bits(Edit):
+    """Values are the bits of another dtype, or byte-swapped."""
+
+    kind = "bits"
+
+    found: str
+
+
+@dataclass(frozen=True)
+class Incomplete(Edit):
+    """A step is missing: columns are not doubled, or values are angles and not their functions."""
+
+    kind = "incomplete"
+
+    found: str
+
+
+@dataclass(frozen=True)
+class Uninitialised(Edit):
+    """inv_freq was never initialised."""
+
+    kind = "uninitialised"
