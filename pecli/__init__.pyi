@@ -3,8 +3,8 @@ from pecli.checks.diff import diff as diff
 from pecli.checks.extend import extend as extend
 from pecli.checks.identify import identify as identify
 from pecli.checks.runtimes import runtimes as runtimes
-from pecli.checks.tolerance import Tolerance as Tolerance
 from pecli.checks.verify import verify as verify
+from pecli.compare.tolerance import Tolerance as Tolerance
 from pecli.distributed import dask as dask
 from pecli.engine import __version__ as __version__
 from pecli.engine.schemes.alibi import Alibi as Alibi

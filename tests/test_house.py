@@ -16,7 +16,9 @@ ROOT = Path(pecli.__file__).parent
 FLOORS = [
     "errors",
     "engine",
-    "files explain layers",
+    "files layers",
+    "compare",
+    "explain",
     "models distributed",
     "tensors",
     "checks",

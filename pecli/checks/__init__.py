@@ -1,32 +1,13 @@
 """Checks of tables and files: each gives a result that reads as an answer."""
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any
 
+from pecli.compare.json_values import plain as plain
+from pecli.compare.json_values import plain_fields as plain_fields
 from pecli.engine import Printed
 from pecli.errors import CheckFailedError
 
 MAX_WORDS = 3  #: findings that a repr quotes
-
-
-def plain(value: Any) -> Any:
-    """A result, or a part of one, as JSON has it: numbers that are not finite are null, complex ones are pairs."""
-    if hasattr(value, "as_json"):
-        return value.as_json()
-    if isinstance(value, Mapping):
-        return {name: plain(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
-    if isinstance(value, complex):
-        return [plain(value.real), plain(value.imag)]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def plain_fields(result: Any, *names: str) -> dict[str, Any]:
-    """Some fields of a result as JSON has them."""
-    return {name: plain(getattr(result, name)) for name in names}
 
 
 class Answer(Printed, ABC):

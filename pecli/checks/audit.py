@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pecli.checks import plain, plain_fields
-from pecli.checks.tolerance import DRIFT, ERROR
+from pecli.compare.tolerance import DRIFT, ERROR
 from pecli.engine import Printed
 from pecli.engine.arrays import Array, Floats, Indices, Positions, as_dtype, widened
 from pecli.engine.schemes.scheme import Scheme

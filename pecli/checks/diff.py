@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
-from pecli.checks.compare import Comparison, Part, problems_of, where_json
-from pecli.checks.reading import (
+from pecli.compare.comparison import Comparison, Part, problems_of, where_json
+from pecli.compare.forms import Form, columns, halved
+from pecli.compare.reading import (
     PLURALS,
     Reading,
     Target,
@@ -19,11 +20,10 @@ from pecli.checks.reading import (
     fixed,
     wave_readings,
 )
-from pecli.checks.tolerance import EXACT, Tolerance, is_relative, tolerance_of
+from pecli.compare.tolerance import EXACT, Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, PecliError, bracketed
-from pecli.explain.forms import Form, columns, halved
 from pecli.files.contents import LoadedFile, carried_spec
 from pecli.files.load import Given, opened
 from pecli.files.tensor_roles import ANYTHING, role_of

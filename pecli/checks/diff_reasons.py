@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from pecli.checks.compare import Comparison
-from pecli.checks.reading import PLURALS
-from pecli.checks.tolerance import Tolerance
+from pecli.compare.comparison import Comparison
+from pecli.compare.reading import PLURALS
+from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import listed

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
-from pecli.checks.reading import row_widths, wave_readings
+from pecli.compare.forms import from_integers
+from pecli.compare.reading import row_widths, wave_readings
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, round_to, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import (
@@ -22,7 +23,6 @@ from pecli.explain.edits import (
     clause,
     parameter_edits,
 )
-from pecli.explain.forms import from_integers
 from pecli.explain.recipe_search import explain_computed
 from pecli.explain.sample import MAX_FULL_READ, sample
 from pecli.explain.search import recognise

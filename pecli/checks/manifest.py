@@ -11,10 +11,10 @@ from functools import cache, partial
 from typing import Any
 
 from pecli.checks.run import Check
-from pecli.checks.tolerance import Tolerance
 from pecli.checks.verification import Verification
 from pecli.checks.verify import verify
 from pecli.checks.verify.targets import PLACES
+from pecli.compare.tolerance import Tolerance
 from pecli.engine.schemes import SCHEMES, Choice, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, ParameterError, PecliError, nearest, quoted

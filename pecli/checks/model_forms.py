@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pecli.checks.stored_tensors import BITS, EXPERT, ROUNDING, Pair, Stored
-from pecli.checks.tolerance import Tolerance
+from pecli.compare.tolerance import Tolerance
 from pecli.engine import application, table
 from pecli.engine.arrays import Indices
 from pecli.errors import FileError, ParameterError, PecliError, bracketed, listed

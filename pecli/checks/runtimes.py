@@ -10,7 +10,7 @@ import numpy as np
 
 from pecli.checks import Answer, plain, plain_fields
 from pecli.checks.audit import Audit, measure
-from pecli.checks.tolerance import DRIFT, ERROR
+from pecli.compare.tolerance import DRIFT, ERROR
 from pecli.engine.arrays import Array, Floats, Positions, widened
 from pecli.engine.runtimes import EMULATED, RUNTIMES, runtime_named
 from pecli.engine.schemes import Choice, Whole

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.checks.compare import Comparison
-from pecli.checks.tolerance import Tolerance
+from pecli.compare.comparison import Comparison
+from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import AnyArray, Array, Indices, dtype_name
 
 _BITS = "Q4_0 4 32, Q4_1 4 32, Q4_K 4 32, Q5_0 5 32, Q5_1 5 32, Q5_K 5 32, Q8_0 8 32, Q6_K 6 16, Q3_K 3 16, Q2_K 2 16"

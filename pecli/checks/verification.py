@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
-from pecli.checks.compare import Comparison, compare, compare_arrays, problems_of, where_json
-from pecli.checks.reading import Reading
-from pecli.checks.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
+from pecli.compare.comparison import Comparison, compare, compare_arrays, problems_of, where_json
+from pecli.compare.reading import Reading
+from pecli.compare.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import PecliError, listed

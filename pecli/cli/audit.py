@@ -4,8 +4,8 @@ from functools import partial
 from typing import Any
 
 from pecli.checks.audit import audit
-from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import SchemeGroup, answer, command_of, examples, made_by, options
+from pecli.compare.tolerance import DRIFT, ERROR
 from pecli.engine.schemes import SCHEMES, Choice, ListOf, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.views import drift, screen

@@ -194,7 +194,7 @@ def check_output(path: str, *, json: bool) -> None:
 
 def tolerances(values: Mapping[str, Any]) -> dict[str, Any]:
     """What the three options give, of those that were given."""
-    from pecli.checks.tolerance import ERROR, MAX_ULP
+    from pecli.compare.tolerance import ERROR, MAX_ULP
 
     return parsed({"max_ulp": MAX_ULP, "atol": ERROR, "rtol": ERROR}, values)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from pecli.checks.runtimes import LENGTH, NAME
 from pecli.checks.runtimes import runtimes as compare
-from pecli.checks.tolerance import DRIFT, ERROR
 from pecli.cli import Exit, answer, command, options
+from pecli.compare.tolerance import DRIFT, ERROR
 from pecli.engine.runtimes import RUNTIMES
 from pecli.views import drift
 from pecli.views.pictures import figure_files

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from pecli.checks.run import Check, Outcome, is_manifest, run_all, without_tables
-from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import verify as verify_file
 from pecli.checks.verify.targets import PLACES
 from pecli.cli import Exit, command, made_by, options, print_error
+from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array
 from pecli.engine.runtimes import RUNTIMES
 from pecli.engine.schemes.given_positions import GivenPositions

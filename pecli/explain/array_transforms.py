@@ -11,11 +11,11 @@ from itertools import chain, combinations, islice, permutations
 
 import numpy as np
 
+from pecli.compare.forms import DOUBLINGS, SEARCHED, Form, forms
 from pecli.engine.arrays import AnyArray, Array, Floats, Indices, dtype_name, widest
 from pecli.explain import edits as kinds
 from pecli.explain.acceptance import MASKED, MAX_SHARE, Judge, Located, rounding_mode
 from pecli.explain.edits import Edit, Errors, Explanation
-from pecli.explain.forms import DOUBLINGS, SEARCHED, Form, forms
 from pecli.explain.sample import Sample, plainest, rms, rounding_units, sample, samples_of
 from pecli.explain.time_limit import check_time, limited
 

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from pecli.compare.forms import Form
 from pecli.engine.arrays import Flags, Floats
 from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.scheme import Scheme, WaveTable
 from pecli.explain import time_limit, wave_measurement
 from pecli.explain.edits import Edit, Parameter
-from pecli.explain.forms import Form
 from pecli.explain.sample import BASES, digits, plain, plainest
 
 Value = TypeVar("Value")

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from pecli.compare.forms import Form, halved, joined
 from pecli.engine.arrays import Complex, Floats, Indices, round_to, widened
 from pecli.explain import edits as kinds
 from pecli.explain import frequency_laws, sinusoid_search, time_limit
 from pecli.explain.acceptance import MAX_SIGMAS, Judge, Located, out_of_tolerance, rounding_mode
 from pecli.explain.edits import Edit, Errors, Explanation, best
-from pecli.explain.forms import Form, halved, joined
 from pecli.explain.sample import UNITS, Sample, grain, precision, rms
 from pecli.explain.sinusoid_readings import Reading
 

@@ -14,11 +14,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from pecli.compare import forms
 from pecli.engine.arrays import AnyArray, Array, dtype_name, numpy_dtype, widest
 from pecli.engine.scalings import PARAMETERS
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
-from pecli.explain import alibi_slopes, forms, frequency_fit, sinusoid_readings, sinusoid_search
+from pecli.explain import alibi_slopes, frequency_fit, sinusoid_readings, sinusoid_search
 from pecli.explain import edits as kinds
 from pecli.explain import recipe_search as recipes
 from pecli.explain.acceptance import MAX_SHARE, Judge, Located, out_of_tolerance, rounding_mode

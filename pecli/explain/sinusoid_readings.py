@@ -9,6 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
+from pecli.compare.forms import DOUBLINGS, EMPTY, MAX_SIGMAS, MAX_WRONG, Form, forms, halved, joined
 from pecli.engine.arrays import COMPLEX, AnyArray, Array, Complex, Flags, Floats, Indices
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import (
@@ -22,7 +23,6 @@ from pecli.explain.edits import (
     Swapped,
     Transposed,
 )
-from pecli.explain.forms import DOUBLINGS, EMPTY, MAX_SIGMAS, MAX_WRONG, Form, forms, halved, joined
 from pecli.explain.sample import UNITS, Sample, Samples, chosen, precision, rms
 from pecli.explain.wave_measurement import Place
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from pecli.compare import forms
 from pecli.engine.arrays import Complex, Floats, Indices
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
-from pecli.explain import forms, recipe_search, sinusoid_readings, time_limit
 from pecli.explain import frequency_laws as laws
+from pecli.explain import recipe_search, sinusoid_readings, time_limit
 from pecli.explain.acceptance import Judge, rounding_mode
 from pecli.explain.edits import Edit, Errors, Explanation, Layout, Parameter, Scaled, Swapped
 from pecli.explain.frequency_fit import fit_laws, fit_longrope, fit_near_prior

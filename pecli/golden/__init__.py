@@ -15,8 +15,8 @@ import numpy as np
 
 from pecli.checks.diff import diff
 from pecli.checks.run import Check
-from pecli.checks.tolerance import Tolerance
 from pecli.checks.verify import Verification, verify
+from pecli.compare.tolerance import Tolerance
 from pecli.engine import __version__
 from pecli.engine.arrays import AnyArray as Array
 from pecli.engine.arrays import dtype_name, round_to, widened

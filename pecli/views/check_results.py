@@ -10,8 +10,8 @@ from importlib import import_module
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from pecli.checks.compare import Comparison, problems_of
 from pecli.checks.verification import Verification
+from pecli.compare.comparison import Comparison, problems_of
 from pecli.errors import FileError, PecliError, brief, counted, listed, number
 from pecli.files.load import split_name
 from pecli.files.output import open_output

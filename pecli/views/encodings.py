@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pecli.checks.tolerance import FREQ_RTOL
+from pecli.compare.tolerance import FREQ_RTOL
 from pecli.engine.schemes import options, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError, counted, number

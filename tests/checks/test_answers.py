@@ -16,13 +16,14 @@ import pytest
 import pecli
 from pecli import checks, golden
 from pecli.checks import model_forms
-from pecli.checks.compare import Comparison, compare_arrays
 from pecli.checks.stored_tensors import Pair, Stored
+from pecli.compare import comparison, reading, tolerance
+from pecli.compare.comparison import Comparison, compare_arrays
 from pecli.errors import NoTablesError, PecliError
 from pecli.models.encoding import ModelEncodings
 from pecli.tensors.head_layout import Heads
-from tests.checks import test_one_reading
 from tests.checks.waves import LLAMA3
+from tests.compare import test_one_reading
 
 ROWS = Path(__file__).with_name("answers.txt").read_text(encoding="utf-8").splitlines()
 MODULES = [each.name for each in walk_packages(checks.__path__, "pecli.checks.")]
@@ -34,6 +35,7 @@ ARRANGED = {
     name: dump for name, (dump, right) in test_one_reading.DUMPS.items() if right and len(dump) == 1
 }
 INTERLEAVING = {**test_one_reading.CONFIG, "head_dim": 16, "partial_rotary_factor": 1.0}
+NAMES |= {"compare": comparison, "reading": reading, "tolerance": tolerance}
 NAMES |= {
     "ARRANGED": ARRANGED,
     "INTERLEAVING": INTERLEAVING,

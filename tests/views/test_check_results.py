@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.checks.compare import Comparison
 from pecli.checks.run import Check, Outcome
 from pecli.checks.verification import Verification
+from pecli.compare.comparison import Comparison
 from pecli.errors import FileError, ParameterError
 from pecli.views import check_results
 from pecli.views.pictures import palettes, terminal_render

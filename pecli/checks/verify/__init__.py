@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.compare import Comparison, compare_arrays
-from pecli.checks.reading import Reading, Target, best_reading, doubling_problems
-from pecli.checks.tolerance import Tolerance, is_relative, tolerance_of
 from pecli.checks.verification import Checked, Verification, conclusion
 from pecli.checks.verify.targets import real_dtype, scheme_targets
+from pecli.compare.comparison import Comparison, compare_arrays
+from pecli.compare.reading import Reading, Target, best_reading, doubling_problems
+from pecli.compare.tolerance import Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import raw_bytes

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.checks.compare import Comparison
-from pecli.checks.reading import Reading, best_reading, doubling_problems
-from pecli.checks.tolerance import Tolerance
 from pecli.checks.verification import Checked, Verification, compared, conclusion
 from pecli.checks.verify.targets import PLACES, Place, model_targets
+from pecli.compare import forms
+from pecli.compare.comparison import Comparison
+from pecli.compare.reading import Reading, best_reading, doubling_problems
+from pecli.compare.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import COMPLEX, Array, dtype_name, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import NoTablesError, ParameterError, bracketed, listed, spelled
-from pecli.explain import forms, time_limit
+from pecli.explain import time_limit
 from pecli.files import contents, load, npy
 from pecli.files.tensor_roles import ANYTHING, role_of, schemes_of
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -226,12 +227,12 @@ class _Search:
         read, tolerance = self._found(), tolerance.against_model()
         lost = [] if read else self._lost_scalings()
         checked = [self._checked(name, reading, tolerance) for name, reading in read]
-        known = [(reading, reading.target.encoding) for _, reading in read if reading is not None]
+        known = [(reading, reading.target.origin) for _, reading in read if reading is not None]
         problems = doubling_problems(
             (own.layer_type, each, each.form.doubled) for each, own in known if own
         )
-        encodings = [encoding for _, encoding in known if encoding] or self.encodings
-        scheme = ", ".join(sorted({each.scheme for each in encodings}))
+        schemes = {origin.scheme for _, origin in known if origin}
+        scheme = ", ".join(sorted(schemes or {each.scheme for each in self.encodings}))
         answer = conclusion(
             self.path, scheme, checked, tolerance, [*lost, *problems], reasons, self.tensors
         )
@@ -265,9 +266,7 @@ class _Search:
             )
             return Checked(name, result, *self._likeliest(name))
         label = reading.name if name == npy.ARRAY_NAME else name
-        layers = (
-            reading.target.encoding.layer_type if self.several and reading.target.encoding else ""
-        )
+        layers = reading.target.origin.layer_type if self.several and reading.target.origin else ""
         named = self._named(name)
         known = label == reading.name or role_of(label) not in (None, ANYTHING)
         fits = f"{layers} layers{'' if named else ', which it fits best'}" if layers else ""

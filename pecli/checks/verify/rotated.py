@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.checks.compare import Comparison, compare_arrays, problems_of
-from pecli.checks.tolerance import FREQ_RTOL, Tolerance
 from pecli.checks.verification import Verification, diagnosis
 from pecli.checks.verify.targets import Place
+from pecli.compare.comparison import Comparison, compare_arrays, problems_of
+from pecli.compare.tolerance import FREQ_RTOL, Tolerance
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import (
     SIGNIFICAND_BITS,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pecli.checks.reading import PLURALS, Making, Target, fixed
+from pecli.compare.reading import PLURALS, Making, Origin, Target, fixed
 from pecli.engine.arrays import (
     COMPLEX,
     SIGNIFICAND_BITS,
@@ -144,7 +144,7 @@ def model_targets(
         if role is None or (
             (role_of(target.name) or target.name) == role and target.names != ("sin", "cos")
         ):
-            yield replace(target, encoding=encoding)
+            yield replace(target, origin=Origin(encoding.scheme, encoding.layer_type))
 
 
 def real_dtype(array: AnyArray) -> str:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from pecli.checks.compare import READ_BYTES, Comparison, Part, slabs
-from pecli.checks.tolerance import Tolerance
 from pecli.checks.verification import Verification
+from pecli.compare.comparison import READ_BYTES, Comparison, Part, slabs
+from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import AnyArray, Floats, Indices, absolute_errors, widest
 from pecli.errors import PecliError, listed
 from pecli.files.tensor_roles import role_of

@@ -153,7 +153,7 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
 
 def _as_read(label: str, tensors: Mapping[str, Array]) -> Subject:
     """Tensors without a spec, as every check reads them; the label says how, where that is not as they are."""
-    from pecli.checks.reading import PLURALS, separate_tables
+    from pecli.compare.reading import PLURALS, separate_tables
 
     tables: dict[str, Array] = {}
     notes = []

@@ -13,9 +13,9 @@ from string import Template
 from typing import Any
 
 from pecli.checks.diff import Difference, diff
-from pecli.checks.tolerance import Tolerance, tolerance_of
 from pecli.checks.verification import Verification
 from pecli.checks.verify import verify
+from pecli.compare.tolerance import Tolerance, tolerance_of
 from pecli.engine import __version__
 from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.table import table_of

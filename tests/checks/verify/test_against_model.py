@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import pecli
-from pecli.checks.tolerance import Tolerance
+from pecli.compare.tolerance import Tolerance
 from pecli.errors import FileError, ParameterError
 from pecli.explain.edits import Parameter, Swapped
 from tests.checks.waves import halves, interleaved, powers, waves, woven
@@ -76,7 +76,7 @@ def test_a_nameless_array_in_any_layout(tmp_path, monkeypatch, form) -> None:
         Parameter("offset", 1, 0)
     }
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1 << 9)  # so that it takes several blocks
-    monkeypatch.setattr("pecli.checks.compare.READ_BYTES", 1 << 7)
+    monkeypatch.setattr("pecli.compare.comparison.READ_BYTES", 1 << 7)
     array.reshape(-1)[-3] += 1
     spoilt = checked(array, reasons=False)
     array.reshape(-1)[-3] -= 1

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.checks.tolerance import Tolerance
+from pecli.compare.tolerance import Tolerance
 from pecli.views.pictures.mistakes import error_maps, table_panels
 
 RNG = np.random.default_rng(0)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pecli.checks.compare import compare_arrays
-from pecli.checks.tolerance import Tolerance
+from pecli.compare.comparison import compare_arrays
+from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import ulps_apart
 
 
@@ -137,8 +137,8 @@ def test_the_result_does_not_depend_on_blocks_and_threads(monkeypatch) -> None:
     whole = compared(expected, found)
     for threads, read, piece in (("1", 999, 128), ("4", 512, 256), ("3", 1 << 20, 64)):
         monkeypatch.setenv("PECLI_THREADS", threads)
-        monkeypatch.setattr("pecli.checks.compare.READ_BYTES", read)
-        monkeypatch.setattr("pecli.checks.compare.PIECE_BYTES", piece)
+        monkeypatch.setattr("pecli.compare.comparison.READ_BYTES", read)
+        monkeypatch.setattr("pecli.compare.comparison.PIECE_BYTES", piece)
         assert compared(expected, found) == whole
 
 
@@ -278,7 +278,7 @@ def test_pieces_are_measured_as_if_one_by_one(
     )  # not all of them, or very few
     found = spoiled(found, draw, special / 2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pecli.checks.compare.PIECE_BYTES", piece * 4)
+        patch.setattr("pecli.compare.comparison.PIECE_BYTES", piece * 4)
         shape = draw.choice([(COUNT, 1), (COUNT // 48, 48), (1, COUNT)])
         result = vars(
             compare_arrays(expected.reshape(shape), found.reshape(shape), tolerance, name="t")
@@ -291,7 +291,7 @@ def test_pieces_are_measured_as_if_one_by_one(
 
 
 def test_what_the_dtype_has_nearest_passes_beside_what_is_off(monkeypatch) -> None:
-    monkeypatch.setattr("pecli.checks.compare.PIECE_BYTES", 1024)
+    monkeypatch.setattr("pecli.compare.comparison.PIECE_BYTES", 1024)
     expected = np.linspace(1, 2, 4096, dtype=np.float32).reshape(64, 64)
     found = expected.astype(np.float16)
     found[:, 3] = np.nextafter(found[:, 3], np.float16(3))
@@ -347,7 +347,7 @@ def test_elements_next_to_a_limit_are_decided_by_exact_numbers(
     scale, atol, rtol, monkeypatch
 ) -> None:
     """All limits are dyadic, so that float64 holds them. The first rows are so far off that no others are worse."""
-    monkeypatch.setattr("pecli.checks.compare.PIECE_BYTES", 1024)
+    monkeypatch.setattr("pecli.compare.comparison.PIECE_BYTES", 1024)
     draw = np.random.default_rng(5)
     expected = (draw.uniform(1, 2, (64, 64)) * draw.choice([-1, 1], (64, 64)) * scale).astype(
         np.float32

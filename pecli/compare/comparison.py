@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from pecli.checks import plain_fields
-from pecli.checks.tolerance import EXACT, Tolerance, is_relative
+from pecli.compare.json_values import plain_fields
+from pecli.compare.tolerance import EXACT, Tolerance, is_relative
 from pecli.engine import arrays
 from pecli.engine.arrays import (
     SIGNIFICAND_BITS,

@@ -9,12 +9,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pecli.checks.compare import Comparison, Part, compare, copy_axes
-from pecli.checks.tolerance import Tolerance
+from pecli.compare.comparison import Comparison, Part, compare, copy_axes
+from pecli.compare.forms import (
+    ARRANGEMENTS,
+    DOUBLINGS,
+    READABLE,
+    STEPS,
+    Form,
+    columns,
+    joined,
+    stands_for_one,
+)
+from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import (
     COMPLEX,
     SIGNIFICAND_BITS,
@@ -27,21 +37,10 @@ from pecli.engine.arrays import (
 )
 from pecli.engine.table import Table
 from pecli.errors import bracketed
-from pecli.explain.forms import (
-    ARRANGEMENTS,
-    DOUBLINGS,
-    READABLE,
-    STEPS,
-    Form,
-    columns,
-    joined,
-    stands_for_one,
-)
 from pecli.files.tensor_roles import role_of
 
-if TYPE_CHECKING:  # comparing two files needs neither
+if TYPE_CHECKING:  # comparing two files needs no scheme
     from pecli.engine.schemes.scheme import Scheme
-    from pecli.models.encoding import Encoding
 
 SAME = 1e-3  #: the mean error of a table that is the one expected, but for rounding
 MAX_DISTANCE = 0.1  #: the largest mean error of a table that is recognised by its values
@@ -61,6 +60,13 @@ Expected = Table | Array
 Making = tuple["Scheme | None", Mapping[str, Expected]]
 
 
+class Origin(NamedTuple):
+    """The encoding of a model that a table belongs to."""
+
+    scheme: str
+    layer_type: str  #: empty if all layers have the same encoding
+
+
 @dataclass(frozen=True)
 class Target:
     """What a tensor may hold: one table, or cosines and sines in this order."""
@@ -78,7 +84,7 @@ class Target:
     )
     layout: str = ""  #: how columns are doubled for the rotation: halves, interleaved; nothing where either will do
     words: str = ""
-    encoding: "Encoding | None" = None
+    origin: Origin | None = None  #: the encoding of a model that it belongs to, if any
     quantised: bool = False  #: whether integers may stand for its values
     masked: bool = False  #: whether the most negative number of a dtype may stand for −∞
 
@@ -125,7 +131,7 @@ class Reading:
 
     @property
     def is_learned(self) -> bool:
-        return self.target.encoding is not None and self.scheme is None
+        return self.target.origin is not None and self.scheme is None
 
     def compared(self, tolerance: Tolerance, *, name: str, any_dtype: bool) -> Comparison:
         """The comparison of all parts; columns that are doubled otherwise than they are rotated are a problem."""
@@ -233,7 +239,7 @@ class Reading:
         is_plain = (
             copies == 1 + doubled and len(self.target.names) == 1 and self.array.ndim >= len(shape)
         )
-        return self.target.encoding is None and not is_plain and not self.is_plausible
+        return self.target.origin is None and not is_plain and not self.is_plausible
 
 
 def doubling_problems(readings: Iterable[tuple[str, Reading, str]]) -> list[str]:
@@ -484,7 +490,7 @@ def _words(
         words.append(
             ARRANGEMENTS[arrangement][1].format(*(PLURALS.get(name, name) for name in target.names))
         )
-    if doubled or (target.encoding is not None and target.waves and len(target.names) == 1):
+    if doubled or (target.origin is not None and target.waves and len(target.names) == 1):
         words.append(columns(doubled))
     words.append(note)
     dropped = real.shape.count(1) > target.shape.count(1)

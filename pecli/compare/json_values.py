@@ -1,0 +1,31 @@
+"""Results as JSON has them."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+
+def plain(value: Any) -> Any:
+    """Return a result, or a part of one, as JSON has it.
+
+    Numbers that are not finite become null, because JSON has no NaN; complex numbers become pairs.
+
+    >>> plain({"error": math.inf, "found": 1 + 2j})
+    {'error': None, 'found': [1.0, 2.0]}
+    """
+    if hasattr(value, "as_json"):
+        return value.as_json()
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, complex):
+        return [plain(value.real), plain(value.imag)]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def plain_fields(result: object, *names: str) -> dict[str, Any]:
+    """Return some fields of a result as JSON has them."""
+    return {name: plain(getattr(result, name)) for name in names}
