@@ -4,6 +4,7 @@
     ├── ParameterError   a parameter breaks its rule (also a ValueError)
     │   ├── KindError    it is not even of the right kind (also a TypeError)
     │   └── UnsupportedError  a runtime does not have what is asked for
+    │       └── NoScalingError  it does not implement a scaling
     ├── FileError        a file cannot be read or written, or is not what it claims to be
     │   └── NoTablesError  it holds tensors, but no positional tables
     ├── CheckFailedError  the answer of a check is no, where `raise_if_failed` was called (also an AssertionError)
@@ -60,6 +61,10 @@ def path_of(name: str, given: object) -> str:
 
 class UnsupportedError(ParameterError):
     """A runtime does not have what is asked for: an answer about that runtime, not a mistake in the question."""
+
+
+class NoScalingError(UnsupportedError):
+    """A runtime does not implement a scaling."""
 
 
 class FileError(PecliError):

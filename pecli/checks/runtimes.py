@@ -17,7 +17,7 @@ from pecli.engine.schemes import Choice, Whole
 from pecli.engine.schemes.given_positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.table import ByPosition
-from pecli.errors import ParameterError, UnsupportedError
+from pecli.errors import NoScalingError, ParameterError, UnsupportedError
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, find_model
 
@@ -44,6 +44,9 @@ class RuntimeResult:
     pairs: tuple[int, int] | None = None  #: the first and the last pair for which it does
     max_abs_error: float = 0.0  #: the largest error of what it computes, float32 included
     curve: tuple[Floats, Floats] | None = None  #: positions, and the largest errors around them
+    no_scaling: bool = (
+        False  #: True if it lacks the table because it does not implement the scaling
+    )
 
     @property
     def departs(self) -> bool:
@@ -146,7 +149,8 @@ def _result(
     try:
         rope = encoding.rope(1, length=length, runtime=name, **more)
     except UnsupportedError as lacking:
-        return RuntimeResult(name, runtime.version, lacks=lacking.rule)
+        no_scaling = isinstance(lacking, NoScalingError)
+        return RuntimeResult(name, runtime.version, lacking.rule, no_scaling=no_scaling)
     defined, reading = encoding.rope(1, length=length), rope.runtime_reading
     causes = (*filter(None, [runtime.adapted(encoding)[1]]), *reading.causes)
     ends = reading.rows

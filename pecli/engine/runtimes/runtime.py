@@ -14,7 +14,7 @@ from pecli.engine.numerics.float32_functions import fused
 from pecli.engine.scalings import name_of
 from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.yarn import Yarn
-from pecli.errors import UnsupportedError
+from pecli.errors import NoScalingError
 
 _BITS = 120
 
@@ -126,9 +126,9 @@ class Runtime:
     """What it takes otherwise in a model's encoding by what else the config says: parameters, and why."""
 
     def reading(self, given: Given) -> Reading:
-        """The scaling as this runtime takes it; UnsupportedError where it does not know it."""
+        """The scaling as this runtime takes it; NoScalingError if it does not implement it."""
         found = self.readings.get(given.kind, "")
         if isinstance(found, str):
             rule = found or f"the description of {self.name} {self.version} does not cover it"
-            raise UnsupportedError("runtime", self.name, f"it has no {given.kind} scaling: {rule}")
+            raise NoScalingError("runtime", self.name, f"it has no {given.kind} scaling: {rule}")
         return found(given)
