@@ -82,6 +82,7 @@ class Comparison:
     )  #: what was compared, where it differs
     allowed: Tolerance = EXACT  #: what was really applied
     sides_swapped: bool = False  #: whether `expected` is what the parts call found
+    undecided: bool = False  #: True if inputs are not finite, so that equal values prove nothing
 
     @property
     def passed(self) -> bool:

@@ -175,9 +175,7 @@ def parts_of(tensor: Comparison, sides: tuple[str, str], *, with_place: bool = F
     if tensor.mismatched is None:
         return parts
     if tensor.worst_index is None and not tensor.mismatched:
-        if (
-            tensor.max_abs_error is None or "nothing can be told" in tensor.problem
-        ):  # learned, or not finite
+        if tensor.max_abs_error is None or tensor.undecided:  # learned, or not finite
             return parts
         same = "every element is exact" if sides[0] == "expected" else "every element is equal"
         return [*parts, "the values themselves are equal" if tensor.problem else same]

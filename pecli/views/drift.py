@@ -196,7 +196,7 @@ def _say_runtimes(results: Sequence[RuntimeResult], indent: str = "") -> None:
 
 def _verdict(result: RuntimeResult) -> tuple[str, str]:
     if result.lacks:
-        return "lacks it" if result.lacks.startswith("it has no") else "not computed", "red"
+        return "lacks it" if result.no_scaling else "not computed", "red"
     departure = f"deviates by up to {number(result.departure, 2)}"
     if result.first_beyond is not None:
         first, last = result.pairs or (0, 0)

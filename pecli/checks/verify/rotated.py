@@ -247,6 +247,7 @@ class _RotatedCheck:
         ):
             words = "of its values before are no finite numbers, of which nothing can be told"
             self.result.problem = f"{strange:,} {words}"
+            self.result.undecided = True
         several = f"of {encoding.layer_type} layers" if encoding.layer_type else ""
         padding = (
             f"{padded:,} rows of padding not compared"
@@ -463,6 +464,7 @@ def verify_added(
             ].problem = (
                 f"{strange:,} of the sums are no finite numbers, of which nothing can be told"
             )
+            results[-1].undecided = True
         elif reasons and not results[-1].passed:
             found = [*_rows_added(sides, weight, places, seen, tolerance.atol)]
             why += found or merged(_table_added(table, sides, places, seen, tolerance.atol))
