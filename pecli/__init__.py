@@ -4,22 +4,58 @@
 >>> pecli.Sinusoidal(seq_len=512, dim=64).tables()["pe"].shape
 (512, 64)
 
-The names below are imported when first used, so that `import pecli` costs next to nothing.
+A public name is imported when it is first used, so that `import pecli` costs next to nothing.
 """
 
-with open(f"{__path__[0]}/__init__.pyi", encoding="utf-8") as _stub:
-    _HOMES = {words[-1]: words[1] for words in map(str.split, _stub) if words}
-"""What is offered, by the module that it is imported from: one line each of the stub that type checkers read."""
+# `__init__.pyi` has the same rows for type checkers, which cannot follow __getattr__.
+_MODULE_OF = {
+    "Alibi": "pecli.engine.schemes.alibi",
+    "AlibiBias": "pecli.layers",
+    "CheckFailedError": "pecli.errors",
+    "FileError": "pecli.errors",
+    "KindError": "pecli.errors",
+    "LearnedInit": "pecli.engine.schemes.learned",
+    "LearnedPosEmbedding": "pecli.layers",
+    "ParameterError": "pecli.errors",
+    "PecliError": "pecli.errors",
+    "Relative": "pecli.engine.schemes.relative",
+    "Rope": "pecli.engine.schemes.rope",
+    "RotaryPosEmbedding": "pecli.layers",
+    "Scheme": "pecli.engine.schemes.scheme",
+    "Sinusoidal": "pecli.engine.schemes.sinusoidal",
+    "SinusoidalPosEmbedding": "pecli.layers",
+    "Tolerance": "pecli.compare.tolerance",
+    "__version__": "pecli.engine",
+    "apply": "pecli.tensors.apply",
+    "audit": "pecli.checks.audit",
+    "convert": "pecli.tensors.convert",
+    "dask": "pecli.distributed",
+    "diff": "pecli.checks.diff",
+    "extend": "pecli.checks.extend",
+    "identify": "pecli.checks.identify",
+    "load": "pecli.files.load",
+    "load_config": "pecli.models.find",
+    "load_model": "pecli.models.find",
+    "plot": "pecli.views.notebook",
+    "report": "pecli.views.report",
+    "resize": "pecli.tensors.resize",
+    "runtimes": "pecli.checks.runtimes",
+    "save": "pecli.files",
+    "sinusoidal_pos_embedding": "pecli.layers",
+    "verify": "pecli.checks.verify",
+}
+"""The module that defines each public name."""
 
-__all__ = sorted(_HOMES)
+__all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    """Import a public name, and keep it as an attribute of the package."""
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'pecli' has no attribute {name!r}")
     from importlib import import_module
 
-    value: object = getattr(import_module(_HOMES[name]), name)
+    value: object = getattr(import_module(_MODULE_OF[name]), name)
     globals()[name] = value
     return value
 

@@ -6,6 +6,8 @@ import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
+from typing import TypeGuard
+from zipfile import ZipFile
 
 import pytest
 
@@ -14,24 +16,25 @@ from pecli.engine.schemes import SCHEMES, scheme_named
 
 ROOT = Path(pecli.__file__).parent
 FLOORS = [
-    "errors",
-    "engine",
-    "files layers",
-    "compare",
-    "explain",
-    "models distributed",
-    "tensors",
-    "checks",
-    "views golden",
-    "cli",
+    {"errors", "display"},
+    {"engine"},
+    {"files", "layers"},
+    {"compare"},
+    {"explain"},
+    {"models", "distributed"},
+    {"tensors"},
+    {"checks"},
+    {"views", "golden"},
+    {"cli"},
+    {"__main__"},
 ]
-FLOORS += ["__main__"]
 """From the ground up: a folder imports what lies on floors below its own."""
 MAY_IMPORT = {
-    part: " ".join(FLOORS[:height]).split()
-    for height, floor in enumerate(FLOORS)
-    for part in floor.split()
+    part: set().union(*FLOORS[:height]) for height, floor in enumerate(FLOORS) for part in floor
 }
+FRONT = "pecli"
+CALLS_UP = "pecli.display"
+"""The one module that imports a floor above its own: schemes and results show themselves with views."""
 WITHIN_ENGINE = {
     "numerics": {"numerics", "arrays"},
     "scalings": {"scalings", "numerics", "arrays"},
@@ -73,7 +76,7 @@ def nodes(name: str) -> list[ast.AST]:
 
 @cache
 def imported(name: str) -> set[str]:
-    """The modules of pecli that a module imports anywhere in it, for types alone included."""
+    """Return the modules of pecli that a module imports by statements, those for types included."""
     found = set()
     for node in nodes(name):
         if isinstance(node, ast.Import):
@@ -84,6 +87,37 @@ def imported(name: str) -> set[str]:
     return (found & {*MODULES}) - {name}
 
 
+def loaded_by_name(name: str) -> set[str]:
+    """Return the modules of pecli that a module may load with `import_module`.
+
+    The argument is a name (`"pecli.views.notebook"`), a row of a table of names in the same module, or the beginning of
+    names (`f"pecli.cli.{command}"`, `f"{__name__}.{dialect}"`), which stands for all modules of that folder.
+    """
+    calls = [node for node in nodes(name) if is_call_of(node, "import_module")]
+    if not calls:
+        return set()
+    texts = {node.value for node in nodes(name) if is_text(node)}
+    found = texts & ({*MODULES} - {FRONT})
+    for call in calls:
+        match call:
+            case ast.Call(args=[ast.JoinedStr(values=[ast.Constant(value=str(start)), *_])]):
+                found |= {module for module in MODULES if module.startswith(start)}
+            case ast.Call(args=[ast.JoinedStr()]):
+                found |= {module for module in MODULES if module.startswith(f"{name}.")}
+    return found - {name}
+
+
+def is_call_of(node: ast.AST, function: str) -> bool:
+    return isinstance(node, ast.Call) and function in (
+        getattr(node.func, "id", ""),
+        getattr(node.func, "attr", ""),
+    )
+
+
+def is_text(node: ast.AST) -> TypeGuard[ast.Constant]:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
 def place(name: str) -> str:
     return f"pecli/{MODULES[name].relative_to(ROOT).as_posix()}"
 
@@ -92,11 +126,22 @@ def part_of(name: str) -> str:
     return name.split(".")[1] if "." in name else "__init__"
 
 
-def test_layers_point_down_in_the_package_and_the_engine() -> None:
+def test_every_folder_has_a_floor() -> None:
     assert {part_of(name) for name in MODULES} == {"__init__", *MAY_IMPORT}
-    for name in set(MODULES) - {"pecli"}:
-        part = part_of(name)
-        assert {part_of(other) for other in imported(name)} <= {part, *MAY_IMPORT[part]}, name
+
+
+@pytest.mark.parametrize("name", sorted({*MODULES} - {FRONT, CALLS_UP}))
+def test_a_module_imports_only_floors_below(name: str) -> None:
+    part = part_of(name)
+    parts = {part_of(other) for other in imported(name) | loaded_by_name(name)}
+    assert parts <= {part, *MAY_IMPORT[part]}
+
+
+def test_only_views_are_called_upwards() -> None:
+    assert {part_of(name) for name in imported(CALLS_UP)} == {"views"}
+
+
+def test_layers_point_down_in_the_engine() -> None:
     inside = {name: name.split(".")[2] for name in MODULES if name.startswith("pecli.engine.")}
     for name, part in inside.items():
         others = {inside[each] for each in imported(name) if each in inside}
@@ -104,13 +149,19 @@ def test_layers_point_down_in_the_package_and_the_engine() -> None:
         assert others <= WITHIN_ENGINE.get(part, usual), name
 
 
+@pytest.mark.parametrize("name", sorted({*MODULES} - {FRONT}))
+def test_a_registry_loads_only_modules_of_its_own_folder(name: str) -> None:
+    """`import_module` is for registries, whose rows import the registry: no other circle is allowed."""
+    folder = name if MODULES[name].stem == "__init__" else name.rpartition(".")[0]
+    assert all(other.startswith(f"{folder}.") for other in loaded_by_name(name))
+
+
 def test_no_file_imports_itself_by_way_of_others() -> None:
-    """Types alone count, too. The package's front imports whatever it offers, and nothing imports it."""
+    """Imports for types count. The front imports whatever it offers, and nothing imports it."""
     left = {name: imported(name) for name in MODULES}
-    assert not [name for name, needs in left.items() if "pecli" in needs]
-    while free := {
-        name for name, needs in left.items() if not needs
-    }:  # what imports nothing that is left
+    left[CALLS_UP] = set()
+    assert not [name for name, needs in left.items() if FRONT in needs]
+    while free := {name for name, needs in left.items() if not needs}:
         left = {name: needs - free for name, needs in left.items() if name not in free}
     assert not left
 
@@ -188,10 +239,45 @@ def test_a_file_name_stands_for_one_thing() -> None:
     assert {name for name, count in names.items() if count > 1} <= {*SAME_THING.split()}
 
 
-def test_public_names_exist_and_are_all_named() -> None:
-    assert sorted(pecli.__all__) == pecli.__all__ == dir(pecli)
-    for name in pecli.__all__:
-        assert getattr(pecli, name).__doc__ or name == "__version__"
+def test_public_names_are_sorted_and_listed() -> None:
+    assert sorted(pecli.__all__) == pecli.__all__
+    assert dir(pecli) == pecli.__all__
+
+
+@pytest.mark.parametrize("name", sorted({*pecli.__all__} - {"__version__"}))
+def test_a_public_name_has_a_docstring(name: str) -> None:
+    assert getattr(pecli, name).__doc__
+
+
+def test_the_stub_has_the_same_names_from_the_same_modules() -> None:
+    stub = ast.parse((ROOT / "__init__.pyi").read_text(encoding="utf-8"))
+    modules = {}
+    for statement in stub.body:
+        assert isinstance(statement, ast.ImportFrom)
+        for alias in statement.names:
+            assert alias.asname == alias.name  # else type checkers take it for a private import
+            modules[alias.name] = statement.module
+    assert modules == pecli._MODULE_OF
+
+
+def test_the_package_is_imported_from_a_zip_archive(tmp_path: Path) -> None:
+    """As zipapps and frozen programs have it: modules only, no stub."""
+    with ZipFile(tmp_path / "pecli.zip", "w") as archive:
+        for path in MODULES.values():
+            archive.write(path, path.relative_to(ROOT.parent))
+    script = """
+import sys
+sys.path.insert(0, "pecli.zip")
+import pecli
+print(pecli.__file__)
+print(pecli.Rope(seq_len=1, dim=2).tables()["cos"])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    file, cosines = done.stdout.splitlines()
+    assert "pecli.zip" in file
+    assert cosines == "[[1.]]"
 
 
 TABLE = "sinusoidal --seq-len 8 --dim 4 -q -o pe.npy"

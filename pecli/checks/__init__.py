@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 from pecli.compare.json_values import plain as plain
 from pecli.compare.json_values import plain_fields as plain_fields
-from pecli.engine import Printed
+from pecli.display import Printed
 from pecli.errors import CheckFailedError
 
 MAX_WORDS = 3  #: findings that a repr quotes

@@ -10,7 +10,7 @@ import numpy as np
 
 from pecli.checks import plain, plain_fields
 from pecli.compare.tolerance import DRIFT, ERROR
-from pecli.engine import Printed
+from pecli.display import Printed
 from pecli.engine.arrays import Array, Floats, Indices, Positions, as_dtype, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import ByPosition, results_in_order

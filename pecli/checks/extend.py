@@ -8,7 +8,7 @@ from typing import Any
 
 from pecli.checks import plain_fields
 from pecli.checks.runtimes import RuntimeResult, rotary_layers, runtimes
-from pecli.engine import Printed
+from pecli.display import Printed
 from pecli.engine.schemes import Choice, Whole
 from pecli.engine.schemes.given_positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope

@@ -18,7 +18,7 @@ from typing import (
 
 import numpy as np
 
-from pecli.engine import Displayed
+from pecli.display import Displayed
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ArrayLike
 from pecli.engine.edits import Layout, edit_of
 from pecli.engine.edits import Parameter as EditedParameter
