@@ -11,8 +11,9 @@ from pecli.errors import counted, number, spelled
 from pecli.models.encoding import ModelEncodings
 from pecli.views import screen
 from pecli.views.pictures import figure, kinds
+from pecli.views.pictures.axis_labels import typeset
 from pecli.views.pictures.figure import Figure
-from pecli.views.pictures.panels import Chart, Curve, Picture, typeset
+from pecli.views.pictures.panels import Chart, Curve, Level, Picture
 from pecli.views.pictures.subjects import PlotRequest, labelled, of_model, of_scheme, title_of
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def _chart(
 ) -> Chart:
     """Errors over positions, both on logarithmic scales, with the tolerance."""
     is_drawn = 1e-150 < tolerance < 1e150  # a logarithmic axis has no others
-    levels = [(f"tolerance {typeset(tolerance)}", tolerance)] if is_drawn else []
+    levels = [Level(f"tolerance {typeset(tolerance)}", tolerance)] if is_drawn else []
     alike: dict[tuple[bytes, ...], list[str]] = {}  # by their points
     for name, points in curves.items():
         alike.setdefault(tuple(each.tobytes() for each in points), []).append(name)

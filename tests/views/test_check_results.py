@@ -14,6 +14,7 @@ from pecli.compare.comparison import Comparison
 from pecli.errors import FileError, ParameterError
 from pecli.views import check_results
 from pecli.views.pictures import palettes, terminal_render
+from pecli.views.pictures.downsample import Reduction
 from pecli.views.pictures.figure import render
 from pecli.views.pictures.figure_files import encoded
 from pecli.views.pictures.mistakes import comparison_picture, error_picture
@@ -56,11 +57,9 @@ def test_expected_found_and_difference_have_these_numbers_limits_and_words() -> 
     np.testing.assert_array_equal(apart.values > 0, one.values != other.values)
     np.testing.assert_allclose(np.sort(apart.values[apart.values > 0]), [1e-5, 2.0], rtol=1e-9)
     np.testing.assert_allclose(apart.ends, (1e-5, 2.0), rtol=1e-9)
-    assert (apart.marked, apart.reduce, apart.meaning) == (
-        ("tolerance", 1e-3),
-        "max",
-        "|A − B|, none: blank",
-    )
+    assert apart.marked == ("tolerance", 1e-3)
+    assert apart.reduction is Reduction.MAX
+    assert apart.meaning == "|A − B|, none: blank"
     figure = render(picture)
     labels = [axes.get_ylabel() for axes in figure.axes]
     assert labels[:3] == ["position (worst of 3 rows)", "", "position (maximum of 3 rows)"]

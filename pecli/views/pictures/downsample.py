@@ -1,82 +1,122 @@
-"""Tables of any size as small arrays. Rows, along which a table is a wave, are averaged: that is what an eye sees from
-afar. Columns (a sine beside a cosine, say) are kept or left out: a mean of them is a channel that does not exist."""
+"""Reduce tables of any size to as many cells as a picture has room for.
+
+Along its rows a table is a wave, and rows are averaged: that is what an eye sees from afar. Columns
+are kept or left out: the mean of a sine and the cosine beside it is a channel that does not exist.
+"""
+
+from enum import Enum
 
 import numpy as np
 
 from pecli.engine.arrays import Floats, widened
 from pecli.engine.table import Table, results_in_order, table_of
 
-MAX_ELEMENTS = (
-    1 << 20
-)  #: Elements that one line of a picture is the mean of; of more, those of some runs of rows
-RUNS, GOLDEN = 32, (5**0.5 - 1) / 2
-"""Multiples of the golden section modulo 1 are neither equally spaced nor random, so that no wave is read in step."""
+MAX_ELEMENTS = 1 << 20  #: Elements that are read for one mean; of more, only some runs of rows are.
+RUNS = 32  #: Runs of rows that stand for all rows of a mean that would take too long to read.
+GOLDEN = (5**0.5 - 1) / 2
+"""Multiples of the golden ratio modulo 1 are neither equally spaced nor random.
+
+Equally spaced runs could read a wave in step with it, and see one phase of it only.
+"""
 
 
-def reduced(table: Table, rows: int, columns: int, reduce: str = "mean") -> Floats:
-    """At most `rows` means of rows, of at most `columns` columns; of a "sample", every n-th of both; inf stays."""
-    step = stride(table.width, columns)
-    if reduce in ("sample", "worst"):
-        step = max(step, stride(table.rows, rows))
-        return widened(table.pick(np.arange(0, table.rows, step))[:, ::step])
+class Reduction(Enum):
+    """The rule by which a matrix is drawn with fewer rows and columns than it has."""
+
+    MEAN = "mean"  #: Rows are averaged, columns are left out.
+    SAMPLE = "sample"  #: As many rows as columns are left out: a diagonal stays a diagonal.
+    MAX = "max"  #: The largest magnitude stands for its neighbours, so that a spike is not lost.
+    WORST = "worst"  #: The element with the largest error stands for its neighbours.
+
+
+def reduced(table: Table, rows: int, columns: int, reduction: Reduction = Reduction.MEAN) -> Floats:
+    """Return a table in at most `rows` rows and `columns` columns, by means or by sampling."""
+    column_step = stride(table.width, columns)
+    if reduction is Reduction.MEAN:
+        return _row_means(table, rows, column_step)
+    step = max(column_step, stride(table.rows, rows))
+    kept_rows = np.arange(0, table.rows, step)
+    return widened(table.pick(kept_rows)[:, ::step])
+
+
+def _row_means(table: Table, rows: int, column_step: int) -> Floats:
     count = min(table.rows, rows)
-    edges = np.arange(count + 1) * table.rows // count
-    together = max(1, table.block_rows() * count // table.rows)  # means whose rows are read at once
+    edges = np.arange(count + 1) * table.rows // count  # Mean k is of rows edges[k] … edges[k + 1].
+    means_per_read = max(1, table.block_rows() * count // table.rows)
 
     @np.errstate(over="ignore", invalid="ignore")
-    def means(first: int) -> Floats:
-        own = edges[first : first + together + 1]
-        length = int(own[1] - own[0])
-        if together == 1 and length > RUNS and length * table.width > MAX_ELEMENTS:
-            places = own[0] + length * (np.arange(RUNS) + np.arange(RUNS) * GOLDEN % 1) / RUNS
-            run = max(1, MAX_ELEMENTS // (RUNS * table.width))
-            spans = [
-                (place, min(place + run, int(own[1]))) for place in places.astype(int).tolist()
-            ]
-            values = np.stack(
-                [widened(table.read(*span)[:, ::step]).mean(axis=0) for span in spans]
-            )
-            return np.asarray(values.mean(axis=0, keepdims=True))
-        values = widened(table.read(int(own[0]), int(own[-1]))[:, ::step])
-        return np.asarray(
-            np.add.reduceat(values, own[:-1] - own[0], axis=0) / np.diff(own)[:, None]
-        )
+    def means_from(first: int) -> Floats:
+        bounds = edges[first : first + means_per_read + 1]
+        length = int(bounds[1] - bounds[0])
+        is_too_long = length > RUNS and length * table.width > MAX_ELEMENTS
+        if means_per_read == 1 and is_too_long:
+            return _mean_of_runs(table, int(bounds[0]), int(bounds[1]), column_step)
+        values = widened(table.read(int(bounds[0]), int(bounds[-1]))[:, ::column_step])
+        sums = np.add.reduceat(values, bounds[:-1] - bounds[0], axis=0)
+        return np.asarray(sums / np.diff(bounds)[:, None])
 
-    return np.concatenate(list(results_in_order(means, range(0, count, together))))
+    means = results_in_order(means_from, range(0, count, means_per_read))
+    return np.concatenate(list(means))
+
+
+def _mean_of_runs(table: Table, start: int, stop: int, column_step: int) -> Floats:
+    """Return one row: the mean of `RUNS` short runs of rows between `start` and `stop`."""
+    numbers = np.arange(RUNS)
+    starts = start + (stop - start) * (numbers + numbers * GOLDEN % 1) / RUNS
+    run_length = max(1, MAX_ELEMENTS // (RUNS * table.width))
+    means = []
+    for first in starts.astype(int).tolist():
+        values = widened(table.read(first, min(first + run_length, stop))[:, ::column_step])
+        means.append(values.mean(axis=0))
+    return np.asarray(np.stack(means).mean(axis=0, keepdims=True))
 
 
 def stride(count: int, room: int) -> int:
-    """Every how many of `count` things are kept, so that no more than `room` are."""
+    """Return n, so that every n-th of `count` things fits into `room` places.
+
+    >>> stride(7, 3)
+    3
+    """
     return max(1, -(-count // max(1, room)))
 
 
-def fitted_to(values: Floats, rows: int, columns: int, reduce: str = "mean") -> Floats:
-    """An array with no more rows and columns than there is room for: "mean" averages rows and leaves columns out, "max"
-    keeps the largest magnitudes, for rare spikes, "sample" leaves out as many rows as columns: a diagonal stays one."""
-    if reduce == "max":
-        return _max_rows(_max_rows(values, rows).T, columns).T
-    return reduced(table_of("", values), rows, columns, reduce) if values.size else values
+def fitted_to(
+    values: Floats, rows: int, columns: int, reduction: Reduction = Reduction.MEAN
+) -> Floats:
+    """Return an array in no more rows and columns than there is room for."""
+    if reduction is Reduction.MAX:
+        fewer_rows = _max_rows(values, rows)
+        return _max_rows(fewer_rows.T, columns).T
+    if not values.size:
+        return values
+    return reduced(table_of("", values), rows, columns, reduction)
 
 
 def _max_rows(values: Floats, count: int) -> Floats:
-    """At most `count` rows, each the elements of largest magnitude of those it stands for; NaN stays."""
+    """Return at most `count` rows of the elements of largest magnitude; NaN stays."""
     if len(values) <= count:
         return values
     starts = np.arange(count) * len(values) // count
-    high, low = (
-        np.maximum.reduceat(values, starts, axis=0),
-        np.minimum.reduceat(values, starts, axis=0),
-    )
-    return np.where(high >= -low, high, low)
+    highest = np.maximum.reduceat(values, starts, axis=0)
+    lowest = np.minimum.reduceat(values, starts, axis=0)
+    return np.where(highest >= -lowest, highest, lowest)
 
 
 def envelope(x: Floats, y: Floats, most: int) -> tuple[Floats, Floats]:
-    """A long curve as the lowest and highest point of each of `most` pieces, so that no spike is lost."""
+    """Return a curve as the lowest and highest point of each of `most` pieces.
+
+    No spike is lost. A short curve is returned as it is.
+    """
     if len(x) <= 2 * most:
         return x, y
     starts = np.arange(most) * len(x) // most
     ends = np.append(starts[1:], len(x)) - 1
-    low, high = np.fmin.reduceat(y, starts), np.fmax.reduceat(y, starts)
-    falling = y[ends] < y[starts]  # a smooth curve stays one, where low before high would be a saw
-    found = np.stack([np.where(falling, high, low), np.where(falling, low, high)], axis=1)
-    return np.stack([x[starts], x[ends]], axis=1).ravel(), found.ravel()
+    lowest = np.fmin.reduceat(y, starts)
+    highest = np.fmax.reduceat(y, starts)
+    # Where the curve falls, the highest point comes first: otherwise a smooth curve would be a saw.
+    is_falling = y[ends] < y[starts]
+    first = np.where(is_falling, highest, lowest)
+    second = np.where(is_falling, lowest, highest)
+    pieces_x = np.stack([x[starts], x[ends]], axis=1)
+    pieces_y = np.stack([first, second], axis=1)
+    return pieces_x.ravel(), pieces_y.ravel()

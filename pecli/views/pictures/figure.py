@@ -14,16 +14,10 @@ import numpy as np
 from pecli.engine.arrays import Floats
 from pecli.errors import ParameterError, nearest
 from pecli.views.pictures import palettes
+from pecli.views.pictures.axis_labels import MAX_VALUE, typeset
+from pecli.views.pictures.axis_labels import fit_text as fitted
 from pecli.views.pictures.downsample import envelope, fitted_to
-from pecli.views.pictures.panels import (
-    MAX_VALUE,
-    Chart,
-    HeatmapPanel,
-    Panel,
-    Picture,
-    fitted,
-    typeset,
-)
+from pecli.views.pictures.panels import Chart, HeatmapPanel, Panel, Picture
 from pecli.views.screen import escaped
 
 if TYPE_CHECKING:
@@ -118,7 +112,7 @@ def render(
                 axes.tick_params(labelleft=False)
             heats.append((panel, axes))
     alike = (
-        len({(panel.shape, panel.first_row, panel.columns, panel.reduce) for panel, _ in heats})
+        len({(panel.shape, panel.first_row, panel.columns, panel.reduction) for panel, _ in heats})
         == 1
     )
     if alike and len(heats) == len(rows) * across:  # the outer axes speak for all
@@ -242,7 +236,7 @@ def _draw_heatmap(
     from matplotlib.colors import LogNorm, Normalize
 
     wide, high = (max(1, round(AXES_SHARE * length)) for length in pixels)
-    values = fitted_to(_drawable(panel.values), high, wide, panel.reduce)
+    values = fitted_to(_drawable(panel.values), high, wide, panel.reduction)
     if panel.log:
         values = np.where(
             values == 0, panel.ends[0] / 2, values

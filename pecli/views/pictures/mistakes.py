@@ -16,14 +16,16 @@ from pecli.errors import PecliError, listed
 from pecli.files.tensor_roles import role_of
 from pecli.views.check_results import MAX_LISTED, reasons, worst_element
 from pecli.views.pictures import figure, figure_files, terminal_render
+from pecli.views.pictures.axis_labels import typeset
+from pecli.views.pictures.downsample import Reduction
 from pecli.views.pictures.panels import (
     Chart,
     Curve,
     HeatmapPanel,
+    Level,
     Panel,
     Picture,
     on_one_scale,
-    typeset,
 )
 from pecli.views.screen import printable, terminal
 
@@ -216,7 +218,13 @@ def table_panels(
         return [chart, difference_panel("difference", errors, sides, scale)]
     pair = [
         HeatmapPanel(
-            f"{name}, {side}", values, errors.rows, errors.columns, 0, errors.shape, reduce="worst"
+            f"{name}, {side}",
+            values,
+            errors.rows,
+            errors.columns,
+            0,
+            errors.shape,
+            reduction=Reduction.WORST,
         )
         for side, values in zip(sides, every, strict=True)
     ]
@@ -241,7 +249,7 @@ def difference_panel(
     if not errors.rows:
         y = np.where(cells[0] > 0, cells[0], np.nan)
         points = np.linspace(0, errors.shape[1] - 1, len(y))
-        levels = [(f"tolerance {typeset(tolerance)}", tolerance)] if tolerance else []
+        levels = [Level(f"tolerance {typeset(tolerance)}", tolerance)] if tolerance else []
         return Chart(
             title,
             [Curve("", points, y)],
@@ -251,9 +259,17 @@ def difference_panel(
             levels=levels,
         )
     panel = HeatmapPanel(
-        title, cells, errors.rows, errors.columns, 0, errors.shape, scale, log=True, reduce="max"
+        title,
+        cells,
+        errors.rows,
+        errors.columns,
+        0,
+        errors.shape,
+        scale,
+        log=True,
+        reduction=Reduction.MAX,
     )
-    marked = ("tolerance", tolerance) if tolerance else None
+    marked = Level("tolerance", tolerance) if tolerance else None
     return replace(panel, meaning=f"{meaning}, none: blank{mixed}", marked=marked)
 
 

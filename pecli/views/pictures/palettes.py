@@ -1,4 +1,7 @@
-"""Colours that people of every colour vision can tell apart, as small tables; what lies between is interpolated."""
+"""Colours that people of every colour vision can distinguish.
+
+A palette is a small table of colours; colours in between are interpolated.
+"""
 
 from functools import cache
 
@@ -6,50 +9,67 @@ import numpy as np
 
 from pecli.engine.arrays import AnyArray
 
-Colour = tuple[int, int, int]
+Colour = tuple[int, int, int]  #: Red, green and blue, each from 0 to 255.
+Palette = tuple[Colour, ...]
 
 
-def _colours(text: str) -> tuple[Colour, ...]:
-    """Colours as HTML writes them."""
-    return tuple((red, green, blue) for red, green, blue in map(bytes.fromhex, text.split()))
+def _from_hex(text: str) -> Palette:
+    """Return colours that are written as in HTML, separated by blanks."""
+    palette = []
+    for digits in text.split():
+        red, green, blue = bytes.fromhex(digits)
+        palette.append((red, green, blue))
+    return tuple(palette)
 
 
-DIVERGING = _colours("143a78 3068ac 6a9ed0 aecde6 f6f6f4 f6cea4 e89656 c45c24 80300e")
+DIVERGING = _from_hex("143a78 3068ac 6a9ed0 aecde6 f6f6f4 f6cea4 e89656 c45c24 80300e")
 """Blue below the middle, orange above it, and as light as paper in it."""
-SEQUENTIAL = _colours("12103a 2e2a70 325692 288296 3aac8a 88d06c f8ec60")
-"""From dark blue to bright yellow; the lightness rises all the way."""
-CURVES = _colours("0072b2 d55e00 009e73 cc79a7 56b4e9 e69f00 6644aa 7a5230 b21848 708400")
-"""One after the other for curves: those of Okabe and Ito (2008), then four more, so that ten recipes have one each."""
-BRIGHT = _colours("56b4e9 e69f00 009e73 cc79a7 d55e00 0072b2 b09cf0 c49c70 f4708c bed054")
-"""The same for dark grounds, terminals included: the lightest first."""
-UNKNOWN: Colour = (
-    128,
-    128,
-    128,
-)  #: What is no finite number; no other table has a plain grey of this lightness
 
+SEQUENTIAL = _from_hex("12103a 2e2a70 325692 288296 3aac8a 88d06c f8ec60")
+"""From dark blue to bright yellow; the lightness rises all the way."""
+
+CURVES = _from_hex("0072b2 d55e00 009e73 cc79a7 56b4e9 e69f00 6644aa 7a5230 b21848 708400")
+"""One colour per curve on light paper.
+
+The first six are from Okabe and Ito (2008). Four more follow, so that each of the ten precision
+recipes of an audit has its own.
+"""
+
+BRIGHT = _from_hex("56b4e9 e69f00 009e73 cc79a7 d55e00 0072b2 b09cf0 c49c70 f4708c bed054")
+"""One colour per curve on dark paper and in terminals: those of `CURVES`, the lightest first."""
+
+UNKNOWN: Colour = (128, 128, 128)
+"""The colour of values that are not finite: no palette has a plain grey of this lightness."""
+
+# The same palettes for terminals of 256 colours. They are picked by hand: the nearest colours of
+# the terminal's coarse cube would change in hue at every step.
 DIVERGING_256 = (17, 18, 25, 32, 74, 110, 153, 189, 255, 230, 223, 216, 215, 208, 202, 166, 130)
 SEQUENTIAL_256 = (17, 18, 24, 31, 37, 36, 72, 71, 113, 149, 191, 227)
 BRIGHT_256 = (74, 178, 35, 175, 166, 25, 147, 179, 204, 149)
 UNKNOWN_256 = 244
-"""The same for 256 colours, picked by hand: the nearest ones of a coarse cube change in hue at every step."""
+
+# `SEQUENTIAL` from end to end is too dark for dark paper and too light for light paper, so curves
+# take only the part of it that can be seen: it starts at this share and spans that share.
+_DARK_START, _DARK_SPAN = 0.36, 0.64
+_LIGHT_START, _LIGHT_SPAN = 0.1, 0.78
 
 
 @cache
-def steps(palette: tuple[Colour, ...]) -> AnyArray:
-    """A palette in 256 steps: (256, 3)."""
+def steps(palette: Palette) -> AnyArray:
+    """Return a palette in 256 steps, an array of shape (256, 3)."""
+    stops = np.arange(len(palette))
     places = np.linspace(0, len(palette) - 1, 256)
-    channels = [
-        np.interp(places, np.arange(len(palette)), channel)
-        for channel in np.array(palette, float).T
-    ]
-    return np.asarray(np.rint(np.stack(channels, axis=1)), np.uint8)
+    channels = np.array(palette, float).T
+    interpolated = [np.interp(places, stops, channel) for channel in channels]
+    return np.asarray(np.rint(np.stack(interpolated, axis=1)), np.uint8)
 
 
 def step(number: int, count: int, *, dark: bool) -> Colour:
-    """One of so many colours that are steps of one thing, without the end that is like the paper."""
+    """Return the colour of curve `number` of `count` curves that are steps of one quantity."""
     share = number / max(1, count - 1)
-    red, green, blue = steps(SEQUENTIAL)[
-        int((0.36 + 0.64 * share if dark else 0.1 + 0.78 * share) * 255)
-    ].tolist()
+    if dark:
+        place = _DARK_START + _DARK_SPAN * share
+    else:
+        place = _LIGHT_START + _LIGHT_SPAN * share
+    red, green, blue = steps(SEQUENTIAL)[int(place * 255)].tolist()
     return red, green, blue

@@ -1,8 +1,5 @@
-"""What a picture shows, whatever draws it: heatmaps and charts, the words and the round numbers of their axes."""
+"""The contents of a picture, whatever draws it: heatmaps and charts, with the words on their axes."""
 
-import math
-import re
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
@@ -10,28 +7,22 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from pecli.engine.arrays import Floats
-from pecli.errors import number
+from pecli.views.pictures.axis_labels import MAX_VALUE, apart
+from pecli.views.pictures.downsample import Reduction
 
-MAX_VALUE = 1e150  #: Largest end of an axis: the difference of two has to be a number, too
-_NUMBER = re.compile(r"(?<![\w.-])-?(?:inf|\d[\d.]*(?:e-?\d+)?)(?![\w-])")
-REDUCED = {
-    "mean": ("means of {}", "one in {}"),
-    "sample": ("one in {}", "one in {}"),
-    "max": ("maximum of {} rows", "maximum of {} columns"),
-    "worst": ("worst of {} rows", "worst of {} columns"),
-}
-"""What rows and columns become without room for all: means, every n-th, the largest, or the worst of another matrix."""
+WIDTH_INCHES = 8.0  #: A picture's width unless it compares expected with found values.
+COMPARISON_INCHES = 10.0  #: The width of three panels: expected, found, difference.
 
 
 class Curve(NamedTuple):
-    """Points that belong together, from left to right; where y is not finite there is a gap."""
+    """Points that belong together, from left to right; there is a gap where y is not finite."""
 
     label: str
     x: Floats
     y: Floats
-    reference: bool = False  #: Whether it is only there for comparison, as the unscaled law is
-    marks: Sequence[tuple[float, float]] = ()  #: Points on it that a figure marks
-    dash: str = ""  #: Its line in a figure, where the kind says so
+    reference: bool = False  #: True if it is drawn for comparison only, as the unscaled law is.
+    marks: Sequence[tuple[float, float]] = ()  #: Points (x, y) on it that a figure marks.
+    dash: str = ""  #: Its line style in a figure, if the kind of picture chooses one.
 
 
 class Band(NamedTuple):
@@ -42,88 +33,128 @@ class Band(NamedTuple):
     stop: float
 
 
+class Level(NamedTuple):
+    """A value on an axis or a colour bar that is marked with a line and a name."""
+
+    label: str
+    value: float
+
+
 @dataclass(frozen=True, eq=False)
 class HeatmapPanel:
     """A matrix whose values are colours."""
 
-    share: ClassVar[float] = 1.0  #: See `Chart`
-    polar: ClassVar[bool] = False
+    share: ClassVar[float] = 1.0  #: See `Chart.share`.
+    polar: ClassVar[bool] = False  #: See `Chart.polar`.
+
     title: str
     values: Floats
-    rows: str = "position"
+    rows: str = "position"  #: The name of the vertical axis, on which rows are counted.
     columns: str = "channel"
-    first_row: int = 0
-    table_shape: tuple[int, int] | None = (
-        None  #: Rows and columns of the table, where `values` has fewer
-    )
-    limits: tuple[float, float] | None = (
-        None  #: Values at the ends of the colours; None for those of the data
-    )
-    meaning: str = ""
-    log: bool = False  #: Whether colours follow the logarithm; zero lies below all of them
-    reduce: str = "mean"  #: How rows become fewer where there is no room, one of `REDUCED`
-    marked: tuple[str, float] | None = None  #: A value to mark on the colour bar, and its name
+    first_row: int = 0  #: The number of the first row on the axis.
+    table_shape: tuple[int, int] | None = None  #: The table's shape, if `values` is a part of it.
+    limits: tuple[float, float] | None = None  #: The ends of the colours; None: those of the data.
+    meaning: str = ""  #: The label of the colour bar.
+    log: bool = False  #: True if colours follow the logarithm; zero is left blank.
+    reduction: Reduction = Reduction.MEAN  #: The rule for rows and columns without room.
+    marked: Level | None = None  #: A value that is marked on the colour bar.
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.table_shape or (len(self.values), self.values.shape[1])
+        """Rows and columns of the table that the panel stands for."""
+        if self.table_shape is not None:
+            return self.table_shape
+        return len(self.values), self.values.shape[1]
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The values at the ends of the colours; around zero where there are values on both sides of it."""
-        shown = self.values[np.isfinite(self.values) & ((self.values > 0) | (not self.log))]
-        low, high = (
-            (float(shown.min()), float(shown.max()))
-            if shown.size
-            else (0.1, 1.0)
-            if self.log
-            else (0.0, 1.0)
-        )
-        if self.limits is not None:
-            low, high = self.limits
-        elif low < 0 < high:
-            low, high = min(low, -high), max(-low, high)
-        return (
-            (min(low, MAX_VALUE / 10, high / 10), min(high, MAX_VALUE))
-            if self.log
-            else apart(low, high)
-        )
+        """The values at the ends of the colours."""
+        low, high = self.limits or self._data_limits()
+        if self.log:
+            # A logarithmic scale spans at least a decade.
+            return min(low, MAX_VALUE / 10, high / 10), min(high, MAX_VALUE)
+        return apart(low, high)
 
-    @property
-    def is_square(self) -> bool:
-        """Whether cells are drawn as squares: places in an image, and both axes of one kind."""
-        height, width = self.shape
-        return self.rows == "row" or (height == width and self.rows in (self.columns, "query"))
-
-    def has_rows_of(self, other: "HeatmapPanel") -> bool:
-        """Whether the names and numbers of its rows are those of another."""
-        return (self.shape, self.first_row, self.reduce) == (
-            other.shape,
-            other.first_row,
-            other.reduce,
-        )
-
-    def axis_names(self, rows: int, columns: int) -> list[str]:
-        """What its axes count, and what of it is shown in so many rows and columns, where that is not all."""
-        every = (self.shape[0] / rows, -(-self.shape[1] // columns))
-        return [
-            f"{name} ({words.format(f'{count:,.0f}')})" if name and count >= 1.5 else name
-            for name, words, count in zip(
-                (self.rows, self.columns), REDUCED[self.reduce], every, strict=True
-            )
-        ]
+    def _data_limits(self) -> tuple[float, float]:
+        """Return the smallest and largest value; around zero if there are values on both sides."""
+        has_colour = np.isfinite(self.values)
+        if self.log:
+            has_colour &= self.values > 0
+        coloured = self.values[has_colour]
+        if not coloured.size:
+            return (0.1, 1.0) if self.log else (0.0, 1.0)
+        low = float(coloured.min())
+        high = float(coloured.max())
+        if low < 0 < high:
+            reach = max(-low, high)
+            return -reach, reach
+        return low, high
 
     @property
     def is_centred(self) -> bool:
+        """True if the middle of the colours is zero."""
         low, high = self.ends
         return low == -high
 
+    @property
+    def is_square(self) -> bool:
+        """True if cells are drawn as squares: patches of an image, or two axes of one kind."""
+        if self.rows == "row":
+            return True
+        height, width = self.shape
+        has_equal_axes = self.rows in (self.columns, "query")
+        return height == width and has_equal_axes
+
+    def has_rows_of(self, neighbour: "HeatmapPanel") -> bool:
+        """Return True if the numbers and the name of the vertical axis are the neighbour's."""
+        return (
+            self.shape == neighbour.shape
+            and self.first_row == neighbour.first_row
+            and self.reduction is neighbour.reduction
+        )
+
+    def axis_names(self, rows: int, columns: int) -> tuple[str, str]:
+        """Return the names of both axes when the panel is drawn in so many rows and columns.
+
+        A name states what became of rows or columns that had no room: «channel (one in 4)».
+        """
+        rows_per_cell = self.shape[0] / rows
+        columns_per_cell = -(-self.shape[1] // columns)
+        note = _REDUCTION_NOTES[self.reduction]
+        return (
+            _axis_name(self.rows, note.rows, rows_per_cell),
+            _axis_name(self.columns, note.columns, columns_per_cell),
+        )
+
+
+class _ReductionNote(NamedTuple):
+    """The words about cells that stand for several rows or columns; `{}` is their number."""
+
+    rows: str
+    columns: str
+
+
+_REDUCTION_NOTES = {
+    Reduction.MEAN: _ReductionNote("means of {}", "one in {}"),
+    Reduction.SAMPLE: _ReductionNote("one in {}", "one in {}"),
+    Reduction.MAX: _ReductionNote("maximum of {} rows", "maximum of {} columns"),
+    Reduction.WORST: _ReductionNote("worst of {} rows", "worst of {} columns"),
+}
+
+
+def _axis_name(name: str, note: str, count: float) -> str:
+    if not name or count < 1.5:
+        return name
+    return f"{name} ({note.format(f'{count:,.0f}')})"
+
 
 def on_one_scale(panels: Sequence[HeatmapPanel]) -> list[HeatmapPanel]:
-    """The same with colours that mean the same in all of them."""
-    low, high = min(panel.ends[0] for panel in panels), max(panel.ends[1] for panel in panels)
+    """Return the panels with colours that mean the same in all of them."""
+    low = min(panel.ends[0] for panel in panels)
+    high = max(panel.ends[1] for panel in panels)
     if any(panel.is_centred for panel in panels):
-        high = float(f"{max(-low, high):.3g}")  # means of sines hardly ever reach 1
+        # Means of sines hardly ever reach 1: three digits keep the labels of the colour bar short.
+        high = float(f"{max(-low, high):.3g}")
         low = -high
     return [replace(panel, limits=(low, high)) for panel in panels]
 
@@ -134,18 +165,17 @@ class Chart:
 
     title: str
     curves: Sequence[Curve]
-    x: str = "position"
+    x: str = "position"  #: The name of the horizontal axis.
     y: str = "value"
     log_x: bool = False
     log_y: bool = False
-    levels: Sequence[tuple[str, float]] = ()  #: Horizontal lines, with a word on each
+    levels: Sequence[Level] = ()  #: Horizontal lines.
     bands: Sequence[Band] = ()
-    joined: bool = True  #: Whether there is a line through the points
-    ordered: bool = False  #: Whether the curves are steps of one thing, and their colours too
-    polar: bool = False  #: Whether x is an angle and y the distance from the middle; a terminal has no such charts
-    share: float = (
-        1.0  #: Of the height of the other panels in a figure; below 1, a terminal leaves it out
-    )
+    joined: bool = True  #: True if a line joins the points of a curve.
+    ordered: bool = False  #: True if curves are steps of one quantity; so are their colours.
+    polar: bool = False  #: True if x is an angle and y a radius. Terminals have no such charts.
+    share: float = 1.0
+    """Its height in a figure as a share of other panels' height. Below 1, terminals omit it."""
 
 
 Panel = HeatmapPanel | Chart
@@ -153,13 +183,12 @@ Panel = HeatmapPanel | Chart
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A figure: panels in rows of `across`; a kind's title says what they show, and not of what."""
+    """A figure: panels in rows of `across`."""
 
-    title: str
+    title: str  #: A kind of picture states what is shown; the subject's name is added in front.
     panels: Sequence[Panel] = ()
     across: int = 1
-    subtitle: str = ""
-    """A caption below the panels of a figure, above them in a terminal; all there is to say where there are none."""
+    subtitle: str = ""  #: A caption, below the panels of a figure and above those in a terminal.
 
     @property
     def heatmaps(self) -> list[HeatmapPanel]:
@@ -167,97 +196,48 @@ class Picture:
 
     @property
     def inches(self) -> tuple[float, float]:
-        """Width and height that it wants: more height for several rows, and square matrices square."""
-        rows, heats = self.rows(self.across), self.heatmaps
+        """The width and height that suit it."""
+        rows = self.rows(self.across)
         if not rows:
-            return 8.0, 2.0
-        if self.across == 3 and any(
-            panel.reduce == "max" for panel in heats
-        ):  # expected, found, difference
-            return 10.0, round(
-                1.3 + 2.9 * sum(min(panel.share for panel in row) for row in rows), 1
-            )
-        if rows[0][0] in heats and all(
-            panel.shape[0] == panel.shape[1] for panel in rows[0] if panel in heats
-        ):
-            side = (8.0 - 1.2) / max(*map(len, rows), 1.2)
-            return 8.0, min(8.0, round(2 * (1.0 + len(rows) * (side + 0.2))) / 2)
-        return 8.0, 5.0 if len(rows) == 1 else 6.5
+            return WIDTH_INCHES, 2.0
+        if self._is_comparison():
+            heights = sum(min(panel.share for panel in row) for row in rows)
+            return COMPARISON_INCHES, round(1.3 + 2.9 * heights, 1)
+        if self._starts_with_square_matrices():
+            longest_row = max(len(row) for row in rows)
+            side = (WIDTH_INCHES - 1.2) / max(longest_row, 1.2)
+            height = round(2 * (1.0 + len(rows) * (side + 0.2))) / 2
+            return WIDTH_INCHES, min(8.0, height)
+        if len(rows) == 1:
+            return WIDTH_INCHES, 5.0
+        return WIDTH_INCHES, 6.5
+
+    def _is_comparison(self) -> bool:
+        """Return True if rows are expected values, found values and their difference."""
+        has_errors = any(panel.reduction is Reduction.MAX for panel in self.heatmaps)
+        return self.across == 3 and has_errors
+
+    def _starts_with_square_matrices(self) -> bool:
+        first_row = self.rows(self.across)[0]
+        if not isinstance(first_row[0], HeatmapPanel):
+            return False
+        matrices = [panel for panel in first_row if isinstance(panel, HeatmapPanel)]
+        return all(matrix.shape[0] == matrix.shape[1] for matrix in matrices)
 
     def rows(self, across: int, *, narrow: bool = False) -> list[list[Panel]]:
-        """Rows of so many panels; a chart has one of its own below several heatmaps, or where those are narrow."""
+        """Return the panels in rows of at most `across`.
+
+        A chart has a row of its own below several heatmaps, and if panels are narrow.
+        """
+        charts_apart = narrow or len(self.heatmaps) > 1
         rows: list[list[Panel]] = []
-        apart = narrow or len(self.heatmaps) > 1
         for panel in self.panels:
-            alone = apart and (
-                isinstance(panel, Chart) or (bool(rows) and isinstance(rows[-1][-1], Chart))
-            )
-            if rows and not alone and len(rows[-1]) < across:
-                rows[-1].append(panel)
-            else:
+            if not rows or len(rows[-1]) >= across:
                 rows.append([panel])
+                continue
+            beside_chart = isinstance(panel, Chart) or isinstance(rows[-1][-1], Chart)
+            if charts_apart and beside_chart:
+                rows.append([panel])
+            else:
+                rows[-1].append(panel)
         return rows
-
-
-def ticks(low: float, high: float, most: int, *, log: bool = False) -> list[float]:
-    """Round numbers between the ends of an axis, about so many; on a logarithmic one powers of ten, if there are two.
-
-    >>> ticks(0, 511, 6), ticks(1, 5000, 8, log=True), ticks(2, 50, 4, log=True), ticks(5.0, 5.0, 4)
-    ([0.0, 100.0, 200.0, 300.0, 400.0, 500.0], [1.0, 10.0, 100.0, 1000.0], [20.0, 40.0], [5.0, 5.0])
-    """
-    if log:
-        first, last = math.ceil(math.log10(low) - 0.02), math.floor(math.log10(high) + 0.02)
-        if last > first:
-            return [
-                10.0**power for power in range(first, last + 1, max(1, -(-(last - first) // most)))
-            ]
-    if (
-        not 1e-12 * max(abs(low), abs(high), 1e-280) < high - low < math.inf
-    ):  # no room for round numbers
-        return [low, high]
-    rough = (high - low) / max(1, most)
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
-    return [
-        k * step for k in range(math.ceil(low / step - 0.05), math.floor(high / step + 0.05) + 1)
-    ]
-
-
-def typeset(text: str | float) -> str:
-    """A number, or a text with numbers, whose minus is no hyphen; names keep theirs.
-
-    >>> typeset(-1e-5), typeset("llama-3-8b: -0.5 at [-1, 2]")
-    ('−1e−5', 'llama-3-8b: −0.5 at [−1, 2]')
-    """
-    shown = text if isinstance(text, str) else number(text)
-    return _NUMBER.sub(lambda found: found[0].replace("-", "−"), shown)
-
-
-def apart(low: float, high: float) -> tuple[float, float]:
-    """The ends of an axis, moved apart where hardly any numbers lie between them.
-
-    >>> apart(0.0, 2.0), apart(3.0, 3.0), apart(0.0, 1.7e308)
-    ((0.0, 2.0), (2.5, 3.5), (0.0, 1e+150))
-    """
-    low, high = (min(max(end, -MAX_VALUE), MAX_VALUE) for end in (low, high))
-    reach = max(abs(low), abs(high))
-    if high - low > max(1e-300, 1e-12 * reach):
-        return low, high
-    room = max(0.5, 1e-9 * reach)
-    return low - room, high + room
-
-
-def fitted(text: str, room: float, lines: int, mark: str = "…") -> list[str]:
-    """At most so many lines of so many letters. The middle goes first: the end often tells a text from its like.
-
-    >>> fitted("rope, base 10000, cos", 12, 2), fitted("vision_model.position_embedding.weight", 16, 1)
-    (['rope, base', '10000, cos'], ['vision_m….weight'])
-    """
-    width = max(3 + len(mark), int(room))
-    broken, kept = textwrap.wrap(text, width), min(len(text), width * lines)
-    while len(broken) > lines:
-        kept -= 1
-        broken = textwrap.wrap(
-            f"{text[: kept - kept // 2]}{mark}{text[len(text) - kept // 2 :]}", width
-        )
-    return broken

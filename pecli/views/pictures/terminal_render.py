@@ -11,8 +11,10 @@ import numpy as np
 
 from pecli.engine.arrays import AnyArray, Flags, Floats, Indices
 from pecli.views.pictures import palettes
+from pecli.views.pictures.axis_labels import apart, ticks, typeset
+from pecli.views.pictures.axis_labels import fit_text as fitted
 from pecli.views.pictures.downsample import envelope, fitted_to
-from pecli.views.pictures.panels import Chart, HeatmapPanel, Picture, apart, fitted, ticks, typeset
+from pecli.views.pictures.panels import Chart, HeatmapPanel, Picture
 from pecli.views.screen import Terminal, printable, terminal
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
@@ -128,7 +130,7 @@ def _pixels(panel: HeatmapPanel, terminal: Terminal, height: int) -> tuple[Float
     margin = len(str(panel.first_row + panel.shape[0] - 1)) + 2
     high = max(1, height - 2) * (2 if terminal.colours else 1)  # half blocks
     wide = max(1, terminal.columns - margin - 1)
-    return fitted_to(np.asarray(panel.values, np.float64), high, wide, panel.reduce), high, wide
+    return fitted_to(np.asarray(panel.values, np.float64), high, wide, panel.reduction), high, wide
 
 
 def _heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list[str]:

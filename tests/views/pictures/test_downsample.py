@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pecli.engine.table import table_of
-from pecli.views.pictures.downsample import envelope, fitted_to, reduced
+from pecli.views.pictures.downsample import Reduction, envelope, fitted_to, reduced, stride
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int32])
@@ -43,12 +43,12 @@ def test_each_row_is_the_mean_of_its_share() -> None:
 def test_largest_magnitudes_and_diagonals_survive_and_what_is_small_stays_as_it_is() -> None:
     values = np.zeros((1000, 40))
     values[617, 22] = -3.0
-    small = fitted_to(values, 10, 4, "max")
+    small = fitted_to(values, 10, 4, Reduction.MAX)
     assert (small[6, 2], np.count_nonzero(small)) == (-3.0, 1)
-    small = fitted_to(np.eye(100), 30, 45, "sample")
+    small = fitted_to(np.eye(100), 30, 45, Reduction.SAMPLE)
     np.testing.assert_array_equal(small, np.eye(25))
-    for reduce in ("mean", "max", "sample"):
-        np.testing.assert_array_equal(fitted_to(values[:2, :3], 5, 3, reduce), values[:2, :3])
+    for reduction in (Reduction.MEAN, Reduction.MAX, Reduction.SAMPLE):
+        np.testing.assert_array_equal(fitted_to(values[:2, :3], 5, 3, reduction), values[:2, :3])
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -61,3 +61,38 @@ def test_a_long_curve_turns_where_it_turned_and_keeps_its_spikes(sign: float) ->
     spiky = np.zeros(4096)
     spiky[1234] = sign
     assert sign in envelope(x, spiky, 500)[1]
+
+
+@pytest.mark.parametrize(("count", "room", "step"), [(0, 5, 1), (5, 0, 5), (6, 3, 2), (7, 3, 3)])
+def test_a_stride_leaves_no_more_than_there_is_room_for(count: int, room: int, step: int) -> None:
+    assert stride(count, room) == step
+
+
+def test_the_larger_magnitude_wins_and_of_equal_ones_the_positive() -> None:
+    values = np.array([[1.0], [-1.0], [-3.0], [2.0]])
+    assert fitted_to(values, 2, 1, Reduction.MAX).tolist() == [[1.0], [-3.0]]
+
+
+def test_a_piece_of_a_curve_is_its_lowest_and_its_highest_point() -> None:
+    _, y = envelope(np.arange(6.0), np.array([0.0, 1, 0, 0, 1, 0]), 1)
+    assert y.tolist() == [0.0, 1.0]
+
+
+def test_a_short_curve_keeps_its_gap() -> None:
+    y = np.array([np.nan, 1, 2, 3])
+    np.testing.assert_array_equal(envelope(np.arange(4.0), y, 2)[1], y)
+
+
+@pytest.mark.parametrize("shape", [(6, 70000), (40, 40000), (9, 3)])
+def test_means_are_of_equal_shares_of_rows_whatever_the_width(shape: tuple[int, int]) -> None:
+    values = np.random.default_rng(0).normal(size=shape)
+    count = shape[0] // 2
+    edges = np.arange(count + 1) * shape[0] // count
+    columns = values[:, :: stride(shape[1], 50)]
+    expected = [columns[start:stop].mean(axis=0) for start, stop in pairwise(edges)]
+    np.testing.assert_allclose(reduced(table_of("t", values), count, 50), expected)
+
+
+def test_means_of_very_many_rows_are_of_some_of_them() -> None:
+    table = table_of("t", np.full((1 << 16, 64), 0.25))
+    assert reduced(table, 2, 4).tolist() == [[0.25] * 4] * 2

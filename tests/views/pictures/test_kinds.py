@@ -144,7 +144,7 @@ def test_relative_positions_are_buckets_of_queries_and_keys() -> None:
     np.testing.assert_array_equal(
         panel.values, index.tables()["index"][::3, ::3]
     )  # no mean of two buckets
-    assert panel.axis_names(*panel.values.shape) == ["query (one in 3)", "key (one in 3)"]
+    assert panel.axis_names(*panel.values.shape) == ("query (one in 3)", "key (one in 3)")
     assert kinds.default_kind(of_scheme(index)) == "curves"
     assert kinds.default_kind(of_scheme(Relative(style="swin", grid=(2, 3)))) == "heatmap"
     with pytest.raises(ParameterError, match="distances on a grid have two axes"):

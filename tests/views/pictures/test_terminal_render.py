@@ -9,6 +9,7 @@ import pytest
 
 import pecli
 from pecli.views.pictures import palettes, terminal_render
+from pecli.views.pictures.downsample import Reduction
 from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture
 from pecli.views.screen import Terminal, terminal
 from tests.views.pictures.drawing import CASES, SCHEMES, TERMINALS, made, plain
@@ -216,7 +217,10 @@ def test_a_sample_is_called_one_even_where_the_names_of_axes_have_no_room(
     columns: int, words: str
 ) -> None:
     shown = heat(
-        np.eye(100), TRUE._replace(columns=columns, lines=60), columns="position", reduce="sample"
+        np.eye(100),
+        TRUE._replace(columns=columns, lines=60),
+        columns="position",
+        reduction=Reduction.SAMPLE,
     )
     assert plain(shown)[-1].startswith(words)
 

@@ -12,7 +12,7 @@ from pecli.engine.arrays import Floats, widened
 from pecli.engine.scalings.yarn import DEFAULTS
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError, number
-from pecli.views.pictures.panels import Band, Chart, Curve, Picture
+from pecli.views.pictures.panels import Band, Chart, Curve, Level, Picture
 from pecli.views.pictures.subjects import PlotRequest, Subject, check_panels, chosen, names_of
 
 WINDOW = "sliding window"
@@ -55,7 +55,7 @@ def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         words.append("; ".join(_in_words(rope, band) for band in shown))
     words.append("dots: contexts and windows" if any(curve.marks for curve in curves) else "")
     lengths = {} if several else contexts(subjects[0])
-    levels = [(f"{word} {length:,.0f}", length) for length, word in sorted(lengths.items())]
+    levels = [Level(f"{word} {length:,.0f}", length) for length, word in sorted(lengths.items())]
     panels = [
         Chart("", curves, axis, "wavelength, in positions", log_y=True, levels=levels, bands=shown)
     ]

@@ -9,7 +9,7 @@ import numpy as np
 from pecli.engine.arrays import Floats, Indices, widened
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, listed
-from pecli.views.pictures.downsample import envelope, reduced, stride
+from pecli.views.pictures.downsample import Reduction, envelope, reduced, stride
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, heads_of, informative_pairs
 from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture, on_one_scale
 from pecli.views.pictures.subjects import (
@@ -48,7 +48,7 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
             check_panels(len(panels) + 1)
             elements[subject.axes_of(table).value] = None
             reduce = (
-                "sample" if (rows, columns) == ("query", "key") else "mean"
+                Reduction.SAMPLE if (rows, columns) == ("query", "key") else Reduction.MEAN
             )  # so that a diagonal stays one
             values = reduced(table, request.rows, request.columns, reduce)
             axes = (
@@ -60,7 +60,7 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
             words = ", ".join(filter(None, [name, title]))
             values = np.abs(values) if biased else values
             panels.append(
-                HeatmapPanel(words, values, *axes, meaning=meaning, log=biased, reduce=reduce)
+                HeatmapPanel(words, values, *axes, meaning=meaning, log=biased, reduction=reduce)
             )
     if not panels:
         names = ", ".join(subject.label for subject in subjects)
@@ -225,7 +225,7 @@ def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         )
         title = ", ".join(filter(None, [name, words]))
         axes = ("position", "position", subject.first, (count, count))
-        heats.append(HeatmapPanel(title, sampled @ sampled.T, *axes, reduce="sample"))
+        heats.append(HeatmapPanel(title, sampled @ sampled.T, *axes, reduction=Reduction.SAMPLE))
         rows = directions(tables, np.arange(min(count, MAX_DISTANCES, MAX_ELEMENTS // width)))
         looked = max(looked, len(rows)) if count > len(rows) else looked
         curves.append(Curve(name, np.arange(len(rows), dtype=np.float64), by_distance(rows)))

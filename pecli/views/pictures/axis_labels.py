@@ -1,0 +1,102 @@
+"""Round numbers for axes, and texts that fit into the room they have."""
+
+import math
+import re
+import textwrap
+
+from pecli.errors import number
+
+MAX_VALUE = 1e150
+"""The largest end of an axis: the square of it, and the difference of two ends, are finite."""
+
+_NUMBER = re.compile(r"(?<![\w.-])-?(?:inf|\d[\d.]*(?:e-?\d+)?)(?![\w-])")
+"""A number in a text. The hyphens of `llama-3-8b` are not minus signs."""
+
+_TICK_FACTORS = (1, 2, 5, 10)  #: Ticks are these multiples of a power of ten apart.
+
+
+def ticks(low: float, high: float, most: int, *, log: bool = False) -> list[float]:
+    """Return about `most` round numbers between the ends of an axis.
+
+    On a logarithmic axis they are powers of ten, if at least two of them lie on it.
+
+    >>> ticks(0, 511, 6)
+    [0.0, 100.0, 200.0, 300.0, 400.0, 500.0]
+    >>> ticks(1, 5000, 8, log=True)
+    [1.0, 10.0, 100.0, 1000.0]
+    >>> ticks(2, 50, 4, log=True)
+    [20.0, 40.0]
+    """
+    if log:
+        powers = _powers_of_ten(low, high, most)
+        if powers:
+            return powers
+    smallest_span = 1e-12 * max(abs(low), abs(high), 1e-280)
+    if not smallest_span < high - low < math.inf:
+        return [low, high]
+    step = _tick_step((high - low) / max(1, most))
+    first = math.ceil(low / step - 0.05)
+    last = math.floor(high / step + 0.05)
+    return [k * step for k in range(first, last + 1)]
+
+
+def _powers_of_ten(low: float, high: float, most: int) -> list[float]:
+    """Return the powers of ten on an axis, or none if there are fewer than two."""
+    first = math.ceil(math.log10(low) - 0.02)
+    last = math.floor(math.log10(high) + 0.02)
+    if last <= first:
+        return []
+    step = max(1, -(-(last - first) // most))
+    return [10.0**power for power in range(first, last + 1, step)]
+
+
+def _tick_step(least: float) -> float:
+    """Return the smallest round number that is not below `least`."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(factor * power for factor in _TICK_FACTORS if factor * power >= least * (1 - 1e-9))
+
+
+def typeset(text: str | float) -> str:
+    """Return a number, or a text with numbers, with minus signs instead of hyphens.
+
+    >>> typeset(-1e-5), typeset("llama-3-8b: -0.5 at [-1, 2]")
+    ('−1e−5', 'llama-3-8b: −0.5 at [−1, 2]')
+    """
+    plain = text if isinstance(text, str) else number(text)
+    return _NUMBER.sub(lambda match: match[0].replace("-", "−"), plain)
+
+
+def apart(low: float, high: float) -> tuple[float, float]:
+    """Return the ends of an axis, moved apart if hardly any numbers lie between them.
+
+    >>> apart(0.0, 2.0), apart(3.0, 3.0), apart(0.0, 1.7e308)
+    ((0.0, 2.0), (2.5, 3.5), (0.0, 1e+150))
+    """
+    low = min(max(low, -MAX_VALUE), MAX_VALUE)
+    high = min(max(high, -MAX_VALUE), MAX_VALUE)
+    magnitude = max(abs(low), abs(high))
+    if high - low > max(1e-300, 1e-12 * magnitude):
+        return low, high
+    room = max(0.5, 1e-9 * magnitude)
+    return low - room, high + room
+
+
+def fit_text(text: str, width: float, lines: int, mark: str = "…") -> list[str]:
+    """Return a text in at most `lines` lines of `width` letters.
+
+    A text that is too long loses its middle, because names often differ at their ends.
+
+    >>> fit_text("rope, base 10000, cos", 12, 2)
+    ['rope, base', '10000, cos']
+    >>> fit_text("vision_model.position_embedding.weight", 16, 1)
+    ['vision_m….weight']
+    """
+    letters = max(3 + len(mark), int(width))
+    wrapped = textwrap.wrap(text, letters)
+    kept = min(len(text), letters * lines)
+    while len(wrapped) > lines:
+        kept -= 1
+        end = kept // 2
+        shortened = text[: kept - end] + mark + text[len(text) - end :]
+        wrapped = textwrap.wrap(shortened, letters)
+    return wrapped

@@ -1,0 +1,117 @@
+"""The contents of pictures: the ends of colours, the names of axes, sizes and rows of panels."""
+
+import numpy as np
+import pytest
+
+from pecli.views.pictures.downsample import Reduction
+from pecli.views.pictures.panels import Chart, HeatmapPanel, Picture
+
+MATRIX = HeatmapPanel("", np.eye(2))
+CHART = Chart("", [])
+
+
+@pytest.mark.parametrize(
+    ("values", "ends"),
+    [
+        ([-1.0, 2.0], (-2.0, 2.0)),
+        ([-3.0, 2.0], (-3.0, 3.0)),
+        ([0.0, 2.0], (0.0, 2.0)),
+        ([-2.0, 0.0], (-2.0, 0.0)),
+        ([np.nan], (0.0, 1.0)),
+    ],
+)
+def test_colours_end_at_the_data_and_are_centred_around_a_change_of_sign(
+    values: list[float], ends: tuple[float, float]
+) -> None:
+    assert HeatmapPanel("", np.array([values])).ends == ends
+
+
+@pytest.mark.parametrize(
+    ("values", "ends"),
+    [([0.0, 2.0], (0.2, 2.0)), ([0.1, 2.0], (0.1, 2.0)), ([0.0], (0.1, 1.0))],
+)
+def test_logarithmic_colours_leave_zero_out_and_span_a_decade(
+    values: list[float], ends: tuple[float, float]
+) -> None:
+    assert HeatmapPanel("", np.array([values]), log=True).ends == ends
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "width", "is_square"),
+    [
+        ("position", "position", 2, True),
+        ("query", "key", 2, True),
+        ("position", "channel", 2, False),
+        ("query", "key", 3, False),
+        ("row", "column", 3, True),
+    ],
+)
+def test_cells_are_squares_on_images_and_if_both_axes_are_alike(
+    rows: str, columns: str, width: int, is_square: bool
+) -> None:
+    assert HeatmapPanel("", np.zeros((2, width)), rows, columns).is_square is is_square
+
+
+@pytest.mark.parametrize(
+    ("neighbour", "has_same_rows"),
+    [
+        (HeatmapPanel("", np.zeros((2, 3))), True),
+        (HeatmapPanel("", np.zeros((3, 3))), False),
+        (HeatmapPanel("", np.zeros((2, 3)), first_row=1), False),
+        (HeatmapPanel("", np.zeros((2, 3)), reduction=Reduction.MAX), False),
+    ],
+)
+def test_panels_share_their_rows_if_these_have_the_same_numbers(
+    neighbour: HeatmapPanel, has_same_rows: bool
+) -> None:
+    assert HeatmapPanel("", np.zeros((2, 3))).has_rows_of(neighbour) is has_same_rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "name", "shown"),
+    [(14, "pair", "pair"), (15, "pair", "pair (one in 2)"), (20, "", "")],
+)
+def test_an_axis_states_how_many_rows_a_cell_stands_for(rows: int, name: str, shown: str) -> None:
+    panel = HeatmapPanel("", np.zeros((rows, 1)), name, reduction=Reduction.SAMPLE)
+    assert panel.axis_names(10, 1)[0] == shown
+
+
+WIDE = HeatmapPanel("", np.zeros((2, 3)))
+ERRORS = HeatmapPanel("", np.zeros((2, 3)), reduction=Reduction.MAX)
+
+
+@pytest.mark.parametrize(
+    ("picture", "inches"),
+    [
+        (Picture(""), (8.0, 2.0)),
+        (Picture("", [ERRORS] * 6, 3), (10.0, 7.1)),
+        (Picture("", [WIDE] * 3, 3), (8.0, 5.0)),
+        (Picture("", [WIDE] * 4, 3), (8.0, 6.5)),
+    ],
+    ids=["no panels", "two rows of comparisons", "one row", "two rows"],
+)
+def test_a_picture_is_as_large_as_its_panels_need(
+    picture: Picture, inches: tuple[float, float]
+) -> None:
+    assert picture.inches == inches
+
+
+@pytest.mark.parametrize(
+    ("heatmaps", "narrow", "lengths"),
+    [
+        (1, False, [2, 1]),
+        (1, True, [1, 1, 1]),
+        (2, False, [2, 1, 1]),
+        (3, False, [2, 1, 1, 1]),
+    ],
+)
+def test_a_chart_has_its_own_row_below_several_heatmaps_or_if_panels_are_narrow(
+    heatmaps: int, narrow: bool, lengths: list[int]
+) -> None:
+    picture = Picture("", [*[MATRIX] * heatmaps, CHART, CHART])
+    assert [len(row) for row in picture.rows(2, narrow=narrow)] == lengths
+
+
+def test_a_chart_stands_beside_a_single_heatmap() -> None:
+    (row,) = Picture("", [MATRIX, CHART]).rows(2)
+    assert row == [MATRIX, CHART]
