@@ -1,0 +1,128 @@
+"""Numbers of about 106 bits as unevaluated sums of two float64 numbers (Dekker, 1971).
+
+The algorithms only add, subtract and multiply float64 numbers, which IEEE 754 rounds, so the
+results are the same on every machine. They rest on two facts: the rounding error of a float64 sum
+is itself a float64 number, and so is that of a product. For example, 1 + 2**-60 rounds to 1 and
+leaves 2**-60, and the pair (1, 2**-60) holds the sum without error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pecli.engine.arrays import Array, Flags, Floats, Indices, round_to
+
+if TYPE_CHECKING:
+    Index = int | slice | Indices | tuple[int | slice | Indices, ...]
+
+_SPLITTER = 2.0**27 + 1
+"""Veltkamp's constant: it splits the 53 bits of a float64 number into two halves of 26."""
+
+
+@dataclass(eq=False)
+class DoubleDouble:
+    """Arrays of numbers hi + lo, where hi is the sum rounded to float64: |lo| ≤ half a ULP of hi."""
+
+    hi: Floats
+    lo: Floats
+
+    @classmethod
+    def fixed(cls, value: int, bits: int) -> DoubleDouble:
+        """Return the fixed-point number value / 2**bits, rounded to two float64 numbers."""
+        hi = value / (1 << bits)
+        numerator, denominator = hi.as_integer_ratio()
+        lo = (value * denominator - (numerator << bits)) / (denominator << bits)
+        return cls(np.array(hi), np.array(lo))
+
+    @classmethod
+    def plain(cls, values: Floats) -> DoubleDouble:
+        """Return float64 numbers with low parts of zero."""
+        return cls(values, np.zeros_like(values))
+
+    def __getitem__(self, index: Index) -> DoubleDouble:
+        return DoubleDouble(self.hi[index], self.lo[index])
+
+    def __neg__(self) -> DoubleDouble:
+        return DoubleDouble(-self.hi, -self.lo)
+
+    def __add__(self, other: DoubleDouble) -> DoubleDouble:
+        # High and low parts are added without error, then the four parts are joined in order of
+        # their size. This keeps 104 bits of each term, also if the terms nearly cancel.
+        high = exact_sum(self.hi, other.hi)
+        low = exact_sum(self.lo, other.lo)
+        joined = normal(high.hi, high.lo + low.hi)
+        return normal(joined.hi, joined.lo + low.lo)
+
+    def __sub__(self, other: DoubleDouble) -> DoubleDouble:
+        return self + -other
+
+    def __mul__(self, other: DoubleDouble) -> DoubleDouble:
+        # (a + a')·(b + b') of 26-bit halves: each of the four products is exact, so their sum minus
+        # the rounded product is the product's rounding error. lo·lo is too small to matter.
+        product = self.hi * other.hi
+        a, a_low = _halves(self.hi)
+        b, b_low = _halves(other.hi)
+        error = ((a * b - product) + a * b_low + a_low * b) + a_low * b_low
+        return normal(product, error + (self.hi * other.lo + self.lo * other.hi))
+
+
+def exact_sum(a: Floats, b: Floats) -> DoubleDouble:
+    """Return a + b without error (Knuth's two-sum), whichever of the two is larger.
+
+    `total - a` is the part of b that the sum holds; what a and b lost is added up. For a = 1 and
+    b = 2**-60, total is 1 and holds nothing of b, so that the error is 0 + 2**-60.
+    """
+    total = a + b
+    b_part = total - a
+    a_part = total - b_part
+    return DoubleDouble(total, (a - a_part) + (b - b_part))
+
+
+def normal(hi: Floats, lo: Floats) -> DoubleDouble:
+    """Return hi + lo without error, given |hi| ≥ |lo| (Dekker's fast two-sum)."""
+    total = hi + lo
+    return DoubleDouble(total, lo - (total - hi))
+
+
+def _halves(a: Floats) -> tuple[Floats, Floats]:
+    """Return a as a sum of two numbers of 26 bits (Veltkamp); products of halves are exact."""
+    scaled = _SPLITTER * a
+    high = scaled - (scaled - a)
+    return high, a - high
+
+
+def round_double_double(values: DoubleDouble, dtype: str) -> Array:
+    """Return values of 106 bits in the named dtype, each rounded once.
+
+    Rounding to float64 and then to float32 is wrong next to a tie: 1 + 2**-24 + 2**-80 becomes
+    1 + 2**-24 in float64, which is halfway between two float32 numbers and rounds to 1, although
+    the value is above the tie and 1 + 2**-23 is nearer. Rounding to odd first avoids that: of the
+    two float64 neighbours of an inexact value, take the one whose last bit is 1. Ties of the
+    narrower dtypes end in 0, so an inexact value is never taken for one.
+    """
+    hi, lo = np.broadcast_arrays(np.asarray(values.hi), np.asarray(values.lo))
+    if dtype == "float64":
+        return np.array(hi)
+    bits = np.array(hi).view(np.int64)
+    is_inexact = lo != 0
+    # With a low part of the opposite sign, the neighbours are hi and the number below it in
+    # magnitude, or else hi and the one above it. `| 1` selects the odd one of both.
+    points_to_zero = is_inexact & (np.signbit(lo) != np.signbit(hi))
+    odd = np.where(is_inexact, (bits - points_to_zero) | 1, bits)
+    return round_to(odd.view(np.float64), dtype)
+
+
+def undecided(values: DoubleDouble, error: Floats, dtype: str) -> Flags:
+    """Return True for each value that an error of that size could make round differently."""
+    if dtype == "float64":
+        below = values.hi + (values.lo - error)
+        above = values.hi + (values.lo + error)
+        return np.asarray(below != above)
+    lowest = round_double_double(normal(values.hi, values.lo - error), dtype)
+    highest = round_double_double(normal(values.hi, values.lo + error), dtype)
+    # Compared as bits, because −0 equals 0 as a number, and is another rounding.
+    bits = f"u{lowest.dtype.itemsize}"
+    return np.asarray(lowest.view(bits) != highest.view(bits))

@@ -1,0 +1,149 @@
+"""Real numbers as Python integers: x stands for x / 2**bits.
+
+Integers have as many digits as a computation needs, and are the same on every machine. With 4
+bits, for example, 1/3 is 5 (5/16 = 0.3125) and π is 50 (50/16 = 3.125). Results are within a few
+units of the last place, so callers request more bits than they need and round the rest away.
+"""
+
+import math
+from decimal import Context, Decimal
+from fractions import Fraction
+from functools import cache, lru_cache
+
+import numpy as np
+
+from pecli.engine.arrays import round_to
+
+GUARD = 32
+"""Bits that a computation has beyond those of its result, so that its own errors round away."""
+
+_FLOAT64_BITS = 53
+
+
+def round_shift(value: int, bits: int) -> int:
+    """Return value / 2**bits, rounded to the nearest integer.
+
+    >>> round_shift(7, 2), round_shift(5, 2)
+    (2, 1)
+    """
+    half = (1 << bits) >> 1
+    return (value + half) >> bits
+
+
+def fixed(value: Fraction, bits: int) -> int:
+    """Return a fraction as a fixed-point number, rounded to the nearest unit.
+
+    >>> fixed(Fraction(1, 3), 4)
+    5
+    """
+    in_half_units = (value.numerator << (bits + 1)) // value.denominator
+    return (in_half_units + 1) >> 1
+
+
+@cache
+def pi(bits: int) -> int:
+    """Return π by the algorithm of Gauss and Legendre.
+
+    The arithmetic mean a and the geometric mean b of the two numbers before approach each other,
+    and each step doubles the number of correct digits: π = (a + b)² / 4t. t starts at 1/4, and
+    step n takes 2**n · (a − b)² / 4 off it. Four steps give 40 digits:
+
+    >>> pi(64) / 2**64
+    3.141592653589793
+    """
+    work = bits + GUARD
+    a = 1 << work
+    b = math.isqrt(1 << (2 * work - 1))  # 1/√2
+    t = 1 << (work - 2)
+    step = 0
+    while a - b > 1:
+        t -= (a - b) ** 2 << step >> (work + 2)
+        mean = (a + b) >> 1
+        b = math.isqrt(a * b)
+        a = mean
+        step += 1
+    return round_shift((a + b) ** 2 // (4 * t), GUARD)
+
+
+@lru_cache(maxsize=64)  # A table's base is needed again for every block of frequencies.
+def log(value: Fraction, bits: int) -> int:
+    """Return the natural logarithm of a positive fraction."""
+    context = _decimal_context(bits)
+    logarithm = context.ln(context.divide(value.numerator, value.denominator))
+    return _from_decimal(logarithm, bits, context)
+
+
+@lru_cache(maxsize=64)
+def exp(value: int, bits: int) -> int:
+    """Return e ** value, where value is a fixed-point number with as many bits."""
+    # e**x has 1.44 · x bits before the point, which a large result needs as well.
+    integer_bits = max(0, (value >> bits) * 3 // 2)
+    context = _decimal_context(bits + integer_bits)
+    power_of_e = context.exp(context.divide(value, 1 << bits))
+    return _from_decimal(power_of_e, bits, context)
+
+
+def power(base: Fraction, exponent: Fraction, bits: int) -> int:
+    """Return base ** exponent for a positive base."""
+    # An error of the logarithm is multiplied by the exponent.
+    exponent_bits = abs(exponent.numerator // exponent.denominator).bit_length()
+    work = bits + GUARD + exponent_bits + 16
+    logarithm = log(base, work) * exponent.numerator // exponent.denominator
+    return round_shift(exp(logarithm, work), work - bits)
+
+
+def cos_sin(turns: int, bits: int) -> tuple[int, int]:
+    """Return the cosine and sine of an angle in turns: 1 << bits is a full turn.
+
+    The angle is split into quarter turns, which only swap and negate the results, and a remainder
+    x of at most π/4. There the series Σ (ix)ᵏ/k! = cos x + i·sin x is short; its terms are real
+    numbers times 1, i, −1 and −i in turn. Multiples of a quarter turn are exact:
+
+    >>> cos_sin(1 << 62, 64) == (0, 1 << 64)
+    True
+    """
+    work = bits + GUARD
+    half = 1 << (work - 1)
+    quarters = turns << (GUARD + 2)
+    quadrant, above = divmod(quarters + half, 1 << work)
+    angle = (above - half) * pi(work) >> (work + 1)  # A quarter turn is π/2.
+
+    sums = [0, 0, 0, 0]
+    term = 1 << work
+    k = 0
+    while term not in (0, -1):  # A negative term that is shifted right ends at −1.
+        sums[k % 4] += term
+        k += 1
+        term = (term * angle >> work) // k
+    cosine = round_shift(sums[0] - sums[2], GUARD)
+    sine = round_shift(sums[1] - sums[3], GUARD)
+
+    for _ in range(quadrant % 4):
+        cosine, sine = -sine, cosine  # i·(c + i·s) = −s + i·c
+    return cosine, sine
+
+
+def round_fixed(value: int, bits: int, dtype: str) -> float:
+    """Return value / 2**bits in the named dtype, rounded once, as a Python float.
+
+    The number is first cut to the 53 bits of float64 by rounding to odd, as in
+    `double_double.round_double_double`, so that the second rounding cannot see a false tie.
+    """
+    if dtype == "float64":
+        return value / (1 << bits)  # Python rounds quotients of integers correctly.
+    magnitude = abs(value)
+    spare = max(0, magnitude.bit_length() - _FLOAT64_BITS)
+    has_remainder = magnitude % (1 << spare) != 0
+    odd = (magnitude >> spare) | has_remainder
+    signed = odd if value > 0 else -odd
+    double = math.ldexp(signed, spare - bits)
+    return float(round_to(np.array([double]), dtype)[0])
+
+
+def _decimal_context(bits: int) -> Context:
+    """Return a context with at least so many bits: log10 2 = 0.30103 digits per bit, and 10."""
+    return Context(prec=bits * 302 // 1000 + 10)
+
+
+def _from_decimal(number: Decimal, bits: int, context: Context) -> int:
+    return round(context.multiply(number, 1 << bits))

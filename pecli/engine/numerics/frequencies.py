@@ -1,0 +1,137 @@
+"""Geometric frequencies, in radians per position, as fixed-point numbers.
+
+A position is multiplied by a frequency, so an error of the frequency grows by up to 2**40. The
+number of bits is chosen so that enough of them are left after that product. Scalings act on
+frequencies between `geometric` and `phases.Waves.of`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from fractions import Fraction
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine.numerics.fixed_point import GUARD, exp, log, round_shift
+from pecli.errors import ParameterError
+
+POSITION_BITS = 64
+"""Bits of a position: positions are at most 2**40, numerators of fractions below 2**63."""
+MAX_FREQUENCY = 2.0**64
+"""Radians per position; only a base below 1 or a large scale comes near it."""
+_GOOD_BITS = 120
+"""Bits that are left of the smallest frequency's product with a position: 110, and a margin."""
+_LIMB_BITS = 32
+"""Bits of the digits in which phases multiply frequencies; a frequency has whole digits."""
+_MAX_LEADING_ZEROS = 1100
+"""More than the smallest float64 number has after its point (2**-1074)."""
+
+extra_bits = ContextVar("extra_bits", default=0)
+"""Bits of frequencies and amplitudes beyond the usual number, while a hard rounding is decided."""
+
+
+class Frequencies(NamedTuple):
+    """Frequencies in radians per position, each an integer over 2**bits."""
+
+    values: tuple[int, ...]
+    bits: int
+
+    def take(self, indices: Sequence[int]) -> Frequencies:
+        """Return the frequencies with these indices, in their order."""
+        return Frequencies(tuple(self.values[index] for index in indices), self.bits)
+
+    def floats(self) -> list[float]:
+        """Return the frequencies rounded to float64."""
+        return [value / (1 << self.bits) for value in self.values]
+
+
+def check_base(base: float, largest_exponent: float, scale: float = 1.0) -> None:
+    """Raise ParameterError unless scale · base ** −exponent stays below MAX_FREQUENCY.
+
+    The largest frequency is 1 for a base above 1, and the last one for a base below 1.
+    """
+    log2_largest = max(0.0, -largest_exponent * math.log2(base)) + math.log2(scale)
+    if log2_largest < math.log2(MAX_FREQUENCY):
+        return
+    rule = "frequencies must stay below 2^64 radians per position"
+    if base >= 1:
+        raise ParameterError("scale", f"{scale:g}", rule)
+    raise ParameterError("base", f"{base:g}", rule)
+
+
+def geometric(
+    base: float,
+    denominator: Fraction,
+    count: int,
+    scale: float = 1.0,
+    log_base: Callable[[int], int] | None = None,
+) -> Frequencies:
+    """Return base ** (−i / denominator) for i = 0 … count − 1.
+
+    For base 10000, denominator 2 and count 2 these are 1 and 1/100.
+
+    Args:
+        base: A positive number.
+        denominator: Half of the dim, in most schemes.
+        count: The number of frequencies.
+        scale: A factor of the positions, for which the frequencies are precise enough.
+        log_base: The logarithm of the base to a number of bits, for a base that is not a float,
+            such as 10000 · 8^(128/126) of NTK scaling. `base` is not used then.
+    """
+    if log_base is None:
+        log_base = partial(log, Fraction(base))
+    bits = _geometric_bits(log_base, denominator, count, scale)
+    values = [1 << bits]
+    if count > 1:
+        work = bits + 2 * GUARD
+        log_ratio = int(-log_base(work) / denominator)
+        ratio = round_shift(exp(log_ratio, work), work - bits)
+        for _ in range(count - 1):
+            values.append(values[-1] * ratio >> bits)
+    return Frequencies(tuple(values), bits)
+
+
+def _geometric_bits(
+    log_base: Callable[[int], int], denominator: Fraction, count: int, scale: float
+) -> int:
+    """Return the number of bits that keeps the smallest frequency precise after all products."""
+    largest_exponent = 0.0
+    if count > 1:
+        largest_exponent = min(float((count - 1) / denominator), 1e6)
+    log2_base = log_base(64) / 2**64 / math.log(2)
+    smallest = 1.0
+    if log2_base > 0:
+        smallest = 2.0 ** max(-1074.0, -largest_exponent * log2_base)
+    # Each product adds a rounding error, and a base below 1 multiplies the errors before it.
+    growth = max(0, int(-largest_exponent * log2_base)) + count.bit_length()
+    scale_bits = abs(math.frexp(scale)[1])
+    return bits_for(smallest) + 64 + growth + scale_bits
+
+
+def joined(parts: Sequence[Frequencies]) -> Frequencies:
+    """Return the frequencies of all parts, one part after the other."""
+    bits = max((part.bits for part in parts), default=0)
+    values: list[int] = []
+    for part in parts:
+        shift = bits - part.bits
+        values.extend(value << shift for value in part.values)
+    return Frequencies(tuple(values), bits)
+
+
+def bits_for(smallest: float) -> int:
+    """Return the bits that frequencies need so that the smallest is precise at any position.
+
+    The position takes 64 bits off, and zeros after the point are not digits: a frequency of 2**-10
+    needs 64 + 120 + 10 bits, rounded up to 224.
+    """
+    leading_zeros = _MAX_LEADING_ZEROS
+    if smallest > 0:
+        leading_zeros = max(0, -int(np.floor(np.log2(smallest))))
+    leading_zeros = min(leading_zeros, _MAX_LEADING_ZEROS)
+    bits = POSITION_BITS + _GOOD_BITS + leading_zeros + extra_bits.get()
+    limbs = -(-bits // _LIMB_BITS)  # rounded up
+    return limbs * _LIMB_BITS
