@@ -13,8 +13,9 @@ from functools import cache, cached_property, partial
 import numpy as np
 
 from pecli.engine.arrays import Array, Indices, numpy_dtype
+from pecli.engine.numerics.correct_rounding import round_waves
 from pecli.engine.numerics.cos_sin_tables import Rotation
-from pecli.engine.numerics.phases import Waves, round_waves
+from pecli.engine.numerics.phases import Waves
 
 _MAX_NUMERATOR = 1 << 63
 _EXPONENT_STEP = 8  #: powers of two in denominators are rounded up to multiples of this, so that floats form few groups

@@ -14,7 +14,8 @@ import numpy as np
 from pecli.engine import numerics
 from pecli.engine.arrays import Floats, Singles, round_to
 from pecli.engine.numerics import Frequencies, bits_for, round_fixed
-from pecli.engine.numerics.phases import Waves, round_waves
+from pecli.engine.numerics.correct_rounding import round_waves
+from pecli.engine.numerics.phases import Waves
 
 _DROPPED = 29  #: bits of a float64 that float32 does not have
 _ERROR = (

@@ -1,175 +1,251 @@
-"""Exact angles: where on the circle is position p of each wave, and its cosine and sine, correctly rounded.
+"""Exact angles: the phase of position p of each wave, and its cosine and sine.
 
-p·θ in float64 loses a digit for every digit of p. Here the frequencies are kept in turns, as integers of 160 bits or
-more; the product with p is exact, whole turns fall off, and the rest is rounded once.
+p·θ in float64 loses a digit for every digit of p. Here frequencies are kept in turns instead of
+radians, as integers of 160 bits or more. The product with p is exact, whole turns are dropped
+(they change no cosine), and only the remaining fraction of a turn is rounded. For example, 0.3
+turns per position is 2.1 turns at position 7, of which 0.1 remains.
 
-Where a rounding is in doubt, more digits are computed until there is none (Ziv, 1991). The values are sines and
-cosines of algebraic numbers, never halfway between two floats, so that ends; sin 0 = 0 and cos 0 = 1 are exact.
+A fraction of a turn is then split into the nearest of 256 sectors, whose cosines and sines are in
+a small table, and a remainder of at most 1/512 turn, for which a few terms of a series suffice.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices, Ints
-from pecli.engine.numerics import (
-    DoubleDouble,
-    Frequencies,
-    bits_for,
-    exact_sum,
-    round_double_double,
-    undecided,
-)
+from pecli.engine.arrays import Complex, Floats, Indices, Ints
+from pecli.engine.numerics import DoubleDouble, Frequencies, bits_for, exact_sum
 
-_LOW = np.uint64(0xFFFFFFFF)
-_32 = np.uint64(32)
-SECTORS = 256  #: the circle is cut into this many sectors; a table holds their directions, a short series does the rest
+SECTORS = 256
+TILE = 1 << 15
+"""Waves × rows of a tile: half of a second-level cache of 1 MiB in complex128."""
+FLOAT64_ERROR = 2.0**-50
+"""Bound on the relative error of amplitude · `cos_sin`; 2**-51.5 by analysis."""
+PRODUCT_ERROR = 2.0**-91
+"""Bound on the relative error of `cos_sin_double_double`; 2**-98 by analysis, with a margin."""
 
+_LIMB_BITS = np.uint64(32)
+_LOW_LIMB = np.uint64(0xFFFFFFFF)
+_SECTOR_SHIFT = np.uint64(24)
+"""A fraction's highest digit has 32 bits, of which the first 8 number a sector."""
 _SPARE_DIGITS = 1
-"""Digits at the low end that the 53 bits of a plain cosine can do without; 88 of 120 guard bits are left."""
-
+"""Lowest digits that 53 bits of a cosine do not need: 88 of 120 guard bits are left."""
+_CHUNK = 1 << 12
+"""Elements of `directions` computed at once, so that arrays stay in the first-level cache."""
 _AMPLITUDE_BITS = 200
-_MAX_EXTRA_BITS = 1 << 16  #: at which deciding a rounding is given up
-PRODUCT_ERROR = (
-    2.0**-91
-)  #: the relative error of `cos_sin_double_double`; 2**-98 by analysis, with a margin
-_MIN_PRODUCT = (
-    2.0**-800
-)  #: below which the low part of amplitude · `cos_sin_double_double` may underflow
-_CHUNK = 1 << 12  #: elements of `directions` that are computed at once
-TILE = 1 << 15  #: waves × rows of a tile: half of a second-level cache of 1 MiB in complex128
+_FUNCTION_ERROR = 4
+"""Units by which an amplitude that is computed by a function may be off."""
 
 
 @dataclass(eq=False)
 class Waves:
-    """Frequencies in turns per position, each an integer over 2**bits, and the amplitude they share, after scaling."""
+    """Frequencies in turns per position, and the amplitude that they share.
+
+    Attributes:
+        turns: The frequencies, each an integer over 2**bits, rounded down.
+        bits: A multiple of 32.
+        amplitude: An integer over 2**amplitude_bits.
+        amplitude_bits: The amplitude's number of bits after the point.
+        amplitude_error: The units by which the amplitude may be off; 0 if it is exact.
+    """
 
     turns: tuple[int, ...]
     bits: int
-    amplitude: int  #: over 2**amplitude_bits, and how many units it may be off by
+    amplitude: int
     amplitude_bits: int
     amplitude_error: int
 
     @classmethod
     def of(
-        cls, frequencies: Frequencies, *, scale: float | Fraction = 1.0, in_turns: bool = False,
+        cls,
+        frequencies: Frequencies,
+        *,
+        scale: float | Fraction = 1.0,
+        in_turns: bool = False,
         amplitude: Fraction | float | Callable[[int], int] = 1.0,
-    ) -> "Waves":  # fmt: skip
-        """The waves with these frequencies over positions times `scale`; in radians per position unless `in_turns`. An
-        amplitude that is not a fraction is given as a function: to so many bits after the point, as an integer."""
-        smallest = min((value for value in frequencies.values if value), default=1) / (
-            1 << frequencies.bits
-        )
-        bits = bits_for(smallest * float(scale) / 8)
+    ) -> Waves:
+        """Return the waves with these frequencies.
+
+        Args:
+            frequencies: Radians per position, or turns if `in_turns` is set.
+            scale: A factor of the positions.
+            in_turns: True if the frequencies are in turns.
+            amplitude: A number, or, if it is irrational, a function that returns it as an integer
+                with so many bits after the point.
+        """
+        nonzero = (value for value in frequencies.values if value)
+        smallest = min(nonzero, default=1) / (1 << frequencies.bits)
+        bits = bits_for(smallest * float(scale) / 8)  # A turn is more than 4 radians, below 8.
         numerator, denominator = scale.as_integer_ratio()
-        turn = (
-            1 << frequencies.bits if in_turns else 2 * numerics.pi(frequencies.bits)
-        ) * denominator
-        turns = tuple(((value * numerator) << bits) // turn for value in frequencies.values)
-        places = _AMPLITUDE_BITS + numerics.extra_bits.get()
+        turn = 1 << frequencies.bits
+        if not in_turns:
+            turn = 2 * numerics.pi(frequencies.bits)
+        divisor = turn * denominator
+        turns = tuple(((value * numerator) << bits) // divisor for value in frequencies.values)
+
+        amplitude_bits = _AMPLITUDE_BITS + numerics.extra_bits.get()
         if callable(amplitude):
-            return cls(turns, bits, amplitude(places), places, 4)
-        height = numerics.fixed(Fraction(amplitude), places)
-        return cls(turns, bits, height, places, int(Fraction(height, 1 << places) != amplitude))
+            return cls(turns, bits, amplitude(amplitude_bits), amplitude_bits, _FUNCTION_ERROR)
+        height = numerics.fixed(Fraction(amplitude), amplitude_bits)
+        is_exact = Fraction(height, 1 << amplitude_bits) == amplitude
+        return cls(turns, bits, height, amplitude_bits, 0 if is_exact else 1)
 
     @cached_property
     def limbs(self) -> Ints:
-        """The fractions of the frequencies as 32-bit digits, lowest first: (digits, waves)."""
+        """The frequencies' fractions as 32-bit digits, lowest first: (digits, waves)."""
         size = self.bits // 8
-        mask = (1 << self.bits) - 1
-        packed = b"".join((turn & mask).to_bytes(size, "little") for turn in self.turns)
+        fraction_mask = (1 << self.bits) - 1
+        packed = b"".join((turn & fraction_mask).to_bytes(size, "little") for turn in self.turns)
         digits = np.frombuffer(packed, "<u4").reshape(len(self.turns), size // 4)
         return np.ascontiguousarray(digits.T).astype(np.uint64)
 
     @cached_property
     def factor(self) -> DoubleDouble:
+        """The amplitude as two float64 numbers."""
         return DoubleDouble.fixed(self.amplitude, self.amplitude_bits)
 
 
+class Directions(NamedTuple):
+    """Cosines and sines of the same angles."""
+
+    cosines: DoubleDouble
+    sines: DoubleDouble
+
+
 @cache
-def sectors() -> tuple[DoubleDouble, DoubleDouble]:
-    """Cosines and sines of the sectors' directions; a quarter of the circle is computed."""
+def sectors() -> Directions:
+    """Return the directions of sectors 0 … 256, the last of which is the first again.
+
+    Only a quarter of the circle is computed: a quarter turn further on, cos is −sin before.
+    """
     bits = 160
-    quarter = [
-        numerics.cos_sin((sector << bits) // SECTORS, bits) for sector in range(SECTORS // 4)
-    ]
-    numbers = [[DoubleDouble.fixed(value, bits) for value in pair] for pair in quarter]
-    c, s = np.array([[(number.hi, number.lo) for number in pair] for pair in numbers]).transpose(
-        1, 2, 0
-    )
-    cosines = 0.0 + np.concatenate([c, -s, -c, s, c[:, :1]], axis=1)  # without negative zeros
-    sines = 0.0 + np.concatenate([s, c, -s, -c, s[:, :1]], axis=1)
-    return DoubleDouble(*cosines), DoubleDouble(*sines)
+    cosines = []
+    sines = []
+    for sector in range(SECTORS // 4):
+        cosine, sine = numerics.cos_sin((sector << bits) // SECTORS, bits)
+        cosines.append(cosine)
+        sines.append(sine)
+    c = _high_and_low(cosines, bits)
+    s = _high_and_low(sines, bits)
+    # Adding 0.0 turns −0 into 0.
+    all_cosines = 0.0 + np.concatenate([c, -s, -c, s, c[:, :1]], axis=1)
+    all_sines = 0.0 + np.concatenate([s, c, -s, -c, s[:, :1]], axis=1)
+    return Directions(DoubleDouble(*all_cosines), DoubleDouble(*all_sines))
+
+
+def _high_and_low(values: list[int], bits: int) -> Floats:
+    """Return fixed-point numbers as an array (2, n) of high and low parts."""
+    numbers = [DoubleDouble.fixed(value, bits) for value in values]
+    return np.array([[number.hi for number in numbers], [number.lo for number in numbers]])
 
 
 _TURN = DoubleDouble.fixed(2 * numerics.pi(200), 200)
-_INVERSE = {n: DoubleDouble.fixed((1 << 200) // n, 200) for n in (2, 6, 24, 120)}
 
 
-def _sector(digit: Ints) -> tuple[Indices, Floats]:
-    """The sector nearest to a fraction, given its highest digit, and how far the digit is beyond it."""
-    sector = ((digit >> np.uint64(23)) + np.uint64(1)) >> np.uint64(1)
-    beyond = digit.astype(np.int64) - (sector << np.uint64(24)).astype(np.int64)
+def _reciprocal(number: int) -> DoubleDouble:
+    return DoubleDouble.fixed((1 << 200) // number, 200)
+
+
+_1_OVER_2 = _reciprocal(2)
+_1_OVER_6 = _reciprocal(6)
+_1_OVER_24 = _reciprocal(24)
+_1_OVER_120 = _reciprocal(120)
+
+
+def _nearest_sector(highest_digit: Ints) -> tuple[Indices, Floats]:
+    """Return the sector nearest to a fraction of a turn, and the digit's distance beyond it.
+
+    A fraction of 0.1 has the digit 0.1·2**32, which is 25.6 sectors: sector 26, −0.4·2**24 beyond.
+    """
+    half_sectors = highest_digit >> (_SECTOR_SHIFT - np.uint64(1))
+    sector = (half_sectors + np.uint64(1)) >> np.uint64(1)
+    beyond = highest_digit.astype(np.int64) - (sector << _SECTOR_SHIFT).astype(np.int64)
     return sector.astype(np.intp), beyond.astype(np.float64)
 
 
 def _multiply(limbs: Ints, positions: Ints) -> list[Ints]:
-    """The digits of limbs · positions, without those above the point."""
+    """Return the digits of limbs · positions after the point, lowest first.
+
+    This is long multiplication in base 2**32. No step overflows 64 bits: a digit times a digit,
+    plus a digit, plus a carry is at most (2**32 − 1)² + 2·(2**32 − 1) = 2**64 − 1. Carries out of
+    the highest digit are whole turns and are dropped.
+    """
     product: list[Ints] = []
-    low, high = positions & _LOW, positions >> _32
+    low = positions & _LOW_LIMB
     carry: Ints | np.uint64 = np.uint64(0)
     for limb in limbs:
         step = limb * low + carry
-        product.append(step & _LOW)
-        carry = step >> _32
+        product.append(step & _LOW_LIMB)
+        carry = step >> _LIMB_BITS
+    high = positions >> _LIMB_BITS
     if high.any():
         carry = np.uint64(0)
         for place, limb in enumerate(limbs[:-1], 1):
             step = limb * high + product[place] + carry
-            product[place] = step & _LOW
-            carry = step >> _32
+            product[place] = step & _LOW_LIMB
+            carry = step >> _LIMB_BITS
     return product
 
 
 def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
-    """Cosines and sines of position · frequency, within 0.6·2**-53, and within 2**-51.5 of the value itself; `limbs`
-    (digits, …) and `positions` broadcast against each other."""
+    """Return the cosines and sines of position · frequency in float64.
+
+    They are within 0.6·2**-53 absolutely, and within 2**-51.5 of the value itself.
+
+    Args:
+        limbs: The digits of the frequencies: (digits, …).
+        positions: Positions that broadcast against the digits.
+    """
     digits = _multiply(limbs[_SPARE_DIGITS:], positions)
-    sector, beyond = _sector(digits[-1])
+    sector, beyond = _nearest_sector(digits[-1])
+    # Digits are added from the highest on: just below a sector, beyond is −1 and the lower digits
+    # add up to almost 1, so that the sum is tiny and has to keep all of its digits.
     scale = 1.0
-    for digit in reversed(
-        digits[:-1]
-    ):  # from the top: where beyond is −1 and the rest almost 1, nothing may be lost
+    for digit in reversed(digits[:-1]):
         scale *= 2.0**-32
         beyond = beyond + digit * scale
-    cosines, sines = sectors()
     x = beyond * (2.0**-32 * float(_TURN.hi))
     z = x * x
     sine = x + x * z * (-1 / 6 + z * (1 / 120 - z * (1 / 5040)))
     versine = z * (-1 / 2 + z * (1 / 24 - z * (1 / 720 - z * (1 / 40320))))  # cos x − 1
-    c, c_low, s, s_low = cosines.hi[sector], cosines.lo[sector], sines.hi[sector], sines.lo[sector]
+
+    # cos(a + x) = cos a + (cos a · (cos x − 1) − sin a · sin x). The bracket is small, and so are
+    # its rounding errors; only the last sum rounds at full size.
+    cosines, sines = sectors()
+    c = cosines.hi[sector]
+    c_low = cosines.lo[sector]
+    s = sines.hi[sector]
+    s_low = sines.lo[sector]
     return c + (c_low + (c * versine - s * sine)), s + (s_low + (s * versine + c * sine))
 
 
 def directions(limbs: Ints, positions: Ints) -> Complex:
-    """cos + i·sin of rows of positions (n, 1) or (n, waves), few rows at once: arrays stay in the first-level cache."""
-    out = np.empty((len(positions), limbs.shape[-1]), np.complex128)
-    step = max(1, _CHUNK // limbs.shape[-1])
-    for row in range(0, len(out), step):
-        part = out[row : row + step]
-        part.real, part.imag = cos_sin(limbs, positions[row : row + step])
+    """Return cos + i·sin for rows of positions (n, 1) or (n, waves)."""
+    waves = limbs.shape[-1]
+    out = np.empty((len(positions), waves), np.complex128)
+    step = max(1, _CHUNK // waves)
+    for start in range(0, len(out), step):
+        chunk = out[start : start + step]
+        chunk.real, chunk.imag = cos_sin(limbs, positions[start : start + step])
     return out
 
 
-def cos_sin_double_double(limbs: Ints, positions: Ints) -> tuple[DoubleDouble, DoubleDouble]:
-    """The same to about 98 bits, relative to the value itself even where it is close to zero."""
+def cos_sin_double_double(limbs: Ints, positions: Ints) -> Directions:
+    """Return the cosines and sines of position · frequency to about 98 bits.
+
+    The error is relative to the value itself, even if the value is close to zero.
+    """
     digits = _multiply(limbs, positions)
-    sector, beyond = _sector(digits[-1])
-    hi, scale = beyond * 2.0**-32, 2.0**-32
+    sector, beyond = _nearest_sector(digits[-1])
+    scale = 2.0**-32
+    hi = beyond * scale
     lo = np.zeros_like(hi)
     for digit in reversed(digits[:-1]):
         scale *= 2.0**-32
@@ -177,79 +253,16 @@ def cos_sin_double_double(limbs: Ints, positions: Ints) -> tuple[DoubleDouble, D
         hi = total.hi
         lo += total.lo
     x = exact_sum(hi, lo) * _TURN
-    z = x * x  # of the series, the first terms have 106 bits, the small ones 53
-    tail = z.hi * (-1 / 5040 + z.hi * (1 / 362880 + z.hi * (-1 / 39916800)))
-    sine = x + x * (z * (-_INVERSE[6] + z * (_INVERSE[120] + DoubleDouble.plain(tail))))
-    tail = z.hi * (-1 / 720 + z.hi * (1 / 40320 + z.hi * (-1 / 3628800 + z.hi * (1 / 479001600))))
-    versine = z * (-_INVERSE[2] + z * (_INVERSE[24] + DoubleDouble.plain(tail)))
-    cosines, sines = sectors()
-    c, s = cosines[sector], sines[sector]
-    return c + (c * versine - s * sine), s + (s * versine + c * sine)
-
-
-FLOAT64_ERROR = 2.0**-50  #: the relative error of amplitude · `cos_sin`; 2**-51.5 by analysis
-
-
-def round_waves(
-    waves: Waves,
-    make: Callable[[], Waves],
-    positions: Ints,
-    columns: Indices,
-    sine: Flags,
-    dtype: str,
-) -> Array:
-    """amplitude · sin or cos (where `sine` says so) of the given waves at the given positions, correctly rounded.
-    `make` makes the same waves again, with more bits where these do not decide."""
-    limbs, relative_error = waves.limbs[:, columns], FLOAT64_ERROR
-    if dtype == "float64":
-        cosine, sine_ = cos_sin_double_double(limbs, positions)
-        relative_error = PRODUCT_ERROR
-    else:
-        cosine, sine_ = map(DoubleDouble.plain, cos_sin(limbs, positions))
-    value = (
-        DoubleDouble(np.where(sine, sine_.hi, cosine.hi), np.where(sine, sine_.lo, cosine.lo))
-        * waves.factor
+    z = x * x
+    # |x| ≤ π/256 and z < 2**-12: the last terms of the series are so small that 53 bits suffice.
+    sine_tail = z.hi * (-1 / 5040 + z.hi * (1 / 362880 + z.hi * (-1 / 39916800)))
+    sine_series = -_1_OVER_6 + z * (_1_OVER_120 + DoubleDouble.plain(sine_tail))
+    sine = x + x * (z * sine_series)
+    versine_tail = z.hi * (
+        -1 / 720 + z.hi * (1 / 40320 + z.hi * (-1 / 3628800 + z.hi * (1 / 479001600)))
     )
-    out, size = round_double_double(value, dtype), np.abs(value.hi)
-    doubtful = undecided(value, relative_error * size, dtype)
-    if dtype == "float64":
-        doubtful |= (size < _MIN_PRODUCT) & (positions > 0)
-    for k in np.flatnonzero(doubtful):
-        place = int(positions[k]), int(columns[k]), bool(sine[k])
-        finer, extra = waves, 0
-        while (number := _by_integers(finer, *place, dtype)) is None:
-            extra = 2 * extra + waves.bits
-            if extra > _MAX_EXTRA_BITS:
-                raise ArithmeticError(
-                    f"{extra} more bits do not say how position {place[0]} of wave {place[1]} rounds"
-                )
-            before = numerics.extra_bits.set(extra)
-            try:
-                finer = make()  # which may keep nothing that it made
-            finally:
-                numerics.extra_bits.reset(before)
-        out[k] = number
-    return out
-
-
-def _by_integers(waves: Waves, position: int, column: int, sine: bool, dtype: str) -> float | None:
-    """The last resort: two numbers that the value lies between, in integers; None where they do not round alike.
-
-    The frequency is off by less than one unit, so the angle by less than 7·position units; near the top of a wave
-    that hardly moves the value. Quarters of a turn are exact.
-    """
-    bits, work = waves.bits, 2 * waves.bits
-    turns = position * waves.turns[column] % (1 << bits)
-    cosine, sine_ = numerics.cos_sin(turns << bits, work)
-    value, steepness = (sine_, cosine) if sine else (cosine, sine_)
-    error = (
-        (abs(steepness) * 7 * (position + 1) >> bits) + (8 * (position + 1)) ** 2
-        if turns % (1 << bits - 2)
-        else 0
-    )
-    slack = error * waves.amplitude + (abs(value) + error) * waves.amplitude_error
-    bounds = (value * waves.amplitude - slack, value * waves.amplitude + slack)
-    low, high = (
-        numerics.round_fixed(bound, work + waves.amplitude_bits, dtype) for bound in bounds
-    )
-    return high if low == high else None
+    versine = z * (-_1_OVER_2 + z * (_1_OVER_24 + DoubleDouble.plain(versine_tail)))
+    sector_cosines, sector_sines = sectors()
+    c = sector_cosines[sector]
+    s = sector_sines[sector]
+    return Directions(c + (c * versine - s * sine), s + (s * versine + c * sine))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pecli.engine.numerics import cos_sin_tables, geometric, phases
+from pecli.engine.numerics import correct_rounding, cos_sin_tables, geometric, phases, tiles
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.schemes.sinusoidal import Sinusoidal
@@ -84,7 +84,7 @@ def test_whole_leaps_and_what_lies_beside_them(monkeypatch, size, part, dtype):
     made, alone = make(width, 4000), make(width, 1)
     assert (
         dtype == "float64"
-        or cos_sin_tables.Factors(made.waves, slice(0, width), part, 4000).leap < rows // 2
+        or tiles.Factors(made.waves, slice(0, width), part, 4000).leap < rows // 2
     )
     whole = fill(made, part, first, rows, columns, dtype)
     for row in (0, 1, *range(150, rows, 197), rows - 1):
@@ -96,18 +96,18 @@ def test_products_stay_within_the_bound(part):
     """Before rounding, no element is off by more than ERROR: the doubt test rests on it."""
     made, width = make(40, 4096), 40
     columns = width * len(part.split(","))
-    factors = cos_sin_tables.Factors(made.waves, slice(0, width), part, 4096)
-    tile, leap = cos_sin_tables.Tile(factors, columns, "float32"), 2**39 // factors.leap + 1
-    tile._move(leap, factors.starts(range(leap, leap + 1))[0])
+    factors = tiles.Factors(made.waves, slice(0, width), part, 4096)
+    tile, leap = tiles.Tile(factors, columns, "float32"), 2**39 // factors.leap + 1
+    tile._enter(leap, factors.starts(range(leap, leap + 1))[0])
     together = factors.height // factors.fine
     for k in range(factors.anchors // together):
-        tile._turn(k * together, together)
+        tile._multiply(k * together, together)
         found = tile._values / factors.unit
         first = leap * factors.leap + k * factors.height
         exact = fill(
             made, part, first, factors.height, columns, "float64"
         )  # held against the oracle above
-        assert np.abs(found - exact).max() <= cos_sin_tables.ERROR * 0.8
+        assert np.abs(found - exact).max() <= tiles.ERROR * 0.8
 
 
 CASES = json.loads(Path(__file__).with_name("hard_cases.json").read_text())
@@ -151,7 +151,9 @@ def every_element(dtype: str, amplitude: float = 1.0) -> tuple[np.ndarray, np.nd
     def some() -> Waves:
         return phases.Waves.of(geometric(10000.0, oracle.Fraction(24), 24), amplitude=amplitude)
 
-    found = phases.round_waves(some(), some, position.astype(np.uint64), column, sine, dtype)
+    found = correct_rounding.round_waves(
+        some(), some, position.astype(np.uint64), column, sine, dtype
+    )
     true = oracle.wave_bits(
         dtype, sine, 10000.0, 24, position.tolist(), column.tolist(), amplitude=amplitude
     )
@@ -160,11 +162,15 @@ def every_element(dtype: str, amplitude: float = 1.0) -> tuple[np.ndarray, np.nd
 
 @pytest.fixture
 def by_integers(monkeypatch):
-    reached, compute = [], phases._by_integers
-    monkeypatch.setattr(
-        phases, "_by_integers", lambda *args: reached.append(args[1:4]) or compute(*args)
-    )
-    return reached
+    elements = []
+    compute = correct_rounding._round_by_integers
+
+    def counted(waves, element, dtype):
+        elements.append(element)
+        return compute(waves, element, dtype)
+
+    monkeypatch.setattr(correct_rounding, "_round_by_integers", counted)
+    return elements
 
 
 @pytest.mark.parametrize("dtype", [*NARROW, "float64"])
@@ -183,9 +189,9 @@ def test_what_no_number_of_bits_decides_is_no_silent_guess():
     one = phases.Waves((1 << 190,), 192, (1 << 200) + (1 << 192), 200, 4)
     places = np.zeros(1, np.uint64), np.zeros(1, np.intp), np.zeros(1, bool)
     with pytest.raises(
-        ArithmeticError, match="more bits do not say how position 0 of wave 0 rounds"
+        ArithmeticError, match="more bits do not decide how position 0 of wave 0 rounds"
     ):
-        phases.round_waves(one, lambda: one, *places, "bfloat16")
+        correct_rounding.round_waves(one, lambda: one, *places, "bfloat16")
 
 
 @pytest.mark.parametrize("dtype", NARROW)
@@ -195,8 +201,8 @@ def test_a_table_settled_throughout_is_the_same(monkeypatch, dtype, amplitude):
     scheme = Sinusoidal(90, 14, offset=999_000, amplitude=amplitude, dtype=dtype)
     usual = scheme.tables()["pe"].tobytes()
     seen = []
-    monkeypatch.setattr(cos_sin_tables, "_UNIT", 2.0**6)
-    settle = phases.round_waves
+    monkeypatch.setattr(tiles, "_UNITS", 2.0**6)
+    settle = correct_rounding.round_waves
     monkeypatch.setattr(
         cos_sin_tables, "round_waves", lambda *args: seen.append(len(args[2])) or settle(*args)
     )
@@ -218,4 +224,4 @@ def test_ties_at_position_zero_go_to_even(by_integers, dtype, significand):
 
 @pytest.mark.parametrize(("number", "expected"), [(0, 1), (1, 1), (2, 2), (3, 4), (4, 4), (5, 8)])
 def test_powers_of_two_that_are_not_less(number, expected):
-    assert cos_sin_tables._power_of_two(number) == expected
+    assert tiles.power_of_two(number) == expected

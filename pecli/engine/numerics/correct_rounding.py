@@ -1,0 +1,125 @@
+"""Single elements of tables, correctly rounded however close they are to a tie.
+
+A value with a known error bound decides its rounding unless a tie between two floats lies within
+the bound. Then more digits are computed until it does not (Ziv, 1991). That ends: sines and
+cosines of algebraic numbers are never exactly halfway between two floats, except at angle 0,
+whose values are exact here.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine import numerics
+from pecli.engine.arrays import Array, Flags, Indices, Ints
+from pecli.engine.numerics import DoubleDouble, phases, round_double_double, undecided
+from pecli.engine.numerics.phases import Waves
+
+_MAX_EXTRA_BITS = 1 << 16
+"""Bits after which deciding a rounding is given up."""
+_MIN_PRODUCT = 2.0**-800
+"""Size below which the low part of a product of 106 bits may underflow."""
+_FREQUENCY_ERROR = 7
+"""Radians per turn, rounded up: the frequency is off by less than one unit, in turns."""
+
+
+class Element(NamedTuple):
+    """One element of a table."""
+
+    position: int
+    wave: int
+    is_sine: bool
+
+
+def round_waves(
+    waves: Waves,
+    make_waves: Callable[[], Waves],
+    positions: Ints,
+    columns: Indices,
+    sine: Flags,
+    dtype: str,
+) -> Array:
+    """Return amplitude · sin or cos of some elements, correctly rounded.
+
+    Args:
+        waves: The waves of the table.
+        make_waves: Makes the same waves again, with as many extra bits as `numerics.extra_bits`.
+        positions: The position of each element.
+        columns: The wave of each element.
+        sine: True for each element that is a sine, False for a cosine.
+        dtype: The dtype of the result.
+    """
+    value = _products(waves, positions, columns, sine, dtype)
+    is_float64 = dtype == "float64"
+    relative_error = phases.PRODUCT_ERROR if is_float64 else phases.FLOAT64_ERROR
+    size = np.abs(value.hi)
+    in_doubt = undecided(value, relative_error * size, dtype)
+    if is_float64:
+        in_doubt |= (size < _MIN_PRODUCT) & (positions > 0)
+    out = round_double_double(value, dtype)
+    for k in np.flatnonzero(in_doubt):
+        element = Element(int(positions[k]), int(columns[k]), bool(sine[k]))
+        out[k] = _decide(element, waves, make_waves, dtype)
+    return out
+
+
+def _products(
+    waves: Waves, positions: Ints, columns: Indices, sine: Flags, dtype: str
+) -> DoubleDouble:
+    """Return amplitude · sin or cos, with about 98 bits for float64 and 51 for other dtypes."""
+    limbs = waves.limbs[:, columns]
+    if dtype == "float64":
+        cosines, sines = phases.cos_sin_double_double(limbs, positions)
+        hi = np.where(sine, sines.hi, cosines.hi)
+        lo = np.where(sine, sines.lo, cosines.lo)
+        return DoubleDouble(hi, lo) * waves.factor
+    plain_cosines, plain_sines = phases.cos_sin(limbs, positions)
+    return DoubleDouble.plain(np.where(sine, plain_sines, plain_cosines)) * waves.factor
+
+
+def _decide(element: Element, waves: Waves, make_waves: Callable[[], Waves], dtype: str) -> float:
+    """Round one element with more and more bits, until all numbers within the error agree."""
+    extra = 0
+    finer = waves
+    while True:
+        number = _round_by_integers(finer, element, dtype)
+        if number is not None:
+            return number
+        extra = 2 * extra + waves.bits
+        if extra > _MAX_EXTRA_BITS:
+            place = f"position {element.position} of wave {element.wave}"
+            raise ArithmeticError(f"{extra} more bits do not decide how {place} rounds")
+        token = numerics.extra_bits.set(extra)
+        try:
+            finer = make_waves()
+        finally:
+            numerics.extra_bits.reset(token)
+
+
+def _round_by_integers(waves: Waves, element: Element, dtype: str) -> float | None:
+    """Return the element as computed in integers, or None if its error leaves two roundings.
+
+    The frequency is off by less than one unit, so the phase by less than `position` units and the
+    angle by less than 7 times as many. That moves the value by the error times the slope, which
+    is the other one of cosine and sine: near the top of a wave it is almost nothing. The squared
+    term bounds what the slope itself changes.
+    """
+    bits = waves.bits
+    work = 2 * bits
+    phase = element.position * waves.turns[element.wave] % (1 << bits)
+    cosine, sine = numerics.cos_sin(phase << bits, work)
+    value, slope = (sine, cosine) if element.is_sine else (cosine, sine)
+
+    error = 0
+    is_quarter_turn = phase % (1 << (bits - 2)) == 0  # There cosine and sine are exact.
+    if not is_quarter_turn:
+        phase_error = element.position + 1
+        error = abs(slope) * _FREQUENCY_ERROR * phase_error >> bits
+        error += (8 * phase_error) ** 2
+    slack = error * waves.amplitude + (abs(value) + error) * waves.amplitude_error
+    product = value * waves.amplitude
+    product_bits = work + waves.amplitude_bits
+    low = numerics.round_fixed(product - slack, product_bits, dtype)
+    high = numerics.round_fixed(product + slack, product_bits, dtype)
+    return high if low == high else None

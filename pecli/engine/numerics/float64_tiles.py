@@ -1,0 +1,140 @@
+"""Rows of cosines and sines in float64: products of two directions with about 75 bits.
+
+Each number of the two directions is split into a head of 26 bits after the point and a tail. A
+product of heads has 52 bits, so that it is exact in float64, and so is the sum of two of them. The
+tails are at most 2**-27, so that rounding what they add is off by less than 2**-75. Elements whose
+last bit that leaves in doubt are rounded one by one elsewhere.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import Array, Flags, Floats, aligned_buffer
+from pecli.engine.numerics import DoubleDouble, phases
+from pecli.engine.numerics.phases import Directions, Waves, cos_sin_double_double
+from pecli.engine.numerics.tiles import Doubtful, multiples, power_of_two
+
+_HEAD_UNIT = 2.0**-26
+_ERROR = 2.0**-75
+"""Bound on the error of a product, for amplitude 1.
+
+In units of 2**-78: the tails and the numbers that they are multiplied by are off by 1.25, the four
+products of tails add 1, three sums of them 3, and taking the error off or adding it 1: 6.25.
+"""
+_MAX_ROWS = 1024
+_MAX_ANCHORS = 64
+_MAX_COLUMNS = 512
+"""Waves from which on the size of the small table no longer depends on their number."""
+
+
+class Split(NamedTuple):
+    """Numbers of 106 bits as head + tail, off by 2**-80; heads are multiples of a unit."""
+
+    head: Floats
+    tail: Floats
+
+
+def _split(value: DoubleDouble, unit: float) -> Split:
+    head = np.rint(value.hi * (1 / unit)) * unit
+    return Split(head, (value.hi - head) + value.lo)
+
+
+class Workspace(NamedTuple):
+    """Three arrays of one shape, used again for every tile."""
+
+    high: Floats
+    low: Floats
+    product: Floats
+
+
+class Float64Tiles:
+    """Makes rows for about `count` positions, wherever they start.
+
+    A position is (leap · anchors + anchor) · rows + row, as in `tiles`. The anchors of a leap are
+    computed in 106 bits; an element is a product of an anchor and a row of the small table.
+    """
+
+    def __init__(self, waves: Waves, count: int) -> None:
+        self._factor = waves.factor
+        self._limbs = waves.limbs[:, None, :]
+        rows_in_cache = phases.TILE // 2 // min(_MAX_COLUMNS, len(waves.turns))
+        self._rows = power_of_two(max(1, min(rows_in_cache, _MAX_ROWS, int(count**0.5))))
+        self._anchors = min(_MAX_ANCHORS, power_of_two(-(-count // self._rows)))
+        small = cos_sin_double_double(self._limbs, multiples(0, self._rows, 1))
+        self._small_cosines = _split(small.cosines, _HEAD_UNIT)
+        self._small_sines = _split(small.sines, _HEAD_UNIT)
+        self._steps = cos_sin_double_double(self._limbs, multiples(0, self._anchors, self._rows))
+        self._scale = 2.0 ** np.ceil(np.log2(float(waves.factor.hi)))
+
+    def fill(self, part: str, first: int, out: Array) -> Iterator[Doubtful]:
+        """Write "cos" or "sin" of positions first, first + 1, … into `out`; yield doubts."""
+        width = out.shape[1]
+        memory = aligned_buffer(3 * self._rows * width, np.float64).reshape(3, self._rows, width)
+        anchors = self._steps
+        current_leap = -1
+        row = 0
+        while row < len(out):
+            step, start = divmod(first + row, self._rows)
+            leap, anchor = divmod(step, self._anchors)
+            if leap != current_leap:
+                anchors = self._anchors_of(leap)
+                current_leap = leap
+            count = min(self._rows - start, len(out) - row)
+            work = Workspace(*memory[:, :count])
+            direction = Directions(anchors.cosines[anchor, :width], anchors.sines[anchor, :width])
+            in_doubt = self._multiply(part, direction, start, work)
+            out[row : row + count] = work.high
+            if in_doubt.any():
+                rows, columns = np.nonzero(in_doubt)
+                yield Doubtful(row + rows, columns)
+            row += count
+
+    def _multiply(self, part: str, direction: Directions, start: int, work: Workspace) -> Flags:
+        """Write an anchor times rows of the small table to `work.high`; return True for doubts.
+
+        With A the anchor and B a row, cos(A + B) = cos A · cos B − sin A · sin B, and
+        sin(A + B) = cos A · sin B + sin A · cos B.
+        """
+        high, low, product = work
+        rows = slice(start, start + len(high))
+        width = high.shape[1]
+        first = self._small_cosines
+        second = self._small_sines
+        join: np.ufunc = np.subtract
+        if part == "sin":
+            first, second = second, first
+            join = np.add
+        head_1 = first.head[rows, :width]
+        tail_1 = first.tail[rows, :width]
+        head_2 = second.head[rows, :width]
+        tail_2 = second.tail[rows, :width]
+        cosine = _split(direction.cosines, _HEAD_UNIT * self._scale)
+        sine = _split(direction.sines, _HEAD_UNIT * self._scale)
+
+        np.multiply(cosine.head, head_1, high)
+        join(high, np.multiply(sine.head, head_2, product), high)
+
+        np.multiply(direction.cosines.hi, tail_1, low)
+        low += np.multiply(cosine.tail, head_1, product)
+        join(low, np.multiply(direction.sines.hi, tail_2, product), low)
+        join(low, np.multiply(sine.tail, head_2, product), low)
+
+        # An element is in doubt if high + (low − error) and high + (low + error) round differently.
+        error = _ERROR * self._scale
+        np.subtract(low, error, product)
+        product += high
+        low += error
+        high += low
+        return np.not_equal(high, product)
+
+    def _anchors_of(self, leap: int) -> Directions:
+        """Return the directions of a leap's anchors, times the amplitude."""
+        start = cos_sin_double_double(self._limbs, multiples(leap, 1, self._anchors * self._rows))
+        cosine = start.cosines * self._factor
+        sine = start.sines * self._factor
+        step_cosine, step_sine = self._steps
+        return Directions(
+            cosine * step_cosine - sine * step_sine, cosine * step_sine + sine * step_cosine
+        )

@@ -1,0 +1,254 @@
+"""Rows of cosines and sines in float32, float16 and bfloat16, a tile of rows and waves at a time.
+
+With E(p) = exp(i·p·θ), E(a + b) = E(a)·E(b). A position is written as a number of three digits,
+
+    p = (leap · anchors + anchor) · fine + row,
+
+and every element is a product of the few values of E that are computed for each digit. With 256
+anchors of 128 rows each, position 40,000 = (1 · 256 + 56) · 128 + 64 is E(32,768) · E(7,168) ·
+E(64). The products are made in float64 and are off by at most `ERROR`, which decides how nearly
+all of them round. A cheap test finds the others, which are computed one by one elsewhere.
+
+The test: a value is in doubt if a tie between two floats lies within the error. Values are scaled
+to units of 2**-47, somewhat more than twice the error, and rounded to integers. In these units, a
+tie of a dtype with s significant bits is an integer whose first s + 1 bits are followed by zeros,
+and a value next to it rounds to that integer. So the integers whose lower bits are all zero are in
+doubt, and no others. In float32, for example, 1/2 + 2**-25 is a tie; it is 2**46 + 2**22 units, 25
+bits followed by 22 zeros. Ties below one unit round to 0, which is in doubt as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import (
+    SIGNIFICAND_BITS,
+    AnyArray,
+    Array,
+    Complex,
+    Floats,
+    Indices,
+    Ints,
+    aligned_buffer,
+    round_to,
+)
+from pecli.engine.numerics import phases
+from pecli.engine.numerics.phases import Waves
+
+ERROR = 1.7e-15
+"""Bound on the error of a product, for amplitude 1.
+
+In units of 2**-53: a direction is off by 0.85, a complex product adds √5, the amplitude two
+roundings. A row and an anchor are products of two directions each, the start of a leap is one, and
+two products join them: 5 · 0.85 + 4 · √5 + 2 = 15.2 in all, which is 1.69e-15.
+"""
+
+_UNITS = 2.0**47
+"""Units of the test in 1: ERROR is 0.24 of a unit, below a half."""
+_FLOAT64_BITS = 53
+_MAX_HEIGHT = 1 << 10
+_LIMBS = 5
+"""Digits of a frequency that count at the farthest position, and one that `cos_sin` leaves out."""
+_BUFFER_ELEMENTS = 256
+"""NumPy copies a row that is multiplied with many others again and again to fill its buffer, unless
+the row is longer than the buffer."""
+
+
+class Doubtful(NamedTuple):
+    """The places of elements whose rounding the error leaves open."""
+
+    rows: Indices
+    columns: Indices
+
+
+class Factors:
+    """The small tables of E from which some columns of a table are multiplied, in units of the test.
+
+    `part` is "cos" or "sin" for one column per wave, "cos,sin" or "sin,cos" for two. A pair of
+    columns is a complex number: cos + i·sin, or sin + i·cos = i·conj(cos + i·sin), which rotates
+    the other way.
+
+    Attributes:
+        height: Rows of a tile.
+        fine: Rows from one anchor to the next.
+        anchors: Anchors of a leap.
+        leap: Rows of a leap.
+        rows: E(0) … E(fine − 1), as complex numbers for pairs, as cosines and sines for one part.
+        steps: E(0), E(fine), E(2 · fine), … of all anchors.
+    """
+
+    def __init__(self, waves: Waves, columns: slice, part: str, count: int) -> None:
+        self.part = part
+        self.columns = columns
+        self._is_conjugate = part == "sin,cos"
+        self._limbs = np.ascontiguousarray(waves.limbs[-_LIMBS:, None, columns])
+        self._set_sizes(count)
+        amplitude = float(waves.factor.hi)
+        self.unit = _UNITS / 2.0 ** np.ceil(np.log2(amplitude))
+        self._amplitude: complex = amplitude * self.unit * (1j if self._is_conjugate else 1)
+        small = self._products(self.fine, 1)
+        self.rows: tuple[AnyArray, ...] = (small,)
+        if not self.has_pairs:
+            self.rows = (small.real.copy(), small.imag.copy())
+        self.steps = self._products(self.anchors, self.fine)
+
+    @property
+    def has_pairs(self) -> bool:
+        return "," in self.part
+
+    def _set_sizes(self, count: int) -> None:
+        """Choose powers of two for about `count` positions: small tables, tiles that fit a cache."""
+        rows_in_cache = phases.TILE // self._limbs.shape[-1]
+        largest_height = 1 << (rows_in_cache.bit_length() - 1)
+        self.height = min(power_of_two(count), _MAX_HEIGHT, largest_height)
+        about_four_roots = 1 << (self.height.bit_length() + 3) // 2  # of the height
+        self.fine = min(self.height, about_four_roots)
+        needed_anchors = power_of_two(-(-count // self.fine))
+        self.anchors = min(max(1, self.height // 4), needed_anchors)
+        self.leap = self.anchors * self.fine
+
+    def _products(self, count: int, step: int) -> Complex:
+        """Return E(0), E(step), E(2·step), …: products of two shorter tables.
+
+        `count` is a power of two. For 128 values, 16 and 8 directions are computed.
+        """
+        fine_count = 1 << count.bit_length() // 2
+        fine = self._directions(multiples(0, fine_count, step))
+        coarse = self._directions(multiples(0, count // fine_count, fine_count * step))
+        return (coarse[:, None] * fine).reshape(count, -1)
+
+    def _directions(self, positions: Ints) -> Complex:
+        directions = phases.directions(self._limbs, positions)
+        return directions.conj() if self._is_conjugate else directions
+
+    def starts(self, leaps: range) -> Complex:
+        """Return E at the first position of every leap, times the amplitude."""
+        first_positions = multiples(leaps.start, len(leaps), self.leap)
+        starts: Complex = self._directions(first_positions) * self._amplitude
+        return starts
+
+
+class Tile:
+    """Memory for some rows of some waves, which is used again for every tile.
+
+    Threads wait for each other whenever Python runs between two NumPy calls, so that little is
+    left to do there.
+    """
+
+    def __init__(self, factors: Factors, columns: int, dtype: str) -> None:
+        self.factors = factors
+        self.columns = columns
+        self.dtype = dtype
+        lower_bits = _FLOAT64_BITS - (SIGNIFICAND_BITS[dtype] + 1)
+        self._shift = np.array(64 - lower_bits, np.uint64)
+        self._scale = np.array(1 / factors.unit, np.float32)  # a power of two
+        anchors_per_tile = factors.height // factors.fine
+        self._work = tuple(_blocks(anchors_per_tile, rows) for rows in factors.rows)
+        self._values: Floats = self._work[0].view(np.float64).reshape(factors.height, -1)
+        steps = factors.steps
+        self._steps = aligned_buffer(steps.size, steps.dtype).reshape(steps.shape)
+        self._anchors: tuple[AnyArray, ...] = (self._steps,)
+        if not factors.has_pairs:
+            self._anchors = (np.empty(steps.shape), np.empty(steps.shape))
+        self._leap = -1
+
+    def fill(self, first: int, out: Array) -> Iterator[Doubtful]:
+        """Write positions first, first + 1, … into the rows of `out`; yield elements in doubt."""
+        factors = self.factors
+        leaps = range(first // factors.leap, -(-(first + len(out)) // factors.leap))
+        new_leaps = leaps[1:] if leaps[0] == self._leap else leaps
+        starts = factors.starts(new_leaps)
+        usual_size = np.setbufsize(_BUFFER_ELEMENTS)
+        try:
+            for leap in leaps:
+                if leap != self._leap:
+                    self._enter(leap, starts[leap - new_leaps.start])
+                yield from self._fill_leap(first, out)
+        finally:
+            np.setbufsize(usual_size)
+
+    def _fill_leap(self, first: int, out: Array) -> Iterator[Doubtful]:
+        """Write the rows of `out` that lie in the current leap, a tile at a time."""
+        factors = self.factors
+        leap_start = self._leap * factors.leap
+        row = max(0, leap_start - first)
+        end = min(leap_start + factors.leap - first, len(out))
+        while row < end:
+            anchor, start = divmod(first + row - leap_start, factors.fine)
+            stop = min(end, row + factors.height - start)
+            doubtful = self._make(anchor, start, out[row:stop])
+            if doubtful is not None:
+                yield Doubtful(row + doubtful.rows, doubtful.columns)
+            row = stop
+
+    def _make(self, anchor: int, start: int, out: Array) -> Doubtful | None:
+        """Write the rows from `start` rows after an anchor; return the elements in doubt."""
+        self._multiply(anchor, -(-(start + len(out)) // self.factors.fine))
+        values = self._values[start : start + len(out)]
+        if self.dtype == "float32":
+            out[...] = values[:, : self.columns]
+            np.multiply(out, self._scale, out)
+        else:
+            out[...] = round_to(values[:, : self.columns] * float(self._scale), self.dtype)
+        return self._in_doubt(values)
+
+    def _in_doubt(self, values: Floats) -> Doubtful | None:
+        """Return the places of integers whose lower bits are zero; overwrites the values."""
+        flat = values.reshape(-1)
+        np.rint(flat, flat)
+        bits = flat.view(np.uint64)
+        np.left_shift(bits, self._shift, bits)
+        if bits[bits.argmin()]:
+            return None
+        rows, columns = np.divmod(np.flatnonzero(bits == 0), values.shape[1])
+        is_written = columns < self.columns
+        return Doubtful(rows[is_written], columns[is_written])
+
+    def _enter(self, leap: int, start: Complex) -> None:
+        """Compute the anchors of a leap, given E at its first position."""
+        np.multiply(self.factors.steps, start, self._steps)
+        if not self.factors.has_pairs:
+            cosines, sines = self._anchors
+            cosines[...] = self._steps.real
+            sines[...] = self._steps.imag
+        self._leap = leap
+
+    def _multiply(self, anchor: int, count: int) -> None:
+        """Multiply the rows of `count` anchors from one on: E(anchor) · E(row)."""
+        anchors = slice(anchor, anchor + count)
+        if self.factors.has_pairs:
+            np.multiply(self._steps[anchors, None], self.factors.rows[0], self._work[0][:count])
+            return
+        cosines, sines = self.factors.rows
+        products = self._work[0][:count]
+        others = self._work[1][:count]
+        if self.factors.part == "cos":  # cos(a + b) = cos a · cos b − sin a · sin b
+            np.multiply(self._anchors[0][anchors, None], cosines, products)
+            np.multiply(self._anchors[1][anchors, None], sines, others)
+            np.subtract(products, others, products)
+        else:  # sin(a + b) = cos a · sin b + sin a · cos b
+            np.multiply(self._anchors[0][anchors, None], sines, products)
+            np.multiply(self._anchors[1][anchors, None], cosines, others)
+            np.add(products, others, products)
+
+
+def _blocks(count: int, rows: AnyArray) -> AnyArray:
+    """Return uninitialised memory for some blocks of the shape of `rows`."""
+    return aligned_buffer(count * rows.size, rows.dtype).reshape(count, *rows.shape)
+
+
+def power_of_two(number: int) -> int:
+    """Return the smallest power of two that is not less than a number.
+
+    >>> [power_of_two(number) for number in (1, 4, 5)]
+    [1, 4, 8]
+    """
+    return 1 << max(0, number - 1).bit_length()
+
+
+def multiples(first: int, count: int, step: int) -> Ints:
+    """Return the positions first·step, (first + 1)·step, … as a column."""
+    return np.arange(first, first + count, dtype=np.uint64)[:, None] * np.uint64(step)
