@@ -1,7 +1,7 @@
 """Exact numbers, and tables of exact cosines and sines.
 
 `fixed_point` has real numbers as Python integers, `double_double` numbers of 106 bits as pairs of
-float64 arrays, `frequencies` geometric frequencies. `phases` turns positions into angles, and
+float64 arrays, `geometric_frequencies` frequencies of RoPE and sinusoids. `phases` turns positions into angles, and
 `cos_sin_tables` and `axis_tables` make whole tables of them, correctly rounded.
 """
 
@@ -23,7 +23,7 @@ from pecli.engine.numerics.fixed_point import (
     round_fixed,
     round_shift,
 )
-from pecli.engine.numerics.frequencies import (
+from pecli.engine.numerics.geometric_frequencies import (
     MAX_FREQUENCY,
     POSITION_BITS,
     Frequencies,
