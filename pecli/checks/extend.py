@@ -206,11 +206,13 @@ def _settings(encoding: Encoding) -> dict[str, Any]:
     """An encoding as `rope_scaling` spells it: its scaling, its sections, and what queries are multiplied by."""
     left_out = ("dim", "base", "scaling", PARTIALS[0], "max_position_embeddings")
     own = {name: value for name, value in encoding.parameters.items() if name not in left_out}
-    extra = {
-        name: encoding.extra[name]
-        for name in (*SECTIONS, "llama_4_scaling_beta")
-        if encoding.extra.get(name)
-    }
+    extra: dict[str, Any] = {}
+    if encoding.sections.mrope_section:
+        extra["mrope_section"] = list(encoding.sections.mrope_section)
+    if encoding.sections.mrope_interleaved:
+        extra["mrope_interleaved"] = True
+    if encoding.llama_4_scaling_beta:
+        extra["llama_4_scaling_beta"] = encoding.llama_4_scaling_beta
     kind = encoding.parameters["scaling"]
     return {"rope_type": "default" if kind == "none" else kind, **own, **extra}
 

@@ -453,7 +453,7 @@ def _encoding(one: Encoding, two: Encoding, other: Form, length: int) -> list[st
     if not math.isclose(given["base"], found["base"], rel_tol=SAME_FREQUENCY):
         missing = "default" in two.sources.get("base", "default")
         lines.append(_changed("base", given["base"], found["base"], other, missing=missing))
-    sections = [tuple(each.extra.get("mrope_section") or ()) for each in (one, two)]
+    sections = [tuple(map(int, each.sections.mrope_section or ())) for each in (one, two)]
     if sections[0] != sections[1]:
         lines.append(
             f"{other.label}: M-RoPE sections {bracketed(sections[0])} → {bracketed(sections[1])}"

@@ -157,7 +157,7 @@ def _result(
     if ends is None and runtime.limits_to_context and context is not None:
         ends = int(context * (rope.factor or 1)) if rope.scaling == "linear" else context
     notes, short = reading.notes, reading.short_prompts
-    if runtime.text_only and "mrope_section" in encoding.extra:
+    if runtime.text_only and encoding.sections.mrope_section is not None:
         notes += ("as defined for text; no M-RoPE for images",)
     original = encoding.parameters.get("original_max_position_embeddings") or length
     if runtime.ignores_prompt and rope.scaling == "longrope" and length > original:

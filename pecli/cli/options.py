@@ -395,7 +395,7 @@ def _overridden(
     from pecli.engine.scalings import SCALINGS
     from pecli.engine.schemes.rope import Rope
 
-    parameters, extra = dict(encoding.parameters), dict(encoding.extra)
+    parameters, mscales = dict(encoding.parameters), encoding.mscales
     scaling = changes.get("scaling", parameters.get("scaling"))
     if scaling != parameters.get("scaling"):
         trained = parameters.get("original_max_position_embeddings") or context
@@ -409,5 +409,5 @@ def _overridden(
         for name in [name for name in lengths if name in taken and trained is not None][:1]:
             parameters[name] = trained
     if scaling != encoding.parameters.get("scaling") or "attention_factor" in changes:
-        extra.pop("mscales", None)
-    return replace(encoding, parameters={**parameters, **changes}, extra=extra)
+        mscales = None
+    return replace(encoding, parameters={**parameters, **changes}, mscales=mscales)

@@ -1,9 +1,9 @@
-"""What a model uses: its positional encodings, each value with its source."""
+"""The positional encodings of a model, with the source of every value."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from pecli.display import Printed
 from pecli.engine.runtimes import runtime_named
@@ -13,13 +13,88 @@ from pecli.errors import KindError, ParameterError, quoted
 from pecli.files.tensor_roles import LAYER, layer_named
 from pecli.models.keys import Value
 
+#: Rows and columns of a small image, to read frequencies that do not depend on its size.
+SMALL_GRID = (2, 2)
+
+
+class _Described:
+    """Fields that JSON and tables show under their own names, unless they are None."""
+
+    def described(self) -> dict[str, Any]:
+        values = {name: getattr(self, name) for name in self.names()}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        return tuple(each.name for each in fields(cls))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Grid(_Described):
+    """How a rotary encoding follows several axes of positions: those of an image, a video, or tokens of both.
+
+    All fields are None for an encoding of text. Flux, for example, has `axes=3` (index, row, column),
+    `axis_channels=(16, 56, 56)` and `style="flux"`; the vision tower of Qwen2-VL has only `axes=2`: each axis
+    rotates half of a head.
+    """
+
+    axes: int | None = None
+    #: Channels of each axis, if the axes do not share a head equally.
+    axis_channels: tuple[int, ...] | None = None
+    #: The project whose conventions the axes follow, one of `pecli rope --style`.
+    style: str | None = None
+    #: "alternating" if even frequencies follow rows and odd ones columns, as in Pixtral.
+    axis_frequencies: str | None = None
+    #: Rows and columns of the image that positions are scaled to.
+    grid_base: tuple[float, ...] | None = None
+    #: What multiplies the positions of each axis.
+    axis_factors: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Sections(_Described):
+    """The sections of M-RoPE: how many frequencies follow time, rows and columns.
+
+    Qwen2-VL has (16, 24, 24), one after the other; in Qwen3-VL they are interleaved.
+    """
+
+    mrope_section: tuple[float, ...] | None = None
+    mrope_interleaved: bool | None = None
+
+
+@dataclass(frozen=True)
+class UnrotatedLayers(_Described):
+    """Layers without rope (NoPE), as every fourth layer of Llama 4.
+
+    Their queries may be multiplied by `1 + attn_scale · ln(1 + ⌊(p + 1) / floor_scale⌋)` at position p instead.
+    """
+
+    nope_layers: tuple[int, ...] | None = None
+    attn_scale: float | None = None
+    floor_scale: int | None = None
+
+
+class Mscales(NamedTuple):
+    """Attention factors of longrope: one up to the original context length, one beyond it (Phi-3.5-MoE)."""
+
+    short: float
+    long: float
+
 
 @dataclass(frozen=True)
 class Encoding:
     """One positional encoding of a model.
 
-    `parameters` are those of pecli's scheme, without the length of the table; `extra` is what the model does with it
-    beyond that, such as sections for several axes. `layout` is how a model pairs the channels that it rotates.
+    Attributes:
+        layer_type: The layers that use it, such as `sliding_attention`; empty if all layers do.
+        scheme: `rope`, `sinusoidal`, `learned`, `alibi` or `relative`.
+        parameters: Parameters of that scheme, except the length of the table.
+        sources: The key or the default that each value comes from, by the value's name.
+        layout: How the model pairs the channels that it rotates: `halves`, `interleaved`, or `deepseek`.
+        head_dim: Channels of a head, rotating or not.
+        part: The part of the model, such as `vision`; empty for the language model itself.
+        family: The family of models whose rules were applied; empty if none is known.
+        prefix: The object of the configuration that it was read from, such as `text_config.`.
     """
 
     layer_type: str
@@ -28,20 +103,35 @@ class Encoding:
     sources: Mapping[str, str] = field(default_factory=dict)
     layout: str | None = None
     head_dim: int | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
-    part: str = ""  #: The part of the model it belongs to, such as `vision`; empty for the language model itself
-    trailing: bool = (
-        False  #: Whether the rotary channels are the last of a head, as with latent attention
-    )
-    tables_in_halves: bool = (
-        False  #: Whether tables may be doubled as halves, though interleaved channels rotate
-    )
+    part: str = ""
+    #: The rotary channels are the last of a head, not the first, as with latent attention (DeepSeek-V3).
+    trailing: bool = False
+    #: Tables are doubled as halves although interleaved channels rotate: GLM doubles them only when it applies them.
+    tables_in_halves: bool = False
     family: str = ""
-    prefix: str = ""  #: In front of the names of the keys that ask for it, such as `text_config.`
-    alpha: float | None = None  #: of dynamic scaling, where the family's own code does not read it
-    use_fope: bool = False  #: whether the config asks for Fourier position embeddings, which transformers does not read
-    lacks_original_length: bool = False  #: Whether the config omits original_max_position_embeddings, so that its context length stands in
-    no_table: str = ""  #: Why no table over positions 0, 1, 2, … is what it uses; its frequencies are right, though
+    prefix: str = ""
+    #: The `alpha` of dynamic scaling, if the model's own code ignores it; SGLang reads it nevertheless.
+    alpha: float | None = None
+    #: The config requests Fourier position embeddings, which transformers ignores and SGLang applies.
+    use_fope: bool = False
+    #: The config omits original_max_position_embeddings, so that its context length stands in.
+    lacks_original_length: bool = False
+    #: Why the model has no table over positions 0, 1, 2, …; empty if it has one. Its frequencies are right in any case.
+    no_table: str = ""
+    grid: Grid = Grid()
+    sections: Sections = Sections()
+    unrotated: UnrotatedLayers = UnrotatedLayers()
+    #: The order in which the model stores its frequencies, as indices into the table's; None if it is the same.
+    order: tuple[int, ...] | None = None
+    mscales: Mscales | None = None
+    #: Queries are multiplied by `1 + beta · ln(1 + ⌊p / original length⌋)` at position p, as in Llama 4.
+    llama_4_scaling_beta: float | None = None
+    #: The row of a learned table that position 0 has, if it is not the first: 2 in OPT, whose table begins with padding.
+    offset: int | None = None
+    #: The dtype to which the model rounds the slopes of ALiBi.
+    slope_dtype: str | None = None
+    #: What the bias of ALiBi is divided by together with the scores: √head_dim in Falcon.
+    bias_divisor: float | None = None
 
     @classmethod
     def of(
@@ -52,97 +142,111 @@ class Encoding:
         **more: Any,
     ) -> Self:
         """An encoding from values that come with their sources, as those of other fields may."""
-        fields = {name: each for name, each in more.items() if isinstance(each, Value)}
-        every = {**found, **(extra or {}), **fields}
+        values = {name: each for name, each in more.items() if isinstance(each, Value)}
+        every = {**found, **(extra or {}), **values}
+        beyond = {name: _as_tuple(each.value) for name, each in (extra or {}).items()}
+        groups: dict[str, Any] = {}
+        for name, kind in (("grid", Grid), ("sections", Sections), ("unrotated", UnrotatedLayers)):
+            own = {key: beyond.pop(key) for key in kind.names() if key in beyond}
+            groups[name] = kind(**own)
         return cls(
-            **{"layer_type": "", **more, **{name: each.value for name, each in fields.items()}},
+            **{"layer_type": "", **more, **{name: each.value for name, each in values.items()}},
             scheme=scheme,
             parameters={name: each.value for name, each in found.items()},
             sources={name: each.source for name, each in every.items() if each.source},
-            extra={name: each.value for name, each in (extra or {}).items()},
+            **groups,
+            **beyond,
         )
 
     @property
     def is_rotary(self) -> bool:
-        """Whether there are tables of it; the other encodings of models are only described."""
+        """Return True if the encoding rotates; only then it has frequencies."""
         return self.scheme == "rope"
 
-    def rope(self, seq_len: int | None = None, *, length: int | None = None, **others: Any) -> Rope:
-        """The rotary scheme for a table of that many rows; others are its parameters, such as `offset`, `dtype`,
-        `layout`, `recipe`, `runtime`, and `positions` or `grid` instead of rows.
+    def rope(
+        self, seq_len: int | None = None, *, length: int | None = None, **options: Any
+    ) -> Rope:
+        """Return the rotary scheme for a table.
 
-        Dynamic and longrope scaling are read at `length`, or else where the table ends.
+        Args:
+            seq_len: Rows of the table.
+            length: The context length at which dynamic and longrope scaling are read; by default the end of the table.
+            options: Other parameters of the scheme, such as `offset`, `dtype`, `layout`, `recipe` or `runtime`; or
+                `positions` or `grid` instead of rows.
+
+        Raises:
+            ParameterError: The encoding is not rotary, or the model has no table over positions 0, 1, 2, ….
         """
         name = repr(self.layer_type or "the model")
         if not self.is_rotary:
             raise ParameterError("layer_type", name, f"its encoding is {self.scheme}, not rope")
-        if "style" in self.extra and others.keys() & {
-            "positions",
-            "grid",
-        }:  # the whole head at the points of an image
-            given = {
-                name: value
-                for name, value in others.items()
-                if value is not None and name != "offset"
-            }
-            split = self.extra.get("axis_channels", ())
-            shares = (
-                {"axes": tuple(split)}
-                if split and sum(split) == self.head_dim
-                else {"dim": self.head_dim}
-            )
-            own = {
-                name: self.extra[name]
-                for name in ("grid_base", "axis_factors")
-                if name in self.extra
-            }
-            return Rope(
-                base=self.parameters["base"],
-                **{"style": self.extra["style"], **shares, **own, **given},
-            )
+        if self.grid.style and options.keys() & {"positions", "grid"}:
+            return self._rope_on_grid(options)
         if self.no_table:
-            raise ParameterError(
-                "layer_type", name, f"it has no table over positions 0, 1, 2, …: {self.no_table}"
-            )
-        return self._rope(seq_len, length=length, **others)
+            rule = f"it has no table over positions 0, 1, 2, …: {self.no_table}"
+            raise ParameterError("layer_type", name, rule)
+        return self._rope(seq_len, length=length, **options)
 
-    def frequency_rope(self, length: int | None = None, **others: Any) -> Rope:
-        """A scheme whose frequencies are the model's, read at a length; without one, as before any call."""
-        return self._rope(1, length=length, **others)
+    def frequency_rope(self, length: int | None = None, **options: Any) -> Rope:
+        """Return a scheme with the model's frequencies at a context length; by default as before any call."""
+        return self._rope(1, length=length, **options)
 
-    def _rope(self, seq_len: int | None, *, length: int | None, **others: Any) -> Rope:
-        given = {**self.parameters, **others, "seq_len": seq_len}
-        runtime = given.get("runtime", "none")
+    def _rope_on_grid(self, options: Mapping[str, Any]) -> Rope:
+        """Return the scheme that rotates a whole head by the positions of image patches."""
+        parameters: dict[str, Any] = {"base": self.parameters["base"], "style": self.grid.style}
+        channels = self.grid.axis_channels or ()
+        if channels and sum(channels) == self.head_dim:
+            parameters["axes"] = channels
+        else:
+            parameters["dim"] = self.head_dim
+        if self.grid.grid_base is not None:
+            parameters["grid_base"] = self.grid.grid_base
+        if self.grid.axis_factors is not None:
+            parameters["axis_factors"] = self.grid.axis_factors
+        given = {name: value for name, value in options.items() if value is not None}
+        given.pop("offset", None)
+        return Rope(**{**parameters, **given})
+
+    def _rope(self, seq_len: int | None, *, length: int | None, **options: Any) -> Rope:
+        parameters = {**self.parameters, **options, "seq_len": seq_len}
+        runtime = parameters.get("runtime", "none")
         if runtime != "none":
-            given |= runtime_named(runtime).adapted(self)[0]
+            parameters |= runtime_named(runtime).adapted(self)[0]
         if self.follows_length or runtime != "none":
-            given["length"] = length
-        if "mscales" in self.extra:
-            at = (
-                length
-                if length is not None
-                else Rope(**{**given, "attention_factor": 1.0}).effective_length
-            )
-            given["attention_factor"] = self.extra["mscales"][
-                at > given["original_max_position_embeddings"]
-            ]
-        section = tuple(int(count) for count in self.extra.get("mrope_section", ()))
-        if (
-            section and sum(section) == Rope(1, **self.parameters).rotary_dim // 2
-        ):  # a warning speaks of others
-            given |= {
-                "mrope_section": section,
-                "mrope_interleaved": self.extra.get("mrope_interleaved") or None,
-            }
-        return Rope(**given)
+            parameters["length"] = length
+        if self.mscales is not None:
+            parameters["attention_factor"] = self._mscale(self.mscales, parameters, length)
+        if self._sections_fit():
+            parameters["mrope_section"] = self._section_counts()
+            parameters["mrope_interleaved"] = self.sections.mrope_interleaved or None
+        return Rope(**parameters)
+
+    def _mscale(self, mscales: Mscales, parameters: Mapping[str, Any], length: int | None) -> float:
+        """Return the attention factor of a table that is read at a length, or else at its own end."""
+        if length is None:
+            length = Rope(**{**parameters, "attention_factor": 1.0}).effective_length
+        is_long = length > parameters["original_max_position_embeddings"]
+        return mscales.long if is_long else mscales.short
+
+    def _section_counts(self) -> tuple[int, ...]:
+        return tuple(int(count) for count in self.sections.mrope_section or ())
+
+    def _sections_fit(self) -> bool:
+        """Return True if the sections cover all frequencies; a warning of the reader names those that do not."""
+        counts = self._section_counts()
+        return bool(counts) and sum(counts) == Rope(1, **self.parameters).rotary_dim // 2
 
     @property
     def follows_length(self) -> bool:
-        """Whether the frequencies are others at another length, as with dynamic and longrope scaling."""
+        """Return True if the frequencies depend on the context length, as with dynamic and longrope scaling."""
         return self.is_rotary and "length" in SCALINGS[self.parameters["scaling"]].names()
 
     def checked(self, path: str) -> Self:
-        """The same, after the engine has judged the values; an error names the key of the file that is at fault."""
+        """Return the encoding after the engine has accepted its values.
+
+        Raises:
+            ParameterError: A value is wrong; the error names the file and the key that the value comes from.
+        """
         try:
             self.frequency_rope()
         except ParameterError as problem:
@@ -154,67 +258,110 @@ class Encoding:
         return self
 
     def inverse_frequencies(self, seq_len: int | None = None) -> list[float] | None:
-        """Radians per position, in the order that the model keeps them; None unless it is rotary."""
+        """Return radians per position, in the order in which the model stores them; None unless it is rotary."""
         if not self.is_rotary:
             return None
-        if "style" in self.extra and "axis_channels" in self.extra:
-            return self.rope(grid=(2, 2)).inverse_frequencies()
-        if channels := self.extra.get("axis_channels"):
-            ropes = [self._rope(1, length=1, dim=count) for count in channels]
-            return [value for rope in ropes for value in rope.frequencies().floats()]
-        values = self.frequency_rope(seq_len).frequencies().floats()
-        order = self.extra.get("order")
-        return values if order is None else [values[k] for k in order]
+        if self.grid.style and self.grid.axis_channels is not None:
+            return self.rope(grid=SMALL_GRID).inverse_frequencies()
+        if self.grid.axis_channels:
+            return self._frequencies_by_axis(self.grid.axis_channels)
+        frequencies = self.frequency_rope(seq_len).frequencies().floats()
+        if self.order is None:
+            return frequencies
+        return [frequencies[index] for index in self.order]
+
+    def _frequencies_by_axis(self, channels: tuple[int, ...]) -> list[float]:
+        frequencies: list[float] = []
+        for count in channels:
+            frequencies += self._rope(1, length=1, dim=count).frequencies().floats()
+        return frequencies
 
     def attention_factor(self, seq_len: int | None = None) -> float | None:
+        """Return what cos and sin are multiplied by; None unless it is rotary."""
         return self.frequency_rope(seq_len).attention_factor_value() if self.is_rotary else None
 
     @cached_property
     def axis_dim(self) -> int | None:
-        """The rotary dimension, that of one axis where each has its own channels."""
+        """The channels of a head that rotate; per axis, if every axis has the same number of them."""
         return self.frequency_rope().rotary_dim if self.is_rotary else None
 
     @property
     def rotary_dim(self) -> int | None:
-        """How many channels of a head rotate, those of all axes together."""
-        together = "axis_channels" in self.extra or "axis_frequencies" in self.extra
-        return self.axis_dim and self.axis_dim * (1 if together else self.extra.get("axes", 1))
+        """The channels of a head that rotate, by all axes together.
+
+        The vision tower of Qwen2-VL rotates 40 of 80 channels by rows and 40 by columns: `axis_dim` is 40, this is 80.
+        """
+        if not self.axis_dim:
+            return self.axis_dim
+        counts_all_axes = (
+            self.grid.axis_channels is not None or self.grid.axis_frequencies is not None
+        )
+        if counts_all_axes or self.grid.axes is None:
+            return self.axis_dim
+        return self.axis_dim * self.grid.axes
 
     def described(self) -> dict[str, Any]:
-        both = {
+        """Return all parameters and what the model does beyond them, by the names that `sources` has."""
+        values = {
             **self.parameters,
-            **{name: value for name, value in self.extra.items() if name != "order"},
+            **self.sections.described(),
+            **self.grid.described(),
+            "llama_4_scaling_beta": self.llama_4_scaling_beta,
+            "mscales": self.mscales,
+            **self.unrotated.described(),
+            "offset": self.parameters.get("offset", self.offset),
+            "slope_dtype": self.slope_dtype,
+            "bias_divisor": self.bias_divisor,
         }
-        return {
-            name: list(value) if isinstance(value, tuple) else value for name, value in both.items()
-        }
+        described = {}
+        for name, value in values.items():
+            if value is not None or name in self.parameters:
+                described[name] = list(value) if isinstance(value, tuple) else value
+        return described
 
     def as_json(self, seq_len: int | None = None) -> dict[str, Any]:
         parameters = self.described()
         if seq_len is not None and self.follows_length:
             parameters["length"] = seq_len
-        numbers = {
+        return {
+            "layer_type": self.layer_type,
+            "scheme": self.scheme,
+            "parameters": parameters,
             "inv_freq": self.inverse_frequencies(seq_len),
             "attention_factor": self.attention_factor(seq_len),
+            "rotary_dim": self.rotary_dim,
+            "head_dim": self.head_dim,
+            "layout": self.layout,
+            "trailing": self.trailing,
+            "sources": dict(self.sources),
         }
-        others = {
-            name: getattr(self, name) for name in ("rotary_dim", "head_dim", "layout", "trailing")
-        }
-        about = {"layer_type": self.layer_type, "scheme": self.scheme, "parameters": parameters}
-        return {**about, **numbers, **others, "sources": dict(self.sources)}
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
 class ModelEncodings(Printed):
-    """What a model's configuration asks for: its encodings, one for each kind of layer."""
+    """The positional encodings of a model, one per layer type.
+
+    Attributes:
+        file: The file, the preset or the repository that it was read from.
+        model_type: The model type that the configuration names.
+        encodings: The encodings, the language model's first.
+        warnings: What the configuration leaves open, contradicts, or gives in vain.
+        context: The longest context that the model is made for.
+        window: The window of its sliding layers.
+        layers: The type of each layer by number, if it is known.
+    """
 
     file: str
     model_type: str | None
     encodings: tuple[Encoding, ...]
     warnings: tuple[str, ...] = ()
-    context: int | None = None  #: The longest context that the model says it takes
-    window: int | None = None  #: That of its sliding layers
-    layers: tuple[str, ...] = ()  #: The type of each layer, where that is known
+    context: int | None = None
+    window: int | None = None
+    layers: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         kinds = [f"{encoding.layer_type} {encoding.scheme}".strip() for encoding in self.encodings]
@@ -226,48 +373,73 @@ class ModelEncodings(Printed):
     def __len__(self) -> int:
         return len(self.encodings)
 
+    def layer_types(self) -> list[str]:
+        return [encoding.layer_type for encoding in self.encodings]
+
     def ropes(self) -> tuple[Encoding, ...]:
-        """The rotary encodings of the language model; of the other parts where it has none."""
-        found = tuple(encoding for encoding in self.encodings if encoding.is_rotary)
-        return tuple(encoding for encoding in found if not encoding.part) or found
+        """Return the rotary encodings of the language model; those of other parts if it has none."""
+        rotary = tuple(encoding for encoding in self.encodings if encoding.is_rotary)
+        of_text = tuple(encoding for encoding in rotary if not encoding.part)
+        return of_text or rotary
 
     def layer_named(self, tensor: str, *, by_number: bool = True) -> str | None:
-        """The layer type that a tensor's name says, by a word or by the number of its layer."""
-        name, types = (
-            tensor.replace("visual", "vision"),
-            [encoding.layer_type for encoding in self.encodings],
-        )
-        number = (
-            LAYER.search(name)
-            if by_number and "vision" not in name and "audio" not in name
-            else None
-        )
-        numbered = self.layers[int(number[1]) : int(number[1]) + 1] if number else ()
-        return layer_named(name, types) or next((each for each in numbered if each in types), None)
+        """Return the layer type that a tensor's name contains, as a word or as the number of a layer.
+
+        Layer numbers of towers for images and audio count from 0 again, so that they identify no layer here.
+        """
+        name = tensor.replace("visual", "vision")
+        by_word = layer_named(name, self.layer_types())
+        if by_word or not by_number or "vision" in name or "audio" in name:
+            return by_word
+        return self._layer_numbered(name)
+
+    def _layer_numbered(self, name: str) -> str | None:
+        match = LAYER.search(name)
+        if match is None:
+            return None
+        number = int(match[1])
+        if number >= len(self.layers) or self.layers[number] not in self.layer_types():
+            return None
+        return self.layers[number]
 
     def one(self, layer_type: str | None = None) -> Encoding:
-        """The encoding of a layer type; without a name, the only rotary one of the language model."""
+        """Return the encoding of a layer type.
+
+        Args:
+            layer_type: The name; None for the only rotary encoding of the language model.
+
+        Raises:
+            ParameterError: No encoding has the name, or there are several and none is named.
+
+        >>> from pecli import load_model
+        >>> load_model("gemma-3-1b").one("sliding_attention").parameters["base"]
+        10000.0
+        """
         if layer_type is not None:
-            if not isinstance(layer_type, str):
-                raise KindError("layer_type", quoted(layer_type), "it must be a text")
-            types = [encoding.layer_type for encoding in self.encodings]
-            if layer_type in types:
-                return self.encodings[types.index(layer_type)]
-            if types == [""]:
-                rule, advice = (
-                    f"all layers of {self.file} are of one kind, which has no name",
-                    "leave it out",
-                )
-                raise ParameterError("layer_type", repr(layer_type), rule, advice)
-            names = ", ".join(map(repr, types)) or "none at all"
-            raise ParameterError("layer_type", quoted(layer_type), f"{self.file} has {names}")
+            return self._named(layer_type)
         ropes = self.ropes() or self.encodings
         if len(ropes) != 1:
             names = ", ".join(repr(encoding.layer_type) for encoding in ropes) or "no encodings"
             raise ParameterError("layer_type", "missing", f"{self.file} has {names}", "name one")
         return ropes[0]
 
+    def _named(self, layer_type: str) -> Encoding:
+        if not isinstance(layer_type, str):
+            raise KindError("layer_type", quoted(layer_type), "it must be a text")
+        types = self.layer_types()
+        if layer_type in types:
+            return self.encodings[types.index(layer_type)]
+        if types == [""]:
+            rule = f"{self.file} has a single layer type, without a name"
+            raise ParameterError("layer_type", repr(layer_type), rule, "omit layer_type")
+        names = ", ".join(map(repr, types)) or "none at all"
+        raise ParameterError("layer_type", quoted(layer_type), f"{self.file} has {names}")
+
     def as_json(self, seq_len: int | None = None) -> dict[str, Any]:
-        encodings = [encoding.as_json(seq_len) for encoding in self.encodings]
-        about = {"file": self.file, "model_type": self.model_type, "context": self.context}
-        return {**about, "encodings": encodings, "warnings": list(self.warnings)}
+        return {
+            "file": self.file,
+            "model_type": self.model_type,
+            "context": self.context,
+            "encodings": [encoding.as_json(seq_len) for encoding in self.encodings],
+            "warnings": list(self.warnings),
+        }

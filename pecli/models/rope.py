@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pecli.engine.scalings import SCALINGS, yarn
 from pecli.engine.scalings.yarn import Yarn, magnitude
 from pecli.errors import FileError
-from pecli.models.encoding import Encoding
+from pecli.models.encoding import Encoding, Mscales
 from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, Family
 from pecli.models.keys import Keys, Value, default, stored, synonyms
 from pecli.models.layer_types import (
@@ -228,7 +228,7 @@ def _extra(own: Keys, axes: Value | None, family: Family, scaling: str) -> dict[
         extra["llama_4_scaling_beta"] = beta
     is_read = scaling == "longrope" and all(map(own.any, MSCALES)) and "attention_factor" not in own
     if is_read and (short := own.number(MSCALES[0])) and (long := own.number(MSCALES[1])):
-        extra["mscales"] = Value([short.value, long.value], f"{short.source}, {long.source}")
+        extra["mscales"] = Value(Mscales(short.value, long.value), f"{short.source}, {long.source}")
     return extra
 
 
@@ -300,15 +300,15 @@ def _warn(layer: Layer, encoding: Encoding, head: Head) -> None:
         warn(
             f"{own.full_name('truncate')} is false, which ggml and mlx-lm do not know: their limits are rounded"
         )
-    section = encoding.extra.get("mrope_section")
+    section = encoding.sections.mrope_section
     if section is not None and sum(section) * 2 != encoding.rotary_dim:
         warn(
             f"{own.prefix}mrope_section adds up to {sum(section)}, not to half of {encoding.rotary_dim}"
         )
-    beta, original = encoding.extra.get("llama_4_scaling_beta"), given.get(ORIGINAL)
+    beta, original = encoding.llama_4_scaling_beta, given.get(ORIGINAL)
     if beta is not None and original:
         warn(multiplied_queries(beta, original))
-    if "order" in encoding.extra:
+    if encoding.order is not None:
         warn(
             "frequencies are stored axis by axis: rows, columns, the rest; a table interleaves them"
         )

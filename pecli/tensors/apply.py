@@ -359,11 +359,11 @@ def model_rotation(
     they count more than the model's own. `heads` are numbers that are not positions, unless `seq_axis` was given."""
     if not encoding.is_rotary:
         raise ParameterError("model", file, f"its encoding is {encoding.scheme}, not rope")
-    for name, rule in (
-        ("axes", "it rotates by places in an image"),
-        ("order", "its frequencies are in another order"),
+    for is_unsupported, rule in (
+        (encoding.grid.axes, "it rotates by places in an image"),
+        (encoding.order, "its frequencies are in another order"),
     ):
-        if name in encoding.extra and not {"positions", "grid"} & parameters.keys():
+        if is_unsupported and not {"positions", "grid"} & parameters.keys():
             raise ParameterError(
                 "layer_type",
                 f"{encoding.layer_type!r} of {file}",

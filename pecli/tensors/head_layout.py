@@ -359,7 +359,7 @@ def _encoding(found: ModelEncodings, layer_type: str | None) -> Encoding | None:
     if layer_type is not None:
         chosen = found.one(layer_type)
         return chosen if chosen.is_rotary else None
-    ropes = [each for each in found.ropes() if not each.part and "axes" not in each.extra]
+    ropes = [each for each in found.ropes() if not each.part and not each.grid.axes]
     if len({(each.head_dim, each.rotary_dim, each.layout, each.trailing) for each in ropes}) > 1:
         names = ", ".join(f"{each.layer_type!r} (heads of {each.head_dim})" for each in ropes)
         advice = "name one, and its tensors with `include`"

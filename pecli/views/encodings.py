@@ -161,7 +161,7 @@ def commands(model: ModelEncodings, given: str, length: int | None = None) -> li
     lines = []
     schemes = [encoding.scheme for encoding in model.encodings]
     for encoding in model.encodings:
-        axes, style = encoding.extra.get("axes"), encoding.extra.get("style")
+        axes, style = encoding.grid.axes, encoding.grid.style
         if encoding.is_rotary and not style:
             lines += (
                 [] if axes else [f"pecli rope {given} --seq-len {rows} -o rope.safetensors"]

@@ -181,7 +181,7 @@ def test_extend_settings_are_printed_where_the_config_has_its_own(name: str, met
         encoding.inverse_frequencies(2**23) for encoding in (read, found.after, before)
     )
     assert ours == after != given
-    assert read.extra.get("mrope_section") == before.extra.get("mrope_section")
+    assert read.sections.mrope_section == before.sections.mrope_section
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,9 @@ def facts(encoding: Encoding) -> dict[str, Any]:
     names = ("scheme", "layout", "head_dim", "rotary_dim", "axis_dim", "trailing")
     return {
         **{name: getattr(encoding, name) for name in names},
+        **encoding.described(),
         **encoding.parameters,
-        **encoding.extra,
+        "order": None if encoding.order is None else list(encoding.order),
         **{f"source of {name}": source for name, source in encoding.sources.items()},
     }
 

@@ -136,7 +136,7 @@ def test_one_is_the_language_model_unless_a_part_is_named() -> None:
     assert load_config(compressed).one("compress").attention_factor() == 1
     for rule, ask in {
         "full_attention": lambda: load_model("gemma-3-1b").one(),
-        "llama-3-8b has|of one kind, which has no name": lambda: load_model("llama-3-8b").one(
+        "llama-3-8b has|a single layer type, without a name": lambda: load_model("llama-3-8b").one(
             "full_attention"
         ),
         "gemma-3-1b has 'full_attention', ": lambda: load_model("gemma-3-1b").one("wibble"),

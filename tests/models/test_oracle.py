@@ -35,7 +35,7 @@ def test_transformers_computes_the_same(case: dict[str, Any]) -> None:
             table["attention_scaling"], abs=1e-6
         )
         assert encoding.axis_dim == 2 * len(values)
-        if not encoding.no_table and "order" not in encoding.extra:
+        if not encoding.no_table and encoding.order is None:
             assert encoding.rope(8, length=length or 1).tables()["inv_freq"].tolist() == values
     for part in (
         name.split(".")[0] for name in found

@@ -50,7 +50,7 @@ def test_llama_4_scales_by_a_step_and_names_its_layers_without_rope() -> None:
     assert found.inverse_frequencies() == pytest.approx(expected, rel=1e-14)
     for flags in (None, [], [int((k + 1) % 4 != 0) for k in range(48)]):
         model = load_config({**SCOUT, "no_rope_layers": flags})
-        assert model.one().extra["nope_layers"] == [*range(3, 48, 4)]
+        assert model.one().unrotated.nope_layers == tuple(range(3, 48, 4))
         layers, temperature = model.warnings
         assert layers.startswith(
             "layers 3, 7, 11, 15, 19, 23, 27, 31, 35, 39, 43, 47 have no rope: "

@@ -47,7 +47,7 @@ def verify_tables(
     found = load_model(model)
     label, file = load.opened(given)
     attention_mask = places.pop("attention_mask", None)
-    axes = max((len(each.extra.get("mrope_section", ())) for each in found.ropes()), default=1) or 1
+    axes = max((len(each.sections.mrope_section or ()) for each in found.ropes()), default=1) or 1
     tables: Mapping[str, Array] = file.tensors
     rows: RowPositions | None = None
     if attention_mask is None and np.ndim(places.get("positions", 0)) <= 1 + (axes > 1):
@@ -190,7 +190,7 @@ class _Search:
             "grid" in place.own and layer_type is None
         ):  # which the text beside a vision tower may not have
             self.encodings = (
-                tuple(each for each in self.encodings if "style" in each.extra) or self.encodings
+                tuple(each for each in self.encodings if each.grid.style) or self.encodings
             )
         self.model, self.by_number = model, layer_type is None
         self.tensors = _with_frequencies(file.read_as("float32"))

@@ -162,12 +162,12 @@ def _dtype(array: AnyArray, *, relative: bool = False) -> str:
 def _rope(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
     if role in ("inv_freq", None):
         yield from _inverse_frequencies(encoding, array, place)
-    no_rows = "axes" in encoding.extra or encoding.no_table  # that are at one position each
+    no_rows = encoding.grid.axes or encoding.no_table  # that are at one position each
     axes: tuple[tuple[Any, ...], ...] = (
         place.own["positions"].axes if "positions" in place.own else ()
     )
-    of_text = encoding.part and len(axes) > encoding.extra.get(
-        "axes", len(axes)
+    of_text = encoding.part and len(axes) > (
+        encoding.grid.axes or len(axes)
     )  # positions (t, h, w) are no patches'
     if role == "inv_freq" or (no_rows and not place.own) or of_text:
         return
@@ -187,7 +187,7 @@ def _rope(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -
     yield from _wave_targets(
         Target((*PLURALS,), (rows if place.own else None, width), make, layout=layout)
     )
-    if len(axes) < 2 or "axes" in encoding.extra:
+    if len(axes) < 2 or encoding.grid.axes:
         return
     # a table for each axis of positions, before sections are taken from them, as Qwen2-VL's rotary module has it
     every = PositionList(chain.from_iterable(axes))
@@ -202,7 +202,7 @@ def _rope(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -
 
 def _inverse_frequencies(encoding: Encoding, array: AnyArray, place: Place) -> Iterator[Target]:
     """As before any call, or as at the length of tables beside; in the model's order, or as tables have them."""
-    order = encoding.extra.get("order")
+    order = encoding.order
     orders = {"": None} if order is None else {"axis by axis": order, "interleaved": None}
     lengths = {"": place.length or 1}
     if place.length is None and encoding.follows_length:
@@ -212,13 +212,13 @@ def _inverse_frequencies(encoding: Encoding, array: AnyArray, place: Place) -> I
         (table,) = (table for table in rope.tensors() if table.name == "inv_freq")
         made = as_dtype(table.array(), _dtype(array, relative=True))
         for how, places in orders.items():
-            expected: Array = made if places is None else made[places]
+            expected: Array = made if places is None else made[list(places)]
             yield fixed({"inv_freq": expected}, rope, words=", ".join(filter(None, (how, at))))
 
 
 def _alibi(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
     """Exact; and as the model computes it, from rounded slopes, divided as the scores are."""
-    rounded, divisor = encoding.extra.get("slope_dtype"), encoding.extra.get("bias_divisor")
+    rounded, divisor = encoding.slope_dtype, encoding.bias_divisor
     common = {name: encoding.parameters[name] for name in ("heads", "max_bias")}
     scheme = Alibi(slopes=True, dtype=_dtype(array, relative=True), **common)
     yield fixed({"slopes": scheme.tensors()[0]}, scheme)

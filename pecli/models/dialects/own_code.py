@@ -172,10 +172,7 @@ def meta(keys: Keys, warnings: list[str]) -> list[Encoding]:
         warnings.append(
             multiplied_queries(beta.value, tuned.needed(tuned.whole(ORIGINAL), ORIGINAL).value)
         )
-        found = [
-            replace(each, extra={**each.extra, "llama_4_scaling_beta": beta.value})
-            for each in found
-        ]
+        found = [replace(each, llama_4_scaling_beta=beta.value) for each in found]
     for name, model_type in TOWERS.items():
         if inner := keys.part(name):
             data = {"vision_config": {"model_type": model_type, **inner.data}}

@@ -94,19 +94,17 @@ def of_model(
     """The encodings of a model that can be drawn, those alone that the kind fits, if any: the rotary ones, each kind of
     layers a subject, its vision tower's, too; or else those whose tables follow from the configuration."""
     found = []
-    ropes = [
-        each for each in model if each.is_rotary and (not each.no_table or "style" in each.extra)
-    ]
+    ropes = [each for each in model if each.is_rotary and (not each.no_table or each.grid.style)]
     texts = [encoding for encoding in ropes if not encoding.part]
     for encoding in ropes:
         slides = encoding in texts and (
             len(texts) == 1 or re.search("sliding|local", encoding.layer_type)
         )
         name = f"{label} {encoding.layer_type}".strip() if len(ropes) > 1 else label
-        if "style" in encoding.extra and (encoding.no_table or kind == "patch"):
+        if encoding.grid.style and (encoding.no_table or kind == "patch"):
             found += of_scheme(encoding.rope(grid=GRID), name)
             continue
-        name += ", one axis" if encoding.part and "axes" in encoding.extra else ""
+        name += ", one axis" if encoding.part and encoding.grid.axes else ""
         context = None if encoding.part else model.context
         found += of_scheme(encoding.rope(seq_len), name, context, model.window if slides else None)
     for encoding in model if not ropes else ():
