@@ -1,8 +1,9 @@
 """Exact numbers, and tables of exact cosines and sines.
 
 `fixed_point` has real numbers as Python integers, `double_double` numbers of 106 bits as pairs of
-float64 arrays, `geometric_frequencies` frequencies of RoPE and sinusoids. `phases` turns positions into angles, and
-`cos_sin_tables` and `axis_tables` make whole tables of them, correctly rounded.
+float64 arrays, `geometric_frequencies` the frequencies of RoPE and sinusoids. `phases` turns
+positions into angles, and `cos_sin_tables` and `axis_tables` make whole tables of them, correctly
+rounded.
 """
 
 from pecli.engine.numerics.double_double import (

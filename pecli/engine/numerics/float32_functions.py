@@ -1,7 +1,8 @@
-"""Functions of float32 numbers: correctly rounded to float32, and a power as PyTorch computes it.
+"""Functions of float32 numbers: correctly rounded to float32, and powers as PyTorch computes them.
 
-NumPy's own float32 sines and powers depend on the processor. Here values are computed in float64, with far more bits
-than count; where the last of them leave the rounding in doubt, exact angles or integers decide.
+NumPy's own float32 sines and powers depend on the processor. Here values are computed in float64,
+with far more bits than float32 has. If the last of them leave the rounding in doubt, exact angles
+or integers decide.
 """
 
 import math
@@ -12,134 +13,182 @@ from functools import cache
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arrays import Floats, Singles, round_to
+from pecli.engine.arrays import Flags, Floats, Singles, round_to
 from pecli.engine.numerics import Frequencies, bits_for, round_fixed
 from pecli.engine.numerics.correct_rounding import round_waves
 from pecli.engine.numerics.phases import Waves
 
-_DROPPED = 29  #: bits of a float64 that float32 does not have
-_ERROR = (
-    1 << 8
-)  #: units of the last bit: a bound on the error of float64 sines, which is a few, whoever's they are
+_DROPPED_BITS = 29
+"""Bits of a float64 number that float32 does not have."""
+_SINE_ERROR = 1 << 8
+"""Bound on the error of float64 sines, in ULPs; any library's sine is within a few."""
 
-_MIN_EXPONENT, _MAX_EXPONENT = -172, 105
-"""Exponents of float32 numbers, as 24-bit integers times a power of two; phases stay below 2**104."""
+_SINGLE_BITS = 24
+_MIN_EXPONENT = -172
+_MAX_EXPONENT = 105
+"""Exponents of float32 numbers written as 24-bit integers times 2**e; phases are below 2**104."""
+_POWER_ERROR = 2.0**-48
+"""Bound on the relative error of a float64 power; any library's pow is within a few ULPs."""
 
 
 def waves_of(angles: Singles, parts: Sequence[str]) -> list[Singles]:
-    """The cosines ("cos") or sines ("sin") of angles that are not negative, as many as there are parts."""
-    x, waves = angles.astype(np.float64), []
+    """Return the cosines ("cos") or sines ("sin") of float32 angles, one array per part.
+
+    Angles may not be negative.
+    """
+    wide = angles.astype(np.float64)
+    waves = []
     for part in parts:
-        value = np.sin(x) if part == "sin" else np.cos(x)
+        value = np.sin(wide) if part == "sin" else np.cos(wide)
         rounded = value.astype(np.float32)
-        doubt = (value.view(np.int64) + (_ERROR - (1 << (_DROPPED - 1)))) & ((1 << _DROPPED) - 1)
-        open_ = doubt <= 2 * _ERROR  # so close to a tie
-        if open_.any():
-            rounded[open_] = _exactly(angles[open_], part)
+        in_doubt = _is_near_tie(value)
+        if in_doubt.any():
+            rounded[in_doubt] = _exact_waves(angles[in_doubt], part)
         waves.append(rounded)
     return waves
 
 
-def _exactly(angles: Singles, part: str) -> Singles:
-    """The same for a few: whole numbers are positions, powers of two their frequencies."""
+def _is_near_tie(values: Floats) -> Flags:
+    """Return True for each float64 number within _SINE_ERROR ULPs of a float32 tie.
+
+    The 29 bits that float32 drops are 100…0 at a tie. That is taken off and the error added, so
+    that the bits from −error to +error become those from 0 to 2 · error.
+    """
+    tie = 1 << (_DROPPED_BITS - 1)
+    dropped = (values.view(np.int64) + (_SINE_ERROR - tie)) & ((1 << _DROPPED_BITS) - 1)
+    return np.asarray(dropped <= 2 * _SINE_ERROR)
+
+
+def _exact_waves(angles: Singles, part: str) -> Singles:
+    """Return cosines or sines by exact angles.
+
+    A float32 angle is a 24-bit integer times a power of two: the integer is taken for a position,
+    the power of two for the frequency of its wave.
+    """
     fractions, exponents = np.frexp(angles.astype(np.float64))
-    whole = (fractions * 2.0**24).astype(np.uint64)
-    columns = (exponents - (24 + _MIN_EXPONENT)).astype(np.intp)
-    sine = np.full(len(whole), part == "sin")
-    return round_waves(
-        _known_powers_of_two(), _powers_of_two, whole, columns, sine, "float32"
-    ).astype(np.float32)
+    positions = (fractions * 2.0**_SINGLE_BITS).astype(np.uint64)
+    columns = (exponents - (_SINGLE_BITS + _MIN_EXPONENT)).astype(np.intp)
+    is_sine = np.full(len(positions), part == "sin")
+    waves = _cached_powers_of_two()
+    rounded = round_waves(waves, _powers_of_two, positions, columns, is_sine, "float32")
+    return rounded.astype(np.float32)
 
 
 def _powers_of_two() -> Waves:
-    bits = 640 + bits_for(
-        1.0
-    )  # 352 for the smallest after the product with a position, 105 for the largest
-    return Waves.of(
-        Frequencies(tuple(1 << (bits + e) for e in range(_MIN_EXPONENT, _MAX_EXPONENT)), bits)
-    )
+    """Return waves whose frequencies are the powers of two from _MIN_EXPONENT on."""
+    # After the product with a position, the smallest keeps 352 bits and the largest 105.
+    bits = 640 + bits_for(1.0)
+    values = tuple(1 << (bits + exponent) for exponent in range(_MIN_EXPONENT, _MAX_EXPONENT))
+    return Waves.of(Frequencies(values, bits))
 
 
-_known_powers_of_two = cache(_powers_of_two)
+_cached_powers_of_two = cache(_powers_of_two)
 
 
 def power(base: float, exponent: float) -> float:
-    """base ** exponent of two float32 numbers, the base positive."""
+    """Return base ** exponent of two float32 numbers, the base positive, rounded to float32."""
     if exponent * math.log2(base) > 129:
         return math.inf
-    about = base**exponent  # within a few units of the last place, whoever's pow it is
-    low, high = round_single(about * (1 - 2.0**-48)), round_single(about * (1 + 2.0**-48))
-    return (
-        low
-        if low == high
-        else round_fixed(numerics.power(Fraction(base), Fraction(exponent), 320), 320, "float32")
-    )
+    approximate = base**exponent
+    low = round_single(approximate * (1 - _POWER_ERROR))
+    high = round_single(approximate * (1 + _POWER_ERROR))
+    if low == high:
+        return low
+    bits = 320
+    exact = numerics.power(Fraction(base), Fraction(exponent), bits)
+    return round_fixed(exact, bits, "float32")
 
 
 def log_single(value: float) -> float:
-    """The natural logarithm of a positive float32 number."""
+    """Return the natural logarithm of a positive float32 number, rounded to float32."""
     return round_fixed(numerics.log(Fraction(value), 128), 128, "float32")
 
 
 def fused(a: Singles, b: Singles, c: Singles) -> Singles:
-    """a·b + c, rounded once (but for ties of the sum in float64, one in 2**29)."""
+    """Return a·b + c, rounded once, as a fused multiply-add does.
+
+    The product of two float32 numbers is exact in float64. The sum is rounded to float64 first,
+    which changes the result for one in 2**29 sums: those that become a tie of float32.
+    """
     product: Floats = a.astype(np.float64) * b
     return np.asarray(product + c).astype(np.float32)
 
 
-def polynomial(terms: Sequence[float], x: Singles) -> Singles:
-    """Horner's rule, the highest power first, in fused float32 steps."""
-    found = np.full_like(x, terms[0])
-    for term in terms[1:]:
-        found = fused(found, x, np.array(term, np.float32))
-    return found
+def polynomial(coefficients: Sequence[float], x: Singles) -> Singles:
+    """Evaluate a polynomial by Horner's rule in fused float32 steps, the highest power first."""
+    value = np.full_like(x, coefficients[0])
+    for coefficient in coefficients[1:]:
+        value = fused(value, x, np.array(coefficient, np.float32))
+    return value
 
 
 def round_single(value: float) -> float:
-    """A number as float32."""
+    """Return a number rounded to float32."""
     return float(round_to(np.array([value]), "float32")[0])
 
 
-_TWO_VECTORS = 32  #: elements that PyTorch's loops take at once, with AVX-512
+_TWO_VECTORS = 32
+"""Elements that PyTorch's vector loops process at once, with AVX-512."""
+
+# The constants of SLEEF's expkf, which its powf calls: e**x = 2**n · e**r with |r| ≤ ln(2)/2. The
+# high part of ln 2 ends in zeros, so that n times it is exact.
 _RECIPROCAL_LN2 = np.float32(1.4426950408889634)
-_EXP_TERMS = (
-    0.00136324646882712841033936, 0.00836596917361021041870117, 0.0416710823774337768554688, 0.166665524244308471679688,
+_LN2_HIGH = np.float32(0.693145751953125)
+_LN2_LOW = np.float32(1.428606765330187045e-06)
+_EXP_COEFFICIENTS = (
+    0.00136324646882712841033936,
+    0.00836596917361021041870117,
+    0.0416710823774337768554688,
+    0.166665524244308471679688,
     0.499999850988388061523438,
-)  # fmt: skip
-_LN2_HIGH, _LN2_LOW = np.float32(0.693145751953125), np.float32(1.428606765330187045e-06)
+)
 
 
 def torch_powers(base: float, exponents: Singles) -> Singles:
-    """The powers of one base, where whole vectors are those of SLEEF: exp of a sum of two float32 numbers."""
+    """Return the powers of one base as PyTorch computes them on x86-64.
+
+    Whole vectors are computed by SLEEF, as e to a sum of two float32 numbers, whose results are off
+    by up to one ULP. The elements after the last whole vector are computed one by one.
+    """
+    base = round_single(base)
     whole = len(exponents) // _TWO_VECTORS * _TWO_VECTORS
-    powers, base = np.empty_like(exponents), round_single(base)
-    logarithms = numerics.log(Fraction(base), 128) / 2.0**128 * exponents[:whole].astype(np.float64)
+    log_base = numerics.log(Fraction(base), 128) / 2.0**128
+    logarithms = log_base * exponents[:whole].astype(np.float64)
     high = logarithms.astype(np.float32)
-    powers[:whole] = _exp(high, (logarithms - high).astype(np.float32))
+    low = (logarithms - high).astype(np.float32)
+    powers = np.empty_like(exponents)
+    powers[:whole] = _sleef_exp(high, low)
     powers[whole:] = [power(base, float(exponent)) for exponent in exponents[whole:]]
     return powers
 
 
-def _exp(high: Singles, low: Singles) -> Singles:
-    one, count = np.float32(1), np.rint((high + low) * _RECIPROCAL_LN2)
-    for part in (_LN2_HIGH, _LN2_LOW):
-        high, rest = _sum(high, count * -part)
+def _sleef_exp(high: Singles, low: Singles) -> Singles:
+    """Return e ** (high + low), step by step as SLEEF's expkf in float32."""
+    one = np.float32(1)
+    count = np.rint((high + low) * _RECIPROCAL_LN2)
+    for ln2_part in (_LN2_HIGH, _LN2_LOW):
+        high, rest = _two_sum(high, count * -ln2_part)
         low = rest + low
     total = high + low
-    high, low = total, (high - total) + low
+    low = (high - total) + low
+    high = total
+
     square = high * high
     square_low = fused(high + high, low, fused(high, high, -square))
-    series = polynomial(_EXP_TERMS, high)
+    series = polynomial(_EXP_COEFFICIENTS, high)
     term = square * series
-    tail, rest = _sum(high, term)
-    tail_low = rest + (low + fused(square_low, series, fused(square, series, -term)))
+    term_low = fused(square_low, series, fused(square, series, -term))
+
+    tail, rest = _two_sum(high, term)
+    tail_low = rest + (low + term_low)
     total = one + tail
-    found: Singles = np.ldexp(total + (((one - total) + tail) + tail_low), count.astype(np.int32))
-    return found
+    total_low = ((one - total) + tail) + tail_low
+    result: Singles = np.ldexp(total + total_low, count.astype(np.int32))
+    return result
 
 
-def _sum(a: Singles, b: Singles) -> tuple[Singles, Singles]:
-    """The sum of two float32 numbers, rounded, and what that leaves out."""
+def _two_sum(a: Singles, b: Singles) -> tuple[Singles, Singles]:
+    """Return a + b rounded to float32, and its rounding error (Knuth)."""
     total = a + b
-    back = total - a
-    return total, (a - (total - back)) + (b - back)
+    b_part = total - a
+    return total, (a - (total - b_part)) + (b - b_part)
