@@ -123,7 +123,7 @@ def audit(
             "scheme", repr(scheme), "it must be a scheme", "such as Rope(seq_len=4096, dim=128)"
         )
     scheme.by_position()  # refuses what has no recipes
-    runtime = getattr(scheme, "runtime", "none")
+    runtime = scheme.value_of("runtime", "none")
     every = scheme.recipe_names() if runtime == "none" else (runtime,)
     chosen = every if recipes is None else (recipes,) if isinstance(recipes, str) else recipes
     if not isinstance(chosen, Iterable):

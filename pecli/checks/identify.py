@@ -67,7 +67,7 @@ class Match:
 
     @property
     def recipe(self) -> str:
-        return str(getattr(self.scheme, "recipe", "exact"))
+        return str(self.scheme.value_of("recipe", "exact"))
 
     @property
     def form(self) -> str:
@@ -256,13 +256,13 @@ def _merged(matches: Iterable[Match]) -> list[Match]:
                 *match.tensors
             }
             halves = any(map(_is_alone, other.edits)) and any(map(_is_alone, match.edits))
-            layouts = {getattr(each.scheme, "layout", "") for each in (other, match)}
+            layouts = {each.scheme.value_of("layout", "") for each in (other, match)}
             alike = alike and not (halves and len(layouts) > 1)
             if alike and not any(parameter_edits(other.scheme, match.scheme, _PLACES)):
                 main = max(
                     other,
                     match,
-                    key=lambda each: (bool(getattr(each.scheme, "seq_len", 0)), len(each.tensors)),
+                    key=lambda each: (bool(each.scheme.value_of("seq_len", 0)), len(each.tensors)),
                 )
                 error = max(match.max_abs_error, other.max_abs_error)
                 edits = tuple(edit for edit in main.edits if not (halves and _is_alone(edit)))

@@ -331,22 +331,19 @@ def weak_checks(tables: Tables, tolerance: Tolerance) -> tuple[str, ...]:
     """A sentence for each known mistake that would have passed: «2 rows cannot tell …: compare 4,000 or more»."""
     lines = [line for scheme, found in tables.items() for line in _weak(scheme, found, tolerance)]
     lengths = {
-        name: getattr(scheme, "seq_len", 0) for scheme, found in tables.items() for name in found
+        name: scheme.value_of("seq_len", 0) for scheme, found in tables.items() for name in found
     }
     if len(tables) == 2 and {*lengths} == {"cos", "sin"} and lengths["cos"] != lengths["sin"]:
         lines.append(f"cos has {lengths['cos']:,} rows, and sin has {lengths['sin']:,}")
     for scheme, found in tables.items():  # what no number of rows shows
-        positions = getattr(scheme, "positions", None)
-        is_first = getattr(scheme, "seq_len", None) == 1 and scheme.first_position == 0
+        positions = scheme.value_of("positions")
+        is_first = scheme.value_of("seq_len") == 1 and scheme.first_position == 0
         is_first = {*positions} == {0} if positions else is_first
         if is_first and scheme.applied_as == "rotation" and {*found} & {"cos", "sin", "cos_sin"}:
             lines.append("position 0 alone cannot detect a missing rotation: compare others")
-        sections = (
-            getattr(scheme, "mrope_section", None) is not None
-            and getattr(scheme, "grid", None) is None
-        )
+        sections = scheme.value_of("mrope_section") is not None and scheme.value_of("grid") is None
         if {*lengths} == {"inv_freq"}:
-            if getattr(scheme, "attention_factor_value", lambda: 1.0)() != 1:
+            if scheme.attention_factor_value() != 1:
                 lines.append(
                     "inv_freq cannot tell the attention factor from none: compare cos or sin, too"
                 )
@@ -388,13 +385,13 @@ def _advice(
         or (largest := _error(scheme, mistake, names, tolerance, few=False)) == math.inf
     ):
         return None
-    is_given = getattr(scheme, "positions", None) is not None
+    is_given = scheme.value_of("positions") is not None
     with suppress(PecliError):  # given positions may go with options of their own
         pair: Any = (scheme, mistake)
         scheme, mistake = (
             (replace(each, positions=None, seq_len=2) for each in pair) if is_given else pair
         )
-    length = getattr(scheme, "seq_len", None) or 0
+    length = scheme.value_of("seq_len") or 0
     while "seq_len" in scheme.parameters() and 0 < (length := 2 * length) <= MAX_ROWS:
         changes: dict[str, Any] = {"seq_len": length}
         try:

@@ -352,6 +352,11 @@ class Explanation:
         return {"edits": edits, **finite, "tensors": list(self.tensors), "text": text}
 
 
+def _length(scheme: Scheme | None) -> int:
+    """Return the number of rows of a scheme, 0 if it has none."""
+    return 0 if scheme is None else scheme.value_of("seq_len") or 0
+
+
 def merged(found: Iterable[Explanation]) -> list[Explanation]:
     """Explanations of other tensors by the same edits made into one."""
     out: list[Explanation] = []
@@ -362,9 +367,7 @@ def merged(found: Iterable[Explanation]) -> list[Explanation]:
         if other is None:
             out.append(each)
             continue
-        longest = max(
-            other.scheme, each.scheme, key=lambda scheme: getattr(scheme, "seq_len", 0) or 0
-        )
+        longest = max(other.scheme, each.scheme, key=_length)
         out[out.index(other)] = replace(
             max(other, each, key=lambda one: len(one.edits)),
             scheme=longest,  # a vector of frequencies has no length

@@ -362,8 +362,8 @@ def _which_divisors(
     scheme: Scheme, ours: tuple[float, ...], theirs: tuple[float, ...]
 ) -> tuple[str, str]:
     names = {
-        getattr(scheme, "long_factor", None): "long_factor",
-        getattr(scheme, "short_factor", None): "short_factor",
+        scheme.value_of("long_factor"): "long_factor",
+        scheme.value_of("short_factor"): "short_factor",
     }
     changed = {ours[::-1]: "reversed", tuple(1 / each for each in ours): "multiplied"}
     return names.get(ours, "factor"), names.get(theirs) or changed.get(theirs, "other")

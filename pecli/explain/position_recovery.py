@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from pecli.engine.arrays import Complex, Floats, Indices
+from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.grid_styles import ADDED, ROTARY, GridStyle
 from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.scheme import AxisBlock, Scheme
+from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.explain import frequency_laws, rotation, time_limit, used_positions, wave_measurement

@@ -127,7 +127,7 @@ def explain_reading(scheme: Any, reading: Reading, prior: WaveScheme | None) -> 
         return None
     if scheme.applied_as == "rotation":
         scheme = replace(scheme, layout="compact")
-    own = getattr(prior.scheme, "recipe", "exact") if prior else "exact"
+    own = prior.scheme.value_of("recipe", "exact") if prior else "exact"
     dtype = "float32" if scheme.dtype == "float64" else scheme.dtype
     found = explain_computed(
         replace(scheme, dtype=dtype, recipe=own), reading_samples(reading, prior, scheme)
@@ -235,7 +235,7 @@ def scheme_errors(scheme: Scheme, *, drifts: bool = False) -> Callable[[Samples]
             joined([each.values for each in every]),
         )
         drift = joined([np.broadcast_to(each.drift, each.left.shape) for each in every])
-        recipe = getattr(scheme, "recipe", "")
+        recipe = scheme.value_of("recipe", "")
         if "16" in recipe and recipe not in STORED:  # those round exact numbers
             far = np.abs(left) > drift + UNITS * precision("float32")
             drift = np.where(far, np.abs(left), drift) if far.mean() <= MAX_TIES else drift

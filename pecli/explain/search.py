@@ -204,7 +204,7 @@ def _stored(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
 
 def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
     """A known mistake of a scheme whose rows do not follow each other."""
-    if getattr(prior, "is_range", True):
+    if prior.is_range:
         return
     waves = judge.samples
     known = list(prior.neighbours())
@@ -297,7 +297,7 @@ def _other_scheme(prior: Any, judge: Judge) -> Iterator[Explanation]:
     if found is None or scheme is None or scheme.name != prior.name:
         return
     is_range, length = (
-        getattr(prior, "is_range", True),
+        prior.is_range,
         next(iter(judge.samples.values())).shape[-2],
     )
     places = {*(scheme.positions or ())}
@@ -331,7 +331,7 @@ def _by_kind(prior: Any, judge: Judge) -> Iterable[Explanation]:
     """By what a tensor of that name is: frequencies, slopes."""
     (name,) = judge.samples
     if (
-        name == "inv_freq" and getattr(prior, "positions", None) is not None
+        name == "inv_freq" and prior.value_of("positions") is not None
     ):  # of which frequencies know nothing
         with contextlib.suppress(ParameterError):
             prior = replace(prior, positions=None, seq_len=1)
@@ -395,9 +395,7 @@ def _by_part(prior: Scheme, judge: Judge, *, surely: bool) -> Iterator[Explanati
     """The part that is wrong, as the whole answer; `surely` where no parameter or order of rows may be the reason."""
     (found,) = _all_located(prior, judge)
     for each in found.explanations(prior) if found is not None else ():
-        by_rows = getattr(prior, "is_range", True) or not isinstance(
-            each.edits[0], kinds.ColumnsWrong
-        )
+        by_rows = prior.is_range or not isinstance(each.edits[0], kinds.ColumnsWrong)
         if not surely or (found and by_rows and found.is_no_scheme(each.edits[0])):
             yield from judge.accepted([each])
 
@@ -405,7 +403,7 @@ def _by_part(prior: Scheme, judge: Judge, *, surely: bool) -> Iterator[Explanati
 def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
     """Rows up to one, or from one on, as a table of their own, where all others are right."""
     waves = judge.samples
-    every = _all_located(prior, judge) if getattr(prior, "is_range", False) else [None]
+    every = _all_located(prior, judge) if prior.wave_table() is not None else [None]
     cuts = {found.first_wrong_row if found is not None else None for found in every}
     cut = cuts.pop() if len(cuts) == 1 else None
     if cut is None or every[0] is None or not MIN_RANGE <= cut <= prior.seq_len - MIN_RANGE:

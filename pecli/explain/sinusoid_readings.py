@@ -282,7 +282,8 @@ def order_of_rows(
     whole: Reading, scheme: Scheme | None, offset: int, start: int, wrong: Indices, *, reverse: bool
 ) -> tuple[list[Edit] | None, int]:
     """What rows that no scheme explains are: padding, which moves the start; zeros; errors; None where too many are."""
-    padding_idx, count, length = getattr(scheme, "padding_idx", None), len(wrong), len(whole.rows)
+    padding_idx = None if scheme is None else scheme.value_of("padding_idx")
+    count, length = len(wrong), len(whole.rows)
     if not count:
         lost = padding_idx is not None and padding_idx - start in whole.rows
         return [Parameter("padding_idx", padding_idx, None)] if lost else [], start

@@ -123,7 +123,7 @@ def recognise_waves(judge: Judge) -> Iterator[Explanation]:
     yield from found
     for each in found[:1]:
         scheme: Any = each.scheme
-        if getattr(scheme, "cos_first", False) and (
+        if scheme.value_of("cos_first", False) and (
             scheme.scale,
             scheme.amplitude,
             scheme.freq_shift,

@@ -92,7 +92,7 @@ def lacking(edits: Sequence[Edit], scheme: Any) -> tuple[Edit, ...]:
     def lacks(edit: Edit) -> bool:
         if isinstance(edit, Layout):
             return edit.found not in (
-                getattr(scheme, "layout", ""),
+                scheme.value_of("layout", ""),
                 "stacked",
                 "cos alone",
                 "sin alone",
@@ -100,7 +100,7 @@ def lacking(edits: Sequence[Edit], scheme: Any) -> tuple[Edit, ...]:
         if isinstance(edit, Swapped):
             return not hasattr(scheme, "cos_first")
         if isinstance(edit, Scaled):  # a rotary command scales by its attention factor
-            return getattr(scheme, "attention_factor_value", lambda: 1.0)() != edit.by
+            return bool(scheme.attention_factor_value() != edit.by)
         if isinstance(edit, Parameter):
             factor = (
                 edit.name == "attention_factor" and scheme.attention_factor_value() != edit.found
@@ -118,7 +118,7 @@ def lacking(edits: Sequence[Edit], scheme: Any) -> tuple[Edit, ...]:
         if isinstance(edit, Recipe) and not any(
             isinstance(other, Runtime) for other in edits
         ):  # which has its own
-            return bool(getattr(scheme, "recipe", "exact") != edit.found)
+            return bool(scheme.value_of("recipe", "exact") != edit.found)
         return not (edit.storage or isinstance(edit, (Rotation, Runtime)))
 
     return tuple(edit for edit in edits if lacks(edit))

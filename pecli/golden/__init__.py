@@ -98,8 +98,8 @@ def _case(name: str, tests: str, scheme: Any) -> Case:
             "attention_factor": made.attention_factor_value(),
         }
         return Case(name, tests, {key: np.array(value) for key, value in values.items()}, made)
-    places = getattr(made, "positions", None)
-    farthest = np.max(np.abs(places)) if places is not None else getattr(made, "seq_len", None) or 0
+    places = made.value_of("positions")
+    farthest = np.max(np.abs(places)) if places is not None else made.value_of("seq_len") or 0
     return Case(name, tests, made.tables(), made, largest_position=float(farthest))
 
 

@@ -529,7 +529,8 @@ def _table_added(
     """Why rows that follow each other are not those of a scheme: what was added is a table."""
     added = (widened(sides.after) - widened(sides.before)).reshape(-1, *sides.after.shape[-2:])
     limit = max(atol, UNITS * precision(sides.dtype) * float(np.abs(widened(sides.after)).max()))
-    is_range = getattr(scheme, "is_range", False) and seen.all() and (np.diff(places) == 1).all()
+    has_waves = isinstance(scheme, Scheme) and scheme.wave_table() is not None
+    is_range = has_waves and seen.all() and (np.diff(places) == 1).all()
     for k, rows in enumerate(added) if is_range else ():
         own = replace(
             scheme,

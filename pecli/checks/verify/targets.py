@@ -98,7 +98,7 @@ def scheme_targets(scheme: Scheme) -> list[Target]:
     targets: list[Target] = []
     for part, one in scheme.named_parts():
         prefix = f"{part}." if part else ""
-        layout: str = getattr(one, "layout", "")
+        layout: str = one.value_of("layout", "")
         tables = {table.name: table for table in one.tensors()}
         if {*PLURALS} <= tables.keys():
             changes: dict[str, Any] = {} if layout in ("", "compact") else {"layout": "compact"}

@@ -13,7 +13,7 @@ import numpy as np
 
 from pecli.engine.arrays import Indices
 from pecli.engine.numerics.axis_tables import Coordinates
-from pecli.engine.schemes.scheme import AxisBlock
+from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.errors import ParameterError, spelled
 
 AXES = "thwl"

@@ -20,6 +20,7 @@ from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.schemes import ListOf, Real, Recipe, Whole, recipe_named
+from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.given_positions import (
     LAST_POSITION,
     GivenPositions,
@@ -27,7 +28,7 @@ from pecli.engine.schemes.given_positions import (
     GridSize,
     PositionList,
 )
-from pecli.engine.schemes.scheme import UNSET, AxisBlock, Neighbour, Scheme
+from pecli.engine.schemes.scheme import UNSET, Neighbour, Scheme
 from pecli.engine.table import ByPosition
 from pecli.errors import ParameterError, bracketed
 
@@ -120,10 +121,6 @@ class Positioned(Scheme):
         self.refuse_if(given, "offset", "positions are given otherwise", "leave it out")
         beyond = self.first_position + self.seq_len - 1 > LAST_POSITION
         self.refuse_if(beyond, "offset", "the last position must be at most 2^40")
-
-    @property
-    def grid_style(self) -> GridStyle | None:
-        return None
 
     @property
     def in_turns(self) -> bool:
@@ -252,7 +249,7 @@ class Positioned(Scheme):
         )
 
     def angular_frequencies(self) -> list[float]:
-        return [getattr(self, "scale", 1.0) * value for value in self.frequencies().floats()]
+        return [self.value_of("scale", 1.0) * value for value in self.frequencies().floats()]
 
     def _frequencies(self, block: AxisBlock, scale: float) -> Frequencies:
         count = block.last + 1
@@ -287,7 +284,7 @@ class Positioned(Scheme):
     @property
     def amplitude_value(self) -> float:
         """What cos and sin are multiplied by, as float64."""
-        return float(getattr(self, "amplitude", 1.0))
+        return float(self.value_of("amplitude", 1.0))
 
     def filler(self, recipe: Recipe, rows: int, coordinates: Coordinates | None = None) -> Filler:
         """What makes cos and sin of about so many consecutive positions, or at the given coordinates."""
@@ -313,7 +310,7 @@ class Positioned(Scheme):
 
     @property
     def _recipe(self) -> Recipe:
-        return recipe_named(getattr(self, "recipe", "exact"))
+        return recipe_named(self.value_of("recipe", "exact"))
 
     @property
     def rows(self) -> int:

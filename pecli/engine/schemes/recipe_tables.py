@@ -79,7 +79,7 @@ class RecipeFiller:
         )
         self._amplitude, self._scale = (
             np.float32(scheme.amplitude_value),
-            np.float32(getattr(scheme, "scale", 1.0)),
+            np.float32(scheme.value_of("scale", 1.0)),
         )
         factor = 2 * np.pi if scheme.in_turns else 1.0
         values = coordinates.values if coordinates else ()

@@ -20,11 +20,12 @@ from pecli.engine.runtimes import runtime_named
 from pecli.engine.runtimes.runtime import Phases
 from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.schemes import EXACT, Recipe, recipe_named, with_aliases
+from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.given_positions import whole_positions
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.engine.schemes.recipe_tables import Filler, RecipeFiller, geometric_phases
 from pecli.engine.schemes.rope_parameters import RotaryParameters, parameters_of
-from pecli.engine.schemes.scheme import ROW_NAMES, Axes, AxisBlock, Neighbour, WaveTable
+from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, WaveTable
 from pecli.engine.table import Table, stacked
 from pecli.errors import ParameterError, spelled
 

@@ -12,9 +12,10 @@ from pecli.engine.runtimes.runtime import Given, Reading
 from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes import RECIPE, Choice, ListOf, OptionalFlag, Real, Whole, check_base
+from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.grid_styles import PLAIN, ROTARY, GridStyle
 from pecli.engine.schemes.positions import PLACED, Positioned
-from pecli.engine.schemes.scheme import UNSET, AxisBlock
+from pecli.engine.schemes.scheme import UNSET
 from pecli.errors import ParameterError, UnsupportedError, spelled
 
 _PANEL = "Scaling"  #: all parameters of this panel belong to scalings

@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, MISSING, dataclass, fields, replace
-from fractions import Fraction
 from functools import cache
 from typing import (
     TYPE_CHECKING,
@@ -28,6 +27,7 @@ from pecli.errors import ParameterError, bracketed, nearest, spelled
 
 if TYPE_CHECKING:
     from pecli.engine.scalings.scaling import Scaling
+    from pecli.engine.schemes.grid_styles import GridStyle
 
 ROW_NAMES = (
     "sin_cos", "sincos", "wpe", "pe", "embed_positions", "position_embeddings", "position_embedding",
@@ -70,32 +70,6 @@ class WaveTable(NamedTuple):
     layout: str
     cos_first: bool
     separate: bool  #: whether cosines and sines are tensors of their own; else one tensor has both
-
-
-class AxisBlock(NamedTuple):
-    """The frequencies of one axis: every `step`-th of base^(−i/denominator) from `start` on; where the law is linear,
-    of 1 + (base − 1)·i/denominator, and of zeros where it is still. NTK stretches the base by a factor."""
-
-    axis: int
-    channels: int
-    denominator: Fraction
-    start: int = 0
-    step: int = 1
-    law: str = ""
-    factor: float = 1.0
-
-    @property
-    def pairs(self) -> int:
-        return self.channels // 2
-
-    @property
-    def indices(self) -> range:
-        """Which of the frequencies base^(−i/denominator) it has."""
-        return range(self.start, self.start + self.step * self.pairs, self.step)
-
-    @property
-    def last(self) -> int:
-        return max(self.indices, default=0)
 
 
 UNSET: Any = None  #: the default of a field that something else may fill in: a style, or the parameter's own default
@@ -292,9 +266,28 @@ class Scheme(Displayed, ABC):
         names = ("head",) * (len(table.shape) - 2) + ("position", "channel")
         return Axes(names[-len(table.shape) :], self.first_position if len(table.shape) > 1 else 0)
 
+    def value_of(self, name: str, default: Any = None) -> Any:
+        """Return the value of a parameter, or the default if the scheme has no such parameter."""
+        return getattr(self, name) if name in self.parameters() else default
+
     @property
     def first_position(self) -> int:
-        return int(getattr(self, "offset", 0))
+        """Return the position of the first row."""
+        return int(self.value_of("offset", 0))
+
+    @property
+    def is_range(self) -> bool:
+        """Return True if rows are consecutive positions, not a list of them or the points of a grid."""
+        return True
+
+    @property
+    def grid_style(self) -> "GridStyle | None":
+        """Return the conventions of a table on a grid, None if there are none."""
+        return None
+
+    def attention_factor_value(self) -> float:
+        """Return the attention factor, by which cos and sin are multiplied."""
+        return 1.0
 
     def in_dtype(self, dtype: str) -> Self:
         """The same scheme with tables of another dtype."""

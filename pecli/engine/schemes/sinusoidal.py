@@ -18,8 +18,9 @@ from pecli.engine import numerics
 from pecli.engine.arrays import Array, Indices
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.schemes import RECIPE, Choice, Flag, Real, Whole, check_base, with_aliases
+from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.positions import Positioned
-from pecli.engine.schemes.scheme import UNSET, Axes, AxisBlock, Neighbour, WaveTable
+from pecli.engine.schemes.scheme import UNSET, Axes, Neighbour, WaveTable
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 

@@ -52,6 +52,10 @@ class Subject(NamedTuple):
             return picture_kinds(self.scheme)
         return GRID_KINDS if self.grid else TABLE_KINDS
 
+    def value_of(self, name: str, default: Any = None) -> Any:
+        """Return the value of a parameter of the scheme, or the default; a file has no parameters."""
+        return default if self.scheme is None else self.scheme.value_of(name, default)
+
     @property
     def first(self) -> int:
         return self.scheme.first_position if self.scheme is not None else 0

@@ -56,7 +56,7 @@ PICKING = (
 def default_kind(subjects: Sequence[Subject]) -> str:
     """The default kind: the tables; buckets by distance, or slopes, where there is nothing else."""
     values = {subject.axes_of(table).value for subject in subjects for table in subject.tables}
-    on_grid = any(getattr(subject.scheme, "grid", None) for subject in subjects)
+    on_grid = any(subject.value_of("grid") for subject in subjects)
     return (
         "slopes"
         if values == {"slope"}

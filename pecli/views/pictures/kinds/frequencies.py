@@ -121,11 +121,7 @@ def angular_frequencies(subject: Subject) -> Floats:
 
 def scaled_rope(subject: Subject) -> Rope | None:
     """The scheme of a subject that has a scaling; these are RoPE's alone."""
-    return (
-        cast("Rope", subject.scheme)
-        if getattr(subject.scheme, "scaling", "none") != "none"
-        else None
-    )
+    return cast("Rope", subject.scheme) if subject.value_of("scaling", "none") != "none" else None
 
 
 def _scaling(subject: Subject, several: bool) -> str:
@@ -227,7 +223,7 @@ def decay(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         raise ParameterError("kind", "decay", rule, "draw them apart")
     expected, limits, factors = [], [], []
     for subject, label in zip(subjects, names_of(subjects), strict=True):
-        last = max(2, int(getattr(subject.scheme, "seq_len", 1)) - 1)
+        last = max(2, int(subject.value_of("seq_len", 1)) - 1)
         steps = (
             np.unique(np.rint(np.geomspace(1, last, MAX_POINTS)))
             if last > MAX_POINTS
@@ -272,7 +268,7 @@ def heads_of(subjects: Sequence[Subject], request: PlotRequest) -> Iterator[tupl
     """The heads that were asked for, or a few of every subject: name, slope, and the keys that a query sees."""
     for subject, name in zip(subjects, names_of(subjects), strict=True):
         values = _slopes(subject)
-        keys = int(getattr(subject.scheme, "seq_len", None) or DEFAULT_KEYS)
+        keys = int(subject.value_of("seq_len") or DEFAULT_KEYS)
         for head in chosen(
             request, len(values), MANY_HEADS if len(subjects) == 1 else FEW_HEADS, "heads"
         ):
@@ -299,7 +295,7 @@ def circle(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     if len(subjects) > 1:
         raise ParameterError("kind", "circle", "it shows one scheme", "draw them apart")
     (subject,) = subjects
-    frequencies, length = angular_frequencies(subject), int(getattr(subject.scheme, "seq_len", 1))
+    frequencies, length = angular_frequencies(subject), int(subject.value_of("seq_len", 1))
     positions = subject.first + np.linspace(0, length - 1, min(length, MAX_POSITIONS))
     pairs = informative_pairs(frequencies, length, 6, MAX_TURNS)
     if request.channels:

@@ -176,7 +176,7 @@ def _buckets(subjects: Sequence[Subject]) -> Picture:
     """Buckets by distance: those of the last query before its own place, and those of the first from there on."""
     curves = []
     for subject, name in zip(subjects, names_of(subjects), strict=True):
-        if getattr(subject.scheme, "grid", None) is not None:
+        if subject.value_of("grid") is not None:
             raise ParameterError(
                 "kind", "curves", "distances on a grid have two axes", "take heatmap"
             )
@@ -289,8 +289,8 @@ def patch(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
 
 def grid_rows(subject: Subject) -> Indices:
     """Which row of the table each point of the first frame has: (H, W)."""
-    scheme, style = subject.scheme, getattr(subject.scheme, "grid_style", None)
-    grid: tuple[int, ...] = subject.grid or getattr(scheme, "grid")  # noqa: B009
+    style = None if subject.scheme is None else subject.scheme.grid_style
+    grid: tuple[int, ...] = subject.grid or subject.value_of("grid")
     height, width = grid[-2:]
     if height * width > MAX_MAP_POINTS:
         raise ParameterError(
@@ -303,6 +303,6 @@ def grid_rows(subject: Subject) -> Indices:
         raise ParameterError("grid", "x".join(map(str, grid)), rule, advice)
     keep, m = subject.keep, 1
     if style is not None:
-        keep, m = 0 if style.keep_last else getattr(scheme, "keep", None) or 0, style.merge
+        keep, m = 0 if style.keep_last else subject.value_of("keep") or 0, style.merge
     blocks = np.arange(height * width).reshape(height // m, width // m, m, m)
     return keep + blocks.transpose(0, 2, 1, 3).reshape(height, width)
