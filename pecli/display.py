@@ -23,6 +23,6 @@ class Printed(Displayed):
     """A mixin for results whose `str` is the output of the command."""
 
     def __str__(self) -> str:
-        from pecli.views.check_results import printed
+        from pecli.views.show import printed
 
         return printed(self)

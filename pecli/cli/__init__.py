@@ -151,18 +151,14 @@ def made_by(words: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
     return {"command": command_line(words, options), "version": __version__}
 
 
-def answer(
-    result: Any, json: bool, quiet: bool, show: Callable[[Any], None] | None = None, **more: Any
-) -> Exit:
+def answer(result: Any, json: bool, quiet: bool, show: Callable[[Any], None], **more: Any) -> Exit:
     """A result as JSON with `more`, or shown unless quiet, with the `output` that was written; its code is 0 or 1."""
     if json:
-        screen.say_json({**(result if isinstance(result, dict) else result.as_json()), **more})
+        screen.print_json({**(result if isinstance(result, dict) else result.as_json()), **more})
     elif not quiet:
-        from pecli.views import check_results
-
-        (show or check_results.show)(result)
+        show(result)
         if more.get("output") is not None:
-            screen.say_written(more["output"])
+            screen.print_written(more["output"])
     return Exit.DONE if result else Exit.CHECK_FAILED
 
 

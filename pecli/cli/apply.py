@@ -17,7 +17,7 @@ from pecli.files import save_tables
 from pecli.tensors import apply as tensors
 from pecli.tensors.apply import RowPositions
 from pecli.tensors.inputs import SEQ_AXIS, Input, open_inputs, read_numbers
-from pecli.views import screen
+from pecli.views import progress, screen
 
 MAX_LISTED = 4  #: Tensors that a line of text names
 EXAMPLES = (
@@ -139,16 +139,24 @@ def _run(scheme: str, apply: Apply, **values: Any) -> None:
     options.check_output(path, json=values["json"])
     arrays, parameters, words = apply(inputs, values)
     tables = [table_of(tensor.name, array) for tensor, array in zip(inputs, arrays, strict=True)]
-    with screen.counting(scheme, sum(table.nbytes for table in tables), values) as advance:
+    with progress.counting(
+        scheme, sum(table.nbytes for table in tables), wanted=options.shows_progress(values)
+    ) as advance:
         save_tables(path, tables, None, metadata=metadata, on_block=advance)
     if values["json"]:
         about = {"scheme": scheme, "parameters": dict(parameters)}
-        screen.say_json(
-            {**about, "tensors": screen.described(scheme, tables, values), "output": path}
+        screen.print_json(
+            {
+                **about,
+                "tensors": progress.described(
+                    scheme, tables, wanted=options.shows_progress(values)
+                ),
+                "output": path,
+            }
         )
     elif not values["quiet"]:
         shown = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables]
-        screen.say_written(path, f"{listed(shown, MAX_LISTED)}, ", f"; {scheme}: {words}")
+        screen.print_written(path, f"{listed(shown, MAX_LISTED)}, ", f"; {scheme}: {words}")
 
 
 def _span(low: int, high: int, first: Input, seq_axis: int = SEQ_AXIS, of: str = "") -> str:

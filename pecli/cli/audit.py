@@ -8,7 +8,7 @@ from pecli.cli import SchemeGroup, answer, command_of, examples, made_by, option
 from pecli.compare.tolerance import DRIFT, ERROR
 from pecli.engine.schemes import SCHEMES, Choice, ListOf, scheme_named
 from pecli.engine.schemes.scheme import Scheme
-from pecli.views import drift, screen
+from pecli.views import drift, drift_pictures, progress
 from pecli.views.pictures import figure_files
 
 SUMMARY = "Say how far each way to compute a table (float32 phases, bfloat16 positions, …) drifts from the exact one."
@@ -61,7 +61,7 @@ def _audit(kind: type[Scheme], **values: Any) -> None:
         rule = ListOf(help="recipes", each=Choice(help="a recipe", options=known))
         recipes = tuple(rule.parse("recipes", values["recipes"]))
     positions = sum(part.by_position().count for part in parts.values())
-    with screen.counting("audit", positions, values) as advance:
+    with progress.counting("audit", positions, wanted=options.shows_progress(values)) as advance:
         audits = {
             name: audit(part, recipes, values["tolerance"], advance) for name, part in parts.items()
         }
@@ -71,8 +71,8 @@ def _audit(kind: type[Scheme], **values: Any) -> None:
             ["audit", first.name], {name: values[name] for name in values if name not in ways}
         )
         about["specs"] = [part.spec() for part in parts.values()]
-        figure_files.save(drift.audit_picture(audits), path, about=about)
+        figure_files.save(drift_pictures.audits_picture(audits), path, about=about)
     found = {name: result.as_json() for name, result in audits.items()}
     described = found[""] if "" in found else {**scheme.spec(), "layers": found}
-    show = partial(drift.show_audit, audits, details=values["details"])
+    show = partial(drift.show_audits, audits, details=values["details"])
     answer(described, values["json"], values["quiet"], lambda _: show(), output=path)

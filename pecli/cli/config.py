@@ -68,12 +68,12 @@ def config(
             code = max(code, Exit.CHECK_FAILED)
         found.append(result)
         if json:
-            screen.say_json(data)
+            screen.print_json(data)
         else:
             view.show(result, seq_len, first=len(found) == 1)
             option = "--config" if os.path.exists(name) else "--model"
             for line in view.commands(result, f"{option} {shlex.quote(name)}", seq_len):
-                screen.say(line)
+                screen.print_line(line)
     if not json and len(found) > 1:
         view.show_differences(found, seq_len)
     return code
@@ -137,5 +137,5 @@ def models(words: list[str] | None, json: bool) -> int:
                 "encodings": encodings,
             }
         )
-    screen.say_json({"models": found})
+    screen.print_json({"models": found})
     return Exit.DONE

@@ -20,7 +20,7 @@ from pecli.tensors.convert import (
 )
 from pecli.tensors.head_layout import ORDERS
 from pecli.tensors.inputs import open_file
-from pecli.views import screen
+from pecli.views import progress, screen
 
 _PAIRS = "Layout of pairs"
 _CAST = f"Cast floating tensors to {', '.join(SIGNIFICAND_BITS)}, rounding once."
@@ -86,7 +86,9 @@ def convert(
     is_changed = bool(made.moves or made.cast) or not is_whole
     if output is not None and passed:
         total = sum(array.nbytes for array in loaded.tensors.values())
-        with screen.counting("convert", total, {"quiet": quiet, **given}) as advance:
+        with progress.counting(
+            "convert", total, wanted=options.shows_progress({"quiet": quiet, **given})
+        ) as advance:
             _save(
                 loaded, made, output, is_whole, is_changed, advance, header=not given["no_header"]
             )
@@ -103,7 +105,7 @@ def convert(
             "assumed": assumed,
             "score_change": checked and checked.change,
         }
-        screen.say_json({**about, "checked": checked and _proof(made, checked)})
+        screen.print_json({**about, "checked": checked and _proof(made, checked)})
     elif not quiet:
         lines = [f"assumed: {assumed['text']}"] if assumed else []
         if checked is not None:
@@ -122,8 +124,8 @@ def _show(made: Converted, output: str | None, lines: list[str], *, loses_spec: 
     lines += ["the spec of the file no longer holds and was left out"] if loses_spec else []
     if output is not None:
         what = f" ({', '.join(done)})" if done else ""
-        screen.say_written(output, f"{counted(len(made.arrays), 'tensor')}{what}, ")
-    tell = print_note if output is not None and is_stream(output) else screen.say
+        screen.print_written(output, f"{counted(len(made.arrays), 'tensor')}{what}, ")
+    tell = print_note if output is not None and is_stream(output) else screen.print_line
     for line in lines:
         tell(line)
 

@@ -1,11 +1,12 @@
 """`pecli diff`: two files, tensor by tensor."""
 
+from collections.abc import Callable
 from typing import Any
 
 from pecli.checks.diff import diff as compare
 from pecli.cli import answer, command, made_by, options
 from pecli.errors import ParameterError
-from pecli.views import screen
+from pecli.views import check_results, screen
 
 _A = "A file, FILE:NAME for one tensor, or a model: its folder or .gguf; - is standard input."
 
@@ -45,9 +46,11 @@ def diff(
     """
     named = {name: allowed.pop(name) for name in ("config", "model", "layer_type")}
     settings = {**options.tolerances(allowed), "reasons": json or not quiet or output is not None}
+    show: Callable[[Any], None] = check_results.show_difference
     if (model := options.model_name(named)) is not None:
         from pecli.checks.verify import verify
 
+        show = check_results.show_verification
         result: Any = verify(
             b, model, before=a, shift=0, layer_type=named["layer_type"], **settings
         )
@@ -60,7 +63,7 @@ def diff(
         from pecli.views.pictures import mistakes
     if output is not None:
         mistakes.save(output, [result], made_by(["diff", a, b], {**named, **allowed}))
-    code = answer(result, json, quiet, output=output)
+    code = answer(result, json, quiet, show, output=output)
     if drawn:
         mistakes.show(result.tensors)
     return code

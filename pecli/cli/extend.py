@@ -6,8 +6,9 @@ from pecli.checks.extend import METHOD, METHODS, TO
 from pecli.checks.extend import extend as extended
 from pecli.cli import answer, command, options
 from pecli.errors import ParameterError
-from pecli.views import drift
+from pecli.views import drift_pictures
 from pecli.views.pictures import figure_files
+from pecli.views.runtime_results import show_extension
 
 _METHOD = f"How frequencies are stretched: {', '.join(METHODS)}. (default: what the model's makers use, else yarn)"
 
@@ -36,5 +37,5 @@ def extend(
         raise ParameterError("to", "missing", TO.rule, "pecli extend MODEL --to 131072")
     found = extended(model, to, method, layer_type=given["layer_type"])
     if output is not None:
-        figure_files.save(drift.extension_picture(found), output)
-    answer(found, json, quiet, output=output)
+        figure_files.save(drift_pictures.extension_picture(found), output)
+    answer(found, json, quiet, show_extension, output=output)

@@ -60,7 +60,9 @@ def _generate(kind: type[Scheme], **values: Any) -> int:
             "reasons": json or not quiet,
         }
         result = verify(file, scheme, **more)
-        return answer(result, json, quiet)
+        from pecli.views.check_results import show_verification
+
+        return answer(result, json, quiet, show_verification)
     if output is not None or json:
         _write(scheme, output, values)
     if values["plot"] and not quiet:
@@ -79,7 +81,7 @@ def _generate(kind: type[Scheme], **values: Any) -> int:
 
 def _write(scheme: Scheme, path: str | None, values: Mapping[str, Any]) -> None:
     from pecli.files import save_tables, tables_written
-    from pecli.views import screen
+    from pecli.views import progress, screen
 
     if path is not None:
         written = tables_written(path, scheme)
@@ -94,14 +96,18 @@ def _write(scheme: Scheme, path: str | None, values: Mapping[str, Any]) -> None:
             raise ParameterError(
                 "output", path, "it would overwrite the input config", "name another file"
             )
-        with screen.counting(
-            scheme.name, sum(table.nbytes for table in written), values
+        with progress.counting(
+            scheme.name,
+            sum(table.nbytes for table in written),
+            wanted=options.shows_progress(values),
         ) as advance:
             spec = {**scheme.spec(), "version": __version__}
             save_tables(path, written, spec, on_block=advance, header=not values["no_header"])
     if values["json"]:
-        tensors = screen.described(scheme.name, scheme.tensors(), values)
-        screen.say_json({**scheme.spec(), "tensors": tensors, "output": path})
+        tensors = progress.described(
+            scheme.name, scheme.tensors(), wanted=options.shows_progress(values)
+        )
+        screen.print_json({**scheme.spec(), "tensors": tensors, "output": path})
     elif path is not None and not values["quiet"]:
         tables = (f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in written)
-        screen.say_written(path, f"{', '.join(tables)}, ")
+        screen.print_written(path, f"{', '.join(tables)}, ")

@@ -47,4 +47,4 @@ def golden(
     if others:
         said += f"; beside them {counted(len(others), 'file')} of no case: {listed(others, 3)}"
     about = {"output": output, "cases": [entry["name"] for entry in entries], "others": others}
-    answer(about, json, quiet, lambda _: screen.say(said))
+    answer(about, json, quiet, lambda _: screen.print_line(said))

@@ -4,6 +4,7 @@ from pecli.checks.identify import identify as find
 from pecli.cli import Exit, answer, command, options, print_error
 from pecli.errors import PecliError
 from pecli.views import screen
+from pecli.views.check_results import show_identification
 
 _FILES = "Files, or FILE:NAME for one tensor; - is a .npy on standard input."
 
@@ -26,7 +27,7 @@ def identify(files: list[str], json: bool, quiet: bool) -> int:
         except PecliError as problem:
             code = max(code, print_error(problem))
             if json:
-                screen.say_json(
+                screen.print_json(
                     {
                         "file": file,
                         "identified": False,
@@ -35,5 +36,5 @@ def identify(files: list[str], json: bool, quiet: bool) -> int:
                     }
                 )
             continue
-        code = max(code, answer(result, json, quiet))
+        code = max(code, answer(result, json, quiet, show_identification))
     return code

@@ -55,24 +55,20 @@ def inspect(
     found = file_summary.describe(loaded, file, chosen, unread)
     if stats or numbers:
         chosen = {name: loaded.tensors[name] for name in chosen}
-    for array, entry in zip(chosen.values(), found["tensors"], strict=False):  # those that are read
-        entry.update(profile(array) if stats else {})
-        entry.update(
-            {"numbers": file_summary.numbers(array, rows or "0:8", cols or "0:8")}
-            if numbers
-            else {}
-        )
+    for array, entry in zip(chosen.values(), found.tensors, strict=False):  # those that are read
+        if stats:
+            entry.statistics = profile(array)
+        if numbers:
+            entry.numbers = file_summary.numbers(array, rows or "0:8", cols or "0:8")
     if stats and len(chosen) <= MAX_IDENTIFIED:
         from pecli.checks.identify import identify_tensors  # which imports all searches
 
-        found["matches"] = [
-            match.as_json() for match in identify_tensors(loaded.path, chosen).matches
-        ]
-    spec = found["metadata"].get(KEY)
+        found.matches = identify_tensors(loaded.path, chosen).matches
+    spec = found.metadata.get(KEY)
     is_whole = len(chosen) == len(loaded.tensors) and file in (loaded.path, "-")
     if stats and isinstance(spec, dict) and "sha256" in spec and is_whole:
         digest = sha256()
         for array in chosen.values():
             digest.update(raw_bytes(array))
-        found["sha256_holds"] = spec["sha256"] == digest.hexdigest()
+        found.sha256_holds = spec["sha256"] == digest.hexdigest()
     answer(found, json, quiet=False, show=file_summary.show)

@@ -192,6 +192,11 @@ def check_output(path: str, *, json: bool) -> None:
         )
 
 
+def shows_progress(values: Mapping[str, Any]) -> bool:
+    """Return True unless the options ask for silence."""
+    return not values["quiet"] and not values["no_progress"]
+
+
 def tolerances(values: Mapping[str, Any]) -> dict[str, Any]:
     """What the three options give, of those that were given."""
     from pecli.compare.tolerance import ERROR, MAX_ULP

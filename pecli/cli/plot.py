@@ -109,7 +109,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
         save(made, output, dots, about)
         if not quiet:
             width, height = made.get_size_inches()
-            screen.say_written(output, f"{width:g} × {height:g} inches, ")
+            screen.print_written(output, f"{width:g} × {height:g} inches, ")
     if output is None and not quiet:
         from pecli.views.pictures.terminal_render import show
 

@@ -40,7 +40,7 @@ def report(
         )
     made = page.report(*sources, output=output, runtime=runtime, **options.tolerances(allowed))
     if not quiet:
-        screen.say_written(output)
+        screen.print_written(output)
     failed = Exit.DONE if made else Exit.CHECK_FAILED
     return max(
         (print_error(answer) for answer in made.answers if isinstance(answer, PecliError)),

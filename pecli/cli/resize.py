@@ -68,12 +68,12 @@ def resize(
     dtype = dtype_name(made.dtype)
     if json:
         shapes = {"shape": table.shape, "resized": made.shape, "dtype": dtype}
-        screen.say_json({"name": name, **shapes, "row_norms": norms, "output": output})
+        screen.print_json({"name": name, **shapes, "row_norms": norms, "output": output})
     elif not quiet and not (output is not None and is_stream(output)):
         about = f"{name} {screen.shape(table.shape)} → {screen.shape(made.shape)} {dtype}"
         if output is None:
-            screen.say(about)
+            screen.print_line(about)
         else:
-            screen.say_written(output, f"{about}, ")
+            screen.print_written(output, f"{about}, ")
         shown = (f"{norm['mean']:.4g} ± {norm['std']:.2g} {when}" for when, norm in norms.items())
-        screen.say(f"norm of a row: {', '.join(shown)}")
+        screen.print_line(f"norm of a row: {', '.join(shown)}")

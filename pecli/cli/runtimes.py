@@ -7,8 +7,9 @@ from pecli.checks.runtimes import runtimes as compare
 from pecli.cli import Exit, answer, command, options
 from pecli.compare.tolerance import DRIFT, ERROR
 from pecli.engine.runtimes import RUNTIMES
-from pecli.views import drift
+from pecli.views import drift_pictures
 from pecli.views.pictures import figure_files
+from pecli.views.runtime_results import show_runtimes
 
 _NAMES = f"This one alone; may be repeated: {', '.join(RUNTIMES)}."
 _ERROR = f"An absolute error that does not count as a deviation. (default: {DRIFT:g})"
@@ -55,6 +56,6 @@ def runtimes(
         tolerance=given["tolerance"],
     )
     if output is not None:
-        figure_files.save(drift.runtimes_picture(found), output)
-    code = answer(found, json, quiet, output=output)
+        figure_files.save(drift_pictures.runtimes_picture(found), output)
+    code = answer(found, json, quiet, show_runtimes, output=output)
     return code if strict else Exit.DONE

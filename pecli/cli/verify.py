@@ -18,7 +18,8 @@ from pecli.engine.schemes.given_positions import GivenPositions
 from pecli.errors import ParameterError, PecliError
 from pecli.files.load import split_name
 from pecli.models.find import find_model
-from pecli.views import check_results, screen
+from pecli.views import check_results, progress, screen
+from pecli.views import outcomes as outcome_views
 
 MANIFEST = r"""
 A manifest, whose paths start from its folder:
@@ -115,28 +116,28 @@ def verify(
     )
     as_table = any(map(is_manifest, files)) and not json
     outcomes, code = [], Exit.DONE
-    watched = {"quiet": quiet or not as_table, "no_progress": no_progress}
-    with screen.counting("verify", len(checks), watched) as advance:
+    wanted = as_table and not quiet and not no_progress
+    with progress.counting("verify", len(checks), wanted=wanted) as advance:
         for outcome in run_all(checks, strict=strict):
             outcomes.append(outcome if output is not None else outcome.forgotten())
             advance(1)
             if not as_table:
                 code = max(code, _told(outcome, json, quiet))
     if as_table and not quiet:
-        check_results.show_outcomes(outcomes)
+        outcome_views.show_outcomes(outcomes)
     for outcome in outcomes if as_table else ():
         code = max(code, _told(outcome, json, quiet=True))
     if os.environ.get("GITHUB_ACTIONS") == "true" and not json:
-        check_results.annotate(outcomes)
+        outcome_views.annotate(outcomes)
     if junit is not None:
-        check_results.write_junit(junit, outcomes)
+        outcome_views.write_junit(junit, outcomes)
     if output is not None:
         from pecli.views.pictures import mistakes
 
         about = made_by(["verify", *files], {"golden": golden, **values})
         mistakes.save(output, [outcome.result for outcome in outcomes], about)
         if not (json or quiet):
-            screen.say_written(output)
+            screen.print_written(output)
     return max([code, *map(print_error, without_tables(outcomes))])
 
 
@@ -161,9 +162,9 @@ def _told(outcome: Outcome, json: bool, quiet: bool) -> Exit:
     if isinstance(outcome.result, PecliError) and outcome.status != "skipped":
         code = print_error(outcome.result)
     if json:
-        screen.say_json(outcome.as_json())
+        screen.print_json(outcome.as_json())
     elif not quiet and outcome.status == "skipped":
-        screen.say_styled(("skipped", "dim"), (f"  {outcome.result}", ""))
+        screen.print_styled(screen.Styled("skipped", "dim"), screen.Styled(f"  {outcome.result}"))
     elif not quiet and not isinstance(outcome.result, PecliError):
         check_results.show_verification(outcome.result, outcome.status)
     return code

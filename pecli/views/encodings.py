@@ -1,9 +1,12 @@
-"""What a model uses, for people: one table per encoding, values beside their sources; what differs between models."""
+"""Encodings of models as tables: values beside their sources, differences between models, presets."""
+
+from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,176 +17,251 @@ from pecli.errors import ParameterError, counted, number
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.presets import Preset
 from pecli.views import screen
+from pecli.views.screen import Styled
+from pecli.views.text_table import print_table
 
-SHOWN = (2, 1)  #: How many of the first and of the last numbers of a long list are shown
+FIRST_SHOWN = 2
+LAST_SHOWN = 1
+"""Numbers that are shown from the beginning and from the end of a long list."""
+
+
+class Row(NamedTuple):
+    """A value of an encoding, and the config key or rule that it comes from."""
+
+    name: str
+    value: str
+    source: str = ""
 
 
 def show(model: ModelEncodings, seq_len: int | None = None, *, first: bool = True) -> None:
-    """A line for the model, a table for each encoding, a line for each warning."""
+    """Print a line for the model, a table per encoding, and a line per warning.
+
+    Args:
+        model: The model.
+        seq_len: The context length at which scalings that depend on it are resolved.
+        first: False if another model was printed before, to which an empty line keeps a distance.
+    """
     if not first:
-        screen.say()
+        screen.print_line()
     count = len(model.encodings)
-    said = counted(count, "encoding") if count else "no encodings"
-    screen.say_styled((f"{model.file}  {model.model_type or 'no model_type'}  {said}", "bold"))
+    how_many = counted(count, "encoding") if count else "no encodings"
+    title = f"{model.file}  {model.model_type or 'no model_type'}  {how_many}"
+    screen.print_styled(Styled(title, "bold"))
     for encoding in model.encodings:
         head = f"{encoding.layer_type or 'all layers'}: {encoding.scheme}"
-        screen.say_table((head, "value", "source"), rows_of(encoding, seq_len), indent="  ")
+        print_table((head, "value", "source"), rows_of(encoding, seq_len), indent="  ")
     for warning in model.warnings:
-        screen.say_labelled("warning", "bold yellow", f"  {warning}")
+        screen.print_labelled("warning", "bold yellow", f"  {warning}")
 
 
-def rows_of(encoding: Encoding, seq_len: int | None) -> list[tuple[str, str, str]]:
-    """Name, value and source of everything that is known."""
+def rows_of(encoding: Encoding, seq_len: int | None) -> list[Row]:
+    """Return the parameters of an encoding, and what follows from them, one row per name."""
     rows = [
-        (name, cell(value), encoding.sources.get(name, ""))
+        Row(name, cell(value), encoding.sources.get(name, ""))
         for name, value in encoding.described().items()
     ]
     if encoding.is_rotary:
-        if encoding.head_dim is not None:
-            rows.append(("head_dim", cell(encoding.head_dim), encoding.sources.get("head_dim", "")))
-        at = "" if seq_len is None else f"at length {seq_len}"
-        values = encoding.inverse_frequencies(seq_len) or []
-        rows += [
-            (
-                "rotary_dim",
-                cell(encoding.rotary_dim),
-                "the last channels of a head" if encoding.trailing else "",
-            ),
-            ("layout", encoding.layout or "", encoding.sources.get("layout", "")),
-            (
-                "attention_factor",
-                cell(encoding.attention_factor(seq_len)),
-                at or "multiplies cos and sin",
-            ),
-            ("inv_freq", _ends(values), at or f"{len(values)} values"),
-        ]
-    names = [row[0] for row in rows]
-    return [row for k, row in enumerate(rows) if row[0] not in names[:k]]
+        rows += _rotary_rows(encoding, seq_len)
+    by_name: dict[str, Row] = {}
+    for row in rows:
+        by_name.setdefault(
+            row.name, row
+        )  # the first of a name: a parameter before what is computed
+    return list(by_name.values())
 
 
-def cell(value: Any) -> str:
-    """A value in few words."""
+def _rotary_rows(encoding: Encoding, seq_len: int | None) -> list[Row]:
+    rows: list[Row] = []
+    if encoding.head_dim is not None:
+        source = encoding.sources.get("head_dim", "")
+        rows.append(Row("head_dim", cell(encoding.head_dim), source))
+    at_length = "" if seq_len is None else f"at length {seq_len}"
+    frequencies = encoding.inverse_frequencies(seq_len) or []
+    trailing = "the last channels of a head" if encoding.trailing else ""
+    factor = cell(encoding.attention_factor(seq_len))
+    rows.append(Row("rotary_dim", cell(encoding.rotary_dim), trailing))
+    rows.append(Row("layout", encoding.layout or "", encoding.sources.get("layout", "")))
+    rows.append(Row("attention_factor", factor, at_length or "multiplies cos and sin"))
+    rows.append(Row("inv_freq", _ends(frequencies), at_length or f"{len(frequencies)} values"))
+    return rows
+
+
+def cell(value: object) -> str:
+    """Format a value of a configuration briefly.
+
+    >>> cell(True), cell(500000.0), cell([1.0, 2.0, 3.0, 4.0, 5.0])
+    ('true', '500000', '1 2 … 5')
+    """
     if isinstance(value, bool) or value is None:
         return str(value).lower()
     if isinstance(value, float):
         return f"{value:.10g}"
     if isinstance(value, (list, tuple)):
-        return _ends(list(value))
+        return _ends(value)
     return str(value)
 
 
 def _ends(values: Sequence[float]) -> str:
-    shown = [number(value, 6) for value in values]
-    if len(shown) > sum(SHOWN):
-        shown = [*shown[: SHOWN[0]], "…", *shown[-SHOWN[1] :]]
-    return " ".join(shown)
+    texts = [number(value, 6) for value in values]
+    if len(texts) > FIRST_SHOWN + LAST_SHOWN:
+        texts[FIRST_SHOWN:-LAST_SHOWN] = ["…"]
+    return " ".join(texts)
 
 
 def show_differences(models: Sequence[ModelEncodings], seq_len: int | None) -> None:
-    """What is not the same in all models, side by side."""
-    values: dict[str, list[str]] = {}
-    for place, model in enumerate(models):
+    """Print the values that are not the same in all models, side by side."""
+    rows = [row for row in _side_by_side(models, seq_len) if len(set(row[1:])) > 1]
+    if not rows:
+        screen.print_heading("no differences", "bold")
+        return
+    title = "differences"
+    if _rotate_alike(models, seq_len):
+        title += "; frequencies and attention factors are the same"
+    screen.print_heading(title, "bold")
+    print_table(["", *(model.file for model in models)], rows, indent="  ")
+
+
+def _side_by_side(models: Sequence[ModelEncodings], seq_len: int | None) -> list[list[str]]:
+    """Return a row per value: its name, and a cell per model, «–» if it has no such value."""
+    cells: dict[str, list[str]] = {}
+    for column, model in enumerate(models):
         for encoding in model.encodings:
             prefix = f"{encoding.layer_type}." if encoding.layer_type else ""
-            for name, value, _ in [("scheme", encoding.scheme, ""), *rows_of(encoding, seq_len)]:
-                values.setdefault(prefix + name, ["–"] * len(models))[place] = value
-    rows = [[name, *cells] for name, cells in values.items() if len(set(cells)) > 1]
-    same = (
-        "; frequencies and attention factors are the same"
-        if rows and _rotate_alike(models, seq_len)
-        else ""
-    )
-    screen.say_heading(f"differences{same}" if rows else "no differences", "bold")
-    if rows:
-        screen.say_table(["", *(model.file for model in models)], rows, indent="  ")
+            for row in [Row("scheme", encoding.scheme), *rows_of(encoding, seq_len)]:
+                name = prefix + row.name
+                cells.setdefault(name, ["–"] * len(models))[column] = row.value
+    return [[name, *values] for name, values in cells.items()]
 
 
 def _rotate_alike(models: Sequence[ModelEncodings], seq_len: int | None) -> bool:
-    """Whether they rotate by the same numbers, also beyond their contexts, where dynamic scaling begins."""
-    lengths = (seq_len, seq_len or 2 * max(model.context or 1 for model in models))
-    ropes = [
-        [each.frequency_rope(at) for each in model if each.is_rotary for at in lengths]
-        for model in models
-    ]
-    found = [
-        [x for rope in row for x in (rope.attention_factor_value(), *rope.frequencies().floats())]
-        for row in ropes
-    ]
-    return all(
-        len(one) == len(found[0]) > 0 and np.allclose(one, found[0], rtol=FREQ_RTOL, atol=0)
-        for one in found
-    )
+    """Return True if all models rotate by the same numbers, at `seq_len` or within and beyond their contexts."""
+    beyond = seq_len
+    if beyond is None:
+        # Dynamic scaling starts to differ beyond the context: twice the longest one is enough.
+        beyond = 2 * max(model.context or 1 for model in models)
+    rotations = [_rotation(model, (seq_len, beyond)) for model in models]
+    first = rotations[0]
+    for rotation in rotations:
+        if len(rotation) != len(first) or not len(first):
+            return False
+        if not np.allclose(rotation, first, rtol=FREQ_RTOL, atol=0):
+            return False
+    return True
+
+
+def _rotation(model: ModelEncodings, lengths: Sequence[int | None]) -> list[float]:
+    """Return the attention factors and frequencies of a model at some context lengths."""
+    numbers: list[float] = []
+    for encoding in model:
+        if encoding.is_rotary:
+            for length in lengths:
+                rope = encoding.frequency_rope(length)
+                numbers.append(rope.attention_factor_value())
+                numbers.extend(rope.frequencies().floats())
+    return numbers
 
 
 def show_presets(presets: Sequence[tuple[Preset, ModelEncodings]]) -> None:
-    """One line per preset with its context; a terminal shows families apart, and --json has the rest."""
+    """Print a line per preset; a terminal shows a table per family."""
     families: dict[str, list[list[str]]] = {}
     for preset, model in presets:
-        kinds = "; ".join(dict.fromkeys(map(_brief, model.encodings))) or "none that pecli makes"
+        schemes = "; ".join(_distinct_encodings(model)) or "none that pecli makes"
         context = f"{model.context:,}" if model.context else ""
-        families.setdefault(preset.family, []).append([preset.name, context, kinds])
+        families.setdefault(preset.family, []).append([preset.name, context, schemes])
     if screen.is_terminal():
         for family, rows in families.items():
-            screen.say_table([family, "context", "encodings"], rows)
-        screen.say("aliases, repositories and sources: pecli models --json")
-    else:
-        screen.say_table(
-            ["name", "context", "encodings"], [row for rows in families.values() for row in rows]
-        )
+            print_table([family, "context", "encodings"], rows)
+        screen.print_line("aliases, repositories and sources: pecli models --json")
+        return
+    every = list(chain.from_iterable(families.values()))
+    print_table(["name", "context", "encodings"], every)
 
 
 def searched_text(preset: Preset, model: ModelEncodings) -> str:
-    """What the words of `pecli models` are looked for in."""
-    kinds = (_brief(encoding) for encoding in model.encodings)
-    return " ".join(
-        (preset.name, preset.family, preset.repository, *preset.aliases, *kinds)
-    ).lower()
+    """Return the text in which `pecli models` searches its words."""
+    names = (preset.name, preset.family, preset.repository, *preset.aliases)
+    encodings = map(_in_brief, model.encodings)
+    return " ".join((*names, *encodings)).lower()
 
 
-def _brief(encoding: Encoding) -> str:
-    given = encoding.parameters
+def _distinct_encodings(model: ModelEncodings) -> list[str]:
+    return list(dict.fromkeys(map(_in_brief, model.encodings)))
+
+
+def _in_brief(encoding: Encoding) -> str:
+    """Return an encoding in a few words, such as «rope 128, base 500000 llama3»."""
+    parameters = encoding.parameters
     if encoding.is_rotary:
-        scaling = "" if given["scaling"] == "none" else f" {given['scaling']}"
-        return f"rope {encoding.rotary_dim}, base {number(given['base'])}{scaling}"
-    sizes = [given[name] for name in ("max_len", "seq_len", "heads", "dim") if name in given]
-    return f"{encoding.scheme} {' × '.join(map(str, sizes))}"
+        scaling = "" if parameters["scaling"] == "none" else f" {parameters['scaling']}"
+        return f"rope {encoding.rotary_dim}, base {number(parameters['base'])}{scaling}"
+    names = ("max_len", "seq_len", "heads", "dim")
+    sizes = [str(parameters[name]) for name in names if name in parameters]
+    return f"{encoding.scheme} {' × '.join(sizes)}"
 
 
-_ROWS = 4096  #: Rows of a rotary table where no length is asked for
-_KEYS = 512  #: Of a bias, which may have as many queries
-_GRID = (16, 16)  #: Of one on a grid
+ROWS = 4096
+"""Rows of a rotary table if no length is given."""
+KEYS = 512
+"""Keys of a bias if no length is given: a bias may have as many queries, so its size is the square."""
+GRID = (16, 16)
+"""Grid of a rotary table over an image."""
 
 
-def commands(model: ModelEncodings, given: str, length: int | None = None) -> list[str]:
-    """The commands that make a model's tables: one for all rotary encodings, read again from what was `given`, and one
-    for each other. Rotary tables end at the length, on which some scalings depend; without one, within the context."""
-    rows, keys = (length or min(most, model.context or most) for most in (_ROWS, _KEYS))
-    lines = []
-    schemes = [encoding.scheme for encoding in model.encodings]
+def commands(model: ModelEncodings, model_option: str, length: int | None = None) -> list[str]:
+    """Return the commands that make a model's tables.
+
+    One command makes all rotary tables over text, one each makes the others.
+
+    Args:
+        model: The model.
+        model_option: The option that names it, such as `--model llama-3.1-8b`.
+        length: The length of rotary tables and biases. By default they end with the context.
+    """
+    context = model.context
+    rows = length or min(ROWS, context or ROWS)
+    keys = length or min(KEYS, context or KEYS)
+    lines: list[str] = []
     for encoding in model.encodings:
-        axes, style = encoding.grid.axes, encoding.grid.style
-        if encoding.is_rotary and not style:
-            lines += (
-                [] if axes else [f"pecli rope {given} --seq-len {rows} -o rope.safetensors"]
-            )  # else an image's
-            continue
-        with suppress(ParameterError):  # of a configuration that says too little
-            if encoding.is_rotary:  # over a grid; else a table whose size the model says itself
-                layout = "interleaved" if encoding.layout == "interleaved" else "halves"
-                scheme: Scheme = encoding.rope(grid=_GRID, layout=layout)
-            else:
-                kind = scheme_named(
-                    "learned-init" if encoding.scheme == "learned" else encoding.scheme
-                )
-                settings = {
-                    **encoding.parameters,
-                    **({"seq_len": keys} if "form" in encoding.parameters else {}),
-                }
-                scheme = kind(
-                    **{key: value for key, value in settings.items() if key in kind.parameters()}
-                )
-            alone = not encoding.layer_type or (schemes.count(encoding.scheme) == 1 and not style)
-            file = scheme.name if alone else f"{scheme.name}-{encoding.layer_type}"
-            words = [*options(scheme), "-o", f"{file}.{'safetensors' if style else 'npy'}"]
-            lines.append(shlex.join(["pecli", scheme.name, *words]))
+        is_over_text = encoding.is_rotary and not encoding.grid.style
+        if not is_over_text:
+            with suppress(ParameterError):  # the configuration lacks a parameter of the table
+                lines.append(_table_command(model, encoding, keys))
+        elif not encoding.grid.axes:  # axes without a style: an image's own positions
+            lines.append(f"pecli rope {model_option} --seq-len {rows} -o rope.safetensors")
     return list(dict.fromkeys(lines))
+
+
+def _table_command(model: ModelEncodings, encoding: Encoding, keys: int) -> str:
+    """Return the command that makes one table from its parameters."""
+    scheme = _grid_rope(encoding) if encoding.is_rotary else _table_scheme(encoding, keys)
+    name = scheme.name
+    if not _is_only_one(model, encoding):
+        name += f"-{encoding.layer_type}"
+    suffix = "safetensors" if encoding.is_rotary else "npy"
+    return shlex.join(["pecli", scheme.name, *options(scheme), "-o", f"{name}.{suffix}"])
+
+
+def _is_only_one(model: ModelEncodings, encoding: Encoding) -> bool:
+    """Return True if the scheme's name is enough to tell the table's file from those of the other layers."""
+    if not encoding.layer_type:
+        return True
+    schemes = [other.scheme for other in model.encodings]
+    return schemes.count(encoding.scheme) == 1 and not encoding.is_rotary
+
+
+def _grid_rope(encoding: Encoding) -> Scheme:
+    layout = "interleaved" if encoding.layout == "interleaved" else "halves"
+    return encoding.rope(grid=GRID, layout=layout)
+
+
+def _table_scheme(encoding: Encoding, keys: int) -> Scheme:
+    """Return the scheme of a table whose size the model defines; a bias has as many keys as asked for."""
+    name = "learned-init" if encoding.scheme == "learned" else encoding.scheme
+    kind = scheme_named(name)
+    settings = dict(encoding.parameters)
+    if "form" in settings:
+        settings["seq_len"] = keys
+    scheme: Scheme = kind(
+        **{name: value for name, value in settings.items() if name in kind.parameters()}
+    )
+    return scheme

@@ -1,141 +1,262 @@
-"""What is in a file, for people and for scripts."""
+"""Contents of a file, as text and as JSON."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from pecli.engine.arrays import Array, dtype_name, indices
 from pecli.errors import FileError, ParameterError, brief, number
 from pecli.files.contents import LoadedFile, UnreadTensor, carried_spec
 from pecli.files.output import KEY
 from pecli.views import screen
+from pecli.views.screen import Styled
+from pecli.views.text_table import print_table
 
-MAX_SHOWN = 100_000  #: Elements shown at once
+if TYPE_CHECKING:
+    from pecli.checks.identify import Match
+
+MAX_SHOWN = 100_000
+"""Elements that are shown at once."""
+
 STATISTICS = ("min", "max", "mean", "std")
+"""Statistics with a column of their own in the table of tensors."""
+
+
+@dataclass
+class Numbers:
+    """Some elements of a tensor that is seen as rows."""
+
+    rows: list[int]
+    columns: list[int]
+    values: list[list[Any]]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"rows": self.rows, "columns": self.columns, "values": self.values}
+
+
+@dataclass
+class TensorSummary:
+    """A tensor of a file."""
+
+    name: str
+    dtype: str
+    shape: list[int]
+    nbytes: int | None  #: None if the format does not define it, as for an unknown GGML type
+    statistics: Mapping[str, Any] = field(default_factory=dict)
+    numbers: Numbers | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        entry = {
+            "name": self.name,
+            "dtype": self.dtype,
+            "shape": self.shape,
+            "bytes": self.nbytes,
+            **self.statistics,
+        }
+        if self.numbers is not None:
+            entry["numbers"] = self.numbers.as_json()
+        return entry
+
+
+@dataclass
+class FileSummary:
+    """The tensors of a file and its metadata."""
+
+    file: str
+    format: str
+    tensor_count: int  #: of all tensors, also those that are not listed
+    tensors: list[TensorSummary]
+    metadata: dict[str, Any]
+    matches: Sequence[Match] | None = None  #: schemes that made the tensors; None if not searched
+    sha256_holds: bool | None = None  #: None if the file carries no SHA-256, or it was not computed
+
+    def as_json(self) -> dict[str, Any]:
+        summary = {
+            "file": self.file,
+            "format": self.format,
+            "tensor_count": self.tensor_count,
+            "tensors": [tensor.as_json() for tensor in self.tensors],
+            "metadata": self.metadata,
+        }
+        if self.matches is not None:
+            summary["matches"] = [match.as_json() for match in self.matches]
+        if self.sha256_holds is not None:
+            summary["sha256_holds"] = self.sha256_holds
+        return summary
 
 
 def describe(
     file: LoadedFile, name: str, chosen: Mapping[str, Array], unread: Sequence[UnreadTensor] = ()
-) -> dict[str, Any]:
-    """Tensors of the file, those that are only named last, and its metadata as JSON data; a spec in it is unpacked."""
-    metadata: dict[str, Any] = dict(file.metadata)
-    with suppress(FileError):  # of a spec that is shown as the text it is
-        if (spec := carried_spec(file.path, file.metadata)) is not None:
-            metadata[KEY] = spec
-    about = {
-        "file": name,
-        "format": file.format,
-        "tensor_count": len(file.tensors) + len(file.unread),
-    }
-    rows: list[Any] = [
-        (key, dtype_name(array.dtype), array.shape, array.nbytes) for key, array in chosen.items()
-    ]
-    rows += [(tensor.name, tensor.dtype, tensor.shape, tensor.nbytes) for tensor in unread]
+) -> FileSummary:
+    """Summarise a file.
+
+    Args:
+        file: The file.
+        name: The name by which the user called it.
+        chosen: Tensors to list.
+        unread: Tensors of a type that pecli does not read; they come last.
+    """
     tensors = [
-        {"name": name, "dtype": dtype, "shape": [*shape], "bytes": size}
-        for name, dtype, shape, size in rows
+        TensorSummary(key, dtype_name(array.dtype), list(array.shape), array.nbytes)
+        for key, array in chosen.items()
     ]
-    return {**about, "tensors": tensors, "metadata": metadata}
+    tensors += [
+        TensorSummary(tensor.name, tensor.dtype, list(tensor.shape), tensor.nbytes)
+        for tensor in unread
+    ]
+    count = len(file.tensors) + len(file.unread)
+    return FileSummary(name, file.format, count, tensors, _metadata(file))
 
 
-def numbers(array: Array, rows: str, columns: str) -> dict[str, Any]:
-    """Some elements of a tensor seen as rows, with their indices."""
-    width = array.shape[-1] if array.ndim > 1 else 1
-    matrix = array.reshape(math.prod(array.shape[:-1]) if array.ndim > 1 else array.size, width)
-    down = indices("rows", rows, len(matrix))
+def _metadata(file: LoadedFile) -> dict[str, Any]:
+    """Return the metadata of a file; a spec in it is parsed, and left as text if it cannot be."""
+    metadata: dict[str, Any] = dict(file.metadata)
+    with suppress(FileError):
+        spec = carried_spec(file.path, file.metadata)
+        if spec is not None:
+            metadata[KEY] = spec
+    return metadata
+
+
+def numbers(array: Array, rows: str, columns: str) -> Numbers:
+    """Return some elements of a tensor, all whose axes except the last are flattened to rows.
+
+    Args:
+        array: The tensor; a vector has one column.
+        rows: A range of rows, such as `0:8` or `-4:`.
+        columns: A range of columns.
+
+    Raises:
+        ParameterError: A range is not valid, or has too many elements.
+    """
+    height = array.size
+    width = 1
+    if array.ndim > 1:
+        height = math.prod(array.shape[:-1])
+        width = array.shape[-1]
+    matrix = array.reshape(height, width)
+    down = indices("rows", rows, height)
     across = indices("cols", columns, width)
-    if (
-        max(1, len(down)) * max(1, len(across)) > MAX_SHOWN
-    ):  # of rows without elements, their numbers are shown
+    # Rows without columns still take a line each, so they count as one element.
+    if max(1, len(down)) * max(1, len(across)) > MAX_SHOWN:
         rule = f"at most {MAX_SHOWN:,} elements are shown at once"
         raise ParameterError("rows", f"{len(down)} × {len(across)}", rule)
     values = matrix[down.start : down.stop, across.start : across.stop].tolist()
-    plain = {"b": bool, "i": int, "u": int, "c": str}.get(array.dtype.kind, float)
-    return {
-        "rows": list(down),
-        "columns": list(across),
-        "values": [[plain(value) for value in row] for row in values],
-    }
+    to_plain = {"b": bool, "i": int, "u": int, "c": str}.get(array.dtype.kind, float)
+    plain_values = [list(map(to_plain, row)) for row in values]
+    return Numbers(list(down), list(across), plain_values)
 
 
-def show(found: dict[str, Any]) -> None:
-    """A line for the file, a table of its tensors, what was read of them, a line for its spec."""
-    tensors = found["tensors"]
-    total = sum(tensor["bytes"] or 0 for tensor in tensors)
-    of_all = f" of {found['tensor_count']:,}" if len(tensors) < found["tensor_count"] else ""
-    count = f"{len(tensors):,}{of_all} tensor{'' if found['tensor_count'] == 1 else 's'}"
-    screen.say_styled(
-        (found["file"], "bold"), (f"  {found['format']}  {count}  {screen.size(total)}", "")
-    )
-    heads = [
-        "name",
-        "dtype",
-        "shape",
-        "bytes",
-        *(name for name in STATISTICS if any(name in each for each in tensors)),
+def show(summary: FileSummary) -> None:
+    """Print a line for the file, a table of its tensors, their statistics and numbers, and the metadata."""
+    total = sum(tensor.nbytes or 0 for tensor in summary.tensors)
+    about = f"  {summary.format}  {_count(summary)}  {screen.size(total)}"
+    screen.print_styled(Styled(summary.file, "bold"), Styled(about))
+    if summary.tensors:
+        _show_tensors(summary.tensors)
+    for tensor in summary.tensors:
+        if tensor.statistics:
+            _show_statistics(tensor.name, tensor.statistics)
+        if tensor.numbers is not None:
+            _show_numbers(tensor.name, tensor.numbers)
+    for match in summary.matches or ():
+        command = match.command.partition(" -o ")[0]
+        screen.print_wrapped(f"{', '.join(match.tensors)}: as made by {command}")
+    for key, value in summary.metadata.items():
+        screen.print_wrapped(f"{key}  {_line(value)}")
+    if summary.sha256_holds is not None:
+        screen.print_styled(_sha256_verdict(holds=summary.sha256_holds))
+
+
+def _count(summary: FileSummary) -> str:
+    """Return the number of tensors: «3 tensors», or «2 of 3 tensors» if some are not listed."""
+    count = f"{len(summary.tensors):,}"
+    if len(summary.tensors) < summary.tensor_count:
+        count += f" of {summary.tensor_count:,}"
+    noun = "tensor" if summary.tensor_count == 1 else "tensors"
+    return f"{count} {noun}"
+
+
+def _show_tensors(tensors: Sequence[TensorSummary]) -> None:
+    statistics = [
+        name for name in STATISTICS if any(name in tensor.statistics for tensor in tensors)
     ]
-    if tensors:
-        screen.say_table(heads, [[_cell(tensor.get(head)) for head in heads] for tensor in tensors])
+    rows: list[list[str]] = []
     for tensor in tensors:
-        if "sha256" in tensor:
-            _show_profile(tensor)
-        if "numbers" in tensor:
-            _show_numbers(tensor["name"], tensor["numbers"])
-    for match in found.get("matches", ()):
-        screen.say_wrapped(
-            f"{', '.join(match['tensors'])}: as made by {match['command'].partition(' -o ')[0]}"
+        cells = [_cell(tensor.statistics.get(name)) for name in statistics]
+        rows.append(
+            [tensor.name, tensor.dtype, screen.shape(tensor.shape), _cell(tensor.nbytes), *cells]
         )
-    for key, value in found["metadata"].items():
-        screen.say_wrapped(f"{key}  {_line(value)}")
-    if "sha256_holds" in found:
-        lost = ("stored SHA-256 does NOT match: the data changed", "bold red")
-        screen.say_styled(("stored SHA-256 matches", "green") if found["sha256_holds"] else lost)
+    print_table(["name", "dtype", "shape", "bytes", *statistics], rows)
 
 
-def _show_profile(tensor: dict[str, Any]) -> None:
-    screen.say_heading(tensor["name"], "bold")
-    if tensor["quantiles"]:
-        parts = (
-            f"{float(share):.0%} {_cell(value)}" for share, value in tensor["quantiles"].items()
-        )
-        screen.say_wrapped(f"  quantiles   {'   '.join(parts)}")
-    screen.say_wrapped(
-        f"  zeros {tensor['zeros']:,}   NaN {tensor['nan']:,}   inf {tensor['inf']:,}"
-    )
-    if "rows" in tensor:
-        if norm := tensor["rows"]["norm"]:
-            low, high, mean = (_cell(norm[name]) for name in ("min", "max", "mean"))
-            screen.say_wrapped(f"  norm of a row   {low} … {high}, mean {mean}")
-        screen.say_wrapped(f"  constant rows {tensor['rows']['constant']:,}")
-    screen.say_wrapped(f"  sha256      {tensor['sha256']}")
+def _sha256_verdict(*, holds: bool) -> Styled:
+    if holds:
+        return Styled("stored SHA-256 matches", "green")
+    return Styled("stored SHA-256 does NOT match: the data changed", "bold red")
 
 
-def _show_numbers(name: str, shown: dict[str, Any]) -> None:
-    screen.say_heading(name, "bold")
-    margin = max((len(str(row)) for row in shown["rows"]), default=0)
-    rows = zip(shown["rows"], shown["values"], strict=True)
-    lines = [[str(row).rjust(margin), *map(_cell, values)] for row, values in rows]
-    screen.say_table([" " * margin, *map(str, shown["columns"])], lines, right=True)
+def _show_statistics(name: str, statistics: Mapping[str, Any]) -> None:
+    screen.print_heading(name, "bold")
+    if statistics["quantiles"]:
+        parts = [
+            f"{float(share):.0%} {_cell(value)}" for share, value in statistics["quantiles"].items()
+        ]
+        screen.print_wrapped(f"  quantiles   {'   '.join(parts)}")
+    zeros, nan, inf = (f"{statistics[count]:,}" for count in ("zeros", "nan", "inf"))
+    screen.print_wrapped(f"  zeros {zeros}   NaN {nan}   inf {inf}")
+    if "rows" in statistics:
+        _show_rows(statistics["rows"])
+    screen.print_wrapped(f"  sha256      {statistics['sha256']}")
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, list):
-        return screen.shape(tuple(value))
-    if isinstance(value, float):
-        return number(value, 7)
+def _show_rows(rows: Mapping[str, Any]) -> None:
+    norm = rows["norm"]
+    if norm:
+        low, high, mean = (_cell(norm[name]) for name in ("min", "max", "mean"))
+        screen.print_wrapped(f"  norm of a row   {low} … {high}, mean {mean}")
+    screen.print_wrapped(f"  constant rows {rows['constant']:,}")
+
+
+def _show_numbers(name: str, shown: Numbers) -> None:
+    screen.print_heading(name, "bold")
+    margin = max((len(str(row)) for row in shown.rows), default=0)
+    lines: list[list[str]] = []
+    for row, values in zip(shown.rows, shown.values, strict=True):
+        lines.append([str(row).rjust(margin), *map(_cell, values)])
+    print_table([" " * margin, *map(str, shown.columns)], lines, right=True)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return str(value).lower()
-    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return number(value, 7)
+    return str(value)
 
 
-def _line(value: Any) -> str:
+def _line(value: object) -> str:
+    """Return metadata in one line; the parameters of a spec stand beside its other fields.
+
+    >>> _line({"scheme": "rope", "parameters": {"dim": 8, "scaling": None}})
+    'scheme=rope  dim=8'
+    """
     if not isinstance(value, dict):
         return str(value)
-    flat = {k: v for k, v in value.items() if k != "parameters"} | (value.get("parameters") or {})
-    shown = {
-        k: f"({_line(v)})" if isinstance(v, dict) else brief(v)
-        for k, v in flat.items()
-        if v is not None
-    }
-    return "  ".join(f"{k}={text}" for k, text in shown.items())
+    flat = {name: item for name, item in value.items() if name != "parameters"}
+    flat |= value.get("parameters") or {}
+    words: list[str] = []
+    for name, item in flat.items():
+        if isinstance(item, dict):
+            words.append(f"{name}=({_line(item)})")
+        elif item is not None:
+            words.append(f"{name}={brief(item)}")
+    return "  ".join(words)

@@ -1,10 +1,12 @@
-"""Pictures and results for notebooks: `pecli.plot`, and how schemes, models and results display themselves."""
+"""Displays for notebooks: `pecli.plot`, and how schemes, models and results show themselves."""
+
+from __future__ import annotations
 
 import base64
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, singledispatch
 from typing import Any, cast
 
 from pecli.checks.audit import Audit
@@ -18,21 +20,30 @@ from pecli.errors import ParameterError
 from pecli.files.load import opened
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import named_model
-from pecli.views import check_results, drift
+from pecli.views import drift_pictures
 from pecli.views.pictures import figure, kinds, subjects
 from pecli.views.pictures.figure import Figure
 from pecli.views.pictures.figure_files import encoded
 from pecli.views.pictures.mistakes import comparison_picture
 from pecli.views.pictures.subjects import PlotRequest, Subject
-from pecli.views.report import drawn_picture, html_of
+from pecli.views.report.draft import drawing_of
+from pecli.views.report.html import html_of
+from pecli.views.show import show
 
-MAX_ROWS = 4096  #: Rows of a table that a display shows
+MAX_ROWS = 4096
+"""Rows of a table that a display shows."""
+
+DEFAULT_SIZE = (8.0, 5.0)
+"""Inches of a figure whose size is not given, by which the resolution of its data is chosen."""
+
+ROWS_PER_DOT = 4
+"""Rows that are read per dot of a figure's height; they are averaged."""
 
 STYLE = (
     "<style>.pecli .said { margin: 0; white-space: pre-wrap } .pecli .number { text-align: right } "
+    ".pecli .good { color: #2a9d3a } .pecli .bad { color: #e5484d } .pecli .warn { color: #d97706 }</style>"
 )
-STYLE += ".pecli .good { color: #2a9d3a } .pecli .bad { color: #e5484d } .pecli .warn { color: #d97706 }</style>"
-"""Colours of verdicts, which can be read on light and dark notebooks."""
+"""Colours of verdicts that can be read on light and dark notebooks."""
 
 
 def plot(
@@ -45,77 +56,140 @@ def plot(
     dpi: float = 100,
     dark: bool = False,
     cmap: str | None = None,
-) -> "Figure":
-    """A matplotlib figure of schemes, models (as `load_model` gives them, or by name), files, or arrays.
+) -> Figure:
+    """Return a matplotlib figure of schemes, models, files or arrays.
 
-    Kinds are those of `pecli plot --kind`; channels are channels, pairs or heads to draw; size is in inches.
+    Args:
+        what: Schemes, models (as `load_model` returns them, or by name), paths, arrays, or mappings of them.
+        kind: One of the kinds of `pecli plot --kind`; by default the one that fits.
+        channels: The channels, pairs or heads to draw.
+        labels: Names of the curves or panels, in order.
+        title: A title that replaces the default one.
+        size: Width and height in inches.
+        dpi: Dots per inch.
+        dark: Use a dark theme.
+        cmap: A colour map of matplotlib.
+
+    Returns:
+        A figure that a notebook displays without pyplot.
+
+    Raises:
+        ParameterError: There is nothing to draw, or an argument is not valid.
+        FileError: A file cannot be read.
+
+    >>> import pecli
+    >>> figure = pecli.plot(pecli.Rope(64, 16), kind="curves", channels=[0, 7])
+    >>> figure.get_size_inches().tolist()
+    [8.0, 5.0]
     """
     if not what:
-        raise ParameterError(
-            "what", "missing", "a picture shows a scheme, a model, a file or an array", "name one"
-        )
-    wide, high = size or (8.0, 5.0)
-    request = PlotRequest(
-        round(4 * high * dpi), round(wide * dpi), None if channels is None else tuple(channels)
-    )
-    found = subjects.labelled(
-        [subject for each in what for subject in _subjects(each, kind)], labels
-    )
-    picture = kinds.titled([kinds.identified(each, kind) for each in found], request, kind, title)
-    made: Any = figure.render(picture, size=size, dpi=dpi, dark=dark, cmap=cmap)
-    made._repr_png_ = partial(encoded, made)  # notebooks show other figures only through pyplot
-    return cast("Figure", made)
+        rule = "a picture shows a scheme, a model, a file or an array"
+        raise ParameterError("what", "missing", rule, "name one")
+    wide, high = size or DEFAULT_SIZE
+    chosen = None if channels is None else tuple(channels)
+    request = PlotRequest(round(ROWS_PER_DOT * high * dpi), round(wide * dpi), chosen)
+    drawn: list[Subject] = []
+    for value in what:
+        drawn += _subjects(value, kind)
+    drawn = [kinds.identified(subject, kind) for subject in subjects.labelled(drawn, labels)]
+    picture = kinds.titled(drawn, request, kind, title)
+    rendered: Any = figure.render(picture, size=size, dpi=dpi, dark=dark, cmap=cmap)
+    rendered._repr_png_ = partial(encoded, rendered)  # notebooks know figures of pyplot only
+    return cast("Figure", rendered)
 
 
-def _subjects(what: Any, kind: str | None) -> list[Subject]:
-    if isinstance(what, Scheme):
-        return subjects.of_scheme(what)
-    is_config = hasattr(what, "to_dict")
-    if isinstance(what, Mapping):  # and no arrays by name
-        is_config = any(isinstance(value, (str, int, Mapping)) for value in what.values())
-    is_named = is_config or isinstance(what, (ModelEncodings, str, os.PathLike))
-    if is_named and (model := named_model(what)) is not None:
-        return subjects.of_model(model.encodings, model.label, kind)
-    name, file = opened(what)
-    name = name or (", ".join(what) if isinstance(what, Mapping) else "array")
+def _subjects(value: Any, kind: str | None) -> list[Subject]:
+    if isinstance(value, Scheme):
+        return subjects.of_scheme(value)
+    if _may_be_model(value):
+        model = named_model(value)
+        if model is not None:
+            return subjects.of_model(model.encodings, model.label, kind)
+    name, file = opened(value)
+    if not name:
+        name = ", ".join(value) if isinstance(value, Mapping) else "array"
     return subjects.of_file(name, file)
 
 
-def html(value: Any) -> str:
-    """What the command shows of a scheme, a model or a result, as a part of a page."""
-    said = f'{STYLE}<div class="pecli">{html_of(partial(check_results.show, value))}</div>'
-    if (image := png(value)) is None:
-        return said
+def _may_be_model(value: Any) -> bool:
+    """Return True if a value is a configuration, a name or a path, not arrays."""
+    if isinstance(value, Mapping):
+        # A configuration has numbers and texts; a mapping of arrays has none.
+        return any(isinstance(item, (str, int, Mapping)) for item in value.values())
+    is_transformers_config = hasattr(value, "to_dict")
+    return is_transformers_config or isinstance(value, (ModelEncodings, str, os.PathLike))
+
+
+def html(value: object) -> str:
+    """Return the command's output for a scheme, a model or a result as HTML, with a picture if there is one."""
+    text = f'{STYLE}<div class="pecli">{html_of(lambda: show(value))}</div>'
+    image = png(value)
+    if image is None:
+        return text
     data = base64.b64encode(image).decode()
-    return f'{said}<img alt="" style="max-width: 100%" src="data:image/png;base64,{data}">'
+    return f'{text}<img alt="" style="max-width: 100%" src="data:image/png;base64,{data}">'
 
 
-def png(value: Any) -> bytes | None:
-    """A picture of a scheme, a model, an identified table, a failure, or of errors by position; else None."""
-    if isinstance(value, (Verification, Difference)):
-        return None if value.passed else encoded(figure.render(comparison_picture([value])))
-    if isinstance(value, Audit):
-        return encoded(drift.audit_picture(value))
-    if isinstance(value, RuntimeComparison):
-        return encoded(drift.runtimes_picture(value))
-    if isinstance(value, ModelEncodings):
-        drawn = subjects.of_model(value, value.file, "wavelengths")
-        fits = all("wavelengths" in subject.picture_kinds for subject in drawn)
-        return encoded(drawn_picture(drawn, "wavelengths" if fits else None)[1]) if drawn else None
-    if isinstance(value, Identification):
-        value = value.matches[0].scheme if value.matches else None
-    if not isinstance(value, Scheme):
+@singledispatch
+def png(value: object) -> bytes | None:
+    """Return a picture of a scheme, a model or a result; None if it has none."""
+    return None
+
+
+@png.register
+def _(result: Verification) -> bytes | None:
+    return _failure(result)
+
+
+@png.register
+def _(result: Difference) -> bytes | None:
+    return _failure(result)
+
+
+def _failure(result: Verification | Difference) -> bytes | None:
+    if result.passed:
         return None
-    drawn = [
-        subject._replace(tables=tuple(map(_first_rows, subject.tables)))
-        for subject in subjects.of_scheme(value)
-    ]
-    return encoded(drawn_picture(drawn, None)[1])
+    return encoded(figure.render(comparison_picture([result])))
+
+
+@png.register
+def _(result: Audit) -> bytes:
+    return encoded(drift_pictures.audit_picture(result))
+
+
+@png.register
+def _(result: RuntimeComparison) -> bytes:
+    return encoded(drift_pictures.runtimes_picture(result))
+
+
+@png.register
+def _(result: Identification) -> bytes | None:
+    if not result.matches:
+        return None
+    return png(result.matches[0].scheme)
+
+
+@png.register
+def _(model: ModelEncodings) -> bytes | None:
+    drawn = subjects.of_model(model, model.file, "wavelengths")
+    if not drawn:
+        return None
+    has_wavelengths = all("wavelengths" in subject.picture_kinds for subject in drawn)
+    drawing = drawing_of(drawn, "wavelengths" if has_wavelengths else None)
+    return encoded(drawing.figure)
+
+
+@png.register
+def _(scheme: Scheme) -> bytes:
+    drawn: list[Subject] = []
+    for subject in subjects.of_scheme(scheme):
+        tables = tuple(map(_first_rows, subject.tables))
+        drawn.append(subject._replace(tables=tables))
+    return encoded(drawing_of(drawn, None).figure)
 
 
 def _first_rows(table: Table) -> Table:
-    return (
-        replace(table, shape=(min(table.rows, MAX_ROWS), table.width))
-        if len(table.shape) == 2
-        else table
-    )
+    """Cut a long table; a bias of queries and keys per head is never long."""
+    if len(table.shape) != 2:
+        return table
+    return replace(table, shape=(min(table.rows, MAX_ROWS), table.width))

@@ -1,6 +1,9 @@
-"""A look at tables: their first and last rows and columns, as many as fit."""
+"""Previews of tables: their first and last rows and columns."""
+
+from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,96 +12,148 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import brief
 from pecli.views import screen
+from pecli.views.screen import Cell, Styled
+from pecli.views.text_table import print_table
 
-_ROWS, _COLUMNS = (
-    (4, 2),
-    (5, 2),
-)  #: How much is shown of a long table: from its beginning, and from its end
-POSITIVE, NEGATIVE = "#c25700", "#2f7fd0"
-"""Colours of numbers."""
+FIRST_ROWS = 4
+LAST_ROWS = 2
+FIRST_COLUMNS = 5
+LAST_COLUMNS = 2
+"""Rows and columns that are shown of a large table."""
+
+POSITIVE = "#c25700"
+NEGATIVE = "#2f7fd0"
+"""Colours of numbers. Both are legible on white and on black, unlike the sixteen colours of some themes."""
 
 
-def _chosen(count: int, head: int, tail: int) -> list[int | None]:
-    if count <= head + tail + 1:
-        return [*range(count)]
-    return [*range(head), None, *range(count - tail, count)]
+class CornerRow(NamedTuple):
+    """A row of a preview; without a label, it stands for the rows that are left out."""
+
+    label: str
+    values: list[float | None]
 
 
-def corner(
-    table: Table, first: int = 0
-) -> tuple[list[int | None], list[tuple[str, list[float | None]]]]:
-    """The columns and rows of a table worth showing, None for what is left out; a row is its number and its values.
-    Rows are numbered from `first`, those of higher tensors by all their indices."""
-    columns = _chosen(table.width, *_COLUMNS)
-    rows: list[tuple[str, list[float | None]]] = []
-    for row in _chosen(table.rows, *_ROWS):
+class Corner(NamedTuple):
+    """The columns and rows of a preview; None stands for those that are left out."""
+
+    columns: list[int | None]
+    rows: list[CornerRow]
+
+
+def corner(table: Table, first_row: int = 0) -> Corner:
+    """Return the first and last rows and columns of a table.
+
+    Args:
+        table: The table.
+        first_row: The number of the first row. Rows of tensors with more than two axes are labelled with
+            their indices instead, such as `1,0` for head 1 and query 0.
+    """
+    columns = _ends(table.width, FIRST_COLUMNS, LAST_COLUMNS)
+    rows: list[CornerRow] = []
+    for row in _ends(table.rows, FIRST_ROWS, LAST_ROWS):
         if row is None:
-            rows.append(("", [None] * len(columns)))
+            rows.append(CornerRow("", [None] * len(columns)))
             continue
-        indices = np.unravel_index(row, table.shape[:-1]) if len(table.shape) > 2 else [row + first]
+        label = str(row + first_row)
+        if len(table.shape) > 2:
+            label = ",".join(map(str, np.unravel_index(row, table.shape[:-1])))
         values = table.read(row, row + 1)[0]
-        rows.append(
-            (
-                ",".join(map(str, indices)),
-                [None if k is None else float(values[k]) for k in columns],
-            )
-        )
-    return columns, rows
+        shown = [None if column is None else float(values[column]) for column in columns]
+        rows.append(CornerRow(label, shown))
+    return Corner(columns, rows)
+
+
+def _ends(count: int, first: int, last: int) -> list[int | None]:
+    """Return the first and last indices with None between them; all if at most one would be left out.
+
+    >>> _ends(9, 4, 2)
+    [0, 1, 2, 3, None, 7, 8]
+    """
+    if count <= first + last + 1:
+        return list(range(count))
+    return [*range(first), None, *range(count - last, count)]
+
+
+class _Style(NamedTuple):
+    """The characters of a preview."""
+
+    gap: str
+    equals: str
+    dots: str
+
+
+_ON_TERMINAL = _Style(gap="  ", equals=" ", dots="…")
+_IN_PIPE = _Style(gap=" ", equals="=", dots="...")
 
 
 def show(scheme: Scheme) -> None:
-    """The scheme's parameters and the corners of its tensors."""
-    terminal = screen.is_terminal()
-    gap, sign, dots = ("  ", " ", "…") if terminal else (" ", "=", "...")
-    for place, (name, part) in enumerate(scheme.named_parts()):
-        if place:
-            screen.say()
-        if name:
-            screen.say(name)
-        given = {
-            key: value for key, value in part.spec()["parameters"].items() if value is not None
-        }
-        words = "".join(f"{gap}{key}{sign}{brief(value)}" for key, value in given.items())
-        screen.say_labelled(part.name, "bold", words)
+    """Print the parameters of a scheme and the corners of its tensors."""
+    style = _ON_TERMINAL if screen.is_terminal() else _IN_PIPE
+    for index, (layer_type, part) in enumerate(scheme.named_parts()):
+        if index > 0:
+            screen.print_line()
+        if layer_type:
+            screen.print_line(layer_type)
+        screen.print_labelled(part.name, "bold", _parameters(part, style))
         for table in part.tensors():
-            screen.say_heading(f"{table.name}  {screen.shape(table.shape)}  {table.dtype}")
-            columns, rows = corner(table, part.first_position if len(table.shape) == 2 else 0)
-            width = max(len(label or dots) for label, _ in rows)
-            lines: list[list[screen.Cell]] = []
-            for label, values in rows:
-                cells = [
-                    (dots, "dim") if value is None else _cell(value, terminal) for value in values
-                ]
-                lines.append([((label or dots).rjust(width), "dim"), *cells])
-            screen.say_table(
-                ["", *(dots if k is None else str(k) for k in columns)], lines, right=True
-            )
+            first_row = part.first_position if len(table.shape) == 2 else 0
+            _show_table(table, first_row, style)
 
 
-def _cell(value: float, terminal: bool) -> screen.Cell:
-    """On a terminal warm for positive, cool for negative, so that waves can be seen; seven characters at most. Both are
-    legible on white and on black, which the sixteen colours of a terminal's theme need not be."""
-    if not terminal:
+def _parameters(scheme: Scheme, style: _Style) -> str:
+    words = ""
+    for name, value in scheme.spec()["parameters"].items():
+        if value is not None:
+            words += f"{style.gap}{name}{style.equals}{brief(value)}"
+    return words
+
+
+def _show_table(table: Table, first_row: int, style: _Style) -> None:
+    screen.print_heading(f"{table.name}  {screen.shape(table.shape)}  {table.dtype}")
+    columns, rows = corner(table, first_row)
+    width = max(len(row.label or style.dots) for row in rows)
+    lines: list[list[Cell]] = []
+    for row in rows:
+        label = Styled((row.label or style.dots).rjust(width), "dim")
+        lines.append([label, *(_cell(value, style) for value in row.values)])
+    heads = [style.dots if column is None else str(column) for column in columns]
+    print_table(["", *heads], lines, right=True)
+
+
+def _cell(value: float | None, style: _Style) -> Cell:
+    if value is None:
+        return Styled(style.dots, "dim")
+    if style is _IN_PIPE:
         return f"{value:.7g}"
+    return _coloured(value)
+
+
+def _coloured(value: float) -> Styled:
+    """Return a number in at most seven characters, warm if positive and cool if negative.
+
+    The colours make the waves of a table visible.
+    """
     if value == 0 or not math.isfinite(value):
-        return f"{value:g}", "dim"
-    style = POSITIVE if value > 0 else NEGATIVE
-    return (f"{value:.4f}" if 1e-3 <= abs(value) < 10 else f"{value:.1e}"), style
+        return Styled(f"{value:g}", "dim")
+    is_plain = 1e-3 <= abs(value) < 10
+    text = f"{value:.4f}" if is_plain else f"{value:.1e}"
+    return Styled(text, POSITIVE if value > 0 else NEGATIVE)
 
 
 def show_slopes(scheme: Scheme) -> None:
-    """ALiBi's slopes in the shortest decimals that read back the same: one per line in a pipe, a table on terminals."""
-    slopes = [float(value) for value in scheme.tables()["slopes"]]
-    exact = numpy_dtype(scheme.dtype).type
-    shortest = [
-        repr(slope) if scheme.dtype == "bfloat16" else str(exact(slope)) for slope in slopes
-    ]
+    """Print ALiBi's slopes: a table on a terminal, one number per line in a pipe."""
+    slopes = [_shortest(float(slope), scheme.dtype) for slope in scheme.tables()["slopes"]]
     if screen.is_terminal():
-        screen.say_table(
-            ["head", "slope"],
-            [*zip(map(str, range(len(slopes))), shortest, strict=True)],
-            right=True,
+        print_table(
+            ["head", "slope"], [[str(k), slope] for k, slope in enumerate(slopes)], right=True
         )
         return
-    for text in shortest:
-        screen.say(text)
+    for slope in slopes:
+        screen.print_line(slope)
+
+
+def _shortest(value: float, dtype: str) -> str:
+    """Return the shortest decimal that reads back as the same number of that dtype."""
+    if dtype == "bfloat16":  # NumPy has no such dtype; as float64 it is exact
+        return repr(value)
+    return str(numpy_dtype(dtype).type(value))

@@ -14,7 +14,7 @@ from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import AnyArray, Floats, Indices, absolute_errors, widest
 from pecli.errors import PecliError, listed
 from pecli.files.tensor_roles import role_of
-from pecli.views.check_results import MAX_LISTED, reasons, worst_element
+from pecli.views.check_results import reasons
 from pecli.views.pictures import figure, figure_files, terminal_render
 from pecli.views.pictures.axis_labels import typeset
 from pecli.views.pictures.downsample import Reduction
@@ -28,6 +28,7 @@ from pecli.views.pictures.panels import (
     on_one_scale,
 )
 from pecli.views.screen import printable, terminal
+from pecli.views.tensor_lines import MAX_LISTED, worst_element
 
 MAX_TABLES = 4
 TERMINAL_LINES = 16  #: How much of a terminal the errors of a tensor take

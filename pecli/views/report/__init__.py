@@ -1,69 +1,40 @@
-"""A report as one page of HTML: what a model uses or a file holds, pictures, checks, and the commands behind them. It
-needs no network and no scripts, follows the reader's light or dark, and prints."""
+"""A report as one page of HTML: what a model uses or a file holds, checks, pictures, and their commands.
+
+The page needs no network and no scripts, follows the reader's light or dark theme, and can be printed.
+"""
+
+from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from html import escape
-from pathlib import Path
-from string import Template
-from typing import Any
+from typing import NamedTuple
 
-from pecli.checks.diff import Difference, diff
-from pecli.checks.verification import Verification
+from pecli.checks.diff import diff
 from pecli.checks.verify import verify
 from pecli.compare.tolerance import Tolerance, tolerance_of
-from pecli.engine import __version__
 from pecli.engine.schemes.rope_parameters import RUNTIME
-from pecli.engine.table import table_of
-from pecli.errors import PecliError, path_of
+from pecli.engine.table import Table, table_of
+from pecli.errors import path_of
+from pecli.files.contents import LoadedFile
 from pecli.files.load import open_tensors
 from pecli.files.output import KEY, open_output
+from pecli.models.encoding import Encoding
 from pecli.models.find import Model, NamedModel, named_model
-from pecli.views import check_results, drift, encodings, file_summary
-from pecli.views.pictures import kinds
-from pecli.views.pictures.figure import Figure, render
-from pecli.views.pictures.figure_files import svg
-from pecli.views.pictures.mistakes import comparison_picture
-from pecli.views.pictures.subjects import (
-    PlotRequest,
-    Subject,
-    labelled,
-    of_file,
-    of_model,
-    of_scheme,
-)
-from pecli.views.screen import Recorder, Rows, escaped, shape, size
+from pecli.views import drift, drift_pictures, encodings, file_summary, runtime_results
+from pecli.views.pictures.subjects import Subject, of_file, of_model, of_scheme
+from pecli.views.report.draft import Draft, Drawing, Page
+from pecli.views.screen import shape
 
 MAX_ROWS = 256
-MAX_COLUMNS = 4096  #: Rows and columns of a tensor that a page shows
-AUDITED_ROWS = 4096  #: Positions that drift is measured over; the command beside it takes others
-_CLASSES = {
-    "green": "good",
-    "red": "bad",
-    "yellow": "warn",
-    "dim": "quiet",
-}  #: By the colour of a style
+MAX_COLUMNS = 4096
+"""Rows and columns of a tensor that a page shows."""
 
+AUDITED_ROWS = 4096
+"""Positions over which drift is measured; the command beside it takes others."""
 
-class Page(str):
-    """The text of a page, which a notebook shows as such."""
-
-    answers: list[
-        bool | PecliError
-    ]  #: Of its checks: whether they passed, or what kept them from being made
-
-    def __bool__(self) -> bool:
-        return all(answer is True for answer in self.answers)
-
-    def __repr__(self) -> str:
-        return f"<Page of {size(len(self))} of HTML>"
-
-    def _repr_html_(self) -> str:
-        return f'<iframe srcdoc="{escape(self)}" style="width: 100%; height: 40em; border: 0"></iframe>'
+NO_RUNTIME = "none"
 
 
 def report(
@@ -73,233 +44,226 @@ def report(
     atol: float | None = None,
     rtol: float | None = None,
     max_ulp: int | None = None,
-    runtime: str = "none",
+    runtime: str = NO_RUNTIME,
 ) -> Page:
-    """A page about models (all that `load_model` takes) and files of tensors; written where `output` says.
+    """Return a page of HTML about models and files of tensors.
 
-    Files are verified against the first model, as `runtime` computes it if one is named, or against the spec they
-    carry, and compared with the first file.
+    Files are verified against the first model, or against the spec they carry if there is no model, and
+    compared with the first file.
+
+    Args:
+        sources: Models (all that `load_model` accepts) and paths of files.
+        output: The path to write the page to.
+        tolerance: The tolerance of the checks; exact by default.
+        atol: Its absolute part, instead of `tolerance`.
+        rtol: Its relative part, instead of `tolerance`.
+        max_ulp: Its part in ULPs, instead of `tolerance`.
+        runtime: The runtime whose tables the files should hold.
+
+    Returns:
+        The page, a `str` that is true if all checks passed.
+
+    Raises:
+        ParameterError: A source, a tolerance or the runtime is not valid.
+        FileError: A file cannot be read, or the page cannot be written.
+
+    >>> import pecli
+    >>> page = pecli.report("gpt2")
+    >>> page.startswith("<!DOCTYPE html>")
+    True
     """
     tolerance = tolerance_of(tolerance, max_ulp, atol, rtol)
     RUNTIME.check("runtime", runtime)
-    found = [(source, named_model(source)) for source in sources]
-    models = [model for _, model in found if model is not None]
-    names = [
-        (model.name if model else path_of("sources", source)).rstrip("/") for source, model in found
-    ]
-    files = [name for name, (_, model) in zip(names, found, strict=True) if model is None]
-    draft = _Draft()
-    for model in models:
+    named = _named(sources)
+    settings = _Settings(tolerance, runtime if named.models else NO_RUNTIME)
+    draft = Draft()
+    for model in named.models:
         _add_model(draft, model)
-    every = [
-        subject
-        for model in models
-        for subject in of_model(model.encodings, model.label, "wavelengths")
-    ]
-    waving = [subject for subject in every if "wavelengths" in subject.picture_kinds]
-    if len(models) > 1 and len(waving) > 1:
-        draft.heading("Wavelengths of all models")
-        draft.subjects(waving, "wavelengths")
-    for file in files:
-        _add_file(draft, file, models[:1], tolerance, runtime if models else "none")
-    for other in files[1:]:
-        draft.heading(" and ".join(os.path.basename(file) for file in (files[0], other)))
-        words = ["pecli", "diff", files[0], other, *_options(tolerance)]
-        draft.check(partial(diff, files[0], other, tolerance), words)
-    words = ["pecli", "report", *names, *_options(tolerance, runtime), "-o", "report.html"]
-    page = draft.page(", ".join(map(os.path.basename, names)), shlex.join(words))
+    if len(named.models) > 1:
+        _add_all_wavelengths(draft, named.models)
+    for file in named.files:
+        _add_file(draft, file, named.models, settings)
+    for file in named.files[1:]:
+        _add_comparison(draft, named.files[0], file, tolerance)
+    words = ["pecli", "report", *named.names, *_options(_Settings(tolerance, runtime))]
+    command = shlex.join([*words, "-o", "report.html"])
+    page = draft.page(", ".join(map(os.path.basename, named.names)), command)
     if output is not None:
-        with open_output(path_of("output", output)) as file_out:
-            file_out.write(page.encode())
+        with open_output(path_of("output", output)) as stream:
+            stream.write(page.encode())
     return page
 
 
-def _options(tolerance: Tolerance, runtime: str = "none") -> list[str]:
-    values = {"--max-ulp": tolerance.max_ulp, "--atol": tolerance.atol, "--rtol": tolerance.rtol}
-    found = [word for name, value in values.items() if value for word in (name, f"{value:g}")]
-    return found if runtime == "none" else [*found, "--runtime", runtime]
+class _Sources(NamedTuple):
+    """The subjects of a report."""
+
+    names: list[str]  #: of all of them, in the order of the user
+    models: list[NamedModel]
+    files: list[str]
 
 
-class _Draft:
-    def __init__(self) -> None:
-        self.parts: list[str] = []
-        self.answers: list[bool | PecliError] = []
-        self.verdicts: list[str] = []  #: a row of a table for each check
-        self.headings: list[str] = []
-
-    def heading(self, words: str) -> None:
-        """A part of the page, which its contents name."""
-        self.headings.append(words)
-        self.parts.append(f'<h2 id="part{len(self.headings)}">{text(words)}</h2>')
-
-    def subheading(self, words: str) -> None:
-        self.parts.append(f"<h3>{text(words)}</h3>")
-
-    def show(self, view: Callable[..., None], *what: Any) -> None:
-        self.parts.append(html_of(partial(view, *what)))
-
-    def picture(self, caption: str, drawn: Figure) -> None:
-        """A drawing, whose ids no other has, and what is to be seen in it."""
-        drawing = svg(drawn, f"f{len(self.parts)}-")
-        self.parts.append(f'<figure role="img" aria-label="{text(caption)}">\n{drawing}\n</figure>')
-
-    def subjects(self, subjects: Sequence[Subject], kind: str | None) -> None:
-        self.picture(*drawn_picture(subjects, kind))
-
-    def commands(self, *lines: str) -> None:
-        self.parts.append(f"<pre>{text(chr(10).join(lines))}</pre>")
-
-    def check(self, check: Callable[[], Any], words: Sequence[str] = ()) -> None:
-        """The answer of a check, its reasons, its picture, and its command; or what keeps it from being made."""
-        try:
-            result = check()
-        except PecliError as problem:
-            self.answers.append(problem)
-            self._conclude("bad", "error", str(problem))
-            self.parts.append(f'<p><span class="bad">error</span> {text(problem)}</p>')
-            return
-        self.answers.append(bool(result))
-        compared = isinstance(result, (Verification, Difference))
-        known = (
-            [*check_results.reasons(result), *result.weak] if compared else [*result.description]
-        )
-        kind, word = ("warn", "weak") if result and compared and result.weak else ("good", "passed")
-        self._conclude(*((kind, word) if result else ("bad", "FAILED")), *known[:1])
-        self.show(check_results.show, result)
-        if compared and not result:
-            picture = comparison_picture([result])
-            self.picture(picture.title, render(picture))
-        if words:
-            self.commands(shlex.join(words))
-
-    def _conclude(self, kind: str, word: str, reason: str = "") -> None:
-        cells = f'<td><span class="{kind}">{word}</span></td><td>{text(reason)}</td>'
-        link = f'<a href="#part{len(self.headings)}">{text(self.headings[-1])}</a>'
-        self.verdicts.append(f'<tr><th scope="row">{link}</th>{cells}</tr>')
-
-    def page(self, title: str, command: str) -> Page:
-        """The verdicts first, then what is on the page, and all of it."""
-        links = [
-            f'<li><a href="#part{k}">{text(words)}</a></li>'
-            for k, words in enumerate(self.headings, 1)
-        ]
-        start = [f'<nav aria-label="Contents">\n<ul>\n{chr(10).join(links)}\n</ul>\n</nav>']
-        if self.verdicts:
-            box = _table(("file", "verdict", "reason"), self.verdicts)
-            start.insert(0, f'<section class="verdicts">\n<h2>Verdicts</h2>\n{box}\n</section>')
-        template = Template((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
-        words = {"title": text(title), "version": __version__, "command": text(command)}
-        made = Page(template.substitute(words, parts="\n".join([*start, *self.parts])))
-        made.answers = self.answers
-        return made
+def _named(sources: Sequence[Model]) -> _Sources:
+    """Sort sources into models and files: everything that is not a model is a file."""
+    named = _Sources([], [], [])
+    for source in sources:
+        model = named_model(source)
+        if model is not None:
+            name = model.name.rstrip("/")
+            named.models.append(model)
+        else:
+            name = path_of("sources", source).rstrip("/")
+            named.files.append(name)
+        named.names.append(name)
+    return named
 
 
-def text(value: object) -> str:
-    """A text from anywhere, for HTML."""
-    return escape("\n".join(map(escaped, str(value).split("\n"))))
+class _Settings(NamedTuple):
+    """The settings of the checks."""
+
+    tolerance: Tolerance
+    runtime: str = NO_RUNTIME
 
 
-def html_of(show: Callable[[], None]) -> str:
-    """What a view says, as a part of a page: lines are paragraphs, tables are tables, styles are classes."""
-    with redirect_stdout(Recorder()) as recorder:
-        show()
-    parts = []
-    for said in recorder.said:
-        if isinstance(said, Rows):
-            right = ' class="number"' if said.right else ""
-            rows = (
-                [f"<td{right if k else ''}>{_span(*cell)}</td>" for k, cell in enumerate(row)]
-                for row in said.rows
-            )
-            parts.append(_table(said.heads, [f"<tr>{''.join(row)}</tr>" for row in rows], right))
-        elif line := "".join(_span(*part) for part in said):
-            parts.append(f'<p class="said">{line}</p>')
-    return "\n".join(parts)
+def _options(settings: _Settings) -> list[str]:
+    """Return the settings as options of the command line."""
+    tolerance, runtime = settings
+    words: list[str] = []
+    limits = {"--max-ulp": tolerance.max_ulp, "--atol": tolerance.atol, "--rtol": tolerance.rtol}
+    for name, value in limits.items():
+        if value:
+            words += [name, f"{value:g}"]
+    if runtime != NO_RUNTIME:
+        words += ["--runtime", runtime]
+    return words
 
 
-def _table(heads: Sequence[str], rows: Sequence[str], right: str = "") -> str:
-    cells = "".join(
-        f'<th scope="col"{right if k else ""}>{text(head)}</th>' for k, head in enumerate(heads)
-    )
-    return f"<table>\n<thead><tr>{cells}</tr></thead>\n<tbody>\n{chr(10).join(rows)}\n</tbody>\n</table>"
-
-
-def _span(words: str, style: str) -> str:
-    if kind := _CLASSES.get(style.rpartition(" ")[2]):
-        return f'<span class="{kind}">{text(words)}</span>'
-    return f"<b>{text(words)}</b>" if style else text(words)
-
-
-def drawn_picture(subjects: Sequence[Subject], kind: str | None) -> tuple[str, Figure]:
-    """A picture of that kind, or of the one that fits, as large as it likes; its title first."""
-    picture = kinds.titled(labelled(subjects), PlotRequest(1000, 1000), kind)
-    return " ".join(filter(None, [picture.title, picture.subtitle])), render(picture)
-
-
-def _add_model(draft: _Draft, model: NamedModel) -> None:
-    from pecli.checks.audit import audit
-    from pecli.checks.runtimes import runtimes
-
-    found = model.encodings
-    given = f"{model.option} {shlex.quote(model.name)}"
+def _add_model(draft: Draft, model: NamedModel) -> None:
+    option = f"{model.option} {shlex.quote(model.name)}"
     draft.heading(model.label)
-    draft.show(check_results.show, found)
-    commands = encodings.commands(found, given)
-    if ropes := [encoding for encoding in found.ropes() if not encoding.no_table]:
-        scaled = any(each.parameters.get("scaling", "none") != "none" for each in ropes)
-        draft.subheading("Scaling explained" if scaled else "Wavelengths")
-        draft.subjects(of_model(replace(found, encodings=tuple(ropes)), model.label), "wavelengths")
-        draft.subheading("The table")
-        draft.subjects(of_scheme(ropes[0].rope(MAX_ROWS), model.label), "heatmap")
-        rows = min(AUDITED_ROWS, found.context or AUDITED_ROWS)
-        audits = {encoding.layer_type: audit(encoding.rope(rows)) for encoding in ropes}
-        draft.subheading("Drift by recipe")
-        draft.show(drift.show_audit, audits)
-        lines = [line for each in audits.values() for line in drift.verdicts(each)]
-        verdicts = "; ".join(f"{words.strip()}{recipes}" for words, _, recipes in lines)
-        draft.picture(f"largest error by position: {verdicts}", drift.audit_picture(audits))
-        draft.commands(f"pecli audit rope {given} --seq-len {rows}")
-        draft.subheading("What runtimes compute")
-        draft.show(drift.show_runtimes, runtimes(found))
-        draft.commands(f"pecli runtimes {given}")
-        commands.append(f"pecli plot rope {given} --kind wavelengths -o wavelengths.svg")
-    elif tables := of_model(found, model.label, seq_len=MAX_ROWS):
-        draft.subheading("The table")
-        draft.subjects(tables[:1], None)
-    if towers := [
-        each for each in of_model(found, model.label, "patch") if "patch" in each.picture_kinds
-    ]:
-        draft.subheading("Places in an image")
-        draft.subjects(towers, "patch")
+    draft.view(lambda: encodings.show(model.encodings))
+    commands = encodings.commands(model.encodings, option)
+    ropes = [rope for rope in model.encodings.ropes() if not rope.no_table]
+    if ropes:
+        _add_ropes(draft, model, ropes, option)
+        commands.append(f"pecli plot rope {option} --kind wavelengths -o wavelengths.svg")
+    else:
+        _add_first_table(draft, model)
+    _add_patches(draft, model)
     draft.subheading("Commands")
     draft.commands(*commands)
 
 
-def _add_file(
-    draft: _Draft, name: str, models: Sequence[NamedModel], tolerance: Tolerance, runtime: str
-) -> None:
-    from pecli.checks.identify import identify
+def _add_ropes(draft: Draft, model: NamedModel, ropes: Sequence[Encoding], option: str) -> None:
+    """Add what follows from rotary encodings: wavelengths, a table, drift, and runtimes."""
+    is_scaled = any(rope.parameters.get("scaling", "none") != "none" for rope in ropes)
+    draft.subheading("Scaling explained" if is_scaled else "Wavelengths")
+    rotary = replace(model.encodings, encodings=tuple(ropes))
+    draft.subjects(of_model(rotary, model.label), "wavelengths")
+    draft.subheading("The table")
+    draft.subjects(of_scheme(ropes[0].rope(MAX_ROWS), model.label), "heatmap")
+    _add_drift(draft, model, ropes, option)
+    _add_runtimes(draft, model, option)
 
+
+def _add_drift(draft: Draft, model: NamedModel, ropes: Sequence[Encoding], option: str) -> None:
+    from pecli.checks.audit import audit
+
+    rows = min(AUDITED_ROWS, model.encodings.context or AUDITED_ROWS)
+    audits = {rope.layer_type: audit(rope.rope(rows)) for rope in ropes}
+    draft.subheading("Drift by recipe")
+    draft.view(lambda: drift.show_audits(audits))
+    sentences: list[str] = []
+    for layer_audit in audits.values():
+        for verdict in drift.verdicts(layer_audit):
+            sentences.append(f"{verdict.words.strip()}{verdict.recipes}")
+    title = f"largest error by position: {'; '.join(sentences)}"
+    draft.figure(Drawing(title, drift_pictures.audits_picture(audits)))
+    draft.commands(f"pecli audit rope {option} --seq-len {rows}")
+
+
+def _add_runtimes(draft: Draft, model: NamedModel, option: str) -> None:
+    from pecli.checks.runtimes import runtimes
+
+    draft.subheading("What runtimes compute")
+    draft.view(lambda: runtime_results.show_runtimes(runtimes(model.encodings)))
+    draft.commands(f"pecli runtimes {option}")
+
+
+def _add_first_table(draft: Draft, model: NamedModel) -> None:
+    """Add a picture of the first table of a model without rotary encodings, if there is one."""
+    tables = of_model(model.encodings, model.label, seq_len=MAX_ROWS)
+    if tables:
+        draft.subheading("The table")
+        draft.subjects(tables[:1], None)
+
+
+def _add_patches(draft: Draft, model: NamedModel) -> None:
+    """Add a picture of the places in an image, if the model has tables over a grid."""
+    subjects = of_model(model.encodings, model.label, "patch")
+    towers = [subject for subject in subjects if "patch" in subject.picture_kinds]
+    if towers:
+        draft.subheading("Places in an image")
+        draft.subjects(towers, "patch")
+
+
+def _add_all_wavelengths(draft: Draft, models: Sequence[NamedModel]) -> None:
+    subjects: list[Subject] = []
+    for model in models:
+        for subject in of_model(model.encodings, model.label, "wavelengths"):
+            if "wavelengths" in subject.picture_kinds:
+                subjects.append(subject)
+    if len(subjects) > 1:
+        draft.heading("Wavelengths of all models")
+        draft.subjects(subjects, "wavelengths")
+
+
+def _add_file(draft: Draft, name: str, models: Sequence[NamedModel], settings: _Settings) -> None:
     file = open_tensors(name)
     draft.heading(os.path.basename(name))
-    draft.show(file_summary.show, file_summary.describe(file, name, file.tensors))
-    tables = [(subject, table) for subject in of_file(name, file) for table in subject.tables]
-    for subject, matrix in [each for each in tables if len(each[1].shape) > 1 and each[1].size][:1]:
-        rows = matrix.read(0, min(matrix.rows, MAX_ROWS))[:, :MAX_COLUMNS]
-        title = f"{matrix.name}, {shape(matrix.shape)} {matrix.dtype}"
-        scheme = (
-            None if "patch" in subject.picture_kinds else subject.scheme
-        )  # maps would need all rows of a grid
-        draft.subjects([Subject(title, (table_of(matrix.name, rows),), scheme)], "heatmap")
-    words = ["pecli", "verify", name, *_options(tolerance, runtime)]
+    draft.view(lambda: file_summary.show(file_summary.describe(file, name, file.tensors)))
+    _add_first_matrix(draft, name, file)
     if models:
-        model = models[0]
-        draft.subheading(f"Verified against {model.name}")
-        words[3:3] = [model.option, model.name]
-        draft.check(lambda: verify(name, model.encodings, tolerance, runtime=runtime), words)
+        _add_check_against_model(draft, name, models[0], settings)
     elif KEY in file.metadata:
         draft.subheading("Verified against the spec that it carries")
-        draft.check(lambda: verify(name, None, tolerance), words)
+        command = ["pecli", "verify", name, *_options(settings)]
+        draft.check(lambda: verify(name, None, settings.tolerance), command)
     else:
+        from pecli.checks.identify import identify
+
         draft.subheading("Identified, as it carries no spec, and no model is named")
         draft.check(lambda: identify(name))
+
+
+def _add_check_against_model(
+    draft: Draft, name: str, model: NamedModel, settings: _Settings
+) -> None:
+    draft.subheading(f"Verified against {model.name}")
+    command = ["pecli", "verify", name, model.option, model.name, *_options(settings)]
+    draft.check(
+        lambda: verify(name, model.encodings, settings.tolerance, runtime=settings.runtime),
+        command,
+    )
+
+
+def _add_first_matrix(draft: Draft, name: str, file: LoadedFile) -> None:
+    """Add a heatmap of the first rows of the first tensor that has at least two axes."""
+    for subject in of_file(name, file):
+        for table in subject.tables:
+            if len(table.shape) > 1 and table.size:
+                draft.subjects([_first_rows(subject, table)], "heatmap")
+                return
+
+
+def _first_rows(subject: Subject, table: Table) -> Subject:
+    rows = table.read(0, min(table.rows, MAX_ROWS))[:, :MAX_COLUMNS]
+    title = f"{table.name}, {shape(table.shape)} {table.dtype}"
+    # A table over a grid is drawn as maps, which need all its rows, unless its scheme is unknown.
+    scheme = None if "patch" in subject.picture_kinds else subject.scheme
+    return Subject(title, (table_of(table.name, rows),), scheme)
+
+
+def _add_comparison(draft: Draft, first: str, second: str, tolerance: Tolerance) -> None:
+    draft.heading(f"{os.path.basename(first)} and {os.path.basename(second)}")
+    command = ["pecli", "diff", first, second, *_options(_Settings(tolerance))]
+    draft.check(lambda: diff(first, second, tolerance), command)

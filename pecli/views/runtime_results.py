@@ -1,0 +1,121 @@
+"""What runtimes compute, and the settings of a longer context, as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pecli.errors import counted, number
+from pecli.views import screen
+from pecli.views.screen import Styled
+
+if TYPE_CHECKING:
+    from pecli.checks.extend import Extension
+    from pecli.checks.runtimes import RuntimeComparison, RuntimeResult
+
+
+def show_runtimes(comparison: RuntimeComparison) -> None:
+    """Print a line per runtime and layer type, and a conclusion."""
+    title = f"{comparison.model}, served with a context of {comparison.length:,}"
+    screen.print_styled(Styled(title, "bold"))
+    departing: dict[str, None] = {}
+    for layer_type, results in comparison.layers.items():
+        if layer_type:
+            screen.print_heading(layer_type)
+        _print_runtimes(results)
+        departing |= dict.fromkeys(result.runtime for result in results if result.departs)
+    screen.print_line()
+    if departing:
+        names = ", ".join(departing)
+        screen.print_line(f"Not as defined: {names} (tolerance {comparison.tolerance:g}).")
+    else:
+        screen.print_line("All agree up to float32 rounding.")
+
+
+def _print_runtimes(results: Sequence[RuntimeResult], indent: str = "") -> None:
+    """Print a verdict per runtime, with its reasons below it."""
+    labels = [f"{result.runtime} ({result.version})" for result in results]
+    width = max(map(len, labels))
+    for result, label in zip(results, labels, strict=True):
+        screen.print_styled(Styled(f"{indent}{label:<{width}}  "), _verdict(result))
+        for reason in _reasons(result):
+            screen.print_wrapped(f"{indent}  {reason}")
+
+
+def _reasons(result: RuntimeResult) -> list[str]:
+    reasons = [result.lacks] if result.lacks else []
+    reasons += result.causes
+    if result.rows is not None:
+        reasons.append(f"its table ends at position {result.rows - 1:,}")
+    reasons += result.notes
+    return reasons
+
+
+def _verdict(result: RuntimeResult) -> Styled:
+    if result.lacks:
+        return Styled("lacks it" if result.no_scaling else "not computed", "red")
+    departure = f"deviates by up to {number(result.departure, 2)}"
+    if result.first_beyond is not None:
+        place = f"from position {result.first_beyond:,}, {_pairs(result)}"
+        return Styled(f"{departure}, {place}", "yellow")
+    words = "as defined"
+    if result.causes:
+        words = departure
+    elif result.short_prompts:
+        words = "as defined for long prompts"
+    rounding = f"float32 off by up to {number(result.max_abs_error, 2)}"
+    return Styled(f"{words}; {rounding}", "green")
+
+
+def _pairs(result: RuntimeResult) -> str:
+    first, last = result.pairs or (0, 0)
+    return f"pair {first}" if first == last else f"pairs {first}–{last}"
+
+
+def show_extension(extension: Extension) -> None:
+    """Print the settings for each runtime, which runtimes honour them, and their effect."""
+    screen.print_styled(Styled(_extension_title(extension), "bold"))
+    if extension.reason:
+        screen.print_wrapped(extension.reason)
+    for name, settings in _settings(extension).items():
+        if settings:
+            screen.print_heading(name)
+            screen.print_line(f"  {settings}")
+    screen.print_heading("runtimes")
+    _print_runtimes(extension.runtimes, "  ")
+    screen.print_line()
+    screen.print_line(_wavelengths(extension))
+    for note in extension.notes:
+        screen.print_wrapped(note)
+
+
+def _extension_title(extension: Extension) -> str:
+    lengths = f"{extension.longest:,} → {extension.to:,} positions"
+    method = f"{extension.method}, factor {extension.factor:g}"
+    title = f"{extension.model}: {lengths} by {method}"
+    if extension.longest != extension.original:
+        # The factor stretches the original context, not the one that a scaling gives already.
+        title += f" of the original {extension.original:,}"
+    return title
+
+
+def _settings(extension: Extension) -> dict[str, str]:
+    """Return the settings in the spelling of each file and runtime; empty if it cannot express them."""
+    gguf = [f"ARCH.{key} = {value}" for key, value in extension.gguf.items()]
+    return {
+        "config.json": json.dumps(extension.config)[1:-1],
+        "config.json, transformers 5": json.dumps(extension.newer_config)[1:-1],
+        **extension.commands,
+        "GGUF": ", ".join(gguf),
+    }
+
+
+def _wavelengths(extension: Extension) -> str:
+    counts = extension.wavelengths()
+    kept = counted(counts["kept"], "wavelength")
+    factor = f"{extension.factor:g}×"
+    return (
+        f"{kept} kept, {counts['blended']} stretched by less than {factor}, "
+        f"{counts['stretched']} by {factor}"
+    )

@@ -1,0 +1,230 @@
+"""Tensors of a check in words: shapes, errors, the worst element."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from pecli.engine.edits import ColumnsWrong, ElementsWrong, HeadsWrong, RowsWrong
+from pecli.errors import listed, number
+from pecli.views import screen
+
+if TYPE_CHECKING:
+    from pecli.checks.diff import Difference
+    from pecli.checks.verification import Verification
+    from pecli.compare.comparison import Comparison
+
+MAX_LISTED = 4
+"""Names or numbers of a list that are shown; the others are counted."""
+
+MAX_ULP = 1_000_000
+"""ULPs that are shown: a larger count says nothing that the absolute error does not."""
+
+_LAYER_NUMBER = re.compile(r"\.\d+\.")
+
+
+class Sides(NamedTuple):
+    """The words for the two sides of a comparison."""
+
+    expected: str
+    found: str
+
+
+VERIFIED = Sides("expected", "found")
+COMPARED = Sides("A", "B")
+
+
+def failed_tensor_lines(
+    tensors: Sequence[Comparison], result: Verification | Difference, sides: Sides
+) -> list[list[str]]:
+    """Return the parts of a line for each tensor: name, shape, reading, errors."""
+    with_place = _explains_only_places(result)
+    lines: list[list[str]] = []
+    shown_readings = {""}  # cos and sin are usually read alike: the second line does not repeat it
+    for tensor in tensors:
+        head, *errors = parts_of(tensor, sides, with_place=with_place)
+        reading = result.readings.get(tensor.name, "")
+        if reading not in shown_readings:
+            head += f", {reading}"
+            shown_readings.add(reading)
+        lines.append([head, *errors])
+    return lines
+
+
+def _explains_only_places(result: Verification | Difference) -> bool:
+    """Return True if no mistake is known except which rows, columns or heads are wrong.
+
+    Then the place of the errors is the best clue; otherwise the mistake itself is.
+    """
+    for explanation in result.explanations:
+        for edit in explanation.mistakes:
+            if not isinstance(edit, (RowsWrong, ColumnsWrong, HeadsWrong, ElementsWrong)):
+                return False
+    return True
+
+
+def parts_of(tensor: Comparison, sides: Sides, *, with_place: bool = False) -> list[str]:
+    """Return a tensor's name and shape, its problem if it has one, and its errors."""
+    parts = [f"{tensor.name}  {screen.shape(tensor.shape)}"]
+    if tensor.problem:
+        parts.append(tensor.problem)
+    if tensor.mismatched is None:
+        return parts
+    if tensor.worst_index is None and tensor.mismatched == 0:
+        return parts + _equality(tensor, sides)
+    parts.append(_mismatches(tensor, with_place=with_place))
+    if tensor.worst_index is not None:
+        parts.append(worst_element(tensor, sides) + _worse_in_ulps(tensor))
+    if tensor.strange_expected:
+        parts.append(f"{tensor.strange_expected:,} not finite ({sides.expected})")
+    if tensor.strange_found:
+        parts.append(f"{tensor.strange_found:,} not finite ({sides.found})")
+    return parts
+
+
+def _equality(tensor: Comparison, sides: Sides) -> list[str]:
+    """Return a sentence about a tensor without errors; none if its values were not compared."""
+    is_compared = tensor.max_abs_error is not None  # a learned table has no expected values
+    if not is_compared or tensor.undecided:
+        return []
+    if tensor.problem:
+        return ["the values themselves are equal"]
+    if sides is VERIFIED:
+        return ["every element is exact"]
+    return ["every element is equal"]
+
+
+def _mismatches(tensor: Comparison, *, with_place: bool) -> str:
+    text = f"{tensor.mismatched:,} of {tensor.size:,} out of tolerance"
+    if with_place:
+        text += _place(tensor)
+    if tensor.first_index is not None and tensor.first_index != tensor.worst_index:
+        text += f", the first at {list(tensor.first_index)}"
+    return text
+
+
+def _place(tensor: Comparison) -> str:
+    """Return the rows, columns, heads or sequences that are wrong, for axes of which at most half is."""
+    places: list[str] = []
+    for axis, size in zip(
+        ("columns", "rows", "heads", "batch"), reversed(tensor.shape), strict=False
+    ):
+        runs = list(tensor.where.get(axis, ()))
+        wrong = sum(last - first + 1 for first, last in runs)
+        if 0 < 2 * wrong <= size:
+            noun = axis if wrong > 1 else axis.removesuffix("s")
+            places.append(f"{noun} {listed(list(map(_run, runs)), MAX_LISTED)}")
+    if not places:
+        return ""
+    return f", all in {', '.join(reversed(places))}"
+
+
+def _run(ends: tuple[int, int]) -> str:
+    first, last = ends
+    return f"{first}–{last}" if last > first else f"{first}"
+
+
+def worst_element(tensor: Comparison, sides: tuple[str, str]) -> str:
+    """Return the largest error, its index, and the values of both sides there."""
+    expected, found = _distinct_digits(tensor.expected, tensor.found)
+    error = error_in_words(tensor.max_abs_error or 0.0, tensor.worst_ulp)
+    index = list(tensor.worst_index or ())
+    return f"max error {error} at {index}: {sides[0]} {expected}, {sides[1]} {found}"
+
+
+def error_in_words(error: float, ulp: int | None) -> str:
+    """Return an absolute error, with its ULPs if they are known and few.
+
+    >>> error_in_words(0.5, 7), error_in_words(0.5, None)
+    ('0.5 (7 ulp)', '0.5')
+    """
+    in_ulps = units(ulp)
+    if not in_ulps:
+        return number(error, 3)
+    return f"{number(error, 3)} ({in_ulps})"
+
+
+def _worse_in_ulps(tensor: Comparison) -> str:
+    """Return a remark if another element than the worst has the most ULPs: a small value, say."""
+    worst = units(tensor.worst_ulp)
+    most = units(tensor.max_ulp_error)
+    if not worst or not most or tensor.worst_ulp == tensor.max_ulp_error:
+        return ""
+    return f"  (elsewhere up to {most})"
+
+
+def units(count: int | None) -> str:
+    """Return a number of ULPs; empty if it is unknown or too large to mean anything."""
+    if count is None or count > MAX_ULP:
+        return ""
+    return f"{count:,} ulp"
+
+
+def _distinct_digits(*values: object) -> list[str]:
+    """Format values with as many digits as it takes to distinguish them, at least six."""
+    for digits in range(6, 18):
+        texts = [_with_digits(value, digits) for value in values]
+        if len(set(texts)) > 1:
+            break
+    return texts
+
+
+def _with_digits(value: object, digits: int) -> str:
+    return f"{value:.{digits}g}" if isinstance(value, float) else repr(value)
+
+
+class _Pass(NamedTuple):
+    """A passed tensor without its layer number; those of identical layers are equal."""
+
+    pattern: str
+    shape: str
+    reading: str
+    verdict: str
+
+
+class _PassedLine(NamedTuple):
+    """The part of a line that tensors have in common."""
+
+    shape: str
+    reading: str
+    verdict: str
+    layers: str
+
+
+def passed_tensor_lines(result: Verification) -> list[str]:
+    """Return a line for the tensors that passed alike: «80 layers: inv_freq, exact», «cos, sin  4 × 8, exact»."""
+    layers: dict[_Pass, list[str]] = {}
+    for tensor in result.tensors:
+        if tensor.passed:
+            reading = result.readings.get(tensor.name, "")
+            layers.setdefault(_passed(tensor, reading), []).append(tensor.name)
+    lines: dict[_PassedLine, list[str]] = {}
+    for passed, names in layers.items():
+        if len(names) > 1:
+            line = _PassedLine("", passed.reading, passed.verdict, f"{len(names)} layers")
+            label = passed.pattern.removesuffix(".weight").rpartition(".")[2]
+        else:
+            line = _PassedLine(passed.shape, passed.reading, passed.verdict, "")
+            label = names[0]
+        lines.setdefault(line, []).append(label)
+    return [_passed_line(line, labels) for line, labels in lines.items()]
+
+
+def _passed(tensor: Comparison, reading: str) -> _Pass:
+    pattern = _LAYER_NUMBER.sub(".N.", tensor.name)
+    return _Pass(pattern, screen.shape(tensor.shape), reading, _passed_verdict(tensor))
+
+
+def _passed_verdict(tensor: Comparison) -> str:
+    if tensor.max_abs_error is None:  # a learned table: there is nothing to compare its values with
+        return ""
+    if tensor.worst_index is None:
+        return "exact"
+    return f"max error {number(tensor.max_abs_error, 3)}"
+
+
+def _passed_line(line: _PassedLine, labels: Sequence[str]) -> str:
+    names = listed(labels, MAX_LISTED)
+    head = f"{line.layers}: {names}" if line.layers else f"{names}  {line.shape}"
+    return ", ".join(filter(None, [head, line.reading, line.verdict]))

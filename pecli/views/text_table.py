@@ -1,0 +1,119 @@
+"""Tables of text: columns under their heads, never cut, and folded on a terminal that is too narrow."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from pecli.views import screen
+from pecli.views.screen import Cell, RecordedTable, Recorder, Styled
+
+GAP = "  "
+
+
+def print_table(
+    heads: Sequence[str], rows: Sequence[Sequence[Cell]], *, indent: str = "", right: bool = False
+) -> None:
+    """Print rows under their heads.
+
+    Args:
+        heads: One per column; if all are empty, there is no line of heads.
+        rows: Cells, as many per row as there are heads.
+        indent: Spaces before every line.
+        right: Align all columns except the first to the right: they are numbers. If a terminal is too
+            narrow, as many of them as fit are shown at a time; a table of text wraps its rows instead.
+    """
+    styled_rows = [list(map(_as_styled, row)) for row in rows]
+    if isinstance(sys.stdout, Recorder):
+        sys.stdout.recorded.append(RecordedTable(heads, styled_rows, right))
+        return
+    if any(heads):
+        styled_rows.insert(0, [Styled(head, "dim") for head in heads])
+    lines = [list(map(_as_printable, row)) for row in styled_rows]
+    room = sys.maxsize
+    if screen.is_terminal():
+        room = screen.console().width - len(indent)
+    if right:
+        _print_numbers(lines, indent, room)
+    else:
+        _print_texts(lines, indent, room)
+
+
+def _as_styled(cell: Cell) -> Styled:
+    return Styled(cell) if isinstance(cell, str) else cell
+
+
+def _as_printable(cell: Styled) -> Styled:
+    return Styled(screen.printable(cell.text), cell.style)
+
+
+def _print_numbers(lines: Sequence[Sequence[Styled]], indent: str, room: int) -> None:
+    """Print columns of numbers, some at a time if all of them are too wide; each part repeats the first column."""
+    widths = _widths(lines)
+    if len(widths) <= 2 or _width_of(widths) <= room:
+        _print_lines(lines, widths, indent, room, right=True)
+        return
+    label_width = widths[0]
+    column_width = max(widths[1:]) + len(GAP)
+    columns_at_once = max(1, (room - label_width) // column_width)
+    for start in range(1, len(widths), columns_at_once):
+        columns = slice(start, start + columns_at_once)
+        part = [[line[0], *line[columns]] for line in lines]
+        _print_numbers(part, indent, room)
+
+
+def _print_texts(lines: Sequence[Sequence[Styled]], indent: str, room: int) -> None:
+    _print_lines(lines, _widths(lines), indent, room, right=False)
+
+
+def _widths(lines: Sequence[Sequence[Styled]]) -> list[int]:
+    """Return the width of each column."""
+    columns = zip(*lines, strict=True)
+    return [max(len(cell.text) for cell in column) for column in columns]
+
+
+def _width_of(widths: Sequence[int]) -> int:
+    return sum(widths) + len(GAP) * (len(widths) - 1)
+
+
+def _print_lines(
+    lines: Sequence[Sequence[Styled]],
+    widths: Sequence[int],
+    indent: str,
+    room: int,
+    *,
+    right: bool,
+) -> None:
+    for line in lines:
+        parts = _aligned(line, widths, right=right)
+        if sum(len(part.text) for part in parts) <= room:
+            screen.print_styled(Styled(indent), *parts)
+        else:
+            _print_folded(line, indent)
+
+
+def _aligned(line: Sequence[Styled], widths: Sequence[int], *, right: bool) -> list[Styled]:
+    """Pad cells to the widths of their columns, with gaps between them."""
+    parts: list[Styled] = []
+    for column, (cell, width) in enumerate(zip(line, widths, strict=True)):
+        is_last = column == len(line) - 1
+        text = cell.text
+        if right and column > 0:
+            text = text.rjust(width)
+        elif not is_last:
+            text = text.ljust(width)
+        parts.append(Styled(text, cell.style))
+        if not is_last:
+            parts.append(Styled(GAP))
+    return parts
+
+
+def _print_folded(line: Sequence[Styled], indent: str) -> None:
+    """Print the first cell of a row, and the others wrapped below it."""
+    first, *others = line
+    if first.text:
+        screen.print_styled(Styled(indent), first)
+    text = GAP.join(cell.text for cell in others)
+    style = line[-1].style
+    for part in screen.wrapped(text, f"{indent}  "):
+        screen.print_styled(Styled(part, style))
