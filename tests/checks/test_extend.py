@@ -14,7 +14,7 @@ from matplotlib.text import Text
 import pecli
 from pecli.errors import ParameterError
 from pecli.models.presets import presets
-from pecli.views.drift import extension_picture
+from pecli.views.drift_pictures import extension_picture
 
 MODELS = "llama-2-7b mistral-7b-v0.3 qwen2.5-7b qwen3-8b llama-3-8b gemma-2-9b olmo-2-7b tinyllama-1.1b smollm2-1.7b"
 MODELS += " llama-3.1-8b gpt-neox-20b gpt-oss-20b deepseek-v3"

@@ -1,18 +1,20 @@
-"""What checks found: as pictures (zero, errors, missing values), as a table of checks, as XML, as annotations."""
+"""Results of checks as text, and as pictures: zero, errors, missing values."""
 
+import io
 import re
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import replace
-from xml.etree import ElementTree
+from typing import Any
 
 import numpy as np
 import pytest
 
 import pecli
-from pecli.checks.run import Check, Outcome
+from pecli.checks.diff import Difference
 from pecli.checks.verification import Verification
 from pecli.compare.comparison import Comparison
-from pecli.errors import FileError, ParameterError
-from pecli.views import check_results
+from pecli.views import check_results, tensor_lines
 from pecli.views.pictures import palettes, terminal_render
 from pecli.views.pictures.downsample import Reduction
 from pecli.views.pictures.figure import render
@@ -20,6 +22,7 @@ from pecli.views.pictures.figure_files import encoded
 from pecli.views.pictures.mistakes import comparison_picture, error_picture
 from pecli.views.pictures.panels import Chart, Picture
 from pecli.views.screen import Terminal
+from pecli.views.show import show
 from tests.pixels import decoded
 
 
@@ -153,136 +156,96 @@ def test_zero_is_blank_in_the_terminal(colours: int) -> None:
     assert "none: blank" in cells[-1]
 
 
-EXACT = Verification("a", "rope", (Comparison("cos", (2, 2), 4),))
-_DIFFERENT = Comparison(
-    "cos", (2, 2), 4, "float32", "float32", 1, 0.5, 0.5, 7, 7, (1, 1), (1, 1), 0.0, 0.5
-)
-OFF = Verification("b", "rope", (_DIFFERENT,), reasons=("cos: matches if …",))
-SHAPE = Verification(
-    "c", "learned", (Comparison("wpe", (2, 2), 4, max_abs_error=None, max_ulp_error=None),)
-)
-_NOT_COMPARED = Comparison("x", (3,), 3, mismatched=None, max_abs_error=None, problem="its shape")
-UNLIKE = Verification("d", "rope", (_NOT_COMPARED,))
-RESULTS = [
-    EXACT,
-    OFF,
-    SHAPE,
-    UNLIKE,
-    FileError("f", "does not exist"),
-    ParameterError("offset", 3, "too far"),
-]
-RESULTS.append(FileError("config.json", "does not exist"))
-OUTCOMES = [
-    Outcome(Check("f", lambda: EXACT, f"check {k}", "m"), each, 0.0)
-    for k, each in enumerate(RESULTS)
-]
-EXPECTED = """\
-status  check    worst error
-passed  check 0  0
-FAILED  check 1  0.5 (7 ulp)
-        cos: matches if …
-        cos  2 × 2  1 of 4 out of tolerance  max error 0.5 (7 ulp) at [1, 1]: expected 0, found 0.5
-passed  check 2  the shape is right
-FAILED  check 3  not comparable
-        x  3  its shape
-error   check 4  does not exist
-error   check 5  offset is 3; too far
-error   check 6  config.json: does not exist
-7 checks: 2 passed, 2 failed, 3 errors
-"""
+def show_text(show: Callable[..., None], *arguments: Any) -> list[str]:
+    with redirect_stdout(io.StringIO()) as output:
+        show(*arguments)
+    return output.getvalue().splitlines()
 
 
-def test_checks_in_a_pipe_and_on_a_terminal(capsys, terminal) -> None:
-    check_results.show_outcomes(OUTCOMES)
-    assert capsys.readouterr().out == EXPECTED
-    shown = terminal(200)
-    check_results.show_outcomes(OUTCOMES)
-    assert "\x1b[1;31mFAILED" in shown.getvalue()
-    assert [line.rstrip() for line in shown.plain()] == EXPECTED.splitlines()
-
-
-HOSTILE = [
-    "<&\"'>]]>",
-    "a\x1b[2Jb\x00",
-    "two\nlines\r\n",
-    "\udcff\ud800",
-    "\ufffe\uffff",
-    "é😀\x85\u2028",
-    "%0A::x,y",
-]
-
-
-def outcomes(name: str) -> list[Outcome]:
-    passed = Verification(name, "rope", (Comparison(name, (2, 2), 4),))
-    failed = Verification(
-        name, "rope", (Comparison(name, (2,), 2, problem="its shape"),), (f"{name}: its shape",)
+def off_by_half(worst_ulp: int) -> Comparison:
+    """A tensor of two elements, the second of which is 0.5 instead of 0."""
+    return Comparison(
+        "cos",
+        (2,),
+        2,
+        "float32",
+        "float32",
+        mismatched=1,
+        max_abs_error=0.5,
+        max_rel_error=0.5,
+        max_ulp_error=2**31,
+        worst_ulp=worst_ulp,
+        worst_index=(1,),
+        first_index=(1,),
+        expected=0.0,
+        found=0.5,
     )
-    results = [passed, failed, FileError(name, "does not exist")]
-    return [Outcome(Check(name, lambda: passed, f"{name} {k}", "m.toml"), result, 0.25)
-            for k, result in enumerate(results)]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["plain.npy", *HOSTILE])
-def test_every_name_makes_xml(name: str, tmp_path) -> None:
-    check_results.write_junit(str(tmp_path / "r.xml"), outcomes(name))
-    suites = ElementTree.parse(tmp_path / "r.xml").getroot()
-    assert suites.tag == "testsuites"
-    (suite,) = suites
-    assert {key: suite.get(key) for key in ("name", "tests", "failures", "errors", "skipped", "time")} == {
-        "name": "m.toml", "tests": "3", "failures": "1", "errors": "1", "skipped": "0", "time": "0.750"
-    }  # fmt: skip
-    passed, failed, missing = suite
-    assert len(passed) == 0
-    assert (
-        failed.find("failure").get("message") == failed.find("failure").text.split("\n  ")[0]
-        or "\n" in name
-    )
-    assert "its shape" in failed.find("failure").text
-    assert missing.find("error").text.endswith("does not exist")
-    if name.isprintable() and "\ud800" not in name:
-        assert failed.get("file") == name
-        assert missing.get("name") == f"{name} 2"
+@pytest.mark.parametrize(("worst_ulp", "units"), [(7, " (7 ulp)"), (2**31, "")])
+def test_the_worst_element_has_its_ulps_unless_they_are_too_many(
+    worst_ulp: int, units: str
+) -> None:
+    tensor = off_by_half(worst_ulp)
+    assert not tensor.passed
+    line = tensor_lines.parts_of(tensor, tensor_lines.VERIFIED)[-1]
+    assert line == f"max error 0.5{units} at [1]: expected 0, found 0.5"
 
 
-def test_files_without_a_manifest_have_a_suite_of_their_own(tmp_path) -> None:
-    plain = Outcome(Check("a.npy", lambda: EXACT), Verification("a.npy", "rope", ()), 0)
-    check_results.write_junit(str(tmp_path / "r.xml"), [plain, *outcomes("b")])
-    suites = ElementTree.parse(tmp_path / "r.xml").getroot()
-    assert [(suite.get("name"), suite.get("tests")) for suite in suites] == [
-        ("pecli verify", "1"),
-        ("m.toml", "3"),
+@pytest.mark.parametrize(("count", "text"), [(None, ""), (10**6, "1,000,000 ulp"), (10**6 + 1, "")])
+def test_ulps_are_shown_up_to_a_million(count: int | None, text: str) -> None:
+    assert tensor_lines.units(count) == text
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "shown"),
+    [
+        (1.0, 1.0000001, "expected 1, found 1.0000001"),
+        (0.5, 0.5, "expected 0.5, found 0.5"),
+        (1.0, 1.0 + 2.0**-52, "expected 1, found 1.0000000000000002"),
+        (None, 2, "expected None, found 2"),
+    ],
+)
+def test_values_have_as_many_digits_as_distinguish_them(
+    expected: float | None, found: float, shown: str
+) -> None:
+    tensor = replace(off_by_half(7), expected=expected, found=found)
+    assert tensor_lines.worst_element(tensor, tensor_lines.VERIFIED).endswith(f": {shown}")
+
+
+def test_inputs_that_are_not_finite_prove_nothing() -> None:
+    values = np.full((4, 128), np.nan, np.float32)
+    result = pecli.verify(values, "llama-3.1-8b", before=values)
+    assert str(result).splitlines()[-1].startswith("  array  4 × 128  512 of its values before ")
+
+
+def test_a_learned_table_of_zeros_fails() -> None:
+    result = pecli.verify({"wpe.weight": np.zeros((1024, 768))}, "gpt2")
+    assert str(result).endswith("all its values are 0")
+
+
+@pytest.mark.parametrize(("length", "lines"), [(90, 2), (91, 3)])
+def test_a_long_line_about_a_tensor_is_broken_between_its_parts(length: int, lines: int) -> None:
+    tensor = Comparison("x", (2,), 2, mismatched=None, max_abs_error=None, problem="p" * length)
+    result = Verification("f", "rope", (tensor,))
+    assert len(show_text(check_results.show_verification, result)) == lines
+
+
+def test_two_forms_of_a_model_are_compared_by_layers_not_by_tensors() -> None:
+    tensor = Comparison("q", (2,), 2, problem="p")
+    result = Difference("x", "y", (tensor,), ("q differs",), forms="of 2 layers")
+    assert show_text(check_results.show_difference, result) == [
+        "DIFFERENT  A: x  B: y",
+        "  of 2 layers",
+        "  q differs",
     ]
-    assert suites.get("tests") == "4"
-    assert suites[0][0].get("name") == "a.npy"
 
 
-@pytest.mark.parametrize("name", ["plain.npy", *HOSTILE])
-def test_every_name_makes_an_annotation(name: str, monkeypatch) -> None:
-    def unescaped(text: str) -> str:
-        for code, sign in (
-            ("%0D", "\r"),
-            ("%0A", "\n"),
-            ("%3A", ":"),
-            ("%2C", ","),
-            ("%25", "%"),
-        ):  # the last is last
-            text = text.replace(code, sign)
-        return text
-
-    monkeypatch.setattr("pecli.views.screen.printable", str)
-    monkeypatch.setattr("builtins.print", lambda line: lines.append(line))
-    lines: list[str] = []
-    check_results.annotate([outcomes(name)[0], outcomes(name)[2]])
-    (line,) = lines
-    assert not {"\n", "\r"} & set(line)
-    found = re.fullmatch("::error file=(.*?),title=(.*?)::(.*)", line)
-    title = f"pecli verify: {name} 2"
-    assert [unescaped(part) for part in found.groups()] == [name, title, f"{name}: does not exist"]
+def test_str_of_a_result_is_the_output_of_the_command() -> None:
+    rope = pecli.Rope(4, 8)
+    assert str(pecli.verify(rope.tables(), rope)).splitlines()[0] == "passed  arrays  rope"
 
 
-def test_annotations_name_the_file_without_its_tensor(tmp_path, capsys) -> None:
-    (tmp_path / "a.npz").write_bytes(b"")
-    file = f"{tmp_path / 'a.npz'}:cos"
-    outcome = Outcome(Check(file, lambda: EXACT), FileError(file, "is empty"), 0)
-    check_results.annotate([outcome])
-    assert f"file={tmp_path / 'a.npz'},title=" in capsys.readouterr().out
+def test_what_has_no_view_is_not_shown() -> None:
+    with pytest.raises(TypeError, match="cannot show a dict"):
+        show({})

@@ -1,61 +1,23 @@
-"""The figure of an audit: in the style of all figures, with every word to be read."""
+"""Audits as text."""
 
 import pytest
 
 import pecli
 from pecli.checks.audit import audit
-from pecli.views.drift import audit_picture
-from tests.views.pictures.test_figure import assert_readable
-
-RECIPES = ("float32", "bfloat16-positions", "bfloat16-table")
+from pecli.views.drift import verdicts
 
 
-def test_one_scheme_is_the_title_and_recipes_are_named() -> None:
-    made = audit_picture({"": audit(pecli.Rope(1024, 64), RECIPES, 0.001)})
-    shown = set(assert_readable(made))
-    assert {
-        "rope, dim 64: largest error by position",
-        "position",
-        "largest absolute error",
-        "tolerance 0.001",
-    } <= shown
-    assert set(RECIPES) <= shown
-    (axes,) = made.axes
-    assert (axes.get_xscale(), axes.get_yscale(), axes.get_title(loc="left")) == ("log", "log", "")
-    assert made.get_size_inches().tolist() == [8.0, 5.0]
-
-
-def test_layers_are_below_each_other() -> None:
-    parts = {"full": pecli.Rope(512, 32, base=1e6), "sliding": pecli.Rope(512, 32)}
-    made = audit_picture({name: audit(part, RECIPES[1:], 0.5) for name, part in parts.items()})
-    shown = assert_readable(made)
-    assert {
-        "Largest error by position",
-        "rope, dim 32, base 1e6: full",
-        "rope, dim 32: sliding",
-    } <= set(shown)
-    upper, lower = made.axes
-    assert upper.bbox.y0 > lower.bbox.y1
-
-
-def test_biases_have_distances_and_a_recipe_without_an_error_says_so() -> None:
-    made = audit_picture({"": audit(pecli.Alibi(12, 64), ("exact", "float16-table"), 0.0)})
-    shown = {
-        "alibi, 12 heads: largest error by distance",
-        "distance",
-        "float16-table",
-        "exact (no error)",
-    }
-    assert shown <= set(assert_readable(made))
-    made = audit_picture(
-        {"": audit(pecli.Alibi(8, 64), None, 5e-324)}
-    )  # all slopes are powers of two
-    assert not made.axes
-    assert "no error to draw: " in " ".join(assert_readable(made))
-
-
-@pytest.mark.parametrize("tolerance", [0.0, 5e-324, 1e308])
-def test_the_first_position_alone_and_extreme_tolerances_have_no_place_on_the_axes(
-    tolerance: float,
+@pytest.mark.parametrize(
+    ("rows", "tolerance", "words", "style"),
+    [
+        (1, 0.0, "within 0 at all 1 positions", "green"),
+        (300, 0.0, "not within 0", "yellow"),
+        (300, 9.0, "within 9 at all 300 positions", "green"),
+    ],
+)
+def test_verdicts_state_how_far_a_recipe_stays_within_the_tolerance(
+    rows: int, tolerance: float, words: str, style: str
 ) -> None:
-    assert_readable(audit_picture({"": audit(pecli.Rope(1, 8), ("float32",), tolerance)}))
+    verdict = verdicts(audit(pecli.Rope(rows, 32), ["bfloat16-table"], tolerance))[0]
+    assert verdict.words.strip() == words
+    assert verdict.style == style

@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import pecli
+from pecli.views import encodings
+
 CONFIGS: dict[str, tuple[dict[str, Any], dict[str, tuple[int, ...]]]] = {
     "gpt2": ({"model_type": "gpt2", "n_positions": 64, "n_embd": 32, "n_head": 4}, {"learned-init.npy": (64, 32)}),
     "bloom": ({"model_type": "bloom", "n_head": 12, "hidden_size": 768}, {"alibi.npy": (12, 1, 512)}),
@@ -55,3 +58,38 @@ def test_biases_are_made_in_the_form_of_the_model(pecli_cli, tmp_path, monkeypat
 
 def _commands(out: str) -> list[str]:
     return [line for line in out.splitlines() if line.startswith("pecli ")]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "none"),
+        (True, "true"),
+        (0.1, "0.1"),
+        ([1.0, 2.0, 3.0], "1 2 3"),
+        ((1.0, 2.0, 3.0, 4.0), "1 2 … 4"),
+        ("x", "x"),
+    ],
+)
+def test_values_are_brief(value: Any, text: str) -> None:
+    assert encodings.cell(value) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("llama-3.1-8b", "<ModelEncodings of llama-3.1-8b: rope>"),
+        (
+            "gemma-3-1b",
+            "<ModelEncodings of gemma-3-1b: full_attention rope, sliding_attention rope>",
+        ),
+    ],
+)
+def test_the_repr_of_a_model_names_its_encodings(name: str, text: str) -> None:
+    assert repr(pecli.load_model(name)) == text
+
+
+def test_the_str_of_a_model_is_its_table(capsys) -> None:
+    model = pecli.load_model("gemma-3-1b")
+    encodings.show(model)
+    assert capsys.readouterr().out == f"{model}\n"

@@ -83,9 +83,9 @@ def pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Picture]:
     """In a folder of its own, the pictures of reports, none of which is drawn."""
     kept: list[Picture] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("pecli.views.report.render", kept.append)
-    monkeypatch.setattr("pecli.views.drift.audit_picture", lambda audits: None)
-    monkeypatch.setattr("pecli.views.report.svg", lambda figure, prefix: "<svg></svg>")
+    monkeypatch.setattr("pecli.views.report.draft.render", kept.append)
+    monkeypatch.setattr("pecli.views.drift_pictures.audits_picture", lambda audits: None)
+    monkeypatch.setattr("pecli.views.report.draft.svg", lambda figure, prefix: "<svg></svg>")
     return kept
 
 

@@ -1,0 +1,170 @@
+"""Outcomes of many checks: a table, JUnit's XML, and GitHub's annotations."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from pecli.checks.run import Check, Outcome
+from pecli.checks.verification import Verification
+from pecli.compare.comparison import Comparison
+from pecli.errors import FileError, NoTablesError, ParameterError
+from pecli.views.outcomes import annotate, show_outcomes, write_junit
+
+EXACT = Verification("a", "rope", (Comparison("cos", (2, 2), 4),))
+_DIFFERENT = Comparison(
+    "cos", (2, 2), 4, "float32", "float32", 1, 0.5, 0.5, 7, 7, (1, 1), (1, 1), 0.0, 0.5
+)
+OFF = Verification("b", "rope", (_DIFFERENT,), reasons=("cos: matches if …",))
+SHAPE = Verification(
+    "c", "learned", (Comparison("wpe", (2, 2), 4, max_abs_error=None, max_ulp_error=None),)
+)
+_NOT_COMPARED = Comparison("x", (3,), 3, mismatched=None, max_abs_error=None, problem="its shape")
+UNLIKE = Verification("d", "rope", (_NOT_COMPARED,))
+RESULTS = [
+    EXACT,
+    OFF,
+    SHAPE,
+    UNLIKE,
+    FileError("f", "does not exist"),
+    ParameterError("offset", 3, "too far"),
+]
+RESULTS.append(FileError("config.json", "does not exist"))
+OUTCOMES = [
+    Outcome(Check("f", lambda: EXACT, f"check {k}", "m"), each, 0.0)
+    for k, each in enumerate(RESULTS)
+]
+EXPECTED = """\
+status  check    worst error
+passed  check 0  0
+FAILED  check 1  0.5 (7 ulp)
+        cos: matches if …
+        cos  2 × 2  1 of 4 out of tolerance  max error 0.5 (7 ulp) at [1, 1]: expected 0, found 0.5
+passed  check 2  the shape is right
+FAILED  check 3  not comparable
+        x  3  its shape
+error   check 4  does not exist
+error   check 5  offset is 3; too far
+error   check 6  config.json: does not exist
+7 checks: 2 passed, 2 failed, 3 errors
+"""
+
+
+def test_checks_in_a_pipe_and_on_a_terminal(capsys, terminal) -> None:
+    show_outcomes(OUTCOMES)
+    assert capsys.readouterr().out == EXPECTED
+    shown = terminal(200)
+    show_outcomes(OUTCOMES)
+    assert "\x1b[1;31mFAILED" in shown.getvalue()
+    assert [line.rstrip() for line in shown.plain()] == EXPECTED.splitlines()
+
+
+HOSTILE = [
+    "<&\"'>]]>",
+    "a\x1b[2Jb\x00",
+    "two\nlines\r\n",
+    "\udcff\ud800",
+    "\ufffe\uffff",
+    "é😀\x85\u2028",
+    "%0A::x,y",
+]
+
+
+def outcomes(name: str) -> list[Outcome]:
+    passed = Verification(name, "rope", (Comparison(name, (2, 2), 4),))
+    failed = Verification(
+        name, "rope", (Comparison(name, (2,), 2, problem="its shape"),), (f"{name}: its shape",)
+    )
+    results = [passed, failed, FileError(name, "does not exist")]
+    return [
+        Outcome(Check(name, lambda: passed, f"{name} {k}", "m.toml"), result, 0.25)
+        for k, result in enumerate(results)
+    ]
+
+
+@pytest.mark.parametrize("name", ["plain.npy", *HOSTILE])
+def test_every_name_makes_xml(name: str, tmp_path) -> None:
+    write_junit(str(tmp_path / "r.xml"), outcomes(name))
+    suites = ElementTree.parse(tmp_path / "r.xml").getroot()
+    assert suites.tag == "testsuites"
+    (suite,) = suites
+    assert suite.attrib == {
+        "name": "m.toml",
+        "tests": "3",
+        "failures": "1",
+        "errors": "1",
+        "skipped": "0",
+        "time": "0.750",
+    }
+    passed, failed, missing = suite
+    assert len(passed) == 0
+    assert (
+        failed.find("failure").get("message") == failed.find("failure").text.split("\n  ")[0]
+        or "\n" in name
+    )
+    assert "its shape" in failed.find("failure").text
+    assert missing.find("error").text.endswith("does not exist")
+    if name.isprintable() and "\ud800" not in name:
+        assert failed.get("file") == name
+        assert missing.get("name") == f"{name} 2"
+
+
+def test_files_without_a_manifest_have_a_suite_of_their_own(tmp_path) -> None:
+    plain = Outcome(Check("a.npy", lambda: EXACT), Verification("a.npy", "rope", ()), 0)
+    write_junit(str(tmp_path / "r.xml"), [plain, *outcomes("b")])
+    suites = ElementTree.parse(tmp_path / "r.xml").getroot()
+    assert [(suite.get("name"), suite.get("tests")) for suite in suites] == [
+        ("pecli verify", "1"),
+        ("m.toml", "3"),
+    ]
+    assert suites.get("tests") == "4"
+    assert suites[0][0].get("name") == "a.npy"
+
+
+@pytest.mark.parametrize("name", ["plain.npy", *HOSTILE])
+def test_every_name_makes_an_annotation(name: str, monkeypatch) -> None:
+    def unescaped(text: str) -> str:
+        for code, sign in (
+            ("%0D", "\r"),
+            ("%0A", "\n"),
+            ("%3A", ":"),
+            ("%2C", ","),
+            ("%25", "%"),
+        ):  # the last is last
+            text = text.replace(code, sign)
+        return text
+
+    monkeypatch.setattr("pecli.views.screen.printable", str)
+    monkeypatch.setattr("builtins.print", lambda line: lines.append(line))
+    lines: list[str] = []
+    annotate([outcomes(name)[0], outcomes(name)[2]])
+    (line,) = lines
+    assert not {"\n", "\r"} & set(line)
+    found = re.fullmatch("::error file=(.*?),title=(.*?)::(.*)", line)
+    title = f"pecli verify: {name} 2"
+    assert [unescaped(part) for part in found.groups()] == [name, title, f"{name}: does not exist"]
+
+
+def test_annotations_name_the_file_without_its_tensor(tmp_path, capsys) -> None:
+    (tmp_path / "a.npz").write_bytes(b"")
+    file = f"{tmp_path / 'a.npz'}:cos"
+    outcome = Outcome(Check(file, lambda: EXACT), FileError(file, "is empty"), 0)
+    annotate([outcome])
+    assert f"file={tmp_path / 'a.npz'},title=" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("count", "summary"), [(1, "1 check: 1 error"), (2, "2 checks: 2 errors")])
+def test_the_last_line_counts_the_checks(count: int, summary: str, capsys) -> None:
+    outcome = Outcome(Check("f", lambda: EXACT), FileError("f", "is empty"), 0.0)
+    show_outcomes([outcome] * count)
+    *_, row, last = capsys.readouterr().out.splitlines()
+    assert row == "error   f      is empty"
+    assert last == summary
+
+
+def test_a_file_without_tables_is_an_error_alone_and_skipped_among_others(capsys) -> None:
+    problem = NoTablesError("f", "has none")
+    annotate([Outcome(Check("f", lambda: EXACT), problem, 0.0)])
+    assert capsys.readouterr().out == "::error file=f,title=pecli verify%3A f::f: has none\n"
+    annotate([Outcome(Check("f", lambda: EXACT, group="the command line"), problem, 0.0)])
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,60 @@
+"""Previews of tables on terminals and in pipes."""
+
+import math
+
+import pytest
+
+import pecli
+from pecli.views import preview
+
+
+@pytest.mark.parametrize("rows", [1, 6, 7, 8, 500])
+def test_a_corner_holds_the_first_and_last_rows(rows: int) -> None:
+    scheme = pecli.Sinusoidal(rows, 4)
+    _, shown = preview.corner(scheme.tensors()[0])
+    labels = [row.label for row in shown]
+    assert labels[0] == "0"
+    assert labels[-1] == str(rows - 1)
+    assert ("" in labels) == (rows > 7)
+    table = scheme.tables()["pe"]
+    for label, values in shown:
+        assert values == (table[int(label)].tolist() if label else [None] * 4)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("scheme", [pecli.Sinusoidal, pecli.Rope, pecli.Alibi, pecli.LearnedInit])
+def test_a_terminal_of_80_columns_is_enough(terminal, scheme, dtype) -> None:
+    shown = terminal()
+    preview.show(scheme(64, 512, dtype=dtype))
+    lines = shown.plain()
+    assert len(lines) > 8
+    assert max(map(len, lines)) <= 80
+    assert all(line.count("…") <= 1 for line in lines if line.strip()[:1].isdigit()), (
+        "a number was cut"
+    )
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 79])
+def test_a_narrow_terminal_shows_some_columns_at_a_time_and_cuts_no_number(
+    terminal, width: int
+) -> None:
+    shown = terminal(width)
+    preview.show(pecli.Sinusoidal(200, 64))
+    assert max(map(len, shown.plain())) <= width
+    lines = [line.split() for line in shown.plain()]
+    first = [line for line in lines if line[:1] == ["1"]]
+    last = [line for line in lines if line[:1] == ["199"]]
+    assert first[0][1] == f"{math.sin(1):.4f}"
+    assert last[0][1] == f"{math.sin(199):.4f}"
+    assert last[-1][-1] == f"{math.cos(199 / 10000 ** (62 / 64)):.4f}"
+
+
+def test_rows_of_higher_tensors_are_labelled_with_their_indices() -> None:
+    bias = pecli.Alibi(2, 3).tensors()[0]
+    labels = [row.label for row in preview.corner(bias).rows]
+    assert labels == ["0,0", "0,1", "0,2", "1,0", "1,1", "1,2"]
+
+
+def test_the_corner_of_a_huge_table_reads_only_its_rows() -> None:
+    table = pecli.Rope(2**40, 4).tensors()[0]
+    assert preview.corner(table).rows[-1].label == str(2**40 - 1)
