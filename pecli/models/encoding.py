@@ -11,7 +11,7 @@ from pecli.engine.scalings import SCALINGS
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import KindError, ParameterError, quoted
 from pecli.files.tensor_roles import LAYER, layer_named
-from pecli.models.keys import Value
+from pecli.models.keys import Setting
 
 #: Rows and columns of a small image, to read frequencies that do not depend on its size.
 SMALL_GRID = (2, 2)
@@ -137,12 +137,12 @@ class Encoding:
     def of(
         cls,
         scheme: str,
-        found: Mapping[str, Value],
-        extra: Mapping[str, Value] | None = None,
+        found: Mapping[str, Setting[Any]],
+        extra: Mapping[str, Setting[Any]] | None = None,
         **more: Any,
     ) -> Self:
         """An encoding from values that come with their sources, as those of other fields may."""
-        values = {name: each for name, each in more.items() if isinstance(each, Value)}
+        values = {name: each for name, each in more.items() if isinstance(each, Setting)}
         every = {**found, **(extra or {}), **values}
         beyond = {name: _as_tuple(each.value) for name, each in (extra or {}).items()}
         groups: dict[str, Any] = {}

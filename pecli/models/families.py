@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from pecli.models.keys import NO_CLASS, ClassDefaults, plain_name, stored, synonyms
+from pecli.models.data import plain_name, stored, synonyms
+from pecli.models.keys import NO_CLASS, ClassDefaults
 
 HALVES = "halves"
 INTERLEAVED = "interleaved"

@@ -4,11 +4,13 @@ family scales only some of its layers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pecli.engine.scalings import PARAMETERS
 from pecli.errors import FileError, listed
+from pecli.models.data import synonyms
 from pecli.models.families import Family
-from pecli.models.keys import Keys, Value, default, synonyms
+from pecli.models.keys import Keys, Setting, default
 
 THETAS = synonyms("theta")
 LOCAL_THETAS = synonyms("local_theta")
@@ -49,10 +51,10 @@ class Layer:
     keys: Keys
     family: Family
     warnings: list[str]
-    theta: Value | None = None
+    theta: Setting[Any] | None = None
 
 
-Parts = dict[str, tuple[Keys, Value | None]]  #: Settings and base by layer type
+Parts = dict[str, tuple[Keys, Setting[Any] | None]]  #: Settings and base by layer type
 
 
 def layers_of(keys: Keys, family: Family, warnings: list[str]) -> list[Layer]:
@@ -124,7 +126,7 @@ def _nested(keys: Keys, settings: Keys, family: Family, warnings: list[str]) -> 
     for name in nested:
         if section := settings.section(name):
             places = {key: settings.full_name(key) for key in shared if key not in section.data}
-            own = replace(section, data={**shared, **section.data}, elsewhere=places)
+            own = replace(section, data={**shared, **section.data}, origins=places)
             is_local = name == "sliding_attention" and "rope_theta" not in own
             found[name] = own, _local_theta(keys, family) if is_local else None
     absent = (types or {*SIZES_OF_LAYERS}) - found.keys()
@@ -134,7 +136,7 @@ def _nested(keys: Keys, settings: Keys, family: Family, warnings: list[str]) -> 
     return found
 
 
-def _local_theta(keys: Keys, family: Family) -> Value | None:
+def _local_theta(keys: Keys, family: Family) -> Setting[Any] | None:
     return keys.number(*LOCAL_THETAS) or default(family.local_theta, family.source)
 
 
@@ -149,14 +151,14 @@ def _flat(keys: Keys, settings: Keys, family: Family) -> Parts:
     own = {name: value for name, value in settings.data.items() if name != "rope_theta"}
     if "yarn" in (own.get("rope_type"), own.get("type")):
         own.setdefault("attention_factor", 1.0)
-    places = {**settings.elsewhere, "attention_factor": "compressed layers have none"}
+    places = {**settings.origins, "attention_factor": "compressed layers have none"}
     return {
         "main": (bare, None),
-        "compress": (replace(settings, data=own, elsewhere=places), compressed),
+        "compress": (replace(settings, data=own, origins=places), compressed),
     }
 
 
-def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Value]:
+def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Setting[Any]]:
     """Layers that have no rope, by number, and what their queries are multiplied by instead. They are 0 in a list of
     all layers; without a list, every so many layers one where the class has an interval."""
     thetas = keys.numbers("layer_rope_theta")
@@ -181,7 +183,7 @@ def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Value]:
     warnings.append(
         f"layers {listed([str(number) for number in numbers], MAX_LISTED)} have no rope: {source}"
     )
-    found = {"nope_layers": Value(numbers, source)}
+    found: dict[str, Setting[Any]] = {"nope_layers": Setting(numbers, source)}
     tuned, scale, floor = (
         keys.value("attn_temperature_tuning"),
         keys.number("attn_scale"),
@@ -205,20 +207,20 @@ SIZES_OF_LAYERS = {"full_attention": "global_head_dim", "sliding_attention": "sw
 class Head:
     """The width of a head, the dim of the scheme, and the fraction of it that rotates where given as one."""
 
-    size: Value
-    dim: Value
-    partial: Value | None = None
+    size: Setting[Any]
+    dim: Setting[Any]
+    partial: Setting[Any] | None = None
     latent: bool = (
         False  #: Whether only a part made for it rotates, beside a larger part that never does
     )
 
 
-def width_of(keys: Keys) -> Value | None:
+def width_of(keys: Keys) -> Setting[Any] | None:
     """The width of the model; `embed_dim` is the inner one where both are given."""
     return keys.whole("embed_dim") or keys.whole(*WIDTHS)
 
 
-def head_size(keys: Keys, layer: str = "") -> Value:
+def head_size(keys: Keys, layer: str = "") -> Setting[Any]:
     """The width of a head, by the first rule that applies; most often that of the model shared among its heads."""
     layers, types = keys.section("per_layer_config"), keys.words("layer_types")
     named = [str(number) for number, name in enumerate(types) if layer and name == layer]
@@ -235,13 +237,13 @@ def head_size(keys: Keys, layer: str = "") -> Value:
     is_memory = width.source.endswith("memory_attention_hidden_size")
     rate = keys.whole("memory_attention_downsample_rate") if is_memory else None
     if rate is not None and rate.value > 1:
-        width = Value(width.value // rate.value, f"{width.source} // {rate.source}")
+        width = Setting(width.value // rate.value, f"{width.source} // {rate.source}")
     size, source = width.value // heads.value, f"{width.source} // {heads.source}"
     if size < 1:
         raise FileError(
             keys.path, f"{source} is {width.value} // {heads.value}", "a head must have a channel"
         )
-    return Value(size, source)
+    return Setting(size, source)
 
 
 def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
@@ -253,10 +255,10 @@ def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
     if axes == 3:
         return Head(
             size,
-            Value(2 * (size.value // 3 // 2), f"2 · (({size.source}) // 3 // 2), one of 3 axes"),
+            Setting(2 * (size.value // 3 // 2), f"2 · (({size.source}) // 3 // 2), one of 3 axes"),
         )
     if axes:
-        half = Value(size.value // 2, f"({size.source}) // 2, one of 2 axes")
+        half = Setting(size.value // 2, f"({size.source}) // 2, one of 2 axes")
         return Head(size, size if family.order == "axes" else half)
     is_read = not family.ignores_rotary_dim and PARTIALS[0] not in own
     is_own = layer.name == "sliding_attention" and "swa_rotary_dim" in keys
@@ -268,12 +270,12 @@ def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
         return Head(size, size)
     if family.partial and family.partial > 1 and partial.value > 1:
         return Head(
-            size, Value(int(size.value * partial.value), f"{size.source} · {partial.source}")
+            size, Setting(int(size.value * partial.value), f"{size.source} · {partial.source}")
         )
     return Head(size, size, partial)
 
 
-def _partial(keys: Keys, own: Keys, *, scaled: bool) -> Value | None:
+def _partial(keys: Keys, own: Keys, *, scaled: bool) -> Setting[Any] | None:
     """The fraction that is given; most classes take notice of it, however it is spelled, only where they scale."""
     ignores = frozenset() if scaled else keys.defaults.ignores
     nested = f"rope_parameters.{PARTIALS[0]}"
@@ -290,12 +292,12 @@ def _partial(keys: Keys, own: Keys, *, scaled: bool) -> Value | None:
     return replace(keys, defaults=replace(keys.defaults, ignores=ignores)).number(*PARTIALS)
 
 
-def _latent_head(layer: Layer, latent: Value, *, scaled: bool) -> Head:
+def _latent_head(layer: Layer, latent: Setting[Any], *, scaled: bool) -> Head:
     keys, family = layer.keys, layer.family
     given, nope = keys.whole("head_dim"), keys.whole("qk_nope_head_dim", low=0)
     size = keys.whole("qk_head_dim")
     if size is None and nope is not None:
-        size = Value(latent.value + nope.value, f"{nope.source} + {latent.source}")
+        size = Setting(latent.value + nope.value, f"{nope.source} + {latent.source}")
     elif size is None:
         size = given if given is not None and given.value > latent.value else latent
     if family.head_dim_rotates and given is not None and "head_dim" in keys:
@@ -309,7 +311,7 @@ def _latent_head(layer: Layer, latent: Value, *, scaled: bool) -> Head:
     if family.partial_of_head and partial is not None:
         return Head(
             size,
-            Value(int(size.value * partial.value), f"{size.source} · {partial.source}"),
+            Setting(int(size.value * partial.value), f"{size.source} · {partial.source}"),
             latent=True,
         )
     return Head(

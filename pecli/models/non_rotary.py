@@ -10,8 +10,9 @@ from typing import Any, dataclass_transform
 from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.grid_styles import ADDED
 from pecli.engine.schemes.sinusoidal import STYLES
+from pecli.models.data import plain_name, stored
 from pecli.models.encoding import Encoding
-from pecli.models.keys import Keys, Value, plain_name, stored
+from pecli.models.keys import Keys, Setting
 from pecli.models.layer_types import HEADS, head_size, width_of
 
 ROWS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_source_positions", "n_ctx")
@@ -40,33 +41,33 @@ class Kind:
         return [self.note.format(**sizes)] if self.note else []
 
 
-def _patch_grid(keys: Keys) -> Value:
+def _patch_grid(keys: Keys) -> Setting[Any]:
     image, patch = keys.pair("image_size"), keys.pair("patch_size")
-    return Value(
+    return Setting(
         GridSize(map(floordiv, image.value, patch.value)), f"{image.source} // {patch.source}"
     )
 
 
-def _patches(keys: Keys) -> Value:
+def _patches(keys: Keys) -> Setting[Any]:
     """How many patches an image has, or a video; counted outright where images have sizes of their own."""
     counted = keys.whole("num_patches")
     if counted is not None and "image_size" not in keys:
         return counted
     height, width = keys.whole("init_pos_emb_height"), keys.whole("init_pos_emb_width")
     if height and width:
-        return Value(height.value * width.value, f"{height.source} · {width.source}")
+        return Setting(height.value * width.value, f"{height.source} · {width.source}")
     grid = _patch_grid(keys)
-    found = Value(math.prod(grid.value), f"({grid.source})²")
+    found = Setting(math.prod(grid.value), f"({grid.source})²")
     frames, tube = keys.whole("num_frames"), keys.whole("tubelet_size")
     if frames is None or tube is None:
         return found
-    return Value(
+    return Setting(
         frames.value // tube.value * found.value,
         f"{frames.source} // {tube.source} · {found.source}",
     )
 
 
-def _dim(keys: Keys, names: tuple[str, ...]) -> Value:
+def _dim(keys: Keys, names: tuple[str, ...]) -> Setting[Any]:
     return keys.needed(
         keys.whole(*names) or width_of(keys), f"width ({(*names, 'hidden_size')[0]})"
     )
@@ -79,16 +80,16 @@ class _Rows(Kind):
     dim: tuple[str, ...] = ()
     name: str = ""
 
-    def sizes(self, keys: Keys) -> tuple[Value, Value]:
+    def sizes(self, keys: Keys) -> tuple[Setting[Any], Setting[Any]]:
         dim = _dim(keys, self.dim)
         if not self.rows:
             return _patches(keys), dim
         return keys.needed(keys.whole(*self.rows), f"number of positions ({self.rows[0]})"), dim
 
-    def padding(self, keys: Keys, low: int) -> tuple[Value, Value]:
+    def padding(self, keys: Keys, low: int) -> tuple[Setting[Any], Setting[Any]]:
         """The padding token, and the row after its own, where the first position stands in fairseq's models."""
-        padding = keys.whole("pad_token_id", low=low) or Value(1, "default")
-        return padding, Value(padding.value + 1, f"{padding.source} + 1")
+        padding = keys.whole("pad_token_id", low=low) or Setting(1, "default")
+        return padding, Setting(padding.value + 1, f"{padding.source} + 1")
 
 
 class Learned(_Rows):
@@ -102,13 +103,15 @@ class Learned(_Rows):
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         rows, dim = self.sizes(keys)
-        rows = Value(rows.value + self.more, f"{rows.source} + {self.more}") if self.more else rows
+        rows = (
+            Setting(rows.value + self.more, f"{rows.source} + {self.more}") if self.more else rows
+        )
         std = keys.number("initializer_range", "init_std")
         more = self.more if self.offset is None else self.offset
         first = (
             self.padding(keys, low=-1)[1]
             if self.padded
-            else Value(more if self.rows else 0, "family")
+            else Setting(more if self.rows else 0, "family")
         )
         found = {"max_len": rows, "dim": dim, **({"std": std} if std else {})}
         return [
@@ -130,13 +133,15 @@ class Sinusoidal(_Rows):
     def encodings(self, keys: Keys) -> list[Encoding]:
         rows, dim = self.sizes(keys)
         said = {"layout": "interleaved", "freq_shift": 0.0, **STYLES[self.style]}
-        found = {"seq_len": rows, "dim": dim, "style": Value(self.style, "family")}
-        found["base"] = keys.number(*self.base) or Value(10000.0, "default")
+        found = {"seq_len": rows, "dim": dim, "style": Setting(self.style, "family")}
+        found["base"] = keys.number(*self.base) or Setting(10000.0, "default")
         found |= {
-            name: Value(said[name], f"style {self.style}") for name in ("layout", "freq_shift")
+            name: Setting(said[name], f"style {self.style}") for name in ("layout", "freq_shift")
         }
         found |= {
-            name: Value(True, "family") for name in ("cos_first", "relative") if getattr(self, name)
+            name: Setting(True, "family")
+            for name in ("cos_first", "relative")
+            if getattr(self, name)
         }
         if amplitude := keys.number(*self.amplitude):
             found["amplitude"] = amplitude
@@ -156,18 +161,19 @@ class OnGrid(Kind):
     ] = ()  #: A usual image, where the configuration has no sizes; the grid is 1/32 of it
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        base = Value(ADDED[self.style].base, f"style {self.style}")
-        keep = {"keep": Value(self.keep, "family")} if self.keep else {}
+        base = Setting(ADDED[self.style].base, f"style {self.style}")
+        keep = {"keep": Setting(self.keep, "family")} if self.keep else {}
         sides = GridSize(-(-pixels // 32) for pixels in self.pixels)
         usual = (
-            Value(sides, f"an image of {' x '.join(map(str, self.pixels))} pixels")
+            Setting(sides, f"an image of {' x '.join(map(str, self.pixels))} pixels")
             if sides
             else None
         )
         found = {"grid": usual or _patch_grid(keys), "dim": _dim(keys, self.dim)}
         return [
             Encoding.of(
-                "sinusoidal", {**found, "style": Value(self.style, "family"), "base": base, **keep}
+                "sinusoidal",
+                {**found, "style": Setting(self.style, "family"), "base": base, **keep},
             )
         ]
 
@@ -181,12 +187,12 @@ class RelativeBuckets(Kind):
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         found = {
-            "style": Value("t5", "family"),
-            "seq_len": keys.whole(*self.rows) or Value(512, "default"),
+            "style": Setting("t5", "family"),
+            "seq_len": keys.whole(*self.rows) or Setting(512, "default"),
         }
-        found["buckets"] = keys.whole(f"{self.prefix}num_buckets") or Value(32, "default")
-        found["max_distance"] = keys.whole(f"{self.prefix}max_distance") or Value(128, "default")
-        causal = {name: {"causal": Value(name != "encoder", "family")} for name in self.parts}
+        found["buckets"] = keys.whole(f"{self.prefix}num_buckets") or Setting(32, "default")
+        found["max_distance"] = keys.whole(f"{self.prefix}max_distance") or Setting(128, "default")
+        causal = {name: {"causal": Setting(name != "encoder", "family")} for name in self.parts}
         return [
             Encoding.of("relative", {**found, **causal[name]}, layer_type=name)
             for name in self.parts
@@ -200,11 +206,11 @@ class DebertaBuckets(Kind):
         length = keys.needed(keys.whole("max_position_embeddings"), "max_position_embeddings")
         limit = keys.number("max_relative_positions")
         far = limit if limit and limit.value >= 1 else length
-        found = {"style": Value("deberta", "family"), "seq_len": length}
+        found = {"style": Setting("deberta", "family"), "seq_len": length}
         found["buckets"] = keys.needed(
             keys.whole("position_buckets"), "number of buckets (position_buckets)"
         )
-        found["max_distance"] = Value(int(far.value), far.source)
+        found["max_distance"] = Setting(int(far.value), far.source)
         return [Encoding.of("relative", found)]
 
 
@@ -212,8 +218,11 @@ class RelativeWindow(Kind):
     """Swin's numbers of the offsets in a window."""
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        size = keys.pair("window_size") if "window_size" in keys else Value((7, 7), "default")
-        found = {"style": Value("swin", "family"), "grid": Value(GridSize(size.value), size.source)}
+        size = keys.pair("window_size") if "window_size" in keys else Setting((7, 7), "default")
+        found = {
+            "style": Setting("swin", "family"),
+            "grid": Setting(GridSize(size.value), size.source),
+        }
         return [Encoding.of("relative", found)]
 
 
@@ -230,22 +239,22 @@ class Biased(Kind):
         most = (
             (within and within.number("alibi_bias_max"))
             or keys.number("alibi_bias_max")
-            or Value(8.0, "default")
+            or Setting(8.0, "default")
         )
         heads = keys.needed(keys.whole(*HEADS), "number of attention heads")
         said = {
-            "rule": Value(self.rule, "default"),
+            "rule": Setting(self.rule, "default"),
             "max_bias": most,
-            "form": Value(self.form, "family"),
+            "form": Setting(self.form, "family"),
         }
-        extra = (
-            {"slope_dtype": Value(self.slope_dtype, "as transformers computes them")}
+        extra: dict[str, Setting[Any]] = (
+            {"slope_dtype": Setting(self.slope_dtype, "as transformers computes them")}
             if self.slope_dtype
             else {}
         )
         if self.scaled:
             size = head_size(keys)
-            extra["bias_divisor"] = Value(math.sqrt(size.value), f"√({size.source})")
+            extra["bias_divisor"] = Setting(math.sqrt(size.value), f"√({size.source})")
         return [Encoding.of("alibi", {"heads": heads, **said}, extra)]
 
 

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from pecli.errors import listed, nearest
-from pecli.models.keys import stored
+from pecli.models.data import stored
 
 MAX_OFFERED = 6
 

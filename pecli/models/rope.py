@@ -4,13 +4,15 @@ settings, then at the top under all the names that it goes by, then among what t
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 from pecli.engine.scalings import SCALINGS, yarn
 from pecli.engine.scalings.yarn import Yarn, magnitude
 from pecli.errors import FileError
+from pecli.models.data import stored, synonyms
 from pecli.models.encoding import Encoding, Mscales
 from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, Family
-from pecli.models.keys import Keys, Value, default, stored, synonyms
+from pecli.models.keys import Keys, Setting, default
 from pecli.models.layer_types import (
     MROPE,
     MSCALES,
@@ -42,7 +44,7 @@ def rope_encodings(
 ) -> list[Encoding]:
     """All rotary encodings that the keys and the family ask for."""
     layers = layers_of(keys, family, warnings)
-    keys.account.asked.update(SHARED)  # which are known names, wherever they stand
+    keys.account.looked_for.update(SHARED)  # which are known names, wherever they stand
     if keys.prefix:  # a part, whose length no table depends on
         keys.mark(LENGTH)
     unrotated = unrotated_layers(keys, warnings)
@@ -59,13 +61,13 @@ def rope_encodings(
     return [_encoding(layer, unrotated, vision=vision) for layer in layers]
 
 
-def _encoding(layer: Layer, unrotated: Mapping[str, Value], *, vision: bool) -> Encoding:
+def _encoding(layer: Layer, unrotated: Mapping[str, Setting[Any]], *, vision: bool) -> Encoding:
     own, family = layer.own, layer.family
     kind, source = _kind(layer)
     scaling = KINDS[kind]
     axes = default(family.axes or None, family.source)
     if axes is None and (kind == "axial" or vision):
-        axes = Value(2, source if kind == "axial" else "default: it reads images")
+        axes = Setting(2, source if kind == "axial" else "default: it reads images")
     head = head_of(layer, axes=axes.value if axes else 0, scaled=scaling != "none")
     found = {"dim": head.dim, "base": _theta(layer)}
     if head.partial is not None:
@@ -84,9 +86,9 @@ def _encoding(layer: Layer, unrotated: Mapping[str, Value], *, vision: bool) -> 
         own.mark(
             "factor", "mscale", "mscale_all_dim", "beta_fast", "beta_slow"
         )  # which Hunyuan's code leaves unread
-        found |= {"scaling": Value("ntk", f"{source} with alpha"), "factor": alpha}
+        found |= {"scaling": Setting("ntk", f"{source} with alpha"), "factor": alpha}
     else:
-        found |= {"scaling": Value(scaling, source), **_scaling_values(layer, scaling)}
+        found |= {"scaling": Setting(scaling, source), **_scaling_values(layer, scaling)}
         found = _filled(found, MAGNITUDES.get(kind))
     extra = {**_sections(own, head, family), **_extra(own, axes, family, scaling), **unrotated}
     fields = {
@@ -134,7 +136,7 @@ def _kind(layer: Layer) -> tuple[str, str]:
     return kind, source
 
 
-def _theta(layer: Layer) -> Value:
+def _theta(layer: Layer) -> Setting[Any]:
     keys = layer.keys
     within = keys.part("attn_config")
     found = (
@@ -144,19 +146,19 @@ def _theta(layer: Layer) -> Value:
         or (within and within.number("rope_theta"))
         or (
             (ratio := keys.number("rope_ratio"))
-            and Value(10000.0 * ratio.value, f"10000 · {ratio.source}")
+            and Setting(10000.0 * ratio.value, f"10000 · {ratio.source}")
         )
         or default(layer.family.theta, layer.family.source)
-        or Value(10000.0, "default")
+        or Setting(10000.0, "default")
     )
     if found.value <= 0:
         raise FileError(keys.path, f"{found.source} is {found.value:g}", "a base must be above 0")
     return found
 
 
-def _scaling_values(layer: Layer, scaling: str) -> dict[str, Value]:
+def _scaling_values(layer: Layer, scaling: str) -> dict[str, Setting[Any]]:
     own = layer.own
-    found: dict[str, Value | None] = {}
+    found: dict[str, Setting[Any] | None] = {}
     for name in SCALINGS[scaling].names():
         if name == ORIGINAL:
             found[name] = _original(layer)
@@ -173,7 +175,7 @@ def _scaling_values(layer: Layer, scaling: str) -> dict[str, Value]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _original(layer: Layer) -> Value | None:
+def _original(layer: Layer) -> Setting[Any] | None:
     """O: at the top it wins over the one in flat settings, as transformers has it."""
     own, keys = layer.own, layer.keys
     inner, outer = own.whole(ORIGINAL), keys.whole(ORIGINAL)
@@ -187,90 +189,94 @@ def _original(layer: Layer) -> Value | None:
         layer.warnings.append(
             f"{own.prefix}{ORIGINAL} is missing: {length.source} is used instead, as in transformers"
         )
-    return Value(length.value, f"{length.source} ({ORIGINAL} is missing)")
+    return Setting(length.value, f"{length.source} ({ORIGINAL} is missing)")
 
 
-def _filled(found: dict[str, Value], magnitude: float | None) -> dict[str, Value]:
+def _filled(found: dict[str, Setting[Any]], magnitude: float | None) -> dict[str, Setting[Any]]:
     """The parameters of a rotary scheme, those included that count without being said."""
     scaling = found["scaling"].value
     length, original = found.get(LENGTH), found.get(ORIGINAL)
     more = (
-        {name: Value(value, "default") for name, value in yarn.DEFAULTS.items()}
+        {name: Setting(value, "default") for name, value in yarn.DEFAULTS.items()}
         if scaling == "yarn"
         else {}
     )
     if length and original and "attention_factor" not in found:  # of yarn or longrope
         ratio, rest = divmod(length.value, original.value)
         if not rest:  # else the scheme divides, without a rounding
-            more["factor"] = Value(float(ratio), f"{length.source} / {original.source}")
+            more["factor"] = Setting(float(ratio), f"{length.source} / {original.source}")
     found = {**found, **{name: value for name, value in more.items() if name not in found}}
     factor = found.get("factor") or (
-        Value(length.value / original.value, "") if length and original else None
+        Setting(length.value / original.value, "") if length and original else None
     )
     if magnitude is not None and factor is not None and "attention_factor" not in found:
         value = 1 + magnitude * math.log(max(factor.value, 1.0))
-        found["attention_factor"] = Value(
+        found["attention_factor"] = Setting(
             value, f"1 + {magnitude:g} · ln factor, as {found['scaling'].source} has it"
         )
     return found
 
 
-def _extra(own: Keys, axes: Value | None, family: Family, scaling: str) -> dict[str, Value]:
+def _extra(
+    own: Keys, axes: Setting[Any] | None, family: Family, scaling: str
+) -> dict[str, Setting[Any]]:
     """What a model does beyond the scheme: several axes, queries or tables multiplied by their length."""
-    extra: dict[str, Value] = {}
+    extra: dict[str, Setting[Any]] = {}
     if axes is not None:
         extra["axes"] = axes
         if family.style:
-            extra["style"] = Value(family.style, family.source)
+            extra["style"] = Setting(family.style, family.source)
         if family.order == "axes":
-            extra["axis_frequencies"] = Value("alternating", family.source)
+            extra["axis_frequencies"] = Setting("alternating", family.source)
     if (beta := own.number("llama_4_scaling_beta")) and beta.value:
         extra["llama_4_scaling_beta"] = beta
     is_read = scaling == "longrope" and all(map(own.any, MSCALES)) and "attention_factor" not in own
     if is_read and (short := own.number(MSCALES[0])) and (long := own.number(MSCALES[1])):
-        extra["mscales"] = Value(Mscales(short.value, long.value), f"{short.source}, {long.source}")
+        extra["mscales"] = Setting(
+            Mscales(short.value, long.value), f"{short.source}, {long.source}"
+        )
     return extra
 
 
-def _sections(own: Keys, head: Head, family: Family) -> dict[str, Value]:
+def _sections(own: Keys, head: Head, family: Family) -> dict[str, Setting[Any]]:
     """How many frequencies follow time, rows and columns, whether these are interleaved, and in which order they are
     kept: even ones for rows, then odd ones for columns; then those of time, which only Ernie 4.5 VL has."""
-    found: dict[str, Value] = {}
+    found: dict[str, Setting[Any]] = {}
     section = next(filter(None, map(own.numbers, MROPE)), None)
     if family.order:
         count = head.dim.value // 2
         last = section.value[-1] if section and section.value else 20
         moving = count - int(last) if family.order == "ernie" and 0 <= last <= count else count
-        found["order"] = Value(
+        found["order"] = Setting(
             [*range(0, moving, 2), *range(1, moving, 2), *range(moving, count)], ""
         )
     rotary = head.dim.value * (head.partial.value if head.partial else 1)
     if section is None and family.sections and sum(family.sections) == rotary / 2:
-        section = Value([*family.sections], family.source)
+        section = Setting([*family.sections], family.source)
     if section is not None:
-        mixed = own.flag("mrope_interleaved", "interleaved") or Value(False, "default")
+        mixed = own.flag("mrope_interleaved", "interleaved") or Setting(False, "default")
         own.mark(*(["interleaved"] if own.data.get("interleaved") is mixed.value else []))
         if family.mixed_sections and not mixed.value:
-            mixed = Value(True, family.source)
+            mixed = Setting(True, family.source)
         found |= {"mrope_section": section, "mrope_interleaved": mixed}
     return found
 
 
-def _layout(keys: Keys, family: Family) -> Value:
+def _layout(keys: Keys, family: Family) -> Setting[Any]:
     interleave = keys.flag("rope_interleave", "rotary_emb_interleaved", "rope_interleaved")
     latent = "qk_rope_head_dim" in keys
     if interleave is not None:
-        return Value(
+        return Setting(
             (DEEPSEEK if latent else INTERLEAVED) if interleave.value else HALVES, interleave.source
         )
     if family.name:
-        return Value(family.layout, family.source)
+        return Setting(family.layout, family.source)
     if latent and "kv_lora_rank" in keys:
-        return Value(DEEPSEEK, "as models with qk_rope_head_dim and kv_lora_rank do")
-    return Value(HALVES, "default")
+        return Setting(DEEPSEEK, "as models with qk_rope_head_dim and kv_lora_rank do")
+    return Setting(HALVES, "default")
 
 
-def _both(winner: Value, other: Value) -> str:
+def _both(winner: Setting[Any], other: Setting[Any]) -> str:
     shown = [
         f"{each:.12g}" if isinstance(each, float) else str(each)[:40]
         for each in (other.value, winner.value)

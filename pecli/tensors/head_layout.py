@@ -13,10 +13,11 @@ import numpy as np
 from pecli.engine.application import reorder
 from pecli.engine.arrays import Array, Indices
 from pecli.errors import ParameterError, bracketed, counted, quoted
+from pecli.models.data import plain_name, stored
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import TEXTS, class_defaults, variants
 from pecli.models.find import Model, describe
-from pecli.models.keys import Keys, plain_name, stored
+from pecli.models.keys import Keys
 from pecli.models.layer_types import HEADS, head_size
 from pecli.tensors.inputs import Input
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from pecli.models import families, layer_types, non_rotary
-from pecli.models.keys import plain_name, stored
+from pecli.models.data import plain_name, stored
 from pecli.models.rope import LENGTHS
 
 FOLDER = Path(families.__file__).parent

@@ -5,11 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from pecli.models.data import plain_name, stored, synonyms
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import TEXTS, Family, family_of
-from pecli.models.keys import Keys, plain_name, stored, synonyms, unread_keys
+from pecli.models.keys import Keys
 from pecli.models.layer_types import MAX_LAYERS
 from pecli.models.rope import LENGTHS, ORIGINAL
+from pecli.models.unread import unread_keys
 
 INSIDE = (
     "model",

@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +13,14 @@ from pecli.engine.arrays import Array
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError
 from pecli.files.gguf_file import Header, header_of
+from pecli.models.data import plain_name, stored
 from pecli.models.dialects import inconsistencies
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import HALVES, INTERLEAVED, Family
-from pecli.models.keys import Account, Keys, Value, plain_name, stored, unread_keys
+from pecli.models.keys import Account, Keys, Setting
 from pecli.models.non_rotary import Biased, Learned
 from pecli.models.rope import ORIGINAL, rope_encodings
+from pecli.models.unread import unread_keys
 
 FREQS, LONG, SHORT = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
 ARCHITECTURES = {
@@ -39,7 +42,7 @@ def read(header: Header, label: str) -> ModelEncodings:
     bias, blocks = keys.number("attention.max_alibi_bias"), keys.whole("block_count", low=0)
     has_alibi = arch in ALIBI and ALIBI[arch] in (None, blocks and blocks.value)
     if has_alibi or (bias is not None and bias.value > 0):
-        bias = bias if bias is not None and bias.value > 0 else Value(8.0, f"llama.cpp's {arch}")
+        bias = bias if bias is not None and bias.value > 0 else Setting(8.0, f"llama.cpp's {arch}")
         heads = keys.whole("attention.head_count")
         found = Biased().encodings(
             keys.translated({}, {"alibi_bias_max": bias, "num_heads": heads})
@@ -102,7 +105,7 @@ def factor_frequencies(path: str) -> dict[str, Table]:
     return {name: table_of(f"{name}/inv_freq", array) for name, array in values.items()}
 
 
-def _head(keys: Keys) -> tuple[Value | None, Value | None]:
+def _head(keys: Keys) -> tuple[Setting[Any] | None, Setting[Any] | None]:
     """The width of a head, and how much of it rotates."""
     size, width = keys.whole("attention.key_length"), keys.whole("embedding_length")
     if (
@@ -111,7 +114,7 @@ def _head(keys: Keys) -> tuple[Value | None, Value | None]:
         and not isinstance(keys.data.get("attention.head_count"), list)
     ):
         heads = keys.whole("attention.head_count")
-        size = heads and Value(width.value // heads.value, f"{width.source} // {heads.source}")
+        size = heads and Setting(width.value // heads.value, f"{width.source} // {heads.source}")
     rotary = keys.whole("rope.dimension_count")
     return size or rotary, rotary
 
@@ -123,12 +126,12 @@ def _ropes(header: Header, keys: Keys, arch: str, warnings: list[str]) -> list[E
         warnings.append(
             f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says"
         )
-    base = keys.number("rope.freq_base") or Value(10000.0, "default")
+    base = keys.number("rope.freq_base") or Setting(10000.0, "default")
     size, rotary = _head(keys)
     local = keys.number("rope.freq_base_swa")
     if local is None and keys.data.get("attention.sliding_window"):
         local = (
-            Value(10000.0, "llama.cpp's sliding layers")
+            Setting(10000.0, "llama.cpp's sliding layers")
             if arch in ARCHITECTURES["own_sliding"]
             else base
         )
@@ -146,7 +149,7 @@ def _ropes(header: Header, keys: Keys, arch: str, warnings: list[str]) -> list[E
     scales_all = arch not in ARCHITECTURES["own_sliding"] | ARCHITECTURES["unscaled_sliding"]
     family = Family(name, layout=layout, scales_all_layers=scales_all)
     own = replace(
-        keys, account=Account(keys.account.used)
+        keys, account=Account(keys.account.read)
     )  # so that nobody is offered a name of Hugging Face's
     found = rope_encodings(own.translated(settings, others), family, warnings)
     if all(each.parameters == found[0].parameters for each in found):
@@ -154,7 +157,7 @@ def _ropes(header: Header, keys: Keys, arch: str, warnings: list[str]) -> list[E
     return found
 
 
-def _sections(keys: Keys, arch: str) -> dict[str, Value | None]:
+def _sections(keys: Keys, arch: str) -> dict[str, Setting[Any] | None]:
     """How many frequencies follow time, rows and columns; a fourth number is for an axis that no model uses."""
     given = keys.numbers("rope.dimension_sections")
     counts = [int(count) for count in given.value] if given else []
@@ -162,12 +165,12 @@ def _sections(keys: Keys, arch: str) -> dict[str, Value | None]:
         counts.pop()
     if given is None or not counts:
         return {}
-    mixed = Value(arch in ARCHITECTURES["mixed_sections"], f"ggml's rope type of {arch}")
-    return {"mrope_section": Value(counts, given.source), "mrope_interleaved": mixed}
+    mixed = Setting(arch in ARCHITECTURES["mixed_sections"], f"ggml's rope type of {arch}")
+    return {"mrope_section": Setting(counts, given.source), "mrope_interleaved": mixed}
 
 
-def _scaling(header: Header, keys: Keys, arch: str) -> dict[str, Value | None]:
-    kind = keys.word("rope.scaling.type") or Value(
+def _scaling(header: Header, keys: Keys, arch: str) -> dict[str, Setting[Any] | None]:
+    kind = keys.word("rope.scaling.type") or Setting(
         "linear", "default"
     )  # a factor without a type, in llama.cpp
     attention, factor = (
@@ -176,16 +179,20 @@ def _scaling(header: Header, keys: Keys, arch: str) -> dict[str, Value | None]:
     )
     factor = factor if factor and factor.value else None  # 0 stands for none
     original = keys.whole("rope.scaling.original_context_length") or keys.whole("context_length")
-    found: dict[str, Value | None] = {"rope_type": kind, "factor": factor, ORIGINAL: original}
+    found: dict[str, Setting[Any] | None] = {
+        "rope_type": kind,
+        "factor": factor,
+        ORIGINAL: original,
+    }
     divisors, short, long = map(header.numbers, (FREQS, SHORT, LONG))
     if divisors or (short and long):
         found = {
-            "rope_type": Value("longrope", FREQS if divisors else kind.source),
+            "rope_type": Setting("longrope", FREQS if divisors else kind.source),
             ORIGINAL: original,
         }
-        found["short_factor"] = Value(divisors or short, FREQS if divisors else SHORT)
-        found["long_factor"] = Value(divisors or long, FREQS if divisors else LONG)
-        return {**found, "attention_factor": attention or Value(1.0, "default")}
+        found["short_factor"] = Setting(divisors or short, FREQS if divisors else SHORT)
+        found["long_factor"] = Setting(divisors or long, FREQS if divisors else LONG)
+        return {**found, "attention_factor": attention or Setting(1.0, "default")}
     if kind.value == "none" or (kind.value == "linear" and factor is None):
         return {"rope_type": replace(kind, value="none")} if "rope.scaling.type" in keys else {}
     if kind.value == "longrope":
@@ -199,13 +206,13 @@ def _scaling(header: Header, keys: Keys, arch: str) -> dict[str, Value | None]:
             whole = round(
                 multiplier.value * (10 if arch.startswith("deepseek") else 1), 6
             )  # of a float32
-            found["mscale_all_dim"] = Value(whole, multiplier.source)
-            found["mscale"] = Value(
+            found["mscale_all_dim"] = Setting(whole, multiplier.source)
+            found["mscale"] = Setting(
                 whole if arch == "deepseek2" else 1.0, f"as llama.cpp has it for {arch}"
             )
         if attention is not None and factor is not None and factor.value > 1:
             g = attention.value * (1 + 0.1 * math.log(factor.value))
-            found["attention_factor"] = Value(g, f"{attention.source} · (1 + 0.1 ln factor)")
+            found["attention_factor"] = Setting(g, f"{attention.source} · (1 + 0.1 ln factor)")
     return found
 
 

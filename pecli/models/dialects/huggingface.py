@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 
 from pecli.errors import quoted
 from pecli.models import non_rotary
+from pecli.models.data import plain_name, stored
 from pecli.models.encoding import Encoding
 from pecli.models.families import TEXTS, Family, class_defaults, family_of, model_type_of
-from pecli.models.keys import NO_CLASS, Keys, plain_name, stored
+from pecli.models.keys import NO_CLASS, Keys
 from pecli.models.layer_types import EVIDENCE, HEADS, SETTINGS, SIZES, THETAS, WIDTHS
 from pecli.models.non_rotary import ROWS, Biased, Choice, Kind, Learned
 from pecli.models.rope import rope_encodings

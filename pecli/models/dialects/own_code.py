@@ -4,15 +4,17 @@ what its code defaults to where keys are left out."""
 import math
 import re
 from dataclasses import replace
+from typing import Any
 
+from pecli.models.data import stored
 from pecli.models.dialects import huggingface
 from pecli.models.encoding import Encoding
 from pecli.models.families import HALVES, INTERLEAVED, Family
-from pecli.models.keys import NO_CLASS, Account, ClassDefaults, Keys, Value, stored
+from pecli.models.keys import NO_CLASS, Account, ClassDefaults, Keys, Setting
 from pecli.models.non_rotary import PROJECTS
 from pecli.models.rope import ORIGINAL, multiplied_queries, rope_encodings
 
-Settings = dict[str, Value | None]
+Settings = dict[str, Setting[Any] | None]
 
 
 def ropes(
@@ -25,9 +27,9 @@ def ropes(
 ) -> list[Encoding]:
     """Rotary encodings by the names that the project's code reads as Hugging Face does, and by others translated."""
     known = {name: keys.data[name] for name in reads.split() if name in keys.data}
-    keys.account.asked.update(reads.split())
+    keys.account.looked_for.update(reads.split())
     implied = {name: keys.value(name) for name in reads.split() if name not in keys}
-    own = replace(keys, data=known, account=Account(keys.account.used), defaults=NO_CLASS)
+    own = replace(keys, data=known, account=Account(keys.account.read), defaults=NO_CLASS)
     return rope_encodings(own.translated(settings, {**implied, **(others or {})}), family, warnings)
 
 
@@ -53,15 +55,15 @@ def mlc(keys: Keys, warnings: list[str]) -> list[Encoding]:
     own = outer.part("model_config") or keys
     given = own.data.get("position_embedding_base")  # which counts as read where its value is taken
     theta = (
-        Value(given, own.full_name("position_embedding_base")) if given else None
+        Setting(given, own.full_name("position_embedding_base")) if given else None
     )  # 0 stands for none
     model_type = None if "model_type" in own else keys.word("model_type")
     if said := next(
         (name for name, value in own.data.items() if NANOTRON.fullmatch(name) and value is True),
         None,
     ):
-        model_type = Value(NANOTRON.sub(r"\1", said), own.full_name(said))
-        theta = theta or own.number("rope_theta") or Value(10000.0, "default of nanotron")
+        model_type = Setting(NANOTRON.sub(r"\1", said), own.full_name(said))
+        theta = theta or own.number("rope_theta") or Setting(10000.0, "default of nanotron")
     others = {"rope_theta": theta, "rotary_emb_base": theta, "model_type": model_type}
     return huggingface.read(own.translated({}, others), warnings)
 
@@ -73,20 +75,22 @@ def gpt_oss(keys: Keys, warnings: list[str]) -> list[Encoding]:
     factor = keys.number("rope_scaling_factor")
     names = f"factor=rope_scaling_factor {ORIGINAL}=initial_context_length "
     settings = named(keys, names + "beta_fast=rope_ntk_beta beta_slow=rope_ntk_alpha")
-    settings["rope_type"] = Value("yarn", "as in gpt-oss's code")
-    settings["truncate"] = Value(False, "truncate of gpt-oss's code")
+    settings["rope_type"] = Setting("yarn", "as in gpt-oss's code")
+    settings["truncate"] = Setting(False, "truncate of gpt-oss's code")
     reads = "hidden_size num_attention_heads head_dim rope_theta"
     return ropes(keys, reads, family, warnings, settings if factor and factor.value > 1 else {})
 
 
-def magnitude(factor: Value | None, mscale: Value | None) -> float:
+def magnitude(factor: Setting[Any] | None, mscale: Setting[Any] | None) -> float:
     """YaRN's 0.1 · m · ln f + 1; 1 where one is missing, or where nothing is stretched."""
     if factor is None or mscale is None or factor.value <= 1:
         return 1.0
     return float(0.1 * mscale.value * math.log(factor.value) + 1)
 
 
-def warn_of_softmax(factor: Value | None, mscale: Value | None, warnings: list[str]) -> None:
+def warn_of_softmax(
+    factor: Setting[Any] | None, mscale: Setting[Any] | None, warnings: list[str]
+) -> None:
     """Scores that are multiplied outside the table."""
     if (g := magnitude(factor, mscale)) != 1:
         warnings.append(
@@ -107,8 +111,10 @@ def deepseek(keys: Keys, warnings: list[str]) -> list[Encoding]:
             keys, f"factor=rope_factor {ORIGINAL}=original_seq_len beta_fast beta_slow"
         )
         said = f"{length.source}: {length.value} exceeds {original.value} ({original.source})"
-        settings["rope_type"] = Value("yarn", said)
-        settings["attention_factor"] = Value(1.0, "DeepSeek's code leaves cos and sin as they are")
+        settings["rope_type"] = Setting("yarn", said)
+        settings["attention_factor"] = Setting(
+            1.0, "DeepSeek's code leaves cos and sin as they are"
+        )
         warn_of_softmax(factor, mscale, warnings)
     if keys.any("index_n_heads", "index_head_dim"):
         warnings.append(
@@ -121,7 +127,7 @@ def deepseek(keys: Keys, warnings: list[str]) -> list[Encoding]:
 def deepseek4(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """DeepSeek-V4's own: the last channels of a head rotate; layers that compress have YaRN, and a base for it."""
     names = f"factor=rope_factor {ORIGINAL}=original_seq_len beta_fast beta_slow"
-    settings = {"rope_type": Value("yarn", "as in DeepSeek-V4's code"), **named(keys, names)}
+    settings = {"rope_type": Setting("yarn", "as in DeepSeek-V4's code"), **named(keys, names)}
     family = Family("DeepSeek-V4's code", layout=INTERLEAVED, trailing=True)
     reads, others = (
         "head_dim rope_theta compress_rope_theta",
@@ -139,8 +145,8 @@ def llama3(keys: Keys, names: str = "", flag: str = "use_scaled_rope") -> Settin
     if not keys.is_true(flag):
         return {}
     source, given = keys.full_name(flag), named(keys, names)
-    found = {name: given.get(name) or Value(value, source) for name, value in LLAMA3.items()}
-    return {"rope_type": Value("llama3", source), **found}
+    found = {name: given.get(name) or Setting(value, source) for name, value in LLAMA3.items()}
+    return {"rope_type": Setting("llama3", source), **found}
 
 
 TOWERS = {"vision_encoder": "pixtral", "vision_args": "llama4_vision_model"}
@@ -156,9 +162,9 @@ def meta(keys: Keys, warnings: list[str]) -> list[Encoding]:
     )
     if yarn := keys.section("yarn"):
         settings = named(yarn, f"factor {ORIGINAL} beta_fast=beta beta_slow=alpha")
-        settings["rope_type"] = Value("yarn", "yarn")
+        settings["rope_type"] = Setting("yarn", "yarn")
         if (applies := yarn.flag("apply_scale")) and not applies.value:
-            settings["attention_factor"] = Value(1.0, "yarn.apply_scale is false")
+            settings["attention_factor"] = Setting(1.0, "yarn.apply_scale is false")
     others = {
         "no_rope_layer_interval": keys.whole("nope_layer_interval"),
         "num_hidden_layers": keys.whole("n_layers"),
@@ -177,7 +183,7 @@ def meta(keys: Keys, warnings: list[str]) -> list[Encoding]:
         if inner := keys.part(name):
             data = {"vision_config": {"model_type": model_type, **inner.data}}
             towers = huggingface.read(
-                replace(keys, data=data, elsewhere={"vision_config": name}), warnings
+                replace(keys, data=data, origins={"vision_config": name}), warnings
             )
             found += [replace(each, layout=each.layout and INTERLEAVED) for each in towers]
     return found
@@ -186,7 +192,7 @@ def meta(keys: Keys, warnings: list[str]) -> list[Encoding]:
 def executorch(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """executorch's configurations of its Llama code: Meta's keys, and what other models need beside them."""
     halves = keys.flag("use_hf_rope")
-    interleave = halves and Value(not halves.value, halves.source)
+    interleave = halves and Setting(not halves.value, halves.source)
     reads = "dim n_heads head_dim rope_theta rope_freq_base local_rope_theta no_rope_layer_interval"
     if halves is not None and halves.value:
         short, long = (
@@ -194,7 +200,7 @@ def executorch(keys: Keys, warnings: list[str]) -> list[Encoding]:
             keys.numbers("rope_scaling_long_factor"),
         )
         settings: Settings = {
-            "rope_type": Value("longrope", "rope_scaling_short_factor, rope_scaling_long_factor"),
+            "rope_type": Setting("longrope", "rope_scaling_short_factor, rope_scaling_long_factor"),
             "short_factor": short or long,
             "long_factor": long or short,
             "attention_factor": keys.number("rope_scaling_attention_factor"),
@@ -240,12 +246,12 @@ def moshi(keys: Keys, warnings: list[str]) -> list[Encoding]:
     prefix = "depformer_"
     names = {name.removeprefix(prefix): name for name in keys.data if name.startswith(prefix)}
     inner = replace(
-        keys, data={name: keys.data[full] for name, full in names.items()}, elsewhere=names
+        keys, data={name: keys.data[full] for name, full in names.items()}, origins=names
     )
     parts = {
         "": (
             keys,
-            keys.word("positional_embedding") or Value("sin", "default of moshi's transformer"),
+            keys.word("positional_embedding") or Setting("sin", "default of moshi's transformer"),
         )
     }
     if "positional_embedding" not in keys:
@@ -257,7 +263,7 @@ def moshi(keys: Keys, warnings: list[str]) -> list[Encoding]:
     found: list[Encoding] = []
     for name, (own, given) in parts.items():
         kind = keys.known_kind(given, "rope", "sin_rope", "rope_concat", "sin", "none")
-        base, interleave = own.number("max_period"), Value(kind != "rope_concat", given.source)
+        base, interleave = own.number("max_period"), Setting(kind != "rope_concat", given.source)
         others: Settings = {"rope_theta": base, "rope_interleave": interleave}
         made = ropes(own, "dim num_heads", Family(), warnings, {}, others) if "rope" in kind else []
         if kind.startswith("sin"):

@@ -3,6 +3,7 @@
 import math
 import os
 from dataclasses import replace
+from typing import Any, cast
 
 from pecli.errors import FileError, quoted
 from pecli.models.dialects import huggingface
@@ -17,7 +18,7 @@ from pecli.models.dialects.own_code import (
 )
 from pecli.models.encoding import Encoding
 from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, Family
-from pecli.models.keys import Keys, Value
+from pecli.models.keys import Keys, Setting
 from pecli.models.non_rotary import PROJECTS, Biased, Learned
 from pecli.models.rope import ORIGINAL
 
@@ -37,7 +38,7 @@ def _plain(keys: Keys, warnings: list[str]) -> Keys:
             warnings.append(f"{' and '.join(both)}, which are one key: the last one counts")
     places = {name: keys.full_name(full) for name, full in names.items()}
     return replace(
-        keys, data={name: keys.data[full] for name, full in names.items()}, elsewhere=places
+        keys, data={name: keys.data[full] for name, full in names.items()}, origins=places
     )
 
 
@@ -54,9 +55,9 @@ def litgpt(keys: Keys, warnings: list[str]) -> list[Encoding]:
     if adjusted:
         kind = "llama3" if "low_freq_factor" in adjusted else "linear"
         names = f"factor low_freq_factor high_freq_factor {ORIGINAL}=original_max_seq_len"
-        settings = {"rope_type": Value(kind, "rope_adjustments"), **named(adjusted, names)}
+        settings = {"rope_type": Setting(kind, "rope_adjustments"), **named(adjusted, names)}
     elif ratio and ratio.value != 1:
-        settings = {"rope_type": Value("linear", ratio.source), "factor": ratio}
+        settings = {"rope_type": Setting("linear", ratio.source), "factor": ratio}
     keys.mark("rope_n_elem", "rope_indices")
     others = named(keys, "partial_rotary_factor=rotary_percentage")
     reads = "n_embd n_head head_size rope_base rope_local_base_freq rope_interleave"
@@ -88,7 +89,7 @@ def megatron(keys: Keys, warnings: list[str]) -> list[Encoding]:
     ratio = own.number("rotary_seq_len_interpolation_factor", "seq_len_interpolation_factor")
     settings = llama3(own, "factor=rope_scaling_factor", "use_rope_scaling")
     if ratio and not settings:
-        settings = {"rope_type": Value("linear", ratio.source), "factor": ratio}
+        settings = {"rope_type": Setting("linear", ratio.source), "factor": ratio}
     names = "rope_theta=rotary_base rope_interleave=rotary_interleaved"
     others = {
         **named(own, names),
@@ -114,7 +115,7 @@ def _latent(keys: Keys, warnings: list[str]) -> list[Encoding]:
             keys.number, ("rotary_scaling_factor", "mscale", "mscale_all_dim")
         )
         ratio = magnitude(factor, mscale) / (magnitude(factor, other) or math.inf)
-        settings["attention_factor"] = Value(
+        settings["attention_factor"] = Setting(
             ratio, "g(mscale) / g(mscale_all_dim), g(m) = 0.1 · m · ln factor + 1"
         )
     others = named(
@@ -148,21 +149,21 @@ def maxtext(keys: Keys, warnings: list[str]) -> list[Encoding]:
         layout = HALVES if interleave and not interleave.value else DEEPSEEK
         factor = keys.number("rope_factor")
         multiplied = (
-            magnitude(factor, Value(1.0, "")) if keys.is_true("rope_attention_scaling") else 1.0
+            magnitude(factor, Setting(1.0, "")) if keys.is_true("rope_attention_scaling") else 1.0
         )
         settings = named(
             keys,
             f"rope_type factor=rope_factor {ORIGINAL} beta_fast beta_slow truncate=rope_truncate",
         )
-        settings["attention_factor"] = Value(
+        settings["attention_factor"] = Setting(
             multiplied, "rope_attention_scaling, which is false by default"
         )
     elif linear and linear.value != 1:
-        settings = {"rope_type": Value("linear", linear.source), "factor": linear}
+        settings = {"rope_type": Setting("linear", linear.source), "factor": linear}
     if keys.is_true("use_mrope"):
         settings |= {
             "mrope_section": keys.numbers("mrope_section"),
-            "mrope_interleaved": Value(True, "use_mrope"),
+            "mrope_interleaved": Setting(True, "use_mrope"),
         }
     is_latent = keys.data.get("attention_type") == "mla"
     if is_latent and (mscale := keys.number("mscale")):
@@ -182,7 +183,7 @@ def stripedhyena(keys: Keys, warnings: list[str]) -> list[Encoding]:
         else None
     )
     settings: Settings = (
-        {"rope_type": Value("linear", ratio.source), "factor": ratio} if ratio else {}
+        {"rope_type": Setting("linear", ratio.source), "factor": ratio} if ratio else {}
     )
     return ropes(
         keys,
@@ -235,13 +236,13 @@ def olmo_core(keys: Keys, warnings: list[str]) -> list[Encoding]:
         name = keys.known_kind(replace(kind, value=kind.value.rpartition(".")[2]), *OLMO_SCALINGS)
         word, names = OLMO_SCALINGS[name]
         scaling = with_defaults(scaling, name)
-        settings = {"rope_type": Value(word, kind.source), **named(scaling, names)}
+        settings = {"rope_type": Setting(word, kind.source), **named(scaling, names)}
         if scaling.data.get("attention_rescale_factor") == 1:  # others are named as unread
             scaling.mark("attention_rescale_factor")
         low, high = scaling.number("low_freq_proportion"), scaling.number("high_freq_proportion")
         if low and high and low.value < 1 and high.value:
-            settings["low_freq_factor"] = Value(1 / (1 - low.value), f"1 / (1 − {low.source})")
-            settings["high_freq_factor"] = Value(1 / high.value, f"1 / {high.source}")
+            settings["low_freq_factor"] = Setting(1 / (1 - low.value), f"1 / (1 − {low.source})")
+            settings["high_freq_factor"] = Setting(1 / high.value, f"1 / {high.source}")
     for part, name in ((own, "block_overrides"), (rope, "no_global_rope")):
         if part.data.get(name):
             part.mark(name)
@@ -266,7 +267,7 @@ NEOX = PROJECTS["gpt-neox"]
 def neox(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """GPT-NeoX's own configurations (YAML): `pos_emb`, with hyphens or underscores in all names."""
     keys = _plain(keys, warnings)
-    given = keys.word("pos_emb") or Value("learned", "default of GPT-NeoX")
+    given = keys.word("pos_emb") or Setting("learned", "default of GPT-NeoX")
     kind = keys.known_kind(given, *NEOX, "rotary", "none")
     if kind == "rotary":
         reads = "hidden_size num_attention_heads rotary_emb_base rotary_pct"
@@ -278,5 +279,5 @@ def neox(keys: Keys, warnings: list[str]) -> list[Encoding]:
         warnings.append("pos_emb is not given: GPT-NeoX then adds a learned table")
     offset = keys.whole("opt_pos_emb_offset", low=0)
     return replace(
-        NEOX[kind], **({"more": offset.value} if offset and kind == "learned" else {})
+        NEOX[kind], **cast(Any, {"more": offset.value} if offset and kind == "learned" else {})
     ).encodings(keys)

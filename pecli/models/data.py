@@ -1,0 +1,32 @@
+"""Data files of this folder: families, class defaults, synonyms of keys, presets."""
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent
+
+
+@cache
+def stored(name: str) -> Any:
+    """Return the content of a JSON file in this folder."""
+    return json.loads((FOLDER / name).read_text(encoding="utf-8"))
+
+
+def synonyms(meaning: str) -> tuple[str, ...]:
+    """Return the keys that configurations use for one meaning; the first one that is present counts.
+
+    >>> synonyms("local_theta")
+    ('rope_local_base_freq', 'local_rope_theta', 'swa_rope_theta')
+    """
+    return tuple(stored("synonyms.json")[meaning].split())
+
+
+def plain_name(name: str | None) -> str:
+    """Return a model_type or a key as the data files spell it; empty for None.
+
+    >>> plain_name("XLM-RoBERTa")
+    'xlm_roberta'
+    """
+    return (name or "").lower().lstrip("-").replace("-", "_")

@@ -1,0 +1,156 @@
+"""Warnings about keys of a configuration that look like positions and that nothing has read.
+
+Nothing about positions may be ignored in silence: a key that is misspelled, misplaced or new is reported, with the
+nearest known key as a hint.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from pecli.errors import counted, nearest, quoted
+from pecli.models.data import plain_name, stored
+from pecli.models.keys import WIDTH, Account, Keys, as_whole
+
+POSITIONS = re.compile(
+    r"(?<!p)rope|rotary|theta|position|pos_?emb|pos_embed|alibi|freq|yarn|mscale|scaling|(attn|attention)_factor"
+    r"|max_period|ntk|sinusoid|rel_pos|relative|wavelen|timescale|(learned|conv|max|num)_pos|(^|_)nope|no_?pe_|fope"
+    r"|xpos|(^|_)r?pe(_|$)|pos_enc|abs_pos|interpolation_factor|extrapolation|original_seq|(^|_)rot_"
+)
+#: Keys that look like positions and are about something else, or about how a kernel computes.
+OTHER_MATTERS = frozenset(" ".join(stored("other_matters.json")).split())
+#: Objects whose keys are about something else.
+OPAQUE = frozenset(
+    ("quantization_config", "compression_config", "generation_config", "auto_map", "optimizer")
+)
+#: Keys that turn an encoding on or off, such as `use_rope`: their false is a statement, not an absence.
+SWITCH = re.compile(
+    r"(use|apply|with|enable|has)?_?(rope|rotary|alibi)(_?(pos|position|positional))?(_?emb[a-z]*)?"
+)
+MAX_NAMED = 16
+MAX_DEPTH = 8
+MAX_KEY_LETTERS = 60
+
+
+class UnreadKey(NamedTuple):
+    """A key that nothing has read; `section` is the prefix of its object, such as `text_config.`."""
+
+    section: str
+    name: str
+    value: Any
+
+    @property
+    def full_name(self) -> str:
+        return self.section + self.name
+
+    @property
+    def short_name(self) -> str:
+        return self.name[:MAX_KEY_LETTERS]
+
+
+def looks_like_positions(name: str) -> bool:
+    """Return True if a key seems to be about positions, by its name.
+
+    >>> looks_like_positions("attn_factor"), looks_like_positions("moe_layer_freq"), looks_like_positions("use_fope")
+    (True, False, True)
+    """
+    plain = plain_name(name)
+    return plain not in OTHER_MATTERS and POSITIONS.search(plain) is not None
+
+
+def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
+    """Return warnings about keys of a whole file that nothing has read.
+
+    Args:
+        keys: The keys of the file, after everything was read.
+        schemes: The schemes that were read, which a switch such as `use_alibi: false` may confirm.
+    """
+    unread = [*_Search(keys.account, schemes).keys_in(keys, within_positions=False)]
+    known = sorted(name for name in keys.account.looked_for if looks_like_positions(name))
+    warnings: list[str] = []
+    plain: dict[str, list[str]] = {}
+    for key in unread[:MAX_NAMED]:
+        warning = _explained(key, keys.account, known)
+        if warning:
+            warnings.append(warning)
+        else:
+            plain.setdefault(key.section, []).append(f"{key.short_name} ({quoted(key.value)})")
+    for section, names in plain.items():
+        place = section.rstrip(".") or "it"
+        warnings.append(f"{place} has {', '.join(names)}, which nothing here reads")
+    if len(unread) > MAX_NAMED:
+        more = counted(len(unread) - MAX_NAMED, "more key")
+        warnings.append(f"nothing here reads {more} named like positions")
+    return warnings
+
+
+def _explained(key: UnreadKey, account: Account, known: list[str]) -> str:
+    """Return a warning that names the class that ignores a key, or the key that may be meant; empty if neither is known.
+
+    A name that was looked for needs no hint: it is spelled correctly, and stands in the wrong place.
+    """
+    reader = account.ignored.get(key.full_name)
+    if reader:
+        return f"{key.full_name} is {quoted(key.value)}, which the code of {reader} ignores"
+    if key.name in account.looked_for:
+        return ""
+    advice = nearest(key.name, known)
+    if not advice:
+        return ""
+    full_name = key.section + key.short_name
+    return f"{full_name} is {quoted(key.value)}, and nothing here reads it: {advice}"
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A walk over all objects of a file."""
+
+    account: Account
+    schemes: Collection[str]
+
+    def keys_in(self, keys: Keys, *, within_positions: bool, depth: int = 0) -> Iterator[UnreadKey]:
+        """Yield the unread keys of an object and of those within it.
+
+        In settings about positions (`rope_scaling`), every key counts, whatever its name.
+        """
+        for name, value in keys.data.items():
+            is_relevant = looks_like_positions(name)
+            if within_positions and not name.startswith("_"):
+                is_relevant = True
+            key = UnreadKey(keys.prefix, name, value)
+            if self._is_searched(key, is_relevant):
+                if depth < MAX_DEPTH and name not in OPAQUE:
+                    section = replace(keys, data=value, prefix=f"{key.full_name}.")
+                    yield from self.keys_in(section, within_positions=is_relevant, depth=depth + 1)
+            elif self._may_be_width(key) or (is_relevant and self._is_unread(key)):
+                yield key
+
+    def _is_searched(self, key: UnreadKey, is_relevant: bool) -> bool:
+        """Return True for an object to look into; one about positions that nothing has read is reported as a whole."""
+        if not isinstance(key.value, Mapping) or not key.value:
+            return False
+        return key.full_name in self.account.read or not is_relevant
+
+    def _may_be_width(self, key: UnreadKey) -> bool:
+        """Return True if a key may hold the width of a model whose width was taken from its class."""
+        return (
+            key.section in self.account.lacks_width
+            and key.name not in self.account.looked_for
+            and as_whole(key.value) is not None
+            and WIDTH.fullmatch(key.name) is not None
+        )
+
+    def _is_unread(self, key: UnreadKey) -> bool:
+        """Return True unless a key was read, is empty, or is a switch that agrees with the encodings that were read."""
+        switch = SWITCH.fullmatch(plain_name(key.name))
+        if switch:
+            scheme = "alibi" if switch[2] == "alibi" else "rope"
+            if key.value is (scheme in self.schemes):
+                return False
+        if key.full_name in self.account.read:
+            return False
+        if key.value is False:
+            # `truncate: false` changes how YaRN rounds its limits.
+            return switch is not None or "truncate" in key.name
+        return key.value not in (None, "", [], {}, ())
