@@ -7,7 +7,6 @@ from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
 from pkgutil import walk_packages
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,9 @@ import pytest
 
 import pecli
 from pecli import checks, golden
-from pecli.checks import model_forms
-from pecli.checks.stored_tensors import Pair, Stored
 from pecli.compare import comparison, reading, tolerance
 from pecli.compare.comparison import Comparison, compare_arrays
 from pecli.errors import NoTablesError, PecliError
-from pecli.models.encoding import ModelEncodings
-from pecli.tensors.head_layout import Heads
 from tests.checks.waves import LLAMA3
 from tests.compare import test_one_reading
 
@@ -75,12 +70,6 @@ NAMES |= {
 }
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 NAMES |= {"YARN": {**test_one_reading.CONFIG, "max_position_embeddings": 64, "rope_scaling": YARN}}
-EIGHT_BITS = (4 * np.arange(32) + 3).astype(np.int8)
-BLOCK = np.concatenate([np.array([0.5], np.float16).view(np.uint8), EIGHT_BITS.view(np.uint8)])
-NAMES |= {
-    "SMALL": 1 + np.arange(8, dtype="f4").reshape(4, 2) / 8,
-    "IN_STEPS": EIGHT_BITS[None] / np.float32(2),
-}
 WRONG_IN_ONE_HEAD = {
     "cos": np.tile(test_one_reading.COS, (2, 4, 1, 2)),
     "sin": test_one_reading.SIN,
@@ -91,10 +80,8 @@ NAMES |= {
     "KERAS": np.float32(np.outer(2.0 ** -np.arange(1, 9), np.arange(-15, 1)))[:, None],
 }
 ANGLES = np.outer((1, 4097, 131071), 1e4 ** (-np.arange(64) / 64))
-NAMES |= {"QUERIES": RANDOM.normal(size=(16, 3))}
 NAMES |= {"FAR": {"cos": np.cos(ANGLES), "sin": np.sin(ANGLES)}}
 NAMES |= {
-    "Q8_0": BLOCK[None],
     "SLOPES": 2.0 ** -np.arange(1, 9),
     "NAIVE": 2.0 ** (-8 * np.arange(1, 7) / 6),
 }
@@ -118,47 +105,13 @@ def compared(expected: Any, found: Any, dtype: Any = None, **given: float) -> Co
     )
 
 
-def pair(ours: Any, theirs: Any, order: Any = None, added: int = 0, **given: float) -> Comparison:
-    sides = [each if isinstance(each, Stored) else Stored.of(each) for each in (ours, theirs)]
-    return Pair("t", *sides, order, added).compared(pecli.Tolerance(**given))
-
-
-def forms(
-    ours: Any,
-    theirs: Any,
-    architecture: str = "llama",
-    heads: Any = None,
-    kind: str = "Hugging Face",
-) -> Any:
-    """Two forms of a model: its pairs of tensors, what is wrong with others, and of pairs that differ, the reasons."""
-    known = [
-        {name: Stored.of(array) for name, array in tensors.items()} for tensors in (ours, theirs)
-    ]
-    about = architecture, ModelEncodings("", "", ())
-    one = model_forms.Form("A", kind, *about, "halves", heads, {}, known[0], {})
-    other = model_forms.Form("B", "GGUF", *about, "interleaved", heads, {}, known[1], {})
-    pairs, problems = model_forms._pairs(one, other)
-    changed = [pair for pair in pairs if pair.compared(pecli.Tolerance()).mismatched]
-    reasons = {
-        pair.name: model_forms._reason(pair, one, other, pecli.Tolerance()) for pair in changed
-    }
-    return SimpleNamespace(
-        pairs={pair.name: pair for pair in pairs}, problems=problems, reasons=reasons
-    )
-
-
 def error(call: Callable[[], object]) -> str:
     with pytest.raises(PecliError) as caught:
         call()
     return str(caught.value)
 
 
-def permutation(heads: int, rows: int = 16) -> Any:
-    """LlamaModel.permute of convert_hf_to_gguf.py."""
-    return np.arange(rows).reshape(heads, 2, -1).swapaxes(1, 2).reshape(-1)
-
-
-HELPERS = (csv, error, extended, compared, forms, pair, permutation, Stored, NoTablesError, Heads)
+HELPERS = (csv, error, extended, compared, NoTablesError)
 NAMES |= {each.__name__: each for each in HELPERS} | {"of": attrgetter}
 
 

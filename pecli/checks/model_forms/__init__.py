@@ -1,0 +1,117 @@
+"""Comparing two forms of one model, such as a Hugging Face folder and a .gguf file.
+
+Names are mapped to GGUF's, encodings compared by the frequencies that they mean, queries and keys
+through the order of rows that each form requires, and all other tensors by value.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypedDict
+
+from pecli.checks.model_forms.findings import TensorProblem
+from pecli.checks.model_forms.form import Form, FormKind, Source, find_source, read_form
+from pecli.checks.model_forms.matching import match_tensors
+from pecli.checks.model_forms.pair import Pair
+from pecli.checks.model_forms.reasons import find_reason
+from pecli.checks.model_forms.sentences import (
+    Forms,
+    lost_scaling_sentence,
+    settings_sentence,
+    tensor_sentences,
+)
+from pecli.checks.model_forms.settings import compare_settings, find_lost_scaling
+from pecli.compare.comparison import Comparison
+from pecli.compare.tolerance import Tolerance
+from pecli.engine import table
+from pecli.errors import listed
+from pecli.models.encoding import Encoding
+
+MAX_NAMES = 6  #: tensors that are listed as not compared
+GGUF = FormKind.GGUF
+NOTHING_COMPARED = "no tensor of A can be compared with one of B"
+
+
+class FormDifference(TypedDict):
+    """The fields of a `Difference` of two forms."""
+
+    diagnosis: tuple[str, ...]
+    tensors: tuple[Comparison, ...]
+    weak: tuple[str, ...]
+    forms: str
+
+
+class ComparedPair(NamedTuple):
+    """A tensor of both forms, and how it differs."""
+
+    pair: Pair
+    result: Comparison
+
+
+def diff_forms(a: Any, b: Any, tolerance: Tolerance) -> FormDifference | None:
+    """Compare two forms of a model; return None if these are not two forms.
+
+    Two folders of the same project are not two forms: their tensors have the same names, and are
+    compared as any others. Two .gguf files may be quantised differently.
+    """
+    sources = find_source(a), find_source(b)
+    if sources[0] is None or sources[1] is None:
+        return None
+    if sources[0].kind == sources[1].kind != FormKind.GGUF:
+        return None
+    forms = _read_forms(sources[0], sources[1])
+    pairs, problems = match_tensors(*forms)
+    results = table.results_in_order(lambda pair: pair.compare(tolerance), pairs)
+    compared = [ComparedPair(*item) for item in zip(pairs, results, strict=True)]
+    changed = [item for item in compared if item.result.mismatched]
+    for pair, result in changed:
+        finding = find_reason(pair, *forms, tolerance)
+        problems.append(TensorProblem(pair.name, finding, result.max_abs_error or 0.0))
+    checked = forms.checked.label
+    diagnosis = [settings_sentence(problem, checked) for problem in compare_settings(*forms)]
+    diagnosis += tensor_sentences(problems, forms)
+    if not pairs and not problems:
+        diagnosis.append(NOTHING_COMPARED)
+    return {
+        "diagnosis": tuple(diagnosis),
+        "tensors": tuple(item.result for item in changed),
+        "weak": _not_compared(forms),
+        "forms": _summary(compared, len(changed), forms),
+    }
+
+
+def _read_forms(a: Source, b: Source) -> Forms:
+    """Read both forms; Hugging Face's, if there is one, defines the model."""
+    form_a = read_form("A", a)
+    form_b = read_form("B", b)
+    if form_b.kind == FormKind.HUGGING_FACE:
+        return Forms(reference=form_b, checked=form_a)
+    return Forms(reference=form_a, checked=form_b)
+
+
+def _not_compared(forms: Forms) -> tuple[str, ...]:
+    sentences = []
+    for form in sorted(forms, key=_label):
+        if form.unread:
+            names = [*dict.fromkeys(form.unread.values())]
+            sentences.append(f"not compared: {listed(names, MAX_NAMES)} ({form.label})")
+    return tuple(sentences)
+
+
+def _label(form: Form) -> str:
+    return form.label
+
+
+def _summary(compared: Sequence[ComparedPair], changed: int, forms: Forms) -> str:
+    """Return the number of tensors that are equal, and of those that differ by rounding."""
+    equal = 0
+    kinds = set()
+    for pair, result in compared:
+        equal += not result.max_abs_error
+        kinds |= {pair.reference.kind, pair.checked.kind}
+    names = f"{forms.reference.kind} and {forms.checked.kind}"
+    rounded = f"{len(compared) - equal - changed} within the rounding of {', '.join(sorted(kinds))}"
+    return f"{len(compared)} tensors, {names}: {equal} equal, {rounded}"
+
+
+def lost_scaling(encoding: Encoding, kind: FormKind) -> str:
+    """Return a sentence about a form that lacks the scaling that the model has."""
+    return lost_scaling_sentence(find_lost_scaling(encoding, kind))

@@ -1,0 +1,244 @@
+"""One form of a model, such as a Hugging Face folder or a .gguf file: its settings and tensors."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from pecli.checks.model_forms.stored import Q8_0, Stored
+from pecli.engine import application
+from pecli.engine.arrays import Array
+from pecli.errors import FileError, PecliError
+from pecli.files.load import load_file
+from pecli.models import families, find, layer_types
+from pecli.models.dialects.gguf import as_in_gguf
+from pecli.models.encoding import ModelEncodings
+from pecli.tensors.convert import heads_of
+from pecli.tensors.head_layout import Heads
+
+
+class FormKind(StrEnum):
+    """The project whose files a form consists of."""
+
+    HUGGING_FACE = "Hugging Face"
+    META = "Meta"
+    GGUF = "GGUF"
+
+
+CONFIG_FILES = {"config.json": FormKind.HUGGING_FACE, "params.json": FormKind.META}
+WEIGHT_FILES = (".safetensors", ".bin", ".pth", ".pt")
+META_SHARD = re.compile(r"consolidated\.\d+\.pth")
+NOT_WEIGHTS = re.compile(
+    r".*(rope_(freqs|factors_\w+)\.weight|rope\.freqs|inv_freq|masked_bias|(attention|\.attn)\.bias)"
+)
+"""Tensors that hold settings or masks. Frequencies are compared as encodings, by what they mean."""
+PACKED = re.compile(r"(?:_blocks|_scales|\.qweight|\.qzeros|\.scales|\.g_idx|_scale_inv|_scale)$")
+"""Suffixes of tensors that hold weights in a packed form: gpt-oss (MXFP4), GPTQ, AWQ, float8."""
+LAYER_COUNTS = ("block_count", "num_hidden_layers", "n_layers", "n_layer", "num_layers")
+HEAD_COUNTS = ("attention.head_count", *layer_types.HEADS)
+
+
+class Counts(NamedTuple):
+    """Numbers that a form states about the model, of whatever type it has; None if it does not."""
+
+    context: Any
+    layers: Any
+    heads: Any
+
+
+NO_COUNTS = Counts(None, None, None)
+
+
+class Tensors(NamedTuple):
+    """Tensors under GGUF's names, and those that are not compared, with a description of each."""
+
+    read: dict[str, Stored]
+    unread: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Form:
+    """A model in one form.
+
+    Attributes:
+        label: A or B.
+        kind: The project whose files these are.
+        architecture: The type of the model, such as llama.
+        encodings: The positional encodings that its settings describe.
+        layout: How rows of query and key weights make pairs: halves or interleaved.
+        heads: Its query and key heads; None if they differ by layer, or nothing rotates.
+        counts: The numbers of layers, heads and positions.
+        tensors: Its weights under GGUF's names.
+        unread: The weights that are not compared: types that are not read, and unknown names.
+    """
+
+    label: str
+    kind: FormKind
+    architecture: str
+    encodings: ModelEncodings
+    layout: str
+    heads: Heads | None = None
+    counts: Counts = NO_COUNTS
+    tensors: Mapping[str, Stored] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def description(self) -> str:
+        return f"{self.architecture} in {self.kind} form"
+
+
+class Source(NamedTuple):
+    """The files of a form: those that hold its tensors, and the one that describes the model."""
+
+    kind: FormKind
+    path: str
+    config: str
+
+
+def find_source(given: object) -> Source | None:
+    """Return the files of the form that a path leads to; None if it is not a form of a model.
+
+    The path is a folder, a configuration file, a .gguf file, or a file of weights beside its
+    configuration.
+    """
+    if not isinstance(given, (str, os.PathLike)):
+        return None
+    path = os.fspath(given)
+    if not os.path.exists(path):
+        return None
+    folder = os.path.dirname(path) or os.curdir
+    is_weight_file = os.path.isfile(path) and path.endswith(WEIGHT_FILES)
+    config = find.config_file(folder if is_weight_file else path)
+    if os.path.basename(path) in CONFIG_FILES:
+        path = folder
+    if config.endswith(".gguf"):
+        return Source(FormKind.GGUF, path, config)
+    kind = CONFIG_FILES.get(os.path.basename(config))
+    if kind is None:
+        return None
+    return Source(kind, path, config)
+
+
+def read_form(label: str, source: Source) -> Form:
+    """Read the settings of a form, and open its tensors.
+
+    Raises:
+        FileError: A file cannot be read, or requires the gguf package.
+    """
+    encodings = find.find_model(source.config)
+    heads: Heads | None = None
+    with suppress(PecliError):  # Heads differ by layer, or nothing rotates.
+        heads = heads_of(source.config, None, {})
+    counts = _read_counts(source, encodings.context)
+    tensors = _read_tensors(source, encodings.model_type)
+    _require_gguf_package(source.path, tensors.read.values())
+    return Form(
+        label,
+        source.kind,
+        encodings.model_type or source.kind,
+        encodings,
+        _weight_layout(encodings),
+        heads,
+        counts,
+        tensors.read,
+        tensors.unread,
+    )
+
+
+def _weight_layout(encodings: ModelEncodings) -> str:
+    for encoding in encodings.ropes():
+        if encoding.layout:
+            return application.LAYOUTS[encoding.layout][0]
+    return "halves"
+
+
+def _read_counts(source: Source, context: int | None) -> Counts:
+    values = find.describe(source.config).values
+    parts: list[Mapping[str, Any]] = []
+    for name in families.TEXTS:
+        part = values.get(name)
+        if isinstance(part, Mapping):
+            parts.append(part)
+    parts.append(values)
+    layers = _first_value(parts, LAYER_COUNTS)
+    if source.kind == FormKind.GGUF and isinstance(layers, int):
+        # GGUF counts the layers that predict further tokens (DeepSeek's MTP) as blocks.
+        layers -= values.get("nextn_predict_layers") or 0
+    return Counts(context, layers, _first_value(parts, HEAD_COUNTS))
+
+
+def _first_value(parts: Iterable[Mapping[str, Any]], keys: Sequence[str]) -> Any:
+    """Return the value of the first key that a part of a configuration has; None if none has one."""
+    for part in parts:
+        for key in keys:
+            if part.get(key) is not None:
+                return part[key]
+    return None
+
+
+class NamedTensor(NamedTuple):
+    """A tensor, its name in the file, and its name in GGUF, which is empty if it is unknown."""
+
+    name: str
+    gguf_name: str
+    stored: Stored
+
+
+def _read_tensors(source: Source, model_type: str | None) -> Tensors:
+    tensors = Tensors({}, {})
+    for name, gguf_name, stored in _named_tensors(source, model_type):
+        if not gguf_name:
+            tensors.unread.setdefault(name, name)
+        elif stored.is_read and not PACKED.search(name):
+            tensors.read.update(stored.by_expert(gguf_name))
+        else:
+            tensors.unread.setdefault(gguf_name, f"{name} ({stored.kind})")
+    return tensors
+
+
+def _named_tensors(source: Source, model_type: str | None) -> Iterator[NamedTensor]:
+    first, *others = [load_file(file) for file in _tensor_files(source)]
+    for tensor in first.unread:
+        stored = Stored(tensor.dtype, tensor.shape, tensor.blocks)
+        yield NamedTensor(tensor.name, tensor.name, stored)
+    for name in first.tensors:
+        if NOT_WEIGHTS.fullmatch(name):
+            continue
+        array = first.tensors[name]
+        shards = [file.tensors[name] for file in others]
+        for gguf_name, part in _parts_in_gguf(name, array, source.kind, model_type):
+            yield NamedTensor(name, gguf_name, Stored.of(part, shards))
+
+
+def _tensor_files(source: Source) -> list[str]:
+    """Return the file or folder to load; Meta's weights are in several shards of each tensor."""
+    if source.kind == FormKind.GGUF:
+        return [source.config]
+    shards: list[str] = []
+    if source.kind == FormKind.META and os.path.isdir(source.path):
+        names = sorted(os.listdir(source.path))
+        shards = [os.path.join(source.path, name) for name in names if META_SHARD.fullmatch(name)]
+    return shards or [source.path]
+
+
+def _parts_in_gguf(
+    name: str, array: Array, kind: FormKind, model_type: str | None
+) -> list[tuple[str, Array]]:
+    """Return the tensors that GGUF makes of one, with their names; an empty name if unknown."""
+    if kind == FormKind.GGUF:
+        return [(name, array)]
+    parts = [*as_in_gguf(PACKED.sub("", name), array, model_type)]
+    return parts or [("", array)]
+
+
+def _require_gguf_package(path: str, tensors: Iterable[Stored]) -> None:
+    """Raise FileError if tensors have to be dequantised by the gguf package, which is missing."""
+    is_needed = any(stored.is_quantised and stored.kind != Q8_0 for stored in tensors)
+    if is_needed and not find_spec("gguf"):
+        raise FileError(
+            path, "holds quantised tensors, which the gguf package reads", "pip install gguf"
+        )

@@ -1,0 +1,142 @@
+"""The tensors that two forms of a model have in common, and the order in which each has its rows."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.checks.model_forms.findings import DifferentShape, MissingTensor, TensorProblem
+from pecli.checks.model_forms.form import Form, FormKind
+from pecli.checks.model_forms.pair import Pair
+from pecli.checks.model_forms.stored import EXPERT, ROUNDING, Stored
+from pecli.engine.arrays import Indices
+from pecli.errors import ParameterError
+from pecli.tensors.head_layout import projection, weight_of
+
+NORMS_PLUS_ONE = frozenset(("gemma", "gemma2", "gemma3", "gemma-embedding", "nemotron"))
+"""Architectures that multiply by 1 + weight in a norm; in GGUF the 1 is in the weight."""
+EMBEDDING = "token_embd.weight"
+OUTPUT = "output.weight"
+LATENT_KEYS = "attn_k_b.weight"  #: DeepSeek's keys, as projected from the latent vector
+
+
+class Matched(NamedTuple):
+    """The tensors of both forms, and those that are missing or have different shapes."""
+
+    pairs: list[Pair]
+    problems: list[TensorProblem]
+
+
+def match_tensors(reference: Form, checked: Form) -> Matched:
+    """Pair the tensors of two forms by name.
+
+    A tensor that one form lacks is a problem, unless it is there in a type that is not read.
+    """
+    expected = _with_tied_output(reference.tensors)
+    found = _with_tied_output(checked.tensors)
+    _split_latent_projections(expected, found)
+    _split_latent_projections(found, expected)
+    matched = Matched([], [])
+    for name in dict.fromkeys([*reference.tensors, *checked.tensors]):
+        if name in expected and name in found:
+            _match(matched, name, expected[name], found[name], (reference, checked))
+        elif name in expected or name in found:
+            lacking = checked if name in expected else reference
+            if EXPERT.sub("", name) not in lacking.unread:
+                matched.problems.append(TensorProblem(name, MissingTensor(lacking.label)))
+    return matched
+
+
+def _match(
+    matched: Matched, name: str, expected: Stored, found: Stored, forms: tuple[Form, Form]
+) -> None:
+    """Add two tensors of one name as a pair, or as a problem if their shapes differ."""
+    found = found.fitted(expected.shape)
+    expected = expected.fitted(found.shape)
+    if expected.shape != found.shape:
+        problem = DifferentShape(found.shape, expected.shape)
+        matched.problems.append(TensorProblem(name, problem))
+    elif 0 not in expected.shape:
+        reference, checked = forms
+        added = 0
+        if name.endswith("norm.weight"):
+            added = _added_to_norms(checked) - _added_to_norms(reference)
+        order = expected_order(name, expected, reference, checked)
+        matched.pairs.append(Pair(name, expected, found, order, added))
+
+
+def _added_to_norms(form: Form) -> int:
+    return int(form.kind == FormKind.GGUF and form.architecture in NORMS_PLUS_ONE)
+
+
+def _with_tied_output(tensors: Mapping[str, Stored]) -> dict[str, Stored]:
+    """Return the tensors with an output projection, which is the embedding if both are tied."""
+    complete = dict(tensors)
+    if EMBEDDING in complete:
+        complete.setdefault(OUTPUT, complete[EMBEDDING])
+    return complete
+
+
+def _split_latent_projections(tensors: dict[str, Stored], split: Mapping[str, Stored]) -> None:
+    """Split DeepSeek's kv_b projections if the other form has its keys and values apart.
+
+    Hugging Face has kv_b, with the rows of keys and values of each head after each other; GGUF has
+    k_b, transposed, and v_b. With 2 heads, keys of 3, values of 4 and a latent vector of 5 channels,
+    kv_b is (2 · (3 + 4), 5), k_b is (2, 5, 3) and v_b is (2, 4, 5).
+    """
+    for keys_name in _latent_keys(split):
+        values_name = keys_name.replace("k_b", "v_b")
+        fused_name = keys_name.replace("k_b", "kv_b")
+        if values_name not in split or fused_name not in tensors:
+            continue
+        keys_shape = split[keys_name].shape
+        values_shape = split[values_name].shape
+        if len(keys_shape) != 3 or len(values_shape) != 3:
+            continue
+        heads, latent, key_channels = keys_shape
+        fused_shape = (heads * (key_channels + values_shape[1]), latent)
+        fused = tensors[fused_name]
+        if fused.kind in ROUNDING and fused.shape == fused_shape:
+            del tensors[fused_name]
+            by_head = fused.values.reshape(heads, -1, latent)
+            tensors[keys_name] = Stored.of(by_head[:, :key_channels].swapaxes(1, 2))
+            tensors[values_name] = Stored.of(by_head[:, key_channels:])
+
+
+def _latent_keys(tensors: Mapping[str, Stored]) -> list[str]:
+    return [name for name in tensors if name.endswith(LATENT_KEYS)]
+
+
+def has_latent_keys(form: Form) -> bool:
+    """Return True if the keys of a form are projected from a latent vector, as in DeepSeek-V2."""
+    return bool(_latent_keys(form.tensors))
+
+
+def expected_order(name: str, stored: Stored, reference: Form, checked: Form) -> Indices | None:
+    """Return the rows of the reference that the checked form should have; None for all in order.
+
+    Converters move rows in two ways. GGUF has fused projections as all queries, all keys, all
+    values, so that rows q0 k0 v0 q1 k1 v1 of GPT-NeoX become q0 q1 k0 k1 v0 v1. And forms that rotate
+    pairs in another layout have the rows of each query and key head in that layout: for heads of 4,
+    rows 0 1 2 3 in halves, whose pairs are (0, 2) and (1, 3), become 0 2 1 3 interleaved.
+    """
+    named = projection(name)
+    if named is None or reference.heads is None:
+        return None
+    rows = np.arange(len(stored.rows))
+    order = rows
+    converts_to_gguf = reference.kind != FormKind.GGUF and checked.kind == FormKind.GGUF
+    if named.kind == "qkv" and reference.heads.fused and converts_to_gguf:
+        slots = reference.heads.slots(weight_of("qkv", stored.rows))
+        if len(rows) % len(slots) == 0:
+            by_part = np.argsort(["qkv".index(slot) for slot in slots], kind="stable")
+            order = rows.reshape(len(slots), -1)[by_part].reshape(-1)
+    if reference.layout != checked.layout and named.kind != "latent":
+        # Rows that do not divide into the heads are compared as they are.
+        with suppress(ParameterError):
+            weight = weight_of(name, stored.rows[:, 0])
+            order = order[reference.heads.move(weight, reference.layout, checked.layout).order]
+    if (order == rows).all():
+        return None
+    return order

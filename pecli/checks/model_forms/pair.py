@@ -1,0 +1,189 @@
+"""A tensor in two forms of a model, and whether both are equal apart from rounding."""
+
+import math
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pecli.checks.model_forms.stored import ROUNDING, Stored, sum_of_squares
+from pecli.compare.comparison import Comparison
+from pecli.compare.tolerance import Tolerance
+from pecli.engine.arrays import AnyArray, Array, Indices
+
+PIECE_ELEMENTS = 1 << 20
+"""Elements that are compared at once: larger than a core's cache, but fewer calls weigh more."""
+MAX_STEPS = 4
+"""Rounding steps that one quantised element may be off, if its row is off by less than one step per
+element: quantisers shift whole blocks to lower the error of the block."""
+BLOCK = 32  #: quantised elements whose errors are bounded together
+
+
+class RowErrors(NamedTuple):
+    """The rows that are out of tolerance, and the error of each row.
+
+    An error is the largest of the row; for quantised rows that all pass, a lower bound of it.
+    """
+
+    is_bad: AnyArray
+    errors: AnyArray
+
+
+class Pair(NamedTuple):
+    """A tensor in both forms.
+
+    Attributes:
+        name: Its name in GGUF.
+        reference: The tensor in the form that defines the model.
+        checked: The tensor in the other form.
+        order: The rows of the reference that the checked tensor should have; None for all in order.
+        added: What the checked form adds to the values: 1 for norms of Gemma in GGUF.
+    """
+
+    name: str
+    reference: Stored
+    checked: Stored
+    order: Indices | None
+    added: int
+
+    @property
+    def is_quantised(self) -> bool:
+        return self.reference.is_quantised or self.checked.is_quantised
+
+    @property
+    def is_rounded(self) -> bool:
+        """True if one form was rounded on the way to the other."""
+        return bool(self.added) or self.reference.kind != self.checked.kind
+
+    @np.errstate(all="ignore")
+    def compare(self, tolerance: Tolerance) -> Comparison:
+        """Compare all elements, a few rows at a time."""
+        reference_rows = self.reference.rows
+        checked_rows = self.checked.rows
+        shape = self.checked.shape
+        kinds = (self.reference.kind, self.checked.kind)
+        result = Comparison(self.name, shape, math.prod(shape), *kinds)
+        result.mismatched = 0
+        result.max_abs_error = 0.0
+        width = result.size // max(1, len(checked_rows))
+        step = max(1, PIECE_ELEMENTS // max(1, width))
+        dtype = np.float64 if "float64" in kinds else np.float32
+        buffers = np.empty((2, min(step, len(checked_rows)), width), dtype)
+        for start in range(0, len(checked_rows), step):
+            piece = slice(start, start + step)
+            expected = reference_rows[piece if self.order is None else self.order[piece]]
+            stored = checked_rows[piece]
+            if not self.is_rounded and _have_same_bytes(expected, stored):
+                continue
+            expected_values = self.reference.floats(expected, buffers[0])
+            if self.added:
+                expected_values += np.float32(self.added)
+            values = self.checked.floats(stored, buffers[1])
+            is_bad, errors = self.row_errors(expected_values, values, tolerance, stored)
+            result.mismatched += int(is_bad.sum()) * width
+            result.max_abs_error = max(result.max_abs_error, _largest_of(errors))
+        return result
+
+    def row_errors(
+        self,
+        expected: AnyArray,
+        values: AnyArray,
+        tolerance: Tolerance,
+        stored: Array | None = None,
+    ) -> RowErrors:
+        """Compare some rows, which may be a sample of the columns; overwrite `expected`.
+
+        Args:
+            expected: What the values should be.
+            values: Rows of the checked tensor as floats.
+            tolerance: What is allowed beyond the rounding.
+            stored: The bytes of these rows as they are stored, if all columns are there.
+        """
+        slack = _slack(expected, tolerance)
+        error = np.subtract(expected, values, out=expected)
+        if self.is_quantised:
+            limits = self._limits(values, slack, stored)
+            return _quantised_row_errors(error, limits)
+        errors = _largest_errors(error)
+        if (errors <= self._smallest_step).all():
+            return RowErrors(np.zeros(len(error), bool), errors)
+        limits = self._limits(values, slack, stored)
+        is_within = np.abs(error) <= reduce(np.maximum, limits)
+        # A value that overflows has an infinite limit, so that any error would be within it.
+        is_bad = np.any(~is_within, axis=1) | ~np.isfinite(errors)
+        return RowErrors(is_bad, errors)
+
+    @property
+    def _smallest_step(self) -> float:
+        """The error that the rounding of both forms allows for any value, however small."""
+        if not self.is_rounded:
+            return 0.0
+        return max(ROUNDING[form.kind].absolute for form in (self.reference, self.checked))
+
+    def _limits(
+        self, values: AnyArray, slack: AnyArray | None, stored: Array | None
+    ) -> list[AnyArray]:
+        """Return the largest allowed errors, by the rounding of each form that decides about it."""
+        forms = [form for form in (self.reference, self.checked) if form.is_quantised]
+        if not forms:
+            forms = [self.reference, self.checked]
+        limits = [np.zeros((len(values), 1), np.float32)]
+        if self.is_rounded:
+            limits = [
+                form.rounding_steps(values, stored if form is self.checked else None)
+                for form in forms
+            ]
+        if slack is None:
+            return limits
+        width = values.shape[1]
+        return [np.repeat(limit, width // limit.shape[1], axis=1) + slack for limit in limits]
+
+
+def _slack(expected: AnyArray, tolerance: Tolerance) -> AnyArray | None:
+    """Return what a tolerance allows for each element; None if nothing."""
+    if not tolerance.atol and not tolerance.rtol:
+        return None
+    relative = np.float32(tolerance.rtol) * np.abs(expected)
+    return np.asarray(np.float32(tolerance.atol) + relative)
+
+
+def _quantised_row_errors(error: AnyArray, limits: list[AnyArray]) -> RowErrors:
+    """Compare the sum of squares of each row with that of its steps, and each element with a few.
+
+    The largest element of a block is at most the root of its sum of squares. If that is within the
+    limit everywhere, which is the common case, single elements need not be looked at.
+    """
+    width = error.shape[1]
+    allowed_squares = reduce(
+        np.maximum, [sum_of_squares(limit) * np.float32(width / limit.shape[1]) for limit in limits]
+    )
+    largest_step = reduce(np.maximum, [limit.max(axis=1) for limit in limits])
+    squares = sum_of_squares(error.reshape(-1, BLOCK)).reshape(len(error), -1)
+    is_within = squares.sum(axis=1) <= allowed_squares
+    upper_bounds = np.sqrt(squares.max(axis=1))
+    is_bounded = np.isfinite(upper_bounds) & (upper_bounds <= MAX_STEPS * largest_step)
+    if (is_within & is_bounded).all():
+        lower_bounds = upper_bounds / np.float32(math.sqrt(BLOCK))
+        return RowErrors(~is_within, lower_bounds)
+    errors = _largest_errors(error)
+    is_good = is_within & (errors <= MAX_STEPS * largest_step) & np.isfinite(errors)
+    return RowErrors(~is_good, errors)
+
+
+def _largest_errors(error: AnyArray) -> AnyArray:
+    """Return the largest absolute value of each row."""
+    return np.asarray(np.maximum(error.max(axis=1), -error.min(axis=1)))
+
+
+def _largest_of(errors: AnyArray) -> float:
+    """Return the largest error; infinity for one that is not a number."""
+    largest = float(errors.max(initial=0))
+    return math.inf if math.isnan(largest) else largest
+
+
+def _have_same_bytes(rows: Array, others: Array) -> bool:
+    """Return True if two arrays hold the same bytes, compared in the largest words that fit."""
+    row_bytes = rows.shape[1] * rows.itemsize
+    size = next(size for size in (8, 4, 2, 1) if row_bytes % size == 0)
+    words: list[Any] = [np.ascontiguousarray(side).view(f"u{size}") for side in (rows, others)]
+    return np.array_equal(words[0], words[1])

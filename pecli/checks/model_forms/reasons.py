@@ -1,0 +1,132 @@
+"""The mistake of a converter that explains how a tensor differs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.checks.model_forms.findings import (
+    BeyondRounding,
+    Finding,
+    Mistake,
+    Multiplied,
+    NormOffset,
+    SwappedLayer,
+    SwappedTensor,
+)
+from pecli.checks.model_forms.form import Form
+from pecli.checks.model_forms.matching import expected_order
+from pecli.checks.model_forms.pair import Pair
+from pecli.checks.model_forms.row_mistakes import row_mistakes
+from pecli.checks.model_forms.stored import Stored
+from pecli.checks.model_forms.tensor_names import TensorName
+from pecli.compare.tolerance import Tolerance
+from pecli.engine.arrays import Indices
+
+FIRST_ROWS = 16  #: rows that are compared before all rows are
+FACTOR_SLACK = 1e-3
+"""Relative error of a factor that is rounded to a few digits."""
+
+
+class ValueMistake(NamedTuple):
+    """A mistake, and the values that a tensor then has: those of the reference · factor + offset."""
+
+    finding: Finding
+    factor: float
+    offset: float
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A tensor that differs, and the forms that it is in."""
+
+    pair: Pair
+    reference: Form
+    checked: Form
+    tolerance: Tolerance
+
+    def explains(self, stored: Stored, order: Indices | None) -> bool:
+        """Return True if the checked tensor has these rows of another one."""
+        return self._explains(stored, order, 1, self.pair.added, self.tolerance)
+
+    def explains_values(self, mistake: ValueMistake, order: Indices) -> bool:
+        """Return True if the checked tensor has the values that a mistake leads to."""
+        loose = replace(self.tolerance, rtol=self.tolerance.rtol + FACTOR_SLACK)
+        return self._explains(self.pair.reference, order, mistake.factor, mistake.offset, loose)
+
+    def _explains(
+        self,
+        stored: Stored,
+        order: Indices | None,
+        factor: float,
+        offset: float,
+        tolerance: Tolerance,
+    ) -> bool:
+        """Compare a few rows, which refute most mistakes, and then all."""
+        count = len(self.pair.checked.rows)
+        few = np.arange(0, count, 1 + count // FIRST_ROWS)
+        for places in (few, np.arange(count)):
+            rows = places if order is None else order[places]
+            expected = stored.sample(rows) * np.float32(factor) + np.float32(offset)
+            values = self.pair.checked.sample(places)
+            if self.pair.row_errors(expected, values, tolerance).is_bad.any():
+                return False
+        return True
+
+
+@np.errstate(all="ignore")
+def find_reason(pair: Pair, reference: Form, checked: Form, tolerance: Tolerance) -> Finding:
+    """Return the mistake that explains a tensor, or that none does."""
+    trial = Trial(pair, reference, checked, tolerance)
+    for mistake in row_mistakes(pair, reference, checked):
+        if trial.explains(pair.reference, mistake.order):
+            return mistake.finding
+    order = np.arange(len(pair.checked.rows)) if pair.order is None else pair.order
+    for value_mistake in _value_mistakes(pair, order):
+        if trial.explains_values(value_mistake, order):
+            return value_mistake.finding
+    if _is_transposed(trial):
+        return Mistake.TRANSPOSED
+    return _find_swap(trial) or BeyondRounding(pair.checked.kind)
+
+
+def _value_mistakes(pair: Pair, order: Indices) -> Iterator[ValueMistake]:
+    """Yield mistakes with the values of a tensor."""
+    yield ValueMistake(Mistake.ALL_ZEROS, 0.0, 0.0)
+    is_one_added = bool(pair.added)
+    yield ValueMistake(NormOffset(-1, is_one_added), 1.0, pair.added - 1.0)
+    yield ValueMistake(NormOffset(1, is_one_added), 1.0, pair.added + 1.0)
+    expected = pair.reference.sample(order) + np.float32(pair.added)
+    values = pair.checked.sample(np.arange(len(order)))
+    ratio = np.vdot(expected, values) / (np.vdot(expected, expected) or 1)
+    for factor in dict.fromkeys(float(f"{ratio:.{digits}g}") for digits in (1, 2, 4)):
+        if factor != 1:
+            yield ValueMistake(Multiplied(factor), factor, factor * pair.added)
+
+
+def _is_transposed(trial: Trial) -> bool:
+    """Return True if a square matrix is that of the reference, transposed."""
+    stored = trial.pair.reference
+    if stored.is_quantised or stored.shards or len(stored.shape) != 2:
+        return False
+    rows, columns = stored.shape
+    return rows == columns and trial.explains(Stored.of(stored.values.T), None)
+
+
+def _find_swap(trial: Trial) -> Finding | None:
+    """Return the tensor of the same layer, or of the same name in another, that was stored instead."""
+    place = TensorName.parse(trial.pair.name)
+    shape = trial.pair.reference.shape
+    for name, tensor in trial.reference.tensors.items():
+        other = TensorName.parse(name)
+        is_same_layer = other.layer == place.layer
+        is_same_part = other.short == place.short
+        if is_same_layer == is_same_part:
+            continue
+        stored = tensor.fitted(shape)
+        if stored.shape != shape:
+            continue
+        if trial.explains(stored, expected_order(name, stored, trial.reference, trial.checked)):
+            return SwappedLayer(other.layer) if is_same_part else SwappedTensor(other.short)
+    return None

@@ -1,0 +1,98 @@
+"""Mistakes of converters with the order of rows, and the rows that a tensor then has."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.checks.model_forms.findings import Finding, Mistake, PermutedInHeads
+from pecli.checks.model_forms.form import Form
+from pecli.checks.model_forms.pair import Pair
+from pecli.engine import application
+from pecli.engine.arrays import Indices
+from pecli.tensors.head_layout import Heads, projection
+
+MAX_HEADS = 512
+"""The largest number of heads, a power of two, that rows may have been permuted in by mistake."""
+
+
+class RowMistake(NamedTuple):
+    """A mistake, and the rows of the reference that the checked tensor then has."""
+
+    finding: Finding
+    order: Indices
+
+
+def row_mistakes(pair: Pair, reference: Form, checked: Form) -> Iterator[RowMistake]:
+    """Yield the mistakes with rows that are possible for a tensor, the likeliest first."""
+    rows = np.arange(len(pair.reference.rows))
+    expected = rows if pair.order is None else pair.order
+    if len(rows) % 2 == 0:
+        yield RowMistake(Mistake.HALVES_EXCHANGED, np.roll(expected, len(rows) // 2))
+    named = projection(pair.name)
+    if named is None or named.norm or reference.heads is None:
+        return
+    if named.kind == "qkv":
+        yield from _fused_mistakes(rows, expected, reference.heads)
+        return
+    are_keys = named.kind != "q"
+    if pair.order is not None:
+        yield RowMistake(Mistake.NOT_PERMUTED, rows)
+        yield RowMistake(Mistake.PERMUTED_TWICE, expected[expected])
+        yield RowMistake(Mistake.PERMUTED_BACKWARDS, np.argsort(expected))
+        yield from _permutations(rows, reference.heads, are_keys=are_keys, is_expected=True)
+        return
+    count = _head_count(reference.heads, are_keys=are_keys)
+    if len(rows) % (2 * count) == 0 and checked.layout == "interleaved":
+        yield RowMistake(Mistake.NOT_PERMUTED, np.argsort(_permuted(rows, count)))
+    yield from _permutations(rows, reference.heads, are_keys=are_keys, is_expected=False)
+
+
+def _fused_mistakes(rows: Indices, expected: Indices, heads: Heads) -> Iterator[RowMistake]:
+    """Yield the mistakes with a projection of queries, keys and values in one tensor."""
+    kv_heads = _head_count(heads, are_keys=True)
+    count = heads.heads + 2 * kv_heads
+    if len(rows) % count:
+        return
+    size = len(rows) // count
+    queries, keys, values = np.split(
+        expected, [heads.heads * size, (heads.heads + kv_heads) * size]
+    )
+    yield RowMistake(Mistake.FUSED_ORDER_KEPT, rows)
+    permuted = [_permuted(queries, heads.heads), _permuted(keys, kv_heads), values]
+    yield RowMistake(Mistake.QUERIES_AND_KEYS_PERMUTED, np.concatenate(permuted))
+    exchanged = [queries, values, keys]
+    yield RowMistake(Mistake.KEYS_AND_VALUES_EXCHANGED, np.concatenate(exchanged))
+
+
+def _permutations(
+    rows: Indices, heads: Heads, *, are_keys: bool, is_expected: bool
+) -> Iterator[RowMistake]:
+    """Yield permutations from halves to interleaved, by the right number of heads and by others.
+
+    Keys of Llama 2 70B were once permuted by the number of query heads (llama.cpp#3364). The right
+    number is a mistake only if no permutation is expected.
+    """
+    expected = _head_count(heads, are_keys=are_keys)
+    powers = [2**k for k in range(MAX_HEADS.bit_length())]
+    kv_heads = _head_count(heads, are_keys=True)
+    for count in dict.fromkeys([expected, heads.heads, kv_heads, *powers]):
+        if len(rows) % (2 * count):
+            continue
+        if count != expected:
+            finding = PermutedInHeads(count, expected, are_kv_heads=are_keys)
+            yield RowMistake(finding, _permuted(rows, count))
+        elif not is_expected:
+            yield RowMistake(Mistake.PERMUTED, _permuted(rows, count))
+
+
+def _head_count(heads: Heads, *, are_keys: bool) -> int:
+    if are_keys and heads.kv_heads:
+        return heads.kv_heads
+    return heads.heads
+
+
+def _permuted(rows: Indices, heads: int) -> Indices:
+    """Reorder the rows of each head from halves to interleaved: 0 1 2 3 becomes 0 2 1 3."""
+    order = application.reorder(len(rows) // heads, "halves", "interleaved")
+    return rows.reshape(heads, -1)[:, order].reshape(-1)

@@ -1,0 +1,252 @@
+"""The sentences for differences between two forms of a model."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
+
+from pecli.checks.model_forms.findings import (
+    AttentionFactorChanged,
+    BeyondRounding,
+    DifferentShape,
+    Finding,
+    FrequenciesDiffer,
+    MissingKey,
+    MissingTensor,
+    Mistake,
+    Multiplied,
+    NormOffset,
+    NoRotaryEncoding,
+    PermutedInHeads,
+    ScalingLost,
+    SectionsChanged,
+    SettingsProblem,
+    SwappedLayer,
+    SwappedTensor,
+    TensorProblem,
+    ValueChanged,
+)
+from pecli.checks.model_forms.form import Form
+from pecli.checks.model_forms.tensor_names import TensorName
+from pecli.errors import bracketed, listed
+from pecli.tensors.head_layout import ORDERS
+
+MAX_LINES = 12  #: lines about tensors; further ones are counted
+MAX_NAMES = 6  #: tensors that a line names
+
+
+class Verbs(NamedTuple):
+    """The words of a sentence that follow the number of its subject."""
+
+    be: str
+    have: str
+    their: str
+
+
+SINGULAR = Verbs("is", "has", "its")
+PLURAL = Verbs("are", "have", "their")
+
+
+class Forms(NamedTuple):
+    """The form that defines the model, and the one that is checked."""
+
+    reference: Form
+    checked: Form
+
+
+def settings_sentence(problem: SettingsProblem, label: str) -> str:
+    """Return a sentence about a form with this label."""
+    match problem:
+        case NoRotaryEncoding():
+            return f"{problem.label}: no rotary encoding"
+        case MissingKey():
+            return f"{label}: {problem.key} is missing"
+    where = f" ({problem.layer_type})" if problem.layer_type else ""
+    return f"{label}: {_change_words(problem)}{where}"
+
+
+def _change_words(
+    change: ValueChanged
+    | SectionsChanged
+    | ScalingLost
+    | FrequenciesDiffer
+    | AttentionFactorChanged,
+) -> str:
+    match change:
+        case ValueChanged():
+            values = f"{change.name} {change.expected:g} → {change.value:g}"
+            if change.is_key_missing:
+                return f"{values}: {change.key} is missing"
+            return f"{values} ({change.key})"
+        case SectionsChanged():
+            return f"M-RoPE sections {bracketed(change.expected)} → {bracketed(change.sections)}"
+        case ScalingLost():
+            return f"{change.key} is missing: the {change.scaling} scaling is lost"
+        case FrequenciesDiffer():
+            pairs = number_ranges(change.pairs)
+            return f"frequencies of pairs {pairs} differ{_at_length(change.length)}"
+        case AttentionFactorChanged():
+            factors = f"{change.expected:.6g} → {change.factor:.6g}"
+            return f"attention factor {factors}{_at_length(change.length)}"
+
+
+def _at_length(length: int | None) -> str:
+    return f" at {length:,} positions" if length else ""
+
+
+def lost_scaling_sentence(problem: ScalingLost) -> str:
+    """Return a sentence about a scaling that a file lacks, without naming the file."""
+    return _change_words(problem)
+
+
+@dataclass
+class Places:
+    """The layers and experts in which a tensor has a problem, and its largest error there."""
+
+    layers: set[int] = field(default_factory=set)
+    experts: set[int] = field(default_factory=set)
+    max_abs_error: float = 0.0
+
+
+class Group(NamedTuple):
+    """Tensors with the same problem in the same layers."""
+
+    finding: Finding
+    layers: tuple[int, ...]
+
+
+class Subject(NamedTuple):
+    """A tensor of a group, as it is named in a sentence."""
+
+    name: TensorName
+    places: Places
+
+    @property
+    def text(self) -> str:
+        experts = sorted(self.places.experts)
+        if not experts:
+            return self.name.whole
+        noun = "expert" if len(experts) == 1 else "experts"
+        return f"{self.name.whole} ({noun} {number_ranges(experts)})"
+
+    @property
+    def rank(self) -> tuple[bool, int, str]:
+        """The place in a sentence: weights before biases, queries before keys before values."""
+        return self.name.is_bias, "qkv".find(self.name.part[0]), self.text
+
+
+def tensor_sentences(problems: Iterable[TensorProblem], forms: Forms) -> list[str]:
+    """Return one line for all tensors with the same problem in the same layers."""
+    lines = []
+    for group, subjects in _grouped(problems).items():
+        subjects.sort(key=lambda subject: subject.rank)
+        names = _joined([subject.text for subject in subjects])
+        verbs = SINGULAR if len(subjects) == 1 else PLURAL
+        error = max(subject.places.max_abs_error for subject in subjects)
+        words = _finding_words(group.finding, forms, verbs, error)
+        lines.append(f"{forms.checked.label}: {names}{_in_layers(group.layers)} {words}")
+    if len(lines) > MAX_LINES:
+        return [*lines[:MAX_LINES], f"and {len(lines) - MAX_LINES} more such lines"]
+    return lines
+
+
+def _grouped(problems: Iterable[TensorProblem]) -> dict[Group, list[Subject]]:
+    """Collect the places of each tensor, then the tensors that share a problem and its layers."""
+    places: dict[tuple[Finding, TensorName], Places] = {}
+    for problem in problems:
+        name = TensorName.parse(problem.name)
+        anywhere = name._replace(layer="", expert=None)
+        place = places.setdefault((problem.finding, anywhere), Places())
+        place.max_abs_error = max(place.max_abs_error, problem.max_abs_error)
+        if name.layer:
+            place.layers.add(int(name.layer))
+        if name.expert is not None:
+            place.experts.add(name.expert)
+    groups: dict[Group, list[Subject]] = {}
+    for (finding, name), place in places.items():
+        group = Group(finding, tuple(sorted(place.layers)))
+        groups.setdefault(group, []).append(Subject(name, place))
+    return groups
+
+
+def _joined(names: Sequence[str]) -> str:
+    if len(names) == 2:
+        return " and ".join(names)
+    return listed(names, MAX_NAMES)
+
+
+def _in_layers(layers: Sequence[int]) -> str:
+    if not layers:
+        return ""
+    noun = "layer" if len(layers) == 1 else "layers"
+    return f" of {noun} {number_ranges(layers)}"
+
+
+def number_ranges(numbers: Iterable[int]) -> str:
+    """Return numbers as ranges.
+
+    >>> number_ranges([8, 0, 1, 2, 5, 7])
+    '0–2, 5, 7–8'
+    """
+    ranges = []
+    # In a run of consecutive numbers, each is as far from its place in the list as the others.
+    for _, run in groupby(enumerate(sorted(numbers)), lambda item: item[1] - item[0]):
+        run_numbers = [number for _, number in run]
+        first = run_numbers[0]
+        last = run_numbers[-1]
+        ranges.append(f"{first}" if first == last else f"{first}–{last}")
+    return ", ".join(ranges)
+
+
+def _finding_words(finding: Finding, forms: Forms, verbs: Verbs, max_abs_error: float) -> str:
+    """Return the rest of a sentence whose subject is one or several tensors."""
+    be = verbs.be
+    match finding:
+        case Mistake():
+            return _mistake_words(finding, forms, verbs)
+        case MissingTensor():
+            return f"{be} missing in {finding.label}"
+        case DifferentShape():
+            is_reversed = finding.shape == finding.expected[::-1]
+            transposed = "transposed: " if is_reversed else ""
+            shapes = f"{bracketed(finding.shape)}, not {bracketed(finding.expected)}"
+            return f"{be} {transposed}{shapes}"
+        case PermutedInHeads():
+            noun = "kv heads" if finding.are_kv_heads else "heads"
+            model = f"the model has {finding.expected} {noun} (llama.cpp#3364)"
+            return f"{be} permuted in {finding.heads} heads; {model}"
+        case NormOffset():
+            size = "small" if finding.offset < 0 else "large"
+            added = "with" if finding.is_one_added else "without"
+            norms = f"{forms.checked.kind} keeps norms of {forms.checked.architecture}"
+            return f"{be} 1 too {size}: {norms} {added} 1 added"
+        case Multiplied():
+            return f"{be} multiplied by {finding.factor:g}"
+        case SwappedLayer():
+            return f"{be} layer {finding.layer} of {forms.reference.label}"
+        case SwappedTensor():
+            return f"{be} {finding.name} of {forms.reference.label}"
+        case BeyondRounding():
+            rounding = f"beyond the rounding of {finding.storage}"
+            return f"{be} off by up to {max_abs_error:.3g}, {rounding}"
+
+
+def _mistake_words(mistake: Mistake, forms: Forms, verbs: Verbs) -> str:
+    be, have, their = verbs
+    form = forms.checked.description
+    reference = forms.reference.label
+    words = {
+        Mistake.HALVES_EXCHANGED: f"{have} {their} halves exchanged",
+        Mistake.FUSED_ORDER_KEPT: (
+            f"{be} in the order of {reference}; {form} has {ORDERS['blocks'].words}"
+        ),
+        Mistake.QUERIES_AND_KEYS_PERMUTED: f"{be} permuted in q and k; {form} is not",
+        Mistake.KEYS_AND_VALUES_EXCHANGED: f"{have} {their} k and v exchanged",
+        Mistake.NOT_PERMUTED: f"{be} not permuted; {form} is",
+        Mistake.PERMUTED: f"{be} permuted; {form} is not",
+        Mistake.PERMUTED_TWICE: f"{be} permuted twice",
+        Mistake.PERMUTED_BACKWARDS: f"{be} permuted the wrong way, from interleaved to halves",
+        Mistake.ALL_ZEROS: f"{be} all zeros",
+        Mistake.TRANSPOSED: f"{be} transposed",
+    }
+    return words[mistake]

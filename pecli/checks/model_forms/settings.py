@@ -1,0 +1,181 @@
+"""Comparing the settings of two forms: counts, and encodings by the frequencies that they mean."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from pecli.checks.model_forms.findings import (
+    AttentionFactorChanged,
+    EncodingChange,
+    FrequenciesDiffer,
+    MissingKey,
+    NoRotaryEncoding,
+    ScalingLost,
+    SectionsChanged,
+    SettingsProblem,
+    ValueChanged,
+)
+from pecli.checks.model_forms.form import Form, FormKind
+from pecli.checks.model_forms.matching import has_latent_keys
+from pecli.models.encoding import Encoding
+
+SAME_FREQUENCY = 1e-5  #: relative; GGUF keeps bases and factors in float32
+ROTARY_DIM = "rotary dimension"
+KEYS = {
+    FormKind.GGUF: {
+        "base": "rope.freq_base",
+        ROTARY_DIM: "rope.dimension_count",
+        "llama3": "rope_freqs.weight",
+        "longrope": "rope_factors_long.weight",
+        "kv heads": "attention.head_count_kv",
+        "layers": "block_count",
+        "context": "context_length",
+        "heads": "attention.head_count",
+    },
+    FormKind.META: {"base": "rope_theta", "llama3": "use_scaled_rope", "kv heads": "n_kv_heads"},
+    FormKind.HUGGING_FACE: {"base": "rope_theta", "kv heads": "num_key_value_heads"},
+}
+"""The key or tensor of each form that states a number or a scaling."""
+ANY_KEY = "its key"
+
+
+def compare_settings(reference: Form, checked: Form) -> Iterator[SettingsProblem]:
+    """Yield what the settings of the checked form describe differently than the reference."""
+    expected = reference.encodings.ropes()
+    found = checked.encodings.ropes()
+    if bool(expected) != bool(found):
+        lacking = checked if expected else reference
+        yield NoRotaryEncoding(lacking.label)
+        return
+    yield from _head_changes(reference, checked)
+    yield from _count_problems(reference, checked)
+    length = max(reference.encodings.context or 1, checked.encodings.context or 1)
+    for encoding in expected:
+        twin = _twin(encoding, found)
+        for change in _encoding_changes(encoding, twin, checked.kind, length):
+            yield replace(change, layer_type=encoding.layer_type)
+
+
+def _head_changes(reference: Form, checked: Form) -> Iterator[ValueChanged]:
+    if reference.heads is None or checked.heads is None:
+        return
+    if has_latent_keys(reference) or has_latent_keys(checked):
+        return  # GGUF states one kv head for latent attention: the latent vector.
+    heads = reference.heads.heads
+    checked_heads = checked.heads.heads
+    if heads != checked_heads:
+        yield _changed("heads", heads, checked_heads, checked.kind)
+    kv_heads = reference.heads.kv_heads or heads
+    checked_kv_heads = checked.heads.kv_heads or checked_heads
+    if kv_heads != checked_kv_heads:
+        yield _changed("kv heads", kv_heads, checked_kv_heads, checked.kind)
+
+
+def _changed(
+    name: str, expected: float, value: float, kind: FormKind, *, is_key_missing: bool = False
+) -> ValueChanged:
+    return ValueChanged(name, expected, value, KEYS[kind].get(name, ANY_KEY), is_key_missing)
+
+
+def _count_problems(reference: Form, checked: Form) -> Iterator[SettingsProblem]:
+    """Yield the counts that a form lacks, and a different number of layers.
+
+    Different contexts are usual, and heads are compared as those of the attention layers.
+    """
+    expected = reference.counts._asdict()
+    stated = checked.counts._asdict()
+    for name, count in expected.items():
+        key = KEYS[checked.kind].get(name)
+        if key is None:
+            continue
+        if count is not None and stated[name] is None:
+            yield MissingKey(key)
+        elif name == "layers" and _are_different_integers(count, stated[name]):
+            yield _changed(name, count, stated[name], checked.kind)
+
+
+def _are_different_integers(count: object, other: object) -> bool:
+    return isinstance(count, int) and isinstance(other, int) and count != other
+
+
+def _twin(encoding: Encoding, candidates: tuple[Encoding, ...] | list[Encoding]) -> Encoding:
+    """Return the encoding of the same layers, or the first if no name agrees."""
+    for candidate in candidates:
+        if candidate.layer_type == encoding.layer_type:
+            return candidate
+    return candidates[0]
+
+
+def _encoding_changes(
+    expected: Encoding, found: Encoding, kind: FormKind, length: int
+) -> Iterator[EncodingChange]:
+    """Yield what differs between two encodings; frequencies only if nothing explains them."""
+    has_truncate = "truncate" in found.parameters
+    if kind == FormKind.GGUF and expected.parameters.get("truncate") is False and has_truncate:
+        # GGUF has no key for it, so that the file cannot state what gpt-oss requires.
+        found = replace(found, parameters={**found.parameters, "truncate": False})
+    if expected.rotary_dim != found.rotary_dim:
+        yield _rotary_dim_change(expected, found, kind)
+        return
+    changes = [*_parameter_changes(expected, found, kind)]
+    yield from changes
+    is_scaled = expected.parameters["scaling"] != "none"
+    if is_scaled and found.parameters["scaling"] == "none":
+        yield find_lost_scaling(expected, kind)
+    elif not changes:
+        yield from _frequency_changes(expected, found, length)
+
+
+def _rotary_dim_change(expected: Encoding, found: Encoding, kind: FormKind) -> ValueChanged:
+    key = KEYS[kind].get(ROTARY_DIM)
+    is_stated = key is None or any(key in source for source in found.sources.values())
+    dims = (expected.rotary_dim or 0, found.rotary_dim or 0)
+    return _changed(ROTARY_DIM, *dims, kind, is_key_missing=not is_stated)
+
+
+def _parameter_changes(
+    expected: Encoding, found: Encoding, kind: FormKind
+) -> Iterator[EncodingChange]:
+    base = expected.parameters["base"]
+    found_base = found.parameters["base"]
+    if not math.isclose(base, found_base, rel_tol=SAME_FREQUENCY):
+        is_default = "default" in found.sources.get("base", "default")
+        yield _changed("base", base, found_base, kind, is_key_missing=is_default)
+    sections = _sections(expected)
+    found_sections = _sections(found)
+    if sections != found_sections:
+        yield SectionsChanged(sections, found_sections)
+
+
+def _sections(encoding: Encoding) -> tuple[int, ...]:
+    return tuple(int(size) for size in encoding.sections.mrope_section or ())
+
+
+def _frequency_changes(
+    expected: Encoding, found: Encoding, length: int
+) -> Iterator[FrequenciesDiffer | AttentionFactorChanged]:
+    """Yield the first difference: for short prompts, then at the full context (dynamic, longrope)."""
+    for context in (None, length):
+        frequencies = np.array(expected.inverse_frequencies(context))
+        found_frequencies = np.array(found.inverse_frequencies(context))
+        is_close = np.isclose(frequencies, found_frequencies, rtol=SAME_FREQUENCY, atol=0)
+        different = np.flatnonzero(~is_close)
+        if different.size:
+            yield FrequenciesDiffer(tuple(different.tolist()), context)
+            return
+        factor = expected.attention_factor(context) or 1.0
+        found_factor = found.attention_factor(context) or 1.0
+        if not math.isclose(factor, found_factor, rel_tol=SAME_FREQUENCY):
+            yield AttentionFactorChanged(factor, found_factor, context)
+            return
+
+
+def find_lost_scaling(encoding: Encoding, kind: FormKind) -> ScalingLost:
+    """Return the scaling that a form without any has lost, and the key that it lacks."""
+    scaling = encoding.parameters["scaling"]
+    if "rope_freqs" in encoding.sources.get("long_factor", ""):
+        scaling = "llama3"  # A .gguf keeps the factors of llama3 like those of longrope.
+    any_key = "rope.scaling.type" if kind == FormKind.GGUF else "rope_scaling"
+    return ScalingLost(scaling, KEYS[kind].get(scaling, any_key))

@@ -1,0 +1,211 @@
+"""Tensors as the forms of a model store them: in a dtype, quantised in blocks, or in shards."""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import AnyArray, Array, Indices, dtype_name
+
+EXPERT = re.compile(r"(?<=_exps)\.(\d+)")
+"""The number of an expert in the name that `Stored.by_expert` gives it."""
+SAMPLED_COLUMNS = 256  #: enough to tell what happened to a tensor
+Q8_0 = "Q8_0"
+
+
+class Quantisation(NamedTuple):
+    """A quantised type of ggml: the bits of an element, and how many elements share a scale."""
+
+    bits: int
+    elements_per_scale: int
+
+
+QUANTISED = {
+    "Q4_0": Quantisation(4, 32),
+    "Q4_1": Quantisation(4, 32),
+    "Q4_K": Quantisation(4, 32),
+    "Q5_0": Quantisation(5, 32),
+    "Q5_1": Quantisation(5, 32),
+    "Q5_K": Quantisation(5, 32),
+    Q8_0: Quantisation(8, 32),
+    "Q6_K": Quantisation(6, 16),
+    "Q3_K": Quantisation(3, 16),
+    "Q2_K": Quantisation(2, 16),
+}
+"""The quantised types that are compared (ggml-common.h of llama.cpp)."""
+SUPER_BLOCK = 256
+"""Elements of a K-quant whose scales are themselves stored as small multiples of one number."""
+SCALE_SHARE = 1 / 40
+"""Error of a stored scale of a K-quant, at most, as a share of the largest scale of its super-block:
+scales have 4 to 6 bits, so that half a step is 1/126 to 1/30, and ggml searches for the best."""
+MIN_SCALED_STEPS = 64
+"""The largest element of a Q8_0 block is 127 steps of its scale. If the values of a row are smaller
+than this many steps, the scale belongs to other values and does not tell their rounding."""
+
+
+class Rounding(NamedTuple):
+    """The largest error of a number that was rounded to a dtype: a share of it, or a constant."""
+
+    relative: float
+    absolute: float
+
+
+ROUNDING = {
+    "float64": Rounding(2.0**-22, 0.0),
+    "float32": Rounding(2.0**-22, 0.0),
+    "float16": Rounding(2.0**-10, 2.0**-24),  # below 2^-14 its steps are 2^-24
+    "bfloat16": Rounding(2.0**-7, 0.0),
+}
+"""The dtypes that are compared. A step of each, rather than half of one: converters round twice."""
+
+
+class Stored(NamedTuple):
+    """A tensor as a form stores it.
+
+    Attributes:
+        kind: The dtype, or the quantised type of ggml.
+        shape: The shape in elements.
+        array: The elements; the bytes of each row if it is quantised; None if the type is not read.
+        shards: Further parts of the tensor, from Meta's other files.
+    """
+
+    kind: str
+    shape: tuple[int, ...]
+    array: AnyArray | None
+    shards: tuple[Array, ...] = ()
+
+    @classmethod
+    def of(cls, array: Array, shards: Sequence[Array] = ()) -> "Stored":
+        return cls(dtype_name(array.dtype), array.shape, array, tuple(shards))
+
+    @property
+    def is_quantised(self) -> bool:
+        return self.kind in QUANTISED
+
+    @property
+    def is_read(self) -> bool:
+        return self.array is not None and (self.is_quantised or self.kind in ROUNDING)
+
+    @property
+    def values(self) -> AnyArray:
+        """The array of a tensor that is read."""
+        assert self.array is not None
+        return self.array
+
+    @property
+    def rows(self) -> AnyArray:
+        """The array with two axes; a vector becomes a column, so that its elements are rows."""
+        is_vector = self.values.ndim < 2 and not self.is_quantised
+        width = 1 if is_vector else self.values.shape[-1]
+        return self.values.reshape(-1, width)
+
+    def by_expert(self, name: str) -> Iterator[tuple[str, "Stored"]]:
+        """Yield stacked experts one by one, each with its number in the name.
+
+        `blk.0.ffn_up_exps.weight` of shape (2, 8, 4) becomes `blk.0.ffn_up_exps.0.weight` and
+        `blk.0.ffn_up_exps.1.weight`, (8, 4) each. Any other tensor is yielded as it is.
+        """
+        stem, stacked, suffix = name.partition("_exps.")
+        if suffix not in ("weight", "bias") or len(self.shape) < 2:
+            yield name, self
+            return
+        for number, array in enumerate(self.values):
+            shards = tuple(shard[number] for shard in self.shards)
+            expert = Stored(self.kind, self.shape[1:], array, shards)
+            yield f"{stem}{stacked}{number}.{suffix}", expert
+
+    def fitted(self, shape: tuple[int, ...]) -> "Stored":
+        """Return the tensor with this shape if it only differs by axes of length 1 or by shards.
+
+        GGUF drops axes of length 1. Shards are joined along the axis that gives the shape; those of
+        a norm are copies of each other, so the first is the tensor.
+        """
+        if self.shape == shape:
+            return self
+        longer_axes = tuple(size for size in self.shape if size > 1)
+        if self.kind in ROUNDING and longer_axes == shape:
+            return Stored.of(self.values.reshape(shape))
+        if not self.shards:
+            return self
+        for axis in range(len(self.shape)):
+            joined = np.concatenate([self.values, *self.shards], axis)
+            if joined.shape == shape:
+                return Stored.of(joined)
+        return self
+
+    def floats(self, rows: Array, out: AnyArray) -> AnyArray:
+        """Write some rows of the array as floats into the first rows of `out`, and return these."""
+        out = out[: len(rows)]
+        if self.kind == Q8_0:
+            _dequantise_q8_0(rows, out)
+        elif self.is_quantised:
+            from gguf import GGMLQuantizationType
+            from gguf.quants import dequantize
+
+            out[...] = dequantize(np.ascontiguousarray(rows), GGMLQuantizationType[self.kind])
+        elif self.kind == "bfloat16" and out.dtype == np.float32:
+            # A bfloat16 is the upper half of a float32; a shift is faster than a cast.
+            np.left_shift(rows.view(np.uint16), 16, out=out.view(np.uint32), dtype=np.uint32)
+        else:
+            out[...] = rows
+        return out
+
+    def sample(self, places: Indices) -> AnyArray:
+        """Return the first columns of some rows as floats."""
+        rows = self.rows
+        width = math.prod(self.shape) // max(1, len(rows))
+        columns = min(width, SAMPLED_COLUMNS)
+        stored_columns = rows.shape[1] * columns // width  # bytes, if it is quantised
+        dtype = np.float64 if self.kind == "float64" else np.float32
+        out = np.empty((len(places), columns), dtype)
+        return self.floats(rows[places, :stored_columns], out)
+
+    def rounding_steps(self, values: AnyArray, rows: Array | None = None) -> AnyArray:
+        """Return the rounding error that values may have if they are stored like this tensor.
+
+        The result has one column per value, or one per block of values that share a scale. `rows`
+        are the stored bytes of the values; they hold the scales of Q8_0.
+        """
+        if not self.is_quantised:
+            rounding = ROUNDING[self.kind]
+            relative = np.abs(values) * np.float32(rounding.relative)
+            return np.asarray(relative + np.float32(rounding.absolute))
+        if self.kind == Q8_0 and rows is not None:
+            scales = q8_0_blocks(rows)["scale"].astype(np.float32)
+            steps = np.abs(scales).reshape(len(rows), -1)
+            if (sum_of_squares(values) >= MIN_SCALED_STEPS**2 * sum_of_squares(steps)).all():
+                return steps
+        return self._steps_of_largest(values)
+
+    def _steps_of_largest(self, values: AnyArray) -> AnyArray:
+        """Return the step of each block if its scale is that of its largest value."""
+        bits, elements_per_scale = QUANTISED[self.kind]
+        blocks = values.reshape(len(values), -1, elements_per_scale)
+        largest = np.maximum(blocks.max(axis=-1), -blocks.min(axis=-1))
+        steps = np.asarray(largest * np.float32(2 / (2**bits - 1)))
+        if self.kind.endswith("K"):
+            scales = SUPER_BLOCK // elements_per_scale
+            largest_scale = largest.reshape(len(values), -1, scales).max(axis=-1)
+            steps += np.repeat(largest_scale * np.float32(SCALE_SHARE), scales, axis=-1)
+        return steps
+
+
+def q8_0_blocks(rows: Array) -> AnyArray:
+    """Return the blocks of rows in Q8_0: a float16 scale and 32 signed bytes each."""
+    block = [("scale", np.float16), ("elements", "V32")]
+    return np.ascontiguousarray(rows).reshape(-1).view(block)
+
+
+def _dequantise_q8_0(rows: Array, out: AnyArray) -> None:
+    """Write rows of Q8_0 as floats, twice as fast as the gguf package, which is not imported."""
+    blocks = q8_0_blocks(rows)
+    out.reshape(-1)[...] = blocks["elements"].copy().view(np.int8)
+    elements = out.reshape(-1, 32)
+    elements *= blocks["scale"].astype(np.float32)[:, None]
+
+
+def sum_of_squares(values: AnyArray) -> AnyArray:
+    """Return the sum of squares of each row."""
+    return np.asarray(np.einsum("ij,ij->i", values, values))

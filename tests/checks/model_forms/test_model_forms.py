@@ -1,0 +1,537 @@
+"""Two forms of one model: right pairs pass, and known mistakes of converters are named."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gguf
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pecli
+from pecli.checks.model_forms import form
+from pecli.errors import FileError
+from tests.checks.model_forms.mistakes import Plant, change, exchange, leave_out
+from tests.checks.model_forms.model_files import (
+    ARCHITECTURES,
+    CONFIGS,
+    HEAD_DIM,
+    HEADS,
+    HIDDEN,
+    KV_HEADS,
+    LAYERS,
+    META_PARAMS,
+    Array,
+    Arrays,
+    config_of,
+    converted,
+    made_of_rows,
+    meta_weights,
+    permute,
+    ungroup,
+    unpermute,
+    weights,
+    write_gguf,
+    write_hugging_face,
+    write_meta,
+)
+
+KINDS = ("F32", "F16", "BF16", "Q8_0", "Q5_1", "Q4_0", "Q6_K", "Q5_K", "Q4_K", "Q3_K", "Q2_K")
+HuggingFace = Callable[[str], Path]
+
+
+def permute_own_heads(array: Array) -> Array:
+    return permute(array, len(array) // HEAD_DIM)
+
+
+def unpermute_own_heads(array: Array) -> Array:
+    return unpermute(array, len(array) // HEAD_DIM)
+
+
+def permute_keys_as_queries(array: Array) -> Array:
+    """Permute keys by the number of query heads (llama.cpp#3364)."""
+    return permute(unpermute(array, KV_HEADS), HEADS)
+
+
+def exchange_halves(array: Array) -> Array:
+    return np.roll(array, len(array) // 2, axis=0)
+
+
+def permute_queries_and_keys(array: Array) -> Array:
+    """Permute q and k of a fused projection, whose values stay."""
+    is_grouped = len(array) < 3 * HIDDEN
+    heads = HEADS + KV_HEADS if is_grouped else 2 * HEADS
+    rows = heads * HEAD_DIM
+    return np.concatenate([permute(array[:rows], heads), array[rows:]])
+
+
+def exchange_keys_and_values(array: Array) -> Array:
+    queries, keys, values = np.split(array, 3)
+    return np.concatenate([queries, values, keys])
+
+
+MISTAKES: dict[str, list[tuple[Plant, str]]] = {
+    "llama": [
+        (
+            change("attn_k", permute_keys_as_queries),
+            r"B: k of layers 0–2 is permuted in 8 heads; the model has 2 kv heads \(llama.cpp#3364\)",
+        ),
+        (
+            change("attn_[qk]", unpermute_own_heads),
+            "B: q and k of layers 0–2 are not permuted; llama in GGUF form is",
+        ),
+        (
+            change("blk.1.attn_q", lambda array: permute(array, HEADS)),
+            "B: q of layer 1 is permuted twice",
+        ),
+        (leave_out("rope.freq_base"), "B: base 500000 → 10000: rope.freq_base is missing"),
+        (
+            leave_out("rope_freqs.weight"),
+            "B: rope_freqs.weight is missing: the llama3 scaling is lost",
+        ),
+    ],
+    "qwen2": [
+        (
+            change("attn_q.weight", lambda array: permute(array, HEADS)),
+            "B: q of layers 0–2 is permuted; qwen2 in GGUF form is not",
+        ),
+        (
+            change("attn_k.bias", lambda array: permute(array, KV_HEADS)),
+            "B: k bias of layers 0–2 is permuted; qwen2 in GGUF form is not",
+        ),
+        (
+            change("attn_k.weight", lambda array: permute(array, HEADS)),
+            "B: k of .* is permuted in 8 heads; .* 2 kv heads",
+        ),
+        (leave_out("rope.freq_base"), "B: base 1e[+]06 → 10000: rope.freq_base is missing"),
+        (exchange("ffn_gate", "ffn_up"), "B: ffn_up of layers 0–2 is ffn_gate of A"),
+    ],
+    "gemma2": [
+        (
+            change("norm.weight", lambda array: array - 1),
+            "too small: GGUF keeps norms of gemma2 with 1 added",
+        ),
+        (
+            change("attn_[qk]", permute_own_heads),
+            "q and k of layers 0–2 are permuted; gemma2",
+        ),
+        (leave_out("rope.freq_base"), "base 20000 → 10000"),
+        (exchange("blk.0.", "blk.2."), "attn_norm, .* and 5 more of layer 0 are layer 2 of A"),
+        (change("ffn_down", np.zeros_like), "B: ffn_down of layers 0–2 is all zeros"),
+    ],
+    "phi3": [
+        (
+            change("attn_qkv", permute_queries_and_keys),
+            "B: qkv of layers 0–2 is permuted in q and k; phi3 in GGUF form is not",
+        ),
+        (
+            change("blk.[01].ffn_up", exchange_halves),
+            "B: ffn_up of layers 0–1 has its halves exchanged",
+        ),
+        (
+            leave_out("rope_factors_long.weight", "rope_factors_short.weight"),
+            "rope_factors_long.weight is missing",
+        ),
+        (leave_out("rope.scaling.attn_factor"), "attention factor 1.19024 → 1"),
+        (change("token_embd", lambda array: array * 2), "token_embd is multiplied by 2"),
+    ],
+    "gpt_neox": [
+        (
+            change("attn_qkv", ungroup),
+            "qkv and qkv bias of layers 0–2 are in the order of A; "
+            "gptneox .* rows q of all heads, then k, then v",
+        ),
+        (
+            change("attn_qkv.weight", permute_queries_and_keys),
+            "qkv of layers 0–2 is permuted in q and k",
+        ),
+        (
+            leave_out("rope.dimension_count"),
+            "rotary dimension 8 → 32: rope.dimension_count is missing",
+        ),
+        (
+            change("attn_qkv.bias", exchange_keys_and_values),
+            "qkv bias .* has its k and v exchanged",
+        ),
+        (leave_out("blk.2.ffn_down.bias"), "ffn_down bias of layer 2 is missing in B"),
+    ],
+}
+"""Five mistakes with each model, and a pattern of the sentence that names them."""
+
+
+@pytest.fixture(scope="module")
+def hugging_face(tmp_path_factory: pytest.TempPathFactory) -> HuggingFace:
+    """Return a function that writes the Hugging Face folder of a model, once."""
+    folders: dict[str, Path] = {}
+
+    def folder(model: str) -> Path:
+        if model not in folders:
+            folders[model] = tmp_path_factory.mktemp("forms") / model
+            write_hugging_face(folders[model], config_of(model), weights(model))
+        return folders[model]
+
+    return folder
+
+
+def write_converted(path: Path, model: str, kind: str, *mistakes: Plant) -> Path:
+    """Write the .gguf file of a model, with mistakes planted in it."""
+    tensors, keys = converted(model, weights(model))
+    for plant in mistakes:
+        plant(tensors, keys)
+    write_gguf(path, ARCHITECTURES[model], tensors, keys, kind)
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("model", CONFIGS)
+@pytest.mark.sample(10)
+def test_a_right_pair_passes(
+    hugging_face: HuggingFace, tmp_path: Path, model: str, kind: str
+) -> None:
+    path = write_converted(tmp_path / "model.gguf", model, kind)
+    found = pecli.diff(hugging_face(model), path)
+    assert found, found
+    assert found.weak == ()
+    assert found.tensors == ()
+    assert found.forms.startswith(f"{len(weights(model))} tensors")
+    assert pecli.diff(path, hugging_face(model))
+
+
+@pytest.mark.parametrize(
+    "shift", [0, *(pytest.param(shift, marks=pytest.mark.thorough) for shift in (1, 2, 3))]
+)
+@pytest.mark.parametrize(("model", "number"), [(model, k) for model in MISTAKES for k in range(5)])
+def test_a_mistake_is_named(
+    hugging_face: HuggingFace, tmp_path: Path, model: str, number: int, shift: int
+) -> None:
+    kind = ("F16", "Q8_0", "Q4_K", "Q6_K")[(number + shift) % 4]
+    mistake, expected = MISTAKES[model][number]
+    path = write_converted(tmp_path / "model.gguf", model, kind, mistake)
+    found = pecli.diff(hugging_face(model), path)
+    assert not found
+    assert re.search(expected, "\n".join(found.diagnosis)), found
+    assert len(str(found).splitlines()) < 24
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"block_count": 4}, ("B: layers 3 → 4 (block_count)",)),
+        ({"block_count": 4, "nextn_predict_layers": 1}, ()),
+        ({"attention.max_alibi_bias": 8.0}, ("B: no rotary encoding",)),
+        (
+            {"rope.scaling.type": "linear", "rope.scaling.factor": 2.0},
+            ("B: frequencies of pairs 0–15 differ",),
+        ),
+        ({"block_count": None}, ("B: block_count is missing",)),
+        ({"context_length": None}, ("B: context_length is missing",)),
+        ({"attention.head_count": None}, ("B: attention.head_count is missing",)),
+        (
+            {"attention.head_count": 4, "rope.dimension_count": 32},
+            ("B: heads 8 → 4 (attention.head_count)",),
+        ),
+    ],
+    ids=str,
+)
+def test_settings_are_compared(
+    hugging_face: HuggingFace, tmp_path: Path, changes: dict[str, Any], expected: tuple[str, ...]
+) -> None:
+    def plant(tensors: Arrays, keys: dict[str, Any]) -> None:
+        for key, value in changes.items():
+            keys[key] = value
+            if value is None:
+                del keys[key]
+
+    path = write_converted(tmp_path / "model.gguf", "qwen2", "F16", plant)
+    assert pecli.diff(hugging_face("qwen2"), path).diagnosis == expected
+
+
+def test_two_gguf_files_of_one_model(tmp_path: Path) -> None:
+    """Both keep norms in float32; the other matrices are rounded differently."""
+    half = write_converted(tmp_path / "F16.gguf", "llama", "F16")
+    quantised = write_converted(tmp_path / "Q8_0.gguf", "llama", "Q8_0")
+    found = pecli.diff(half, quantised)
+    assert found
+    assert f": {2 * LAYERS + 1} equal, {7 * LAYERS + 2} within the rounding" in found.forms
+
+
+def test_two_gguf_files_of_which_one_is_not_permuted(tmp_path: Path) -> None:
+    right = write_converted(tmp_path / "right.gguf", "llama", "Q8_0")
+    mistakes = change("attn_[qk]", unpermute_own_heads), leave_out("rope_freqs.weight")
+    wrong = write_converted(tmp_path / "wrong.gguf", "llama", "Q8_0", *mistakes)
+    assert pecli.diff(right, wrong).diagnosis == (
+        "B: rope_freqs.weight is missing: the llama3 scaling is lost",
+        "B: q and k of layers 0–2 are not permuted; llama in GGUF form is",
+    )
+
+
+@pytest.mark.parametrize("against", ["folder", "gguf"])
+def test_verify_names_lost_factors(
+    hugging_face: HuggingFace, tmp_path: Path, pecli_cli: Any, against: str
+) -> None:
+    right = write_converted(tmp_path / "right.gguf", "llama", "F16")
+    mistake = leave_out("rope_freqs.weight")
+    wrong = write_converted(tmp_path / "wrong.gguf", "llama", "F16", mistake)
+    model = right if against == "gguf" else hugging_face("llama")
+    found = pecli_cli("verify", wrong, "--model", model, "--json")
+    assert found.code == 1
+    assert found.json["status"] == "failed"
+    assert found.json["diagnosis"] == ["rope_freqs.weight is missing: the llama3 scaling is lost"]
+
+
+def test_factors_may_be_in_another_part_of_a_split_file(
+    hugging_face: HuggingFace, tmp_path: Path, pecli_cli: Any
+) -> None:
+    tensors, _ = converted("llama", weights("llama"))
+    del tensors["rope_freqs.weight"]
+    write_gguf(tmp_path / "part.gguf", "split", tensors, {"count": 2}, "F16")
+    assert pecli_cli("verify", tmp_path / "part.gguf", "--model", hugging_face("llama")).code == 3
+
+
+@pytest.mark.parametrize(
+    ("pattern", "edit", "expected"),
+    [
+        (
+            "ffn_up|attn_output",
+            np.transpose,
+            "B: attn_output and ffn_up of layers 0–2 are transposed",
+        ),
+        (
+            "ffn_up",
+            lambda array: array[:, :128],
+            r"B: ffn_up of layers 0–2 is \(256, 128\), not \(256, 256\)",
+        ),
+        ("attn_k", np.transpose, r"k of layers 0–2 is transposed: \(256, 64\), not \(64, 256\)"),
+        (
+            "ffn|attn_v",
+            lambda array: array + 0.5,
+            "B: attn_.* ffn_.* and v|ffn_down, ffn_gate, .*off by up to 0.5",
+        ),
+        (
+            "token_embd",
+            lambda array: np.vstack([array] * 2),
+            r"B: token_embd is \(64, 256\), not \(32, 256\)",
+        ),
+        (
+            "ffn_up",
+            lambda array: np.full_like(array, np.nan),
+            "B: ffn_up of layers 0–2 is off by up to inf",
+        ),
+    ],
+)
+def test_tensors_with_the_same_problem_take_one_line(
+    hugging_face: HuggingFace, tmp_path: Path, pattern: str, edit: Any, expected: str
+) -> None:
+    path = write_converted(tmp_path / "model.gguf", "llama", "F16", change(pattern, edit))
+    found = pecli.diff(hugging_face("llama"), path)
+    assert re.search(expected, found.diagnosis[0]), found
+    assert len(found.diagnosis) <= 2
+
+
+def pack_ffn_up(tensors: Arrays, keys: dict[str, Any]) -> None:
+    for name in tensors:
+        if "ffn_up" in name:
+            tensors[name] = np.zeros((256, 136), np.uint8)
+
+
+def test_types_that_are_not_read_are_named_and_not_missing(
+    hugging_face: HuggingFace, tmp_path: Path
+) -> None:
+    path = write_converted(tmp_path / "model.gguf", "qwen2", "F32", pack_ffn_up)
+    found = pecli.diff(hugging_face("qwen2"), path)
+    assert found.passed
+    assert found.diagnosis == ()
+    assert "blk.0.ffn_up.weight (IQ4_XS), blk.1.ffn_up" in found.weak[0]
+
+
+def test_a_model_of_which_nothing_is_read_fails(tmp_path: Path) -> None:
+    path = write_converted(tmp_path / "model.gguf", "qwen2", "F32")
+    eighths = {
+        name: array.astype(ml_dtypes.float8_e4m3fn) for name, array in weights("qwen2").items()
+    }
+    write_hugging_face(tmp_path / "hf", config_of("qwen2"), eighths)
+    found = pecli.diff(tmp_path / "hf", path)
+    assert not found.passed
+    assert found.diagnosis == ("no tensor of A can be compared with one of B",)
+
+
+def test_weights_that_hugging_face_keeps_transposed(tmp_path: Path) -> None:
+    """The converter transposes GPT-2's Conv1D weights, and leaves out its masks."""
+    linear = {"attn.c_attn": 3 * HIDDEN, "attn.c_proj": HIDDEN, "mlp.c_fc": 4 * HIDDEN}
+    shapes: dict[str, tuple[int, ...]] = {
+        "wte.weight": (64, HIDDEN),
+        "wpe.weight": (32, HIDDEN),
+        "ln_f.weight": (HIDDEN,),
+        "ln_f.bias": (HIDDEN,),
+        "h.0.attn.bias": (1, 1, 32, 32),
+        "h.0.ln_1.weight": (HIDDEN,),
+    }
+    for name, count in linear.items():
+        shapes[f"h.0.{name}.weight"] = (HIDDEN, count)
+        shapes[f"h.0.{name}.bias"] = (count,)
+    tensors = {name: made_of_rows(shape, k) for k, (name, shape) in enumerate(shapes.items())}
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.GPT2, 1)
+    arrays = {}
+    for name, array in tensors.items():
+        if not name.endswith(".attn.bias"):
+            gguf_name = names.get_name(name, try_suffixes=(".weight", ".bias"))
+            arrays[gguf_name] = array.T.copy() if ".c_" in name else array
+    keys = {
+        "context_length": 32,
+        "embedding_length": HIDDEN,
+        "block_count": 1,
+        "attention.head_count": HEADS,
+    }
+    config = {
+        "model_type": "gpt2",
+        "n_embd": HIDDEN,
+        "n_head": HEADS,
+        "n_layer": 1,
+        "n_positions": 32,
+    }
+    write_gguf(tmp_path / "model.gguf", "gpt2", arrays, keys, "F16")
+    write_hugging_face(tmp_path / "hf", config, tensors)
+    found = pecli.diff(tmp_path / "hf" / "config.json", tmp_path / "model.gguf")
+    assert found.passed
+    assert found.weak == ()
+    assert found.forms.startswith(f"{len(arrays)} tensors")
+    own_table = pecli.verify(tmp_path / "model.gguf")
+    assert own_table.readings.keys() == {"position_embd.weight"}
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_right_pair_with_metas_weights(
+    hugging_face: HuggingFace, tmp_path: Path, shards: int
+) -> None:
+    write_meta(tmp_path / "meta", meta_weights(weights("llama")), META_PARAMS, shards)
+    path = write_converted(tmp_path / "model.gguf", "llama", "Q8_0")
+    assert pecli.diff(hugging_face("llama"), tmp_path / "meta")
+    assert pecli.diff(tmp_path / "meta", path)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "edit", "expected"),
+    [
+        ("wk", permute_keys_as_queries, "k of layers 0–2 is permuted in 8 heads"),
+        ("w[qk]", unpermute_own_heads, "q and k of layers 0–2 are not permuted"),
+        ("1.*wq", lambda array: permute(array, HEADS), "q of layer 1 is permuted twice"),
+    ],
+)
+def test_mistakes_in_metas_weights(
+    hugging_face: HuggingFace, tmp_path: Path, pattern: str, edit: Any, expected: str
+) -> None:
+    tensors = meta_weights(weights("llama"))
+    change(pattern, edit)(tensors, {})
+    write_meta(tmp_path / "meta", tensors, META_PARAMS, 1)
+    found = pecli.diff(hugging_face("llama"), tmp_path / "meta")
+    assert not found
+    assert expected in "\n".join(found.diagnosis)
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({"rope_theta": 1e4}, "base 500000 → 10000 (rope_theta)"),
+        ({"use_scaled_rope": False}, "use_scaled_rope is missing: the llama3 scaling"),
+        ({"n_kv_heads": 4}, "kv heads 2 → 4 (n_kv_heads)"),
+    ],
+    ids=str,
+)
+def test_mistakes_in_metas_params(
+    hugging_face: HuggingFace, tmp_path: Path, params: dict[str, Any], expected: str
+) -> None:
+    write_meta(tmp_path / "meta", meta_weights(weights("llama")), META_PARAMS | params, 1)
+    found = pecli.diff(hugging_face("llama"), tmp_path / "meta")
+    assert not found
+    assert expected in "\n".join(found.diagnosis)
+
+
+def test_the_command_reports_a_right_pair(
+    hugging_face: HuggingFace, tmp_path: Path, pecli_cli: Any
+) -> None:
+    path = write_converted(tmp_path / "right.gguf", "llama", "Q8_0")
+    right = pecli_cli("diff", hugging_face("llama"), path)
+    assert right.code == 0
+    assert right.out.startswith("same model")
+
+
+def test_the_command_reports_a_wrong_pair(
+    hugging_face: HuggingFace, tmp_path: Path, pecli_cli: Any
+) -> None:
+    mistake = change("attn_k", lambda array: unpermute(array, KV_HEADS))
+    path = write_converted(tmp_path / "wrong.gguf", "llama", "Q8_0", mistake)
+    wrong = pecli_cli("diff", hugging_face("llama"), path, "--json")
+    assert wrong.code == 1
+    assert wrong.json["diagnosis"] == ["B: k of layers 0–2 is not permuted; llama in GGUF form is"]
+    names = [tensor["name"] for tensor in wrong.json["tensors"]]
+    assert names == [f"blk.{layer}.attn_k.weight" for layer in range(LAYERS)]
+
+
+def test_tensors_with_unknown_names_are_listed(tmp_path: Path) -> None:
+    path = write_converted(tmp_path / "model.gguf", "llama", "Q4_0")
+    adapter = {"model.layers.0.adapter.weight": np.ones((2, 2), np.float32)}
+    write_hugging_face(tmp_path / "hf", config_of("llama"), weights("llama") | adapter)
+    found = pecli.diff(tmp_path / "hf", path)
+    assert found
+    assert found.weak == ("not compared: model.layers.0.adapter.weight (A)",)
+
+
+def test_a_missing_package_is_named(
+    hugging_face: HuggingFace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_converted(tmp_path / "model.gguf", "llama", "Q4_0")
+    monkeypatch.setattr(form, "find_spec", lambda name: None)
+    with pytest.raises(FileError, match="pip install gguf"):
+        pecli.diff(hugging_face("llama"), path)
+
+
+@pytest.mark.parametrize(("kind", "error"), [("F32", 1e-6), ("F16", 1e-3), ("Q8_0", 0.1)])
+def test_one_element_beyond_the_rounding_is_found(
+    hugging_face: HuggingFace, tmp_path: Path, kind: str, error: float
+) -> None:
+    def plant(tensors: Arrays, keys: dict[str, Any]) -> None:
+        tensors["blk.1.ffn_up.weight"][3, 5] += error
+
+    path = write_converted(tmp_path / "model.gguf", "llama", kind, plant)
+    (line,) = pecli.diff(hugging_face("llama"), path).diagnosis
+    assert line.startswith("B: ffn_up of layer 1 is off by up to")
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype", "value"), [("F16", "float16", 1e5), ("Q8_0", "Q8_0", 1e7)]
+)
+def test_an_overflow_is_found(tmp_path: Path, kind: str, dtype: str, value: float) -> None:
+    """float16 ends at 65504: elements of F16 and scales of Q8_0 become infinite."""
+    tensors = weights("qwen2")
+    tensors["model.layers.1.mlp.up_proj.weight"][3, 5] = value
+    write_hugging_face(tmp_path / "hf", config_of("qwen2"), tensors)
+    with np.errstate(over="ignore", invalid="ignore"):
+        write_gguf(tmp_path / "model.gguf", "qwen2", *converted("qwen2", tensors), kind)
+    found = pecli.diff(tmp_path / "hf", tmp_path / "model.gguf")
+    assert found.diagnosis == (
+        f"B: ffn_up of layer 1 is off by up to inf, beyond the rounding of {dtype}",
+    )
+
+
+@pytest.mark.parametrize(("steps", "passes"), [(3.5, True), (4.5, False), (np.inf, False)])
+def test_an_element_of_q8_0_may_be_off_by_four_steps(
+    tmp_path: Path, steps: float, passes: bool
+) -> None:
+    """One element of the block with the largest step of its row: its row, in sum, may be off more."""
+    path = write_converted(tmp_path / "model.gguf", "qwen2", "Q8_0")
+    tensors = weights("qwen2")
+    row = tensors["model.layers.1.mlp.up_proj.weight"][7]
+    scales = np.abs(row).reshape(-1, 32).max(axis=1) / 127
+    block = int(scales.argmax())
+    place = 32 * block + int(np.abs(row[32 * block : 32 * block + 32]).argmin())
+    kind = gguf.GGMLQuantizationType.Q8_0
+    stored = gguf.dequantize(gguf.quantize(row[None], kind), kind)[0]
+    row[place] = stored[place] + steps * np.float16(scales[block])
+    write_hugging_face(tmp_path / "hf", config_of("qwen2"), tensors)
+    found = pecli.diff(tmp_path / "hf", path)
+    assert found.passed == passes
+    if not passes:
+        expected = pytest.approx(steps * scales[block], rel=1e-3)
+        assert found.tensors[0].max_abs_error == expected

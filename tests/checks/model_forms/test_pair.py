@@ -1,0 +1,112 @@
+"""One tensor in two forms: equal bytes, the rounding of dtypes, steps of Q8_0, and tolerances."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.checks.model_forms.pair import Pair
+from pecli.checks.model_forms.stored import Stored
+from pecli.compare.comparison import Comparison
+
+SMALL = 1 + np.arange(8, dtype=np.float32).reshape(4, 2) / 8
+EIGHT_BITS = (4 * np.arange(32) + 3).astype(np.int8)
+SCALE = np.array([0.5], np.float16)
+Q8_0 = Stored(
+    "Q8_0", (1, 32), np.concatenate([SCALE.view(np.uint8), EIGHT_BITS.view(np.uint8)])[None]
+)
+"""One block in steps of 0.5, whose largest element is 127 steps."""
+Q8_0_VALUES = EIGHT_BITS[None] / np.float32(2)
+THIRD = np.arange(32) == 3
+
+
+def compare(
+    reference: Any, checked: Any, order: Any = None, added: int = 0, **tolerance: Any
+) -> Comparison:
+    sides = [side if isinstance(side, Stored) else Stored.of(side) for side in (reference, checked)]
+    return Pair("t", *sides, order, added).compare(pecli.Tolerance(**tolerance))
+
+
+@pytest.mark.parametrize(("error", "mismatched"), [(0, 0), (1e-3, 2)])
+def test_a_wrong_row_of_the_same_dtype_is_counted(error: float, mismatched: int) -> None:
+    is_second_row = (np.arange(4) == 1)[:, None]
+    checked = SMALL + np.float32(error) * is_second_row
+    assert compare(SMALL, checked).mismatched == mismatched
+
+
+def test_a_comparison_has_both_dtypes() -> None:
+    result = compare(SMALL, SMALL.astype(np.float16))
+    assert result.expected_dtype == "float32"
+    assert result.dtype == "float16"
+    assert result.shape == (4, 2)
+    assert result.mismatched == 0
+    assert result.max_abs_error == 0
+
+
+@pytest.mark.parametrize(("share", "mismatched"), [(0, 0), (2**-10.5, 0), (2**-8, 8)])
+def test_a_cast_to_float16_may_round(share: float, mismatched: int) -> None:
+    checked = (SMALL * (1 + share)).astype(np.float16)
+    assert compare(SMALL, checked).mismatched == mismatched
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "mismatched"),
+    [({}, 8), ({"atol": 2**-8}, 0), ({"rtol": 2**-8}, 0), ({"rtol": 2**-12}, 8)],
+)
+def test_a_tolerance_allows_more(tolerance: dict[str, float], mismatched: int) -> None:
+    assert compare(SMALL, SMALL + np.float32(2.0**-9), **tolerance).mismatched == mismatched
+
+
+def test_rows_are_compared_in_the_expected_order() -> None:
+    order = np.array([1, 0, 3, 2])
+    assert compare(SMALL, SMALL[order]).mismatched == 8
+    assert compare(SMALL, SMALL[order], order).mismatched == 0
+
+
+def test_norms_may_have_one_added() -> None:
+    assert compare(SMALL, SMALL + 1).mismatched == 8
+    assert compare(SMALL, SMALL + 1, added=1).mismatched == 0
+
+
+def test_nan_is_an_infinite_error() -> None:
+    result = compare(SMALL, np.full_like(SMALL, np.nan))
+    assert result.max_abs_error == np.inf
+    assert result.mismatched == 8
+
+
+def test_the_same_bytes_are_equal_unless_something_is_added() -> None:
+    array = np.array([[1.0, np.nan]], np.float32)
+    assert compare(array, array).mismatched == 0
+    assert compare(array, array, added=1).mismatched == 2
+
+
+@pytest.mark.parametrize(
+    ("width", "dtype"), [(3, np.float16), (1, np.uint8), (4, np.float64), (5, np.float32)]
+)
+def test_equal_rows_of_any_width_are_equal(width: int, dtype: Any) -> None:
+    ones = Stored("float32", (2, width), np.ones((2, width), dtype))
+    twos = Stored("float32", (2, width), np.full((2, width), 2, dtype))
+    assert compare(ones, ones).mismatched == 0
+    assert compare(ones, twos).mismatched == 2 * width
+
+
+def test_float64_is_compared_in_float64() -> None:
+    doubles = SMALL.astype(np.float64)
+    assert compare(doubles, SMALL).mismatched == 0
+    assert compare(doubles + 1e-12, SMALL).mismatched == 0
+    assert compare(doubles, doubles + 1e-12).mismatched == 8
+
+
+@pytest.mark.parametrize(("off", "mismatched"), [(0, 0), (0.5, 0), (0.55, 32)])
+def test_a_row_of_q8_0_may_be_off_by_one_step_per_element(off: float, mismatched: int) -> None:
+    assert compare(Q8_0_VALUES + np.float32(off), Q8_0).mismatched == mismatched
+
+
+@pytest.mark.parametrize(("off", "mismatched"), [(2.0, 0), (2.01, 32)])
+def test_an_element_of_q8_0_may_be_off_by_four_steps(off: float, mismatched: int) -> None:
+    assert compare(Q8_0_VALUES + np.float32(off) * THIRD, Q8_0).mismatched == mismatched
+
+
+def test_the_largest_error_of_a_q8_0_row_that_fails_is_exact() -> None:
+    assert compare(Q8_0_VALUES + np.float32(2.5) * THIRD, Q8_0).max_abs_error == 2.5

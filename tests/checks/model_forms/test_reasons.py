@@ -1,0 +1,226 @@
+"""Mistakes of converters, found in tensors of two forms of a model."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.checks.model_forms.findings import (
+    BeyondRounding,
+    DifferentShape,
+    Finding,
+    MissingTensor,
+    Mistake,
+    Multiplied,
+    NormOffset,
+    PermutedInHeads,
+    SwappedLayer,
+    SwappedTensor,
+    TensorProblem,
+)
+from pecli.checks.model_forms.form import Form, FormKind
+from pecli.checks.model_forms.matching import Matched, match_tensors
+from pecli.checks.model_forms.reasons import find_reason
+from pecli.checks.model_forms.stored import Stored
+from pecli.models.encoding import ModelEncodings
+from pecli.tensors.head_layout import Heads
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+RANDOM = np.random.default_rng(0)
+SQUARE = RANDOM.normal(size=(8, 8))
+TABLES = RANDOM.normal(size=(3, 12, 16))
+QUERIES = RANDOM.normal(size=(16, 3))
+NORM = np.arange(3.0)
+TWO_HEADS = Heads(2, 1)
+
+
+def two_forms(
+    tensors: Arrays,
+    checked: Arrays,
+    architecture: str = "llama",
+    heads: Heads | None = None,
+    kind: FormKind = FormKind.HUGGING_FACE,
+) -> tuple[Form, Form]:
+    """Return a form whose weights are in halves, and one in GGUF, where they are interleaved."""
+
+    def form(label: str, kind: FormKind, layout: str, arrays: Arrays) -> Form:
+        stored = {name: Stored.of(array) for name, array in arrays.items()}
+        encodings = ModelEncodings("", "", ())
+        return Form(label, kind, architecture, encodings, layout, heads, tensors=stored)
+
+    return form("A", kind, "halves", tensors), form("B", FormKind.GGUF, "interleaved", checked)
+
+
+def match(tensors: Arrays, checked: Arrays, **about: Any) -> Matched:
+    return match_tensors(*two_forms(tensors, checked, **about))
+
+
+def reason(
+    array: np.ndarray[Any, Any], checked: np.ndarray[Any, Any], name: str = "a", **about: Any
+) -> Finding | None:
+    """Return the reason why a tensor differs; None if it does not."""
+    return reasons({name: array}, {name: checked}, **about).get(name)
+
+
+def reasons(tensors: Arrays, checked: Arrays, **about: Any) -> dict[str, Finding]:
+    forms = two_forms(tensors, checked, **about)
+    exact = pecli.Tolerance()
+    changed = [pair for pair in match_tensors(*forms).pairs if pair.compare(exact).mismatched]
+    return {pair.name: find_reason(pair, *forms, exact) for pair in changed}
+
+
+def permutation(heads: int, rows: int = 16) -> np.ndarray[Any, Any]:
+    """LlamaModel.permute of convert_hf_to_gguf.py."""
+    return np.arange(rows).reshape(heads, 2, -1).swapaxes(1, 2).reshape(-1)
+
+
+def test_a_tensor_that_b_lacks() -> None:
+    problems = match({"a": SQUARE, "b": SQUARE}, {"a": SQUARE}).problems
+    assert problems == [TensorProblem("b", MissingTensor("B"))]
+
+
+def test_a_tensor_that_a_lacks() -> None:
+    problems = match({"a": SQUARE}, {"a": SQUARE, "b": SQUARE}).problems
+    assert problems == [TensorProblem("b", MissingTensor("A"))]
+
+
+def test_tied_weights_are_stored_once() -> None:
+    tied = {"token_embd.weight": SQUARE}
+    assert not match(tied, {**tied, "output.weight": SQUARE}).problems
+
+
+def test_empty_tensors_are_not_compared() -> None:
+    matched = match({"a": np.zeros((0, 4))}, {"a": np.zeros((0, 4))})
+    assert not matched.pairs
+    assert not matched.problems
+
+
+@pytest.mark.parametrize("shape", [(3, 12), (12, 4)])
+def test_another_shape(shape: tuple[int, int]) -> None:
+    problems = match({"a": np.zeros((12, 3))}, {"a": np.zeros(shape)}).problems
+    assert problems == [TensorProblem("a", DifferentShape(shape, (12, 3)))]
+
+
+def test_a_latent_projection_in_one_tensor_or_in_two() -> None:
+    """Early .gguf files of DeepSeek-V2 have one tensor, later ones two."""
+    by_head = RANDOM.normal(size=(2, 6, 64))
+    fused = {"attn_kv_b.weight": by_head.reshape(12, 64)}
+    split = {
+        "attn_k_b.weight": by_head[:, :4].swapaxes(1, 2),
+        "attn_v_b.weight": by_head[:, 4:],
+    }
+    matched = match(split, fused, architecture="deepseek2", kind=FormKind.GGUF)
+    assert not matched.problems
+    assert [pair.compare(pecli.Tolerance()).mismatched for pair in matched.pairs] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("architecture", "kind", "added"),
+    [
+        ("gemma2", FormKind.HUGGING_FACE, 1),
+        ("llama", FormKind.HUGGING_FACE, 0),
+        ("gemma2", FormKind.GGUF, 0),
+    ],
+)
+def test_gguf_adds_1_to_norms_of_gemma(architecture: str, kind: FormKind, added: int) -> None:
+    about = {"architecture": architecture, "kind": kind}
+    assert reason(NORM, NORM + added, "attn_norm.weight", **about) is None
+
+
+@pytest.mark.parametrize(
+    ("architecture", "added", "expected"),
+    [
+        ("gemma2", 0, NormOffset(-1, is_one_added=True)),
+        ("gemma2", 2, NormOffset(1, is_one_added=True)),
+        ("llama", 1, NormOffset(1, is_one_added=False)),
+    ],
+)
+def test_norms_that_are_off_by_1(architecture: str, added: int, expected: Finding) -> None:
+    found = reason(NORM, NORM + added, "attn_norm.weight", architecture=architecture)
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("factor", "expected"),
+    [(1, None), (0, Mistake.ALL_ZEROS), (2, Multiplied(2.0)), (0.125, Multiplied(0.125))],
+)
+def test_values_that_are_multiplied(factor: float, expected: Finding | None) -> None:
+    assert reason(TABLES[0], TABLES[0] * factor) == expected
+
+
+def test_halves_that_are_exchanged() -> None:
+    assert reason(TABLES[0], np.roll(TABLES[0], 6, axis=0)) == Mistake.HALVES_EXCHANGED
+
+
+def test_a_difference_without_a_reason() -> None:
+    assert reason(TABLES[0], TABLES[0] + 0.1) == BeyondRounding("float64")
+
+
+def test_a_square_matrix_that_is_transposed() -> None:
+    assert reason(SQUARE, SQUARE.T) == Mistake.TRANSPOSED
+
+
+def test_a_tensor_of_another_layer() -> None:
+    tensors = {"blk.0.up.weight": TABLES[0], "blk.1.up.weight": TABLES[1]}
+    checked = {**tensors, "blk.0.up.weight": TABLES[1]}
+    assert reasons(tensors, checked) == {"blk.0.up.weight": SwappedLayer("1")}
+
+
+def test_another_tensor_of_the_same_layer() -> None:
+    tensors = {"blk.0.up.weight": TABLES[0], "blk.0.gate.weight": TABLES[1]}
+    checked = {**tensors, "blk.0.up.weight": TABLES[1]}
+    assert reasons(tensors, checked) == {"blk.0.up.weight": SwappedTensor("gate")}
+
+
+@pytest.mark.parametrize(("name", "heads"), [("attn_q.weight", 2), ("attn_k.weight", 1)])
+def test_queries_and_keys_are_permuted_by_their_own_heads(name: str, heads: int) -> None:
+    (pair,) = match({name: QUERIES}, {name: QUERIES}, heads=TWO_HEADS).pairs
+    assert pair.order is not None
+    assert pair.order.tolist() == permutation(heads).tolist()
+
+
+def test_values_are_not_permuted() -> None:
+    (pair,) = match({"attn_v.weight": QUERIES}, {"attn_v.weight": QUERIES}, heads=TWO_HEADS).pairs
+    assert pair.order is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (permutation(2), None),
+        (np.arange(16), Mistake.NOT_PERMUTED),
+        (permutation(2)[permutation(2)], Mistake.PERMUTED_TWICE),
+        (np.roll(permutation(2), 8), Mistake.HALVES_EXCHANGED),
+        (permutation(1), PermutedInHeads(1, 2, are_kv_heads=False)),
+        (permutation(4), PermutedInHeads(4, 2, are_kv_heads=False)),
+    ],
+)
+def test_mistakes_with_rows_of_queries(rows: Any, expected: Finding | None) -> None:
+    assert reason(QUERIES, QUERIES[rows], "attn_q.weight", heads=TWO_HEADS) == expected
+
+
+def test_a_permutation_in_the_wrong_direction() -> None:
+    rows = np.argsort(permutation(1))
+    found = reason(QUERIES, QUERIES[rows], "attn_q.weight", heads=Heads(1))
+    assert found == Mistake.PERMUTED_BACKWARDS
+
+
+def test_keys_permuted_by_the_query_heads() -> None:
+    found = reason(QUERIES, QUERIES[permutation(2)], "attn_k.weight", heads=TWO_HEADS)
+    assert found == PermutedInHeads(2, 1, are_kv_heads=True)
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (permutation(2), None),
+        (np.arange(16), Mistake.NOT_PERMUTED),
+        (permutation(1), PermutedInHeads(1, 2, are_kv_heads=True)),
+    ],
+)
+def test_keys_have_as_many_heads_as_queries_unless_stated(
+    rows: Any, expected: Finding | None
+) -> None:
+    heads = Heads(2, head_dim=8)
+    assert reason(QUERIES, QUERIES[rows], "attn_k.weight", heads=heads) == expected

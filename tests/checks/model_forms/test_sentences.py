@@ -1,0 +1,95 @@
+"""Sentences about two forms of a model: tensors with the same problem share a line."""
+
+import pytest
+
+from pecli.checks.model_forms.findings import (
+    BeyondRounding,
+    Finding,
+    MissingTensor,
+    Mistake,
+    SwappedLayer,
+    TensorProblem,
+)
+from pecli.checks.model_forms.form import Form, FormKind
+from pecli.checks.model_forms.sentences import Forms, number_ranges, tensor_sentences
+from pecli.checks.model_forms.tensor_names import TensorName
+from pecli.models.encoding import ModelEncodings
+
+ENCODINGS = ModelEncodings("", "", ())
+FORMS = Forms(
+    reference=Form("A", FormKind.HUGGING_FACE, "llama", ENCODINGS, "halves"),
+    checked=Form("B", FormKind.GGUF, "llama", ENCODINGS, "interleaved"),
+)
+
+
+def sentences(*names: str, finding: Finding = Mistake.ALL_ZEROS) -> list[str]:
+    return tensor_sentences([TensorProblem(name, finding) for name in names], FORMS)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"), [((), ""), ((3,), "3"), ((8, 0, 1, 2, 5, 7), "0–2, 5, 7–8")]
+)
+def test_numbers_are_written_as_ranges(numbers: tuple[int, ...], text: str) -> None:
+    assert number_ranges(numbers) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "short"),
+    [
+        ("blk.3.attn_q.weight", "3", "q"),
+        ("blk.0.attn_qkv.bias", "0", "qkv bias"),
+        ("blk.12.attn_norm.weight", "12", "attn_norm"),
+        ("output.weight", "", "output"),
+    ],
+)
+def test_names_are_shortened(name: str, layer: str, short: str) -> None:
+    parsed = TensorName.parse(name)
+    assert parsed.layer == layer
+    assert parsed.short == short
+
+
+def test_two_tensors_in_the_same_layers() -> None:
+    names = [f"blk.{layer}.attn_{part}.weight" for layer in (0, 1, 3) for part in "kq"]
+    assert sentences(*names) == ["B: q and k of layers 0–1, 3 are all zeros"]
+
+
+def test_one_tensor_has_its_halves_exchanged() -> None:
+    lines = sentences("blk.2.attn_q.weight", finding=Mistake.HALVES_EXCHANGED)
+    assert lines == ["B: q of layer 2 has its halves exchanged"]
+
+
+def test_two_tensors_have_their_halves_exchanged() -> None:
+    names = ("blk.2.attn_q.weight", "blk.2.attn_q.bias")
+    lines = sentences(*names, finding=Mistake.HALVES_EXCHANGED)
+    assert lines == ["B: q and q bias of layer 2 have their halves exchanged"]
+
+
+def test_the_largest_error_is_that_of_the_line() -> None:
+    finding = BeyondRounding("float16")
+    problems = [
+        TensorProblem("blk.0.ffn_up.weight", finding, 0.25),
+        TensorProblem("blk.1.ffn_up.weight", finding, 0.5),
+        TensorProblem("output.weight", finding, 4.0),
+    ]
+    assert tensor_sentences(problems, FORMS) == [
+        "B: ffn_up of layers 0–1 is off by up to 0.5, beyond the rounding of float16",
+        "B: output is off by up to 4, beyond the rounding of float16",
+    ]
+
+
+@pytest.mark.parametrize(("experts", "text"), [((0, 1), "(experts 0–1)"), ((4,), "(expert 4)")])
+def test_experts_are_listed(experts: tuple[int, ...], text: str) -> None:
+    names = [f"blk.0.ffn_up_exps.{expert}.weight" for expert in experts]
+    assert sentences(*names) == [f"B: ffn_up_exps {text} of layer 0 is all zeros"]
+
+
+def test_three_tensors_are_listed() -> None:
+    names = [f"blk.0.{part}.weight" for part in "abc"]
+    lines = sentences(*names, finding=MissingTensor("A"))
+    assert lines == ["B: a, b, c of layer 0 are missing in A"]
+
+
+def test_more_than_twelve_lines_are_counted() -> None:
+    problems = [TensorProblem("x", SwappedLayer(str(layer))) for layer in range(14)]
+    assert tensor_sentences(problems[:12], FORMS)[-1] == "B: x is layer 11 of A"
+    assert tensor_sentences(problems, FORMS)[-1] == "and 2 more such lines"

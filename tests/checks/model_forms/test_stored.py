@@ -1,0 +1,96 @@
+"""Tensors as forms of a model store them: dtypes, Q8_0 blocks, shards and stacked experts."""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pecli.checks.model_forms.stored import Stored
+
+SMALL = 1 + np.arange(8, dtype=np.float32).reshape(4, 2) / 8
+SHARDS = Stored.of(np.zeros((2, 2)), [np.ones((2, 2))])
+
+
+def test_axes_of_length_1_are_dropped() -> None:
+    assert Stored.of(np.zeros((1, 6, 1))).fitted((6,)).shape == (6,)
+
+
+def test_a_tensor_of_another_shape_stays_as_it_is() -> None:
+    assert Stored.of(np.zeros((1, 6))).fitted((2, 3)).shape == (1, 6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "joined"),
+    [
+        ((2, 4), [[0, 0, 1, 1], [0, 0, 1, 1]]),
+        ((4, 2), [[0, 0], [0, 0], [1, 1], [1, 1]]),
+    ],
+)
+def test_shards_are_joined_along_the_axis_that_fits(
+    shape: tuple[int, ...], joined: list[list[int]]
+) -> None:
+    assert SHARDS.fitted(shape).values.tolist() == joined
+
+
+@pytest.mark.parametrize(
+    ("shape", "name", "expected"),
+    [
+        ((2, 3, 4), "up_exps.weight", ["up_exps.0.weight", "up_exps.1.weight"]),
+        ((2, 3), "up_exps.bias", ["up_exps.0.bias", "up_exps.1.bias"]),
+        ((2, 3), "up.weight", ["up.weight"]),
+        ((2,), "up_exps.weight", ["up_exps.weight"]),
+        ((2, 3), "up_exps.scale", ["up_exps.scale"]),
+    ],
+)
+def test_stacked_experts_are_numbered(
+    shape: tuple[int, ...], name: str, expected: list[str]
+) -> None:
+    names = [name for name, _ in Stored.of(np.zeros(shape)).by_expert(name)]
+    assert names == expected
+
+
+def test_stacked_experts_of_shards_are_joined_one_by_one() -> None:
+    whole = np.arange(3 * 4 * 5.0).reshape(3, 4, 5)
+    stored = Stored.of(whole[:, :1], [whole[:, 1:]])
+    experts = [
+        expert.fitted((4, 5)).values for _, expert in stored.by_expert("blk.0.ffn_up_exps.weight")
+    ]
+    assert np.array_equal(experts, whole)
+
+
+@pytest.mark.parametrize(
+    ("kind", "array", "is_read"),
+    [
+        ("Q8_0", SMALL, True),
+        ("float16", SMALL, True),
+        ("IQ4_XS", SMALL, False),
+        ("int8", SMALL, False),
+        ("float32", None, False),
+    ],
+)
+def test_types_that_are_read(kind: str, array: Any, is_read: bool) -> None:
+    assert Stored(kind, (2, 2), array).is_read == is_read
+
+
+@pytest.mark.parametrize(("shape", "rows"), [((3,), (3, 1)), ((2, 3), (2, 3)), ((2, 3, 4), (6, 4))])
+def test_rows_are_along_the_last_axis(shape: tuple[int, ...], rows: tuple[int, int]) -> None:
+    assert Stored.of(np.zeros(shape)).rows.shape == rows
+
+
+@pytest.mark.parametrize(("width", "sampled"), [(3, 3), (256, 256), (300, 256)])
+def test_a_sample_has_at_most_256_columns(width: int, sampled: int) -> None:
+    assert Stored.of(np.zeros((2, width))).sample(np.array([1])).shape == (1, sampled)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", ml_dtypes.bfloat16])
+def test_values_are_widened_exactly(dtype: Any) -> None:
+    stored = SMALL.astype(dtype)
+    values = Stored.of(stored).floats(stored, np.empty((9, 2), np.float32))
+    assert values.tolist() == SMALL.tolist()
+
+
+@pytest.mark.parametrize(("dtype", "step"), [(np.float32, 2.0**-22), (ml_dtypes.bfloat16, 2.0**-7)])
+def test_rounding_grows_with_the_value(dtype: Any, step: float) -> None:
+    steps = Stored.of(SMALL.astype(dtype)).rounding_steps(np.array([[1.0, -2.0]], np.float32))
+    assert steps.tolist() == [[step, 2 * step]]
