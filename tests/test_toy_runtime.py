@@ -12,17 +12,17 @@ TOY = """
 import sys, types
 from dataclasses import replace
 from pecli.engine.runtimes import RUNTIMES
-from pecli.engine.runtimes.runtime import Given, Reading, Runtime
+from pecli.engine.runtimes.runtime import Runtime, RuntimeReading, as_defined
 from pecli.engine.runtimes.transformers import torch_phases
 
-def halved(given):
-    scaling = replace(given.scaling, factor=given.scaling.factor / 2)
-    return Reading(scaling, ("takes half of a linear factor",))
+def halved(definition):
+    scaling = replace(definition.scaling, factor=definition.scaling.factor / 2)
+    return RuntimeReading(scaling, ("takes half of a linear factor",))
 
 module = types.ModuleType("pecli.engine.runtimes.toy")
-module.RUNTIME = Runtime("toy", "1.0", "this test", {"none": Given.as_defined, "linear": halved}, torch_phases)
+module.RUNTIME = Runtime("toy", "1.0", "this test", {"none": as_defined, "linear": halved}, torch_phases)
 sys.modules[module.__name__] = module
-RUNTIMES["toy"] = "toy"
+RUNTIMES["toy"] = module.__name__
 
 import json
 from contextlib import redirect_stderr, redirect_stdout

@@ -1,4 +1,4 @@
-"""The runtimes by name, imported when they are asked for: a file each, or one for those that only read configs."""
+"""Runtimes by name. Each is one module, which is imported when the runtime is needed."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -7,18 +7,28 @@ if TYPE_CHECKING:
     from pecli.engine.runtimes.runtime import Runtime
 
 EMULATED = {
-    "transformers": "transformers",
-    "vllm": "vllm",
-    "llama.cpp": "llama_cpp",
-    "mlx-lm": "mlx_lm",
+    "transformers": "pecli.engine.runtimes.transformers",
+    "vllm": "pecli.engine.runtimes.vllm",
+    "llama.cpp": "pecli.engine.runtimes.llama_cpp",
+    "mlx-lm": "pecli.engine.runtimes.mlx_lm",
 }
-"""The module of each runtime whose arithmetic is known, down to its rounding."""
-_READERS = ("sglang", "exllamav3", "onnxruntime-genai", "candle", "mlc", "tensorrt-llm", "litgpt")
-RUNTIMES = {**EMULATED, **dict.fromkeys(_READERS, "config_readers")}
+"""Modules of runtimes whose arithmetic was measured, to the last rounding."""
+
+RUNTIMES = {
+    **EMULATED,
+    "sglang": "pecli.engine.runtimes.sglang",
+    "exllamav3": "pecli.engine.runtimes.exllamav3",
+    "onnxruntime-genai": "pecli.engine.runtimes.onnxruntime_genai",
+    "candle": "pecli.engine.runtimes.candle",
+    "mlc": "pecli.engine.runtimes.mlc",
+    "tensorrt-llm": "pecli.engine.runtimes.tensorrt_llm",
+    "litgpt": "pecli.engine.runtimes.litgpt",
+}
+"""Modules of all runtimes. Of those that are not emulated, only the reading of a config is known;
+their arithmetic is taken to be the float32 of transformers."""
 
 
 def runtime_named(name: str) -> "Runtime":
-    """The runtime of that name."""
-    module = import_module(f"pecli.engine.runtimes.{RUNTIMES[name]}")
-    found: Runtime = module.READERS[name] if name in _READERS else module.RUNTIME
-    return found
+    """Return the runtime with a name, which is a key of `RUNTIMES`."""
+    runtime: Runtime = import_module(RUNTIMES[name]).RUNTIME
+    return runtime

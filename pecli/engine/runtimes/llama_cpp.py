@@ -1,4 +1,4 @@
-"""llama.cpp: no inverse frequencies; a phase is multiplied by b^(−2/d) from pair to pair, in float32."""
+"""llama.cpp: no inverse frequencies; an angle is multiplied by b^(−2/d) from pair to pair."""
 
 import math
 from dataclasses import replace
@@ -8,80 +8,98 @@ import numpy as np
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics.float32_functions import log_single, power, round_single
-from pecli.engine.runtimes.runtime import Given, Phases, Reading, Runtime, recurrence
+from pecli.engine.runtimes.runtime import (
+    Definition,
+    Phases,
+    Runtime,
+    RuntimeReading,
+    as_defined,
+    recurrence,
+    with_attention_of_context,
+    with_rounded_limits,
+)
 from pecli.engine.runtimes.transformers import torch_powers_of
+from pecli.engine.scalings.linear import Linear
 from pecli.engine.scalings.llama3 import Llama3
-from pecli.engine.scalings.scaling import reciprocal
+from pecli.engine.scalings.longrope import LongRope
+from pecli.engine.scalings.scaling import Scaling, reciprocal
 from pecli.engine.scalings.yarn import Yarn
 
-
-def _yarn(given: Given) -> Reading:
-    """From the file come f, O, the betas, and mscale_all_dim alone of the magnitudes."""
-    reading = given.rounded_limits()
-    yarn: Yarn = reading.scaling
-    whole = yarn.mscale_all_dim or None
-    same = whole == yarn.mscale  # DeepSeek-V2, which has a rule of its own
-    scaling = replace(
-        yarn, attention_factor=None, mscale=whole if same else whole and 1.0, mscale_all_dim=whole
-    )
-    return replace(reading, scaling=scaling).with_attention(
-        given, "computes it from factor and mscale_all_dim alone"
-    )
+_MIN_RAMP = np.float32(0.001)
+"""The shortest ramp of YaRN, in pairs, so that nothing is divided by zero."""
 
 
-def _phases(given: Given) -> Phases:
-    scaling = given.scaling
-    ratio = power(round_single(given.base), float(np.float32(-2) / np.float32(given.dim)))
-    plain = partial(recurrence, pairs=given.pairs, ratio=ratio)
-    if given.kind == "llama3":
-        return partial(
-            plain, divisors=_llama3_factors(scaling, reciprocal(torch_powers_of(given.base, given)))
-        )
-    if given.kind == "longrope":
-        return partial(plain, divisors=np.array(scaling.divisors, np.float32))
-    if given.kind == "linear":
-        return partial(plain, scale=float(np.float32(1) / np.float32(scaling.factor)))
-    if given.kind == "yarn":
-        scale = float(np.float32(1) / np.float32(float(scaling.divisor())))
-        return partial(plain, scale=scale, keep=_kept(scaling, given))
+def _yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
+    """Read f, O, the betas and mscale_all_dim, which are all that a GGUF file has of YaRN.
+
+    The mscale is taken to be 1, except if both are equal, as in DeepSeek-V2.
+    """
+    reading = with_rounded_limits(definition)
+    yarn = reading.scaling
+    mscale_all_dim = yarn.mscale_all_dim or None
+    mscale = None
+    if mscale_all_dim is not None:
+        mscale = yarn.mscale if yarn.mscale == mscale_all_dim else 1.0
+    scaling = replace(yarn, attention_factor=None, mscale=mscale, mscale_all_dim=mscale_all_dim)
+    reason = "computes it from factor and mscale_all_dim alone"
+    return replace(reading, scaling=scaling).with_attention(definition, reason)
+
+
+def _phases(definition: Definition[Scaling]) -> Phases:
+    ratio = power(round_single(definition.base), float(np.float32(-2) / np.float32(definition.dim)))
+    plain = partial(recurrence, pairs=definition.pairs, ratio=ratio)
+    match definition.scaling:
+        case Llama3() as llama3:
+            inv_freq = reciprocal(torch_powers_of(definition.base, definition))
+            return partial(plain, divisors=_llama3_divisors(llama3, inv_freq))
+        case LongRope() as longrope:
+            return partial(plain, divisors=np.array(longrope.divisors, np.float32))
+        case Linear() as linear:
+            return partial(plain, scale=_reciprocal(linear.factor))
+        case Yarn() as yarn:
+            keep = _kept_shares(yarn, definition)
+            return partial(plain, scale=_reciprocal(float(yarn.divisor())), keep=keep)
     return plain
 
 
-def _llama3_factors(scaling: Llama3, inv_freq: Singles) -> Singles:
-    """The tensor `rope_freqs` that the converter writes: in float64, from float32 frequencies."""
-    length, low, high = (
-        scaling.original_max_position_embeddings,
-        scaling.low_freq_factor,
-        scaling.high_freq_factor,
-    )
-    waves = 2 * math.pi / inv_freq.astype(np.float64)
-    share = (length / waves - low) / (high - low or 1)
-    blended = 1 / ((1 - share) / scaling.factor + share)
-    found = np.where(
-        waves < length / high, 1, np.where(waves > length / low, scaling.factor, blended)
-    )
-    return found.astype(np.float32)
+def _reciprocal(factor: float) -> float:
+    return float(np.float32(1) / np.float32(factor))
 
 
-def _kept(scaling: Yarn, given: Given) -> Singles:
-    """1 minus the ramp between the limits, which come from float32 logarithms."""
-    length = np.float32(scaling.original_max_position_embeddings)
-    base = round_single(given.base)
+def _llama3_divisors(llama3: Llama3, inv_freq: Singles) -> Singles:
+    """Return the tensor `rope_freqs` that the converter writes.
 
-    def limit(rotations: float) -> np.float32:
-        log = log_single(
-            float(length / (np.float32(rotations) * np.float32(2) * np.float32(math.pi)))
-        )
-        return np.float32(
-            np.float32(given.dim) * np.float32(log) / np.float32(2 * log_single(base))
-        )
+    It is computed in float64 from float32 frequencies: 1 for short waves, f for long ones, and
+    1/((1 − s)/f + s) between.
+    """
+    length = llama3.original_max_position_embeddings
+    low = llama3.low_freq_factor
+    high = llama3.high_freq_factor
+    wavelengths = 2 * math.pi / inv_freq.astype(np.float64)
+    share = (length / wavelengths - low) / (high - low or 1)  # unused if both are equal
+    blended = 1 / ((1 - share) / llama3.factor + share)
+    divided_or_blended = np.where(wavelengths > length / low, llama3.factor, blended)
+    divisors = np.where(wavelengths < length / high, 1, divided_or_blended)
+    return divisors.astype(np.float32)
 
-    fast, slow = (limit(beta) for beta in scaling.betas())
-    low, high = max(np.float32(0), np.floor(fast)), min(np.float32(given.dim - 1), np.ceil(slow))
-    ramp: Singles = (np.arange(given.pairs, dtype=np.float32) - low) / max(
-        np.float32(0.001), high - low
-    )
+
+def _kept_shares(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
+    """Return 1 minus YaRN's ramp, whose limits come from float32 logarithms."""
+    beta_fast, beta_slow = yarn.betas()
+    first = max(np.float32(0), np.floor(_limit(yarn, definition, beta_fast)))
+    last = min(np.float32(definition.dim - 1), np.ceil(_limit(yarn, definition, beta_slow)))
+    pairs = np.arange(definition.pairs, dtype=np.float32)
+    ramp: Singles = (pairs - first) / max(_MIN_RAMP, last - first)
     return np.float32(1) - np.clip(ramp, 0, 1)
+
+
+def _limit(yarn: Yarn, definition: Definition[Scaling], rotations: float) -> np.float32:
+    """Return the pair that rotates so many times within O: d · ln(O / 2πβ) / (2 · ln b)."""
+    length = np.float32(yarn.original_max_position_embeddings)
+    radians = np.float32(rotations) * np.float32(2) * np.float32(math.pi)
+    logarithm = np.float32(log_single(float(length / radians)))
+    log_base = log_single(round_single(definition.base))
+    return np.float32(np.float32(definition.dim) * logarithm / np.float32(2 * log_base))
 
 
 RUNTIME = Runtime(
@@ -89,9 +107,11 @@ RUNTIME = Runtime(
     "ggml 0.25.3",
     "ggml_rope_ext on the CPU (x86-64, fused multiply-add), with the arguments and tensors that llama.cpp gives it",
     {
-        **dict.fromkeys(("none", "linear", "llama3"), Given.as_defined),
+        "none": as_defined,
+        "linear": as_defined,
+        "llama3": as_defined,
         "yarn": _yarn,
-        "longrope": Given.extension_attention,
+        "longrope": with_attention_of_context,
         "dynamic": "GGUF files have none, and the converter drops it",
     },
     _phases,

@@ -8,95 +8,140 @@ import numpy as np
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics.float32_functions import log_single, polynomial, power, round_single
-from pecli.engine.runtimes.runtime import Given, Phases, Reading, Runtime
+from pecli.engine.runtimes.runtime import (
+    Definition,
+    Phases,
+    Runtime,
+    RuntimeReading,
+    ScalingT,
+    as_defined,
+    with_attention_of_context,
+    with_rounded_limits,
+)
+from pecli.engine.scalings.linear import Linear, Proportional
 from pecli.engine.scalings.llama3 import Llama3
 from pecli.engine.scalings.longrope import LongRope
+from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.scalings.yarn import Yarn
 
-_EXP_TERMS = (
-    1.535336188319500e-4, 1.339887440266574e-3, 9.618437357674640e-3, 5.550332471162809e-2, 2.402264791363012e-1,
-    6.931472028550421e-1, 1.0,
-)  # fmt: skip
-"""2**x for |x| ≤ 1/2, in the vector loops of MLX."""
+_ONE = np.float32(1)
+_LOG2_E = np.float32(1.442695)
+_EXP2_COEFFICIENTS = (
+    1.535336188319500e-4,
+    1.339887440266574e-3,
+    9.618437357674640e-3,
+    5.550332471162809e-2,
+    2.402264791363012e-1,
+    6.931472028550421e-1,
+    1.0,
+)
+"""Of 2**x for |x| ≤ 1/2, in the vector loops of MLX."""
 
 
-def _yarn(given: Given) -> Reading:
-    """mscale is 1 and mscale_all_dim 0 unless they are given; attention_factor is not read."""
-    reading = given.rounded_limits()
-    yarn: Yarn = reading.scaling
+def _yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
+    """Read mscale as 1 and mscale_all_dim as 0 unless they are given; ignore attention_factor."""
+    reading = with_rounded_limits(definition)
+    yarn = reading.scaling
+    mscale = 1.0 if yarn.mscale is None else yarn.mscale
     if yarn.mscale_all_dim:
         scaling = replace(yarn, mscale=yarn.mscale or 1.0, attention_factor=None)
     else:
-        factor = float(yarn.divisor())
-        magnitude = 0.1 * (1.0 if yarn.mscale is None else yarn.mscale) * math.log(factor) + 1
-        scaling = replace(yarn, mscale=None, mscale_all_dim=None, attention_factor=magnitude)
-    why = "computes it from factor, mscale and mscale_all_dim alone"
-    return _on_input(replace(reading, scaling=scaling).with_attention(given, why))
+        attention = 0.1 * mscale * math.log(float(yarn.divisor())) + 1
+        scaling = replace(yarn, mscale=None, mscale_all_dim=None, attention_factor=attention)
+    reason = "computes it from factor, mscale and mscale_all_dim alone"
+    return _on_input(replace(reading, scaling=scaling).with_attention(definition, reason))
 
 
-def _longrope(given: Given) -> Reading:
-    scaling: LongRope = given.scaling
-    original = scaling.original_max_position_embeddings
-    if (scaling.length or 0) > original:
-        return _on_input(given.extension_attention())
-    reading = given._replace(scaling=replace(scaling, length=original + 1)).extension_attention()
+def _longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
+    """Use the long factors at any length."""
+    longrope = definition.scaling
+    original = longrope.original_max_position_embeddings
+    is_long_prompt = (longrope.length or 0) > original
+    if is_long_prompt:
+        return _on_input(with_attention_of_context(definition))
+    beyond = replace(definition, scaling=replace(longrope, length=original + 1))
+    reading = with_attention_of_context(beyond)
     cause = f"takes the long factors at any length; up to {original:,} the model has the short ones"
     return _on_input(replace(reading, causes=(cause, *reading.causes)))
 
 
-def _on_input(reading: Reading) -> Reading:
+def _on_input(reading: RuntimeReading[ScalingT]) -> RuntimeReading[ScalingT]:
     if reading.scaling.attention_value == 1:
         return reading
     return replace(reading, notes=("its attention factor multiplies q and k, not the table",))
 
 
-def _phases(given: Given) -> Phases:
-    if given.kind not in ("none", "dynamic", "linear"):
-        return partial(np.multiply, np.float32(1) / _periods(given))
-    inv_freq = _exponentials(given)
-    scale = np.float32(1 / given.scaling.factor) if given.kind == "linear" else np.float32(1)
-    return lambda places: places * scale * inv_freq
+def _phases(definition: Definition[Scaling]) -> Phases:
+    scaling = definition.scaling
+    match scaling:
+        case Llama3():
+            periods = _llama3_periods(scaling, _powers(definition))
+        case Yarn():
+            periods = _yarn_periods(scaling, definition)
+        case Proportional():
+            periods = np.float32(scaling.factor or 1) * _powers(definition)
+        case LongRope():
+            periods = np.array(scaling.divisors, np.float32) * _powers(definition)
+        case _:
+            return _scaled_positions(definition)
+    return partial(np.multiply, _ONE / periods)
 
 
-def _exponentials(given: Given) -> Singles:
-    """exp(−i·ln b/(d/2)), by the polynomial that MLX has for float32 vectors."""
-    base = round_single(given.scaling.float32_base(given.base, given.dim))
-    step = np.float32(log_single(base)) / np.float32(given.dim // 2)
-    powers = -np.arange(given.pairs, dtype=np.float32) * step * np.float32(1.442695)
-    whole = np.floor(powers + np.float32(0.5))
-    found: Singles = np.ldexp(polynomial(_EXP_TERMS, powers - whole), whole.astype(np.int32))
-    return found
+def _scaled_positions(definition: Definition[Scaling]) -> Phases:
+    """Multiply positions by 1/f of linear scaling, then by the frequencies."""
+    scaling = definition.scaling
+    inv_freq = _inverse_frequencies(definition)
+    scale = _ONE
+    if isinstance(scaling, Linear):
+        scale = np.float32(1 / scaling.factor)
+
+    def phases(places: Singles) -> Singles:
+        return places * scale * inv_freq
+
+    return phases
 
 
-def _periods(given: Given) -> Singles:
-    scaling, base = given.scaling, round_single(given.base)
-    exponents = np.arange(0, 2 * given.pairs, 2, dtype=np.float32) / np.float32(given.dim)
-    powers = np.array([power(base, float(exponent)) for exponent in exponents], np.float32)
-    if given.kind == "llama3":
-        return _llama3(scaling, powers)
-    if given.kind == "yarn":
-        keep, slow = (
-            scaling.float32_keep(given.pairs, given.base, given.dim),
-            np.float32(scaling.divisor()) * powers,
-        )
-        blended: Singles = slow * powers / (slow * keep + powers * (np.float32(1) - keep))
-        return blended
-    if given.kind == "proportional":
-        return np.float32(scaling.factor or 1) * powers
-    return np.array(scaling.divisors, np.float32) * powers
+def _inverse_frequencies(definition: Definition[Scaling]) -> Singles:
+    """Return exp(−i·ln b/(d/2)), by the polynomial that MLX has for float32 vectors.
+
+    e**x is 2**n · 2**r with x·log2 e = n + r and |r| ≤ 1/2.
+    """
+    base = round_single(definition.scaling.float32_base(definition.base, definition.dim))
+    step = np.float32(log_single(base)) / np.float32(definition.dim // 2)
+    exponents = -np.arange(definition.pairs, dtype=np.float32) * step * _LOG2_E
+    whole = np.floor(exponents + np.float32(0.5))
+    fractions = polynomial(_EXP2_COEFFICIENTS, exponents - whole)
+    frequencies: Singles = np.ldexp(fractions, whole.astype(np.int32))
+    return frequencies
 
 
-def _llama3(scaling: Llama3, powers: Singles) -> Singles:
-    length, factor = (
-        np.float32(scaling.original_max_position_embeddings),
-        np.float32(scaling.factor),
-    )
-    low, high = np.float32(scaling.low_freq_factor), np.float32(scaling.high_freq_factor)
-    waves = np.float32(2 * math.pi) * powers
-    found = np.where(waves > length / low, powers * factor, powers)
-    between = (waves > length / high) & (waves < length / low)
-    share = (length / waves - low) / (high - low or np.float32(1))
-    return np.where(between, found / ((np.float32(1) - share) / factor + share), found)
+def _powers(definition: Definition[Scaling]) -> Singles:
+    """Return b^(2i/d) for every pair."""
+    base = round_single(definition.base)
+    numerators = np.arange(0, 2 * definition.pairs, 2, dtype=np.float32)
+    exponents = numerators / np.float32(definition.dim)
+    return np.array([power(base, float(exponent)) for exponent in exponents], np.float32)
+
+
+def _yarn_periods(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
+    """Blend periods: their reciprocals are the blend of scaled and unscaled frequencies."""
+    powers = _powers(definition)
+    keep = yarn.float32_keep(definition.pairs, definition.base, definition.dim)
+    slow = np.float32(yarn.divisor()) * powers
+    blended: Singles = slow * powers / (slow * keep + powers * (_ONE - keep))
+    return blended
+
+
+def _llama3_periods(llama3: Llama3, powers: Singles) -> Singles:
+    length = np.float32(llama3.original_max_position_embeddings)
+    factor = np.float32(llama3.factor)
+    low = np.float32(llama3.low_freq_factor)
+    high = np.float32(llama3.high_freq_factor)
+    wavelengths = np.float32(2 * math.pi) * powers
+    periods = np.where(wavelengths > length / low, powers * factor, powers)
+    is_between = (wavelengths > length / high) & (wavelengths < length / low)
+    share = (length / wavelengths - low) / (high - low or _ONE)  # unused if both are equal
+    return np.where(is_between, periods / ((_ONE - share) / factor + share), periods)
 
 
 RUNTIME = Runtime(
@@ -104,7 +149,11 @@ RUNTIME = Runtime(
     "0.32.2",
     "models/rope_utils.py, initialize_rope, and mlx.core.fast.rope on the CPU",
     {
-        **dict.fromkeys(("none", "linear", "dynamic", "llama3", "proportional"), Given.as_defined),
+        "none": as_defined,
+        "linear": as_defined,
+        "dynamic": as_defined,
+        "llama3": as_defined,
+        "proportional": as_defined,
         "yarn": _yarn,
         "longrope": _longrope,
     },

@@ -1,11 +1,17 @@
-"""What a runtime is: how it reads the parameters of a RoPE scaling, and the arithmetic that it does with them.
+"""Runtimes: how each reads the parameters of a RoPE scaling, and the arithmetic that it does.
 
-b is the base, d the rotary dim, f the factor, O the original length, M the max_position_embeddings.
+Models are defined by Hugging Face transformers. Another runtime may read the same config
+differently (a *departure*, with a cause), and computes its tables with roundings of its own.
+
+In formulas, b is the base, d the rotary dim, f the factor, O the original_max_position_embeddings
+and M the max_position_embeddings.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -13,122 +19,207 @@ from pecli.engine.arrays import Singles
 from pecli.engine.numerics.float32_functions import fused
 from pecli.engine.scalings import name_of
 from pecli.engine.scalings.longrope import LongRope
+from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.scalings.yarn import Yarn
 from pecli.errors import NoScalingError
 
-_BITS = 120
-
-
-class Given(NamedTuple):
-    """What a runtime starts from: the scaling as the model defines it, and what its frequencies derive from."""
-
-    scaling: Any
-    base: float
-    dim: int
-    pairs: int
-    head: int  #: channels of a head, of which `dim` may be a part
-
-    @property
-    def kind(self) -> str:
-        return name_of(self.scaling)
-
-    def as_defined(self) -> "Reading":
-        """As transformers, which models are defined by, takes it."""
-        return Reading(self.scaling)
-
-    def rounded_limits(self) -> "Reading":
-        """YaRN's limits rounded to whole frequencies, whatever `truncate` says; with the cause, if another."""
-        yarn: Yarn = self.scaling
-        if yarn.truncate is not False:
-            return Reading(yarn)
-        rounded = replace(yarn, truncate=True)
-        low, high = (value / (1 << _BITS) for value in rounded.limits(self.base, self.dim, _BITS))
-        return Reading(
-            rounded,
-            (f"rounds YaRN's limits to {low:g} and {high:g}; the config says truncate: false",),
-        )
-
-    def extension_attention(self) -> "Reading":
-        """LongRoPE's attention factor from M/O, whatever `factor` or `attention_factor` say."""
-        scaling: LongRope = self.scaling
-        if scaling.max_position_embeddings is None:
-            return Reading(scaling)
-        why = "computes it from max_position_embeddings alone"
-        return Reading(replace(scaling, factor=None, attention_factor=None)).with_attention(
-            self, why
-        )
-
+ORIGINAL_LENGTH = "original_max_position_embeddings"
+FROM_DEFAULT = "default"
+"""The source of a parameter that the config does not state."""
+_LIMIT_BITS = 120
+_SAME_ATTENTION = 1e-9
+"""Relative difference up to which two attention factors are the same number, rounded."""
 
 Phases = Callable[[Singles], Singles]
-"""The angles of a runtime, in float32: a row for each of the positions (n, 1), a column for each pair."""
+"""Returns the float32 angles of positions (n, 1): a row per position, a column per pair."""
 
-
-def recurrence(
-    places: Singles, pairs: int, ratio: float, divisors: Singles | None = None, scale: float = 1.0,
-    keep: Singles | None = None,
-) -> Singles:  # fmt: skip
-    """As in ggml: θ starts at the position and shrinks by one ratio. It is divided, as by the factor tensor of llama3
-    and longrope, and scaled, but for the share that YaRN keeps."""
-    theta = np.full((len(places), pairs), ratio, np.float32)
-    theta[:, :1] = places
-    np.multiply.accumulate(theta, axis=1, out=theta)
-    if divisors is not None:
-        theta /= divisors
-    scaled = np.float32(scale) * theta
-    return scaled if keep is None else fused(scaled, np.float32(1) - keep, theta * keep)
+ScalingT = TypeVar("ScalingT", bound=Scaling, covariant=True)
 
 
 @dataclass(frozen=True)
-class Reading:
-    """A scaling as a runtime takes it."""
+class Definition(Generic[ScalingT]):
+    """The RoPE of a model as its config defines it.
 
-    scaling: Any
-    causes: tuple[str, ...] = ()  #: where that departs from the model's definition, and why
-    rows: int | None = None  #: positions for which the runtime has values, where they are limited
-    notes: tuple[str, ...] = ()  #: what it does otherwise with the same result
-    by_position: bool = False  #: whether no single scaling is that of all positions
-    short_prompts: str = ""  #: what prompts get otherwise that are shorter than the context
+    Attributes:
+        scaling: The scaling and its parameters.
+        base: The base of the frequencies.
+        dim: The rotary dimension, d in the formulas.
+        pairs: The number of pairs that rotate.
+        head: The channels of a head, of which the rotary ones may be a part.
+    """
 
-    def with_attention(self, given: Given, why: str) -> "Reading":
-        """The same, its attention factor given as a cause where it is another than the model's."""
-        own, defined = self.scaling.attention_value, given.scaling.attention_value
-        if abs(own - defined) <= 1e-9 * defined:
+    scaling: ScalingT
+    base: float
+    dim: int
+    pairs: int
+    head: int
+
+
+@dataclass(frozen=True)
+class RuntimeReading(Generic[ScalingT]):
+    """A scaling as a runtime reads it.
+
+    Attributes:
+        scaling: The scaling that the runtime computes.
+        causes: Why that departs from the model's definition; empty if it does not.
+        rows: The number of positions that the runtime has values for; None if it has no limit.
+        notes: Differences that do not change the result.
+        by_position: True if no single scaling describes all positions.
+        short_prompts: How prompts that are shorter than the context differ; empty if they do not.
+    """
+
+    scaling: ScalingT
+    causes: tuple[str, ...] = ()
+    rows: int | None = None
+    notes: tuple[str, ...] = ()
+    by_position: bool = False
+    short_prompts: str = ""
+
+    def with_attention(
+        self, definition: Definition[Scaling], reason: str
+    ) -> RuntimeReading[ScalingT]:
+        """Return the reading with a cause for its attention factor, if it is not the model's."""
+        attention = self.scaling.attention_value
+        defined = definition.scaling.attention_value
+        if abs(attention - defined) <= _SAME_ATTENTION * defined:
             return self
-        return replace(
-            self, causes=(*self.causes, f"attention factor {own:.6g}, not {defined:.6g}: {why}")
-        )
+        cause = f"attention factor {attention:.6g}, not {defined:.6g}: {reason}"
+        return replace(self, causes=(*self.causes, cause))
 
 
-Read = Callable[[Given], Reading]
-Adapted = tuple[dict[str, Any], str]  #: parameters of a scaling that count instead, and why
-UNCHANGED: Adapted = {}, ""
+class ModelRope(Protocol):
+    """The fields of a model's encoding that a runtime reads beside the scaling."""
+
+    @property
+    def parameters(self) -> Mapping[str, Any]: ...
+    @property
+    def sources(self) -> Mapping[str, str]: ...
+    @property
+    def family(self) -> str: ...
+    @property
+    def alpha(self) -> float | None: ...
+    @property
+    def use_fope(self) -> bool: ...
+    @property
+    def lacks_original_length(self) -> bool: ...
+
+
+class Adaptation(NamedTuple):
+    """Parameters that a runtime replaces because of other keys of the config.
+
+    `cause` states why the result departs from the model's definition; it is empty if it does not.
+    """
+
+    parameters: dict[str, Any]
+    cause: str
+
+
+UNCHANGED = Adaptation({}, "")
+
+
+def unchanged(encoding: ModelRope) -> Adaptation:
+    """Replace no parameter."""
+    return UNCHANGED
+
+
+Read = Callable[[Definition[Any]], RuntimeReading[Scaling]]
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """A runtime at one version: its name, what was read to describe it, and what it does.
+    """A runtime at one version.
 
-    `readings` has a function for each scaling that the runtime knows, or, where it knows that it lacks one, the reason.
+    Attributes:
+        name: The name that users type.
+        version: The version that was read or measured.
+        source: The code that was read to describe it.
+        readings: How it reads each scaling that it implements, by the scaling's name; a text is the
+            reason why it does not implement one.
+        phases: Returns the angles that it computes for a definition, whose scaling is its reading.
+        limits_to_context: It has no values beyond M, times the factor of linear scaling.
+        ignores_prompt: LongRoPE's factors follow the served context, however short a prompt is.
+        text_only: It has no M-RoPE.
+        adapted: Returns the parameters that it replaces in a model's encoding.
     """
 
     name: str
     version: str
     source: str
     readings: Mapping[str, Read | str]
-    phases: Callable[[Given], Phases]
+    phases: Callable[[Definition[Any]], Phases]
     limits_to_context: bool = False
-    """Whether it has no values beyond max_position_embeddings, times the factor of linear scaling."""
-    ignores_prompt: bool = (
-        False  #: whether LongRoPE's factors follow the served context, however short a prompt is
-    )
-    text_only: bool = False  #: whether it has no M-RoPE
-    adapted: Callable[[Any], Adapted] = lambda encoding: UNCHANGED
-    """What it takes otherwise in a model's encoding by what else the config says: parameters, and why."""
+    ignores_prompt: bool = False
+    text_only: bool = False
+    adapted: Callable[[ModelRope], Adaptation] = unchanged
 
-    def reading(self, given: Given) -> Reading:
-        """The scaling as this runtime takes it; NoScalingError if it does not implement it."""
-        found = self.readings.get(given.kind, "")
-        if isinstance(found, str):
-            rule = found or f"the description of {self.name} {self.version} does not cover it"
-            raise NoScalingError("runtime", self.name, f"it has no {given.kind} scaling: {rule}")
-        return found(given)
+    def reading(self, definition: Definition[Scaling]) -> RuntimeReading[Scaling]:
+        """Return the scaling as this runtime reads it.
+
+        Raises:
+            NoScalingError: The runtime does not implement the scaling.
+        """
+        kind = name_of(definition.scaling)
+        not_covered = f"the description of {self.name} {self.version} does not cover it"
+        read = self.readings.get(kind, not_covered)
+        if isinstance(read, str):
+            raise NoScalingError("runtime", self.name, f"it has no {kind} scaling: {read}")
+        return read(definition)
+
+
+def as_defined(definition: Definition[ScalingT]) -> RuntimeReading[ScalingT]:
+    """Read a scaling as transformers does."""
+    return RuntimeReading(definition.scaling)
+
+
+def with_rounded_limits(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
+    """Read YaRN with limits rounded to whole frequencies, also if `truncate` is false.
+
+    gpt-oss is the model that sets truncate to false, and every runtime that ignores it departs.
+    """
+    yarn = definition.scaling
+    if yarn.truncate is not False:
+        return RuntimeReading(yarn)
+    rounded = replace(yarn, truncate=True)
+    limits = rounded.limits(definition.base, definition.dim, _LIMIT_BITS)
+    low, high = (limit / (1 << _LIMIT_BITS) for limit in limits)
+    cause = f"rounds YaRN's limits to {low:g} and {high:g}; the config says truncate: false"
+    return RuntimeReading(rounded, (cause,))
+
+
+def with_attention_of_context(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
+    """Read LongRoPE with the attention factor of M/O, also if the config states another."""
+    longrope = definition.scaling
+    if longrope.max_position_embeddings is None:
+        return RuntimeReading(longrope)
+    scaling = replace(longrope, factor=None, attention_factor=None)
+    reason = "computes it from max_position_embeddings alone"
+    return RuntimeReading(scaling).with_attention(definition, reason)
+
+
+def recurrence(
+    places: Singles,
+    pairs: int,
+    ratio: float,
+    divisors: Singles | None = None,
+    scale: float = 1.0,
+    keep: Singles | None = None,
+) -> Singles:
+    """Return float32 angles as ggml computes them: multiplied by one ratio from pair to pair.
+
+    Args:
+        places: Positions (n, 1), which are the angles of the first pair.
+        pairs: The number of pairs.
+        ratio: b^(−2/d).
+        divisors: The factor tensor of llama3 and longrope, by which angles are divided.
+        scale: A factor of all angles, which is 1/f of linear scaling and YaRN.
+        keep: The share of each angle that YaRN leaves unscaled.
+    """
+    theta = np.full((len(places), pairs), ratio, np.float32)
+    theta[:, :1] = places
+    np.multiply.accumulate(theta, axis=1, out=theta)
+    if divisors is not None:
+        theta /= divisors
+    scaled = np.float32(scale) * theta
+    if keep is None:
+        return scaled
+    return fused(scaled, np.float32(1) - keep, theta * keep)

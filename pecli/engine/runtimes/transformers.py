@@ -1,34 +1,75 @@
-"""Hugging Face transformers: what models are defined by, in float32."""
+"""Hugging Face transformers, by which models are defined; its tables in float32."""
 
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from pecli.engine.arrays import Singles
 from pecli.engine.numerics.float32_functions import torch_powers
-from pecli.engine.runtimes.runtime import Given, Phases, Runtime
+from pecli.engine.runtimes.runtime import (
+    Adaptation,
+    Definition,
+    ModelRope,
+    Phases,
+    Read,
+    Runtime,
+    as_defined,
+    unchanged,
+)
+from pecli.engine.scalings.scaling import Scaling
 
-COVERED = ("none", "linear", "dynamic", "yarn", "longrope", "llama3", "proportional")
+READINGS: Mapping[str, Read] = {
+    "none": as_defined,
+    "linear": as_defined,
+    "dynamic": as_defined,
+    "yarn": as_defined,
+    "longrope": as_defined,
+    "llama3": as_defined,
+    "proportional": as_defined,
+}
 
 
-def torch_powers_of(base: float, given: Given) -> Singles:
-    """b^(2i/d) for every pair."""
-    return torch_powers(
-        base, np.arange(0, 2 * given.pairs, 2, dtype=np.float32) / np.float32(given.dim)
+def torch_powers_of(base: float, definition: Definition[Scaling]) -> Singles:
+    """Return b^(2i/d) for every pair."""
+    numerators = np.arange(0, 2 * definition.pairs, 2, dtype=np.float32)
+    return torch_powers(base, numerators / np.float32(definition.dim))
+
+
+def torch_phases(definition: Definition[Scaling]) -> Phases:
+    """Multiply positions by inverse frequencies, which PyTorch computes in float32 steps."""
+    scaling = definition.scaling
+    base = scaling.float32_base(definition.base, definition.dim)
+    powers = torch_powers_of(base, definition)
+    return partial(np.multiply, scaling.float32_steps(powers, definition.base, definition.dim))
+
+
+def like_transformers(
+    name: str,
+    readings: Mapping[str, Read | str],
+    *,
+    version: str = "2026",
+    phases: Callable[[Definition[Any]], Phases] = torch_phases,
+    ignores_prompt: bool = False,
+    adapted: Callable[[ModelRope], Adaptation] = unchanged,
+) -> Runtime:
+    """Return a runtime that reads configs as transformers does, except for the given readings."""
+    return Runtime(
+        name,
+        version,
+        "how it reads a config",
+        {**READINGS, **readings},
+        phases,
+        ignores_prompt=ignores_prompt,
+        adapted=adapted,
     )
-
-
-def torch_phases(given: Given) -> Phases:
-    """Inverse frequencies by the scaling's float32 steps, from the powers of PyTorch."""
-    scaling = given.scaling
-    powers = torch_powers_of(scaling.float32_base(given.base, given.dim), given)
-    return partial(np.multiply, scaling.float32_steps(powers, given.base, given.dim))
 
 
 RUNTIME = Runtime(
     "transformers",
     "5.22.2",
     "modeling_rope_utils.py, ROPE_INIT_FUNCTIONS, and their tables in float32 (PyTorch 2.13, x86-64)",
-    dict.fromkeys(COVERED, Given.as_defined),
+    READINGS,
     torch_phases,
 )

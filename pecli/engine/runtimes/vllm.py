@@ -1,44 +1,62 @@
-"""vLLM: the same functions as transformers, in tables that are made once for the served context."""
+"""vLLM: the formulas of transformers, in tables that are made once for the served context."""
 
 import math
 from dataclasses import replace
 
 import numpy as np
 
-from pecli.engine.runtimes.runtime import Given, Phases, Reading, Runtime
+from pecli.engine.arrays import Singles
+from pecli.engine.runtimes.runtime import (
+    Definition,
+    Phases,
+    Runtime,
+    RuntimeReading,
+    as_defined,
+    with_attention_of_context,
+)
 from pecli.engine.runtimes.transformers import torch_phases, torch_powers_of
+from pecli.engine.scalings.linear import Linear
+from pecli.engine.scalings.longrope import LongRope
+from pecli.engine.scalings.ntk import Dynamic
 from pecli.engine.scalings.scaling import Scaling, reciprocal
+from pecli.engine.scalings.yarn import Yarn
 
 
-def _yarn(given: Given) -> Reading:
-    yarn = given.scaling
-    return Reading(yarn, rows=math.ceil(yarn.original_max_position_embeddings * yarn.divisor()))
+def _yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
+    """Read YaRN as defined, with a table of O·f rows."""
+    yarn = definition.scaling
+    rows = math.ceil(yarn.original_max_position_embeddings * yarn.divisor())
+    return RuntimeReading(yarn, rows=rows)
 
 
-def _longrope(given: Given) -> Reading:
-    """Short or long factors once and for all, by the served context."""
-    return replace(given.extension_attention(), rows=given.scaling.max_position_embeddings)
+def _longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
+    """Choose the short or the long factors once, by the served context."""
+    reading = with_attention_of_context(definition)
+    return replace(reading, rows=definition.scaling.max_position_embeddings)
 
 
-def _dynamic(given: Given) -> Reading:
-    """Without `max_trained_positions`, which configs do not have, the base stays and the table ends at M."""
-    scaling = given.scaling
-    causes = (
-        ("its dynamic NTK is not dynamic: the base stays, as with factor 1",)
-        if scaling.stretch() != 1
-        else ()
-    )
-    return Reading(Scaling(), causes, rows=scaling.max_position_embeddings)
+def _dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Scaling]:
+    """Keep the base: it only grows with `max_trained_positions`, which configs do not have."""
+    dynamic = definition.scaling
+    reading = RuntimeReading(Scaling(), rows=dynamic.max_position_embeddings)
+    if dynamic.stretch() == 1:
+        return reading
+    cause = "its dynamic NTK is not dynamic: the base stays, as with factor 1"
+    return replace(reading, causes=(cause,))
 
 
-def _phases(given: Given) -> Phases:
-    if given.kind != "linear":
-        return torch_phases(given)
-    factor, inv_freq = (
-        np.float32(given.scaling.factor),
-        reciprocal(torch_powers_of(given.base, given)),
-    )
-    return lambda places: places / factor * inv_freq
+def _phases(definition: Definition[Scaling]) -> Phases:
+    """Divide positions by the factor of linear scaling, where transformers divides frequencies."""
+    scaling = definition.scaling
+    if not isinstance(scaling, Linear):
+        return torch_phases(definition)
+    factor = np.float32(scaling.factor)
+    inv_freq = reciprocal(torch_powers_of(definition.base, definition))
+
+    def phases(places: Singles) -> Singles:
+        return places / factor * inv_freq
+
+    return phases
 
 
 RUNTIME = Runtime(
@@ -46,7 +64,10 @@ RUNTIME = Runtime(
     "0.32.0",
     "model_executor/layers/rotary_embedding, tables in float32 (PyTorch 2.13, x86-64)",
     {
-        **dict.fromkeys(("none", "linear", "llama3", "ntk-fixed"), Given.as_defined),
+        "none": as_defined,
+        "linear": as_defined,
+        "llama3": as_defined,
+        "ntk-fixed": as_defined,
         "yarn": _yarn,
         "longrope": _longrope,
         "dynamic": _dynamic,

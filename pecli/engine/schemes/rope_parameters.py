@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pecli.engine import numerics
 from pecli.engine.runtimes import RUNTIMES, runtime_named
-from pecli.engine.runtimes.runtime import Given, Reading
+from pecli.engine.runtimes.runtime import Definition, RuntimeReading
 from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes import RECIPE, Choice, ListOf, OptionalFlag, Real, Whole, check_base
@@ -250,15 +250,15 @@ class RotaryParameters(Positioned):
         return self.defined_scaling if self.runtime == "none" else self.runtime_reading.scaling
 
     @property
-    def runtime_reading(self) -> Reading:
+    def runtime_reading(self) -> RuntimeReading[Scaling]:
         """The scaling as the runtime takes it, and why that departs from the definition."""
         return runtime_named(self.runtime).reading(self._given(self.defined_scaling))
 
     def runtime_causes(self) -> tuple[str, ...]:
         return () if self.runtime == "none" else self.runtime_reading.causes
 
-    def _given(self, scaling: Scaling) -> Given:
-        return Given(scaling, self.base, self.exponent_dim, self.rotating_pairs, self.dim)
+    def _given(self, scaling: Scaling) -> Definition[Scaling]:
+        return Definition(scaling, self.base, self.exponent_dim, self.rotating_pairs, self.dim)
 
     @cached_property
     def defined_scaling(self) -> Scaling:

@@ -1,0 +1,64 @@
+"""candle: multiplies by LongRoPE's factors, which it switches at a position; no scaling of Qwen."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from pecli.engine.arrays import Singles
+from pecli.engine.runtimes.runtime import (
+    Adaptation,
+    Definition,
+    ModelRope,
+    Phases,
+    RuntimeReading,
+)
+from pecli.engine.runtimes.transformers import like_transformers, torch_phases
+from pecli.engine.runtimes.unscaled_families import without_scaling
+from pecli.engine.scalings.longrope import LongRope
+from pecli.engine.scalings.scaling import Scaling
+
+
+def _longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
+    """Multiply frequencies by the factors: by the short ones up to O, by the long ones beyond."""
+    longrope = definition.scaling
+    original = longrope.original_max_position_embeddings
+    multiplied = replace(
+        longrope,
+        short_factor=_reciprocals(longrope.short_factor),
+        long_factor=_reciprocals(longrope.long_factor),
+        attention_factor=1.0,
+    )
+    cause = (
+        "multiplies frequencies by LongRoPE's factors, "
+        f"those of positions from {original:,} on by the long ones"
+    )
+    reading = RuntimeReading(multiplied, (cause,), by_position=True)
+    return reading.with_attention(definition, "it has none")
+
+
+def _reciprocals(factors: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(1 / factor for factor in factors)
+
+
+def _phases(definition: Definition[Scaling]) -> Phases:
+    """Compute every position with the list of LongRoPE's factors that it belongs to."""
+    longrope = definition.scaling
+    if not isinstance(longrope, LongRope):
+        return torch_phases(definition)
+    original = longrope.original_max_position_embeddings
+    with_short = replace(definition, scaling=longrope.having(longrope.short_factor))
+    with_long = replace(definition, scaling=longrope.having(longrope.long_factor))
+    short_phases = torch_phases(with_short)
+    long_phases = torch_phases(with_long)
+
+    def phases(places: Singles) -> Singles:
+        return np.where(places < original, short_phases(places), long_phases(places))
+
+    return phases
+
+
+def _adapted(encoding: ModelRope) -> Adaptation:
+    return without_scaling(encoding, ("qwen2", "qwen3"))
+
+
+RUNTIME = like_transformers("candle", {"longrope": _longrope}, phases=_phases, adapted=_adapted)

@@ -1,0 +1,70 @@
+"""exllamav3: YaRN's factor from the context, LongRoPE's long factors from position 0 on."""
+
+from dataclasses import replace
+from typing import Any
+
+from pecli.engine.runtimes.runtime import Adaptation, Definition, ModelRope, RuntimeReading
+from pecli.engine.runtimes.transformers import like_transformers
+from pecli.engine.scalings.longrope import LongRope
+from pecli.engine.scalings.yarn import Yarn
+
+
+def _yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
+    """Read YaRN with the factor M/O.
+
+    Qwen3 with factor 4 and M 40,960 departs: 40,960 / 32,768 is 1.25.
+    """
+    yarn = definition.scaling
+    if yarn.max_position_embeddings is None:
+        return RuntimeReading(yarn)
+    stretched = replace(yarn, factor=None)
+    factor = float(stretched.divisor())
+    defined = float(yarn.divisor())
+    if factor == defined:
+        return RuntimeReading(stretched)
+    cause = (
+        f"YaRN's factor is max_position_embeddings / original, {factor:g}; "
+        f"it ignores factor, {defined:g}"
+    )
+    return RuntimeReading(stretched, (cause,))
+
+
+def _longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
+    """Use the long factors for every position of a model with M > O."""
+    longrope = definition.scaling
+    original = longrope.original_max_position_embeddings
+    is_extended = (longrope.max_position_embeddings or 0) > original
+    is_long_prompt = (longrope.length or 0) > original
+    if not is_extended or is_long_prompt:
+        return RuntimeReading(longrope)
+    cause = (
+        "takes the long factors from position 0 on; "
+        f"up to {original:,} the model has the short ones"
+    )
+    return RuntimeReading(replace(longrope, length=original + 1), (cause,))
+
+
+def _adapted(encoding: ModelRope) -> Adaptation:
+    """Read the ratio of both mscales only in DeepSeek-V3.
+
+    A factor counts if the config has no original length, since M/O cannot be computed then.
+    """
+    parameters = encoding.parameters
+    changes: dict[str, Any] = {}
+    is_yarn = parameters["scaling"] == "yarn"
+    if is_yarn and encoding.lacks_original_length and "factor" in parameters:
+        changes["max_position_embeddings"] = None
+    has_ratio = parameters.get("mscale") and parameters.get("mscale_all_dim")
+    if not has_ratio or encoding.family == "deepseek_v3":
+        return Adaptation(changes, "")
+    changes["mscale"] = None
+    changes["mscale_all_dim"] = None
+    return Adaptation(changes, "takes the ratio of both mscales in DeepSeek-V3 alone")
+
+
+RUNTIME = like_transformers(
+    "exllamav3",
+    {"yarn": _yarn, "longrope": _longrope, "dynamic": "it raises an error"},
+    ignores_prompt=True,
+    adapted=_adapted,
+)

@@ -1,0 +1,61 @@
+"""ONNX Runtime GenAI: YaRN only if the config has `beta_fast`, with limits that it never rounds."""
+
+import math
+from dataclasses import replace
+
+from pecli.engine.runtimes.runtime import (
+    FROM_DEFAULT,
+    UNCHANGED,
+    Adaptation,
+    Definition,
+    ModelRope,
+    RuntimeReading,
+)
+from pecli.engine.runtimes.transformers import like_transformers
+from pecli.engine.scalings.scaling import Scaling
+from pecli.engine.scalings.yarn import Yarn
+
+
+def _yarn(definition: Definition[Yarn]) -> RuntimeReading[Scaling]:
+    """Read YaRN without `attention_factor`; an mscale without mscale_all_dim is the multiplier."""
+    yarn = definition.scaling
+    if yarn.beta_fast is None:
+        cause = "knows YaRN by beta_fast, which the config does not have: nothing is scaled"
+        return RuntimeReading(Scaling(), (cause,))
+    causes: tuple[str, ...] = ()
+    if yarn.truncate is not False:
+        causes += ("does not round YaRN's limits",)
+    if definition.head != definition.dim:
+        yarn = _with_limits_over_head(yarn, definition)
+        causes += (
+            f"computes YaRN's limits over the head size, {definition.head}, "
+            f"not the rotary dimension, {definition.dim}",
+        )
+    multiplier = None
+    if yarn.mscale and not yarn.mscale_all_dim:
+        multiplier = yarn.mscale
+    scaling = replace(yarn, truncate=False, attention_factor=multiplier)
+    reason = "computes it from factor, or takes mscale"
+    return RuntimeReading(scaling, causes).with_attention(definition, reason)
+
+
+def _with_limits_over_head(yarn: Yarn, definition: Definition[Yarn]) -> Yarn:
+    """Return YaRN whose limits in the rotary dimension are those of the formula over the head.
+
+    A limit is dim · ln(c/β) / (2 · ln b) with c = O/2π. The β' whose limit over `dim` equals that
+    of β over `head` satisfies c/β' = (c/β)^(head/dim).
+    """
+    c = yarn.original_max_position_embeddings / (2 * math.pi)
+    exponent = definition.head / definition.dim
+    fast, slow = (c * (beta / c) ** exponent for beta in yarn.betas())
+    return replace(yarn, beta_fast=fast, beta_slow=slow)
+
+
+def _adapted(encoding: ModelRope) -> Adaptation:
+    """Leave out a beta_fast that the config does not have."""
+    if encoding.sources.get("beta_fast") == FROM_DEFAULT:
+        return Adaptation({"beta_fast": None}, "")
+    return UNCHANGED
+
+
+RUNTIME = like_transformers("onnxruntime-genai", {"yarn": _yarn}, adapted=_adapted)

@@ -1,0 +1,57 @@
+"""SGLang: dynamic NTK with a constant base; reads `alpha` and `use_fope` of any model."""
+
+from dataclasses import replace
+
+from pecli.engine.runtimes.runtime import (
+    UNCHANGED,
+    Adaptation,
+    Definition,
+    ModelRope,
+    RuntimeReading,
+    as_defined,
+)
+from pecli.engine.runtimes.transformers import like_transformers
+from pecli.engine.scalings.ntk import Dynamic, Ntk
+from pecli.errors import UnsupportedError
+
+
+def _dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Ntk]:
+    """Read dynamic NTK as at a length of f·M, at any length.
+
+    There the stretch f·L/M − (f − 1) is f² − f + 1: 3 for factor 2.
+    """
+    factor = definition.scaling.factor
+    stretch = factor**2 - factor + 1
+    reading = RuntimeReading(Ntk(stretch))
+    if definition.scaling.stretch() != stretch:
+        cause = (
+            "its dynamic NTK is not dynamic: the base is that of NTK with factor "
+            f"{stretch:g}, at any length"
+        )
+        return replace(reading, causes=(cause,))
+    if stretch != 1:
+        short = "shorter prompts get the same base, too; that of the model follows their length"
+        return replace(reading, short_prompts=short)
+    return reading
+
+
+def _adapted(encoding: ModelRope) -> Adaptation:
+    """Read `alpha` as NTK's factor, as Hunyuan means it, whatever the model.
+
+    Raises:
+        UnsupportedError: The config has use_fope, whose tables depend on learned coefficients.
+    """
+    if encoding.use_fope:
+        rule = (
+            "it reads use_fope: cos and sin are then sums of all frequencies, with coefficients "
+            "that were learned for each kv head; pecli does not compute them"
+        )
+        raise UnsupportedError("runtime", "sglang", rule)
+    if encoding.alpha is None:
+        return UNCHANGED
+    parameters = {"scaling": "ntk", "factor": encoding.alpha, "max_position_embeddings": None}
+    cause = f"reads alpha, {encoding.alpha:g}, as NTK's factor; the model's own code does not"
+    return Adaptation(parameters, cause)
+
+
+RUNTIME = like_transformers("sglang", {"dynamic": _dynamic, "ntk": as_defined}, adapted=_adapted)

@@ -1,0 +1,36 @@
+"""TensorRT-LLM, an older version: YaRN always rounded, 1,024 for a missing original length."""
+
+from dataclasses import replace
+
+from pecli.engine.runtimes.runtime import (
+    ORIGINAL_LENGTH,
+    UNCHANGED,
+    Adaptation,
+    Definition,
+    ModelRope,
+    RuntimeReading,
+    with_rounded_limits,
+)
+from pecli.engine.runtimes.transformers import like_transformers
+from pecli.engine.scalings.yarn import Yarn
+
+_DEFAULT_ORIGINAL_LENGTH = 1024
+
+
+def _yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
+    """Read YaRN with rounded limits and without `attention_factor`."""
+    reading = with_rounded_limits(definition)
+    scaling = replace(reading.scaling, attention_factor=None)
+    reason = "attention_factor is not passed on"
+    return replace(reading, scaling=scaling).with_attention(definition, reason)
+
+
+def _adapted(encoding: ModelRope) -> Adaptation:
+    is_yarn = encoding.parameters["scaling"] == "yarn"
+    if not is_yarn or not encoding.lacks_original_length:
+        return UNCHANGED
+    cause = f"takes {_DEFAULT_ORIGINAL_LENGTH:,} for {ORIGINAL_LENGTH}, which is missing"
+    return Adaptation({ORIGINAL_LENGTH: _DEFAULT_ORIGINAL_LENGTH}, cause)
+
+
+RUNTIME = like_transformers("tensorrt-llm", {"yarn": _yarn}, version="older", adapted=_adapted)
