@@ -355,12 +355,13 @@ def weak_checks(tables: Tables, tolerance: Tolerance) -> tuple[str, ...]:
 
 def _weak(scheme: Scheme, names: Iterable[str], tolerance: Tolerance) -> Iterator[str]:
     from pecli.explain.edits import said
+    from pecli.explain.known_mistakes import neighbours
 
     tables = {} if scheme.holds_several else scheme.named_tensors()
     compared = [name for name in names if name in tables]
     count = next((tables[name].shape[-2] for name in compared if len(tables[name].shape) > 1), 0)
     rows = f"{count:,} row{'s' if count != 1 else ''}" if count else ", ".join(compared)
-    for neighbour in scheme.neighbours() if compared else ():
+    for neighbour in neighbours(scheme) if compared else ():
         advice = _advice(scheme, neighbour.scheme, compared, tolerance)
         if advice is None:
             continue

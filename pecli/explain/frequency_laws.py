@@ -13,11 +13,12 @@ import numpy as np
 from pecli.compare.forms import Form
 from pecli.engine.arrays import Flags, Floats
 from pecli.engine.scalings import SCALINGS, name_of
-from pecli.engine.schemes import SCHEMES, scheme_named
-from pecli.engine.schemes.scheme import Scheme, WaveTable
+from pecli.engine.schemes.scheme import Scheme
 from pecli.explain import time_limit, wave_measurement
 from pecli.explain.edits import Edit, Parameter
+from pecli.explain.known_mistakes import wave_neighbours
 from pecli.explain.sample import BASES, digits, plain, plainest
+from pecli.explain.wave_tables import WaveTable, scheme_of_waves, wave_edit, wave_table
 
 Value = TypeVar("Value")
 NO_SCALING = SCALINGS["none"]()
@@ -290,7 +291,7 @@ class WaveScheme:
 
 def wave_scheme(scheme: Scheme, names: tuple[str, ...]) -> WaveScheme | None:
     """The scheme for tensors of these names; None where it has no waves, or its rows do not follow each other."""
-    waves = scheme.wave_table()
+    waves = wave_table(scheme)
     if waves is None:
         return None
     form, one = Form(waves.layout, padded=waves.layout == "halves" and waves.dim % 2 == 1), ""
@@ -321,7 +322,7 @@ def neighbours(prior: WaveScheme) -> Iterator[Law]:
     if law.scaling != NO_SCALING:
         yield replace(law, scaling=NO_SCALING, rotating=None)
         yield from (replace(law, times=2), replace(law, again=True))
-    for each in map(wave_law, prior.scheme.wave_neighbours()):
+    for each in map(wave_law, wave_neighbours(prior.scheme)):
         resized = replace(
             each, count=law.count, half=each.half * law.count / each.count
         )  # as the prior was
@@ -338,10 +339,12 @@ def law_edits(expected: WaveScheme, law: Law) -> tuple[Edit, ...]:
     scheme, prior = expected.scheme, expected.law
     rows: list[tuple[str, Any, Any]] = []
     if law.count != prior.count:
-        rows.append(("dim", scheme.wave_table().dim, 2 * law.count))
+        waves = wave_table(scheme)
+        assert waves is not None
+        rows.append(("dim", waves.dim, 2 * law.count))
         prior = replace(prior, count=law.count, half=prior.half * law.count / prior.count)
     rows.append(("base", prior.base, law.base))
-    name, *values = scheme.wave_edit("exponent", prior.half, law.half)
+    name, *values = wave_edit(scheme, "exponent", prior.half, law.half)
     usual, found = (round(value) if abs(value - round(value)) < 1e-9 else value for value in values)
     kept = law.count != expected.law.count and law.half == expected.law.half
     rows.append((name, round(2 * law.half), "same") if kept else (name, usual, found))
@@ -402,5 +405,4 @@ def scheme_of(
     rotating = law.count if law.rotating is None else law.rotating
     place = (amplitude, offset, length, layout, cos_first, rotary)
     waves = WaveTable(dim, law.half, law.base, law.scale, scaling, rotating, *place)
-    found = (scheme_named(name).from_waves(waves, **more) for name in SCHEMES)
-    return next((scheme for scheme in found if scheme is not None), None)
+    return scheme_of_waves(waves, **more)

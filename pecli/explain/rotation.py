@@ -14,6 +14,7 @@ from pecli.explain import edits as kinds
 from pecli.explain import frequency_laws, sinusoid_search, time_limit
 from pecli.explain.acceptance import MAX_SIGMAS, Judge, Located, out_of_tolerance, rounding_mode
 from pecli.explain.edits import Edit, Errors, Explanation, best
+from pecli.explain.known_mistakes import neighbours
 from pecli.explain.sample import UNITS, Sample, grain, precision, rms
 from pecli.explain.sinusoid_readings import Reading
 
@@ -149,12 +150,13 @@ def mistakes(plan: HeadRotation, shape: tuple[int, ...]) -> Iterator[Mistake]:
         end = kinds.Rotation("first channels" if plan.trailing else "last channels")
         yield Mistake((end,), replace(plan, trailing=not plan.trailing).render())
     usual = {"attention_factor": plan.rope.attention_factor_value()}  # by the scaling's own rule
-    for edits, scheme in plan.rope.neighbours():
-        same_dim = getattr(scheme, "rotary_dim", 0) == plan.rope.rotary_dim
-        parameters = [edit for edit in edits if isinstance(edit, kinds.Parameter)]
-        has_layout = len(parameters) < len(edits)
+    for known in neighbours(plan.rope):
+        scheme: Any = known.scheme
+        same_dim = scheme.rotary_dim == plan.rope.rotary_dim
+        parameters = [edit for edit in known.edits if isinstance(edit, kinds.Parameter)]
+        has_layout = len(parameters) < len(known.edits)
         moved = plan.places is not None and any(edit.name == "offset" for edit in parameters)
-        if not same_dim or not edits or has_layout or moved:
+        if not same_dim or not known.edits or has_layout or moved:
             continue
         completed = []
         for edit in parameters:

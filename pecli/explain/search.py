@@ -26,6 +26,7 @@ from pecli.explain.acceptance import MAX_SHARE, Judge, Located, out_of_tolerance
 from pecli.explain.array_transforms import transform
 from pecli.explain.edits import Edit, Errors, Explanation, best, merged, parameter, parameter_edits
 from pecli.explain.frequency_laws import law_edits, wave_law, wave_scheme
+from pecli.explain.known_mistakes import Neighbour, neighbour, neighbours
 from pecli.explain.position_recovery import (
     other_positions,
     recognise_grid,
@@ -44,6 +45,7 @@ from pecli.explain.sample import (
     samples_of,
 )
 from pecli.explain.time_limit import check_time, limited
+from pecli.explain.wave_tables import wave_table
 
 MAX_TRANSFORMED = 1 << 22  # elements of an expected table that is made whole
 MAX_WRONG_ROWS = (
@@ -207,22 +209,17 @@ def _by_neighbour(prior: Any, judge: Judge) -> Iterator[Explanation]:
     if prior.is_range:
         return
     waves = judge.samples
-    known = list(prior.neighbours())
+    known = list(neighbours(prior))
     if prior.positions is not None:
         edit = kinds.Parameter("positions", "those given", "0, 1, 2, …")
         with contextlib.suppress(ParameterError):  # some go with positions alone
-            known.append(
-                (
-                    (edit,),
-                    replace(prior, positions=None, seq_len=next(iter(waves.values())).shape[-2]),
-                )
-            )
+            count = next(iter(waves.values())).shape[-2]
+            known.append(Neighbour((edit,), replace(prior, positions=None, seq_len=count)))
         for by in (1, -1) if all(isinstance(place, int) for place in prior.positions) else ():
             shift = kinds.Parameter("all positions", 0, by)
             with contextlib.suppress(ParameterError):  # beyond the last
-                known.append(
-                    ((shift,), replace(prior, positions=[place + by for place in prior.positions]))
-                )
+                moved = [place + by for place in prior.positions]
+                known.append(Neighbour((shift,), replace(prior, positions=moved)))
     nearest = sorted(known, key=lambda each: distance(each[1], waves).root_mean_square)[:1]
     proposals = [recipes.by_scheme(map(_edit, edits), scheme, waves) for edits, scheme in nearest]
     every = [*judge.accepted(chain(proposals, _reversed(prior, waves)))]
@@ -312,7 +309,7 @@ def _other_scheme(prior: Any, judge: Judge) -> Iterator[Explanation]:
                 edits=(kinds.Parameter("positions", "those of the grid", "others"), *found.edits),
             )
         return
-    if scheme.base != prior.base and (other := prior.neighbour(base=scheme.base)) is not None:
+    if scheme.base != prior.base and (other := neighbour(prior, base=scheme.base)) is not None:
         proposal = recipes.by_scheme(map(_edit, other.edits), other.scheme, found.tensors)
         if same := [*judge.accepted([proposal])]:
             yield from same
@@ -403,7 +400,7 @@ def _by_part(prior: Scheme, judge: Judge, *, surely: bool) -> Iterator[Explanati
 def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
     """Rows up to one, or from one on, as a table of their own, where all others are right."""
     waves = judge.samples
-    every = _all_located(prior, judge) if prior.wave_table() is not None else [None]
+    every = _all_located(prior, judge) if wave_table(prior) is not None else [None]
     cuts = {found.first_wrong_row if found is not None else None for found in every}
     cut = cuts.pop() if len(cuts) == 1 else None
     if cut is None or every[0] is None or not MIN_RANGE <= cut <= prior.seq_len - MIN_RANGE:
@@ -417,9 +414,10 @@ def _by_range(prior: Any, judge: Judge) -> Iterator[Explanation]:
     }
     later = SEARCHES[SEARCHES.index((_by_range, _waves)) + 1 :]
     samples, expected = samples_of(arrays), wave_scheme(prior, tuple(waves))
-    alone = (
-        law_edits(expected, wave_law(part.wave_table())) if expected else ()
-    )  # as a scaling has it by the length
+    part_waves = wave_table(part)
+    alone: tuple[Edit, ...] = ()
+    if expected and part_waves:  # A scaling may depend on the length.
+        alone = law_edits(expected, wave_law(part_waves))
     proposals = [recipes.by_scheme(alone, part, waves)] if alone else []
     own = Judge(samples, judge.atol, prior.dtype, arrays)
     found = next(chain(own.accepted(proposals), _explained(part, own, later)), None)

@@ -31,6 +31,7 @@ from pecli.explain.wave_measurement import (
     measure,
     wrap,
 )
+from pecli.explain.wave_tables import wave_edit, wave_table
 
 ENOUGH = 2.0  # times the noise: what a proposal may leave of a channel that was measured
 MAX_LAWS, MAX_FAR_LAWS = 12, 4  # laws of a tier that are tried at likely starts, and at any
@@ -385,7 +386,7 @@ class Proposal:
         matters = len(wrong) or residual > RECIPE_MATTERS * max(
             waves.level, 2.0**-24 * self.amplitude
         )
-        made = scheme.wave_table() if scheme is not None and matters else None
+        made = wave_table(scheme) if scheme is not None and matters else None
         if made is not None and math.isclose(made.amplitude, self.amplitude, rel_tol=1e-6):
             computed = recipe_search.explain_reading(scheme, reading, prior)
             wrong, residual = (wrong[:0], computed.residual) if computed else (wrong, residual)
@@ -439,8 +440,8 @@ class Proposal:
         if reading.length != prior.length and not reading.edits:
             edits.append(Parameter("seq_len", prior.length, reading.length))
         if self.amplitude != self.usual:
-            name, usual, value = prior.scheme.wave_edit(
-                "amplitude", prior.amplitude, self.amplitude
+            name, usual, value = wave_edit(
+                prior.scheme, "amplitude", prior.amplitude, self.amplitude
             )
             edits.append(
                 Parameter(name, usual, value) if name else Scaled(self.amplitude / prior.amplitude)
@@ -475,7 +476,7 @@ class Proposal:
             return None
         kept = [edit for edit in signs if not (both and sinusoidal and isinstance(edit, Swapped))]
         edits: list[Edit] = [*reading.edits, *kept, *order]
-        made = scheme.wave_table()
+        made = wave_table(scheme)
         if made is not None and abs(self.amplitude / made.amplitude - 1) > 1e-6:
             edits.append(Scaled(self.amplitude / made.amplitude))
         if not both:

@@ -44,6 +44,7 @@ from pecli.explain.edits import (
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
 from pecli.explain.sample import UNITS, Sample, precision, rms
 from pecli.explain.used_positions import explain_positions, runs, situation
+from pecli.explain.wave_tables import wave_table
 from pecli.files.load import Given, opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -529,7 +530,7 @@ def _table_added(
     """Why rows that follow each other are not those of a scheme: what was added is a table."""
     added = (widened(sides.after) - widened(sides.before)).reshape(-1, *sides.after.shape[-2:])
     limit = max(atol, UNITS * precision(sides.dtype) * float(np.abs(widened(sides.after)).max()))
-    has_waves = isinstance(scheme, Scheme) and scheme.wave_table() is not None
+    has_waves = isinstance(scheme, Scheme) and wave_table(scheme) is not None
     is_range = has_waves and seen.all() and (np.diff(places) == 1).all()
     for k, rows in enumerate(added) if is_range else ():
         own = replace(

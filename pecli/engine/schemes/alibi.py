@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from pecli.engine.application import add_bias
 from pecli.engine.arrays import Array, ArrayLike, as_dtype, numpy_dtype
 from pecli.engine.numerics import DoubleDouble, round_double_double, round_fixed, undecided
 from pecli.engine.schemes import BIAS_RECIPE, Choice, Flag, Real, Whole, recipe_named, with_aliases
-from pecli.engine.schemes.scheme import Axes, Neighbour, Scheme
+from pecli.engine.schemes.scheme import Axes, Scheme
 from pecli.engine.table import ByPosition, Table
 
 _MAX_KEYS = 2**24
@@ -171,15 +171,6 @@ class Alibi(Scheme):
         """Scores (…, H, Lq, Lk) plus the bias; the queries are the last. Lk is seq_len, where there is one."""
         keys = self.seq_len or (np.shape(x) or (1,))[-1]
         return add_bias(x, replace(self, seq_len=keys, slopes=False, dtype="float64").tensors()[0])
-
-    def neighbours(self) -> tuple[Neighbour, ...]:
-        """The other rule where it differs, other forms, and max_bias at its default."""
-        changes: list[dict[str, Any]] = [{"max_bias": 8.0}]
-        if self.heads & (self.heads - 1):
-            changes.append({"rule": "naive" if self.rule == "paper" else "paper"})
-        if "form" not in self.inert_parameters:
-            changes += [{"form": form} for form in ("symmetric", "causal", "key", "key-last")]
-        return tuple(filter(None, (self.neighbour(**change) for change in changes)))
 
 
 def _geometric_slopes(max_bias: float, heads: int) -> list[int]:

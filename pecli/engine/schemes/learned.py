@@ -13,7 +13,7 @@ import numpy as np
 
 from pecli.engine.arrays import Array, Floats, round_to
 from pecli.engine.schemes import Choice, Real, Whole, with_aliases
-from pecli.engine.schemes.scheme import Neighbour, Scheme
+from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import ByPosition, Table
 from pecli.errors import ParameterError
@@ -89,13 +89,6 @@ class LearnedInit(Scheme):
         raise ParameterError(
             "the scheme", repr(self.name), "it has no recipes: its numbers are random, not computed"
         )
-
-    def neighbours(self) -> tuple[Neighbour, ...]:
-        usual = {"seed": 1 if self.seed == 0 else 0, "std": 0.02}
-        changes = [
-            {name: value} for name, value in usual.items() if name not in self.inert_parameters
-        ]
-        return tuple(filter(None, (self.neighbour(**change) for change in changes)))
 
 
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10

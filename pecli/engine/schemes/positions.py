@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, MISSING, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, MISSING, dataclass
 from fractions import Fraction
 from functools import partial
-from itertools import combinations, product
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.arrays import Array, Indices, numpy_dtype
-from pecli.engine.edits import edit_of
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
@@ -28,14 +26,13 @@ from pecli.engine.schemes.given_positions import (
     GridSize,
     PositionList,
 )
-from pecli.engine.schemes.scheme import UNSET, Neighbour, Scheme
+from pecli.engine.schemes.scheme import UNSET, Scheme
 from pecli.engine.table import ByPosition
 from pecli.errors import ParameterError, bracketed
 
 if TYPE_CHECKING:
     from pecli.engine.numerics.axis_tables import Coordinates
     from pecli.engine.runtimes.runtime import Phases
-    from pecli.engine.schemes.grid_styles import GridStyle
     from pecli.engine.schemes.recipe_tables import Filler
 
 _MAX_LISTED = 1 << 16  #: positions that a known mistake lists one by one
@@ -139,73 +136,6 @@ class Positioned(Scheme):
         names = ("keep", "base", "layout") if self.grid_style else ()
         same = (name for name in names if getattr(self, name) == getattr(self.grid_style, name))
         return frozenset({"seq_len", "offset", *same})
-
-    def neighbour(self, **changes: Any) -> Neighbour | None:
-        """Rows follow from positions or a grid, where these are given."""
-        return super().neighbour(**changes, **({} if self.is_range else {"seq_len": None}))
-
-    def place_neighbours(self, others: Mapping[str, GridStyle]) -> Iterator[Neighbour | None]:
-        """Known mistakes in where rows are: exchanged axes, rows beside the grid, its scale, style or positions."""
-        style = self.grid_style
-        if self.grid is not None:
-            yield self.neighbour(grid=GridSize((*self.grid[:-2], self.grid[-1], self.grid[-2])))
-            yield from (self.neighbour(keep=keep) for keep in {0, 1} - {self.keep or 0})
-            yield from (self.neighbour(**{name: None}) for name in ("grid_base", "grid_scale"))
-        for name, other in others.items():
-            if style is not None and replace(other, name=style.name) != style:
-                yield self.neighbour(
-                    style=name, **({"base": None} if self.base == style.base else {})
-                )
-        if self.grid and style and self.seq_len <= _MAX_LISTED and not (self.keep and style.layout):
-            coordinates, names = self.coordinates(), style.sorted_axes
-            index = coordinates.index(0, self.seq_len).tolist()
-
-            def places(moved: str = "", by: Fraction = Fraction(0)) -> list[list[Any]]:
-                every = zip(
-                    [by if axis in moved else 0 for axis in names], coordinates.values, strict=True
-                )
-                values = [
-                    [PositionList.kept(Fraction(value + step)) for value in own]
-                    for step, own in every
-                ]
-                return [[own[k] for k in row] for own, row in zip(values, index, strict=True)]
-
-            yield self._in_order(
-                places(), names, [*map(names.index, names.translate(str.maketrans("hw", "wh")))]
-            )
-            for counting in dict.fromkeys((names, "hw")):
-                rows = {
-                    **dict(zip(names, places(), strict=True)),
-                    **dict.fromkeys(counting, range(self.seq_len)),
-                }
-                yield self._at_positions(
-                    [*rows.values()], ("positions", "those of the grid", "0, 1, 2, …")
-                )
-            for moved, by in product((*names, "hw"), (Fraction(1), Fraction(-1), Fraction(1, 2))):
-                yield self._at_positions(
-                    places(moved, by), (f"positions along {' and '.join(moved)}", 0, float(by))
-                )
-        if self.positions is not None and len(axes := self.positions.axes) > 1:
-            count = len(axes)
-            names = "thw"[-count:] if count < 4 else "".join(map(str, range(count)))
-            for a, b in combinations(range(count), 2):
-                yield self._in_order(
-                    axes, names, [b if k == a else a if k == b else k for k in range(count)]
-                )
-            yield self._in_order(axes, names, [0] * count)
-
-    def _in_order(
-        self, places: Sequence[Sequence[Any]], names: str, order: Sequence[int]
-    ) -> Neighbour | None:
-        moved = "axes of positions", ",".join(names), ",".join(names[k] for k in order)
-        return self._at_positions([places[k] for k in order], moved)
-
-    def _at_positions(
-        self, places: Sequence[Sequence[Any]], edit: tuple[str, Any, Any]
-    ) -> Neighbour | None:
-        without = dict.fromkeys(("grid", "keep", "grid_base", "grid_scale"))
-        other = self.neighbour(positions=PositionList(map(tuple, places)), **without)
-        return other and other._replace(edits=(edit_of(*edit),))
 
     def coordinates(self) -> Coordinates:
         """The positions of all rows, axis by axis, where these are not consecutive."""

@@ -5,14 +5,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from itertools import permutations
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pecli.engine.application import rotated
 from pecli.engine.arrays import Array, ArrayLike, Complex, Indices, numpy_dtype
-from pecli.engine.edits import edit_of
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.axis_tables import listed_coordinates
 from pecli.engine.numerics.phases import Waves
@@ -20,14 +18,12 @@ from pecli.engine.runtimes import runtime_named
 from pecli.engine.runtimes.runtime import Phases
 from pecli.engine.scalings import SCALINGS, name_of
 from pecli.engine.schemes import EXACT, Recipe, recipe_named, with_aliases
-from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.given_positions import whole_positions
-from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.engine.schemes.recipe_tables import Filler, RecipeFiller, geometric_phases
-from pecli.engine.schemes.rope_parameters import RotaryParameters, parameters_of
-from pecli.engine.schemes.scheme import ROW_NAMES, Axes, Neighbour, WaveTable
+from pecli.engine.schemes.rope_parameters import RotaryParameters
+from pecli.engine.schemes.scheme import ROW_NAMES, Axes
 from pecli.engine.table import Table, stacked
-from pecli.errors import ParameterError, spelled
+from pecli.errors import ParameterError
 
 USUAL_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
 """Factors of scalings that models have: one is easily taken for another."""
@@ -237,131 +233,6 @@ class Rope(RotaryParameters):
         elif self.factor is not None and self.factor > 1:
             lengths[float(trained * self.factor)] = f"{self.factor:g} times the original,"
         return lengths
-
-    def neighbours(self) -> tuple[Neighbour, ...]:
-        """Another base, layout or position; the exponent over the head; a scaling that is missing, applied twice, read
-        otherwise or of another factor; an attention factor that is dropped or squared."""
-        changes: list[dict[str, Any]] = [
-            {"base": 10000.0},
-            {"offset": self.offset - 1},
-            {"offset": self.offset + 1},
-        ]
-        others = [self.neighbour(**change) for change in (*changes, *self._other_scalings())]
-        others += [self._over_the_dim(), *self.place_neighbours(ROTARY)]
-        if (
-            self.mrope_section is not None and self.positions is not None
-        ):  # interleaved or not, or of other axes
-            others.append(
-                self.neighbour(mrope_interleaved=None if self.mrope_interleaved else True)
-            )
-            others += [
-                self.neighbour(mrope_section=order) for order in permutations(self.mrope_section)
-            ]
-        mistakes = [other for other in others if other is not None]
-        if self.runtime == "none":
-            return tuple(mistakes)
-        read = self.as_read()  # of what the runtime reads alike, nothing would show
-        return tuple(
-            one
-            for one in mistakes
-            if not (isinstance(one.scheme, Rope) and one.scheme.as_read() == read)
-        )
-
-    def _over_the_dim(self) -> Neighbour | None:
-        """Exponents over the whole dim, where fewer channels rotate, or each axis has its own."""
-        sizes = [block.channels for block in sorted(self.axis_blocks)] or [self.exponent_dim]
-        own = [AxisBlock(*block[:2], Fraction(block.channels, 2)) for block in self.axis_blocks]
-        if (
-            sizes == [self.dim]
-            or [*self.axis_blocks] != own
-            or self.scaling not in ("none", "linear")
-        ):
-            return None
-        ratios = [self.base ** (size / self.dim - 1) for size in sizes]
-        other = self.neighbour(base=self.base * ratios[0])
-        if len({*sizes}) > 1:  # as the factors of NTK tell
-            factors = [ratio ** (1 - 2 / size) for ratio, size in zip(ratios, sizes, strict=True)]
-            other = self.neighbour(axis_factors=tuple(factors))
-        expected = sizes[0] if len({*sizes}) == 1 else spelled(tuple(sizes))
-        return other and Neighbour((edit_of("exponent_dim", expected, self.dim),), other.scheme)
-
-    def _other_scalings(self) -> Iterator[dict[str, Any]]:
-        if self.scaling == "none":
-            return
-        parameters = {
-            name: None for name in self.scaling_parameters() if getattr(self, name) is not None
-        }
-        yield {"scaling": "none", **parameters}
-        if (
-            self.scaling in ("linear", "ntk", "ntk-fixed", "proportional")
-            and self.factor is not None
-        ):
-            yield {"factor": self.factor**2}
-        if (
-            self.scaling in ("yarn", "longrope")
-            and (attention := self.attention_factor_value()) != 1
-        ):
-            yield {"attention_factor": 1.0}
-            yield {"attention_factor": attention**2}
-        if self.scaling == "yarn":
-            yield {"truncate": self.truncate is False}
-        original = self.original_max_position_embeddings
-        if self.scaling == "longrope" and original is not None:
-            yield {"length": original if self.effective_length > original else original + 1}
-        if (
-            self.scaling in ("linear", "ntk", "ntk-fixed", "yarn", "llama3")
-            and self.factor is not None
-        ):
-            smaller = [factor for factor in USUAL_FACTORS if factor < self.factor][
-                -1:
-            ]  # others differ by more
-            larger = [factor for factor in USUAL_FACTORS if factor > self.factor][:1]
-            yield from (
-                {"factor": factor} for factor in (*smaller, *larger) if factor != self.factor**2
-            )
-
-    def wave_table(self) -> WaveTable | None:
-        if not self.is_range:
-            return None
-        return WaveTable(
-            self.rotary_dim, self.exponent_dim / 2, self.base, 1.0, self.scaling_value, self.rotating_pairs,
-            self.attention_factor_value(), self.offset, self.seq_len, self.layout, cos_first=True, separate=True,
-        )  # fmt: skip
-
-    @classmethod
-    def from_waves(cls, waves: WaveTable, **more: Any) -> Self | None:
-        pairs, scaling = waves.dim // 2, waves.scaling
-        if not waves.separate or waves.exponent != pairs or waves.scale != 1:
-            return None
-        parameters = {**parameters_of(scaling, waves.amplitude, pairs), **more}
-        if waves.rotating < pairs:
-            share = waves.rotating / pairs
-            exact = scaling.rotary(waves.dim, share)[1] == waves.rotating
-            parameters["partial_rotary_factor"] = share if exact else math.nextafter(share, 2.0)
-        try:
-            return cls(
-                waves.length, waves.dim, waves.base, waves.offset, waves.layout, **parameters
-            )
-        except ParameterError:
-            return None
-
-    def wave_neighbours(self) -> Iterator[WaveTable]:
-        """Yarn's other rounding, longrope's other divisors, and other dims in the exponent."""
-        own = self.wave_table()
-        if own is None:
-            return
-        for scaling in own.scaling.known_mistakes():
-            yield own._replace(scaling=scaling)
-        half = own.exponent
-        for exponent in dict.fromkeys((half - 1, 2 * half, 4 * half, half / 2, self.dim / 2)):
-            if exponent >= 1 and exponent != half:
-                yield own._replace(exponent=exponent)
-
-    def wave_edit(self, field: str, expected: float, found: float) -> tuple[str, float, float]:
-        if field == "amplitude":
-            name = "attention_factor" if "attention_factor" in self.scaling_value.names() else ""
-            return name, expected, found
-        return super().wave_edit(field, expected, found)
 
 
 def _vector(name: str, dtype: str, values: Callable[[], list[Any]], count: int) -> Table:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pecli.engine import numerics
 from pecli.engine.runtimes import RUNTIMES, runtime_named
 from pecli.engine.runtimes.runtime import Definition, RuntimeReading
-from pecli.engine.scalings import SCALINGS, name_of
+from pecli.engine.scalings import SCALINGS
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes import RECIPE, Choice, ListOf, OptionalFlag, Real, Whole, check_base
 from pecli.engine.schemes.axis_blocks import AxisBlock
@@ -306,22 +306,3 @@ class RotaryParameters(Positioned):
         if self.positions is None:
             return self.offset + self.seq_len
         return max(1, math.floor(max(map(max, self.positions.exact()))) + 1)
-
-
-def parameters_of(scaling: Scaling, amplitude: float, pairs: int) -> dict[str, Any]:
-    """The parameters of a scaling with that amplitude, where some scaling has it."""
-    given = {name: value for name, value in vars(scaling).items() if value is not None}
-    if math.isclose(amplitude, scaling.attention_value, rel_tol=1e-9):
-        return {"scaling": name_of(scaling), **given}
-    if "attention_factor" in scaling.names():
-        return {"scaling": name_of(scaling), **given, "attention_factor": amplitude}
-    if scaling != Scaling():
-        return {"scaling": name_of(scaling), **given}
-    ones = (1.0,) * pairs  # the only scaling that leaves frequencies alone and has a factor
-    lists = {"short_factor": ones, "long_factor": ones}
-    return {
-        "scaling": "longrope",
-        **lists,
-        "original_max_position_embeddings": 4096,
-        "attention_factor": amplitude,
-    }

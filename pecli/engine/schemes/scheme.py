@@ -19,14 +19,11 @@ import numpy as np
 
 from pecli.display import Displayed
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ArrayLike
-from pecli.engine.edits import Layout, edit_of
-from pecli.engine.edits import Parameter as EditedParameter
 from pecli.engine.schemes import STORED, Choice, Dtype, Parameter, Whole, recipe_named, scheme_named
 from pecli.engine.table import ByPosition, Table
 from pecli.errors import ParameterError, bracketed, nearest, spelled
 
 if TYPE_CHECKING:
-    from pecli.engine.scalings.scaling import Scaling
     from pecli.engine.schemes.grid_styles import GridStyle
 
 ROW_NAMES = (
@@ -45,31 +42,6 @@ class Axes(NamedTuple):
     first: int = 0  #: the position of the first row
     value: str = "value"  #: what the elements are: value, cosine, sine, bias, slope, frequency
     step: int = 1  #: columns from one pair of channels to the next
-
-
-class Neighbour(NamedTuple):
-    """A known mistake: the edits that describe it, and the scheme with that mistake."""
-
-    edits: tuple[EditedParameter | Layout, ...]
-    scheme: "Scheme"
-
-
-class WaveTable(NamedTuple):
-    """Cosines and sines of consecutive positions, in the words that all schemes of waves share. Frequencies are
-    scale · base^(−i/exponent), one per pair of channels, after a scaling; from pair `rotating` on, 0."""
-
-    dim: int
-    exponent: float
-    base: float
-    scale: float
-    scaling: "Scaling"
-    rotating: int
-    amplitude: float
-    offset: int
-    length: int
-    layout: str
-    cos_first: bool
-    separate: bool  #: whether cosines and sines are tensors of their own; else one tensor has both
 
 
 UNSET: Any = None  #: the default of a field that something else may fill in: a style, or the parameter's own default
@@ -345,52 +317,6 @@ class Scheme(Displayed, ABC):
         columns = np.arange(table.width)  # which stand for themselves
         values = columns.astype(np.float64).tolist()
         return ByPosition(self.first_position, table.rows, "columns", values, columns, table.read)
-
-    def neighbours(self) -> tuple[Neighbour, ...]:
-        """Known mistakes: each parameter at its default, and positions that are off by one."""
-        left_out = {"dtype", "recipe", "offset", *self.inert_parameters}
-        defaults = {
-            name: self.default_of(name) for name in self.parameters() if name not in left_out
-        }
-        others = [
-            self.neighbour(**{name: value})
-            for name, value in defaults.items()
-            if value not in (None, MISSING, getattr(self, name))
-        ]
-        if "offset" in self.parameters():
-            others += [self.neighbour(offset=self.first_position + by) for by in (-1, 1)]
-        return tuple(filter(None, others))
-
-    def neighbour(self, **changes: Any) -> Neighbour | None:
-        """The scheme with other parameters, of which those that are None are no edits; None where it is no other."""
-        try:
-            scheme = replace(self, **changes)
-        except ParameterError:
-            return None
-        named = {name: value for name, value in changes.items() if value is not None}
-        edits = tuple(edit_of(name, getattr(self, name), value) for name, value in named.items())
-        return Neighbour(edits, scheme) if scheme != self else None
-
-    def wave_table(self) -> WaveTable | None:
-        """Its table as waves; None where it has none, or its rows are not those of consecutive positions."""
-        return None
-
-    @classmethod
-    def from_waves(cls, waves: WaveTable, **more: Any) -> Self | None:
-        """The scheme that makes this table, with more parameters; None where none does."""
-        return None
-
-    def wave_neighbours(self) -> Iterator[WaveTable]:
-        """Waves of known mistakes that are none of its parameters."""
-        return iter(())
-
-    def wave_edit(self, field: str, expected: float, found: float) -> tuple[str, float, float]:
-        """A field of its waves that is another than expected, as a parameter (or "") and its two values."""
-        return (
-            ("exponent_dim", 2 * expected, 2 * found)
-            if field == "exponent"
-            else (field, expected, found)
-        )
 
     def applied_to(self, x: ArrayLike) -> Array:
         """x (…, L, D) with the encoding applied, from its first position on: in float64, rounded once to x's dtype."""

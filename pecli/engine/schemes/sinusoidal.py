@@ -5,12 +5,12 @@ axis has a share of the channels and its own angles.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
@@ -20,9 +20,8 @@ from pecli.engine.numerics.phases import Waves
 from pecli.engine.schemes import RECIPE, Choice, Flag, Real, Whole, check_base, with_aliases
 from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.positions import Positioned
-from pecli.engine.schemes.scheme import UNSET, Axes, Neighbour, WaveTable
+from pecli.engine.schemes.scheme import UNSET, Axes
 from pecli.engine.table import Table
-from pecli.errors import ParameterError
 
 if TYPE_CHECKING:
     from pecli.engine.numerics.axis_tables import Coordinates
@@ -255,56 +254,3 @@ class Sinusoidal(Positioned):
         return Axes(
             ("position", "channel"), self.offset, step=2 if self.layout == "interleaved" else 1
         )
-
-    def neighbours(self) -> tuple[Neighbour, ...]:
-        """Besides parameters at their defaults: the other layout, order and exponent."""
-        from pecli.engine.schemes.grid_styles import ADDED
-
-        changes: list[dict[str, Any]] = [
-            {"layout": "halves" if self.layout == "interleaved" else "interleaved"},
-            {"cos_first": not self.cos_first},
-            {"freq_shift": 0.0 if self.freq_shift else 1.0},
-        ]
-        first = {other.scheme: other for change in changes if (other := self.neighbour(**change))}
-        more = [*filter(None, self.place_neighbours(ADDED)), *super().neighbours()]
-        return (*first.values(), *(each for each in more if each.scheme not in first))
-
-    def wave_table(self) -> WaveTable | None:
-        from pecli.engine.scalings.scaling import Scaling
-
-        if not self.is_range:
-            return None
-        (block,) = self.axis_blocks
-        return WaveTable(
-            self.dim, float(block.denominator), self.base, self.scale, Scaling(), block.pairs, self.amplitude,
-            self.offset, self.seq_len, self.layout, self.cos_first, separate=False,
-        )  # fmt: skip
-
-    @classmethod
-    def from_waves(cls, waves: WaveTable, **more: Any) -> Self | None:
-        from pecli.engine.scalings.scaling import Scaling
-
-        if waves.separate or waves.scaling != Scaling():
-            return None
-        half = waves.dim // 2 if waves.layout == "halves" else waves.dim / 2
-        try:
-            return cls(
-                waves.length, waves.dim, waves.base, waves.layout, waves.cos_first, half - waves.exponent, waves.offset,
-                waves.scale, waves.amplitude, **more,
-            )  # fmt: skip
-        except ParameterError:
-            return None
-
-    def wave_neighbours(self) -> Iterator[WaveTable]:
-        """The other shifts of the exponent."""
-        if (own := self.wave_table()) is not None:
-            for shift in (0.0, 1.0):
-                if shift != self.freq_shift:
-                    yield own._replace(exponent=own.exponent + self.freq_shift - shift)
-
-    def wave_edit(self, field: str, expected: float, found: float) -> tuple[str, float, float]:
-        """An exponent goes by its shift, where that is a usual one."""
-        shift = self.freq_shift + expected - found
-        if field == "exponent" and shift in (0.0, 0.5, 1.0):
-            return "freq_shift", self.freq_shift, shift
-        return super().wave_edit(field, expected, found)

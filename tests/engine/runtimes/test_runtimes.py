@@ -11,6 +11,7 @@ from pecli.engine.runtimes import EMULATED
 from pecli.engine.scalings import SCALINGS
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import UnsupportedError
+from pecli.explain.known_mistakes import neighbours
 
 DATA = Path(__file__).with_name("data")
 CASES = json.loads((DATA / "cases.json").read_text())
@@ -159,7 +160,7 @@ def test_known_mistakes_are_those_that_a_runtime_can_tell() -> None:
     """llama.cpp reads neither truncate nor an attention factor."""
 
     def names(runtime: str) -> set[str]:
-        found = scheme("gpt-oss-20b", runtime).neighbours()
+        found = neighbours(scheme("gpt-oss-20b", runtime))
         return {str(edit.subject) for each in found for edit in each.edits}
 
     assert names("transformers") - names("llama.cpp") == {"truncate", "attention_factor"}

@@ -1,0 +1,178 @@
+"""Tables of cosines and sines in the words that rotary and sinusoidal schemes share, and the way back to a scheme."""
+
+import math
+from functools import singledispatch
+from typing import Any, NamedTuple
+
+from pecli.engine.scalings import name_of
+from pecli.engine.scalings.scaling import Scaling
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.errors import ParameterError
+
+USUAL_SHIFTS = (0.0, 0.5, 1.0)
+"""Values of `freq_shift` that projects use; another one is an exponent over another dimension."""
+
+
+class WaveTable(NamedTuple):
+    """Cosines and sines of consecutive positions.
+
+    The frequency of pair i is scale · base^(−i/exponent) after the scaling, and 0 from pair `rotating` on.
+    """
+
+    dim: int
+    exponent: float
+    base: float
+    scale: float
+    scaling: Scaling
+    rotating: int
+    amplitude: float
+    offset: int
+    length: int
+    layout: str
+    cos_first: bool
+    separate: bool  #: True if cosines and sines are two tensors, False if one tensor has both
+
+
+class WaveEdit(NamedTuple):
+    """A field of a wave table with another value than expected, as a parameter of its scheme."""
+
+    parameter: str  #: empty if the scheme has no such parameter
+    expected: float
+    found: float
+
+
+@singledispatch
+def wave_table(scheme: Scheme) -> WaveTable | None:
+    """Return the table as waves; None if it has none, or rows are not consecutive positions."""
+    return None
+
+
+@wave_table.register
+def _(scheme: Rope) -> WaveTable | None:
+    if not scheme.is_range:
+        return None
+    return WaveTable(
+        dim=scheme.rotary_dim,
+        exponent=scheme.exponent_dim / 2,
+        base=scheme.base,
+        scale=1.0,
+        scaling=scheme.scaling_value,
+        rotating=scheme.rotating_pairs,
+        amplitude=scheme.attention_factor_value(),
+        offset=scheme.offset,
+        length=scheme.seq_len,
+        layout=scheme.layout,
+        cos_first=True,
+        separate=True,
+    )
+
+
+@wave_table.register
+def _(scheme: Sinusoidal) -> WaveTable | None:
+    if not scheme.is_range:
+        return None
+    (block,) = scheme.axis_blocks
+    return WaveTable(
+        dim=scheme.dim,
+        exponent=float(block.denominator),
+        base=scheme.base,
+        scale=scheme.scale,
+        scaling=Scaling(),
+        rotating=block.pairs,
+        amplitude=scheme.amplitude,
+        offset=scheme.offset,
+        length=scheme.seq_len,
+        layout=scheme.layout,
+        cos_first=scheme.cos_first,
+        separate=False,
+    )
+
+
+def scheme_of_waves(waves: WaveTable, **more: Any) -> Scheme | None:
+    """Return the scheme that makes a table, with more parameters; None if no scheme does."""
+    try:
+        if waves.separate:
+            return _rope_of_waves(waves, more)
+        return _sinusoidal_of_waves(waves, more)
+    except ParameterError:
+        return None
+
+
+def _rope_of_waves(waves: WaveTable, more: dict[str, Any]) -> Rope | None:
+    pairs = waves.dim // 2
+    if waves.exponent != pairs or waves.scale != 1:
+        return None
+    parameters = {**_scaling_parameters(waves.scaling, waves.amplitude, pairs), **more}
+    if waves.rotating < pairs:
+        share = waves.rotating / pairs
+        is_exact = waves.scaling.rotary(waves.dim, share)[1] == waves.rotating
+        # The share times the dimension is rounded down: a share that was rounded down loses a pair.
+        parameters["partial_rotary_factor"] = share if is_exact else math.nextafter(share, 2.0)
+    return Rope(waves.length, waves.dim, waves.base, waves.offset, waves.layout, **parameters)
+
+
+def _scaling_parameters(scaling: Scaling, amplitude: float, pairs: int) -> dict[str, Any]:
+    """Return the parameters of a scaling with that amplitude, if some scaling has it."""
+    parameters = {name: value for name, value in vars(scaling).items() if value is not None}
+    parameters["scaling"] = name_of(scaling)
+    if math.isclose(amplitude, scaling.attention_value, rel_tol=1e-9):
+        return parameters
+    if "attention_factor" in scaling.names():
+        return {**parameters, "attention_factor": amplitude}
+    if scaling != Scaling():
+        return parameters
+    # Only longrope has an attention factor and can leave frequencies as they are.
+    return {
+        "scaling": "longrope",
+        "short_factor": (1.0,) * pairs,
+        "long_factor": (1.0,) * pairs,
+        "original_max_position_embeddings": 4096,
+        "attention_factor": amplitude,
+    }
+
+
+def _sinusoidal_of_waves(waves: WaveTable, more: dict[str, Any]) -> Sinusoidal | None:
+    if waves.scaling != Scaling():
+        return None
+    half = waves.dim // 2 if waves.layout == "halves" else waves.dim / 2
+    return Sinusoidal(
+        waves.length,
+        waves.dim,
+        waves.base,
+        waves.layout,
+        waves.cos_first,
+        freq_shift=half - waves.exponent,
+        offset=waves.offset,
+        scale=waves.scale,
+        amplitude=waves.amplitude,
+        **more,
+    )
+
+
+@singledispatch
+def wave_edit(scheme: Scheme, field: str, expected: float, found: float) -> WaveEdit:
+    """Return a field of the scheme's waves that differs, as a parameter with its two values."""
+    if field == "exponent":
+        return WaveEdit("exponent_dim", 2 * expected, 2 * found)
+    return WaveEdit(field, expected, found)
+
+
+_any_wave_edit = wave_edit.dispatch(Scheme)
+
+
+@wave_edit.register
+def _(scheme: Rope, field: str, expected: float, found: float) -> WaveEdit:
+    if field == "amplitude":
+        has_factor = "attention_factor" in scheme.scaling_value.names()
+        return WaveEdit("attention_factor" if has_factor else "", expected, found)
+    return _any_wave_edit(scheme, field, expected, found)
+
+
+@wave_edit.register
+def _(scheme: Sinusoidal, field: str, expected: float, found: float) -> WaveEdit:
+    shift = scheme.freq_shift + expected - found
+    if field == "exponent" and shift in USUAL_SHIFTS:
+        return WaveEdit("freq_shift", scheme.freq_shift, shift)
+    return _any_wave_edit(scheme, field, expected, found)

@@ -1,0 +1,144 @@
+"""Schemes of waves in common words, and back."""
+
+from dataclasses import replace
+
+import pytest
+
+from pecli.engine.scalings.scaling import Scaling
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.explain.wave_tables import WaveTable, scheme_of_waves, wave_edit, wave_table
+
+YARN = Rope(64, 32, 500000.0, scaling="yarn", factor=8.0, original_max_position_embeddings=16)
+LONG = Rope(
+    8,
+    4,
+    500000.0,
+    scaling="longrope",
+    factor=4.0,
+    original_max_position_embeddings=16,
+    short_factor=(1.0, 1.5),
+    long_factor=(2.0, 8.0),
+    length=32,
+    attention_factor=1.25,
+)
+LLAMA3 = Rope(
+    16,
+    8,
+    scaling="llama3",
+    factor=8.0,
+    original_max_position_embeddings=64,
+    low_freq_factor=1.0,
+    high_freq_factor=4.0,
+)
+
+
+def waves_of(scheme: Scheme) -> WaveTable:
+    waves = wave_table(scheme)
+    assert waves is not None
+    return waves
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        Sinusoidal(16, 8, style="whisper"),
+        Sinusoidal(16, 9, style="flux", offset=3),
+        Sinusoidal(16, 7, cos_first=True, amplitude=0.25),
+        Rope(16, 8, 500.0, offset=2, layout="halves"),
+        Rope(16, 8, scaling="linear", factor=4.0),
+        Rope(16, 8, scaling="dynamic", factor=2.0, max_position_embeddings=8, length=32),
+        Rope(16, 8, scaling="proportional", partial_rotary_factor=0.5),
+        LLAMA3,
+        YARN,
+        LONG,
+    ],
+    ids=str,
+)
+def test_a_scheme_is_recovered_from_its_waves(scheme: Scheme) -> None:
+    waves = waves_of(scheme)
+    recovered = scheme_of_waves(waves, dtype=scheme.dtype)
+    assert type(recovered) is type(scheme)
+    assert recovered is not None
+    tables = recovered.tables()
+    for name, table in scheme.tables().items():
+        assert tables[name].tobytes() == table.tobytes()
+    if waves.scaling == Scaling():
+        angles = [waves.scale * waves.base ** (-i / waves.exponent) for i in range(waves.rotating)]
+        assert scheme.angular_frequencies() == pytest.approx(angles, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    "scheme", [Alibi(4), LearnedInit(4, 4), Rope(2, 4, positions=(5, 1))], ids=str
+)
+def test_schemes_without_waves_of_consecutive_positions(scheme: Scheme) -> None:
+    assert wave_table(scheme) is None
+
+
+ROTARY = waves_of(Rope(4, 8))
+LINEAR = waves_of(Rope(4, 8, layout="halves", scaling="linear", factor=2.0))
+
+
+@pytest.mark.parametrize(
+    "waves",
+    [
+        ROTARY._replace(exponent=3.0),
+        ROTARY._replace(base=-1.0),
+        ROTARY._replace(separate=False),  # Such tables are not compact.
+        LINEAR._replace(separate=False),  # Sinusoidal tables have no scaling.
+        waves_of(Sinusoidal(4, 8))._replace(separate=True, exponent=3.0),
+    ],
+    ids=str,
+)
+def test_waves_that_no_scheme_has(waves: WaveTable) -> None:
+    assert scheme_of_waves(waves) is None
+
+
+def test_an_amplitude_without_a_scaling_is_an_attention_factor() -> None:
+    louder = scheme_of_waves(ROTARY._replace(amplitude=1.5))
+    assert louder is not None
+    assert louder.attention_factor_value() == 1.5
+    assert louder.inverse_frequencies() == Rope(4, 8).inverse_frequencies()
+
+
+@pytest.mark.parametrize(("pairs", "rotating"), [(22, 15), (23, 13), (4, 1), (4, 3)])
+def test_a_share_of_pairs_is_kept_if_its_quotient_rounds_down(pairs: int, rotating: int) -> None:
+    waves = waves_of(Rope(2, 8, scaling="proportional", partial_rotary_factor=0.5))
+    rope = scheme_of_waves(waves._replace(dim=2 * pairs, exponent=pairs, rotating=rotating))
+    assert isinstance(rope, Rope)
+    assert rope.rotating_pairs == rotating
+
+
+def test_a_share_of_pairs_is_a_plain_number_if_it_can_be() -> None:
+    waves = waves_of(Rope(2, 8, scaling="proportional", partial_rotary_factor=0.5))
+    rope = scheme_of_waves(waves._replace(rotating=1))
+    assert rope is not None
+    assert rope.value_of("partial_rotary_factor") == 0.25
+
+
+@pytest.mark.parametrize(
+    ("scheme", "field", "expected", "found", "edit"),
+    [
+        (Sinusoidal(4, 8), "exponent", 4.0, 3.0, ("freq_shift", 0.0, 1.0)),
+        (Sinusoidal(4, 8), "exponent", 4.0, 3.5, ("freq_shift", 0.0, 0.5)),
+        (Sinusoidal(4, 8, freq_shift=1.0), "exponent", 3.0, 4.0, ("freq_shift", 1.0, 0.0)),
+        (Sinusoidal(4, 8), "exponent", 4.0, 2.0, ("exponent_dim", 8.0, 4.0)),
+        (Sinusoidal(4, 8), "base", 10000.0, 9999.0, ("base", 10000.0, 9999.0)),
+        (Rope(4, 16, partial_rotary_factor=0.5), "exponent", 4.0, 8.0, ("exponent_dim", 8.0, 16.0)),
+        (YARN, "amplitude", 1.25, 1.0, ("attention_factor", 1.25, 1.0)),
+        (Rope(4, 8), "amplitude", 1.0, 2.0, ("", 1.0, 2.0)),
+    ],
+    ids=str,
+)
+def test_a_difference_of_waves_is_a_parameter(
+    scheme: Scheme, field: str, expected: float, found: float, edit: tuple[str, float, float]
+) -> None:
+    assert wave_edit(scheme, field, expected, found) == edit
+
+
+def test_the_length_and_the_attention_factor_are_given() -> None:
+    plain = replace(LONG, length=None, attention_factor=None)
+    assert waves_of(plain).amplitude != waves_of(LONG).amplitude
