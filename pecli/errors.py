@@ -1,18 +1,18 @@
-"""Everything pecli raises on purpose.
+"""Exceptions that pecli raises on purpose, and helpers that format values for their messages.
 
     PecliError
     ├── ParameterError   a parameter breaks its rule (also a ValueError)
-    │   ├── KindError    it is not even of the right kind (also a TypeError)
-    │   └── UnsupportedError  a runtime does not have what is asked for
+    │   ├── KindError    it has the wrong type (also a TypeError)
+    │   └── UnsupportedError  a runtime lacks the requested feature
     │       └── NoScalingError  it does not implement a scaling
     ├── FileError        a file cannot be read or written, or is not what it claims to be
     │   └── NoTablesError  it holds tensors, but no positional tables
-    ├── CheckFailedError  the answer of a check is no, where `raise_if_failed` was called (also an AssertionError)
+    ├── CheckFailedError  a check failed and `raise_if_failed` was called (also an AssertionError)
     ├── ResourceError    the system has no more memory or threads
-    └── DefectError      anything unforeseen: a defect of pecli or of its installation
+    └── DefectError      anything else: a defect of pecli or of its installation
 
-A message has up to three parts, joined by semicolons: what was given, the rule it breaks, what to do about it. The
-functions at the end spell what messages quote: values, advice for mistyped ones, short lists.
+A message has up to three parts, joined by semicolons: the value, the rule that it breaks, and
+advice: `dim is 7; it must be an even whole number; take 8`.
 """
 
 import errno
@@ -20,47 +20,73 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import NamedTuple, Protocol, runtime_checkable
 
-_NAMED = re.compile("`([a-z_]+)`")
+_NAME_IN_BACKTICKS = re.compile("`([a-z_]+)`")
+
+
+def _joined(*parts: str) -> str:
+    """Join the parts of a message that are not empty."""
+    return "; ".join(part for part in parts if part)
 
 
 class PecliError(Exception):
-    """The root of pecli's errors."""
+    """The base class of pecli's errors."""
 
 
 class ParameterError(PecliError, ValueError):
-    """A parameter breaks its rule. `name` is its name in Python, and so is any that the rule or the advice has in
-    backticks; a command line that shows the error spells them as options."""
+    """A parameter breaks its rule.
+
+    Names in backticks within the rule and the advice are parameters too. A command line that
+    shows the error replaces them by its options (`seq_len` becomes --seq-len).
+
+    Attributes:
+        name: the parameter's name in Python.
+        given: its value, as the message shows it.
+        rule: the rule that the value breaks.
+        advice: what to do instead; may be empty.
+    """
 
     def __init__(self, name: str, given: object, rule: str, advice: str = "") -> None:
         super().__init__(name, given, rule, advice)
-        self.name, self.given, self.rule, self.advice = name, given, rule, advice
+        self.name = name
+        self.given = given
+        self.rule = rule
+        self.advice = advice
 
     def spelled(self, spell: Callable[[str], str]) -> str:
-        """The message, with every parameter that it names called otherwise."""
-        rules = [
-            _NAMED.sub(lambda found: spell(found[1]), part) for part in (self.rule, self.advice)
-        ]
-        return "; ".join(filter(None, [f"{spell(self.name)} is {self.given}", *rules]))
+        """Return the message with `spell` applied to every parameter that it names."""
+
+        def spell_names(text: str) -> str:
+            return _NAME_IN_BACKTICKS.sub(lambda match: spell(match[1]), text)
+
+        value = f"{spell(self.name)} is {self.given}"
+        return _joined(value, spell_names(self.rule), spell_names(self.advice))
 
     def __str__(self) -> str:
-        return "; ".join(filter(None, [f"{self.name} is {self.given}", self.rule, self.advice]))
+        return _joined(f"{self.name} is {self.given}", self.rule, self.advice)
 
 
 class KindError(ParameterError, TypeError):
-    """A value is of a kind that the parameter can never take, such as integers where floats are added."""
+    """A value has a type that the parameter never accepts, such as integers instead of floats."""
 
 
 def path_of(name: str, given: object) -> str:
-    """The path that a Python function was given."""
+    """Return a path argument as a string.
+
+    Raises:
+        KindError: it is neither a string nor an `os.PathLike`.
+    """
     if not isinstance(given, (str, os.PathLike)):
         raise KindError(name, repr(given), "it must be a path")
     return os.fsdecode(given)
 
 
 class UnsupportedError(ParameterError):
-    """A runtime does not have what is asked for: an answer about that runtime, not a mistake in the question."""
+    """A runtime lacks the requested feature.
+
+    The request itself is valid: a list of runtimes reports this as its answer for one of them.
+    """
 
 
 class NoScalingError(UnsupportedError):
@@ -72,27 +98,32 @@ class FileError(PecliError):
 
     def __init__(self, path: object, problem: str, advice: str = "") -> None:
         super().__init__(path, problem, advice)
-        self.path, self.problem, self.advice = path, problem, advice
+        self.path = path
+        self.problem = problem
+        self.advice = advice
 
     def __str__(self) -> str:
-        shown = "''" if self.path == "" else self.path
-        return "; ".join(filter(None, [f"{shown}: {self.problem}", self.advice]))
+        path = "''" if self.path == "" else self.path
+        return _joined(f"{path}: {self.problem}", self.advice)
 
 
 class NoTablesError(FileError):
-    """A file holds tensors, none of which is a positional table; of several files, that is an answer."""
+    """A file holds tensors, none of which is a positional table.
+
+    When several files are checked, such a file is skipped and reported, not fatal.
+    """
 
 
 class CheckFailedError(PecliError, AssertionError):
-    """The answer of a check is no, which `raise_if_failed` was to raise."""
+    """A check failed, raised by `raise_if_failed`."""
 
 
 class ResourceError(PecliError):
-    """The system has no more memory or threads for what was asked."""
+    """The system has not enough memory or threads."""
 
 
 class DefectError(PecliError):
-    """Something unforeseen, which `__cause__` holds: a defect of pecli or of its installation, not of the input."""
+    """An unexpected exception, kept as `__cause__`: pecli or its installation is defective."""
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(cause)
@@ -104,112 +135,168 @@ class DefectError(PecliError):
         return f"unexpected {what}; {rule}; set PECLI_DEBUG=1 to see the traceback, and report it"
 
 
+class _Wording(NamedTuple):
+    """Plain words for an error number of the operating system."""
+
+    problem: str
+    advice: str = ""
+
+
 OS_ERRORS = {
-    errno.ENOENT: ("does not exist", ""),
-    errno.ENOTDIR: ("part of the path is a file, not a folder", ""),
-    errno.EISDIR: ("is a folder", "name a file in it"),
-    errno.EROFS: ("the file system is read-only", "choose another folder"),
-    errno.ENOSPC: ("the disk is full", "free some space or choose another folder"),
-    errno.EFBIG: (
+    errno.ENOENT: _Wording("does not exist"),
+    errno.ENOTDIR: _Wording("part of the path is a file, not a folder"),
+    errno.EISDIR: _Wording("is a folder", "name a file in it"),
+    errno.EROFS: _Wording("the file system is read-only", "choose another folder"),
+    errno.ENOSPC: _Wording("the disk is full", "free some space or choose another folder"),
+    errno.EFBIG: _Wording(
         "the file would be larger than the limit for files",
         "raise it (ulimit -f) or make a smaller table",
     ),
-    errno.ELOOP: ("is a symbolic link that leads back to itself", ""),
-    errno.EBADF: ("is not open", ""),
-    errno.EMFILE: ("too many files are open", "raise the limit (ulimit -n)"),
-}  #: What the operating system reports, in plain words, and what to do about it
+    errno.ELOOP: _Wording("is a symbolic link that leads back to itself"),
+    errno.EBADF: _Wording("is not open"),
+    errno.EMFILE: _Wording("too many files are open", "raise the limit (ulimit -n)"),
+}
 
 
 def failure(path: str, error: OSError | ValueError) -> FileError:
-    """The operating system's error as a FileError; a ValueError is a path no system call would take."""
+    """Return the FileError for an error of the operating system.
+
+    Python raises a ValueError for a path that no system call accepts, such as one with a NUL.
+    """
     if isinstance(error, ValueError):
         return FileError(repr(path), "is not a possible file name")
-    known = OS_ERRORS.get(error.errno or 0)
-    problem, advice = known or (os.strerror(error.errno).lower() if error.errno else str(error), "")
-    if error.errno == errno.ENOENT and {*"*?["} & {*path}:
-        problem = "matches no file"  # a pattern that the shell has left as it is
-    return FileError(path, problem, advice)
+    if error.errno == errno.ENOENT and {"*", "?", "["} & {*path}:
+        # The shell passes on a pattern that matches nothing.
+        return FileError(path, "matches no file")
+    if error.errno in OS_ERRORS:
+        return FileError(path, *OS_ERRORS[error.errno])
+    if error.errno:
+        return FileError(path, os.strerror(error.errno).lower())
+    return FileError(path, str(error))
 
 
 def translated(problem: Exception) -> PecliError:
-    """Any exception as an error of pecli; what is not known here is a defect."""
+    """Return any exception as an error of pecli. Unrecognised exceptions become DefectError."""
     if isinstance(problem, PecliError):
         return problem
     cause = problem.__cause__
     if cause is not None and not isinstance(cause, Exception):
-        raise cause  # Python before 3.12 wraps an interrupt that is raised while a class is being made
-    text = str(problem)
-    if isinstance(problem, OSError) and problem.errno in (errno.EMFILE, errno.ENFILE):
+        # Python before 3.12 wraps an interrupt that is raised while a class is being made.
+        raise cause
+    translation: PecliError | None = None
+    if isinstance(problem, OSError):
+        translation = _from_os_error(problem)
+    elif isinstance(problem, MemoryError):
+        translation = _out_of_memory()
+    elif isinstance(problem, RuntimeError):
+        translation = _from_runtime_error(problem)
+    elif isinstance(problem, ImportError):
+        translation = _from_import_error(problem)
+    return translation or DefectError(problem)
+
+
+def _out_of_memory() -> ResourceError:
+    return ResourceError(
+        "there is not enough memory; make the table smaller, or write it to a file with -o"
+    )
+
+
+def _from_os_error(problem: OSError) -> PecliError | None:
+    if problem.errno in (errno.EMFILE, errno.ENFILE):
         return ResourceError("too many files are open; raise the limit (ulimit -n)")
-    if isinstance(problem, OSError) and problem.filename is not None:
-        path = os.fsdecode(problem.filename)
-        return DefectError(problem) if path.endswith((".py", ".pyc")) else failure(path, problem)
-    if isinstance(problem, MemoryError) or (
-        isinstance(problem, RuntimeError) and "allocate lock" in text
-    ):
-        return ResourceError(
-            "there is not enough memory; make the table smaller, or write it to a file with -o"
-        )
-    if isinstance(problem, ImportError) and "failed to map segment" in text:
+    if problem.filename is None:
+        return None
+    path = os.fsdecode(problem.filename)
+    if path.endswith((".py", ".pyc")):  # A module of the installation, not a file of the user.
+        return None
+    return failure(path, problem)
+
+
+def _from_runtime_error(problem: RuntimeError) -> PecliError | None:
+    """Recognise RuntimeErrors of CPython, which have no class or code for these cases."""
+    text = str(problem)
+    if "allocate lock" in text:
+        return _out_of_memory()
+    if "thread" in text:
+        return ResourceError("the system starts no more threads; set PECLI_THREADS=1")
+    return None
+
+
+def _from_import_error(problem: ImportError) -> PecliError | None:
+    if "failed to map segment" in str(problem):  # the dynamic loader's words
         return ResourceError("there is not enough memory to load NumPy or matplotlib")
-    if (
-        isinstance(problem, ModuleNotFoundError)
-        and (problem.name or "").partition(".")[0] == "matplotlib"
-    ):
+    package = (problem.name or "").partition(".")[0]
+    if isinstance(problem, ModuleNotFoundError) and package == "matplotlib":
         return ResourceError(
             "matplotlib, which draws pictures, is not installed; pip install matplotlib"
         )
-    if isinstance(problem, RuntimeError) and "thread" in text:
-        return ResourceError("the system starts no more threads; set PECLI_THREADS=1")
-    return DefectError(problem)
+    return None
 
 
 MAX_QUOTED = 60  #: Maximum length of a value quoted in an error
 
 
 def quoted(value: object) -> str:
-    """A value of any kind in one line of an error, cut where it is long: names from hostile files can be megabytes.
+    """Return a value of any type for one line of an error.
+
+    Long values are cut: names from hostile files can be megabytes.
 
     >>> quoted("wpe.weight"), quoted((1, 2))
     ("'wpe.weight'", '(1, 2)')
     """
     if isinstance(value, str):
-        return repr(value if len(value) <= MAX_QUOTED else f"{value[:MAX_QUOTED]}…")
+        if len(value) > MAX_QUOTED:
+            value = f"{value[:MAX_QUOTED]}…"
+        return repr(value)
     try:
         text = repr(value)
-    except ValueError:  # Python spells no integer of thousands of digits
+    except ValueError:  # Python formats no integer of thousands of digits.
         return "a number of thousands of digits"
-    return text if len(text) <= MAX_QUOTED else f"{text[: MAX_QUOTED - 1]}…"
+    if len(text) > MAX_QUOTED:
+        return f"{text[: MAX_QUOTED - 1]}…"
+    return text
 
 
 def shown(number: float) -> str:
-    """A number in few digits, unless that would make another of it."""
+    """Return a number in six digits if they are exact, else in all of its digits."""
     short = f"{number:g}"
     return short if float(short) == number else repr(number)
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A number in a few digits, those before the point all the same, up to a million.
+    """Return a number in a few digits; below a million, all digits before the point are kept.
 
-    >>> number(0.6000000000000001), number(-1.0), number(1048576), number(1.5e-7), number(65536), number(0.00123, 2)
-    ('0.6', '-1', '1.049e6', '1.5e-7', '65536', '0.0012')
+    >>> number(0.6000000000000001), number(-1.0), number(1048576), number(1.5e-7)
+    ('0.6', '-1', '1.049e6', '1.5e-7')
+    >>> number(65536), number(0.00123, 2)
+    ('65536', '0.0012')
     """
     if value == 0 or not math.isfinite(value):
-        return f"{value + 0.0:g}"
+        return f"{value + 0.0:g}"  # + 0.0 turns -0.0 into 0.0
     if 1e-3 <= abs(value) < 1e6:
-        return f"{value:.{digits}g}" if abs(value) < 10**digits else f"{value:.0f}"
+        if abs(value) < 10**digits:
+            return f"{value:.{digits}g}"
+        return f"{value:.0f}"
     mantissa, _, power = f"{value:.{digits - 1}e}".partition("e")
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
 
 
-def spelled(value: Any) -> str:
-    """A value as text that parses to the very same.
+@runtime_checkable
+class Spellable(Protocol):
+    """A value with a text form of its own, such as a grid: 14x14."""
+
+    def spelled(self) -> str:
+        """Return the text that the command line parses to this value."""
+
+
+def spelled(value: object) -> str:
+    """Return a value as text that the command line parses to the same value.
 
     >>> spelled(500000.0), spelled(0.1), spelled((1.0, 2.5)), spelled(True)
     ('500000', '0.1', '1,2.5', 'true')
     """
-    if hasattr(value, "spelled"):
-        return str(value.spelled())
+    if isinstance(value, Spellable):
+        return value.spelled()
     if isinstance(value, (tuple, list)):
         return ",".join(map(spelled, value))
     if isinstance(value, bool):
@@ -219,34 +306,43 @@ def spelled(value: Any) -> str:
     return str(value)
 
 
-def brief(value: Any, most: int = 64) -> str:
-    """The same; of a long list its ends, where something else has it all.
+def brief(value: object, most: int = 64) -> str:
+    """Return `spelled(value)`, with a list of more than `most` numbers abbreviated.
 
     >>> brief([1.0, 2.0, 3.0, 4.0, 5.5], 4)
     '1,2,3,…,5.5 (5 numbers)'
     """
-    parts = re.split("[,;]", text := spelled(value))
-    return (
-        f"{','.join(parts[:3])},…,{parts[-1]} ({len(parts)} numbers)" if len(parts) > most else text
-    )
+    text = spelled(value)
+    parts = re.split("[,;]", text)
+    if len(parts) <= most:
+        return text
+    return f"{','.join(parts[:3])},…,{parts[-1]} ({len(parts)} numbers)"
+
+
+MIN_PREFIX = 3  #: Shorter words are the prefix of too many options.
 
 
 def nearest(word: str, options: Iterable[str], show: Callable[[str], str] = repr) -> str:
-    """«did you mean 'halves'?», or nothing where no option is close; what the word begins is closest.
+    """Return «did you mean 'halves'?», or nothing if no option is close. Prefix matches win.
 
     >>> nearest("llama-3.1", ["llama-3.2-1b", "llama-3.1-70b"])
     "did you mean 'llama-3.1-70b'?"
     """
     from difflib import get_close_matches
 
-    known = list(options)
-    longer = [option for option in known if len(word) > 2 and option.startswith(word)]
-    matches = longer or get_close_matches(word, known, 1, 0.6)
-    return f"did you mean {show(matches[0])}?" if matches else ""
+    candidates = list(options)
+    matches = []
+    if len(word) >= MIN_PREFIX:
+        matches = [option for option in candidates if option.startswith(word)]
+    if not matches:
+        matches = get_close_matches(word, candidates, n=1, cutoff=0.6)
+    if not matches:
+        return ""
+    return f"did you mean {show(matches[0])}?"
 
 
 def bracketed(shape: Sequence[int]) -> str:
-    """A shape, also one of a single axis, as people write it.
+    """Return a shape in parentheses, without the comma that Python adds for a single axis.
 
     >>> bracketed((512, 64)), bracketed((64,))
     ('(512, 64)', '(64)')
@@ -255,20 +351,23 @@ def bracketed(shape: Sequence[int]) -> str:
 
 
 def listed(words: Sequence[str], most: int, show: Callable[[str], str] = str) -> str:
-    """The first words, and how many more there are.
+    """Return the first words and the number of the others.
 
     >>> listed(["a", "b", "c", "d"], 2)
     'a, b and 2 more'
     """
-    return ", ".join(map(show, words[:most])) + (
-        f" and {len(words) - most} more" if len(words) > most else ""
-    )
+    text = ", ".join(map(show, words[:most]))
+    if len(words) > most:
+        text += f" and {len(words) - most} more"
+    return text
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things for people.
+    """Return a number and its noun.
 
     >>> counted(1, "tensor"), counted(1200, "tensor")
     ('1 tensor', '1,200 tensors')
     """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun}s"
