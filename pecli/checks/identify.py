@@ -29,10 +29,10 @@ from pecli.explain.search import recognise
 from pecli.explain.sinusoid_readings import finished, groups
 from pecli.explain.time_limit import limited, time_limit
 from pecli.explain.words import command_of, describe, lacking
+from pecli.files.decimals import numerals
 from pecli.files.load import Given, opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.tensor_roles import role_of
-from pecli.files.text import numerals
 
 MAX_UNNAMED = 8  #: a file of so many tensors is looked at whole; of more, only those whose names speak of positions
 MAX_VECTOR = (

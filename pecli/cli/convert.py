@@ -8,7 +8,8 @@ from pecli.engine.arrays import SIGNIFICAND_BITS
 from pecli.errors import ParameterError, counted, listed
 from pecli.files import format_of, save_tables
 from pecli.files.contents import LoadedFile, carried_spec
-from pecli.files.output import KEY, OnBlock, is_stream
+from pecli.files.output import KEY, is_stream
+from pecli.files.writing import OnBlock
 from pecli.tensors.convert import (
     DTYPE,
     HEAD_RULES,
@@ -155,7 +156,7 @@ def _save(
     file: LoadedFile, made: Converted, path: str, is_whole: bool, is_changed: bool, on_block: OnBlock, *, header: bool
 ) -> None:  # fmt: skip
     """Write it all; a checkpoint whose dtypes stay keeps every other byte, in the same order."""
-    same = format_of(path) == file.format == "safetensors" and is_whole and not made.cast
+    same = format_of(path).name == file.format == "safetensors" and is_whole and not made.cast
     if same and (not made.moves or KEY not in file.metadata):
         from pecli.files.safetensors import write_copy
 

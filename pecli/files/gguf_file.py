@@ -1,8 +1,10 @@
-"""GGUF files (versions 2 and 3): what they say about the model, and their tensors. Every length is compared with the
-bytes that are left in the file; long arrays, such as a vocabulary, are skipped."""
+"""GGUF files, versions 2 and 3: the model's settings and its tensors.
+
+Every length is compared with the bytes that are left in the file. Long arrays, such as a
+vocabulary, are skipped.
+"""
 
 import math
-import re
 import struct
 from typing import Any, NamedTuple
 
@@ -23,12 +25,18 @@ NUMBERS = {
     11: "q",
     12: "d",
 }
-TEXT, ARRAY = 8, 9
-MAX_KEYS, MAX_TENSORS, MAX_TEXT, MAX_ARRAY, MAX_AXES = 1 << 16, 1 << 17, 1 << 20, 1 << 12, 8
-MAX_KEPT = (
-    16 << 20
-)  # bytes of all values that are kept, or of the lengths of texts that are skipped one by one
+"""Numeric types of values by number, as codes of `struct`."""
+TEXT = 8
+ARRAY = 9
+MAX_KEYS = 1 << 16
+MAX_TENSORS = 1 << 17
+MAX_TEXT = 1 << 20  # bytes; a longer text is skipped
+MAX_ARRAY = 1 << 12  # elements; a longer array is skipped
+MAX_AXES = 8
+MAX_KEPT = 16 << 20  # bytes of all values that are kept, and of skipped texts' lengths
 MAX_NUMBERS = 1 << 16  # elements of a tensor that is a setting of the model
+NUMBER_COST = 32  # bytes that Python needs for a number in a list
+DEFAULT_ALIGNMENT = 32  # bytes, unless the key `general.alignment` states another
 
 DTYPES = {
     0: "float32",
@@ -40,87 +48,142 @@ DTYPES = {
     28: "float64",
     30: "bfloat16",
 }
-_BLOCKS = """
-2 Q4_0 32 18, 3 Q4_1 32 20, 6 Q5_0 32 22, 7 Q5_1 32 24, 8 Q8_0 32 34, 9 Q8_1 32 40, 10 Q2_K 256 84,
-11 Q3_K 256 110, 12 Q4_K 256 144, 13 Q5_K 256 176, 14 Q6_K 256 210, 15 Q8_K 256 292, 16 IQ2_XXS 256 66,
-17 IQ2_XS 256 74, 18 IQ3_XXS 256 98, 19 IQ1_S 256 50, 20 IQ4_NL 32 18, 21 IQ3_S 256 110, 22 IQ2_S 256 82,
-23 IQ4_XS 256 136, 29 IQ1_M 256 56, 34 TQ1_0 256 54, 35 TQ2_0 256 66, 39 MXFP4 32 17, 40 NVFP4 64 36,
-41 Q1_0 128 18
-"""
+"""Types of tensors that are read, by ggml's number."""
+
+
+class BlockType(NamedTuple):
+    """A ggml type: elements are stored in blocks."""
+
+    name: str
+    elements: int  #: per block
+    size: int  #: bytes per block
+
+
 QUANTISED = {
-    int(number): (name, int(elements), int(size))
-    for number, name, elements, size in (entry.split() for entry in _BLOCKS.split(","))
-}  #: Types that are named and not read, by number: with elements and bytes of a block, as in ggml
-BLOCKS = QUANTISED | {
-    kind: (dtype, 1, int(re.sub(r"\D", "", dtype)) // 8) for kind, dtype in DTYPES.items()
+    2: BlockType("Q4_0", 32, 18),
+    3: BlockType("Q4_1", 32, 20),
+    6: BlockType("Q5_0", 32, 22),
+    7: BlockType("Q5_1", 32, 24),
+    8: BlockType("Q8_0", 32, 34),
+    9: BlockType("Q8_1", 32, 40),
+    10: BlockType("Q2_K", 256, 84),
+    11: BlockType("Q3_K", 256, 110),
+    12: BlockType("Q4_K", 256, 144),
+    13: BlockType("Q5_K", 256, 176),
+    14: BlockType("Q6_K", 256, 210),
+    15: BlockType("Q8_K", 256, 292),
+    16: BlockType("IQ2_XXS", 256, 66),
+    17: BlockType("IQ2_XS", 256, 74),
+    18: BlockType("IQ3_XXS", 256, 98),
+    19: BlockType("IQ1_S", 256, 50),
+    20: BlockType("IQ4_NL", 32, 18),
+    21: BlockType("IQ3_S", 256, 110),
+    22: BlockType("IQ2_S", 256, 82),
+    23: BlockType("IQ4_XS", 256, 136),
+    29: BlockType("IQ1_M", 256, 56),
+    34: BlockType("TQ1_0", 256, 54),
+    35: BlockType("TQ2_0", 256, 66),
+    39: BlockType("MXFP4", 32, 17),
+    40: BlockType("NVFP4", 64, 36),
+    41: BlockType("Q1_0", 128, 18),
 }
+"""Types of tensors that are listed and not read, by ggml's number."""
+
+_ITEM_BYTES = {
+    "float64": 8,
+    "int64": 8,
+    "float32": 4,
+    "int32": 4,
+    "float16": 2,
+    "bfloat16": 2,
+    "int16": 2,
+    "int8": 1,
+}
+PLAIN = {kind: BlockType(dtype, 1, _ITEM_BYTES[dtype]) for kind, dtype in DTYPES.items()}
+BLOCKS = QUANTISED | PLAIN
 
 
 class Place(NamedTuple):
-    """Where a tensor's numbers are; the shape is as NumPy has it, the last axis the fastest."""
+    """The place of a tensor; its shape is in NumPy's order, the last axis the fastest."""
 
     shape: tuple[int, ...]
-    kind: int
+    kind: int  #: ggml's number of its type
     offset: int  #: from the beginning of the file
 
 
 class Header(NamedTuple):
-    """What the file says about the model: values by key, and the places of its tensors."""
+    """The header of a file: settings by key, and the places of its tensors."""
 
     contents: Contents
     values: dict[str, Any]
     tensors: dict[str, Place]
 
     def numbers(self, name: str) -> list[float] | None:
-        """A short tensor of floats that is a setting of the model; None where there is none."""
-        if (place := self.tensors.get(name)) is None:
+        """Return a short tensor of floats that is a setting, such as `rope_freqs.weight`.
+
+        Returns None if the file has no tensor of that name.
+        """
+        place = self.tensors.get(name)
+        if place is None:
             return None
-        is_float = DTYPES.get(place.kind, "").startswith(("float", "bfloat"))
-        other = not is_float or not 0 < math.prod(place.shape) <= MAX_NUMBERS
+        dtype = DTYPES.get(place.kind, "")
+        is_float = dtype.startswith(("float", "bfloat"))
+        is_short = 0 < math.prod(place.shape) <= MAX_NUMBERS
         self.contents.refuse_if(
-            other, f"holds {name} in another form than 1 to {MAX_NUMBERS:,} floats"
+            not is_float or not is_short,
+            f"holds {name} in another form than 1 to {MAX_NUMBERS:,} floats",
         )
         self.checked_bytes(name)
-        array = self.contents.array(DTYPES[place.kind], place.shape, place.offset)
-        return list(map(float, widened(array).reshape(-1)))
+        array = self.contents.array(dtype, place.shape, place.offset)
+        return [float(value) for value in widened(array).reshape(-1)]
 
     def checked_bytes(self, name: str) -> int | None:
-        """The bytes that a tensor takes, all of which are there; None for a type whose size is not known."""
+        """Return the size of a tensor in bytes; refuse one that is not wholly in the file.
+
+        Returns None for a type whose size is not known.
+        """
         place = self.tensors[name]
         if place.kind not in BLOCKS:
             return None
-        _, elements, size = BLOCKS[place.kind]
-        count = self.contents.tensor(name).data_bytes(place.shape, size) // elements
-        beyond = place.offset + count > len(self.contents.data)
+        block = BLOCKS[place.kind]
+        size = self.contents.tensor(name).data_bytes(place.shape, block.size) // block.elements
         self.contents.refuse_if(
-            beyond, f"is truncated: tensor {quoted(name)} goes on beyond its end"
+            place.offset + size > len(self.contents.data),
+            f"is truncated: tensor {quoted(name)} goes on beyond its end",
         )
-        return count
+        return size
 
 
 class Reader:
-    """Numbers and texts, one after the other."""
+    """Reads numbers and texts one after the other."""
 
     def __init__(self, contents: Contents) -> None:
-        self._contents, self._refuse_if = contents, contents.refuse_if
+        self._contents = contents
         self.at = 0
-        self._kept = MAX_KEPT
+        self._room = MAX_KEPT
 
     def keep(self, count: int) -> None:
-        """Refuse a value of so many bytes in memory where those before it left no room: a sparse file costs nothing."""
-        self._kept -= count
-        self._refuse_if(self._kept < 0, f"has a header of more than {MAX_KEPT >> 20} MB")
+        """Count the bytes that a value takes in memory, and refuse too many.
+
+        The file's size is no limit: a sparse file of gigabytes costs nothing to make.
+        """
+        self._room -= count
+        self._contents.refuse_if(self._room < 0, f"has a header of more than {MAX_KEPT >> 20} MB")
 
     def take(self, count: int) -> memoryview:
-        self._refuse_if(
+        """Return the next bytes."""
+        self._contents.refuse_if(
             count > len(self._contents.data) - self.at,
             "is truncated: its header goes on beyond its end",
         )
+        start = self.at
         self.at += count
-        return self._contents.data[self.at - count : self.at]
+        return self._contents.data[start : self.at]
 
     def number(self, code: str) -> Any:
-        return struct.unpack("<" + code, self.take(struct.calcsize("<" + code)))[0]
+        """Return the next number, which has a code of `struct`."""
+        layout = "<" + code
+        return struct.unpack(layout, self.take(struct.calcsize(layout)))[0]
 
     def text(self) -> str:
         length = self.number("Q")
@@ -131,67 +194,86 @@ class Reader:
         return str(data, "utf-8", "replace")
 
     def value(self, kind: int) -> Any:
-        """A value of a kind; None for an array that is too long to be of interest, or of texts."""
+        """Return a value of a type; None for an array of texts, or one that is too long."""
         if kind in NUMBERS:
             return self.number(NUMBERS[kind])
         if kind == TEXT:
             return self.text()
-        self._refuse_if(kind != ARRAY, f"has a value of unknown type {kind} in its header")
-        kind, length = self.number("I"), self.number("Q")
-        if kind in NUMBERS:
-            data = self.take(length * struct.calcsize(NUMBERS[kind]))
-            if length > MAX_ARRAY:
-                return None
-            self.keep(32 * length)
-            return list(struct.unpack(f"<{length}{NUMBERS[kind]}", data))
-        self._refuse_if(kind != TEXT, f"has an array of unknown type {kind} in its header")
-        self.keep(8 * length)
-        for _ in range(length):
-            self.take(self.number("Q"))
+        self._contents.refuse_if(kind != ARRAY, f"has a value of unknown type {kind} in its header")
+        element_kind = self.number("I")
+        length = self.number("Q")
+        if element_kind in NUMBERS:
+            return self._number_array(NUMBERS[element_kind], length)
+        self._contents.refuse_if(
+            element_kind != TEXT, f"has an array of unknown type {element_kind} in its header"
+        )
+        self._skip_texts(length)
         return None
+
+    def _number_array(self, code: str, length: int) -> list[Any] | None:
+        data = self.take(length * struct.calcsize(code))
+        if length > MAX_ARRAY:
+            return None
+        self.keep(NUMBER_COST * length)
+        return list(struct.unpack(f"<{length}{code}", data))
+
+    def _skip_texts(self, count: int) -> None:
+        self.keep(8 * count)  # Stepping over a text takes time, so that their number is limited.
+        for _ in range(count):
+            self.take(self.number("Q"))
 
 
 def read_header(contents: Contents) -> Header:
-    """The values of a file, and the places of its tensors."""
+    """Parse the settings of a file and the places of its tensors."""
     reader = Reader(contents)
     contents.refuse_if(reader.take(4) != GGUF, "is not a GGUF file")
     version = reader.number("I")
     contents.refuse_if(
         version not in (2, 3), f"is GGUF version {version}; versions 2 and 3 can be read"
     )
-    tensors, keys = reader.number("Q"), reader.number("Q")
+    tensor_count = reader.number("Q")
+    key_count = reader.number("Q")
     contents.refuse_if(
-        keys > MAX_KEYS or tensors > MAX_TENSORS, f"claims {keys} keys and {tensors} tensors"
+        key_count > MAX_KEYS or tensor_count > MAX_TENSORS,
+        f"claims {key_count} keys and {tensor_count} tensors",
     )
     values: dict[str, Any] = {}
-    places: dict[str, Place] = {}
-    for number in range(keys + tensors):
+    for _ in range(key_count):
         name = reader.text()
-        entries: dict[str, Any] = values if number < keys else places
-        contents.refuse_if(name in entries, f"names {name[:60]!r} twice")
-        if number < keys:
-            entries[name] = reader.value(reader.number("I"))
-            continue
-        axes = reader.number("I")
-        contents.refuse_if(axes > MAX_AXES, f"has a tensor of {axes} axes")
-        shape = tuple(reader.number("Q") for _ in range(axes))[::-1]
-        entries[name] = Place(shape, reader.number("I"), reader.number("Q"))
-    alignment = values.get("general.alignment", 32)
-    contents.refuse_if(
-        not isinstance(alignment, int) or alignment < 1, f"has the alignment {alignment!r}"
-    )
-    data = -(-reader.at // alignment) * alignment
-    moved = {name: place._replace(offset=data + place.offset) for name, place in places.items()}
-    return Header(contents, values, moved)
+        contents.refuse_if(name in values, f"names {name[:60]!r} twice")
+        values[name] = reader.value(reader.number("I"))
+    places: dict[str, Place] = {}
+    for _ in range(tensor_count):
+        name = reader.text()
+        contents.refuse_if(name in places, f"names {name[:60]!r} twice")
+        places[name] = _read_place(contents, reader)
+    alignment = values.get("general.alignment", DEFAULT_ALIGNMENT)
+    is_alignment = isinstance(alignment, int) and alignment >= 1
+    contents.refuse_if(not is_alignment, f"has the alignment {alignment!r}")
+    # The data begin at the next multiple of the alignment; the header's offsets count from there.
+    data_start = -(-reader.at // alignment) * alignment
+    for name, place in places.items():
+        places[name] = place._replace(offset=data_start + place.offset)
+    return Header(contents, values, places)
+
+
+def _read_place(contents: Contents, reader: Reader) -> Place:
+    """Read a tensor's entry; its offset counts from the beginning of the data."""
+    axes = reader.number("I")
+    contents.refuse_if(axes > MAX_AXES, f"has a tensor of {axes} axes")
+    sides = [reader.number("Q") for _ in range(axes)]
+    kind = reader.number("I")
+    offset = reader.number("Q")
+    return Place(tuple(reversed(sides)), kind, offset)
 
 
 def header_of(path: str) -> Header:
-    """The header of the file of a name."""
+    """Read the header of the file at `path`."""
     return read_header(read_contents(path))
 
 
 def read(contents: Contents) -> LoadedFile:
-    """The tensors of a file; and those in types that are not read."""
+    """Return the tensors of a file, and the list of those that are not read."""
     header = read_header(contents)
     tensors: dict[str, Array] = {}
     unread = []
@@ -199,11 +281,18 @@ def read(contents: Contents) -> LoadedFile:
         size = header.checked_bytes(name)
         if place.kind in DTYPES:
             tensors[name] = contents.array(DTYPES[place.kind], place.shape, place.offset)
-            continue
-        kind, elements, _ = QUANTISED.get(place.kind, (f"ggml type {place.kind}", 1, 0))
-        rows = place.shape[:-1]
-        whole = place.shape and not place.shape[-1] % elements  # rows are of whole blocks
-        blocks = (*rows, size // math.prod(rows)) if size and whole else None
-        array = contents.array("uint8", blocks, place.offset) if blocks else None
-        unread.append(UnreadTensor(name, kind, place.shape, size, array))
+        else:
+            unread.append(_unread(contents, name, place, size))
     return LoadedFile(contents.path, "gguf", tensors, unread=tuple(unread))
+
+
+def _unread(contents: Contents, name: str, place: Place, size: int | None) -> UnreadTensor:
+    """Return a tensor of another type, with the bytes of its rows if they are whole blocks."""
+    unknown = BlockType(f"ggml type {place.kind}", 1, 0)
+    block = QUANTISED.get(place.kind, unknown)
+    blocks = None
+    has_whole_rows = place.shape and place.shape[-1] % block.elements == 0
+    if size and has_whole_rows:
+        rows = place.shape[:-1]
+        blocks = contents.array("uint8", (*rows, size // math.prod(rows)), place.offset)
+    return UnreadTensor(name, block.name, place.shape, size, blocks)

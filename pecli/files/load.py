@@ -1,189 +1,118 @@
-"""Reading tensors from a file, whose format its first bytes tell, from a folder of files, or from arrays."""
+"""Reading tensors from a file, from the files of a folder or an index, or from arrays."""
 
 import errno
 import os
 from collections import Counter
-from collections.abc import Mapping
-from importlib import import_module
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pecli.engine.arrays import Array, ArrayLike, numbers
 from pecli.errors import FileError, KindError, failure, listed, path_of, quoted
-from pecli.files.contents import INDEX, JSON_FORM, START, LoadedFile, parsed_json, read_contents
+from pecli.files.contents import (
+    INDEX,
+    STANDARD_INPUT,
+    START,
+    LoadedFile,
+    UnreadTensor,
+    read_contents,
+)
+from pecli.files.formats import format_of_bytes
 from pecli.files.npy import ARRAY_NAME
+from pecli.files.shards import SHARD_KINDS as SHARD_KINDS
+from pecli.files.shards import Shards, shards_in_folder, shards_of_index
 from pecli.files.tensor_roles import role_of
 
 Given = str | os.PathLike[str] | Mapping[str, Any] | ArrayLike | Any
-MAX_NAMES = 8  # how many names an error lists
-MAX_COMPARED = 2000
-MAX_INDEX = 16 << 20
-MAX_SHARDS = 1024
+MAX_NAMES = 8  # names that an error lists
+MAX_COMPARED = 2000  # names that are searched for similar ones
 NO_FILE = ""  # the path of arrays in memory
-SHARD_KINDS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".npz", ".npy")
-"""Files of tensors in a folder; those of the first kind that is there are read."""
-NOT_WEIGHTS = frozenset(
-    {"training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state.pth", "optimizer.bin"}
-)
-READERS = {
-    **{name: f"{name}.read" for name in ("npy", "npz", "safetensors")},
-    **{name: f"text.read_{name}" for name in ("csv", "json")},
-    **{name: f"{name}_file.read" for name in ("torch", "gguf", "onnx")},
-}  #: Functions of this folder that take the contents of a file, by format
-_RAW = (".bin", ".raw", ".dat", ".f32", ".f16", ".f64", ".bf16", ".fp32", ".fp16")
-ADVICE = {
-    **dict.fromkeys(
-        _RAW,
-        "raw numbers have no shape: numpy.save('x.npy', numpy.fromfile(FILE, 'f4').reshape(…))",
-    ),
-    ".h": "C headers are written, not read: write .npz or .safetensors as well",
-    ".json": JSON_FORM,
-}  #: What to do about a file that is of no known format, by its suffix
-
-Shards = dict[
-    str, tuple[str, ...] | None
-]  #: Paths of files, and the tensors wanted of each; None where all are
 
 
 def load_file(path: str) -> LoadedFile:
-    """Read a file of tensors, or the files of a folder or an index, as one; `-` is standard input."""
-    if path.lower().rstrip("/").endswith(".zarr") and os.path.isdir(path):
+    """Read a file of tensors, or the files of a folder or an index; `-` is standard input."""
+    is_folder = path != "-" and os.path.isdir(path)
+    if is_folder and path.lower().rstrip("/").endswith(".zarr"):
         from pecli.files.zarr_store import read_store
 
         return read_store(path)
-    if path != "-" and os.path.isdir(path):
-        return _load_shards(path, _in_folder(path))
+    if is_folder:
+        return _load_shards(path, shards_in_folder(path))
     if path.lower().endswith(INDEX):
-        return _load_shards(path, _indexed(path))
+        return _load_shards(path, shards_of_index(path))
     contents = read_contents(path, format_of_bytes)
-    module, _, read = READERS[
-        format_of_bytes(contents.path, bytes(contents.data[:START]))
-    ].partition(".")
-    loaded: LoadedFile = getattr(import_module(f"pecli.files.{module}"), read)(contents)
-    return loaded
+    file_format = format_of_bytes(contents.path, bytes(contents.data[:START]))
+    return file_format.read(contents)
 
 
-def format_of_bytes(path: str, start: bytes) -> str:
-    """Which format a file has, by its first bytes and for some by its name; a FileError where it is none."""
-    if not start:
-        raise FileError(path, "is empty")
-    suffix = os.path.splitext(path.lower())[1]
-    if start.startswith(b"\x93NUMPY"):
-        return "npy"
-    if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return (
-            "torch"
-            if start[30 : 30 + int.from_bytes(start[26:28], "little")].endswith(b"/data.pkl")
-            else "npz"
-        )
-    if start.startswith(b"GGUF"):
-        return "gguf"
-    if suffix in (".csv", ".txt", ".tsv"):
-        return "csv"
-    if (
-        start[:1] == b"{" and len(start) > 8 and start[4:8] != bytes(4)
-    ):  # a .safetensors begins with a small number
-        return "json"
-    if start[8:9] == b"{":
-        return "safetensors"
-    if suffix == ".onnx":
-        return "onnx"
-    if start.startswith(b"\x80"):
-        way = "write the tensors with safetensors.torch.save_file or numpy.save"
-        raise FileError(
-            path, "is a pickle without an archive around it, and those are never loaded", way
-        )
-    known = ".npy, .npz, .safetensors, .gguf, .onnx, .pt, .csv, .txt or .json"
-    raise FileError(path, f"is not a {known} file of tables", ADVICE.get(suffix, ""))
+class Shard(NamedTuple):
+    """One of several files, with the tensors that are wanted from it."""
+
+    path: str
+    tensors: dict[str, Array]
+    unread: tuple[UnreadTensor, ...]
 
 
 def _load_shards(path: str, shards: Shards) -> LoadedFile:
-    """Several files as one: tensors by name; names that repeat, as in a dump per layer, follow that of their file."""
+    """Read several files as one.
+
+    A name that occurs in several files, as in a dump per layer, is preceded by the file's name:
+    `layer0.npz` and `layer1.npz`, both with a tensor `q`, become `layer0.q` and `layer1.q`.
+    """
+    parts = [_load_shard(path, file, names) for file, names in shards.items()]
+    counts = Counter(name for part in parts for name in part.tensors)
     tensors: dict[str, Array] = {}
-    parts: list[tuple[LoadedFile, dict[str, Array]]] = []
-    for file, names in shards.items():
-        loaded = load_file(file)
-        shard = {name_of(loaded, name): array for name, array in loaded.tensors.items()}
-        if names is not None:
-            if missing := {*names} - {*shard, *(tensor.name for tensor in loaded.unread)}:
-                raise FileError(
-                    path, f"index lists {quoted(min(missing))} in {quoted(file)}", "which lacks it"
-                )
-            shard = {name: shard[name] for name in names if name in shard}
-        parts.append((loaded, shard))
-    counts = Counter(name for _, shard in parts for name in shard)
-    for loaded, shard in parts:
-        full = {
-            name: name if counts[name] == 1 else f"{_stem(loaded.path)}.{name}" for name in shard
-        }
-        if both := tensors.keys() & {*full.values()}:
-            raise FileError(path, f"has {quoted(min(both))} in several files", "name one of them")
-        tensors |= {full[name]: array for name, array in shard.items()}
-    unread = tuple(tensor for loaded, _ in parts for tensor in loaded.unread)
-    return LoadedFile(path, "folder", tensors, {}, unread)
+    for part in parts:
+        named: dict[str, Array] = {}
+        for name, array in part.tensors.items():
+            is_unique = counts[name] == 1
+            named[name if is_unique else f"{_stem(part.path)}.{name}"] = array
+        repeated = tensors.keys() & named.keys()
+        if repeated:
+            problem = f"has {quoted(min(repeated))} in several files"
+            raise FileError(path, problem, "name one of them")
+        tensors |= named
+    unread = [tensor for part in parts for tensor in part.unread]
+    return LoadedFile(path, "folder", tensors, unread=tuple(unread))
+
+
+def _load_shard(path: str, file: str, names: Iterable[str] | None) -> Shard:
+    """Read the tensors that the index at `path` lists for a file, or all of them."""
+    loaded = load_file(file)
+    tensors = {name_of(loaded, name): array for name, array in loaded.tensors.items()}
+    if names is None:
+        return Shard(loaded.path, tensors, loaded.unread)
+    unread_names = {tensor.name for tensor in loaded.unread}
+    missing = {*names} - tensors.keys() - unread_names
+    if missing:
+        problem = f"index lists {quoted(min(missing))} in {quoted(file)}"
+        raise FileError(path, problem, "which lacks it")
+    wanted = {name: tensors[name] for name in names if name in tensors}
+    return Shard(loaded.path, wanted, loaded.unread)
 
 
 def name_of(file: LoadedFile, name: str) -> str:
-    """A tensor's name among those of other files: the array of a .npy has none of its own, and takes the file's."""
-    return _stem(file.path) if file.format == "npy" and file.path != "standard input" else name
+    """Return a tensor's name among those of other files.
+
+    The array of a .npy file has no name; it takes the file's.
+    """
+    if file.format == "npy" and file.path != STANDARD_INPUT:
+        return _stem(file.path)
+    return name
 
 
 def _stem(path: str) -> str:
-    return os.path.splitext(os.path.basename(os.fsencode(path)))[0].decode("utf-8", "replace")
-
-
-def _in_folder(folder: str) -> Shards:
-    try:
-        names = sorted(
-            name for name in os.listdir(folder) if os.path.isfile(os.path.join(folder, name))
-        )
-    except OSError as problem:
-        raise failure(folder, problem) from None
-    for kind in SHARD_KINDS:
-        indices = [name for name in names if name.endswith(f"{kind}{INDEX}")]
-        if len(indices) > 1:
-            raise FileError(
-                folder,
-                f"has several indices, {', '.join(map(quoted, indices[:4]))}",
-                "name one of them",
-            )
-        if indices:
-            return _indexed(os.path.join(folder, indices[0]))
-        files = [name for name in names if name.endswith(kind) and name not in NOT_WEIGHTS]
-        main = [name for name in files if name in (f"model{kind}", f"pytorch_model{kind}")]
-        if files:
-            return dict.fromkeys(os.path.join(folder, name) for name in main or files)
-    raise FileError(
-        folder, "is a folder without a file of tensors", f"known are {', '.join(SHARD_KINDS)}"
-    )
-
-
-def _indexed(path: str) -> Shards:
-    """The shards of an index, and the names that it has for each."""
-    contents = read_contents(path)
-    contents.refuse_if(
-        len(contents.data) > MAX_INDEX,
-        f"is larger than {MAX_INDEX >> 20} MB, too large for an index",
-    )
-    match parsed_json(bytes(contents.data), contents.error):
-        case {"weight_map": dict(weights)} if {*map(type, weights.values())} == {str}:
-            by_file: dict[str, list[str]] = {}
-        case _:
-            raise contents.error("has no weight_map, which says where each tensor is")
-    for tensor, file in weights.items():
-        contents.refuse_if(
-            file.lower().endswith(INDEX), f"names {quoted(file)}, which is an index itself"
-        )
-        by_file.setdefault(file, []).append(tensor)
-    contents.refuse_if(
-        len(by_file) > MAX_SHARDS, f"names {len(by_file)} files, more than {MAX_SHARDS}"
-    )
-    return {contents.path_beside(file): tuple(names) for file, names in by_file.items()}
+    """Return a file's name without folder and suffix; bytes that are not UTF-8 are replaced."""
+    stem, _ = os.path.splitext(os.path.basename(os.fsencode(path)))
+    return stem.decode("utf-8", "replace")
 
 
 def open_tensors(text: str) -> LoadedFile:
-    """Read `FILE`, or only the tensor NAME of it with `FILE:NAME`; a file of the very name comes first."""
+    """Read `FILE`, or one tensor of it with `FILE:NAME`.
+
+    An existing path takes precedence: `a:b` is the file of that name if there is one.
+    """
     path, name = split_name(text)
     loaded = load_file(path)
     if name is None:
@@ -192,70 +121,106 @@ def open_tensors(text: str) -> LoadedFile:
         return loaded.only(name)
     for tensor in loaded.unread:
         if tensor.name == name:
-            raise FileError(
-                path, f"tensor {quoted(name)} is stored as {tensor.dtype}", "which is not read"
-            )
+            problem = f"tensor {quoted(name)} is stored as {tensor.dtype}"
+            raise FileError(path, problem, "which is not read")
+    candidates = listed(_most_similar(name, loaded.tensors), MAX_NAMES, quoted)
+    raise FileError(path, f"has no tensor {quoted(name)}", f"it has {candidates or 'none'}")
+
+
+def _most_similar(name: str, names: Iterable[str]) -> list[str]:
+    """Return the names, those that are similar to `name` first."""
     from difflib import get_close_matches
 
-    close = get_close_matches(name, list(loaded.tensors)[:MAX_COMPARED], n=MAX_NAMES, cutoff=0.4)
-    likeliest = [*close, *(other for other in loaded.tensors if other not in close)]
-    raise FileError(
-        path,
-        f"has no tensor {quoted(name)}",
-        f"it has {listed(likeliest, MAX_NAMES, quoted) or 'none'}",
-    )
+    candidates = list(names)
+    similar = get_close_matches(name, candidates[:MAX_COMPARED], n=MAX_NAMES, cutoff=0.4)
+    others = [candidate for candidate in candidates if candidate not in similar]
+    return similar + others
 
 
 def load(path: str | os.PathLike[str]) -> dict[str, Array]:
-    """All tensors of a file by name, or one with `FILE:NAME`; that of a .npy or .csv file is called "array".
+    """Read the tensors of a file into memory.
 
-    They are in memory, and yours to change: what becomes of the file is no matter to them.
+    Args:
+        path: a file, a folder or an index of a checkpoint; or `FILE:NAME` for one tensor.
+
+    Returns:
+        Arrays by name. The array of a .npy or .csv file is called "array". They are copies:
+        changing them does not change the file.
+
+    Raises:
+        FileError: the file cannot be read, or is not what it claims to be.
+
+    >>> import pecli, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pecli.save(f"{folder}/a.npz", {"cos": [1.0, 0.5], "sin": [0.0, 0.8]})
+    ...     pecli.load(f"{folder}/a.npz:sin")
+    {'sin': array([0. , 0.8])}
     """
     file = open_tensors(path_of("path", path))
     return {name: np.array(array, order="C") for name, array in file.tensors.items()}
 
 
 def split_name(text: str) -> tuple[str, str | None]:
-    """The path in `FILE`, or the path and the name in `FILE:NAME`; a file of the very name comes first. Either may have
-    colons, as in `dense/kernel:0`: of several files, the one with the longest name is meant."""
-    drive, path = ("", text) if text.startswith("-:") else os.path.splitdrive(text)  # C: is no file
-    if text == "-" or not path.rfind(":") > 0 or os.path.exists(text):
+    """Split `FILE:NAME` into the path and the name; the name is None for a path alone.
+
+    An existing path takes precedence. Both path and name may contain colons, as in
+    `model.npz:dense/kernel:0`: the longest path that exists is taken.
+    """
+    drive = ""
+    rest = text
+    if not text.startswith("-:"):
+        drive, rest = os.path.splitdrive(text)  # The colon of C: separates nothing.
+    has_name = rest.rfind(":") > 0
+    if not has_name or text == "-" or os.path.exists(text):
         return text, None
-    while (
-        (path := path.rpartition(":")[0])
-        and drive + path != "-"
-        and not os.path.exists(drive + path)
-    ):
-        pass
-    if not path:
-        raise failure(text, FileNotFoundError(errno.ENOENT, ""))
-    path = drive + path
-    return path, text[len(path) + 1 :]
+    while rest := rest.rpartition(":")[0]:
+        path = drive + rest
+        if path == "-" or os.path.exists(path):
+            return path, text[len(path) + 1 :]
+    raise failure(text, FileNotFoundError(errno.ENOENT, ""))
 
 
 def opened(given: Given) -> tuple[str, LoadedFile]:
-    """A file (or FILE:NAME), an array, arrays by name, or a torch module: what it was asked for by, and its tensors. Of
-    a module they are the buffers and parameters whose names speak of positions; all buffers where none does."""
+    """Return the path and the tensors of a file, of arrays, or of a torch module.
+
+    Args:
+        given: a path or `FILE:NAME`; an array; arrays by name; or a torch module, whose buffers
+            and parameters with positional names are taken, or all buffers if none has one.
+
+    Returns:
+        The path, which is NO_FILE for arrays in memory, and the tensors.
+    """
     if isinstance(given, (str, os.PathLike)):
         path = os.fspath(given)
         return path, open_tensors(path)
-    try:
-        if hasattr(given, "named_buffers"):
-            module: Any = given
-            buffers = dict(module.named_buffers())
-            tensors = {**buffers, **dict(module.named_parameters())}
-            given = {name: tensor for name, tensor in tensors.items() if role_of(name)} or buffers
-        named = dict(given.items()) if isinstance(given, Mapping) else {ARRAY_NAME: given}
-    except Exception as problem:  # of whoever wrote that mapping
-        raise KindError(
-            "arrays", f"a {type(given).__name__}", "its items cannot be had"
-        ) from problem
+    named = _named_arrays(given)
     for name in named:
         if not isinstance(name, str):
             raise KindError("name", quoted(name), "the names of arrays must be texts")
-    arrays = {name: numbers(name, array) for name, array in named.items()}
+    arrays = {name: numbers(name, values) for name, values in named.items()}
     for name, array in arrays.items():
-        if array.dtype.char in "gG":
-            rule, advice = "such numbers differ between machines", "convert it to float64 first"
+        if array.dtype.char in "gG":  # long double
+            rule = "such numbers differ between machines"
+            advice = "convert it to float64 first"
             raise KindError(name, f"an array of {array.dtype}", rule, advice)
     return NO_FILE, LoadedFile(NO_FILE, "arrays", arrays)
+
+
+def _named_arrays(given: Any) -> dict[Any, Any]:
+    try:
+        if hasattr(given, "named_buffers"):
+            return _positional_tensors(given)
+        if isinstance(given, Mapping):
+            return dict(given.items())
+    except Exception as problem:  # A mapping or module of the user can raise any.
+        kind = f"a {type(given).__name__}"
+        raise KindError("arrays", kind, "its items cannot be had") from problem
+    return {ARRAY_NAME: given}
+
+
+def _positional_tensors(module: Any) -> dict[str, Any]:
+    """Return the tensors of a torch module whose names are positional, else all its buffers."""
+    buffers = dict(module.named_buffers())
+    tensors = {**buffers, **dict(module.named_parameters())}
+    positional = {name: tensor for name, tensor in tensors.items() if role_of(name)}
+    return positional or buffers

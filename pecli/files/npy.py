@@ -2,128 +2,141 @@
 
 import io
 import warnings
-from collections.abc import Container, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Array, numpy_dtype
-from pecli.engine.table import Table
-from pecli.errors import ParameterError
-from pecli.files.output import OnBlock, Spec, Texts, open_output, write_blocks
+from pecli.engine.arrays import Array
+from pecli.files.output import open_output
+from pecli.files.writing import WriteRequest, check_storable, write_blocks
 
-if TYPE_CHECKING:  # writing a file needs no reader
+if TYPE_CHECKING:  # Writing a file needs no reader.
     from pecli.files.contents import Contents, LoadedFile
 
+MAGIC = b"\x93NUMPY"
 MAX_HEADER = 10_000  # bytes, as in numpy.load: more would keep Python's parser busy
-_PARSER = (
-    Lock()
-)  # Python 3.11 has one count of depths for all threads that parse, and fails where they take turns
-ARRAY_NAME = "array"  # what the one array of a .npy file is called, which has no name of its own
-_INTEGERS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (64, 32, 16, 8)]
-CODES = {
-    name: np.dtype(name).newbyteorder("<").str
-    for name in ("float64", "float32", "float16", *_INTEGERS, "bool", "complex64", "complex128")
-}  #: What the format calls the dtypes that it can hold, their bytes in little-endian order
+MIN_FILE = 12  # bytes of the magic, the version and the length of the header
+ARRAY_NAME = "array"  # the name given to the array of a .npy file, which has none
+DTYPES = (
+    *("float64", "float32", "float16"),
+    *("int64", "int32", "int16", "int8"),
+    *("uint64", "uint32", "uint16", "uint8"),
+    *("bool", "complex64", "complex128"),
+)
+CODES = {name: np.dtype(name).newbyteorder("<").str for name in DTYPES}
+"""The format's name of every dtype that it holds, little-endian: float32 is `<f4`."""
+
+_parser_lock = Lock()
+"""Python 3.11 counts the parser's depth for all threads together, and fails if they alternate."""
 
 
-def check_storable(
-    tables: Sequence[Table], suffix: str, dtypes: Container[str], *, empty: bool = True
-) -> None:
-    """Refuse tables that a format cannot hold, before the output is touched."""
-    for table in tables:
-        if table.dtype not in dtypes:
-            other = ".npy or .npz" if table.dtype.startswith("complex") else ".safetensors"
-            raise ParameterError("dtype", table.dtype, f"{suffix} cannot hold it", f"write {other}")
-        if not table.size and not empty:
-            rule = f"a table in {suffix} has at least one number"
-            raise ParameterError("output", f"{suffix} for {table.shape}", rule, "write .npy")
-
-
-def file_order(tables: Sequence[Table]) -> list[Table]:
-    """Large elements first, so that tensors packed tightly are all aligned; names decide among equals."""
-    return sorted(tables, key=lambda table: (-numpy_dtype(table.dtype).itemsize, table.name))
-
-
-def write(
-    path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock
-) -> None:
-    """Write the one table there is; the format has no place for a spec."""
-    (table,) = tables
-    check_storable(tables, ".npy", CODES)
-    with open_output(path, tables) as output:
+def write(request: WriteRequest) -> None:
+    """Write the only table; the format has no place for a spec."""
+    (table,) = request.tables
+    check_storable(request.tables, ".npy", CODES)
+    with open_output(request.path, request.tables) as output:
         output.write(header(CODES[table.dtype], table.shape))
-        write_blocks([table], [output.write], on_block)
+        write_blocks([table], [output.write], request.on_block)
 
 
 def header(code: str, shape: tuple[int, ...]) -> bytes:
-    """A version 1.0 header, as np.save writes it."""
+    """Return a version 1.0 header, as np.save writes it."""
     file = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        file, {"descr": code, "fortran_order": False, "shape": shape}
-    )
+    fields = {"descr": code, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, fields)
     return file.getvalue()
 
 
+class Header(NamedTuple):
+    """The header of a .npy file as it stands, before anything in it is checked."""
+
+    dtype: np.dtype[np.generic]
+    shape: tuple[int, ...]
+    fortran: bool
+    end: int  #: the offset of the first element
+
+
+class ArrayPlace(NamedTuple):
+    """The place and form of an array in a .npy file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    big_endian: bool
+    fortran: bool
+
+
 def read(contents: "Contents") -> "LoadedFile":
-    """The one array of a .npy file."""
+    """Return the array of a .npy file."""
     from pecli.files.contents import LoadedFile
 
     return LoadedFile(contents.path, "npy", {ARRAY_NAME: read_array(contents)})
 
 
 def read_array(contents: "Contents") -> Array:
-    """The array in a .npy file; nothing is unpickled."""
-    name, shape, offset, orders = read_place(contents, len(contents.data))
-    return contents.array(name, shape, offset, **orders)
+    """Return the array of a .npy file or archive member; nothing is unpickled."""
+    place = read_place(contents, len(contents.data))
+    return contents.array(
+        place.dtype,
+        place.shape,
+        place.offset,
+        big_endian=place.big_endian,
+        fortran=place.fortran,
+    )
 
 
-def read_place(
-    contents: "Contents", size: int
-) -> tuple[str, tuple[int, ...], int, dict[str, bool]]:
-    """Dtype, shape, offset and order of the array in a .npy file of so many bytes, of which the first are there."""
+def read_place(contents: "Contents", size: int) -> ArrayPlace:
+    """Return the place of the array in a .npy file of `size` bytes.
+
+    `contents` may be only the beginning of the file, as for a compressed archive member.
+    """
     dtype, shape, fortran, offset = read_header(contents)
     contents.refuse_if(dtype.hasobject, "holds Python objects (a pickle), which are never loaded")
+    is_structured = bool(dtype.fields or dtype.subdtype)
+    contents.refuse_if(is_structured, "holds a structured array, only plain numbers are read")
+    name = dtype.name
+    if dtype == np.dtype("V2"):  # np.save has no name for bfloat16: it writes two raw bytes.
+        name = "bfloat16"
     contents.refuse_if(
-        dtype.fields or dtype.subdtype, "holds a structured array, only plain numbers are read"
+        name != "bfloat16" and name not in CODES,
+        f"holds elements of dtype {str(dtype)[:40]!r}, only plain numbers are read",
     )
-    name = "bfloat16" if dtype == np.dtype("V2") else dtype.name  # np.save has no other name for it
-    other = f"holds elements of dtype {str(dtype)[:40]!r}, only plain numbers are read"
-    contents.refuse_if(name not in (*CODES, "bfloat16"), other)
     contents.check_size(offset + contents.data_bytes(shape, dtype.itemsize), size)
-    return name, shape, offset, {"big_endian": dtype.str[0] == ">", "fortran": fortran}
+    return ArrayPlace(name, shape, offset, dtype.str[0] == ">", fortran)
 
 
-def read_header(contents: "Contents") -> tuple[np.dtype[np.generic], tuple[int, ...], bool, int]:
-    """Dtype, shape and order of the axes, and where the elements begin."""
-    start = bytes(contents.data[: MAX_HEADER + 12])
+def read_header(contents: "Contents") -> Header:
+    """Parse the header of a .npy file."""
+    start = bytes(contents.data[: MAX_HEADER + MIN_FILE])
+    is_whole = len(start) >= MIN_FILE and start.startswith(MAGIC)
+    contents.refuse_if(not is_whole, "is not a whole .npy file")
+    major = start[6]
+    minor = start[7]
     contents.refuse_if(
-        len(start) < 12 or not start.startswith(b"\x93NUMPY"), "is not a whole .npy file"
+        major not in (1, 2, 3) or minor,
+        f"has .npy version {major}.{minor}, only 1.0, 2.0 and 3.0 exist",
     )
-    version, unknown = start[6], start[6] not in (1, 2, 3) or start[7]
-    contents.refuse_if(
-        unknown, f"has .npy version {version}.{start[7]}, only 1.0, 2.0 and 3.0 exist"
-    )
-    length = int.from_bytes(start[8 : 10 if version == 1 else 12], "little")
+    # Version 1 has two bytes for the length of its header, the others have four.
+    length = int.from_bytes(start[8 : 10 if major == 1 else 12], "little")
     contents.refuse_if(
         length > MAX_HEADER, f"claims a header of {length} bytes, more than {MAX_HEADER}"
     )
     file = io.BytesIO(start)
     file.seek(8)
-    read = (
-        np.lib.format.read_array_header_1_0 if version == 1 else np.lib.format.read_array_header_2_0
-    )
+    parse = np.lib.format.read_array_header_2_0
+    if major == 1:
+        parse = np.lib.format.read_array_header_1_0
     try:
-        with _PARSER, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of headers that Python 2 wrote
-            shape, fortran, dtype = read(file, max_header_size=MAX_HEADER)
-    except (
-        Exception
-    ):  # whatever parsing a hostile text leads to, RecursionError and MemoryError included
+        with _parser_lock, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # NumPy warns of headers that Python 2 wrote.
+            shape, fortran, dtype = parse(file, max_header_size=MAX_HEADER)
+    except Exception:  # A hostile header can cause any, RecursionError and MemoryError included.
         raise contents.error(
             "has a broken .npy header: a dict of descr, fortran_order and shape is expected"
         ) from None
-    no_lengths = any(type(side) is not int for side in shape)
-    contents.refuse_if(no_lengths, "has a broken .npy header: its shape is not a tuple of lengths")
-    return dtype, shape, fortran, file.tell()
+    contents.refuse_if(
+        any(type(side) is not int for side in shape),
+        "has a broken .npy header: its shape is not a tuple of lengths",
+    )
+    return Header(dtype, shape, fortran, file.tell())

@@ -1,5 +1,7 @@
-"""The initialisers and constants of an .onnx file, with their data inside or in a file beside it. The `onnx` package
-reads them; what they claim is compared with what is there first."""
+"""The initialisers and constants of an .onnx file, with their data inside or in a file beside it.
+
+The `onnx` package parses the file; the sizes that it claims are checked first.
+"""
 
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -11,72 +13,87 @@ from pecli.engine.arrays import Array, dtype_name
 from pecli.errors import quoted
 from pecli.files.contents import Contents, LoadedFile, UnreadTensor, package, read_contents
 
-_UNREAD = frozenset({0, 8, 21, 22, 23, 24, 25, 26})  # no type, texts, and types of less than a byte
-MAX_TENSORS = 1 << 17  # each of which takes much more memory than it may take in the file
+_UNREAD = frozenset({0, 8, 21, 22, 23, 24, 25, 26})
+"""Types without a NumPy dtype: undefined, texts, and those of less than a byte."""
+MAX_TENSORS = 1 << 17  # A tensor takes much more memory than it may take in the file.
 
 
 def read(contents: Contents) -> LoadedFile:
-    """The initialisers and constants of a model, and those that are only named."""
-    onnx = package(
-        "onnx", contents.error("is an .onnx file, which the onnx package reads", "pip install onnx")
-    )
+    """Return the initialisers and constants of a model, and the list of those not read."""
+    missing = contents.error("is an .onnx file, which the onnx package reads", "pip install onnx")
+    onnx = package("onnx", missing)
+    model = _parsed(onnx, contents)
+    tensors: dict[str, Array] = {}
+    unread: dict[str, UnreadTensor] = {}
+    open_once = cache(read_contents)  # One file beside the model can hold many tensors.
+    known_types = set(onnx.TensorProto.DataType.values())
+    for name, tensor in _tensors(model.graph):
+        count = len(tensors) + len(unread)
+        contents.refuse_if(count >= MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
+        is_repeated = name in tensors or name in unread
+        contents.refuse_if(is_repeated, f"names the tensor {quoted(name)} twice")
+        kind = tensor.data_type
+        if kind in _UNREAD or kind not in known_types:
+            unread[name] = UnreadTensor(name, f"onnx type {kind}", tuple(tensor.dims), None)
+        else:
+            tensors[name] = _array(onnx, contents.tensor(name), tensor, open_once)
+    return LoadedFile(contents.path, "onnx", tensors, unread=tuple(unread.values()))
+
+
+def _parsed(onnx: Any, contents: Contents) -> Any:
+    """Return the ModelProto."""
     model = onnx.ModelProto()
     try:
         model.ParseFromString(bytes(contents.data))
-    except Exception:  # protobuf's own DecodeError
+    except Exception:  # protobuf's DecodeError, which has another module in every version
         raise contents.error("is truncated, or not an .onnx file") from None
     contents.refuse_if(
         not model.HasField("graph"),
         "is an .onnx file without a graph, or another file of that name",
     )
-    tensors: dict[str, Array] = {}
-    unread: dict[str, UnreadTensor] = {}
-    opened = cache(read_contents)  # of a file beside it, which may hold many tensors
-    for name, tensor in _tensors(model.graph):
-        contents.refuse_if(
-            len(tensors) + len(unread) >= MAX_TENSORS, f"has more than {MAX_TENSORS} tensors"
-        )
-        contents.refuse_if(
-            name in tensors or name in unread, f"names the tensor {quoted(name)} twice"
-        )
-        if (
-            tensor.data_type in _UNREAD
-            or tensor.data_type not in onnx.TensorProto.DataType.values()
-        ):
-            unread[name] = UnreadTensor(
-                name, f"onnx type {tensor.data_type}", tuple(tensor.dims), None
-            )
-        else:
-            tensors[name] = _array(onnx, contents.tensor(name), tensor, opened)
-    return LoadedFile(contents.path, "onnx", tensors, unread=tuple(unread.values()))
+    return model
 
 
 def _tensors(graph: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the names and TensorProtos of a graph: initialisers, then values of constants."""
     for tensor in graph.initializer:
         yield _text(tensor.name), tensor
     for node in graph.node:
+        if node.op_type != "Constant":
+            continue
+        name = node.output[0] if node.output else node.name
         for attribute in node.attribute:
-            if (node.op_type, attribute.name) == ("Constant", "value") and attribute.HasField("t"):
-                yield _text(next(iter(node.output), node.name)), attribute.t
+            if attribute.name == "value" and attribute.HasField("t"):
+                yield _text(name), attribute.t
 
 
 def _text(value: str | bytes) -> str:
-    """A text of the message; protobuf leaves those that are not UTF-8 as bytes."""
-    return value if isinstance(value, str) else value.decode("utf-8", "replace")
+    """Return a text of the message; protobuf leaves a text that is not UTF-8 as bytes."""
+    if isinstance(value, str):
+        return value
+    return value.decode("utf-8", "replace")
 
 
-def _array(onnx: Any, contents: Contents, tensor: Any, opened: Callable[[str], Contents]) -> Array:
-    dtype, shape = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type), tuple(tensor.dims)
+def _array(
+    onnx: Any, contents: Contents, tensor: Any, open_once: Callable[[str], Contents]
+) -> Array:
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    shape = tuple(tensor.dims)
     size = contents.data_bytes(shape, dtype.itemsize)
-    said = {_text(entry.key): _text(entry.value) for entry in tensor.external_data}
+    external = {_text(entry.key): _text(entry.value) for entry in tensor.external_data}
     try:
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
             return np.asarray(onnx.numpy_helper.to_array(tensor))
-        offset, length = int(said.get("offset") or 0), int(said.get("length") or size)
-    except Exception as problem:  # whatever a wrong count of numbers leads to
+        offset = int(external.get("offset") or 0)
+        length = int(external.get("length") or size)
+    except Exception as problem:  # A wrong count of numbers can cause any.
         raise contents.error(f"cannot be read: {' '.join(str(problem).split())}") from None
-    data = opened(contents.path_beside(said.get("location", "")))
-    beyond = offset < 0 or length != size or offset + size > len(data.data)
-    there = f"{quoted(said['location'])}, which has {len(data.data)}"
-    contents.refuse_if(beyond, f"needs {size} bytes from byte {offset} of {there}")
+    location = external.get("location", "")
+    data = open_once(contents.path_beside(location))
+    available = len(data.data)
+    is_inside = offset >= 0 and length == size and offset + size <= available
+    contents.refuse_if(
+        not is_inside,
+        f"needs {size} bytes from byte {offset} of {quoted(location)}, which has {available}",
+    )
     return data.array(dtype_name(dtype), shape, offset)

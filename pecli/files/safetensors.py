@@ -1,86 +1,103 @@
-"""The .safetensors format: a JSON header that names dtypes, shapes and places, then the tensors, tightly packed."""
+"""The .safetensors format: a JSON header with dtypes, shapes and places, then the tensors."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table, table_of
-from pecli.errors import ParameterError, quoted
-from pecli.files.contents import Contents, LoadedFile, parsed_json
-from pecli.files.npy import check_storable, file_order
-from pecli.files.output import (
-    KEY,
+from pecli.errors import FileError, ParameterError, quoted
+from pecli.files.contents import Contents, LoadedFile
+from pecli.files.output import KEY, is_text, open_output
+from pecli.files.strict_json import parsed_json
+from pecli.files.writing import (
+    NO_DIGEST,
     OnBlock,
-    Spec,
-    Texts,
+    WriteRequest,
+    check_storable,
     compact,
-    is_text,
-    open_output,
+    file_order,
+    no_progress,
     provenance,
     write_blocks,
 )
 
 ALIGNMENT = 8
-MAX_HEADER = 16 << 20  # bytes, of which Python makes some twenty times as much
+LENGTH_BYTES = 8  # the length of the header, little-endian, which begins the file
+MAX_HEADER = 16 << 20  # bytes: Python needs about twenty times as many for the parsed header
 MAX_TENSORS = 100_000
-MAX_QUOTES = (
-    12 * MAX_TENSORS
-)  # of which a tensor has ten: what they enclose becomes a Python object each
+MAX_QUOTES = 12 * MAX_TENSORS
+"""A tensor's entry has ten quotes. Every quoted text becomes a Python object."""
+MAX_NUMBER = 2**63  # offsets and lengths of axes are below it
 METADATA = "__metadata__"
 CODES = {
-    **{"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"},
-    **{"float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "float8_e8m0fnu": "F8_E8M0"},
-    **{"float8_e4m3fnuz": "F8_E4M3FNUZ", "float8_e5m2fnuz": "F8_E5M2FNUZ"},
-    **{
-        f"{sign}int{bits}": f"{sign or 'i'}{bits}".upper()
-        for sign in ("", "u")
-        for bits in (64, 32, 16, 8)
-    },
-    **{"bool": "BOOL", "complex64": "C64"},
+    "float64": "F64",
+    "float32": "F32",
+    "float16": "F16",
+    "bfloat16": "BF16",
+    "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2",
+    "float8_e8m0fnu": "F8_E8M0",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ",
+    "float8_e5m2fnuz": "F8_E5M2FNUZ",
+    "int64": "I64",
+    "int32": "I32",
+    "int16": "I16",
+    "int8": "I8",
+    "uint64": "U64",
+    "uint32": "U32",
+    "uint16": "U16",
+    "uint8": "U8",
+    "bool": "BOOL",
+    "complex64": "C64",
 }
 DTYPES = {code: name for name, code in CODES.items()}
 
 
-def write(
-    path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock
-) -> None:
-    """Write all the tables; into the metadata the texts, and the spec with the tables' sha256."""
-    ordered = file_order(tables)
-    check_storable(tables, ".safetensors", CODES)
-    if any(table.name == METADATA for table in tables):
+def write(request: WriteRequest) -> None:
+    """Write all tables; the metadata hold the given texts, and the spec with a sha256."""
+    check_storable(request.tables, ".safetensors", CODES)
+    if any(table.name == METADATA for table in request.tables):
         raise ParameterError("name", METADATA, "in .safetensors that name is reserved")
-
-    def header(*digest: str) -> bytes:
-        metadata = {**(texts or {}), **({} if spec is None else {KEY: provenance(spec, *digest)})}
-        entries = [f'"{METADATA}":' + compact(metadata)] if metadata else []
-        begin = 0
-        for table in ordered:
-            end = begin + table.nbytes
-            place = {
-                "dtype": CODES[table.dtype],
-                "shape": table.shape,
-                "data_offsets": (begin, end),
-            }
-            entries.append(f"{compact(table.name)}:{compact(place)}")
-            begin = end
-        text = ("{" + ",".join(entries) + "}").encode("ascii")
-        text += b" " * (-len(text) % ALIGNMENT)
-        return len(text).to_bytes(8, "little") + text
-
-    start = header()  # a spec that is not JSON is refused before the output is opened
+    ordered = file_order(request.tables)
+    # A spec that is not JSON is refused here, before the output is opened.
+    start = _header(request, ordered, NO_DIGEST)
     digest = hashlib.sha256()
-    with open_output(path, tables) as output:
-        is_patched = spec is not None and output.seekable
-        if (
-            spec is not None and not is_patched
-        ):  # what is in a pipe cannot be changed: it is hashed first
-            write_blocks(ordered, [digest.update], lambda count: None)
-            start = header(digest.hexdigest())
-        output.write(start)
-        write_blocks(ordered, [output.write, *([digest.update] if is_patched else [])], on_block)
-        if is_patched:
-            output.patch(0, header(digest.hexdigest()))
+    with open_output(request.path, request.tables) as output:
+        if request.spec is None:
+            output.write(start)
+            write_blocks(ordered, [output.write], request.on_block)
+        elif output.seekable:
+            output.write(start)
+            write_blocks(ordered, [output.write, digest.update], request.on_block)
+            output.patch(0, _header(request, ordered, digest.hexdigest()))
+        else:  # A pipe cannot be patched: make the tables twice, and hash them first.
+            write_blocks(ordered, [digest.update], no_progress)
+            output.write(_header(request, ordered, digest.hexdigest()))
+            write_blocks(ordered, [output.write], request.on_block)
+
+
+def _header(request: WriteRequest, ordered: Sequence[Table], digest: str) -> bytes:
+    """Return the length and the JSON header, padded with spaces so that the data are aligned."""
+    entries = []
+    metadata = dict(request.metadata or {})
+    if request.spec is not None:
+        metadata[KEY] = provenance(request.spec, digest)
+    if metadata:
+        entries.append(f'"{METADATA}":{compact(metadata)}')
+    begin = 0
+    for table in ordered:
+        end = begin + table.nbytes
+        place = {
+            "dtype": CODES[table.dtype],
+            "shape": table.shape,
+            "data_offsets": (begin, end),
+        }
+        entries.append(f"{compact(table.name)}:{compact(place)}")
+        begin = end
+    text = ("{" + ",".join(entries) + "}").encode("ascii")
+    text += b" " * (-len(text) % ALIGNMENT)
+    return len(text).to_bytes(LENGTH_BYTES, "little") + text
 
 
 def write_copy(
@@ -90,73 +107,119 @@ def write_copy(
     changed: Mapping[str, Table],
     on_block: OnBlock,
 ) -> None:
-    """Write the file again, byte for byte, but for the tensors that changed, whose dtypes and shapes did not. `tensors`
-    are all that the file holds, in its own order."""
-    end = 8 + int.from_bytes(contents.data[:8], "little")
+    """Copy a file byte for byte, except for the tensors that changed.
+
+    Args:
+        path: the file to write.
+        contents: the bytes of the old one, whose header is kept.
+        tensors: all tensors of the old file, in its order.
+        changed: new tensors by name, with the dtypes and shapes of the old ones.
+        on_block: called with the size of every block that was written.
+    """
+    end = LENGTH_BYTES + int.from_bytes(contents.data[:LENGTH_BYTES], "little")
     tables = [changed.get(name) or table_of(name, array) for name, array in tensors.items()]
-    moved = end + sum(table.nbytes for table in tables) != len(contents.data)
-    contents.refuse_if(moved, "changed while it was read: its header has another length now")
+    size = end + sum(table.nbytes for table in tables)
+    contents.refuse_if(
+        size != len(contents.data),
+        "changed while it was read: its header has another length now",
+    )
     with open_output(path, tables) as output:
         output.write(contents.data[:end])
         write_blocks(tables, [output.write], on_block)
 
 
+class Place(NamedTuple):
+    """A tensor's entry in the header; offsets count from the end of the header."""
+
+    begin: int
+    end: int
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
 def read(contents: Contents) -> LoadedFile:
-    """The tensors of a .safetensors file, in the order of their data, and its metadata."""
-    length = int.from_bytes(contents.data[:8], "little")
+    """Return the tensors of a .safetensors file, in the order of their data, and its metadata."""
+    length = int.from_bytes(contents.data[:LENGTH_BYTES], "little")
+    entries = _read_entries(contents, length)
+    metadata = _pop_metadata(contents, entries)
+    places = sorted(_place(contents, name, entry) for name, entry in entries.items())
+    start = LENGTH_BYTES + length
+    _check_places(contents, places, start)
+    tensors = {}
+    for place in places:
+        tensors[place.name] = contents.array(place.dtype, place.shape, start + place.begin)
+    return LoadedFile(contents.path, "safetensors", tensors, metadata, contents=contents)
+
+
+def _read_entries(contents: Contents, length: int) -> dict[str, object]:
+    """Parse a header of `length` bytes."""
     contents.refuse_if(
         length > MAX_HEADER, f"claims a header of {length} bytes, more than {MAX_HEADER}"
     )
-    text = bytes(contents.data[8 : 8 + length])
+    text = bytes(contents.data[LENGTH_BYTES : LENGTH_BYTES + length])
     contents.refuse_if(len(text) < length, f"is truncated: its header should have {length} bytes")
     contents.refuse_if(
         text.count(b'"') > MAX_QUOTES,
         f"has more than {MAX_TENSORS} tensors and texts in its header",
     )
-    entries = parsed_json(text, lambda said: contents.error(f"has a broken header, which {said}"))
-    metadata = entries.pop(METADATA, {}) if isinstance(entries, dict) else None
-    if not isinstance(metadata, dict) or not all(
-        isinstance(value, str) for value in metadata.values()
-    ):
-        raise contents.error(
-            "has a broken header: it is no JSON object, or its metadata are not texts by name"
-        )
-    start = 8 + length
-    places = sorted(_place(contents, name, entry) for name, entry in entries.items())
+
+    def error(problem: str) -> FileError:
+        return contents.error(f"has a broken header, which {problem}")
+
+    entries = parsed_json(text, error)
+    if not isinstance(entries, dict):
+        raise _broken_header(contents)
+    return entries
+
+
+def _pop_metadata(contents: Contents, entries: dict[str, object]) -> dict[str, str]:
+    metadata = entries.pop(METADATA, {})
+    if not isinstance(metadata, dict):
+        raise _broken_header(contents)
+    if not all(isinstance(value, str) for value in metadata.values()):
+        raise _broken_header(contents)
+    return metadata
+
+
+def _broken_header(contents: Contents) -> FileError:
+    return contents.error(
+        "has a broken header: it is no JSON object, or its metadata are not texts by name"
+    )
+
+
+def _check_places(contents: Contents, places: Sequence[Place], start: int) -> None:
+    """Refuse tensors that overlap, holes between them, and bytes after the last one."""
     previous = 0
-    for begin, end, name, _, _ in places:
-        if begin != previous:
-            hole = f"leaves a hole of {begin - previous} bytes before it"
-            raise contents.tensor(name).error(
-                "overlaps the tensor before it" if begin < previous else hole
-            )
-        previous = end
+    for place in places:
+        tensor = contents.tensor(place.name)
+        tensor.refuse_if(place.begin < previous, "overlaps the tensor before it")
+        hole = place.begin - previous
+        tensor.refuse_if(hole > 0, f"leaves a hole of {hole} bytes before it")
+        previous = place.end
     contents.check_size(start + previous)
-    tensors = {
-        name: contents.array(dtype, shape, start + begin) for begin, _, name, dtype, shape in places
-    }
-    return LoadedFile(contents.path, "safetensors", tensors, metadata, contents=contents)
 
 
-def _place(contents: Contents, name: str, entry: Any) -> tuple[int, int, str, str, tuple[int, ...]]:
-    """Begin and end in the data, name, dtype and shape of a tensor."""
+def _place(contents: Contents, name: str, entry: object) -> Place:
+    """Check a tensor's entry in the header."""
     tensor = contents.tensor(name)
     match entry:
-        case {"dtype": str(code), "shape": [*shape], "data_offsets": [begin, end]} if (
-            len(entry) == 3
+        case {"dtype": str(code), "shape": [*sides], "data_offsets": [begin, end], **others} if (
+            not others
         ):
-            numbers = [*shape, begin, end]
+            numbers = [*sides, begin, end]
         case _:
             raise tensor.error("has a broken header: dtype, shape and data_offsets are expected")
-    are_whole = all(type(number) is int and 0 <= number < 2**63 for number in numbers) and is_text(
-        name
-    )
+    are_whole = all(type(number) is int and 0 <= number < MAX_NUMBER for number in numbers)
     tensor.refuse_if(
-        not are_whole, "has a broken header: shape and data_offsets are lists of whole numbers"
+        not are_whole or not is_text(name),
+        "has a broken header: shape and data_offsets are lists of whole numbers",
     )
     tensor.refuse_if(code not in DTYPES, f"has dtype {quoted(code[:20])}, which is not known")
-    size = tensor.data_bytes(tuple(shape), numpy_dtype(DTYPES[code]).itemsize)
+    dtype = DTYPES[code]
+    shape = tuple(sides)
+    size = tensor.data_bytes(shape, numpy_dtype(dtype).itemsize)
     tensor.refuse_if(
         end - begin != size, f"needs {size} bytes, its data_offsets are {begin} and {end}"
     )
-    return begin, end, name, DTYPES[code], tuple(shape)
+    return Place(begin, end, name, dtype, shape)

@@ -1,4 +1,4 @@
-"""Which tensor of a file is which: by its name, as checkpoints and dumps spell them."""
+"""Roles of tensors by their names, as checkpoints and dumps spell them: cos, sin, inv_freq, …"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -8,47 +8,48 @@ from pecli.engine import schemes
 from pecli.files.npy import ARRAY_NAME
 
 LAYER = re.compile(r"(?:layers?|blocks?|blk|\bh|\bl)[._-]?(\d{1,6})", re.IGNORECASE)
-ANYTHING = "anything"  #: the role of a tensor whose name says that it belongs to the encoding, and not what it is
+"""The number of a layer in a tensor's name: 7 in `model.layers.7.self_attn`."""
+ANYTHING = "anything"
+"""The role of a tensor that belongs to the encoding by its name, which states no more:
+`rope.buffer`."""
 
 
 @cache
 def schemes_of(role: str) -> frozenset[str]:
-    """The encodings of models that have a tensor of that role."""
-    kinds = [
-        kind for kind in map(schemes.scheme_named, schemes.SCHEMES) if role in kind.checkpoint_names
-    ]
-    return frozenset(
-        {"rope"} if role == ANYTHING else {kind.name.removesuffix("-init") for kind in kinds}
-    )
+    """Return the encodings of models that have a tensor of that role."""
+    if role == ANYTHING:
+        return frozenset({"rope"})
+    kinds = map(schemes.scheme_named, schemes.SCHEMES)
+    names = [kind.name for kind in kinds if role in kind.checkpoint_names]
+    # The scheme `learned-init` makes the tables of the encoding that models call learned.
+    return frozenset(name.removesuffix("-init") for name in names)
 
 
 @cache
 def roles() -> Mapping[str, str]:
-    """What tensors hold, by what they are called; a longer name may end in one of these, as in `rope_cos`."""
-    kinds = map(schemes.scheme_named, schemes.SCHEMES)
-    return {
-        word: role
-        for kind in kinds
-        for role, words in kind.checkpoint_names.items()
-        for word in words
-    }
+    """Return the roles by tensor names; a longer name may end in one of these: `rope_cos`."""
+    by_word: dict[str, str] = {}
+    for kind in map(schemes.scheme_named, schemes.SCHEMES):
+        for role, words in kind.checkpoint_names.items():
+            by_word.update(dict.fromkeys(words, role))
+    return by_word
 
 
 _FULL_NAMES = {"bias": "bias", "weight": "rows", "weights": "rows"}
-"""Words too common in checkpoints to mean anything, unless they are the full name."""
-_LAYER_WORDS: Mapping[str, tuple[str, ...]] = {
+"""Words that are too common in checkpoints to have a meaning, unless they are the full name."""
+_LAYER_WORDS = {
     "sliding": ("local", "sliding", "swa"),
     "full": ("global", "full"),
 }
-"""Words for layers, by one that the names of their types have."""
-_LAYERS = re.compile(
-    rf"_({'|'.join(word for words in _LAYER_WORDS.values() for word in words)})(_attention|_attn)?$"
-)
-_HOLDERS = re.compile(r"(^|_)(rotary|rope)(_|$)")
+"""Words for layers in tensor names, by a word that their layer types contain: Gemma 3 calls the
+table of its `sliding_attention` layers `rotary_emb_local`."""
+_ALL_LAYER_WORDS = [word for words in _LAYER_WORDS.values() for word in words]
+_LAYER_SUFFIX = re.compile(rf"_({'|'.join(_ALL_LAYER_WORDS)})(_attention|_attn)?$")
+_HOLDER = re.compile(r"(^|_)(rotary|rope)(_|$)")
 
 
 def role_of(name: str) -> str | None:
-    """What a tensor of that name holds; None where the name does not tell.
+    """Return the role of a tensor of that name; None if the name does not state one.
 
     >>> role_of("model.layers.7.self_attn.rotary_emb.cos_cached")
     'cos'
@@ -62,28 +63,30 @@ def role_of(name: str) -> str | None:
     parts = [part.strip("_").lower() for part in re.split(r"[./]", name)]
     while len(parts) > 1 and parts[-1] in ("weight", "weights"):
         parts.pop()
-    words = _LAYERS.sub("", parts[-1]).split("_")
-    for start in range(len(words)):  # the longest ending that is a word: cos_sin before sin
-        if (role := roles().get("_".join(words[start:]))) is not None:
+    words = _LAYER_SUFFIX.sub("", parts[-1]).split("_")
+    for start in range(len(words)):  # The longest ending wins: cos_sin before sin.
+        role = roles().get("_".join(words[start:]))
+        if role is not None:
             return role
-    return ANYTHING if any(_HOLDERS.search(part) for part in parts[:-1]) else None
+    if any(_HOLDER.search(part) for part in parts[:-1]):
+        return ANYTHING
+    return None
 
 
 def layer_named(name: str, layer_types: Iterable[str]) -> str | None:
-    """The layer type in a tensor's name, the longest where one contains another.
+    """Return the layer type in a tensor's name; of several that match, the longest.
 
     >>> layer_named("rotary_emb_local.inv_freq", ["full_attention", "sliding_attention"])
     'sliding_attention'
     """
-    types = [each for each in layer_types if each]
-    named = max((each for each in types if each in name), key=len, default=None)
-    if named is not None:
-        return named
-    words = re.split(r"[./_]", name.lower())
-    found = [
-        each
-        for each in types
-        for part, known in _LAYER_WORDS.items()
-        if part in each and {*known} & {*words}
-    ]
-    return found[0] if len(found) == 1 else None
+    types = [layer_type for layer_type in layer_types if layer_type]
+    contained = [layer_type for layer_type in types if layer_type in name]
+    if contained:
+        return max(contained, key=len)
+    words = {*re.split(r"[./_]", name.lower())}
+    matches = []
+    for layer_type in types:
+        for part, synonyms in _LAYER_WORDS.items():
+            if part in layer_type and words.intersection(synonyms):
+                matches.append(layer_type)
+    return matches[0] if len(matches) == 1 else None

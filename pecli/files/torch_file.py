@@ -1,13 +1,16 @@
-"""What torch.save writes: an archive of one pickle, and the bytes of every storage. The pickle's opcodes are looked
-through before it is loaded; its classes are admitted by name, and stand-ins of ours take their place: nothing of torch
-is imported, nothing that the file names is run."""
+"""Files that torch.save writes: an archive of one pickle, and the bytes of every storage.
+
+Nothing of torch is imported, and nothing that a file names is run. The opcodes of the pickle are
+checked before it is loaded; the classes that it names must be known, and placeholders take their
+place.
+"""
 
 import io
 import math
 import pickle
 import pickletools
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -15,64 +18,76 @@ import numpy as np
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.errors import FileError, quoted
 from pecli.files.contents import Contents, LoadedFile
-from pecli.files.npz import Member, members_of
+from pecli.files.npy import ARRAY_NAME
 from pecli.files.safetensors import CODES
+from pecli.files.zip_archive import Member, members_of
 
-MAX_PICKLE = 64 << 20
-MAX_OPCODES = 2_000_000  # about 25 for each tensor, and some microseconds each
-MAX_DEPTH = 32  # of the containers that names are made of
-MAX_NAME = 4096
-MAX_LETTERS = (
-    32 << 20
-)  # of all names, and 32 for each: items are shared, and a few bytes can be a tree without end
-MAX_REPEATED = (
-    64 << 20
-)  # bytes that a tensor may have beyond those of its storage, as an expanded one does
-BYTES = "bytes"  # the dtype of a storage that leaves it to its tensors to say what the bytes are
+PICKLE_NAME = "data.pkl"
+MAX_PICKLE = 64 << 20  # bytes
+MAX_OPCODES = 2_000_000  # about 25 per tensor; each takes some microseconds
+MAX_DEPTH = 32  # of nested containers
+MAX_NAME = 4096  # letters of a tensor's name
+MAX_LETTERS = 32 << 20
+"""Letters of all names, and NAME_COST per item. Items of a pickle can be shared: a few bytes can
+be a tree without end."""
+NAME_COST = 32
+MAX_REPEATED = 64 << 20
+"""Bytes that a tensor may have beyond those of its storage: an expanded one repeats elements."""
+BYTES = "bytes"  # the dtype of an untyped storage, whose tensors have dtypes of their own
 STORAGES = {
-    **{
-        "FloatStorage": "float32",
-        "DoubleStorage": "float64",
-        "HalfStorage": "float16",
-        "BFloat16Storage": "bfloat16",
-    },
-    **{
-        "LongStorage": "int64",
-        "IntStorage": "int32",
-        "ShortStorage": "int16",
-        "CharStorage": "int8",
-    },
-    **{"ByteStorage": "uint8", "BoolStorage": "bool", "UntypedStorage": BYTES},
-    **{"ComplexFloatStorage": "complex64", "ComplexDoubleStorage": "complex128"},
+    "FloatStorage": "float32",
+    "DoubleStorage": "float64",
+    "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64",
+    "IntStorage": "int32",
+    "ShortStorage": "int16",
+    "CharStorage": "int8",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+    "UntypedStorage": BYTES,
+    "ComplexFloatStorage": "complex64",
+    "ComplexDoubleStorage": "complex128",
 }
 DTYPES = frozenset((*CODES, "complex128"))
 
 
 class PickleError(ValueError):
-    """The pickle holds something that is not read, or is broken; the text says what."""
+    """The pickle is broken or holds something that is not read; the message is a predicate."""
 
 
 def read(contents: Contents) -> LoadedFile:
-    """The tensors of a file of torch.save by name; in nested dicts and lists that is their path, joined with dots."""
+    """Return the tensors of a file of torch.save by name.
+
+    The name of a tensor in nested dicts and lists is its path, joined with dots.
+    """
     members = members_of(contents)
-    root = next(name for name in members if name.endswith("/data.pkl")).removesuffix("data.pkl")
-    order = _small_member(members, f"{root}byteorder", 16) or b"little"
+    pickle_path = next(name for name in members if name.endswith(f"/{PICKLE_NAME}"))
+    root = pickle_path.removesuffix(PICKLE_NAME)
+    order = _small_member(members, f"{root}byteorder", limit=16) or b"little"
     contents.refuse_if(order != b"little", "has another byte order than little-endian")
-    data = _small_member(members, f"{root}data.pkl", MAX_PICKLE)
+    data = _small_member(members, pickle_path, limit=MAX_PICKLE)
     storages = {name.removeprefix(f"{root}data/"): member for name, member in members.items()}
     try:
         check_opcodes(data)
-        return LoadedFile(contents.path, "torch", _named(_Unpickler(data, storages).load()))
+        tensors = _named_tensors(_Unpickler(data, storages).load())
     except FileError:
         raise
-    except Exception as problem:  # whatever a broken pickle leads to
+    except PickleError as problem:
+        raise contents.error(str(problem), _ADVICE) from None
+    except Exception as problem:  # A broken pickle can cause any.
         broken = f"holds a broken pickle ({type(problem).__name__})"
-        known = str(problem) if isinstance(problem, PickleError) else broken
-        raise contents.error(known, "write the tensors with safetensors.torch.save_file") from None
+        raise contents.error(broken, _ADVICE) from None
+    return LoadedFile(contents.path, "torch", tensors)
+
+
+_ADVICE = "write the tensors with safetensors.torch.save_file"
 
 
 def _small_member(members: Mapping[str, Member], name: str, limit: int) -> bytes:
-    if (member := members.get(name)) is None:
+    """Return the bytes of a member, none if it is missing."""
+    member = members.get(name)
+    if member is None:
         return b""
     member.contents.refuse_if(
         member.compressed or member.size > limit, f"is compressed, or larger than {limit} bytes"
@@ -80,72 +95,88 @@ def _small_member(members: Mapping[str, Member], name: str, limit: int) -> bytes
     return bytes(member.contents.data)
 
 
-def _named(root: Any) -> dict[str, Array]:
-    """The tensors in nested dicts and lists, in order, each by its path."""
-    tensors: dict[str, Array] = {}
-    letters = 0
+def _named_tensors(root: object) -> dict[str, Array]:
+    names = _Names()
+    names.visit(ARRAY_NAME if isinstance(root, _Tensor) else "", root, depth=0)
+    return names.tensors
 
-    def visit(name: str, value: Any, depth: int) -> None:
-        nonlocal letters
-        letters += len(name) + 32
-        if len(name) > MAX_NAME or depth > MAX_DEPTH or letters > MAX_LETTERS:
+
+@dataclass
+class _Names:
+    """The tensors in nested dicts and lists by their paths, in order."""
+
+    tensors: dict[str, Array] = field(default_factory=dict)
+    letters: int = 0
+
+    def visit(self, name: str, value: object, depth: int) -> None:
+        self.letters += len(name) + NAME_COST
+        is_too_large = len(name) > MAX_NAME or depth > MAX_DEPTH or self.letters > MAX_LETTERS
+        if is_too_large:
             raise PickleError("nests its containers deeper or wider than any state dict does")
         if isinstance(value, _Tensor):
-            if name in tensors:
+            if name in self.tensors:
                 raise PickleError(f"names the tensor {quoted(name)} twice")
-            tensors[name] = value.array
-        is_list = isinstance(value, list | tuple)
-        for key, inner in (
-            value.items() if isinstance(value, dict) else enumerate(value) if is_list else ()
-        ):
-            visit(f"{name}.{key}" if name else f"{key}", inner, depth + 1)
+            self.tensors[name] = value.array
+        for key, inner in _items(value):
+            inner_name = f"{name}.{key}" if name else f"{key}"
+            self.visit(inner_name, inner, depth + 1)
 
-    visit("array" if isinstance(root, _Tensor) else "", root, 0)
-    return tensors
+
+def _items(container: object) -> Iterable[tuple[object, object]]:
+    """Return the keys or indices of a container and its values; none for another value."""
+    if isinstance(container, dict):
+        return container.items()
+    if isinstance(container, list | tuple):
+        return enumerate(container)
+    return ()
 
 
 _OPCODES = """
-    PROTO FRAME STOP MARK BINPUT LONG_BINPUT MEMOIZE BINGET LONG_BINGET NONE NEWTRUE NEWFALSE BININT BININT1 BININT2
-    LONG1 BINFLOAT BINUNICODE SHORT_BINUNICODE EMPTY_DICT EMPTY_LIST EMPTY_TUPLE TUPLE1 TUPLE2 TUPLE3 TUPLE APPEND
-    APPENDS SETITEM SETITEMS GLOBAL STACK_GLOBAL REDUCE BINPERSID BUILD
+    PROTO FRAME STOP MARK BINPUT LONG_BINPUT MEMOIZE BINGET LONG_BINGET
+    NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 LONG1 BINFLOAT BINUNICODE SHORT_BINUNICODE
+    EMPTY_DICT EMPTY_LIST EMPTY_TUPLE TUPLE1 TUPLE2 TUPLE3 TUPLE APPEND APPENDS SETITEM SETITEMS
+    GLOBAL STACK_GLOBAL REDUCE BINPERSID BUILD
 """
 OPCODES = frozenset(_OPCODES.split())
 
 
 def check_opcodes(data: bytes) -> None:
-    """Refuse a pickle with opcodes that no state dict needs, or with too many."""
+    """Raise a PickleError for opcodes that no state dict needs, or too many of them."""
     for number, (opcode, _, _) in enumerate(pickletools.genops(data)):
         if number > MAX_OPCODES:
             raise PickleError(f"holds a pickle of more than {MAX_OPCODES:,} opcodes")
         if opcode.name not in OPCODES:
             raise PickleError(
-                f"holds a pickle with the opcode {opcode.name}, which no state dict needs; it is not run"
+                f"holds a pickle with the opcode {opcode.name}, which no state dict needs; "
+                "it is not run"
             )
 
 
-class _StandIn:
-    """What takes the place of something that a pickle names; its state cannot be set."""
+class _Placeholder:
+    """Placeholder for a pickled global; __setstate__ is refused."""
 
-    def __setstate__(self, state: Any) -> NoReturn:
+    def __setstate__(self, state: object) -> NoReturn:
         raise PickleError("sets the state of an object; it is not run")
 
 
 @dataclass(frozen=True, eq=False)
-class _Tensor(_StandIn):
+class _Tensor(_Placeholder):
     array: Array
 
 
 @dataclass(frozen=True, eq=False)
-class _Storage(_StandIn):
+class _Storage(_Placeholder):
     contents: Contents
     dtype: str
 
 
 @dataclass(frozen=True, eq=False)
-class _Name(_StandIn):
+class _Global(_Placeholder):
+    """Placeholder for a class or function of torch; a pickle calls it to build a tensor."""
+
     name: str
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: object) -> object:
         match self.name, arguments:
             case "OrderedDict", ():
                 return _Dict()
@@ -153,55 +184,52 @@ class _Name(_StandIn):
                 return None
             case "_rebuild_parameter", (_Tensor() as tensor, *_):
                 return tensor
-            case "_rebuild_tensor_v2", (
-                _Storage() as storage,
-                offset,
-                tuple(shape),
-                tuple(strides),
-                *_,
+            case (
+                "_rebuild_tensor_v2",
+                (_Storage() as storage, offset, tuple(shape), tuple(strides), *_),
             ):
-                return _Tensor(_array(storage, storage.dtype, offset, shape, strides))
-            case "_rebuild_tensor_v3", (
-                _Storage() as storage,
-                offset,
-                tuple(shape),
-                tuple(strides),
-                _,
-                _,
-                dtype,
-                *_,
+                return _Tensor(_view(storage, storage.dtype, offset, shape, strides))
+            case (
+                "_rebuild_tensor_v3",
+                (_Storage() as storage, offset, tuple(shape), tuple(strides), _, _, dtype, *_),
             ):
-                return _Tensor(_array(storage, getattr(dtype, "name", ""), offset, shape, strides))
+                name = dtype.name if isinstance(dtype, _Global) else ""
+                return _Tensor(_view(storage, name, offset, shape, strides))
             case _:
                 raise PickleError(f"calls {self.name} in an unknown way; it is not run")
 
 
 class _Dict(dict[Any, Any]):
-    """A dict of names; other keys are not even hashed. The state of an OrderedDict is `_metadata`, which none needs."""
+    """A dict with simple keys; others are not even hashed.
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    The state of an OrderedDict is its `_metadata`, the versions of modules, which is ignored.
+    """
+
+    def __setitem__(self, key: object, value: object) -> None:
         if key is not None and not isinstance(key, (str, int, float)):
             raise PickleError("holds a dict whose keys are not names")
         super().__setitem__(key, value)
 
-    def __setstate__(self, state: Any) -> None:
-        """Leave it."""
+    def __setstate__(self, state: object) -> None:
+        """Ignore the state."""
 
 
+_REBUILDERS = ("_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter")
 _ADMITTED = frozenset(
     {"collections.OrderedDict", "torch.device", "torch.Size", "torch.storage.UntypedStorage"}
-    | {
-        f"torch._utils.{name}"
-        for name in ("_rebuild_tensor_v2", "_rebuild_tensor_v3", "_rebuild_parameter")
-    }
-    | {f"torch.{name}" for name in [*STORAGES, *DTYPES] if name != "UntypedStorage"}
+    | {f"torch._utils.{name}" for name in _REBUILDERS}
+    | {f"torch.{name}" for name in STORAGES if name != "UntypedStorage"}
+    | {f"torch.{name}" for name in DTYPES}
 )
 _PythonUnpickler: Any = pickle._Unpickler
 
 
 class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
-    """One that knows the few constructors of state dicts. It is Python's own in Python: that in C fills the memo's
-    gaps, and hashes whatever a pickle calls a key; tuples that are nested deeply would end the process."""
+    """An unpickler that knows only the few constructors of state dicts.
+
+    It derives from the one in Python. The one in C fills gaps of the memo, and hashes any key that
+    a pickle names: a deeply nested tuple would end the process.
+    """
 
     dispatch: ClassVar[dict[int, Any]] = dict(_PythonUnpickler.dispatch)
 
@@ -214,49 +242,53 @@ class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
 
     dispatch[pickle.EMPTY_DICT[0]] = load_empty_dictionary
 
-    def find_class(self, module: str, name: str) -> _Name:
-        if f"{module}.{name}" not in _ADMITTED:
-            shown = quoted(f"{module}.{name}")
+    def find_class(self, module: str, name: str) -> _Global:
+        path = f"{module}.{name}"
+        if path not in _ADMITTED:
             raise PickleError(
-                f"asks for {shown}, which is none of the few constructors of state dicts; it is not run"
+                f"asks for {quoted(path)}, which is none of the few constructors of state dicts; "
+                "it is not run"
             )
-        return _Name(name)
+        return _Global(name)
 
-    def persistent_load(self, pid: Any) -> _Storage:
-        """A storage: ("storage", type, key, device, count)."""
+    def persistent_load(self, pid: object) -> _Storage:
+        """Return the storage that ("storage", type, key, device, count) names."""
         match pid:
-            case ("storage", _Name(name=kind), str(key), _, int(count)) if kind in STORAGES:
+            case ("storage", _Global(name=kind), str(key), _, int(count)) if kind in STORAGES:
                 dtype = STORAGES[kind]
             case _:
                 raise PickleError("names a storage in an unknown way")
-        if (member := self._storages.get(key)) is None:
+        member = self._storages.get(key)
+        if member is None:
             raise PickleError(f"has no member for the storage {quoted(key)}")
-        if member.compressed or member.size != count * (
-            1 if dtype == BYTES else numpy_dtype(dtype).itemsize
-        ):
+        itemsize = 1 if dtype == BYTES else numpy_dtype(dtype).itemsize
+        if member.compressed or member.size != count * itemsize:
             raise PickleError(f"the storage {quoted(key)} has not the size that it claims")
         return _Storage(member.contents, dtype)
 
 
-def _array(
+def _view(
     storage: _Storage, dtype: str, offset: Any, shape: tuple[Any, ...], strides: tuple[Any, ...]
 ) -> Array:
-    """A view of a storage; offset and strides count elements of the tensor's dtype."""
+    """Return a tensor as a view of its storage.
+
+    Offset and strides count elements of the tensor's dtype. A (2, 3) matrix with strides (3, 1)
+    spans 1 + 1·3 + 2·1 = 6 elements.
+    """
     if not all(type(number) is int and number >= 0 for number in (offset, *shape, *strides)):
         raise PickleError("rebuilds a tensor in an unknown way")
     available = len(storage.contents.data)
     itemsize = numpy_dtype(dtype).itemsize
     size = storage.contents.data_bytes(shape, itemsize)
-    span = (
-        1 + sum((side - 1) * stride for side, stride in zip(shape, strides, strict=True))
-        if math.prod(shape)
-        else 0
-    )
-    if (offset + span) * itemsize > available or size > available + MAX_REPEATED:
+    span = 0
+    if math.prod(shape):
+        steps = [(side - 1) * stride for side, stride in zip(shape, strides, strict=True)]
+        span = 1 + sum(steps)
+    is_beyond = (offset + span) * itemsize > available
+    if is_beyond or size > available + MAX_REPEATED:
         raise PickleError(
             f"holds a tensor of {size} bytes that reaches beyond its storage of {available}"
         )
     flat = storage.contents.array(dtype, (span,), offset * itemsize)
-    return np.lib.stride_tricks.as_strided(
-        flat, shape, [stride * itemsize for stride in strides], writeable=False
-    )
+    byte_strides = [stride * itemsize for stride in strides]
+    return np.lib.stride_tricks.as_strided(flat, shape, byte_strides, writeable=False)

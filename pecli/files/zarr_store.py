@@ -1,11 +1,11 @@
-"""Zarr stores, by the `zarr` package: a folder in which every chunk of a table is a file of its own."""
+"""Zarr stores, by the `zarr` package: folders in which every chunk of a table is a file."""
 
 import json
 import math
 import os
 import shutil
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,148 +16,186 @@ from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError, PecliError
 from pecli.files.contents import Contents, LazyTensors, LoadedFile, package
-from pecli.files.npy import ARRAY_NAME, CODES, check_storable
-from pecli.files.output import KEY, OnBlock, Spec, Texts, check_free_space, temporary_name
+from pecli.files.npy import ARRAY_NAME, CODES
+from pecli.files.output import KEY, check_free_space, temporary_name
+from pecli.files.writing import Spec, WriteRequest, check_storable
 
-MAX_METADATA = 1 << 24
+MAX_METADATA = 1 << 24  # bytes of one metadata file
 MAX_BYTES = 4 << 30  # of all arrays of a store, which are read into memory
+_UNREADABLE = "is not a Zarr store that can be read"
 
 
 def chunk_shape(table: Table) -> tuple[int, ...]:
-    """A box of whole rows that follow each other, of about the size of a block.
+    """Return the shape of a chunk: consecutive whole rows, about as many as in a block.
 
     >>> chunk_shape(Table("bias", "float32", (8, 1024, 1024), lambda start, out: None))
     (2, 1024, 1024)
     """
     rows = table.block_rows()
-    sides = list(table.shape[-1:]) if len(table.shape) > 1 else []
-    for side in reversed(table.shape[: len(table.shape) - len(sides)]):
+    sides: list[int] = []
+    leading = list(table.shape)
+    if len(table.shape) > 1:  # A row is the last axis; the rows of a vector are its elements.
+        sides.append(leading.pop())
+    for side in reversed(leading):
         sides.insert(0, max(1, min(side, rows)))
+        # Only an axis that a chunk holds entirely leaves room for more of the axis before it.
         rows = rows // side if side and rows >= side else 1
     return tuple(sides)
 
 
 def chunk_of(table: Table, place: tuple[int, ...]) -> Array:
-    """A chunk by its place among the chunks of each axis."""
-    starts = [number * side for number, side in zip(place, chunk_shape(table), strict=True)]
-    box = zip(chunk_shape(table), table.shape, starts, strict=True)
-    shape = [min(side, whole - start) for side, whole, start in box]
-    axes = max(1, len(shape) - 1)  # a vector's rows are its elements
-    row = int(np.ravel_multi_index(starts[:axes], table.shape[:axes])) if starts else 0
-    return table.read(row, row + math.prod(shape[:axes])).reshape(shape)
+    """Return a chunk by its index along each axis."""
+    sides = chunk_shape(table)
+    starts = [index * side for index, side in zip(place, sides, strict=True)]
+    # The last chunk of an axis can be smaller than the others.
+    shape = [
+        min(side, length - start)
+        for side, length, start in zip(sides, table.shape, starts, strict=True)
+    ]
+    if not starts:
+        return table.read(0, 1).reshape(shape)
+    row_axes = max(1, len(shape) - 1)
+    row = int(np.ravel_multi_index(starts[:row_axes], table.shape[:row_axes]))
+    return table.read(row, row + math.prod(shape[:row_axes])).reshape(shape)
 
 
 @contextmanager
 def _blamed_on(path: str, problem: str) -> Iterator[None]:
-    """Errors, whatever codec or store raises them, say that the file is wrong."""
+    """Turn any exception of a codec or store into a FileError about `path`."""
     try:
         yield
     except (PecliError, MemoryError):
         raise
     except Exception as error:
-        raise FileError(
-            path, f"{problem}: {' '.join(str(error).split()) or type(error).__name__}"
-        ) from None
+        detail = " ".join(str(error).split()) or type(error).__name__
+        raise FileError(path, f"{problem}: {detail}") from None
 
 
-def write(
-    path: str, tables: Sequence[Table], spec: Spec | None, texts: Texts, on_block: OnBlock
-) -> None:
-    """Write a store, which appears when it is complete; one that is there is not written over."""
+def write(request: WriteRequest) -> None:
+    """Write a store, which appears when it is complete; an existing one is not replaced."""
+    path = request.path
     if os.path.lexists(path):
         raise FileError(path, "is there already", "remove it, or name another")
-    check_free_space(path, tables)
+    check_free_space(path, request.tables)
     folder, name = os.path.split(path.rstrip("/"))
     temporary = os.path.join(folder, temporary_name(name))
     try:
         with _blamed_on(path, "cannot be written as a Zarr store"):
-            for table, array in zip(tables, create_arrays(temporary, tables, spec), strict=True):
+            arrays = create_arrays(temporary, request.tables, request.spec)
+            for table, array in zip(request.tables, arrays, strict=True):
                 for place in np.ndindex(*array.cdata_shape):
-                    array.blocks[place] = block = chunk_of(table, place)
-                    on_block(block.nbytes)
+                    chunk = chunk_of(table, place)
+                    array.blocks[place] = chunk
+                    request.on_block(chunk.nbytes)
             os.rename(temporary, path)
-    except BaseException:
+    except BaseException:  # An interrupt must leave no temporary folder either.
         shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
 def create_arrays(path: str, tables: Sequence[Table], spec: Spec | None) -> list[Any]:
-    """The arrays of a new store, of which no chunk is written yet."""
-    zarr = package(
-        "zarr",
-        ParameterError(
-            "output", ".zarr", "the zarr package writes Zarr stores", "pip install zarr"
-        ),
-    )
+    """Create a store and return its arrays, of which no chunk is written yet."""
+    rule = "the zarr package writes Zarr stores"
+    zarr = package("zarr", ParameterError("output", ".zarr", rule, "pip install zarr"))
     check_storable(tables, ".zarr", CODES, empty=False)
-    attributes: Any = {} if spec is None else {KEY: json.loads(json.dumps(dict(spec)))}
+    attributes: dict[str, Any] = {}
+    if spec is not None:
+        attributes[KEY] = json.loads(json.dumps(dict(spec)))
     group = zarr.open_group(
         zarr.storage.LocalStore(path), mode="w", zarr_format=3, attributes=attributes
     )
-    same: Any = {"compressors": None, "fill_value": 0, "config": {"write_empty_chunks": True}}
-    return [
-        group.create_array(
-            t.name, shape=t.shape, chunks=chunk_shape(t), dtype=numpy_dtype(t.dtype), **same
+    arrays = []
+    for table in tables:
+        array = group.create_array(
+            table.name,
+            shape=table.shape,
+            chunks=chunk_shape(table),
+            dtype=numpy_dtype(table.dtype),
+            compressors=None,
+            fill_value=0,
+            config={"write_empty_chunks": True},
         )
-        for t in tables
-    ]
+        arrays.append(array)
+    return arrays
 
 
 def read_store(path: str) -> LoadedFile:
-    """The arrays of a store in memory, and its metadata."""
-    contents = Contents(path, memoryview(b""))  # for its errors alone
-    zarr = package(
-        "zarr", contents.error("is a Zarr store, which the zarr package reads", "pip install zarr")
-    )
-    files = [file for file in Path(path).rglob("*") if file.is_symlink() or not file.is_dir()]
-    odd = next((file.name for file in files if file.is_symlink() or not file.is_file()), "")
-    contents.refuse_if(
-        odd, f"{odd} in it is not a plain file"
-    )  # what it leads to is no part of the store
-    sizes = {file: file.stat().st_size for file in files}
-    large = max(
-        (sizes[file] for file in files if file.name.startswith(("zarr.json", ".z"))), default=0
-    )
-    contents.refuse_if(
-        large > MAX_METADATA,
-        f"has metadata of {large:,} bytes in one file, more than any store needs",
-    )
-    broken = "is not a Zarr store that can be read"
-    with _blamed_on(path, broken), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of files that are no part of the store
+    """Return the arrays of a store, read into memory on first access, and its metadata."""
+    contents = Contents(path, memoryview(b""))  # used for its errors
+    missing = contents.error("is a Zarr store, which the zarr package reads", "pip install zarr")
+    zarr = package("zarr", missing)
+    sizes = _file_sizes(contents)
+    with _blamed_on(path, _UNREADABLE), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # zarr warns of files that are not part of the store.
         group: Any = zarr.open(zarr.storage.LocalStore(path, read_only=True), mode="r")
         is_array = isinstance(group, zarr.Array)
-        arrays = {ARRAY_NAME: group} if is_array else dict(sorted(group.arrays()))
-        unread = not arrays or sum(array.nbytes for array in arrays.values()) > MAX_BYTES
+        arrays: dict[str, Any] = {ARRAY_NAME: group}
+        if not is_array:
+            arrays = dict(sorted(group.arrays()))
+        total = sum(array.nbytes for array in arrays.values())
         contents.refuse_if(
-            unread, f"has no arrays, or more than {MAX_BYTES:,} bytes of them, which are not read"
+            not arrays or total > MAX_BYTES,
+            f"has no arrays, or more than {MAX_BYTES:,} bytes of them, which are not read",
         )
         for name, array in arrays.items():
-            unknown = f"the array {name} has dtype {array.dtype}, which is not known"
-            contents.refuse_if(str(array.dtype) not in CODES, unknown)
-            codecs = [
-                type(codec).__name__.removesuffix("Codec")
-                for codec in (*array.filters, *array.compressors)
-            ]
-            said = ", ".join(codecs).lower() or "shards"  # which could unpack to any size
-            contents.refuse_if(
-                array.shards or codecs, f"{name} is stored with {said}, which is not read"
-            )
-            size, own = math.prod(array.chunks) * array.dtype.itemsize, Path(path, array.path)
-            keys = np.ndindex(array.cdata_shape) if array.nchunks <= len(sizes) else ()
-            found = sum(
-                sizes.get(own / array.metadata.encode_chunk_key(key)) == size for key in keys
-            )
-            missing = (
-                f"{array.nchunks - found} of {array.nchunks} chunks are missing, or of another size"
-            )
-            contents.refuse_if(found < array.nchunks, f"is not complete: {missing}")
+            _check_array(contents, name, array, sizes)
 
     def elements(name: str) -> Array:
-        with _blamed_on(path, broken):
+        with _blamed_on(path, _UNREADABLE):
             return np.asarray(arrays[name][...])
 
+    metadata = {}
     spec = None if is_array else group.attrs.get(KEY)
-    return LoadedFile(
-        path, "zarr", LazyTensors(arrays, elements), {} if spec is None else {KEY: json.dumps(spec)}
+    if spec is not None:
+        metadata[KEY] = json.dumps(spec)
+    return LoadedFile(path, "zarr", LazyTensors(arrays, elements), metadata)
+
+
+def _file_sizes(contents: Contents) -> dict[Path, int]:
+    """Return the sizes of all files of a store; refuse links, pipes and huge metadata."""
+    sizes: dict[Path, int] = {}
+    for file in Path(contents.path).rglob("*"):
+        if file.is_symlink():
+            raise contents.error(f"{file.name} in it is not a plain file")
+        if file.is_dir():
+            continue
+        contents.refuse_if(not file.is_file(), f"{file.name} in it is not a plain file")
+        sizes[file] = file.stat().st_size
+    metadata = [size for file, size in sizes.items() if file.name.startswith(("zarr.json", ".z"))]
+    largest = max(metadata, default=0)
+    contents.refuse_if(
+        largest > MAX_METADATA,
+        f"has metadata of {largest:,} bytes in one file, more than any store needs",
+    )
+    return sizes
+
+
+def _check_array(contents: Contents, name: str, array: Any, sizes: Mapping[Path, int]) -> None:
+    """Refuse an array that is compressed or not complete.
+
+    A compressed chunk could unpack to any size; a missing one would be read as zeros.
+    """
+    contents.refuse_if(
+        str(array.dtype) not in CODES,
+        f"the array {name} has dtype {array.dtype}, which is not known",
+    )
+    codecs = [
+        type(codec).__name__.removesuffix("Codec") for codec in (*array.filters, *array.compressors)
+    ]
+    packing = ", ".join(codecs).lower() or "shards"
+    contents.refuse_if(
+        array.shards or codecs, f"{name} is stored with {packing}, which is not read"
+    )
+    chunk_bytes = math.prod(array.chunks) * array.dtype.itemsize
+    folder = Path(contents.path, array.path)
+    complete = 0
+    if array.nchunks <= len(sizes):  # More chunks than files cannot be complete.
+        for key in np.ndindex(array.cdata_shape):
+            file = folder / array.metadata.encode_chunk_key(key)
+            if sizes.get(file) == chunk_bytes:
+                complete += 1
+    missing = array.nchunks - complete
+    contents.refuse_if(
+        missing > 0,
+        f"is not complete: {missing} of {array.nchunks} chunks are missing, or of another size",
     )

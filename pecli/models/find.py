@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pecli.errors import FileError, KindError, ParameterError, failure, quoted
-from pecli.files.contents import GGUF, INDEX, MAX_DEPTH, package, parsed_json
+from pecli.files.contents import GGUF, INDEX, package
 from pecli.files.gguf_file import Header, header_of
+from pecli.files.strict_json import MAX_DEPTH, parsed_json
 from pecli.models import presets
 from pecli.models.dialects import gguf, read_object
 from pecli.models.encoding import Encoding, ModelEncodings

@@ -20,7 +20,7 @@ import pytest
 import pecli
 from pecli.engine.table import Table
 from pecli.errors import FileError
-from pecli.files.output import check_free_space, open_output
+from pecli.files.output import check_free_space, is_stream, open_output, temporary_name
 from tests.files.conftest import ENVIRONMENT
 
 
@@ -235,3 +235,25 @@ def test_a_pipe_that_does_not_block_is_waited_for() -> None:
         with open(write_end, "wb"):
             put(f"/dev/fd/{write_end}", bytes(500000))
         assert received.result() == bytes(500000)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["-", "/dev/stdout", "/dev/stderr", "/dev/fd/3", "/proc/self/fd/0", "/dev/fd/123456789"],
+)
+def test_names_of_open_descriptors_are_streams(path: str) -> None:
+    assert is_stream(path)
+
+
+@pytest.mark.parametrize(
+    "path", ["/dev/fd/x", "/dev/fd/1234567890", "/dev/fd/\u0661", "/dev/1", "1", "fd/1"]
+)
+def test_similar_names_are_no_streams(path: str) -> None:
+    assert not is_stream(path)
+
+
+def test_temporary_names_are_hidden_and_fit() -> None:
+    name = temporary_name("a")
+    assert name.startswith(".a.")
+    assert name.endswith(".tmp")
+    assert len(temporary_name("x" * 300)) == 255

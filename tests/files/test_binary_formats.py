@@ -277,3 +277,11 @@ def test_headers_are_read_in_threads(folder: Path) -> None:
         gc.set_threshold(*usual)
         sys.setswitchinterval(interval)
     assert shapes == {(3, 4)}
+
+
+def test_the_longest_name_that_an_archive_holds(folder: Path) -> None:
+    name = "a" * (0xFFFF - len(".npy"))
+    save_tables("a.npz", [table_of(name, np.zeros(1))], None)
+    assert [*load("a.npz")] == [name]
+    with pytest.raises(ParameterError, match="at most 65,531 bytes"):
+        save_tables("a.npz", [table_of(f"{name}a", np.zeros(1))], None)

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from pecli.errors import FileError
+from pecli.files.contents import Contents
+from pecli.files.gguf_file import ARRAY, MAX_ARRAY, MAX_TEXT, Reader
 from pecli.files.load import load
 from tests.files.conftest import refusals
 
@@ -55,3 +57,22 @@ def test_mutations_and_pieces_are_read_or_refused(folder: Path) -> None:
         Path("x.gguf").write_bytes(good[:length])
         with pytest.raises(FileError, match=r"is truncated|GGUF"):
             load("x.gguf")
+
+
+def reader(*parts: bytes) -> Reader:
+    return Reader(Contents("x.gguf", memoryview(b"".join(parts))))
+
+
+def length(number: int) -> bytes:
+    return number.to_bytes(8, "little")
+
+
+def test_a_text_of_a_mebibyte_is_kept_and_a_longer_one_skipped() -> None:
+    assert reader(length(MAX_TEXT), bytes(MAX_TEXT)).text() == "\0" * MAX_TEXT
+    assert reader(length(MAX_TEXT + 1), bytes(MAX_TEXT + 1)).text() == ""
+
+
+def test_an_array_of_4096_numbers_is_kept_and_a_longer_one_skipped() -> None:
+    bytes_type = bytes(4)
+    assert reader(bytes_type, length(MAX_ARRAY), bytes(MAX_ARRAY)).value(ARRAY) == [0] * MAX_ARRAY
+    assert reader(bytes_type, length(MAX_ARRAY + 1), bytes(MAX_ARRAY + 1)).value(ARRAY) is None

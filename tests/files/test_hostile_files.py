@@ -6,7 +6,6 @@ import io
 import json
 import os
 import pickle
-import pickletools  # noqa: F401 - in limits.txt
 import shutil
 import struct
 import subprocess
@@ -21,7 +20,7 @@ import pytest
 
 from pecli.engine.table import table_of
 from pecli.errors import FileError
-from pecli.files import SINGLE, contents, save_tables
+from pecli.files import contents, format_of, save_tables
 from pecli.files.load import load
 from tests.files.conftest import ENVIRONMENT, SPEC, is_read, refusals
 from tests.tools.inject_faults import inject
@@ -374,30 +373,9 @@ def write_good(kind: str) -> None:
     elif kind == "deflated.npz":
         np.savez_compressed(path, cos=np.arange(6.0).reshape(2, 3), b=np.zeros(50))
     else:
-        save_tables(path, TABLES[:1] if kind in SINGLE else TABLES, SPEC)
+        single = format_of(path).holds_one_array
+        save_tables(path, TABLES[:1] if single else TABLES, SPEC)
     Path(path).rename("good")
-
-
-def test_limits_are_the_last_that_is_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In limits.txt: a file, a limit, and what the file has of that; with one less it is refused."""
-    for kind in ("npy", "npz", "deflated.npz", "safetensors", "json", "csv"):
-        write_good(kind)
-        Path("good").rename(kind if "." in kind else f"t.{kind}")
-    np.save("empty.npy", np.zeros((3, 0)))
-    save_tables("t.zarr", TABLES[:2], None)
-    np.savez_compressed("bomb.npz", a=np.zeros(1 << 14))
-    index = {"cos": "t.npz", "b": "deflated.npz"}
-    Path("shards.npz.index.json").write_text(json.dumps({"weight_map": index}))
-    for name, source in (("views.pt", "torch_views.pt"), ("tiny.gguf", "tiny.gguf")):
-        shutil.copy(Path(__file__).parent / "data" / source, name)
-    for row in Path(__file__).with_name("limits.txt").read_text(encoding="utf-8").splitlines():
-        path, limit, value = row.split(" | ")
-        data = Path(path).read_bytes() if Path(path).is_file() else b""
-        most = eval(value, {**globals(), "path": path, "data": data})
-        for number, accepted in ((most, True), (most - 1, False)):
-            with monkeypatch.context() as patch:
-                patch.setattr(f"pecli.files.{limit}", number)
-                assert is_read(path) == accepted, (row, number)
 
 
 @pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.thorough)])

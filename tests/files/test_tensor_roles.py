@@ -5,6 +5,7 @@ import pytest
 
 import pecli
 from pecli.engine.schemes import SCHEMES, scheme_named
+from pecli.files.load import opened
 from pecli.files.tensor_roles import ANYTHING, layer_named, role_of, roles, schemes_of
 
 NAMES = {
@@ -43,10 +44,26 @@ def test_every_role_has_its_schemes_and_no_name_has_two() -> None:
     assert len(named) == len(roles())
 
 
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("weight", "rows"),
+        ("Weight", None),
+        ("array", None),
+        ("a.bias", None),
+        ("cos.weight.weights", "cos"),
+        ("rope.x", ANYTHING),
+        ("europe.x", None),
+    ],
+)
+def test_common_words_count_only_as_the_full_name(name: str, role: str | None) -> None:
+    assert role_of(name) == role
+
+
 LAYERS = {
-    "sliding_attention": "rotary_emb_local.inv_freq swa/cos",
-    "full_attention": "cos_global rotary_emb.full_attention_inv_freq",
-    None: "rotary_emb.inv_freq localised.cos local.and.global.cos",
+    "sliding_attention": "rotary_emb_local.inv_freq swa/cos a.swa",
+    "full_attention": "cos_global global_x rotary_emb.full_attention_inv_freq",
+    None: "x rotary_emb.inv_freq localised.cos local.global local.and.global.cos",
 }
 
 
@@ -65,6 +82,13 @@ class Module:
     def __init__(self, buffers: dict[str, np.ndarray], **parameters: np.ndarray) -> None:
         self.named_buffers = buffers.items
         self.named_parameters = parameters.items
+
+
+@pytest.mark.parametrize("name", ["a", "cos"])
+def test_buffers_of_a_module_are_taken_if_no_name_is_positional(name: str) -> None:
+    module = Module({name: np.ones(1)}, b=np.zeros(1))
+    _, loaded = opened(module)
+    assert {*loaded.tensors} == {name}
 
 
 def test_modules_are_searched_for_their_tables() -> None:

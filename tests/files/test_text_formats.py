@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 import pecli
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError
-from pecli.files import save_tables, text
+from pecli.files import save_tables
+from pecli.files.csv_file import is_header
+from pecli.files.decimals import numerals
 
 Arrays = dict[str, NDArray[np.generic]]
 
@@ -50,7 +52,7 @@ def test_sixteen_bits_are_written_in_few_digits() -> None:
         array = bits.view(dtype)
         with np.errstate(invalid="ignore"):  # signalling NaNs
             finite = array[np.isfinite(array.astype(float))]
-        texts = text.numerals(finite)
+        texts = numerals(finite)
         assert np.array(texts, float).astype(dtype).tobytes() == finite.tobytes()
         assert max(len(significant(f"{float(each):e}")) for each in texts) <= most
 
@@ -265,3 +267,82 @@ def test_text_is_read_as_np_savetxt_writes_it(tmp_path: Path) -> None:
         path = tmp_path / name
         np.savetxt(path, table, delimiter=separator)
         assert np.array_equal(pecli.load(path)["array"].astype(np.float16), table)
+
+
+def test_json_has_eight_elements_of_a_vector_per_line(tmp_path: Path) -> None:
+    pecli.save(tmp_path / "t.json", {"a": np.arange(9)})
+    assert (tmp_path / "t.json").read_bytes() == (
+        b'{"tensors":{\n"a":{"data":[0,1,2,3,4,5,6,7,\n8],"dtype":"int64","shape":[9]}}}\n'
+    )
+
+
+def test_json_has_one_row_per_line_and_tensors_by_name(tmp_path: Path) -> None:
+    a = np.array([[[1.5, -np.inf], [np.nan, 2.0]]])
+    pecli.save(tmp_path / "t.json", {"b": np.array([[True]]), "a": a})
+    assert (tmp_path / "t.json").read_bytes() == (
+        b'{"tensors":{\n'
+        b'"a":{"data":[[[1.5,"-Infinity"],\n["NaN",2.0]]],"dtype":"float64","shape":[1,2,2]},\n'
+        b'"b":{"data":[[true]],"dtype":"bool","shape":[1,1]}}}\n'
+    )
+
+
+def header_lines(path: Path) -> list[str]:
+    """The declarations of a C header, without its beginning and end."""
+    _, _, *declarations, _ = path.read_text().split("\n\n")
+    return "\n".join(declarations).splitlines()
+
+
+def test_a_header_declares_axes_and_elements(tmp_path: Path) -> None:
+    array = np.array([[1, np.inf], [0.1, -0.5]], np.float32)
+    pecli.save(tmp_path / "t.h", {"a": array})
+    assert header_lines(tmp_path / "t.h") == [
+        "#define TABLE_A_DIM0 2",
+        "#define TABLE_A_DIM1 2",
+        "static const float table_a[2][2] =",
+        "{{1.0f,INFINITY},",
+        "{0.1f,-0.5f}};",
+    ]
+
+
+def test_small_floats_in_a_header_are_bit_patterns(tmp_path: Path) -> None:
+    pecli.save(tmp_path / "t.h", {"b": np.arange(9, dtype=np.int8), "a": np.float16([1])})
+    assert header_lines(tmp_path / "t.h") == [
+        "#define TABLE_A_DIM0 1",
+        "static const uint16_t table_a[1] =",
+        "{0x3c00};",
+        "#define TABLE_B_DIM0 9",
+        "static const int8_t table_b[9] =",
+        "{0,1,2,3,4,5,6,7,",
+        "8};",
+    ]
+
+
+def test_a_column_of_csv_is_named_after_its_tensor(tmp_path: Path) -> None:
+    pecli.save(tmp_path / "t.csv", {"a-b": np.arange(3)})
+    assert (tmp_path / "t.csv").read_bytes() == b"a_b\n0\n1\n2\n"
+
+
+@pytest.mark.parametrize("line", [b"a,b", b",0,1", b'"x",1', b"#,b", b""])
+def test_lines_that_are_headers(line: bytes) -> None:
+    assert is_header(line)
+
+
+@pytest.mark.parametrize("line", [b"1,2", b"a,1.5", b"nan,1", b"a,nan"])
+def test_lines_that_are_rows(line: bytes) -> None:
+    assert not is_header(line)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.txt", b"1, 2\n3, 4", [[1, 2], [3, 4]]),
+        ("a.csv", b"1,2,\n3,4,\n", [[1, 2], [3, 4]]),
+        ("a.csv", b"1.5, \r\n2,\r\n", [[1.5], [2]]),
+        ("a.csv", b"a,b,\n1,2,\n", [[1, 2]]),
+    ],
+)
+def test_a_comma_at_the_end_of_every_line_is_ignored(
+    tmp_path: Path, name: str, text: bytes, expected: list[list[float]]
+) -> None:
+    (tmp_path / name).write_bytes(text)
+    assert pecli.load(tmp_path / name)["array"].tolist() == expected

@@ -13,9 +13,10 @@ import zarr
 
 import pecli
 from pecli.engine import table as table_module
-from pecli.engine.table import table_of
+from pecli.engine.table import Table, table_of
 from pecli.errors import FileError, ParameterError
 from pecli.files import save_tables
+from pecli.files.zarr_store import chunk_shape
 
 SCHEME = pecli.Rope(1000, 64)
 
@@ -153,3 +154,16 @@ def test_pipes_and_links_are_no_chunks(
     make(store / name)
     with pytest.raises(FileError, match="not a plain file"):
         pecli.load(store)
+
+
+def outline(shape: tuple[int, ...]) -> Table:
+    return Table("a", "float32", shape, lambda start, out: None)
+
+
+def test_a_vector_is_cut_into_blocks() -> None:
+    vector = outline((10**9,))
+    assert chunk_shape(vector) == (vector.block_rows(),)
+
+
+def test_an_empty_axis_has_chunks_of_one_row() -> None:
+    assert chunk_shape(outline((3, 0, 5))) == (1, 1, 5)

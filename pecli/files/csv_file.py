@@ -1,0 +1,105 @@
+"""The .csv format: one table, one row per line, with commas between the numbers."""
+
+import io
+import re
+
+import numpy as np
+
+from pecli.engine.table import Table
+from pecli.files.contents import Contents, LoadedFile
+from pecli.files.decimals import REAL, decimal_rows, identifier, text_blocks, whole_text
+from pecli.files.npy import ARRAY_NAME
+from pecli.files.output import open_output
+from pecli.files.writing import WriteRequest, check_storable
+
+UTF8_MARK = b"\xef\xbb\xbf"
+_WORD = re.compile(
+    rb'\s*(?:"[^"]*"|#.*|(?!(?:nan|inf|infinity)\s*$)[a-z_\x80-\xff].*)?',
+    re.IGNORECASE | re.DOTALL,
+)
+"""A cell of a header: nothing, a quoted text, a comment, or a word that is not a number."""
+
+
+def write(request: WriteRequest) -> None:
+    """Write the only table: the names of its columns, then its rows. A spec has no place."""
+    (table,) = request.tables
+    check_storable(request.tables, ".csv", REAL, empty=False)
+    with open_output(request.path, request.tables) as output:
+        if request.header:  # Without it, pandas would take the first row for the header.
+            output.write(",".join(_column_names(table)).encode("ascii") + b"\n")
+        for block, rows in text_blocks(table, decimal_rows):
+            output.write(b"\n".join([*rows, b""]))
+            request.on_block(block.nbytes)
+
+
+def _column_names(table: Table) -> list[str]:
+    name = identifier(table.name)
+    if len(table.shape) < 2:
+        return [name]
+    return [f"{name}_{column}" for column in range(table.width)]
+
+
+def read(contents: Contents) -> LoadedFile:
+    """Return the table of a text file: float64, or int64 if no number has a fraction or exponent.
+
+    The first line may be a header. If its first cell is empty, the first column numbers the rows,
+    as pandas writes it, and is left out. In a .txt or .tsv file, numbers may be separated by spaces
+    or tabs, as np.savetxt writes them.
+    """
+    text = whole_text(contents).removeprefix(UTF8_MARK).strip()
+    text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    first, _, rest = text.partition(b"\n")
+    if is_header(first):
+        text = rest
+    contents.refuse_if(not text, "is blank")
+    lines = _with_commas(contents.path, text)
+    _check_counts(contents, lines)
+    text = b"\n".join(lines)
+    dtype = np.float64 if re.search(rb"[.eEnN]", text) else np.int64
+    try:
+        values = np.loadtxt(
+            io.BytesIO(text), dtype, comments=None, delimiter=",", ndmin=2, encoding="ascii"
+        )
+    except ValueError:
+        raise contents.error("is not a table of numbers with commas between them") from None
+    has_row_numbers = first.startswith(b",")
+    if has_row_numbers:
+        values = values[:, 1:]
+    return LoadedFile(contents.path, "csv", {ARRAY_NAME: values})
+
+
+def _with_commas(path: str, text: bytes) -> list[bytes]:
+    """Return the lines, with one comma between two numbers and none after the last."""
+    lines = text.split(b"\n")
+    if not path.lower().endswith(".csv") and b"," not in text:
+        lines = [b",".join(line.split()) for line in lines]
+    stripped = [line.rstrip() for line in lines]
+    if all(line.endswith(b",") for line in stripped):  # as a loop over printf("%g,", x) prints
+        return [line[:-1] for line in stripped]
+    return lines
+
+
+def _check_counts(contents: Contents, lines: list[bytes]) -> None:
+    """Refuse a file whose lines have different numbers of cells."""
+    counts = []
+    for line in lines:
+        counts.append(line.count(b",") + 1 if line else 0)
+    for number, count in enumerate(counts):
+        if count != counts[0]:
+            cells = f"{count} number" if count == 1 else f"{count} numbers"
+            raise contents.error(f"line {number + 1} has {cells}, and the first has {counts[0]}")
+
+
+def is_header(line: bytes) -> bool:
+    """Return True if a line names columns.
+
+    Its first cell is a word or empty, the others are words or whole numbers. Any other line is a
+    row of numbers.
+
+    >>> is_header(b"cos_0,cos_1"), is_header(b",0,1"), is_header(b"0.5,1.5"), is_header(b"a,1.5")
+    (True, True, False, False)
+    """
+    first, *others = line.split(b",")
+    if not _WORD.fullmatch(first):
+        return False
+    return all(cell.strip().isdigit() or _WORD.fullmatch(cell) for cell in others)

@@ -1,0 +1,161 @@
+"""Numbers as text: the shortest decimals that read back as the same values."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from pecli.engine.arrays import COMPLEX, FLOATS, Array
+from pecli.engine.table import Table, results_in_order
+from pecli.files.contents import Contents
+from pecli.files.npy import CODES
+from pecli.files.output import Output
+from pecli.files.writing import OnBlock
+
+ELEMENTS = 1 << 16  # elements that are turned into text at once
+VECTOR_COLUMNS = 8  # elements of a vector per line; a table has one row per line
+NOT_FINITE = re.compile(rb"(-?inf|nan)f?")
+REAL = {*FLOATS, *CODES} - {*COMPLEX}  # dtypes whose values decimals can represent
+MAX_BYTES = 256 << 20  # of a text file that is read: all of it is kept in memory
+
+RowTexts = Callable[[Array], list[bytes]]
+"""Turns a block into text: one item per row, with commas between the elements."""
+
+
+def numerals(block: Array) -> list[str]:
+    """Return every element of a block as text, in C order.
+
+    >>> numerals(np.float32([[0.1, -np.inf], [1e-7, 3]]))
+    ['0.1', '-inf', '1e-7', '3.0']
+    """
+    if not block.size:
+        return []
+    (row,) = decimal_rows(block.reshape(1, -1))
+    return row.decode("ascii").split(",")
+
+
+def decimal_rows(block: Array) -> list[bytes]:
+    """Return the rows of a two-dimensional block as text, with commas between the numbers.
+
+    >>> decimal_rows(np.float32([[0.1, -1 / 3], [2.0**-24, 1e30]]))
+    [b'0.1,-0.33333334', b'5.9604645e-8,1e30']
+    """
+    if block.dtype == np.bool_:
+        block = block.view(np.uint8)
+    if is_plain(block):
+        return _plain_rows(block)
+    # A dtype of at most 16 bits has few values: make the text of each of them once.
+    bits = block.reshape(-1).view(f"u{block.itemsize}")
+    values, places = np.unique(bits, return_inverse=True)
+    texts = np.array([_shortest(value) for value in values.view(block.dtype)], object)
+    return [b",".join(row) for row in texts[places].reshape(block.shape)]
+
+
+def is_plain(block: Array) -> bool:
+    """Return True for dtypes that orjson formats: integers, float32 and float64."""
+    return block.dtype.kind in "iu" or block.dtype in (np.float32, np.float64)
+
+
+def _plain_rows(block: Array) -> list[bytes]:
+    import orjson
+
+    text = orjson.dumps(np.ascontiguousarray(block), option=orjson.OPT_SERIALIZE_NUMPY)
+    # Some versions write 1e30, others 1e+30; files must have the same bytes with all of them.
+    text = text.replace(b"e+", b"e")
+    if b"null" in text:  # orjson's word for NaN and the infinities
+        words = iter(block[~np.isfinite(block)].tolist())
+        text = re.sub(b"null", lambda _: str(next(words)).encode(), text)
+    return text[2:-2].split(b"],[")
+
+
+def _shortest(value: np.generic) -> bytes:
+    """Return the shortest text of a value of few bits, whose dtype orjson lacks."""
+    number = float(value)
+    if not np.isfinite(number):
+        return repr(number).encode()
+    shortest = number
+    with np.errstate(over="ignore"):  # Too few digits may round up beyond the largest number.
+        for digits in range(17):
+            shortest = float(f"{number:.{digits}e}")
+            if value.dtype.type(shortest) == value:
+                break
+    return repr(shortest).encode()
+
+
+def spell_not_finite(rows: list[bytes], words: Mapping[bytes, bytes]) -> list[bytes]:
+    """Replace inf, -inf and nan in rows of numbers by other words.
+
+    An `f` after the word, the suffix of float literals in C, is removed with it.
+    """
+    replaced = []
+    for row in rows:
+        if b"n" in row:  # as inf and nan have
+            row = NOT_FINITE.sub(lambda match: words[match[1]], row)
+        replaced.append(row)
+    return replaced
+
+
+def text_blocks(table: Table, row_texts: RowTexts) -> Iterator[tuple[Array, list[bytes]]]:
+    """Yield a table in small blocks, each with the text of its rows, which threads make."""
+    rows = max(1, ELEMENTS // max(1, table.width))
+    return results_in_order(lambda block: (block, row_texts(block)), table.blocks(rows))
+
+
+def write_nested(
+    output: Output, table: Table, row_texts: RowTexts, brackets: bytes, on_block: OnBlock
+) -> None:
+    """Write a table with a pair of brackets around every axis, one row per line.
+
+    Before a row stands one opening bracket for every axis that begins with it, after it one
+    closing bracket for every axis that ends: the rows of a (2, 2, 3) table are written as
+    `[[[…],`, `[…]],`, `[[…],` and `[…]]]`.
+    """
+    opening = brackets[:1]
+    closing = brackets[1:]
+    is_vector = len(table.shape) < 2
+    leading = table.shape if is_vector else table.shape[:-1]
+    rows_in_axis = []  # how many rows lie between the brackets of each axis
+    rows = 1
+    for side in reversed(leading):
+        rows *= side
+        rows_in_axis.append(rows)
+
+    def bracket_count(row: int) -> int:
+        return sum(row % span == 0 for span in rows_in_axis)
+
+    row = 0
+    for block, texts in text_blocks(table, row_texts):
+        pieces = []
+        for text in texts:
+            if row:
+                stays_on_line = is_vector and row % VECTOR_COLUMNS
+                pieces.append(b"," if stays_on_line else b",\n")
+            pieces.append(opening * bracket_count(row))
+            pieces.append(text if is_vector else opening + text + closing)
+            row += 1
+            pieces.append(closing * bracket_count(row))
+        output.write(b"".join(pieces))
+        on_block(block.nbytes)
+
+
+def identifier(text: str) -> str:
+    """Return a text as a name in C, or of a column.
+
+    >>> identifier("learned-init_weight"), identifier("3d"), identifier("nan")
+    ('learned_init_weight', 'table_3d', 'table_nan')
+    """
+    name = re.sub(r"[^A-Za-z0-9_]", "_", text)
+    is_number = name.lower() in ("nan", "inf", "infinity")
+    if is_number or not name[:1].isalpha():
+        return "table_" + name
+    return name
+
+
+def whole_text(contents: Contents) -> bytes:
+    """Return the bytes of a text file; refuse one that is too large."""
+    contents.refuse_if(
+        len(contents.data) > MAX_BYTES,
+        f"has more than {MAX_BYTES >> 20} MiB of text",
+        "convert it to .npy with another tool",
+    )
+    return bytes(contents.data)

@@ -1,0 +1,199 @@
+"""The registry of file formats.
+
+A format is one module and one row of FORMATS. Its module has the functions
+
+    read(contents: Contents) -> LoadedFile
+    write(request: WriteRequest) -> None
+
+or one of them. It is imported when a file of the format is read or written, not before: start-up
+would be slower with all of them. Sentences that list formats are made from the registry.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from pecli.errors import FileError
+
+if TYPE_CHECKING:
+    from pecli.files.contents import Contents, LoadedFile
+    from pecli.files.writing import WriteRequest
+
+JSON_FORM = (
+    "a .json of tables has the form "
+    '{"tensors": {"cos": {"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]}}}'
+)
+
+Signature = Callable[[str, bytes], bool]
+"""Returns True for the lower-case suffix and the first bytes of a file of the format."""
+
+
+def begins_with(magic: bytes) -> Signature:
+    """Return the signature of a format that begins with these bytes."""
+    return lambda suffix, start: start.startswith(magic)
+
+
+def has_suffix(*suffixes: str) -> Signature:
+    """Return the signature of a format that only its suffix identifies."""
+    return lambda suffix, start: suffix in suffixes
+
+
+def is_torch_archive(suffix: str, start: bytes) -> bool:
+    """Recognise a ZIP archive whose first member is a pickle called `…/data.pkl`.
+
+    The local header of a ZIP member has the length of its name at offset 26 and the name at 30.
+    """
+    name_length = int.from_bytes(start[26:28], "little")
+    name = start[30 : 30 + name_length]
+    return start.startswith(b"PK\x03\x04") and name.endswith(b"/data.pkl")
+
+
+def is_npz(suffix: str, start: bytes) -> bool:
+    """Recognise any other ZIP archive; an empty one begins with its end record."""
+    is_archive = start.startswith((b"PK\x03\x04", b"PK\x05\x06"))
+    return is_archive and not is_torch_archive(suffix, start)
+
+
+def is_json(suffix: str, start: bytes) -> bool:
+    """Recognise a JSON object.
+
+    A .safetensors file can begin with the same byte, if its header has a length of 123 bytes:
+    `{` is 123, and the upper half of the length is zero.
+    """
+    return len(start) > 8 and start.startswith(b"{") and start[4:8] != bytes(4)
+
+
+def is_safetensors(suffix: str, start: bytes) -> bool:
+    """Recognise a JSON object after the eight bytes of its length."""
+    return start[8:9] == b"{"
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format: how it is recognised, read and written.
+
+    Attributes:
+        name: its name in `LoadedFile.format`; a format that is written has the suffix `.name`.
+        module: the module with its functions `read` and `write`.
+        suffixes: the suffixes of its files, the most common first.
+        signature: recognises the files that are read; None if none are.
+        is_written: whether the module has a function `write`.
+        holds_one_array: whether a file holds a single array, without a name.
+    """
+
+    name: str
+    module: str
+    suffixes: tuple[str, ...]
+    signature: Signature | None = None
+    is_written: bool = False
+    holds_one_array: bool = False
+
+    def read(self, contents: "Contents") -> "LoadedFile":
+        """Read a file of this format."""
+        loaded: LoadedFile = import_module(self.module).read(contents)
+        return loaded
+
+    def write(self, request: "WriteRequest") -> None:
+        """Write a file of this format."""
+        import_module(self.module).write(request)
+
+
+FORMATS = [
+    Format(
+        "npy",
+        "pecli.files.npy",
+        (".npy",),
+        begins_with(b"\x93NUMPY"),
+        is_written=True,
+        holds_one_array=True,
+    ),
+    Format("npz", "pecli.files.npz", (".npz",), is_npz, is_written=True),
+    Format("torch", "pecli.files.torch_file", (".pt", ".pth", ".bin"), is_torch_archive),
+    Format("gguf", "pecli.files.gguf_file", (".gguf",), begins_with(b"GGUF")),
+    Format(
+        "csv",
+        "pecli.files.csv_file",
+        (".csv", ".txt", ".tsv"),
+        has_suffix(".csv", ".txt", ".tsv"),
+        is_written=True,
+        holds_one_array=True,
+    ),
+    Format("json", "pecli.files.json_file", (".json",), is_json, is_written=True),
+    Format(
+        "safetensors",
+        "pecli.files.safetensors",
+        (".safetensors",),
+        is_safetensors,
+        is_written=True,
+    ),
+    Format("onnx", "pecli.files.onnx_file", (".onnx",), has_suffix(".onnx")),
+    Format("h", "pecli.files.c_header", (".h",), is_written=True),
+    Format("zarr", "pecli.files.zarr_store", (".zarr",), is_written=True),
+]
+"""All formats, in the order in which their signatures are tried: those with a magic number first.
+A Zarr store is a folder, which `load_file` recognises by its suffix."""
+
+_RAW_SUFFIXES = (".bin", ".raw", ".dat", ".f32", ".f16", ".f64", ".bf16", ".fp32", ".fp16")
+_RAW_ADVICE = (
+    "raw numbers have no shape: numpy.save('x.npy', numpy.fromfile(FILE, 'f4').reshape(…))"
+)
+ADVICE = {
+    **dict.fromkeys(_RAW_SUFFIXES, _RAW_ADVICE),
+    ".h": "C headers are written, not read: write .npz or .safetensors as well",
+    ".json": JSON_FORM,
+}
+"""What to do about a file that no format recognises, by its suffix."""
+
+
+def suffix_of(path: str) -> str:
+    """Return the suffix of a path in lower case, with its dot."""
+    return os.path.splitext(path)[1].lower()
+
+
+def format_of_bytes(path: str, start: bytes) -> Format:
+    """Return the format of a file, by its first bytes and for some formats by its suffix.
+
+    Raises:
+        FileError: no format recognises the file.
+    """
+    if not start:
+        raise FileError(path, "is empty")
+    suffix = suffix_of(path)
+    for candidate in FORMATS:
+        if candidate.signature is not None and candidate.signature(suffix, start):
+            return candidate
+    if start.startswith(b"\x80"):
+        problem = "is a pickle without an archive around it, and those are never loaded"
+        advice = "write the tensors with safetensors.torch.save_file or numpy.save"
+        raise FileError(path, problem, advice)
+    suffixes = one_of(readable_suffixes())
+    raise FileError(path, f"is not a {suffixes} file of tables", ADVICE.get(suffix, ""))
+
+
+def readable_suffixes() -> list[str]:
+    """Return the most common suffix of every format that is read from a single file."""
+    return [candidate.suffixes[0] for candidate in FORMATS if candidate.signature is not None]
+
+
+def written_formats() -> list[Format]:
+    """Return the formats that are written."""
+    return [candidate for candidate in FORMATS if candidate.is_written]
+
+
+def written_suffixes() -> list[str]:
+    """Return the suffixes that select the format of an output."""
+    return [f".{candidate.name}" for candidate in written_formats()]
+
+
+def one_of(words: Sequence[str]) -> str:
+    """Return alternatives as text.
+
+    >>> one_of([".npy", ".npz", ".h"])
+    '.npy, .npz or .h'
+    """
+    *others, last = words
+    if not others:
+        return last
+    return f"{', '.join(others)} or {last}"

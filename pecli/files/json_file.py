@@ -1,0 +1,141 @@
+"""The .json format of pecli: every tensor with its data, dtype and shape, and the spec.
+
+Infinities and NaN, which JSON lacks, are strings.
+"""
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, numpy_dtype, round_to
+from pecli.errors import FileError, quoted
+from pecli.files.contents import Contents, LoadedFile
+from pecli.files.decimals import (
+    REAL,
+    decimal_rows,
+    spell_not_finite,
+    whole_text,
+    write_nested,
+)
+from pecli.files.formats import JSON_FORM
+from pecli.files.output import KEY, is_text, open_output
+from pecli.files.strict_json import parsed_json
+from pecli.files.writing import WriteRequest, check_storable, compact
+
+WORDS = {b"nan": b'"NaN"', b"-inf": b'"-Infinity"', b"inf": b'"Infinity"'}
+NOT_FINITE = {"NaN": float("nan"), "-Infinity": -float("inf"), "Infinity": float("inf")}
+MAX_LISTS = 4 << 20
+"""Brackets, braces and quotes of a file: Python makes an object of a hundred bytes of each."""
+MAX_TENSORS = 10_000
+MAX_SIDE = 1 << 63
+_INTEGER = re.compile(r"u?int(8|16|32|64)")
+
+
+def write(request: WriteRequest) -> None:
+    """Write all tables, one row per line, and the spec that made them."""
+    check_storable(request.tables, ".json", REAL, empty=False)
+    beginning = "{"
+    if request.spec is not None:
+        beginning = f'{{"{KEY}":{compact(dict(request.spec))},\n'
+    with open_output(request.path, request.tables) as output:
+        output.write((beginning + '"tensors":{').encode("ascii"))
+        separator = "\n"
+        for table in sorted(request.tables, key=lambda table: table.name):
+            output.write(f'{separator}{compact(table.name)}:{{"data":'.encode("ascii"))
+            write_nested(output, table, _literals, b"[]", request.on_block)
+            form = f',"dtype":"{table.dtype}","shape":{compact(table.shape)}}}'
+            output.write(form.encode("ascii"))
+            separator = ",\n"
+        output.write(b"}}\n")
+
+
+def _literals(block: Array) -> list[bytes]:
+    if block.dtype == np.bool_:
+        return [compact(row).encode("ascii")[1:-1] for row in block.tolist()]
+    return spell_not_finite(decimal_rows(block), WORDS)
+
+
+def read(contents: Contents) -> LoadedFile:
+    """Return the tensors of a .json file that pecli wrote, and its spec."""
+    text = whole_text(contents)
+    count = sum(text.count(mark) for mark in (b"[", b"{", b'"'))
+    contents.refuse_if(
+        count > MAX_LISTS,
+        f"has more than {MAX_LISTS:,} lists and texts",
+        "write .npz or .safetensors",
+    )
+
+    def error(problem: str) -> FileError:
+        return contents.error(problem, JSON_FORM)
+
+    value = parsed_json(text, error, finite=False)
+    if not isinstance(value, dict) or not isinstance(value.get("tensors"), dict):
+        raise error("is not a .json file of tables")
+    tensors = value["tensors"]
+    contents.refuse_if(len(tensors) > MAX_TENSORS, f"has more than {MAX_TENSORS} tensors")
+    arrays = {name: _array(contents, name, tensor) for name, tensor in tensors.items()}
+    metadata = {}
+    if KEY in value:
+        metadata[KEY] = json.dumps(value[KEY])
+    return LoadedFile(contents.path, "json", arrays, metadata)
+
+
+def _array(contents: Contents, name: str, tensor: object) -> Array:
+    match tensor:
+        case {"data": data, "dtype": str(dtype), "shape": [*sides], **others} if (
+            not others and is_text(name)
+        ):
+            shape = tuple(sides)
+        case _:
+            raise contents.error("has a tensor that is not one", JSON_FORM)
+    about = contents.tensor(name)
+    is_float = dtype in SIGNIFICAND_BITS
+    is_known = is_float or dtype == "bool" or _INTEGER.fullmatch(dtype)
+    about.refuse_if(not is_known, f"has dtype {quoted(dtype)}, which is not known")
+    are_lengths = all(type(side) is int and 0 <= side < MAX_SIDE for side in shape)
+    about.refuse_if(not are_lengths, "has a shape that is not a list of lengths")
+    about.data_bytes(shape, numpy_dtype(dtype).itemsize)
+    elements = _elements(about, data, shape)
+    if is_float:
+        return _float_array(about, elements, dtype).reshape(shape)
+    return _integer_array(about, elements, dtype).reshape(shape)
+
+
+def _elements(about: Contents, data: object, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Return the elements of nested lists as a vector of Python objects."""
+    nested = np.array(data, object)  # It leaves lists of unequal lengths as they are.
+    about.refuse_if(nested.shape != shape, f"is not nested as its shape, {shape}, asks for")
+    return nested.reshape(-1)
+
+
+def _float_array(about: Contents, elements: np.ndarray[Any, Any], dtype: str) -> Array:
+    types = {*map(type, elements)}
+    if str in types:
+        for index, element in enumerate(elements):
+            if type(element) is str:
+                elements[index] = NOT_FINITE.get(element, element)
+        types = {*map(type, elements)}
+    _check_types(about, types <= {float, int}, dtype)
+    try:
+        return round_to(elements.astype(np.float64), dtype)
+    except OverflowError:
+        raise _overflow(about, dtype) from None
+
+
+def _integer_array(about: Contents, elements: np.ndarray[Any, Any], dtype: str) -> Array:
+    python_type = bool if dtype == "bool" else int
+    _check_types(about, {*map(type, elements)} <= {python_type}, dtype)
+    try:
+        return elements.astype(dtype)
+    except OverflowError:
+        raise _overflow(about, dtype) from None
+
+
+def _check_types(about: Contents, are_numbers: bool, dtype: str) -> None:
+    about.refuse_if(not are_numbers, f"holds something that is not a number of {dtype}")
+
+
+def _overflow(about: Contents, dtype: str) -> FileError:
+    return about.error(f"holds a number that {dtype} does not hold")

@@ -1,0 +1,79 @@
+"""Checkpoints in several files: folders, and indices that list which file holds a tensor."""
+
+import os
+from collections.abc import Sequence
+
+from pecli.errors import FileError, failure, quoted
+from pecli.files.contents import INDEX, read_contents
+from pecli.files.strict_json import parsed_json
+
+MAX_INDEX = 16 << 20  # bytes
+MAX_SHARDS = 1024
+SHARD_KINDS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".onnx", ".npz", ".npy")
+"""Suffixes of files of tensors in a folder. Only files of the first suffix that is there are read:
+checkpoints are often published in several formats side by side."""
+NOT_WEIGHTS = frozenset(
+    {"training_args.bin", "optimizer.pt", "scheduler.pt", "rng_state.pth", "optimizer.bin"}
+)
+"""Files that Hugging Face's Trainer writes beside a checkpoint."""
+
+Shards = dict[str, tuple[str, ...] | None]
+"""Paths of files, and the names of the tensors wanted from each; None for all of them."""
+
+
+def shards_in_folder(folder: str) -> Shards:
+    """Return the files of tensors in a folder, as its index lists them if it has one."""
+    names = _file_names(folder)
+    for kind in SHARD_KINDS:
+        indices = [name for name in names if name.endswith(f"{kind}{INDEX}")]
+        if len(indices) > 1:
+            problem = f"has several indices, {', '.join(map(quoted, indices[:4]))}"
+            raise FileError(folder, problem, "name one of them")
+        if indices:
+            return shards_of_index(os.path.join(folder, indices[0]))
+        files = _weight_files(names, kind)
+        if files:
+            return dict.fromkeys(os.path.join(folder, name) for name in files)
+    kinds = ", ".join(SHARD_KINDS)
+    raise FileError(folder, "is a folder without a file of tensors", f"known are {kinds}")
+
+
+def _file_names(folder: str) -> list[str]:
+    try:
+        names = os.listdir(folder)
+    except OSError as problem:
+        raise failure(folder, problem) from None
+    return sorted(name for name in names if os.path.isfile(os.path.join(folder, name)))
+
+
+def _weight_files(names: Sequence[str], kind: str) -> list[str]:
+    """Return the files of a suffix, or only those with the usual name of a whole model."""
+    files = [name for name in names if name.endswith(kind) and name not in NOT_WEIGHTS]
+    usual_names = (f"model{kind}", f"pytorch_model{kind}")
+    return [name for name in files if name in usual_names] or files
+
+
+def shards_of_index(path: str) -> Shards:
+    """Return the files that an index lists, with the names of their tensors."""
+    contents = read_contents(path)
+    contents.refuse_if(
+        len(contents.data) > MAX_INDEX,
+        f"is larger than {MAX_INDEX >> 20} MB, too large for an index",
+    )
+    match parsed_json(bytes(contents.data), contents.error):
+        case {"weight_map": dict(files_by_tensor)} if files_by_tensor and all(
+            isinstance(file, str) for file in files_by_tensor.values()
+        ):
+            names_by_file: dict[str, list[str]] = {}
+        case _:
+            raise contents.error("has no weight_map, which says where each tensor is")
+    for tensor, file in files_by_tensor.items():
+        contents.refuse_if(
+            file.lower().endswith(INDEX), f"names {quoted(file)}, which is an index itself"
+        )
+        names_by_file.setdefault(file, []).append(tensor)
+    contents.refuse_if(
+        len(names_by_file) > MAX_SHARDS,
+        f"names {len(names_by_file)} files, more than {MAX_SHARDS}",
+    )
+    return {contents.path_beside(file): tuple(names) for file, names in names_by_file.items()}

@@ -1,0 +1,72 @@
+"""JSON that is read strictly: no key twice, no infinite numbers, no deep nesting."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from pecli.errors import FileError, quoted
+
+MAX_DEPTH = 32  # levels of lists and objects in a spec or a configuration
+
+ErrorOf = Callable[[str], FileError]
+"""Returns the error for a problem; the problem is a predicate, such as «is not UTF-8 text»."""
+
+
+def parsed_json(
+    data: bytes | str, error: ErrorOf, *, finite: bool = True, max_depth: int | None = None
+) -> Any:
+    """Parse JSON from a file that may be hostile.
+
+    Args:
+        data: the text, or its bytes in UTF-8.
+        error: returns the FileError to raise for a problem.
+        finite: refuse NaN, Infinity and numbers beyond float64.
+        max_depth: the maximum nesting of lists and objects.
+
+    Raises:
+        FileError: the text is not such JSON.
+    """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        entries = dict(pairs)
+        if len(entries) < len(pairs):
+            counts = Counter(name for name, _ in pairs)
+            repeated, _ = counts.most_common(1)[0]
+            raise error(f"names {quoted(repeated)} twice")
+        return entries
+
+    def finite_number(literal: str) -> float:
+        value = float(literal)
+        if not math.isfinite(value):
+            raise error(f"holds {quoted(literal)}, a number out of range")
+        return value
+
+    number = finite_number if finite else None
+    try:
+        text = data if isinstance(data, str) else data.decode("utf-8-sig")
+        if max_depth is not None and _depth(text) > max_depth:
+            raise error(f"is nested more than {max_depth} levels deep")
+        return json.loads(text, object_pairs_hook=unique, parse_float=number, parse_constant=number)
+    except RecursionError:
+        raise error("is nested too deeply") from None
+    except json.JSONDecodeError as problem:
+        raise error(f"is not JSON: {problem.msg} in line {problem.lineno}") from None
+    except UnicodeDecodeError:
+        raise error("is not UTF-8 text") from None
+    except ValueError:  # Python parses no integer of thousands of digits.
+        raise error("is not JSON that can be read") from None
+
+
+def _depth(text: str) -> int:
+    """Return the nesting of brackets, those within strings included: an upper bound is enough."""
+    depth = 0
+    deepest = 0
+    for letter in text:
+        if letter in "{[":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif letter in "}]":
+            depth -= 1
+    return deepest

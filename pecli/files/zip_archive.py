@@ -1,0 +1,242 @@
+"""Members of ZIP archives, which .npz files and files of torch.save are.
+
+`zipfile` parses the directory at the end of the archive. All claims of the directory are compared
+with the file before any member is unpacked.
+"""
+
+import io
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from pecli.errors import quoted
+from pecli.files.contents import Contents
+
+LOCAL_HEADER = b"PK\x03\x04"
+END_RECORD = b"PK\x05\x06"
+ZIP64_RECORD = b"PK\x06\x06"
+ZIP64_LOCATOR = b"PK\x06\x07"
+LOCAL_BYTES = 30  # of a member's local header, before its name
+END_BYTES = 22  # of the record that ends an archive, before its comment
+ZIP64_LOCATOR_BYTES = 20
+ZIP64_RECORD_BYTES = 56
+NO_ROOM_16 = 0xFFFF  # A count that does not fit: the ZIP64 record holds it.
+NO_ROOM_32 = 0xFFFFFFFF
+ENCRYPTED_FLAG = 0x1
+UTF8_FLAG = 0x800
+BOMB_BYTES = 64 << 20
+BOMB_RATIO = 100
+MAX_UNPACKED = 4 << 30  # bytes of all compressed members, which are unpacked into memory
+MAX_DIRECTORY = 16 << 20  # bytes: `zipfile` needs twenty times as many in memory
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file in an archive.
+
+    Attributes:
+        contents: its bytes in the archive.
+        compressed: whether they are deflated.
+        size: the size that the directory declares for the unpacked bytes.
+        crc: their CRC-32.
+    """
+
+    contents: Contents
+    compressed: bool
+    size: int
+    crc: int
+
+    def start(self, length: int, packed: int) -> Contents:
+        """Unpack at most `length` bytes from the first `packed` bytes of a compressed member."""
+        stream = zlib.decompressobj(-zlib.MAX_WBITS)
+        return self._inflated(stream, self.contents.data[:packed], length)
+
+    def _inflated(self, stream: Any, data: memoryview, length: int) -> Contents:
+        try:
+            unpacked = stream.decompress(data, length)
+        except zlib.error:
+            raise self.contents.error("is damaged: it cannot be unpacked") from None
+        return replace(self.contents, data=memoryview(unpacked))
+
+    def unpacked(self) -> Contents:
+        """Return the member's bytes, unpacked in memory if need be; compare their checksum."""
+        contents = self.contents
+        if self.compressed:
+            stream = zlib.decompressobj(-zlib.MAX_WBITS)
+            # One byte more than declared, so that a longer member is detected.
+            contents = self._inflated(stream, contents.data, self.size + 1)
+            is_complete = stream.eof and not stream.unused_data
+            contents.refuse_if(
+                len(contents.data) != self.size or not is_complete,
+                f"is damaged: it does not unpack to the {self.size} bytes that it declares",
+            )
+        contents.refuse_if(
+            zlib.crc32(contents.data) != self.crc, "is damaged: its checksum does not match"
+        )
+        return contents
+
+
+class EndRecord(NamedTuple):
+    """The record that ends an archive."""
+
+    entries_on_disk: int
+    entries: int
+    directory_size: int
+    directory_start: int
+    is_zip64: bool  #: a second record holds the numbers that do not fit into this one
+
+
+class Directory(NamedTuple):
+    """The central directory as `zipfile` parses it."""
+
+    entries: list[zipfile.ZipInfo]
+    start: int  #: its offset in the archive, where the last member ends
+
+
+def members_of(contents: Contents) -> dict[str, Member]:
+    """Return all members of an archive by name, in the order of its directory.
+
+    Raises:
+        FileError: members overlap, leave gaps, or contradict the directory; or the archive
+            unpacks to far more bytes than it has.
+    """
+    end = _end_record(contents)
+    contents.refuse_if(
+        end.directory_size > MAX_DIRECTORY,
+        f"has a directory of {end.directory_size} bytes, more than any .npz needs",
+    )
+    directory = _directory(contents, is_empty=end.entries == 0)
+    _check_end_record(contents, end, directory)
+    members = _members(contents, directory)
+    _refuse_bombs(contents, members.values())
+    return {entry.filename: members[entry.filename] for entry in directory.entries}
+
+
+def _end_record(contents: Contents) -> EndRecord:
+    """Find the end record, which a comment of at most 65,535 bytes may follow."""
+    tail = bytes(contents.data[-END_BYTES - 0xFFFF :])
+    place = tail.rfind(END_RECORD)
+    is_missing = place < 0 or place + END_BYTES > len(tail)
+    contents.refuse_if(is_missing, "is truncated: the directory at its end is missing")
+    fields = struct.unpack_from("<HHIIH", tail, place + 8)
+    entries_on_disk, entries, directory_size, directory_start, comment_length = fields
+    contents.refuse_if(
+        place + END_BYTES + comment_length != len(tail),
+        "is a broken archive: something follows its end",
+    )
+    is_zip64 = tail[max(place - ZIP64_LOCATOR_BYTES, 0) :].startswith(ZIP64_LOCATOR)
+    if is_zip64:
+        record = tail[max(place - ZIP64_LOCATOR_BYTES - ZIP64_RECORD_BYTES, 0) :]
+        declared_place = int.from_bytes(tail[place - 12 : place - 4], "little")
+        is_there = declared_place == len(contents.data) - len(record)
+        if not record.startswith(ZIP64_RECORD) or not is_there:
+            raise contents.error("is a broken archive: its end records contradict each other")
+        directory_size = int.from_bytes(record[40:48], "little")
+    return EndRecord(entries_on_disk, entries, directory_size, directory_start, is_zip64)
+
+
+def _directory(contents: Contents, *, is_empty: bool) -> Directory:
+    data: Any = contents.data.obj
+    file = data
+    # `zipfile` seeks in a mapped file directly, but before the beginning of an empty one.
+    if isinstance(data, bytearray) or is_empty:
+        file = io.BytesIO(data)
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return Directory(archive.infolist(), archive.start_dir)
+    except (
+        zipfile.BadZipFile,
+        NotImplementedError,
+        OSError,
+        ValueError,
+        IndexError,
+        OverflowError,
+    ) as problem:
+        raise contents.error(f"is a broken archive: {' '.join(str(problem).split())}") from None
+
+
+def _check_end_record(contents: Contents, end: EndRecord, directory: Directory) -> None:
+    """Refuse an end record that contradicts the directory which `zipfile` found."""
+    counts = {len(directory.entries)}
+    starts = {directory.start}
+    if end.is_zip64:
+        counts.add(NO_ROOM_16)
+        starts.add(NO_ROOM_32)
+    has_right_counts = {end.entries_on_disk, end.entries} <= counts
+    if not has_right_counts or end.directory_start not in starts:
+        raise contents.error("is a broken archive: its end records contradict each other")
+
+
+def _members(contents: Contents, directory: Directory) -> dict[str, Member]:
+    """Go through the members from the last to the first, each ending where the next begins."""
+    members: dict[str, Member] = {}
+    following = directory.start
+    for entry in sorted(directory.entries, key=lambda entry: entry.header_offset, reverse=True):
+        name = entry.filename
+        contents.refuse_if(name in members, f"has two members called {quoted(name)}")
+        part = replace(contents, part=f"member {quoted(name)}")
+        start = _data_start(part, entry)
+        end = start + entry.compress_size
+        part.refuse_if(end > following, "overlaps what follows it")
+        members[name] = Member(
+            replace(part, data=contents.data[start:end]),
+            entry.compress_type == zipfile.ZIP_DEFLATED,
+            entry.file_size,
+            entry.CRC,
+        )
+        following = entry.header_offset
+    contents.refuse_if(following, "is a broken archive: it does not begin with its first member")
+    return members
+
+
+def _data_start(contents: Contents, entry: zipfile.ZipInfo) -> int:
+    """Return the offset of a member's bytes.
+
+    They follow the member's local header, which must agree with the directory.
+    """
+    header_end = entry.header_offset + LOCAL_BYTES
+    header = bytes(contents.data[max(entry.header_offset, 0) : header_end])
+    is_header = len(header) == LOCAL_BYTES and header.startswith(LOCAL_HEADER)
+    contents.refuse_if(not is_header, "is not where the directory says")
+    method, name_length, extra_length = struct.unpack_from("<H16xHH", header, 8)
+    encoding = "utf-8" if entry.flag_bits & UTF8_FLAG else "cp437"
+    name = entry.orig_filename.encode(encoding, "replace")
+    local_name = bytes(contents.data[header_end : header_end + name_length])
+    contents.refuse_if(
+        local_name != name or method != entry.compress_type,
+        "has a local header that disagrees with the central directory",
+    )
+    contents.refuse_if(entry.flag_bits & ENCRYPTED_FLAG, "is encrypted")
+    contents.refuse_if(
+        method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED),
+        f"is compressed in a way that is not read (method {method})",
+    )
+    contents.refuse_if(
+        method == zipfile.ZIP_STORED and entry.compress_size != entry.file_size,
+        f"claims two sizes, {entry.compress_size} and {entry.file_size} bytes",
+    )
+    return int(header_end + name_length + extra_length)
+
+
+def _refuse_bombs(contents: Contents, members: Iterable[Member]) -> None:
+    """Refuse a small file that unpacks to a huge one, by one member or by all together."""
+    compressed = [member for member in members if member.compressed]
+    for member in compressed:
+        _refuse_bomb(contents, [member])
+    _refuse_bomb(contents, compressed)
+    total = sum(member.size for member in compressed)
+    contents.refuse_if(
+        total > MAX_UNPACKED,
+        f"unpacks to {total:,} bytes, at most {MAX_UNPACKED:,} are read",
+        "save it uncompressed",
+    )
+
+
+def _refuse_bomb(contents: Contents, members: Sequence[Member]) -> None:
+    size = sum(member.size for member in members)
+    packed = sum(len(member.contents.data) for member in members)
+    is_bomb = size > max(BOMB_BYTES, BOMB_RATIO * packed)
+    contents.refuse_if(is_bomb, f"looks like a zip bomb: {packed} bytes of it unpack to {size}")

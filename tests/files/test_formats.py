@@ -1,0 +1,60 @@
+"""The registry of formats: which format a file has, by its first bytes and its suffix."""
+
+import pytest
+
+from pecli.files.formats import (
+    FORMATS,
+    format_of_bytes,
+    one_of,
+    readable_suffixes,
+    written_suffixes,
+)
+
+
+@pytest.mark.parametrize(
+    ("start", "name"),
+    [
+        (b"\x93NUMPY", "npy"),
+        (b"PK\5\6", "npz"),
+        (b"GGUF", "gguf"),
+        (b'{"tensors', "json"),
+        # A header of 123 bytes, whose length is spelled like an opening brace
+        (b"{\0\0\0\0\0\0\0{", "safetensors"),
+        (b"\2\0\0\0\0\0\0\0{}", "safetensors"),
+    ],
+)
+def test_first_bytes_select_the_format(start: bytes, name: str) -> None:
+    assert format_of_bytes("x", start).name == name
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [("a.CSV", "csv"), ("a.txt", "csv"), ("a.tsv", "csv"), ("a.onnx", "onnx")]
+)
+def test_suffix_selects_a_format_without_magic_bytes(path: str, name: str) -> None:
+    assert format_of_bytes(path, b"1 2").name == name
+
+
+def test_an_empty_archive_is_no_torch_file_whatever_its_comment() -> None:
+    """The end record of an empty archive has other fields where a member has its name."""
+    length = len("a/data.pkl").to_bytes(2, "little")
+    start = b"PK\5\6" + bytes(22) + length + bytes(2) + b"a/data.pkl"
+    assert format_of_bytes("x", start).name == "npz"
+
+
+def test_every_format_is_read_or_written() -> None:
+    for each in FORMATS:
+        assert each.signature is not None or each.is_written, each.name
+
+
+def test_names_of_formats_are_unique() -> None:
+    names = [each.name for each in FORMATS]
+    assert len({*names}) == len(names)
+
+
+def test_formats_that_are_written_and_read_are_listed_with_the_same_suffix() -> None:
+    assert {*written_suffixes()} - {*readable_suffixes()} == {".h", ".zarr"}
+
+
+@pytest.mark.parametrize(("words", "text"), [([".h"], ".h"), ([".npy", ".npz"], ".npy or .npz")])
+def test_alternatives_as_text(words: list[str], text: str) -> None:
+    assert one_of(words) == text

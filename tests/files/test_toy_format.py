@@ -1,0 +1,82 @@
+"""A new format is one module and one row of the registry.
+
+The module below holds a toy format, one line of text per tensor. With its row in FORMATS, tables are
+saved, loaded, converted and listed in messages like those of any other format.
+"""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.errors import FileError, ParameterError
+from pecli.files import formats
+from pecli.files.contents import Contents, LoadedFile
+from pecli.files.output import open_output
+from pecli.files.writing import WriteRequest, check_storable
+
+MAGIC = b"TOY\n"
+
+
+def read(contents: Contents) -> LoadedFile:
+    tensors = {}
+    lines = bytes(contents.data).removeprefix(MAGIC).decode().splitlines()
+    for line in lines:
+        name, _, values = line.partition(":")
+        contents.refuse_if(not values, "has a line without numbers")
+        tensors[name] = np.array(values.split(), np.float64)
+    return LoadedFile(contents.path, "toy", tensors)
+
+
+def write(request: WriteRequest) -> None:
+    check_storable(request.tables, ".toy", {"float64"})
+    with open_output(request.path, request.tables) as output:
+        output.write(MAGIC)
+        for table in request.tables:
+            values = " ".join(str(value) for value in table.array().reshape(-1))
+            output.write(f"{table.name}:{values}\n".encode())
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("toy_format")
+    module.read = read  # type: ignore[attr-defined]
+    module.write = write  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "toy_format", module)
+    row = formats.Format(
+        "toy", "toy_format", (".toy",), formats.begins_with(MAGIC), is_written=True
+    )
+    monkeypatch.setattr(formats, "FORMATS", [*formats.FORMATS, row])
+
+
+def test_arrays_come_back(folder: Path) -> None:
+    pecli.save("a.toy", {"a": np.array([1.0, 2.5]), "b": np.array([3.0])})
+    assert Path("a.toy").read_bytes() == b"TOY\na:1.0 2.5\nb:3.0\n"
+    assert pecli.load("a.toy:a")["a"].tolist() == [1.0, 2.5]
+
+
+def test_commands_read_and_write_it(folder: Path, pecli_cli: Callable) -> None:
+    slopes = pecli_cli("alibi", "--heads", "4", "--slopes", "--dtype", "float64", "-o", "a.toy")
+    assert slopes.code == 0, slopes.err
+    converted = pecli_cli("convert", "a.toy", "-o", "a.npz")
+    assert converted.code == 0, converted.err
+    assert pecli_cli("diff", "a.toy", "a.npz").code == 0
+
+
+def test_messages_list_it() -> None:
+    with pytest.raises(ParameterError, match=r"one of .*, \.toy"):
+        pecli.save("a.unknown", np.zeros(1))
+    with pytest.raises(FileError, match=r"is not a .* or \.toy file of tables"):
+        formats.format_of_bytes("a", b"unknown bytes")
+
+
+def test_its_own_refusals_are_those_of_a_file(folder: Path) -> None:
+    Path("a.toy").write_bytes(MAGIC + b"a:\n")
+    with pytest.raises(FileError, match=r"^a\.toy: has a line without numbers$"):
+        pecli.load("a.toy")
+    with pytest.raises(ParameterError, match=r"\.toy cannot hold it"):
+        pecli.save("a.toy", np.zeros(1, np.float32))
