@@ -16,7 +16,7 @@ from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import family_of
 from pecli.models.find import Model, find_model
-from pecli.models.layer_types import PARTIALS, SETTINGS, THETAS
+from pecli.models.key_names import PARTIALS, SETTINGS, THETAS
 
 _GEMMA3 = ("linear", "Gemma 3's own config: linear, factor 8, on its global layers")
 RECOMMENDED = {

@@ -341,6 +341,13 @@ def _as_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+class Parsed(NamedTuple):
+    """The encodings that were read from a configuration, and warnings about it."""
+
+    encodings: list[Encoding]
+    warnings: list[str]
+
+
 @dataclass(frozen=True)
 class ModelEncodings(Printed):
     """The positional encodings of a model, one per layer type.

@@ -8,17 +8,26 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
-from pecli.models.data import plain_name, stored, synonyms
+from pecli.models.data import plain_name, stored
 from pecli.models.keys import NO_CLASS, ClassDefaults
 
 HALVES = "halves"
 INTERLEAVED = "interleaved"
 DEEPSEEK = "deepseek"  #: Interleaved input, halves output
 
-TEXTS = synonyms("text_model")  #: Keys that hold a language model within a larger one
 SUFFIXES = ("_text_model", "_text", "_moe", "_vl", "_thinker", "_talker", "_config")
+
+
+class Renamed(NamedTuple):
+    """A rope type by the name that configurations of a family have for it, and by its usual name."""
+
+    before: str
+    after: str
+
+
+NOT_RENAMED = Renamed("", "")
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,7 @@ class Family:
         ""  #: Whose conventions the axes follow, of the styles that `pecli rope` has for grids
     )
     order: str = ""  #: Of all frequencies: `axes` for even ones (rows), then odd ones (columns); `ernie`, then time
-    renamed: tuple[str, str] = ("", "")  #: A rope type whose name means another here, and that one
+    renamed: Renamed = NOT_RENAMED  #: A rope type whose name means another one here
     sections: tuple[
         int, ...
     ] = ()  #: Frequencies of time, rows and columns, where they fit the head and no key says it
@@ -82,6 +91,8 @@ for _row in _ROWS["families"]:
     _fields: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in _row.items()
     }
+    if "renamed" in _fields:
+        _fields["renamed"] = Renamed(*_fields["renamed"])
     FAMILIES |= {name: Family(name, **_fields) for name in _fields.pop("names").split()}
 ORDINARY = frozenset(" ".join(_ROWS["ordinary"]).split())
 

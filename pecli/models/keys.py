@@ -33,6 +33,8 @@ class Setting(Generic[T_co]):
 
     value: T_co
     source: str
+    #: The key that it was read from, without the name of its section; empty if it was computed.
+    key: str = ""
 
 
 Settings = Mapping[str, Setting[Any] | None]
@@ -54,6 +56,18 @@ def sources_of(settings: Settings) -> dict[str, str]:
     return {
         name: setting.source for name, setting in settings.items() if setting and setting.source
     }
+
+
+def contradiction(winner: Setting[Any], loser: Setting[Any]) -> str:
+    """Return a warning about two settings of one meaning that differ."""
+    return (
+        f"{loser.source} is {_shown(loser.value)} and {winner.source} is {_shown(winner.value)};"
+        f" {winner.source} wins, as in transformers"
+    )
+
+
+def _shown(value: object) -> str:
+    return f"{value:.12g}" if isinstance(value, float) else str(value)[:40]
 
 
 @dataclass(frozen=True)
@@ -193,6 +207,10 @@ class Keys:
     def __contains__(self, name: str) -> bool:
         return self.data.get(name) is not None and name not in self.defaults.ignores
 
+    def spells(self, name: str) -> bool:
+        """Return True if the file has a key of this very name, not one that a dialect presents under it."""
+        return name in self and self.full_name(name).rpartition(".")[2] == name
+
     def any(self, *names: str) -> bool:
         """Return True if the file has one of the keys."""
         return any(name in self for name in names)
@@ -232,12 +250,12 @@ class Keys:
         value = convert(match.value)
         if value is None:
             raise self.wrong(match.name, rule)
-        return Setting(value, match.source)
+        return Setting(value, match.source, match.name)
 
     def value(self, *names: str) -> Setting[Any] | None:
         """Return a value of any kind."""
         match = self._first(names)
-        return None if match is None else Setting(match.value, match.source)
+        return None if match is None else Setting(match.value, match.source, match.name)
 
     def whole(self, *names: str, low: int = 1) -> Setting[int] | None:
         rule = f"it must be a whole number from {low} to 2^40"

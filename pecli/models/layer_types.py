@@ -1,319 +1,262 @@
-"""Which layer types rotate, where the settings of each are, how wide its heads are, and how much of them rotates. Flat
-settings, which name no layer types, still mean two tables where a model keeps another base beside them, or where its
-family scales only some of its layers."""
+"""The layer types of a model that rotate, and the rotary settings of each.
+
+Settings come in three forms: flat, for all layers; flat, beside a second base for sliding layers (`rope_local_base_freq`
+of Gemma 3); or nested, an object per layer type.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from pecli.engine.scalings import PARAMETERS
 from pecli.errors import FileError, listed
-from pecli.models.data import synonyms
 from pecli.models.families import Family
+from pecli.models.key_names import LOCAL_THETAS, SHARED, SIZES_OF_LAYERS, THETAS
 from pecli.models.keys import Keys, Setting, default
 
-THETAS = synonyms("theta")
-LOCAL_THETAS = synonyms("local_theta")
-PARTIALS = synonyms("partial")
-SETTINGS = ("rope_parameters", "rope_scaling")
-EVIDENCE = (
-    *THETAS,
-    *LOCAL_THETAS,
-    *PARTIALS,
-    *SETTINGS,
-    "rope_ratio",
-    "rotary_dim",
-    "qk_rope_head_dim",
-)
-"""Keys that only models with rotary encodings have."""
-MROPE, MSCALES = ("mrope_section", "xdrope_section"), ("short_mscale", "long_mscale")
-_OWN = (
-    "rope_type",
-    "type",
-    "rope_theta",
-    "factor",
-    "alpha",
-    "mrope_interleaved",
-    "llama_4_scaling_beta",
-)
-SHARED = frozenset(
-    (*_OWN, *PARTIALS, *MROPE, *MSCALES, *PARAMETERS)
-)  #: What settings may hold beside layer types
-MAX_TYPES, MAX_LAYERS, MAX_LISTED = 64, 4096, 32
+MAX_TYPES = 64
+MAX_LAYERS = 4096
+MAX_LISTED = 32
+FULL = "full_attention"
+SLIDING = "sliding_attention"
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer type of a model: its settings among the model's keys, and its base where that is given elsewhere."""
+    """A layer type of a model.
+
+    Attributes:
+        name: The name, such as `sliding_attention`; empty if all layers share their settings.
+        settings: The rotary settings of these layers, such as those in `rope_scaling`.
+        keys: The keys of the model.
+        family: The family of the model.
+        theta: The base, if it is given outside the settings.
+    """
 
     name: str
-    own: Keys
+    settings: Keys
     keys: Keys
     family: Family
+    theta: Setting[float] | None = None
+
+
+class Layers(NamedTuple):
+    """The layer types that rotate, and warnings about their settings."""
+
+    layers: list[Layer]
     warnings: list[str]
-    theta: Setting[Any] | None = None
 
 
-Parts = dict[str, tuple[Keys, Setting[Any] | None]]  #: Settings and base by layer type
+class _Settings(NamedTuple):
+    keys: Keys
+    warnings: list[str]
 
 
-def layers_of(keys: Keys, family: Family, warnings: list[str]) -> list[Layer]:
-    """The layer types that rotate; one without a name where all layers share their settings."""
-    settings = _settings(keys, warnings)
-    if (parts := _nested(keys, settings, family, warnings)) is None:
-        parts = _flat(keys, settings, family)
-    return [Layer(name, own, keys, family, warnings, theta) for name, (own, theta) in parts.items()]
+def layers_of(keys: Keys, family: Family) -> Layers:
+    """Return the layer types that rotate; one without a name if all layers share their settings."""
+    settings, warnings = _settings(keys)
+    nested = _nested(keys, settings, family)
+    if nested is None:
+        return Layers(_flat(keys, settings, family), warnings)
+    return Layers(nested.layers, [*warnings, *nested.warnings])
 
 
-def _settings(keys: Keys, warnings: list[str]) -> Keys:
-    """The settings: `rope_scaling` if given, else `rope_parameters`, else what the class has for it."""
-    old, new = keys.section("rope_scaling"), keys.section("rope_parameters")
-    if old is not None and new is not None and dict(old.data) == dict(new.data):
-        _mark_all(new)
-    elif old is not None and new is not None:
-        warnings.append(
-            "rope_scaling and rope_parameters are both given and differ; rope_scaling wins"
-        )
+def _settings(keys: Keys) -> _Settings:
+    """Return the settings: `rope_scaling` if it is given, else `rope_parameters`, else the class's default."""
+    old = keys.section("rope_scaling")
+    new = keys.section("rope_parameters")
     implied = keys.value("rope_parameters")
-    if old or new or implied is None:
-        return old or new or Keys({}, keys.path, keys.prefix, account=keys.account)
+    warnings = []
+    if old is not None and new is not None:
+        if dict(old.data) == dict(new.data):
+            _mark_all(new)
+        else:
+            warnings.append(
+                "rope_scaling and rope_parameters are both given and differ; rope_scaling wins"
+            )
+    given = old or new
+    if given is not None:
+        return _Settings(given, warnings)
+    if implied is None:
+        return _Settings(keys.empty(), warnings)
     values = dict(implied.value)
-    if keys.any(*THETAS):  # which stand in the file; compressed layers have a key of their own
-        values.pop("rope_theta", None)
-        for name, inner in values.items():
-            if isinstance(inner, Mapping) and name != "compress":
-                values[name] = {key: value for key, value in inner.items() if key != "rope_theta"}
-    return Keys(values, keys.path, f"{implied.source}.", account=keys.account)
+    if keys.any(*THETAS):
+        values = _without_theta(values)
+    prefix = f"{implied.source}."
+    return _Settings(Keys(values, keys.path, prefix, account=keys.account), warnings)
+
+
+def _without_theta(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return class defaults without their bases, which a base in the file replaces.
+
+    Compressed layers (DeepSeek-V4) keep theirs: the file has `compress_rope_theta` for it.
+    """
+    kept = {name: value for name, value in values.items() if name != "rope_theta"}
+    for name, value in kept.items():
+        if isinstance(value, Mapping) and name != "compress":
+            kept[name] = {key: item for key, item in value.items() if key != "rope_theta"}
+    return kept
 
 
 def _mark_all(keys: Keys) -> None:
+    """Record all keys of an object as read, and those of the objects within."""
     keys.mark(*keys.data)
-    for inner in filter(None, map(keys.part, keys.data)):
-        _mark_all(inner)
+    for name in keys.data:
+        section = keys.part(name)
+        if section is not None:
+            _mark_all(section)
 
 
-def _nested(keys: Keys, settings: Keys, family: Family, warnings: list[str]) -> Parts | None:
-    """The settings by layer type; None where they are flat."""
+def _nested(keys: Keys, settings: Keys, family: Family) -> Layers | None:
+    """Return the layer types whose settings are objects by name; None if the settings are flat."""
     types = set(keys.words("layer_types"))
-    nested = [
-        name
-        for name, value in settings.data.items()
-        if isinstance(value, Mapping)
-        or name in types
-        or (value is None and "_att" in name and name not in SHARED)
-    ]
-    if not nested:
+    names = [name for name in settings.data if _names_layers(name, settings.data[name], types)]
+    if not names:
         return None
-    if len(nested) > MAX_TYPES:
-        raise FileError(
-            keys.path, f"has settings for {len(nested)} layer types, more than any model has"
-        )
-    unused = [name for name in nested if name not in types]
-    if unused and len(unused) < len(
-        nested
-    ):  # else they are not names of layer types at all, as in DeepSeek-V4
+    if len(names) > MAX_TYPES:
+        problem = f"has settings for {len(names)} layer types, more than any model has"
+        raise FileError(keys.path, problem)
+    warnings = []
+    unused = [name for name in names if name not in types]
+    # If no name is a layer type, they are names of another kind: DeepSeek-V4 has `main` and `compress`.
+    if unused and len(unused) < len(names):
+        names = [name for name in names if name in types]
         warnings.append(
             f"settings of {', '.join(unused)} are not used: layer_types names no such layer"
         )
-        nested = [name for name in nested if name in types]
-    without = [name for name in nested if not settings.data[name]]
+    without = [name for name in names if not settings.data[name]]
     if without and family.local_theta is None:
         warnings.append(
             f"layers of type {', '.join(without)} have no positional encoding: their settings are null"
         )
-    shared = {name: value for name, value in settings.data.items() if name in SHARED}
-    found: Parts = {}
-    for name in nested:
-        if section := settings.section(name):
-            places = {key: settings.full_name(key) for key in shared if key not in section.data}
-            own = replace(section, data={**shared, **section.data}, origins=places)
-            is_local = name == "sliding_attention" and "rope_theta" not in own
-            found[name] = own, _local_theta(keys, family) if is_local else None
-    absent = (types or {*SIZES_OF_LAYERS}) - found.keys()
-    if absent and family.local_theta is not None:  # whose class has settings for them
-        others = _flat(keys, Keys({}, keys.path, keys.prefix, account=keys.account), family)
-        found |= {name: part for name, part in others.items() if name in absent}
-    return found
+    layers = []
+    for name in names:
+        section = settings.section(name)
+        if section is not None:
+            layers.append(_nested_layer(name, section, settings, keys, family))
+    layers += _absent_layers(keys, family, types, layers)
+    return Layers(layers, warnings)
 
 
-def _local_theta(keys: Keys, family: Family) -> Setting[Any] | None:
+def _names_layers(name: str, value: object, types: set[str]) -> bool:
+    """Return True if a key of the settings is a layer type.
+
+    `{"full_attention": {…}, "sliding_attention": null}` names two of them: layers whose settings are null do not rotate.
+    """
+    if isinstance(value, Mapping) or name in types:
+        return True
+    return value is None and "_att" in name and name not in SHARED
+
+
+def _nested_layer(name: str, section: Keys, settings: Keys, keys: Keys, family: Family) -> Layer:
+    """Return a layer type with its own settings, and with those that stand beside the layer types."""
+    shared = {
+        key: value
+        for key, value in settings.data.items()
+        if key in SHARED and key not in section.data
+    }
+    origins = {key: settings.full_name(key) for key in shared}
+    both = replace(section, data={**shared, **section.data}, origins=origins)
+    theta = None
+    if name == SLIDING and "rope_theta" not in both:
+        theta = _local_theta(keys, family)
+    return Layer(name, both, keys, family, theta)
+
+
+def _absent_layers(keys: Keys, family: Family, types: set[str], layers: list[Layer]) -> list[Layer]:
+    """Return layer types that the settings leave out although the family has two bases: Gemma 3's class fills them in."""
+    if family.local_theta is None:
+        return []
+    names = {layer.name for layer in layers}
+    absent = (types or set(SIZES_OF_LAYERS)) - names
+    if not absent:
+        return []
+    return [layer for layer in _flat(keys, keys.empty(), family) if layer.name in absent]
+
+
+def _local_theta(keys: Keys, family: Family) -> Setting[float] | None:
+    """Return the base of sliding layers; None if it is not a separate one."""
     return keys.number(*LOCAL_THETAS) or default(family.local_theta, family.source)
 
 
-def _flat(keys: Keys, settings: Keys, family: Family) -> Parts:
-    """Settings that name no layer types. Compressed layers have no attention factor, and a base of their own."""
-    bare = Keys({}, keys.path, keys.prefix, account=keys.account)
-    if local := _local_theta(keys, family):
-        others = settings if family.scales_all_layers else bare
-        return {"full_attention": (settings, None), "sliding_attention": (others, local)}
-    if (compressed := keys.number("compress_rope_theta")) is None:
-        return {"": (settings, None)}
-    own = {name: value for name, value in settings.data.items() if name != "rope_theta"}
-    if "yarn" in (own.get("rope_type"), own.get("type")):
-        own.setdefault("attention_factor", 1.0)
-    places = {**settings.origins, "attention_factor": "compressed layers have none"}
-    return {
-        "main": (bare, None),
-        "compress": (replace(settings, data=own, origins=places), compressed),
-    }
-
-
-def unrotated_layers(keys: Keys, warnings: list[str]) -> dict[str, Setting[Any]]:
-    """Layers that have no rope, by number, and what their queries are multiplied by instead. They are 0 in a list of
-    all layers; without a list, every so many layers one where the class has an interval."""
-    thetas = keys.numbers("layer_rope_theta")
-    others = sorted({value for value in thetas.value if value}) if thetas else []
-    if thetas and len(others) > 1:
-        warnings.append(
-            f"layers have bases of their own: {thetas.source} holds {', '.join(map(str, others))}"
-        )
-    rotates = keys.numbers("no_rope_layers", "no_rope_layer_flags") or thetas
-    interval, layers = keys.whole("no_rope_layer_interval"), keys.whole("num_hidden_layers")
-    numbers, source = list[int](), ""
-    if rotates is not None and rotates.value:
-        numbers, source = (
-            [k for k, value in enumerate(rotates.value) if not value],
-            f"{rotates.source} is 0 there",
-        )
-    elif interval is not None and layers is not None:
-        numbers = [*range(interval.value - 1, min(layers.value, MAX_LAYERS), interval.value)]
-        source = f"one layer in {interval.value} ({interval.source})"
-    if not numbers:
-        return {}
-    warnings.append(
-        f"layers {listed([str(number) for number in numbers], MAX_LISTED)} have no rope: {source}"
-    )
-    found: dict[str, Setting[Any]] = {"nope_layers": Setting(numbers, source)}
-    tuned, scale, floor = (
-        keys.value("attn_temperature_tuning"),
-        keys.number("attn_scale"),
-        keys.whole("floor_scale"),
-    )
-    if tuned and tuned.value and scale and floor:
-        by = f"1 + {scale.value:g}·ln(1 + ⌊(p + 1)/{floor.value}⌋) at position p"
-        warnings.append(f"queries of layers without rope are multiplied by {by}, outside the table")
-        found |= {"attn_scale": scale, "floor_scale": floor}
-    return found
-
-
-SIZES = synonyms("head_size")
-WIDTHS = synonyms("width")
-HEADS = synonyms("heads")
-SIZES_OF_LAYERS = {"full_attention": "global_head_dim", "sliding_attention": "swa_head_dim"}
-"""Keys that hold the width of a head of one layer type."""
-
-
-@dataclass(frozen=True)
-class Head:
-    """The width of a head, the dim of the scheme, and the fraction of it that rotates where given as one."""
-
-    size: Setting[Any]
-    dim: Setting[Any]
-    partial: Setting[Any] | None = None
-    latent: bool = (
-        False  #: Whether only a part made for it rotates, beside a larger part that never does
-    )
-
-
-def width_of(keys: Keys) -> Setting[Any] | None:
-    """The width of the model; `embed_dim` is the inner one where both are given."""
-    return keys.whole("embed_dim") or keys.whole(*WIDTHS)
-
-
-def head_size(keys: Keys, layer: str = "") -> Setting[Any]:
-    """The width of a head, by the first rule that applies; most often that of the model shared among its heads."""
-    layers, types = keys.section("per_layer_config"), keys.words("layer_types")
-    named = [str(number) for number, name in enumerate(types) if layer and name == layer]
-    own = next(filter(None, map(layers.part, named)), None) if layers else None
-    found = own.whole("head_dim") if own else None
-    if found is None and layer in SIZES_OF_LAYERS:
-        found = keys.whole(SIZES_OF_LAYERS[layer])
-    if found := found or keys.whole(*SIZES):
-        return found
-    width, heads = (
-        keys.needed(width_of(keys), "head_dim"),
-        keys.needed(keys.whole(*HEADS), "number of attention heads"),
-    )
-    is_memory = width.source.endswith("memory_attention_hidden_size")
-    rate = keys.whole("memory_attention_downsample_rate") if is_memory else None
-    if rate is not None and rate.value > 1:
-        width = Setting(width.value // rate.value, f"{width.source} // {rate.source}")
-    size, source = width.value // heads.value, f"{width.source} // {heads.source}"
-    if size < 1:
-        raise FileError(
-            keys.path, f"{source} is {width.value} // {heads.value}", "a head must have a channel"
-        )
-    return Setting(size, source)
-
-
-def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
-    """The head of a layer type, and how much of it rotates."""
-    keys, own, family = layer.keys, layer.own, layer.family
-    if (latent := keys.whole("qk_rope_head_dim", low=0)) and latent.value:
-        return _latent_head(layer, latent, scaled=scaled)
-    size = head_size(keys, layer.name)
-    if axes == 3:
-        return Head(
-            size,
-            Setting(2 * (size.value // 3 // 2), f"2 · (({size.source}) // 3 // 2), one of 3 axes"),
-        )
-    if axes:
-        half = Setting(size.value // 2, f"({size.source}) // 2, one of 2 axes")
-        return Head(size, size if family.order == "axes" else half)
-    is_read = not family.ignores_rotary_dim and PARTIALS[0] not in own
-    is_own = layer.name == "sliding_attention" and "swa_rotary_dim" in keys
-    direct = keys.whole("swa_rotary_dim" if is_own else "rotary_dim", low=0) if is_read else None
-    if direct is not None and direct.value:
-        return Head(size, direct)
-    partial = _partial(keys, own, scaled=scaled) or default(family.partial, family.source)
-    if partial is None or partial.value == 1:
-        return Head(size, size)
-    if family.partial and family.partial > 1 and partial.value > 1:
-        return Head(
-            size, Setting(int(size.value * partial.value), f"{size.source} · {partial.source}")
-        )
-    return Head(size, size, partial)
-
-
-def _partial(keys: Keys, own: Keys, *, scaled: bool) -> Setting[Any] | None:
-    """The fraction that is given; most classes take notice of it, however it is spelled, only where they scale."""
-    ignores = frozenset() if scaled else keys.defaults.ignores
-    nested = f"rope_parameters.{PARTIALS[0]}"
-    if nested in ignores:
-        own.account.ignored[own.full_name(PARTIALS[0])] = keys.defaults.name
-    elif inner := own.number(PARTIALS[0]):
-        return inner
-    if {nested, PARTIALS[0]} <= ignores:
-        ignores |= {*PARTIALS}
-        whole = [
-            name for name in PARTIALS if keys.data.get(name) == 1 and keys.data[name] is not True
+def _flat(keys: Keys, settings: Keys, family: Family) -> list[Layer]:
+    """Return the layer types of settings that name none: one, or two if there is a second base."""
+    local = _local_theta(keys, family)
+    if local is not None:
+        # Gemma 3 scales only its full layers, ModernBERT all of them.
+        sliding = settings if family.scales_all_layers else keys.empty()
+        return [
+            Layer(FULL, settings, keys, family),
+            Layer(SLIDING, sliding, keys, family, local),
         ]
-        keys.mark(*whole)  # all channels rotate, as without the key
-    return replace(keys, defaults=replace(keys.defaults, ignores=ignores)).number(*PARTIALS)
+    compressed = keys.number("compress_rope_theta")
+    if compressed is None:
+        return [Layer("", settings, keys, family)]
+    return [
+        Layer("main", keys.empty(), keys, family),
+        Layer("compress", _compressed_settings(settings), keys, family, compressed),
+    ]
 
 
-def _latent_head(layer: Layer, latent: Setting[Any], *, scaled: bool) -> Head:
-    keys, family = layer.keys, layer.family
-    given, nope = keys.whole("head_dim"), keys.whole("qk_nope_head_dim", low=0)
-    size = keys.whole("qk_head_dim")
-    if size is None and nope is not None:
-        size = Setting(latent.value + nope.value, f"{nope.source} + {latent.source}")
-    elif size is None:
-        size = given if given is not None and given.value > latent.value else latent
-    if family.head_dim_rotates and given is not None and "head_dim" in keys:
-        if given.value != latent.value:
-            said = f"{given.source} is {given.value}, for which transformers computes frequencies: they do not fit the"
-            layer.warnings.append(
-                f"{said} {latent.value} channels of {latent.source}, which other runtimes go by"
-            )
-        latent = given  # as DeepSeek-V3's class in transformers has it
-    partial = _partial(keys, layer.own, scaled=scaled)
-    if family.partial_of_head and partial is not None:
-        return Head(
-            size,
-            Setting(int(size.value * partial.value), f"{size.source} · {partial.source}"),
-            latent=True,
+def _compressed_settings(settings: Keys) -> Keys:
+    """Return the settings of DeepSeek-V4's compressed layers, which have a base of their own.
+
+    Their YaRN does not multiply cos and sin.
+    """
+    data = {name: value for name, value in settings.data.items() if name != "rope_theta"}
+    if "yarn" in (data.get("rope_type"), data.get("type")):
+        data.setdefault("attention_factor", 1.0)
+    origins = {**settings.origins, "attention_factor": "compressed layers have none"}
+    return replace(settings, data=data, origins=origins)
+
+
+class Unrotated(NamedTuple):
+    """Settings of layers without rope, by the names of `UnrotatedLayers`, and warnings about them."""
+
+    settings: dict[str, Setting[Any]]
+    warnings: list[str]
+
+
+def unrotated_layers(keys: Keys) -> Unrotated:
+    """Return the layers without rope (NoPE), and what their queries are multiplied by instead."""
+    thetas = keys.numbers("layer_rope_theta")
+    warnings = []
+    if thetas is not None:
+        bases = sorted({value for value in thetas.value if value})
+        if len(bases) > 1:
+            shown = ", ".join(map(str, bases))
+            warnings.append(f"layers have bases of their own: {thetas.source} holds {shown}")
+    layers = _unrotated_numbers(keys, thetas)
+    if not layers.value:
+        return Unrotated({}, warnings)
+    numbers = listed([str(number) for number in layers.value], MAX_LISTED)
+    warnings.append(f"layers {numbers} have no rope: {layers.source}")
+    settings: dict[str, Setting[Any]] = {"nope_layers": layers}
+    tuned = keys.value("attn_temperature_tuning")
+    scale = keys.number("attn_scale")
+    floor = keys.whole("floor_scale")
+    if tuned and tuned.value and scale and floor:
+        multiplier = f"1 + {scale.value:g}·ln(1 + ⌊(p + 1)/{floor.value}⌋) at position p"
+        warnings.append(
+            f"queries of layers without rope are multiplied by {multiplier}, outside the table"
         )
-    return Head(
-        size, latent, partial if partial is not None and partial.value != 1 else None, latent=True
-    )
+        settings |= {"attn_scale": scale, "floor_scale": floor}
+    return Unrotated(settings, warnings)
+
+
+def _unrotated_numbers(keys: Keys, thetas: Setting[list[float]] | None) -> Setting[tuple[int, ...]]:
+    """Return the numbers of the layers without rope.
+
+    They are 0 in a list of all layers: `no_rope_layers` of Llama 4, [1, 1, 1, 0, …], has a 0 where rope is absent.
+    Without a list, an interval of 4 means that layers 3, 7, 11, … have none.
+    """
+    rotates = keys.numbers("no_rope_layers", "no_rope_layer_flags") or thetas
+    interval = keys.whole("no_rope_layer_interval")
+    layers = keys.whole("num_hidden_layers")
+    if rotates is not None and rotates.value:
+        zeros = tuple(k for k, value in enumerate(rotates.value) if not value)
+        return Setting(zeros, f"{rotates.source} is 0 there")
+    if interval is not None and layers is not None:
+        count = min(layers.value, MAX_LAYERS)
+        every = tuple(range(interval.value - 1, count, interval.value))
+        return Setting(every, f"one layer in {interval.value} ({interval.source})")
+    return Setting((), "")

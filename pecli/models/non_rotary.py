@@ -12,8 +12,9 @@ from pecli.engine.schemes.grid_styles import ADDED
 from pecli.engine.schemes.sinusoidal import STYLES
 from pecli.models.data import plain_name, stored
 from pecli.models.encoding import Encoding
+from pecli.models.heads import head_size, width_of
+from pecli.models.key_names import HEADS
 from pecli.models.keys import Keys, Setting
-from pecli.models.layer_types import HEADS, head_size, width_of
 
 ROWS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_source_positions", "n_ctx")
 

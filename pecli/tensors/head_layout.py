@@ -15,10 +15,11 @@ from pecli.engine.arrays import Array, Indices
 from pecli.errors import ParameterError, bracketed, counted, quoted
 from pecli.models.data import plain_name, stored
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.families import TEXTS, class_defaults, variants
+from pecli.models.families import class_defaults, variants
 from pecli.models.find import Model, describe
+from pecli.models.heads import head_size
+from pecli.models.key_names import HEADS, TEXTS
 from pecli.models.keys import Keys
-from pecli.models.layer_types import HEADS, head_size
 from pecli.tensors.inputs import Input
 
 

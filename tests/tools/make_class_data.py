@@ -25,9 +25,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pecli.models import families, layer_types, non_rotary
+from pecli.models import families, key_names, non_rotary
 from pecli.models.data import plain_name, stored
-from pecli.models.rope import LENGTHS
 
 FOLDER = Path(families.__file__).parent
 _MORE = """
@@ -37,10 +36,10 @@ _MORE = """
     no_rope_layer_interval compress_rope_theta attn_temperature_tuning floor_scale attn_scale
 """
 KEYS = {
-    *layer_types.SIZES,
-    *layer_types.WIDTHS,
-    *layer_types.HEADS,
-    *LENGTHS,
+    *key_names.SIZES,
+    *key_names.WIDTHS,
+    *key_names.HEADS,
+    *key_names.LENGTHS,
     *non_rotary.ROWS,
     *_MORE.split(),
 }

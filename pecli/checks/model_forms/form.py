@@ -14,7 +14,7 @@ from pecli.engine import application
 from pecli.engine.arrays import Array
 from pecli.errors import FileError, PecliError
 from pecli.files.load import load_file
-from pecli.models import families, find, layer_types
+from pecli.models import find, key_names
 from pecli.models.dialects.gguf import as_in_gguf
 from pecli.models.encoding import ModelEncodings
 from pecli.tensors.convert import heads_of
@@ -39,7 +39,7 @@ NOT_WEIGHTS = re.compile(
 PACKED = re.compile(r"(?:_blocks|_scales|\.qweight|\.qzeros|\.scales|\.g_idx|_scale_inv|_scale)$")
 """Suffixes of tensors that hold weights in a packed form: gpt-oss (MXFP4), GPTQ, AWQ, float8."""
 LAYER_COUNTS = ("block_count", "num_hidden_layers", "n_layers", "n_layer", "num_layers")
-HEAD_COUNTS = ("attention.head_count", *layer_types.HEADS)
+HEAD_COUNTS = ("attention.head_count", *key_names.HEADS)
 
 
 class Counts(NamedTuple):
@@ -159,7 +159,7 @@ def _weight_layout(encodings: ModelEncodings) -> str:
 def _read_counts(source: Source, context: int | None) -> Counts:
     values = find.describe(source.config).values
     parts: list[Mapping[str, Any]] = []
-    for name in families.TEXTS:
+    for name in key_names.TEXTS:
         part = values.get(name)
         if isinstance(part, Mapping):
             parts.append(part)

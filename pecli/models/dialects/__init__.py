@@ -7,10 +7,10 @@ from typing import Any
 
 from pecli.models.data import plain_name, stored, synonyms
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.families import TEXTS, Family, family_of
+from pecli.models.families import Family, family_of
+from pecli.models.key_names import LENGTHS, ORIGINAL, TEXTS
 from pecli.models.keys import Keys
 from pecli.models.layer_types import MAX_LAYERS
-from pecli.models.rope import LENGTHS, ORIGINAL
 from pecli.models.unread import unread_keys
 
 INSIDE = (

@@ -10,8 +10,8 @@ from pecli.errors import quoted
 from pecli.models.data import stored
 from pecli.models.encoding import Encoding
 from pecli.models.families import INTERLEAVED
+from pecli.models.heads import head_size
 from pecli.models.keys import ClassDefaults, Keys, Setting
-from pecli.models.layer_types import head_size
 
 
 def read(keys: Keys, warnings: list[str]) -> list[Encoding]:

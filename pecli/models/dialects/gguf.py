@@ -17,9 +17,10 @@ from pecli.models.data import plain_name, stored
 from pecli.models.dialects import inconsistencies
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import HALVES, INTERLEAVED, Family
+from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import Account, Keys, Setting
 from pecli.models.non_rotary import Biased, Learned
-from pecli.models.rope import ORIGINAL, rope_encodings
+from pecli.models.rope import rope_encodings
 from pecli.models.unread import unread_keys
 
 FREQS, LONG, SHORT = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
@@ -151,7 +152,8 @@ def _ropes(header: Header, keys: Keys, arch: str, warnings: list[str]) -> list[E
     own = replace(
         keys, account=Account(keys.account.read)
     )  # so that nobody is offered a name of Hugging Face's
-    found = rope_encodings(own.translated(settings, others), family, warnings)
+    found, more = rope_encodings(own.translated(settings, others), family)
+    warnings += more
     if all(each.parameters == found[0].parameters for each in found):
         return [replace(found[0], layer_type="")]
     return found

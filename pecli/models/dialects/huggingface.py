@@ -7,9 +7,9 @@ from pecli.errors import quoted
 from pecli.models import non_rotary
 from pecli.models.data import plain_name, stored
 from pecli.models.encoding import Encoding
-from pecli.models.families import TEXTS, Family, class_defaults, family_of, model_type_of
+from pecli.models.families import Family, class_defaults, family_of, model_type_of
+from pecli.models.key_names import EVIDENCE, HEADS, SETTINGS, SIZES, TEXTS, THETAS, WIDTHS
 from pecli.models.keys import NO_CLASS, Keys
-from pecli.models.layer_types import EVIDENCE, HEADS, SETTINGS, SIZES, THETAS, WIDTHS
 from pecli.models.non_rotary import ROWS, Biased, Choice, Kind, Learned
 from pecli.models.rope import rope_encodings
 
@@ -243,10 +243,9 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
         )
     beside = non_rotary.beside(part.model_type, vision=part.vision) or tables or Kind()
     warnings.extend(beside.notes(keys))
-    return [
-        *rope_encodings(keys, family or Family(), warnings, vision=part.vision),
-        *beside.encodings(keys),
-    ]
+    found, more = rope_encodings(keys, family or Family(), vision=part.vision)
+    warnings.extend(more)
+    return [*found, *beside.encodings(keys)]
 
 
 def _said(keys: Keys) -> str:

@@ -10,9 +10,11 @@ from pecli.models.data import stored
 from pecli.models.dialects import huggingface
 from pecli.models.encoding import Encoding
 from pecli.models.families import HALVES, INTERLEAVED, Family
+from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import NO_CLASS, Account, ClassDefaults, Keys, Setting
 from pecli.models.non_rotary import PROJECTS
-from pecli.models.rope import ORIGINAL, multiplied_queries, rope_encodings
+from pecli.models.rope import rope_encodings
+from pecli.models.rope_warnings import multiplied_queries
 
 Settings = dict[str, Setting[Any] | None]
 
@@ -30,7 +32,9 @@ def ropes(
     keys.account.looked_for.update(reads.split())
     implied = {name: keys.value(name) for name in reads.split() if name not in keys}
     own = replace(keys, data=known, account=Account(keys.account.read), defaults=NO_CLASS)
-    return rope_encodings(own.translated(settings, {**implied, **(others or {})}), family, warnings)
+    found, more = rope_encodings(own.translated(settings, {**implied, **(others or {})}), family)
+    warnings += more
+    return found
 
 
 def named(keys: Keys, names: str) -> Settings:

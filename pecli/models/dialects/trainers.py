@@ -18,9 +18,9 @@ from pecli.models.dialects.own_code import (
 )
 from pecli.models.encoding import Encoding
 from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, Family
+from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import Keys, Setting
 from pecli.models.non_rotary import PROJECTS, Biased, Learned
-from pecli.models.rope import ORIGINAL
 
 
 def _plain(keys: Keys, warnings: list[str]) -> Keys:

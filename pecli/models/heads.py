@@ -1,0 +1,217 @@
+"""The width of an attention head, and the channels of it that rotate."""
+
+from dataclasses import dataclass, replace
+
+from pecli.errors import FileError
+from pecli.models.families import Family
+from pecli.models.key_names import HEADS, PARTIAL, PARTIALS, SIZES, SIZES_OF_LAYERS, WIDTHS
+from pecli.models.keys import Keys, Setting, default
+from pecli.models.layer_types import Layer
+
+#: The width of the memory attention of SAM 2 video models, which has a rate of its own beside it.
+MEMORY_WIDTH = "memory_attention_hidden_size"
+
+
+@dataclass(frozen=True)
+class Head:
+    """The sizes of a head.
+
+    Attributes:
+        size: All channels.
+        dim: The parameter `dim` of the rotary scheme: the channels among which the rotating ones are counted.
+        partial: The fraction of `dim` that rotates, if the configuration states one.
+        is_latent: Multi-head latent attention: a part of the head is made for rotation, beside a larger part that
+            never rotates. DeepSeek-V3 has 192 channels, of which the last 64 rotate.
+        warnings: Contradictions among the keys.
+    """
+
+    size: Setting[int]
+    dim: Setting[int]
+    partial: Setting[float] | None = None
+    is_latent: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+def width_of(keys: Keys) -> Setting[int] | None:
+    """Return the width of the model; if `embed_dim` stands beside another width, it is the one of the layers."""
+    return keys.whole("embed_dim") or keys.whole(*WIDTHS)
+
+
+def head_size(keys: Keys, layer_type: str = "") -> Setting[int]:
+    """Return the width of a head: of the layer type, or of all layers, or else the model's width over its heads.
+
+    Raises:
+        FileError: No key gives the width, or it is smaller than the number of heads.
+    """
+    size = _size_of_layer(keys, layer_type) or keys.whole(*SIZES)
+    if size is not None:
+        return size
+    width = keys.needed(width_of(keys), "head_dim")
+    heads = keys.needed(keys.whole(*HEADS), "number of attention heads")
+    if width.key == MEMORY_WIDTH:
+        width = _downsampled(keys, width)
+    source = f"{width.source} // {heads.source}"
+    if width.value < heads.value:
+        problem = f"{source} is {width.value} // {heads.value}"
+        raise FileError(keys.path, problem, "a head must have a channel")
+    return Setting(width.value // heads.value, source)
+
+
+def _size_of_layer(keys: Keys, layer_type: str) -> Setting[int] | None:
+    """Return the width that the configuration has for layers of one type only.
+
+    `per_layer_config` has an object per layer number; Gemma 4 has `global_head_dim` for its full layers.
+    """
+    layers = keys.section("per_layer_config")
+    types = keys.words("layer_types")
+    size = None
+    if layers is not None and layer_type:
+        size = _size_of_first_layer(layers, types, layer_type)
+    if size is None and layer_type in SIZES_OF_LAYERS:
+        size = keys.whole(SIZES_OF_LAYERS[layer_type])
+    return size
+
+
+def _size_of_first_layer(layers: Keys, types: list[str], layer_type: str) -> Setting[int] | None:
+    for number, name in enumerate(types):
+        layer = layers.part(str(number)) if name == layer_type else None
+        if layer is not None:
+            return layer.whole("head_dim")
+    return None
+
+
+def _downsampled(keys: Keys, width: Setting[int]) -> Setting[int]:
+    """Return the width of memory attention, which a rate divides: a rate of 2 makes 128 channels of 256."""
+    rate = keys.whole("memory_attention_downsample_rate")
+    if rate is None or rate.value <= 1:
+        return width
+    return Setting(width.value // rate.value, f"{width.source} // {rate.source}")
+
+
+def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
+    """Return the head of a layer type.
+
+    Args:
+        layer: The layer type.
+        axes: The number of axes of positions; 0 for text.
+        scaled: True if the layer has a scaling; some classes read a partial factor only then.
+    """
+    latent = layer.keys.whole("qk_rope_head_dim", low=0)
+    if latent is not None and latent.value:
+        return _latent_head(layer, latent, scaled=scaled)
+    size = head_size(layer.keys, layer.name)
+    if axes:
+        return Head(size, _dim_of_axis(size, axes, layer.family))
+    direct = _rotary_dim(layer)
+    if direct is not None and direct.value:
+        return Head(size, direct)
+    partial = _partial(layer, scaled=scaled) or default(layer.family.partial, layer.family.source)
+    if partial is None or partial.value == 1:
+        return Head(size, size)
+    if layer.family.partial is not None and layer.family.partial > 1 and partial.value > 1:
+        # EfficientLoFTR: the frequencies of one axis are spread over 4 heads.
+        return Head(size, _multiplied(size, partial))
+    return Head(size, size, partial)
+
+
+def _dim_of_axis(size: Setting[int], axes: int, family: Family) -> Setting[int]:
+    """Return the channels that one axis rotates, an even number.
+
+    A head of 64 channels has 32 for each of 2 axes, and 20 for each of 3, so that the last 4 do not rotate (V-JEPA 2).
+    In Pixtral, the axes take turns among the frequencies of the whole head.
+    """
+    if axes == 3:
+        return Setting(
+            2 * (size.value // 3 // 2), f"2 · (({size.source}) // 3 // 2), one of 3 axes"
+        )
+    if family.order == "axes":
+        return size
+    return Setting(size.value // 2, f"({size.source}) // 2, one of 2 axes")
+
+
+def _rotary_dim(layer: Layer) -> Setting[int] | None:
+    """Return a number of rotating channels; a fraction in the layer's own settings takes precedence."""
+    if layer.family.ignores_rotary_dim or PARTIAL in layer.settings:
+        return None
+    if layer.name == "sliding_attention" and "swa_rotary_dim" in layer.keys:
+        return layer.keys.whole("swa_rotary_dim", low=0)
+    return layer.keys.whole("rotary_dim", low=0)
+
+
+def _multiplied(size: Setting[int], partial: Setting[float]) -> Setting[int]:
+    return Setting(int(size.value * partial.value), f"{size.source} · {partial.source}")
+
+
+def _partial(layer: Layer, *, scaled: bool) -> Setting[float] | None:
+    """Return the fraction of a head that rotates, if one is given and read.
+
+    Without a scaling, most rotary classes of transformers compute frequencies by a function of their own, and many
+    of these ignore the fraction: in the settings, at the top, or in both places. With a scaling they share one
+    function, which reads it.
+    """
+    keys = layer.keys
+    settings = layer.settings
+    ignored = frozenset() if scaled else keys.defaults.ignores
+    ignores_nested = f"rope_parameters.{PARTIAL}" in ignored
+    if ignores_nested:
+        settings.account.ignored[settings.full_name(PARTIAL)] = keys.defaults.name
+    else:
+        nested = settings.number(PARTIAL)
+        if nested is not None:
+            return nested
+    if ignores_nested and PARTIAL in ignored:
+        ignored |= set(PARTIALS)
+        _mark_whole(keys)
+    defaults = replace(keys.defaults, ignores=ignored)
+    return replace(keys, defaults=defaults).number(*PARTIALS)
+
+
+def _mark_whole(keys: Keys) -> None:
+    """Record fractions of 1 as read: all channels rotate, as they do without the key."""
+    for name in PARTIALS:
+        value = keys.data.get(name)
+        if value == 1 and value is not True:
+            keys.mark(name)
+
+
+def _latent_head(layer: Layer, latent: Setting[int], *, scaled: bool) -> Head:
+    """Return the head of multi-head latent attention, `qk_nope_head_dim` + `qk_rope_head_dim` channels."""
+    keys = layer.keys
+    family = layer.family
+    given = keys.whole("head_dim")
+    size = _latent_size(keys, latent, given)
+    warnings: tuple[str, ...] = ()
+    if family.head_dim_rotates and given is not None and "head_dim" in keys:
+        if given.value != latent.value:
+            warnings = (_two_dims(given, latent),)
+        latent = given
+    partial = _partial(layer, scaled=scaled)
+    if partial is not None and family.partial_of_head:
+        return Head(size, _multiplied(size, partial), is_latent=True, warnings=warnings)
+    if partial is not None and partial.value == 1:
+        partial = None
+    return Head(size, latent, partial, is_latent=True, warnings=warnings)
+
+
+def _latent_size(keys: Keys, latent: Setting[int], given: Setting[int] | None) -> Setting[int]:
+    nope = keys.whole("qk_nope_head_dim", low=0)
+    size = keys.whole("qk_head_dim")
+    if size is not None:
+        return size
+    if nope is not None:
+        return Setting(latent.value + nope.value, f"{nope.source} + {latent.source}")
+    if given is not None and given.value > latent.value:
+        return given
+    return latent
+
+
+def _two_dims(given: Setting[int], latent: Setting[int]) -> str:
+    """Return a warning that transformers and other runtimes differ.
+
+    DeepSeek-V3's class in transformers computes frequencies for `head_dim` if a file has it, although its attention
+    rotates `qk_rope_head_dim` channels.
+    """
+    return (
+        f"{given.source} is {given.value}, for which transformers computes frequencies: they do not fit the"
+        f" {latent.value} channels of {latent.source}, which other runtimes go by"
+    )

@@ -1,0 +1,229 @@
+"""The rope type of a layer, and the parameters of its scaling."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pecli.engine.scalings import SCALINGS, yarn
+from pecli.errors import FileError
+from pecli.models.key_names import LENGTH, LENGTHS, ORIGINAL
+from pecli.models.keys import Keys, Setting, contradiction
+from pecli.models.layer_types import Layer
+
+#: pecli's scaling by the names that rope types have in configurations.
+KINDS = {
+    **{name: name for name in SCALINGS},
+    "default": "none",
+    # Sections and axes change positions, not frequencies.
+    "mrope": "none",
+    "axial": "none",
+    "xdrope": "dynamic",
+    "su": "longrope",
+    "deepseek_yarn": "yarn",
+    "telechat3-yarn": "yarn",
+}
+#: What multiplies ln(factor) in the attention factor of YaRN, if it is not 0.1.
+MAGNITUDES = {"telechat3-yarn": 0.07}
+
+
+@dataclass(frozen=True)
+class RopeType:
+    """The rope type that a configuration names, and pecli's scaling for it."""
+
+    name: str
+    source: str
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def scaling(self) -> str:
+        return KINDS[self.name]
+
+
+class Scaling(NamedTuple):
+    """The scaling of a layer.
+
+    Attributes:
+        kind: pecli's name of it.
+        settings: The parameters of the rotary scheme, `scaling` included.
+        warnings: What the configuration leaves open.
+        lacks_original_length: The original context length is not given; the model's context length stands in.
+        ignored_alpha: An `alpha` that the model's own code does not read.
+    """
+
+    kind: str
+    settings: dict[str, Setting[Any]]
+    warnings: list[str]
+    lacks_original_length: bool = False
+    ignored_alpha: object = None
+
+
+def rope_type_of(layer: Layer) -> RopeType:
+    """Return the rope type of a layer.
+
+    Raises:
+        FileError: The type is not known.
+    """
+    settings = layer.settings
+    family = layer.family
+    given = settings.word("rope_type", "type")
+    if given is None:
+        return RopeType("default", "default: no scaling is asked for")
+    name = given.value.lower()
+    source = given.source
+    warnings: tuple[str, ...] = ()
+    if "rope_type" not in settings and family.local_theta is not None:
+        # Classes with settings by layer type do not read the older name `type`.
+        warnings = (
+            f"{source} is {name}: transformers 5 reads rope_type alone in {family.name},"
+            " and would leave it unscaled",
+        )
+    renamed = family.renamed
+    if renamed.before and name == renamed.before:
+        meaning = f"{source} ({name} means {renamed.after} in {family.name})"
+        return RopeType(renamed.after, meaning, warnings)
+    if name not in KINDS:
+        problem = f"{source} is {given.value[:40]!r}"
+        raise FileError(settings.path, problem, f"known are {', '.join(KINDS)}")
+    if name == "ntk":
+        warnings += (
+            f"{source} is ntk, which has two meanings: base b·f^(d/(d−2)), as read here,"
+            " or (b·f)^(−2i/d) / f^(2/d), as in vLLM and GTE, which is --scaling ntk-fixed",
+        )
+    return RopeType(name, source, warnings)
+
+
+def scaling_of(layer: Layer, rope_type: RopeType) -> Scaling:
+    """Return the scaling of a layer, with parameters that count without being given."""
+    settings = layer.settings
+    kind = rope_type.scaling
+    ignored_alpha = None
+    if kind == "dynamic":
+        # Hunyuan's code reads `alpha` as the factor of NTK scaling. Code of other families ignores it.
+        if layer.family.reads_alpha or not layer.family.name:
+            alpha = settings.number("alpha")
+            if alpha is not None and alpha.value:
+                return _ntk_by_alpha(settings, alpha, rope_type)
+        else:
+            ignored_alpha = settings.data.get("alpha")
+    values = _values(layer, kind)
+    parameters = {"scaling": Setting(kind, rope_type.source), **values.settings}
+    parameters = _with_defaults(parameters, MAGNITUDES.get(rope_type.name))
+    return Scaling(kind, parameters, values.warnings, values.lacks_original_length, ignored_alpha)
+
+
+def _ntk_by_alpha(settings: Keys, alpha: Setting[float], rope_type: RopeType) -> Scaling:
+    # Hunyuan's files have these keys as well, and its code does not read them.
+    settings.mark("factor", "mscale", "mscale_all_dim", "beta_fast", "beta_slow")
+    scaling = Setting("ntk", f"{rope_type.source} with alpha")
+    return Scaling(rope_type.scaling, {"scaling": scaling, "factor": alpha}, [])
+
+
+class _Values(NamedTuple):
+    settings: dict[str, Setting[Any]]
+    warnings: list[str]
+    lacks_original_length: bool
+
+
+def _values(layer: Layer, scaling: str) -> _Values:
+    """Return the parameters of a scaling that the configuration gives."""
+    settings = layer.settings
+    names = SCALINGS[scaling].names()
+    original = _Original(None)
+    found: dict[str, Setting[Any] | None] = {}
+    for name in names:
+        if name == ORIGINAL:
+            original = _original(layer)
+            found[name] = original.length
+        elif name == LENGTH:
+            found[name] = layer.keys.whole(*LENGTHS)
+        elif name != "length":
+            found[name] = _parameter(settings, name)
+    if found.get("factor") is not None and scaling != "dynamic":
+        # YaRN and longrope need the context only to compute a factor that is missing.
+        found.pop(LENGTH, None)
+    warnings = list(original.warnings)
+    scales = settings.any("factor", "short_factor", "low_freq_factor", "beta_fast")
+    if scaling == "none" and scales:
+        warnings.append(
+            f"{settings.prefix}rope_type is default, so the scaling values beside it are not used"
+        )
+    given = {name: setting for name, setting in found.items() if setting is not None}
+    return _Values(given, warnings, original.is_substitute)
+
+
+def _parameter(settings: Keys, name: str) -> Setting[Any] | None:
+    if name in ("short_factor", "long_factor"):
+        return settings.numbers(name)
+    if name == "truncate":
+        return settings.flag(name)
+    return settings.number(name)
+
+
+class _Original(NamedTuple):
+    """The original context length; a substitute if the configuration does not give it."""
+
+    length: Setting[int] | None
+    warnings: tuple[str, ...] = ()
+    is_substitute: bool = False
+
+
+def _original(layer: Layer) -> _Original:
+    """Return the context length before scaling.
+
+    The key at the top takes precedence over the one in flat settings, as in transformers; settings by layer type have
+    their own. If there is none, transformers takes the context length of the model.
+    """
+    inner = layer.settings.whole(ORIGINAL)
+    outer = layer.keys.whole(ORIGINAL)
+    length = layer.keys.whole(*LENGTHS)
+    if inner is not None and outer is not None:
+        winner, loser = (inner, outer) if layer.name else (outer, inner)
+        if winner.value == loser.value:
+            return _Original(winner)
+        return _Original(winner, (contradiction(winner, loser),))
+    if inner is not None or outer is not None or length is None:
+        return _Original(inner or outer)
+    substitute = Setting(length.value, f"{length.source} ({ORIGINAL} is missing)")
+    if layer.family.renamed.before == "yarn":
+        # Phi-3 is documented to leave it out.
+        return _Original(substitute, is_substitute=True)
+    missing = f"{layer.settings.prefix}{ORIGINAL} is missing"
+    warning = f"{missing}: {length.source} is used instead, as in transformers"
+    return _Original(substitute, (warning,), is_substitute=True)
+
+
+def _with_defaults(
+    given: Mapping[str, Setting[Any]], magnitude: float | None
+) -> dict[str, Setting[Any]]:
+    """Return the parameters of a rotary scheme, with those that count without being given."""
+    parameters = dict(given)
+    if given["scaling"].value == "yarn":
+        for name, value in yarn.DEFAULTS.items():
+            parameters.setdefault(name, Setting(value, "default"))
+    length = given.get(LENGTH)
+    original = given.get(ORIGINAL)
+    if length is None or original is None:
+        factor = parameters.get("factor")
+    else:
+        if "attention_factor" not in given:
+            _add_factor(parameters, length, original)
+        factor = parameters.get("factor") or Setting(length.value / original.value, "")
+    if magnitude is not None and factor is not None and "attention_factor" not in parameters:
+        value = 1 + magnitude * math.log(max(factor.value, 1.0))
+        source = f"1 + {magnitude:g} · ln factor, as {given['scaling'].source} has it"
+        parameters["attention_factor"] = Setting(value, source)
+    return parameters
+
+
+def _add_factor(
+    parameters: dict[str, Setting[Any]], length: Setting[int], original: Setting[int]
+) -> None:
+    """Add the factor by which the context was stretched, if it is whole: 131072 / 32768 = 4.
+
+    Otherwise the scheme divides the lengths itself, without a rounding in between.
+    """
+    ratio, rest = divmod(length.value, original.value)
+    if not rest:
+        factor = Setting(float(ratio), f"{length.source} / {original.source}")
+        parameters.setdefault("factor", factor)

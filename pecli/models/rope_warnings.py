@@ -1,0 +1,83 @@
+"""Warnings about rotary settings: contradictions, and values that runtimes treat differently."""
+
+from collections.abc import Iterator
+
+from pecli.engine.scalings.yarn import Yarn, magnitude
+from pecli.models.encoding import Encoding
+from pecli.models.key_names import ORIGINAL
+from pecli.models.keys import Keys, contradiction
+from pecli.models.layer_types import Layer
+from pecli.models.rope_scaling import KINDS
+
+#: Fractional bits of the exact magnitudes of YaRN.
+MAGNITUDE_BITS = 64
+
+
+def layer_warnings(layer: Layer, encoding: Encoding, *, is_latent: bool) -> Iterator[str]:
+    """Yield warnings about a layer type whose encoding was read."""
+    yield from _contradictions(layer)
+    yield from _differences_of_runtimes(layer.settings, encoding)
+    section = encoding.sections.mrope_section
+    if section is not None and sum(section) * 2 != encoding.rotary_dim:
+        yield (
+            f"{layer.settings.prefix}mrope_section adds up to {sum(section)},"
+            f" not to half of {encoding.rotary_dim}"
+        )
+    original = encoding.parameters.get(ORIGINAL)
+    if encoding.llama_4_scaling_beta is not None and original:
+        yield multiplied_queries(encoding.llama_4_scaling_beta, original)
+    if encoding.order is not None:
+        yield "frequencies are stored axis by axis: rows, columns, the rest; a table interleaves them"
+    if is_latent and encoding.parameters.get("mscale_all_dim"):
+        yield _softmax_scale(encoding)
+
+
+def _contradictions(layer: Layer) -> Iterator[str]:
+    """Yield warnings about values that are given twice and differ."""
+    # Settings by layer type have bases of their own, so that another one at the top is not a contradiction.
+    inner = None if layer.name else layer.settings.number("rope_theta")
+    outer = layer.keys.number("rope_theta") if inner is not None else None
+    if inner is not None and outer is not None and inner.value != outer.value:
+        yield contradiction(inner, outer)
+    new = layer.settings.word("rope_type")
+    old = layer.settings.word("type")
+    if new is not None and old is not None and not _mean_the_same(new.value, old.value):
+        yield contradiction(new, old)
+
+
+def _mean_the_same(first: str, second: str) -> bool:
+    return KINDS.get(first.lower()) == KINDS.get(second.lower())
+
+
+def _differences_of_runtimes(settings: Keys, encoding: Encoding) -> Iterator[str]:
+    parameters = encoding.parameters
+    if "attention_factor" in parameters and settings.spells("attention_factor"):
+        yield (
+            f"{encoding.sources['attention_factor']} is given: final in transformers, dropped by vLLM,"
+            " ignored by mlx-lm, recomputed by llama.cpp"
+        )
+    if parameters.get("truncate") is False:
+        name = settings.full_name("truncate")
+        yield f"{name} is false, which ggml and mlx-lm do not know: their limits are rounded"
+
+
+def _softmax_scale(encoding: Encoding) -> str:
+    """Return a warning that latent attention multiplies the softmax scale by the square of YaRN's magnitude.
+
+    DeepSeek-V3 has factor 40 and mscale_all_dim 1: (0.1 ln 40 + 1)² = 1.8739.
+    """
+    rope = encoding.frequency_rope()
+    scaling = rope.scaling_value
+    assert isinstance(scaling, Yarn)
+    exact = magnitude(scaling.divisor(), encoding.parameters["mscale_all_dim"], MAGNITUDE_BITS)
+    scale = exact / 2**MAGNITUDE_BITS
+    factor = rope.attention_factor_value()
+    return (
+        f"the softmax scale is multiplied by {scale * scale:.7g} (= {scale:.7g}²) outside the table,"
+        f" for mscale_all_dim; cos and sin are multiplied by {factor:.7g}"
+    )
+
+
+def multiplied_queries(beta: float, length: int) -> str:
+    """Return a warning about queries that grow with their positions, as in Llama 4."""
+    return f"queries are multiplied by 1 + {beta:g}·ln(1 + ⌊p/{length}⌋) at position p, outside the table"
