@@ -66,10 +66,10 @@ def _generate(kind: type[Scheme], **values: Any) -> int:
     if output is not None or json:
         _write(scheme, output, values)
     if values["plot"] and not quiet:
-        from pecli.views.pictures import kinds, subjects, terminal_render
+        from pecli.views.pictures import kinds, subjects, terminal_render, titles
 
         terminal_render.show(
-            kinds.titled(subjects.labelled(subjects.of_scheme(scheme)), subjects.PlotRequest())
+            kinds.titled(titles.labelled(subjects.of_scheme(scheme)), subjects.PlotRequest())
         )
     elif output is None and not quiet and not json:
         from pecli.views import preview

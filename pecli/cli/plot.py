@@ -12,8 +12,10 @@ from pecli.models.find import NamedModel, config_file, find_model, is_config, na
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures import subjects as plotted
 from pecli.views.pictures.figure_files import check_suffix, save
+from pecli.views.pictures.identification import identified
 from pecli.views.pictures.kinds import KINDS
 from pecli.views.pictures.subjects import PlotRequest, Subject
+from pecli.views.pictures.titles import labelled
 
 DEFAULTS = {"seq_len": "512", "max_len": "512", "dim": "64", "heads": "8"}
 """For what a scheme must be told, and a picture need not."""
@@ -53,7 +55,7 @@ _WHAT += " for one of its encodings. More of them come after --against."
     options.flag("--dark", "Dark theme.", _LOOK),
     options.text("--cmap", "NAME", "One of matplotlib's colour maps.", _LOOK),
     options.QUIET,
-    shown=["", *(f"{name:<11}  {summary}" for name, (_, summary) in KINDS.items())],
+    shown=["", *(f"{name:<11}  {kind.summary}" for name, kind in KINDS.items())],
     context_settings={"ignore_unknown_options": True},
 )
 def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **given: Any) -> None:
@@ -76,7 +78,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
     if kind is not None:
         figures.check(kind)
     if output is None:
-        if kind == "circle":
+        if kind is not None and KINDS[kind].moves:
             raise ParameterError(
                 "kind", kind, "it is not drawn in a terminal", "write it to a file with -o x.gif"
             )
@@ -86,14 +88,12 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **g
                 raise ParameterError(name, said, "it only applies with -o", "add -o x.png")
         request = PlotRequest(channels=channels)
     else:
-        check_suffix(output, moving=kind == "circle")
+        check_suffix(output, moving=kind is not None and KINDS[kind].moves)
         if wide * high * max(dots, 100) ** 2 > MAX_PIXELS:
             rule = f"the figure would have more than {MAX_PIXELS:,} pixels"
             raise ParameterError("dpi", dots, rule, "make it smaller")
         request = PlotRequest(round(4 * high * dots), round(wide * dots), channels)
-    subjects = [
-        figures.identified(each, kind) for each in _subjects(what, given["label"] or (), kind)
-    ]
+    subjects = [identified(each, kind) for each in _subjects(what, given["label"] or (), kind)]
     picture = figures.titled(subjects, request, kind, given["title"])
     if output is not None:
         from pecli.views import screen
@@ -159,7 +159,7 @@ def _subjects(words: Sequence[str], names: Sequence[str], kind: str | None) -> l
             alike = [other for other in words if os.path.basename(other) == os.path.basename(word)]
             files = plotted.of_file(word, file, word if len(set(alike)) > 1 else "")
             found += [subject._replace(**on_grid) for subject in files]
-    return plotted.labelled(found, names)
+    return labelled(found, names)
 
 
 def _on_grid(part: Sequence[str]) -> tuple[list[str], dict[str, Any]]:

@@ -11,7 +11,8 @@ from pecli.views.pictures import figure, kinds
 from pecli.views.pictures.axis_labels import typeset
 from pecli.views.pictures.figure import Figure
 from pecli.views.pictures.panels import Chart, Curve, Level, Picture
-from pecli.views.pictures.subjects import PlotRequest, labelled, of_model, of_scheme, title_of
+from pecli.views.pictures.subjects import PlotRequest, of_model, of_scheme
+from pecli.views.pictures.titles import labelled, title_of
 
 if TYPE_CHECKING:
     from pecli.checks.audit import Audit

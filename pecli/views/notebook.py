@@ -24,8 +24,10 @@ from pecli.views import drift_pictures
 from pecli.views.pictures import figure, kinds, subjects
 from pecli.views.pictures.figure import Figure
 from pecli.views.pictures.figure_files import encoded
+from pecli.views.pictures.identification import identified
 from pecli.views.pictures.mistakes import comparison_picture
 from pecli.views.pictures.subjects import PlotRequest, Subject
+from pecli.views.pictures.titles import labelled
 from pecli.views.report.draft import drawing_of
 from pecli.views.report.html import html_of
 from pecli.views.show import show
@@ -91,7 +93,7 @@ def plot(
     drawn: list[Subject] = []
     for value in what:
         drawn += _subjects(value, kind)
-    drawn = [kinds.identified(subject, kind) for subject in subjects.labelled(drawn, labels)]
+    drawn = [identified(subject, kind) for subject in labelled(drawn, labels)]
     picture = kinds.titled(drawn, request, kind, title)
     rendered: Any = figure.render(picture, size=size, dpi=dpi, dark=dark, cmap=cmap)
     rendered._repr_png_ = partial(encoded, rendered)  # notebooks know figures of pyplot only

@@ -221,19 +221,6 @@ class Rope(RotaryParameters):
         factors = self.factors(range(self.offset, self.offset + self.seq_len))
         return rotated(x, factors, "interleaved" if self.layout == "interleaved" else "halves")
 
-    def contexts(self, context: int | None = None) -> dict[float, str]:
-        """What a model was trained on, and how far scaling takes it."""
-        trained = self.original_max_position_embeddings or self.max_position_embeddings
-        if trained is None:  # as without a scaling
-            return super().contexts(context)
-        longest = context or self.max_position_embeddings or 0
-        lengths = {float(trained): "trained on"}
-        if longest > trained:
-            lengths[float(longest)] = "extended to"
-        elif self.factor is not None and self.factor > 1:
-            lengths[float(trained * self.factor)] = f"{self.factor:g} times the original,"
-        return lengths
-
 
 def _vector(name: str, dtype: str, values: Callable[[], list[Any]], count: int) -> Table:
     def fill(start: int, out: Array) -> None:

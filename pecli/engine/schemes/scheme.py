@@ -324,11 +324,6 @@ class Scheme(Displayed, ABC):
 
         return add_rows(x, self.in_dtype("float64").single_array())
 
-    def contexts(self, context: int | None = None) -> dict[float, str]:
-        """Lengths that its wavelengths are compared with, and what they are; `context` is that of its model."""
-        rows = self.first_position + self.tensors()[0].rows
-        return {float(context): "context"} if context else {float(rows): "length"}
-
     def tables(self) -> dict[str, Array]:
         """All tensors in memory, by name."""
         return {table.name: table.array() for table in self.tensors()}

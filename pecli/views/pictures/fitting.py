@@ -48,3 +48,19 @@ def _kinds_by_frequencies(scheme: Scheme) -> tuple[str, ...]:
     if scheme.inverse_frequencies() is None:
         return TABLE_KINDS
     return TABLE_KINDS + WAVE_KINDS
+
+
+@singledispatch
+def is_on_grid(scheme: Scheme) -> bool:
+    """Return True if the rows of a scheme are the points of a grid."""
+    return False
+
+
+@is_on_grid.register
+def _(scheme: Positioned) -> bool:
+    return scheme.grid is not None
+
+
+@is_on_grid.register
+def _(scheme: Relative) -> bool:
+    return scheme.grid is not None

@@ -19,7 +19,8 @@ from pecli.views.pictures import kinds
 from pecli.views.pictures.figure import Figure, render
 from pecli.views.pictures.figure_files import svg
 from pecli.views.pictures.mistakes import comparison_picture
-from pecli.views.pictures.subjects import PlotRequest, Subject, labelled
+from pecli.views.pictures.subjects import PlotRequest, Subject
+from pecli.views.pictures.titles import labelled
 from pecli.views.report.html import Html, block, element, html_of, lines, table, text
 from pecli.views.screen import size
 from pecli.views.show import show

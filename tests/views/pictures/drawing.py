@@ -1,11 +1,13 @@
 """What the tests of pictures share: schemes, the kinds that fit them, and their pictures."""
 
 import re
+from dataclasses import replace
 
 import pecli
 from pecli.views.pictures import kinds
 from pecli.views.pictures.panels import Picture
-from pecli.views.pictures.subjects import PlotRequest, labelled, of_scheme, title_of
+from pecli.views.pictures.subjects import PlotRequest, of_scheme
+from pecli.views.pictures.titles import labelled, title_of
 from pecli.views.screen import Terminal
 
 SCHEMES = {
@@ -43,11 +45,9 @@ def made(
 ) -> Picture:
     subjects = labelled([subject for scheme in schemes for subject in of_scheme(scheme)])
     picture = kinds.picture(kind, subjects, request or PlotRequest(300, 300))
-    return (
-        Picture(title_of(subjects, picture.title), *list(vars(picture).values())[1:])
-        if titled
-        else picture
-    )
+    if titled:
+        return replace(picture, title=title_of(subjects, picture.title))
+    return picture
 
 
 def plain(lines: list[str]) -> list[str]:

@@ -13,16 +13,11 @@ from pecli.errors import ParameterError
 from pecli.files.load import opened
 from pecli.views.pictures import kinds
 from pecli.views.pictures.fitting import picture_kinds
-from pecli.views.pictures.kinds import frequencies, tables
+from pecli.views.pictures.identification import identified
+from pecli.views.pictures.kinds import decay, similarity
 from pecli.views.pictures.panels import Chart, HeatmapPanel
-from pecli.views.pictures.subjects import (
-    PlotRequest,
-    Subject,
-    labelled,
-    of_file,
-    of_model,
-    of_scheme,
-)
+from pecli.views.pictures.subjects import PlotRequest, Subject, of_file, of_model, of_scheme
+from pecli.views.pictures.titles import labelled
 from tests.views.pictures.drawing import FITTING, SCHEMES, TABLES, made
 
 
@@ -204,15 +199,17 @@ def test_a_long_table_is_sampled_and_every_row_is_like_itself(scheme: pecli.Sche
 
 def test_rows_without_a_direction_have_no_similarity() -> None:
     rows = np.array([[3.0, 4.0], [0.0, 0.0], [1e200, 0.0], [-6e-300, -8e-300]])
-    directions = tables.directions([table_of("", rows)], np.arange(4))
+    directions = similarity.directions([table_of("", rows)], np.arange(4))
     assert np.isnan(directions[1]).all()
     np.testing.assert_allclose(
         directions[[0, 2, 3]], [[0.6, 0.8], [1.0, 0.0], [-0.6, -0.8]], rtol=1e-12
     )
-    np.testing.assert_allclose(tables.by_distance(directions), [1.0, -0.6, 0.6, -1.0], atol=1e-12)
+    np.testing.assert_allclose(
+        similarity.by_distance(directions), [1.0, -0.6, 0.6, -1.0], atol=1e-12
+    )
     rows = np.random.default_rng(0).normal(size=(50, 7))
     expected = [np.diagonal(rows @ rows.T, k).mean() for k in range(50)]
-    np.testing.assert_allclose(tables.by_distance(rows), expected, atol=1e-12)
+    np.testing.assert_allclose(similarity.by_distance(rows), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +257,7 @@ def test_tables_on_grids_are_maps_of_channels(pecli_cli, tmp_path: Path) -> None
 
 def test_the_expected_score_and_its_bound() -> None:
     angles = 10000.0 ** (-np.arange(8) / 8)
-    score, bound = frequencies.scores(angles, np.array([0.0, 3.0]))
+    score, bound = decay.scores(angles, np.array([0.0, 3.0]))
     assert (score[0], bound[0]) == (1.0, pytest.approx(4.5))  # the mean of 1 … 8
     assert score[1] == pytest.approx(sum(math.cos(3 * angle) for angle in angles) / 8)
     sums = [
@@ -291,9 +288,9 @@ def test_scores_grow_with_the_square_of_the_attention_factor() -> None:
 def test_weights_after_softmax_add_up_to_one(slope: float) -> None:
     logits = -slope * np.arange(100)
     expected = np.exp(logits) / np.exp(logits).sum()
-    weights = frequencies.weights(slope, np.arange(100.0), 100)
+    weights = decay.weights(slope, np.arange(100.0), 100)
     np.testing.assert_allclose(
-        weights[np.isfinite(weights)], expected[expected >= frequencies.MIN_WEIGHT], rtol=1e-12
+        weights[np.isfinite(weights)], expected[expected >= decay.MIN_WEIGHT], rtol=1e-12
     )
 
 
@@ -386,16 +383,68 @@ def test_tables_that_identify_knows_have_its_axes(tmp_path: Path) -> None:
         ),
     ):
         (subject,) = of_file(name, opened(arrays)[1])
-        panel = kinds.picture("heatmap", [kinds.identified(subject, None)], PlotRequest()).panels[0]
+        panel = kinds.picture("heatmap", [identified(subject, None)], PlotRequest()).panels[0]
         assert (panel.rows, panel.columns, panel.first_row) == expected
         np.testing.assert_array_equal(panel.values, np.squeeze(next(iter(arrays.values()))))
     for form in ("symmetric", "causal"):  # whose slopes are not beside it
         bias = pecli.Alibi(4, 32, form=form).tables()["bias"]
-        found = [
-            kinds.identified(each, None) for each in of_file("bias.npz", opened({"bias": bias})[1])
-        ]
+        found = [identified(each, None) for each in of_file("bias.npz", opened({"bias": bias})[1])]
         panel = kinds.picture("heatmap", found, PlotRequest()).panels[1]
         assert (panel.title, panel.rows, panel.columns) == ("head 1", "query", "key")
         np.testing.assert_array_equal(panel.values, np.abs(bias[1]))
         (chart,) = kinds.picture("curves", found, PlotRequest()).panels
         assert chart.curves[0].y[-1] == -31 / 4
+
+
+@pytest.mark.parametrize(("rows", "points"), [(1, 2), (10, 9), (1201, 1200)])
+def test_decay_is_drawn_at_every_distance_of_a_short_table(rows: int, points: int) -> None:
+    chart = made("decay", pecli.Rope(rows, 4)).panels[0]
+    assert len(chart.curves[0].x) == points
+
+
+def test_decay_of_a_long_table_ends_at_its_largest_distance() -> None:
+    distances = made("decay", pecli.Rope(1202, 4)).panels[0].curves[0].x
+    assert distances[0] == 1.0
+    assert distances[-1] == 1201.0
+
+
+@pytest.mark.parametrize("kind", ["decay", "curves"])
+def test_fewer_heads_are_drawn_of_each_of_several_subjects(kind: str) -> None:
+    alone = made(kind, pecli.Alibi(16, 8)).panels[0]
+    beside = made(kind, pecli.Alibi(16, 8), pecli.Alibi(16, 9)).panels[0]
+    assert len(alone.curves) == 8
+    assert alone.ordered
+    assert len(beside.curves) == 6
+    assert not beside.ordered
+
+
+def test_weights_are_drawn_at_every_distance_of_a_short_context() -> None:
+    chart = made("decay", pecli.Alibi(2, 8)).panels[0]
+    assert chart.curves[0].x.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+
+
+@pytest.mark.parametrize(
+    ("heads", "across"), [(1, 1), (2, 2), (3, 3), (4, 2), (5, 3), (6, 3), (7, 4), (8, 4)]
+)
+def test_panels_stand_in_rows_of_about_equal_length(heads: int, across: int) -> None:
+    assert made("heatmap", pecli.Alibi(heads, 4)).across == across
+
+
+@pytest.mark.parametrize(
+    ("schemes", "title"),
+    [
+        ((pecli.Rope(4, 4),), "cosine and sine over 4 positions, by pair"),
+        ((pecli.Rope(4, 4), pecli.Alibi(2, 4)), "value over 4 positions, by pair"),
+    ],
+    ids=["two names", "three names"],
+)
+def test_the_title_of_a_heatmap_names_its_elements(
+    schemes: tuple[pecli.Scheme, ...], title: str
+) -> None:
+    assert made("heatmap", *schemes).title == title
+
+
+def test_rows_that_are_kept_do_not_move_the_patches() -> None:
+    plain = made("patch", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae"))
+    kept = made("patch", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=1))
+    np.testing.assert_array_equal(plain.heatmaps[0].values, kept.heatmaps[0].values)

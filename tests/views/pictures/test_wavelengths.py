@@ -1,6 +1,7 @@
 """Wavelengths, and what scalings do to them, against their formulas."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,9 +9,11 @@ import pytest
 import pecli
 from pecli.models.presets import presets
 from pecli.views.pictures import kinds
-from pecli.views.pictures.kinds.frequencies import bands
-from pecli.views.pictures.panels import Picture
-from pecli.views.pictures.subjects import PlotRequest, labelled, of_model, of_scheme
+from pecli.views.pictures.kinds.contexts import scheme_contexts
+from pecli.views.pictures.kinds.wavelengths import PairRange, Treatment, pair_ranges, waves_of
+from pecli.views.pictures.panels import Chart, Picture
+from pecli.views.pictures.subjects import PlotRequest, Subject, of_model, of_scheme
+from pecli.views.pictures.titles import labelled
 from tests.views.pictures.drawing import made
 
 
@@ -70,8 +73,8 @@ def test_the_limits_of_yarn_are_those_of_its_formula() -> None:
 
 
 def test_where_every_pair_has_a_factor_of_its_own_there_are_no_bands() -> None:
-    assert bands(8.0 ** (np.arange(32) / 31)[1:-1]) == []
-    assert [band.label for band in bands(np.full(8, 4.0))] == ["stretched ×4"]
+    assert pair_ranges(8.0 ** (np.arange(32) / 31)[1:-1]) == []
+    assert [pairs.label for pairs in pair_ranges(np.full(8, 4.0))] == ["stretched ×4"]
     stretch = made("wavelengths", pecli.Rope(64, 64, scaling="ntk", factor=8.0)).panels[1]
     np.testing.assert_allclose(stretch.curves[0].y, 8.0 ** (np.arange(32) / 31), rtol=1e-9)
 
@@ -142,3 +145,86 @@ def test_curves_are_marked_and_stretched_only_where_they_reach() -> None:
     rope = pecli.Rope(8, 8, scaling="proportional", partial_rotary_factor=0.25)
     (chart,) = made("wavelengths", rope).panels
     assert np.isfinite(chart.curves[0].y).tolist() == [True, False, False, False]
+
+
+def test_pairs_are_kept_blended_or_stretched_by_the_largest_factor() -> None:
+    assert pair_ranges(np.array([1.0, 2.0, 4.0])) == [
+        PairRange(Treatment.KEPT, 0, 0, 4.0),
+        PairRange(Treatment.BLENDED, 1, 1, 4.0),
+        PairRange(Treatment.STRETCHED, 2, 2, 4.0),
+    ]
+    assert pair_ranges(np.array([2.0, 4.0, 4.0])) == [
+        PairRange(Treatment.BLENDED, 0, 0, 4.0),
+        PairRange(Treatment.STRETCHED, 1, 2, 4.0),
+    ]
+
+
+@pytest.mark.parametrize("stretch", [[1.0, 2.0, 1.0, 4.0], [2.0, 3.0, 4.0]])
+def test_ranges_that_alternate_or_share_no_factor_are_not_shaded(stretch: list[float]) -> None:
+    assert pair_ranges(np.array(stretch)) == []
+
+
+@pytest.mark.parametrize(
+    ("length", "context", "words"),
+    [
+        (None, None, ["at length 32"]),
+        (None, 128, ["up to 32", "at length 128"]),
+        (64, 128, [""]),
+    ],
+)
+def test_dynamic_scaling_is_drawn_within_and_beyond_its_context_unless_a_length_is_set(
+    length: int | None, context: int | None, words: list[str]
+) -> None:
+    rope = pecli.Rope(
+        4, 8, scaling="dynamic", factor=2.0, max_position_embeddings=32, length=length
+    )
+    waves = waves_of(Subject("x", (), rope, context))
+    assert [wave.read_at for wave in waves] == words
+
+
+@pytest.mark.parametrize(
+    ("context", "window", "label"),
+    [
+        (None, None, "x"),
+        (128, None, "x, 128"),
+        (128, 16, "x, 128, window 16"),
+        (None, 16, "x, window 16"),
+    ],
+)
+def test_the_label_of_one_of_several_curves_states_its_contexts(
+    context: int | None, window: int | None, label: str
+) -> None:
+    (subject,) = of_scheme(pecli.Rope(64, 8), "x", context, window)
+    chart = kinds.picture("wavelengths", [subject, subject], PlotRequest()).panels[0]
+    assert isinstance(chart, Chart)
+    assert chart.curves[0].label == label
+
+
+def test_a_single_curve_without_a_scaling_has_no_label() -> None:
+    (chart,) = made("wavelengths", pecli.Rope(4, 4)).panels
+    assert [curve.label for curve in chart.curves] == [""]
+
+
+DYNAMIC = pecli.Rope(4, 8, scaling="dynamic", factor=2.0, max_position_embeddings=32)
+YARN = pecli.Rope(
+    4, 8, scaling="yarn", original_max_position_embeddings=64, max_position_embeddings=128
+)
+
+
+@pytest.mark.parametrize(
+    ("rope", "model_context", "contexts"),
+    [
+        (DYNAMIC, None, [(32.0, "trained on"), (64.0, "2 times the original,")]),
+        (DYNAMIC, 33, [(32.0, "trained on"), (33.0, "extended to")]),
+        (replace(DYNAMIC, factor=1.0), None, [(32.0, "trained on")]),
+        (YARN, None, [(64.0, "trained on"), (128.0, "extended to")]),
+        (pecli.Rope(4, 8), 99, [(99.0, "context")]),
+        (pecli.Rope(4, 8, offset=3), None, [(7.0, "length")]),
+    ],
+    ids=["a factor", "a model", "no factor", "its parameters", "unscaled", "the table"],
+)
+def test_the_contexts_of_a_scheme_follow_from_its_model_or_its_scaling(
+    rope: pecli.Rope, model_context: int | None, contexts: list[tuple[float, str]]
+) -> None:
+    lengths = [(each.length, each.label) for each in scheme_contexts(rope, model_context)]
+    assert lengths == contexts

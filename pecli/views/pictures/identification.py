@@ -1,0 +1,95 @@
+"""Find the scheme of tables that carry no spec, so that their axes have names."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pecli.engine.arrays import widened
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.table import Table
+from pecli.explain.time_limit import time_limit
+from pecli.views.pictures.subjects import Subject
+
+MAX_TABLES = 4  #: Tables that are identified: cosines and sines, on a grid of two axes.
+MAX_ELEMENTS = 1 << 19  #: Elements of all tables that are identified.
+MAX_SECONDS = 1.0  #: Time for a search that only serves the names of axes.
+MAX_SHORT = 1 << 12  #: Elements of a table that is searched whatever it looks like.
+SAMPLED_ROWS = 64  #: Rows of a longer table in which waves are looked for.
+DERIVED = ("inv_freq", "slopes")  #: Tensors of a scheme that a file need not have.
+
+
+def identified(subject: Subject, kind: str | None) -> Subject:
+    """Return tables without a spec as a subject with the scheme that made them, if it is found.
+
+    If the kind fits any table, only the names of the axes are needed, and the search is short.
+    Otherwise the kind needs a scheme, and the scheme's own tables are drawn.
+    """
+    if subject.scheme is not None or subject.grid:
+        return subject
+    fits_any_table = kind is None or kind in subject.picture_kinds
+    if fits_any_table:
+        if not is_worth_a_search(subject):
+            return subject
+        scheme = _search(subject, MAX_SECONDS)
+        return subject if scheme is None else _with_scheme(subject, scheme)
+    scheme = _search(subject, math.inf)
+    if scheme is None:
+        return subject
+    label = f"{subject.label} (identified: {scheme.name})"
+    return Subject(label, scheme.tensors(), scheme)
+
+
+def _search(subject: Subject, seconds: float) -> Scheme | None:
+    from pecli.checks.identify import identify_tensors  # It imports all searches.
+
+    arrays = {table.name: table.array() for table in subject.tables}
+    with time_limit(seconds):
+        matches = identify_tensors(subject.label, arrays).matches
+    return matches[0].scheme if matches else None
+
+
+def _with_scheme(subject: Subject, scheme: Scheme) -> Subject:
+    """Return the file's own tables under the scheme's names, if they are all of its tables."""
+    scheme_tables = scheme.tensors()
+    names = _names_in_scheme(subject.tables, scheme_tables)
+    renamed = []
+    for table, name in zip(subject.tables, names, strict=True):
+        renamed.append(replace(table, name=name))
+    if _required(renamed) != _required(scheme_tables):
+        return subject  # The file has the tables of several layers, for example.
+    missing = []
+    for table in scheme_tables:
+        if table.name in DERIVED and table.name not in names:
+            missing.append(table)
+    return Subject(subject.label, (*renamed, *missing), scheme)
+
+
+def _names_in_scheme(tables: Sequence[Table], scheme_tables: Sequence[Table]) -> list[str]:
+    """Return names of a file's tables without their prefix; a single table takes the scheme's."""
+    main_tables = [table for table in scheme_tables if table.name not in DERIVED]
+    if not main_tables:
+        main_tables = list(scheme_tables)
+    if len(tables) == 1 and len(main_tables) == 1:
+        return [main_tables[0].name]
+    return [table.name.rpartition(".")[2] for table in tables]
+
+
+def _required(tables: Sequence[Table]) -> list[tuple[str, tuple[int, ...]]]:
+    """Return names and shapes of the tables that a scheme cannot do without, in order."""
+    return sorted((table.name, table.shape) for table in tables if table.name not in DERIVED)
+
+
+def is_worth_a_search(subject: Subject) -> bool:
+    """Return True if tables are few, and each is short, or consists of waves or lines."""
+    from pecli.checks.statistics import has_waves
+
+    if len(subject.tables) > MAX_TABLES:
+        return False
+    if sum(table.size for table in subject.tables) > MAX_ELEMENTS:
+        return False
+    for table in subject.tables:
+        if table.size > MAX_SHORT:
+            sample = table.read(0, min(SAMPLED_ROWS, table.rows))
+            if not has_waves(widened(sample)):
+                return False
+    return True

@@ -1,0 +1,50 @@
+"""The heads of ALiBi: their slopes, and the keys that their queries see."""
+
+from collections.abc import Iterator, Sequence
+from functools import singledispatch
+from typing import NamedTuple
+
+from pecli.engine.arrays import Floats, widened
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.scheme import Scheme
+from pecli.views.pictures.subjects import PlotRequest, Subject
+from pecli.views.pictures.titles import names_of
+
+MANY_HEADS = 8  #: Heads that are drawn of a single subject.
+FEW_HEADS = 3  #: Heads that are drawn of each of several subjects.
+DEFAULT_KEYS = 1024  #: Keys that a query sees if the scheme does not state a length.
+
+
+class Head(NamedTuple):
+    """A head that is drawn as a curve."""
+
+    label: str
+    slope: float
+    keys: int  #: The keys that its last query sees.
+
+
+def heads_of(subjects: Sequence[Subject], request: PlotRequest) -> Iterator[Head]:
+    """Yield the requested heads of every subject, or a few of them."""
+    most = MANY_HEADS if len(subjects) == 1 else FEW_HEADS
+    for subject, name in zip(subjects, names_of(subjects), strict=True):
+        slopes = slopes_of(subject)
+        prefix = f"{name}, " if name else ""
+        keys = DEFAULT_KEYS if subject.scheme is None else _keys(subject.scheme)
+        for head in request.choose(len(slopes), most, "heads"):
+            yield Head(f"{prefix}head {head}", float(slopes[head]), keys)
+
+
+def slopes_of(subject: Subject) -> Floats:
+    """Return the slope of each head."""
+    (slopes,) = [table for table in subject.tables if table.name == "slopes"]
+    return widened(slopes.array())
+
+
+@singledispatch
+def _keys(scheme: Scheme) -> int:
+    return DEFAULT_KEYS
+
+
+@_keys.register
+def _(scheme: Alibi) -> int:
+    return scheme.seq_len or DEFAULT_KEYS

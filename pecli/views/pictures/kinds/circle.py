@@ -1,0 +1,59 @@
+"""Pairs of channels that turn with the position, as spirals."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from pecli.errors import ParameterError
+from pecli.views.pictures.kinds.frequencies import angular_frequencies, informative_pairs
+from pecli.views.pictures.kinds.kind import PictureKind, check_panels
+from pecli.views.pictures.panels import Chart, Curve, Picture
+from pecli.views.pictures.subjects import PlotRequest, Subject
+
+MAX_POSITIONS = 2000  #: Positions of a spiral.
+MAX_TURNS = 8.0  #: Turns of the pairs that are chosen; more would be a disc.
+CHOSEN_PAIRS = 6
+MAX_ACROSS = 3
+
+
+def circle(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+    """Return a spiral per pair: its angle, from the first position in the middle to the last."""
+    if len(subjects) > 1:
+        raise ParameterError("kind", "circle", "it shows one scheme", "draw them apart")
+    (subject,) = subjects
+    assert subject.scheme is not None
+    frequencies = angular_frequencies(subject)
+    length = subject.scheme.tensors()[0].rows
+    positions = subject.first + np.linspace(0, length - 1, min(length, MAX_POSITIONS))
+    if request.channels:
+        pairs = request.choose(len(frequencies), CHOSEN_PAIRS, "pairs")
+    else:
+        pairs = informative_pairs(frequencies, length, CHOSEN_PAIRS, MAX_TURNS)
+    check_panels(len(pairs))
+    panels = []
+    for pair in pairs:
+        frequency = float(frequencies[pair])
+        spiral = Curve("", positions * frequency, positions)
+        title = f"pair {pair}: {_turns(frequency, length)}"
+        panels.append(Chart(title, [spiral], "angle", "position", joined=False, polar=True))
+    title = f"pairs turning over {length:,} positions"
+    return Picture(title, panels, min(MAX_ACROSS, len(panels)))
+
+
+CIRCLE = PictureKind(
+    "circle",
+    "pairs of channels turning with the position; they move in a .gif",
+    circle,
+    takes_channels=True,
+    moves=True,
+)
+
+
+def _turns(frequency: float, length: int) -> str:
+    turns = frequency * max(1, length - 1) / (2 * math.pi)
+    if not turns:
+        return "does not rotate"
+    if turns >= 100:
+        return f"{turns:,.0f} turns"
+    return f"{turns:.2g} turns"

@@ -1,0 +1,62 @@
+"""The context lengths that the wavelengths of a scheme are compared with."""
+
+from functools import singledispatch
+from typing import NamedTuple
+
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.views.pictures.subjects import Subject
+
+
+class Context(NamedTuple):
+    """A length with a name."""
+
+    length: float
+    label: str
+    is_window: bool = False  #: True for a sliding window.
+    is_table: bool = False  #: True for the rows of the table, if no model states a length.
+
+
+def contexts_of(subject: Subject) -> list[Context]:
+    """Return the lengths that matter to a subject.
+
+    They are the context that its model was trained on, the one that a scaling extends it to, and
+    the sliding window, unless it is as long as one of these.
+    """
+    if subject.scheme is None:
+        return []
+    contexts: dict[float, Context] = {}
+    if subject.window:
+        window = float(subject.window)
+        contexts[window] = Context(window, "sliding window", is_window=True)
+    for context in scheme_contexts(subject.scheme, subject.context):
+        contexts[context.length] = context
+    return list(contexts.values())
+
+
+@singledispatch
+def scheme_contexts(scheme: Scheme, model_context: int | None) -> list[Context]:
+    """Return the lengths of a scheme; `model_context` is the longest that its model declares."""
+    return [_only_context(scheme, model_context)]
+
+
+@scheme_contexts.register
+def _(scheme: Rope, model_context: int | None) -> list[Context]:
+    trained = scheme.original_max_position_embeddings or scheme.max_position_embeddings
+    if trained is None:  # A rope without a scaling has neither.
+        return [_only_context(scheme, model_context)]
+    contexts = [Context(float(trained), "trained on")]
+    longest = model_context or scheme.max_position_embeddings or 0
+    if longest > trained:
+        contexts.append(Context(float(longest), "extended to"))
+    elif scheme.factor is not None and scheme.factor > 1:
+        label = f"{scheme.factor:g} times the original,"
+        contexts.append(Context(float(trained * scheme.factor), label))
+    return contexts
+
+
+def _only_context(scheme: Scheme, model_context: int | None) -> Context:
+    if model_context:
+        return Context(float(model_context), "context")
+    rows = scheme.first_position + scheme.tensors()[0].rows
+    return Context(float(rows), "length", is_table=True)

@@ -1,0 +1,62 @@
+"""The rows of a table that lie on a grid, such as the patches of an image."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import Indices
+from pecli.engine.schemes.positions import Positioned
+from pecli.errors import ParameterError, listed
+from pecli.views.pictures.subjects import Subject
+
+MAX_POINTS = 1 << 18  #: Points of a grid that are drawn.
+
+
+class _RowOrder(NamedTuple):
+    """The order of a grid's points in a table."""
+
+    skipped: int = 0  #: Rows in front of the grid's: class tokens and registers.
+    merge: int = 1  #: The side of blocks of patches that follow each other: 2 in Qwen2-VL.
+
+
+def grid_rows(subject: Subject) -> Indices:
+    """Return the row of the table for each point of the first frame, in shape (H, W).
+
+    A table of 4 × 4 patches in blocks of 2 × 2 counts its rows block by block: the patches at the
+    top of the image are the rows 0, 1, 4, 5 of the table.
+    """
+    grid = _grid(subject)
+    height, width = grid[-2:]
+    if height * width > MAX_POINTS:
+        rule = f"a map has at most {MAX_POINTS:,} points"
+        raise ParameterError("the picture", "too large", rule)
+    skipped, merge = _row_order(subject, grid)
+    rows = np.arange(height * width)
+    blocks = rows.reshape(height // merge, width // merge, merge, merge)
+    return skipped + blocks.transpose(0, 2, 1, 3).reshape(height, width)
+
+
+def _grid(subject: Subject) -> tuple[int, ...]:
+    if subject.grid:
+        return subject.grid
+    assert isinstance(subject.scheme, Positioned)
+    assert subject.scheme.grid is not None, "only rows on a grid have the pictures of one"
+    return subject.scheme.grid
+
+
+def _row_order(subject: Subject, grid: tuple[int, ...]) -> _RowOrder:
+    """Return the order of the style, or rows one by one; these have to be as many as points."""
+    scheme = subject.scheme
+    if isinstance(scheme, Positioned) and scheme.grid_style is not None:
+        style = scheme.grid_style
+        skipped = 0 if style.keep_last else scheme.keep or 0
+        return _RowOrder(skipped, style.merge)
+    expected = subject.keep + math.prod(grid)
+    rows = [table.rows for table in subject.matrices]
+    if set(rows) != {expected}:
+        size = "x".join(str(length) for length in grid)
+        rule = f"with {subject.keep} kept that is {expected:,} rows"
+        present = listed([str(count) for count in rows], 4) or "none"
+        raise ParameterError("grid", size, rule, f"{subject.label} has {present}")
+    return _RowOrder(subject.keep)

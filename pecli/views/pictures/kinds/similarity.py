@@ -1,0 +1,144 @@
+"""The cosine similarity of rows: of all positions with each other, or of one patch with all."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pecli.engine.arrays import Floats, Indices, widened
+from pecli.engine.table import Table
+from pecli.errors import ParameterError
+from pecli.views.pictures.downsample import Reduction, stride
+from pecli.views.pictures.kinds.grids import grid_rows
+from pecli.views.pictures.kinds.kind import PictureKind, check_panels
+from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture
+from pecli.views.pictures.subjects import PlotRequest, Subject
+from pecli.views.pictures.titles import count_positions, names_of
+
+MAX_SAMPLES = 512  #: Positions of a similarity matrix.
+MAX_DISTANCES = 2048  #: Positions whose distances are averaged.
+MAX_ELEMENTS = 1 << 24  #: Elements of the rows whose distances are averaged.
+
+
+def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+    """Return a matrix per subject, and one chart of means by distance for all of them."""
+    check_panels(len(subjects))
+    matrices = []
+    curves = []
+    averaged_rows = 0  # The rows of the longest table of which only the first are averaged.
+    for subject, name in zip(subjects, names_of(subjects), strict=True):
+        tables = _vectors(subject)
+        matrices.append(_matrix(subject, name, tables, request))
+        row_count = tables[0].rows
+        width = sum(table.width for table in tables)
+        count = min(row_count, MAX_DISTANCES, MAX_ELEMENTS // width)
+        if count < row_count:
+            averaged_rows = max(averaged_rows, count)
+        means = by_distance(directions(tables, np.arange(count)))
+        curves.append(Curve(name, np.arange(count, dtype=np.float64), means))
+    chart_title = "mean by distance"
+    if averaged_rows:
+        chart_title += f", of the first {averaged_rows:,} positions"
+    chart = Chart(chart_title, curves, x="distance", y="cosine similarity")
+    across = 2 if len(subjects) in (1, 2, 4) else min(3, len(subjects))
+    extent = count_positions(matrix.shape[0] for matrix in matrices)
+    return Picture(f"cosine similarity of {extent}", [*_on_cosine_scale(matrices), chart], across)
+
+
+SIMILARITY = PictureKind(
+    "similarity", "cosine similarity of all positions with each other", similarity
+)
+
+
+def _matrix(
+    subject: Subject, name: str, tables: Sequence[Table], request: PlotRequest
+) -> HeatmapPanel:
+    count = tables[0].rows
+    step = stride(count, min(request.rows, MAX_SAMPLES))
+    rows = directions(tables, np.arange(0, count, step))
+    words = [name] if name else []
+    if step > 1:
+        words.append("pairs of sampled positions")
+    elif not name:
+        words.append("all pairs of positions")
+    return HeatmapPanel(
+        ", ".join(words),
+        rows @ rows.T,
+        "position",
+        "position",
+        subject.first,
+        (count, count),
+        reduction=Reduction.SAMPLE,
+    )
+
+
+def _on_cosine_scale(panels: Sequence[HeatmapPanel]) -> list[HeatmapPanel]:
+    """Return panels with colours from −1 to 1, or from the data's minimum if none is negative."""
+    values = np.concatenate([panel.values.ravel() for panel in panels])
+    finite = values[np.isfinite(values)]
+    low = float(finite.min()) if finite.size else -1.0
+    limits = (low, 1.0) if 0 <= low < 1 else (-1.0, 1.0)
+    return [replace(panel, limits=limits) for panel in panels]
+
+
+def _vectors(subject: Subject) -> list[Table]:
+    """Return the tables whose rows, side by side, stand for positions.
+
+    They are one table, or RoPE's cosines and sines.
+    """
+    tables = subject.matrices
+    if subject.applied_as == "rotation":
+        by_name = {table.name: table for table in tables}
+        return [by_name["cos"], by_name["sin"]]
+    if len(tables) == 1:
+        return tables
+    rule = f"{subject.label} has {len(tables)} tables with rows and columns"
+    if not tables:
+        raise ParameterError("kind", "similarity", rule)
+    names = ", ".join(table.name for table in tables[:8])
+    raise ParameterError("kind", "similarity", f"{rule}: {names}", "name one as FILE:NAME")
+
+
+def directions(tables: Sequence[Table], places: Indices) -> Floats:
+    """Return rows of tables side by side, each divided by its norm.
+
+    A row of zeros, or one that is not finite, becomes NaN.
+    """
+    rows = np.concatenate([widened(table.pick(places)) for table in tables], axis=1)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        # After this division the squares neither overflow nor vanish.
+        rows = rows / np.abs(rows).max(axis=1, keepdims=True)
+        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+
+
+def by_distance(rows: Floats) -> Floats:
+    """Return the mean of the scalar products of rows at each distance; NaN is left out."""
+    products = rows @ rows.T
+    means = np.full(len(rows), np.nan)
+    for distance in range(len(rows)):
+        diagonal = products.diagonal(distance)
+        valid = diagonal[~np.isnan(diagonal)]
+        if valid.size:
+            means[distance] = valid.mean()
+    return means
+
+
+def patch(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+    """Return the similarity of the patch in the middle to every other one."""
+    panels = []
+    for subject in subjects:
+        rows = grid_rows(subject)
+        patches = directions(subject.matrices, rows.reshape(-1)).reshape(*rows.shape, -1)
+        row = rows.shape[0] // 2
+        column = rows.shape[1] // 2
+        title = f"row {row}, column {column}" if len(subjects) == 1 else subject.label
+        similarities = patches @ patches[row, column]
+        panels.append(
+            HeatmapPanel(title, similarities, "row", "column", meaning="cosine similarity")
+        )
+    height, width = panels[0].shape
+    title = f"similarity of one patch to all others, {height} × {width}"
+    return Picture(title, _on_cosine_scale(panels), min(2, len(panels)))
+
+
+PATCH = PictureKind("patch", "the similarity of one patch of a grid to all others", patch)

@@ -1,0 +1,310 @@
+"""The wavelengths of pairs, beside the contexts of the model, and the effect of a scaling on them.
+
+A pair of channels turns once within its wavelength. Pairs whose wavelength is longer than the
+context that a model was trained on have never turned once; scalings treat them differently.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import Enum
+from functools import singledispatch
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import Floats
+from pecli.engine.scalings.llama3 import Llama3
+from pecli.engine.scalings.scaling import Scaling
+from pecli.engine.scalings.yarn import Yarn
+from pecli.engine.schemes.rope import Rope
+from pecli.errors import number
+from pecli.views.pictures.kinds.contexts import contexts_of
+from pecli.views.pictures.kinds.frequencies import angular_frequencies, scaled_rope
+from pecli.views.pictures.kinds.kind import PictureKind
+from pecli.views.pictures.panels import Band, Chart, Curve, Level, Picture
+from pecli.views.pictures.subjects import PlotRequest, Subject
+
+REL_TOL = 1e-9  #: Wavelengths that differ by less were not stretched.
+STRETCH_DIGITS = 9  #: Digits of a stretch that are exact.
+STRETCH_SHARE = 0.3  #: Height of the chart of the stretch, as a share of the other.
+MAX_RANGES = 3  #: Ranges of pairs that are shaded: kept, blended, stretched.
+
+
+class Wave(NamedTuple):
+    """A curve of wavelengths: a subject, at one of the lengths where its scaling differs."""
+
+    subject: Subject
+    read_at: str  #: The length at which it is read; empty if the scaling does not depend on it.
+
+
+class _WaveCurve(NamedTuple):
+    """A wave with the numbers that are drawn."""
+
+    wave: Wave
+    lengths: Floats  #: The wavelength of each pair.
+    stretch: Floats  #: The factor by which the scaling stretched it.
+
+    @property
+    def is_scaled(self) -> bool:
+        finite = self.stretch[np.isfinite(self.stretch)]
+        return bool(np.any(np.abs(finite - 1) > REL_TOL))
+
+
+def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+    """Return a chart of wavelengths, and one of their stretch below it if any is scaled."""
+    waves = [_curve(wave) for subject in subjects for wave in waves_of(subject)]
+    if len(subjects) == 1:
+        panels, notes = _single(subjects[0], waves)
+    else:
+        panels, notes = _several(waves)
+    is_rotary = all(subject.applied_as == "rotation" for subject in subjects)
+    pair = "rotary pair" if is_rotary else "sine and cosine pair"
+    distinct_notes = dict.fromkeys(note for note in notes if note)
+    return Picture(f"wavelength of each {pair}", panels, 1, ". ".join(distinct_notes))
+
+
+WAVELENGTHS = PictureKind(
+    "wavelengths", "the wavelength of each pair, and what a scaling does to it", wavelengths
+)
+
+
+def waves_of(subject: Subject) -> list[Wave]:
+    """Return the subject, at all lengths that matter if its scaling depends on the length."""
+    rope = scaled_rope(subject)
+    if rope is None or rope.length is not None or "length" not in rope.scaling_value.names():
+        return [Wave(subject, "")]
+    waves = []
+    for length, words in _lengths_that_matter(rope, subject.context).items():
+        waves.append(Wave(subject._replace(scheme=replace(rope, length=length)), words))
+    return waves
+
+
+def _lengths_that_matter(rope: Rope, context: int | None) -> dict[int, str]:
+    """Return lengths within and beyond the trained context, in words."""
+    trained = (
+        rope.original_max_position_embeddings
+        or rope.max_position_embeddings
+        or rope.effective_length
+    )
+    if rope.long_factor is not None:  # LongRoPE switches its factors one position beyond.
+        return {
+            trained: f"short factors, up to {trained:,}",
+            trained + 1: f"long factors, beyond {trained:,}",
+        }
+    declared = context or rope.max_position_embeddings or 0
+    longest = max(declared, rope.effective_length, trained)
+    return {trained: f"up to {trained:,}", longest: f"at length {longest:,}"}
+
+
+def _curve(wave: Wave) -> _WaveCurve:
+    lengths = _wavelengths(wave.subject)
+    rope = scaled_rope(wave.subject)
+    unscaled = lengths if rope is None else unscaled_wavelengths(rope)
+    return _WaveCurve(wave, lengths, np.round(lengths / unscaled, STRETCH_DIGITS))
+
+
+def _wavelengths(subject: Subject) -> Floats:
+    return 2 * math.pi / angular_frequencies(subject)
+
+
+def unscaled_wavelengths(rope: Rope) -> Floats:
+    """Return 2π · b^(2i/d), the wavelengths before any scaling."""
+    pairs = np.arange(rope.rotary_dim // 2)
+    return np.asarray(2 * math.pi * rope.base ** (2 * pairs / rope.exponent_dim))
+
+
+def _single(subject: Subject, waves: Sequence[_WaveCurve]) -> tuple[list[Chart], list[str]]:
+    """Return the charts and notes of one subject: contexts are lines, ranges of pairs bands."""
+    is_scaled = any(wave.is_scaled for wave in waves)
+    curves = []
+    for wave in waves:
+        label = wave.wave.read_at
+        if not label and is_scaled:
+            label = "scaled"
+        curves.append(Curve(label, _pair_numbers(wave), wave.lengths))
+    notes = [_scaling_note(wave.wave.subject) for wave in waves]
+    ranges: list[PairRange] = []
+    rope = scaled_rope(subject)
+    if is_scaled and rope is not None:
+        if len(waves) == 1:
+            ranges = pair_ranges(waves[0].stretch)
+        unscaled = unscaled_wavelengths(rope)
+        curves.append(Curve("unscaled", curves[0].x, unscaled, reference=True))
+        notes.append("; ".join(_range_note(rope, pairs) for pairs in ranges))
+    levels = []
+    for context in sorted(contexts_of(subject)):
+        levels.append(Level(f"{context.label} {context.length:,.0f}", context.length))
+    bands = [Band(pairs.label, float(pairs.first), float(pairs.last)) for pairs in ranges]
+    charts = [replace(_length_chart(curves, "pair"), levels=levels, bands=bands)]
+    if is_scaled:
+        unlabelled = [band._replace(label="") for band in bands]
+        stretches = [_stretch_curve(wave, _pair_numbers(wave)) for wave in waves]
+        charts.append(replace(_stretch_chart(stretches, "pair"), bands=unlabelled))
+    return charts, notes
+
+
+def _several(waves: Sequence[_WaveCurve]) -> tuple[list[Chart], list[str]]:
+    """Return the charts and notes of several subjects: contexts are dots on their curves."""
+    has_equal_pairs = len({len(wave.lengths) for wave in waves}) == 1
+    axis = "pair" if has_equal_pairs else "pair, as a share of all"
+    curves = []
+    stretches = []
+    notes = []
+    for wave in waves:
+        subject = wave.wave.subject
+        x = _pair_numbers(wave)
+        if not has_equal_pairs:
+            x = x / len(x)
+        words = [subject.label, wave.wave.read_at, _contexts_in_words(subject)]
+        label = ", ".join(word for word in words if word)
+        curves.append(Curve(label, x, wave.lengths, marks=_marks(wave, x)))
+        stretches.append(_stretch_curve(wave, x))
+        scaling = _scaling_note(subject)
+        notes.append(f"{subject.label}: {scaling}" if scaling else "")
+    if any(curve.marks for curve in curves):
+        notes.append("dots: contexts and windows")
+    charts = [_length_chart(curves, axis)]
+    if any(wave.is_scaled for wave in waves):
+        charts.append(_stretch_chart(stretches, axis))
+    return charts, notes
+
+
+def _pair_numbers(wave: _WaveCurve) -> Floats:
+    return np.arange(len(wave.lengths), dtype=np.float64)
+
+
+def _length_chart(curves: Sequence[Curve], axis: str) -> Chart:
+    return Chart("", curves, axis, "wavelength, in positions", log_y=True)
+
+
+def _stretch_chart(curves: Sequence[Curve], axis: str) -> Chart:
+    return Chart("", curves, axis, "stretch", share=STRETCH_SHARE)
+
+
+def _stretch_curve(wave: _WaveCurve, x: Floats) -> Curve:
+    """Return the stretch of each pair; a wave without a scaling keeps its colour but has no line."""
+    if wave.is_scaled:
+        return Curve("", x, wave.stretch)
+    return Curve("", x, np.full(len(x), np.nan))
+
+
+def _scaling_note(subject: Subject) -> str:
+    rope = scaled_rope(subject)
+    if rope is None:
+        return ""
+    factor = "" if rope.factor is None else f", factor {number(rope.factor)}"
+    attention = number(rope.attention_factor_value())
+    return f"{rope.scaling} scaling{factor}, attention factor {attention}"
+
+
+class Treatment(Enum):
+    """The effect of a scaling on a pair."""
+
+    KEPT = "kept"
+    BLENDED = "blended"
+    STRETCHED = "stretched"
+
+
+class PairRange(NamedTuple):
+    """Neighbouring pairs that a scaling treats alike."""
+
+    treatment: Treatment
+    first: int
+    last: int
+    factor: float  #: The factor by which the stretched pairs are stretched.
+
+    @property
+    def label(self) -> str:
+        if self.treatment is Treatment.STRETCHED:
+            return f"stretched ×{number(self.factor)}"
+        return str(self.treatment.value)
+
+
+def pair_ranges(stretch: Floats) -> list[PairRange]:
+    """Return the ranges of pairs that a scaling keeps, blends, or stretches by one factor.
+
+    There are none if every pair has a factor of its own, or if ranges alternate.
+
+    Args:
+        stretch: The factor of each pair. YaRN by 4 has 1, 1, …, 1.3, 2.6, …, 4, 4.
+    """
+    largest = float(np.nanmax(stretch))
+    is_kept = np.abs(stretch - 1) <= REL_TOL
+    is_stretched = np.abs(stretch / largest - 1) <= REL_TOL
+    if not is_kept.any() and is_stretched.sum() <= 1:
+        return []
+    treatments = np.full(len(stretch), Treatment.BLENDED)
+    treatments[is_stretched] = Treatment.STRETCHED
+    treatments[is_kept] = Treatment.KEPT
+    changes = np.flatnonzero(treatments[1:] != treatments[:-1]) + 1
+    edges = [0, *changes.tolist(), len(stretch)]
+    ranges = []
+    for start, stop in pairwise(edges):
+        ranges.append(PairRange(treatments[start], start, stop - 1, largest))
+    if len(ranges) > MAX_RANGES:
+        return []
+    return ranges
+
+
+def _range_note(rope: Rope, pairs: PairRange) -> str:
+    """Return a range by its pairs and by the turns that limit it: «kept: pairs 0–17 (over 32 turns)»."""
+    if pairs.first == pairs.last:
+        note = f"{pairs.label}: pair {pairs.first}"
+    else:
+        note = f"{pairs.label}: pairs {pairs.first}–{pairs.last}"
+    limits = turn_limits(rope.defined_scaling)
+    if limits is None or pairs.treatment is Treatment.BLENDED:
+        return note
+    if pairs.treatment is Treatment.KEPT:
+        return f"{note} (over {number(limits.fast)} turns)"
+    return f"{note} (under {number(limits.slow)})"
+
+
+class TurnLimits(NamedTuple):
+    """Turns within the trained context by which a scaling chooses the pairs that it stretches."""
+
+    fast: float  #: Pairs that turn more often are kept.
+    slow: float  #: Pairs that turn less often are stretched by the whole factor.
+
+
+@singledispatch
+def turn_limits(scaling: Scaling) -> TurnLimits | None:
+    """Return the limits of a scaling, None if it treats all pairs by one rule."""
+    return None
+
+
+@turn_limits.register
+def _(scaling: Yarn) -> TurnLimits | None:
+    return TurnLimits(*scaling.betas())
+
+
+@turn_limits.register
+def _(scaling: Llama3) -> TurnLimits | None:
+    return TurnLimits(scaling.high_freq_factor, scaling.low_freq_factor)
+
+
+def _contexts_in_words(subject: Subject) -> str:
+    """Return the contexts of a subject, such as «8,192 → 131,072, window 512»."""
+    lengths = []
+    for context in sorted(contexts_of(subject)):
+        if not context.is_table and not context.is_window:
+            lengths.append(f"{context.length:,.0f}")
+    words = " → ".join(lengths)
+    if not subject.window:
+        return words
+    window = f"window {subject.window:,}"
+    return f"{words}, {window}" if words else window
+
+
+def _marks(wave: _WaveCurve, x: Floats) -> list[tuple[float, float]]:
+    """Return the points of a curve whose wavelength is one of the contexts."""
+    turns = np.isfinite(wave.lengths)
+    log_lengths = np.log(wave.lengths[turns])
+    marks = []
+    for context in contexts_of(wave.wave.subject):
+        height = math.log(context.length)
+        if not context.is_table and log_lengths[0] <= height <= log_lengths[-1]:
+            marks.append((float(np.interp(height, log_lengths, x[turns])), context.length))
+    return marks

@@ -1,0 +1,74 @@
+"""The subjects of a picture: parts of a scheme, encodings of a model, and the channels that are drawn."""
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.engine.schemes.bundle import Bundle
+from pecli.engine.table import table_of
+from pecli.views.pictures.subjects import PlotRequest, Subject, of_model, of_scheme
+
+
+@pytest.mark.parametrize(
+    ("names", "windows"),
+    [
+        (("global", "local"), [None, 7]),
+        (("full", "sliding"), [None, 7]),
+        (("a", "b"), [7, 7]),
+    ],
+)
+def test_the_window_belongs_to_sliding_layers_if_any_are_named_so(
+    names: tuple[str, ...], windows: list[int | None]
+) -> None:
+    bundle = Bundle(tuple((name, pecli.Rope(4, 8)) for name in names))
+    subjects = of_scheme(bundle, "", None, 7)
+    assert [subject.window for subject in subjects] == windows
+
+
+def test_each_type_of_layer_of_a_model_is_a_subject() -> None:
+    full, sliding = of_model(pecli.load_model("gemma-3-1b"), "g")
+    assert full.label == "g full_attention"
+    assert full.window is None
+    assert sliding.label == "g sliding_attention"
+    assert sliding.window == 512
+    for subject in (full, sliding):
+        assert subject.context == 32768
+        assert subject.tables[0].rows == 512
+
+
+def test_the_only_encoding_of_a_model_has_its_window() -> None:
+    (subject,) = of_model(pecli.load_model("mistral-7b-v0.1"), "m")
+    assert subject.label == "m"
+    assert subject.window == 4096
+
+
+@pytest.mark.parametrize(
+    ("name", "grid"), [("sd3-medium", (192, 192)), ("cogvideox-2b", (13, 30, 45))]
+)
+def test_a_table_on_a_grid_has_the_size_that_its_model_declares(
+    name: str, grid: tuple[int, ...]
+) -> None:
+    (subject,) = of_model(pecli.load_model(name), "m")
+    assert subject.scheme is not None
+    assert subject.scheme.spec()["parameters"]["grid"] == grid
+
+
+@pytest.mark.parametrize(
+    ("shape", "names"),
+    [((2, 3), ("position", "channel")), ((2, 3, 4), ("", "position", "channel"))],
+)
+def test_the_last_axes_of_a_file_are_positions_and_channels(
+    shape: tuple[int, ...], names: tuple[str, ...]
+) -> None:
+    table = table_of("a", np.zeros(shape))
+    assert Subject("x", ()).axes_of(table).names == names
+
+
+@pytest.mark.parametrize(
+    ("most", "channels"),
+    [(1, [0]), (2, [0, 4]), (5, [0, 1, 2, 3, 4]), (6, [0, 1, 2, 3, 4])],
+)
+def test_channels_are_chosen_evenly_from_the_first_to_the_last(
+    most: int, channels: list[int]
+) -> None:
+    assert PlotRequest().choose(5, most) == channels

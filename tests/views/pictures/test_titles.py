@@ -1,0 +1,49 @@
+"""The names of subjects in a picture, and its title."""
+
+import pytest
+
+import pecli
+from pecli.views.pictures.subjects import Subject, of_scheme
+from pecli.views.pictures.titles import count_positions, labelled, title_of
+
+
+@pytest.mark.parametrize(
+    ("scheme", "title"),
+    [
+        (
+            pecli.Rope(9, 8, scaling="linear", factor=2.0, dtype="float16"),
+            "rope, dim 8, scaling linear, factor 2, dtype float16: it",
+        ),
+        (
+            pecli.Rope(9, 16, scaling="linear", factor=2.0, dtype="float16"),
+            "rope, dim 16, scaling linear, factor 2: it",
+        ),
+        (pecli.Rope(9, 8, base=1e7), "rope, dim 8, base 1e7: it"),
+        (pecli.Alibi(1, slopes=True), "alibi, 1 head: it"),
+        (pecli.Alibi(8, slopes=True), "alibi, 8 heads: it"),
+    ],
+    ids=["40 letters", "one letter too many", "a float", "one head", "heads"],
+)
+def test_a_title_has_as_many_parameters_as_there_is_room_for(
+    scheme: pecli.Scheme, title: str
+) -> None:
+    assert title_of(labelled(of_scheme(scheme)), "it") == title
+
+
+def test_a_file_is_named_by_its_label() -> None:
+    assert title_of([Subject("file", ())], "it") == "file: it"
+
+
+def test_labels_state_differences_and_equal_subjects_are_numbered() -> None:
+    subjects = [
+        subject for base in (1.0, 2.0, 2.0) for subject in of_scheme(pecli.Rope(4, 8, base=base))
+    ]
+    labels = [subject.label for subject in labelled(subjects)]
+    assert labels == ["rope, base 1", "rope, base 2 (1 of 2)", "rope, base 2 (2 of 2)"]
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"), [([], "positions"), ([1, 1], "1 positions"), ([1, 2], "positions")]
+)
+def test_positions_are_counted_if_all_tables_have_as_many(counts: list[int], words: str) -> None:
+    assert count_positions(counts) == words
