@@ -1,4 +1,4 @@
-"""The scalings of rotary frequencies by name."""
+"""Scalings of rotary frequencies by name."""
 
 from pecli.engine.scalings.linear import Linear, Proportional
 from pecli.engine.scalings.llama3 import Llama3
@@ -8,16 +8,31 @@ from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.scalings.yarn import Yarn
 
 SCALINGS: dict[str, type[Scaling]] = {
-    **{"none": Scaling, "linear": Linear, "ntk": Ntk, "dynamic": Dynamic, "yarn": Yarn},
-    **{"longrope": LongRope, "llama3": Llama3, "proportional": Proportional, "ntk-fixed": NtkFixed},
+    "none": Scaling,
+    "linear": Linear,
+    "ntk": Ntk,
+    "dynamic": Dynamic,
+    "yarn": Yarn,
+    "longrope": LongRope,
+    "llama3": Llama3,
+    "proportional": Proportional,
+    "ntk-fixed": NtkFixed,
 }
 
-PARAMETERS = tuple(dict.fromkeys(name for kind in SCALINGS.values() for name in kind.names()))
-"""Every parameter that belongs to some scaling."""
+
+def _parameter_names() -> tuple[str, ...]:
+    names: dict[str, None] = {}
+    for kind in SCALINGS.values():
+        names.update(dict.fromkeys(kind.names()))
+    return tuple(names)
+
+
+PARAMETERS = _parameter_names()
+"""The parameters of all scalings."""
 
 
 def name_of(scaling: Scaling) -> str:
-    """The name of a scaling.
+    """Return the name of a scaling.
 
     >>> name_of(Scaling())
     'none'

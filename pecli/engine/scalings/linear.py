@@ -1,27 +1,28 @@
-"""Position interpolation (Chen et al., 2023): all positions are divided by f; and Gemma 4's, for part of a head."""
+"""Position interpolation (Chen et al., 2023), and Gemma 4's, of which a part of a head rotates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from pecli.engine.arrays import Singles
+from pecli.engine.arrays import Floats, Singles
 from pecli.engine.numerics import Frequencies
-from pecli.engine.scalings.scaling import Scaling, divided, reciprocal, unscaled
+from pecli.engine.scalings.scaling import RotaryDims, Scaling, divided, reciprocal, unscaled
 
 
 @dataclass(frozen=True)
 class Linear(Scaling):
-    """inv_freq / f."""
+    """Divides all frequencies by f, which is to divide all positions by f."""
 
     per_frequency = True
 
     factor: float
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
-        return divided(unscaled(base, dim), [Fraction(self.factor or 1.0)] * ((dim + 1) // 2))
+        divisors = [Fraction(self.factor or 1.0)] * ((dim + 1) // 2)
+        return divided(unscaled(base, dim), divisors)
 
-    def approximate(self, plain: Any, base: Any, half: float) -> Any:
+    def approximate(self, plain: Floats, base: float | Floats, half: float) -> Floats:
         return plain / self.factor
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
@@ -30,12 +31,17 @@ class Linear(Scaling):
 
 @dataclass(frozen=True)
 class Proportional(Linear):
-    """inv_freq / f, as for the whole head, for the pairs within the partial factor; the others have angle 0."""
+    """Divides the frequencies of the whole head by f, and rotates only the first pairs.
+
+    With a partial factor of 1/4, a head of 64 channels has the 32 frequencies b^(−2i/64), of which
+    the first 8 rotate; the others have angle 0. (A partial factor without this scaling has the 8
+    frequencies b^(−2i/16).)
+    """
 
     defaults: ClassVar[Mapping[str, Any]] = {"factor": 1.0}
 
     factor: float | None = None  # type: ignore[assignment]
 
     @classmethod
-    def rotary(cls, dim: int, share: float) -> tuple[int, int]:
-        return dim, int(dim * share // 2)
+    def rotary(cls, dim: int, share: float) -> RotaryDims:
+        return RotaryDims(dim, int(dim * share // 2))

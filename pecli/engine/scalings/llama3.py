@@ -1,14 +1,13 @@
-"""Llama 3.1: by wavelength, long waves are interpolated, short ones stay, those between are blended."""
+"""Llama 3.1: long waves are interpolated, short ones stay, those between are blended."""
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arrays import Singles
+from pecli.engine.arrays import Floats, Singles
 from pecli.engine.numerics import Frequencies
 from pecli.engine.scalings.scaling import Scaling, unscaled
 from pecli.errors import ParameterError, spelled
@@ -16,7 +15,13 @@ from pecli.errors import ParameterError, spelled
 
 @dataclass(frozen=True)
 class Llama3(Scaling):
-    """λ > O/low: inv_freq/f; λ < O/high: inv_freq; between: blended. Where low = high, a step (Llama 4 Scout)."""
+    """Divides a frequency by f, or by less, according to its rotations O/λ within O positions.
+
+    Up to `low_freq_factor` rotations it is divided by f, from `high_freq_factor` on it stays. In
+    between, a share of (rotations − low) / (high − low) stays: with low 1 and high 4, a wave that
+    rotates twice keeps 1/3 of its frequency and gets 2/3 of frequency / f. If both are equal, the
+    blend is a step (Llama 4 Scout).
+    """
 
     per_frequency = True
 
@@ -26,28 +31,31 @@ class Llama3(Scaling):
     high_freq_factor: float
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
-        factor, length = Fraction(self.factor), self.original_max_position_embeddings
-        low, high = Fraction(self.low_freq_factor), Fraction(self.high_freq_factor)
-
+        factor = Fraction(self.factor)
         values, bits = unscaled(base, dim)
-        one, turn, blended = 1 << bits, 2 * numerics.pi(bits), []
+        one = 1 << bits
+        turn = 2 * numerics.pi(bits)
+        blended = []
         for value in values:
-            rotations = Fraction(value * length, turn)  # O/λ
-            share = Fraction(rotations > low) if low == high else (rotations - low) / (high - low)
-            keep = numerics.fixed(min(max(share, Fraction(0)), Fraction(1)), bits)
-            blended.append(
-                ((value * factor.denominator // factor.numerator) * (one - keep) + value * keep)
-                >> bits
-            )
+            rotations = Fraction(value * self.original_max_position_embeddings, turn)
+            keep = numerics.fixed(self._kept_share(rotations), bits)
+            divided = value * factor.denominator // factor.numerator
+            blended.append((divided * (one - keep) + value * keep) >> bits)
         return Frequencies(tuple(blended), bits)
 
-    def approximate(self, plain: Any, base: Any, half: float) -> Any:
+    def _kept_share(self, rotations: Fraction) -> Fraction:
+        """Return the share of a frequency that stays, from 0 to 1."""
+        low = Fraction(self.low_freq_factor)
+        high = Fraction(self.high_freq_factor)
+        if low == high:
+            return Fraction(rotations > low)
+        share = (rotations - low) / (high - low)
+        return min(max(share, Fraction(0)), Fraction(1))
+
+    def approximate(self, plain: Floats, base: float | Floats, half: float) -> Floats:
         rotations = self.original_max_position_embeddings * plain / (2 * math.pi)
-        keep = np.clip(
-            (rotations - self.low_freq_factor) / (self.high_freq_factor - self.low_freq_factor),
-            0,
-            1,
-        )
+        span = self.high_freq_factor - self.low_freq_factor
+        keep = np.clip((rotations - self.low_freq_factor) / span, 0, 1)
         return plain / self.factor * (1 - keep) + plain * keep
 
     def check(self, base: float, dim: int) -> None:
@@ -56,14 +64,19 @@ class Llama3(Scaling):
             raise ParameterError("high_freq_factor", spelled(self.high_freq_factor), rule)
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
-        one, factor = np.float32(1), np.float32(self.factor)
+        one = np.float32(1)
+        factor = np.float32(self.factor)
         length = np.float32(self.original_max_position_embeddings)
-        low, high = self.low_freq_factor, self.high_freq_factor
+        low = self.low_freq_factor
+        high = self.high_freq_factor
         inverse = one / powers
         wavelength = np.float32(2 * math.pi) / inverse
-        long = wavelength > np.float32(float(length) / low)
-        between = ~long & ~(wavelength < np.float32(float(length) / high))
-        found = np.where(long, inverse / factor, inverse)
+        is_long = wavelength > np.float32(float(length) / low)
+        is_short = wavelength < np.float32(float(length) / high)
+        scaled = np.where(is_long, inverse / factor, inverse)
         span = np.float32(high - low)
-        share = (length / wavelength - np.float32(low)) / span if span else np.float32(0)
-        return np.where(between, (one - share) * found / factor + share * found, found)
+        share: Singles | np.float32 = np.float32(0)
+        if span:  # Otherwise only a wave just as long as the limit is between; it is divided.
+            share = (length / wavelength - np.float32(low)) / span
+        blended = (one - share) * scaled / factor + share * scaled
+        return np.where(~is_long & ~is_short, blended, scaled)

@@ -1,22 +1,23 @@
-"""LongRoPE (Ding et al., 2024): a divisor for every frequency, one list up to the original length, one beyond it."""
+"""LongRoPE (Ding et al., 2024): a divisor for every frequency, in two lists."""
+
+from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isqrt
-from typing import Any
 
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arrays import Singles
+from pecli.engine.arrays import Floats, Singles
 from pecli.engine.numerics import Frequencies
-from pecli.engine.scalings.scaling import Scaling, divided, reciprocal, unscaled
+from pecli.engine.scalings.scaling import Scaling, divided, extension, reciprocal, unscaled
 from pecli.errors import ParameterError
 
 
 @dataclass(frozen=True)
 class LongRope(Scaling):
-    """inv_freq / short_factor, or / long_factor where the length exceeds O."""
+    """Divides each frequency by its short factor, or by its long one if the length exceeds O."""
 
     per_frequency = True
 
@@ -34,28 +35,38 @@ class LongRope(Scaling):
 
     @property
     def divisors(self) -> tuple[float, ...]:
-        """At exactly O still the short ones."""
-        return (
-            self.long_factor
-            if (self.length or 0) > self.original_max_position_embeddings
-            else self.short_factor
+        """The divisors in use; at a length of exactly O still the short ones."""
+        if (self.length or 0) > self.original_max_position_embeddings:
+            return self.long_factor
+        return self.short_factor
+
+    def divisor(self) -> Fraction:
+        """Return f, or M/O if f is not given."""
+        return extension(
+            self.factor, self.max_position_embeddings, self.original_max_position_embeddings
         )
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
-        return divided(unscaled(base, dim), [Fraction(each) for each in self.divisors])
+        return divided(unscaled(base, dim), [Fraction(divisor) for divisor in self.divisors])
 
-    def approximate(self, plain: Any, base: Any, half: float) -> Any:
-        if len(self.divisors) != plain.shape[-1]:  # of another dimension
+    def approximate(self, plain: Floats, base: float | Floats, half: float) -> Floats:
+        if len(self.divisors) != plain.shape[-1]:  # The frequencies are those of another dim.
             return np.full_like(plain, np.nan)
-        return plain / np.array(self.divisors)
+        scaled: Floats = plain / np.array(self.divisors)
+        return scaled
 
-    def known_mistakes(self) -> "tuple[LongRope, ...]":
-        """Divisors in reverse order, multiplied by, and the other list of them, for any length."""
-        other = self.short_factor if self.divisors is self.long_factor else self.long_factor
-        lists = (self.divisors[::-1], tuple(1 / each for each in self.divisors), other)
-        return tuple(self.having(each) for each in dict.fromkeys(lists) if each != self.divisors)
+    def known_mistakes(self) -> tuple[LongRope, ...]:
+        """Return the divisors in reverse order, as multipliers, and the other list of them."""
+        other_list = self.long_factor
+        if self.divisors is self.long_factor:
+            other_list = self.short_factor
+        reversed_list = self.divisors[::-1]
+        reciprocals = tuple(1 / divisor for divisor in self.divisors)
+        distinct = dict.fromkeys((reversed_list, reciprocals, other_list))
+        return tuple(self.having(divisors) for divisors in distinct if divisors != self.divisors)
 
-    def having(self, divisors: tuple[float, ...]) -> "LongRope":
+    def having(self, divisors: tuple[float, ...]) -> LongRope:
+        """Return the scaling with these divisors at any length."""
         return replace(self, short_factor=divisors, long_factor=divisors)
 
     @property
@@ -65,22 +76,19 @@ class LongRope(Scaling):
         return Fraction(1) if self.divisor() <= 1 else None
 
     def attention(self, bits: int) -> int:
-        """As given, or sqrt(1 + ln f / ln O)."""
+        """Return the attention factor: as given, or sqrt(1 + ln f / ln O)."""
         if self.exact_attention is not None:
             return super().attention(bits)
-        factor, length = self.divisor(), Fraction(self.original_max_position_embeddings)
         work = 2 * bits + 16
-        ratio = (numerics.log(factor, work) << work) // numerics.log(length, work)
-        return isqrt(((1 << work) + ratio) << work) >> (work - bits)
+        log_factor = numerics.log(self.divisor(), work)
+        log_length = numerics.log(Fraction(self.original_max_position_embeddings), work)
+        square = (1 << work) + (log_factor << work) // log_length
+        return isqrt(square << work) >> (work - bits)
 
     def check(self, base: float, dim: int) -> None:
-        count = (dim + 1) // 2
-        for name in ("short_factor", "long_factor"):
-            given = len(getattr(self, name))
-            if given != count:
-                raise ParameterError(
-                    name, f"{given} numbers", f"there must be one for each of {count} frequencies"
-                )
+        pairs = (dim + 1) // 2
+        _check_count("short_factor", self.short_factor, pairs)
+        _check_count("long_factor", self.long_factor, pairs)
         if self.attention_factor is not None:
             return
         if self.factor is None and self.max_position_embeddings is None:
@@ -88,9 +96,14 @@ class LongRope(Scaling):
             raise ParameterError("factor", "missing", rule)
         if self.divisor() > 1 and self.original_max_position_embeddings == 1:
             rule = "the attention factor divides by ln O, so O must be above 1"
-            raise ParameterError(
-                "original_max_position_embeddings", 1, rule, "or give attention_factor"
-            )
+            advice = "or give attention_factor"
+            raise ParameterError("original_max_position_embeddings", 1, rule, advice)
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
         return reciprocal(np.array(self.divisors, np.float32) * powers)
+
+
+def _check_count(name: str, factors: tuple[float, ...], pairs: int) -> None:
+    if len(factors) != pairs:
+        rule = f"there must be one for each of {pairs} frequencies"
+        raise ParameterError(name, f"{len(factors)} numbers", rule)

@@ -1,14 +1,15 @@
-"""NTK-aware scaling: a larger base, which leaves the highest frequency alone and divides the lowest by f."""
+"""NTK-aware scalings: a larger base, which keeps the highest frequency and divides the lowest by f.
 
-from collections.abc import Callable
+With b' = b·f^(d/(d−2)), the last frequency b'^(−(d−2)/d) is b^(−(d−2)/d) / f.
+"""
+
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arrays import Singles
+from pecli.engine.arrays import Floats, Singles
 from pecli.engine.numerics import Frequencies, round_fixed
 from pecli.engine.scalings.scaling import Scaling, reciprocal
 from pecli.errors import ParameterError
@@ -18,78 +19,96 @@ _BITS = 160
 
 @dataclass(frozen=True)
 class Ntk(Scaling):
-    """Base b·f^(d/(d−2))."""
+    """Uses the base b·f^(d/(d−2))."""
 
     factor: float
 
-    def stretch(self, number: Callable[[Any], Any] = Fraction) -> Any:
-        """What the base is multiplied by, before it is raised to d/(d − 2): a fraction, or numbers of another kind."""
-        return number(self.factor)
+    def stretch(self) -> Fraction:
+        """Return the number by which the last frequency is divided."""
+        return Fraction(self.factor)
+
+    def approximate_stretch(self) -> Floats:
+        """Return `stretch` in float64; fields may be columns of numbers."""
+        return np.asarray(self.factor)
 
     def check(self, base: float, dim: int) -> None:
         if dim < 3:
             name = type(self).__name__.lower()
-            raise ParameterError(
-                "dim", dim, f"{name} scaling divides by d − 2, so d must be at least 3"
-            )
+            rule = f"{name} scaling divides by d − 2, so d must be at least 3"
+            raise ParameterError("dim", dim, rule)
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
-        return _stretched(base, dim, self.stretch(), Fraction(dim, dim - 2))
+        return _of_larger_base(base, dim, self.stretch(), Fraction(dim, dim - 2))
 
-    def approximate(self, plain: Any, base: Any, half: float) -> Any:
-        return (
-            plain * self.stretch(np.asarray) ** (-np.arange(plain.shape[-1]) / (half - 1))
-            if half > 1
-            else plain
-        )
+    def approximate(self, plain: Floats, base: float | Floats, half: float) -> Floats:
+        if half <= 1:  # The only frequency is 1, and half − 1 would divide by zero.
+            return plain
+        exponents = -np.arange(plain.shape[-1]) / (half - 1)
+        scaled: Floats = plain * self.approximate_stretch() ** exponents
+        return scaled
 
     def float32_base(self, base: float, dim: int) -> float:
-        value = Fraction(base) * numerics.power(self.stretch(), Fraction(dim, dim - 2), _BITS)
+        power = numerics.power(self.stretch(), Fraction(dim, dim - 2), _BITS)
+        value = Fraction(base) * power
         return round_fixed(value.numerator // value.denominator, _BITS, "float32")
 
 
 @dataclass(frozen=True)
 class Dynamic(Ntk):
-    """Base b·(f·L/M − (f − 1))^(d/(d−2)), with L = max(length, M): it grows once the length exceeds M."""
+    """Uses the base of NTK for a stretch that grows with the length, once it exceeds M.
+
+    The stretch is f·L/M − (f − 1) with L = max(length, M): 1 up to M, and 3 at 2·M for f = 2.
+    """
 
     max_position_embeddings: int
     length: int | None = None
 
-    def stretch(self, number: Callable[[Any], Any] = Fraction) -> Any:
-        factor, longest = number(self.factor), number(self.max_position_embeddings)
-        length = longest if self.length is None else np.maximum(number(self.length), longest)
+    def stretch(self) -> Fraction:
+        longest = self.max_position_embeddings
+        length = longest if self.length is None else max(self.length, longest)
+        factor = Fraction(self.factor)
         return factor * length / longest - (factor - 1)
+
+    def approximate_stretch(self) -> Floats:
+        longest = np.asarray(self.max_position_embeddings)
+        length = longest if self.length is None else np.maximum(self.length, longest)
+        factor = np.asarray(self.factor)
+        stretch: Floats = factor * length / longest - (factor - 1)
+        return stretch
 
 
 @dataclass(frozen=True)
 class NtkFixed(Scaling):
-    """(b·f)^(−2i/d) / f^(2/d): vLLM's and GTE's `rope_type: ntk`."""
+    """Uses (b·f)^(−2i/d) / f^(2/d), the `rope_type: ntk` of vLLM and GTE."""
 
     per_frequency = True
 
     factor: float
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
-        values, bits = _stretched(base, dim, Fraction(self.factor))
-        by = numerics.power(Fraction(self.factor), Fraction(-2, dim), bits)
-        return Frequencies(tuple(value * by >> bits for value in values), bits)
+        values, bits = _of_larger_base(base, dim, Fraction(self.factor), Fraction(1))
+        multiplier = numerics.power(Fraction(self.factor), Fraction(-2, dim), bits)
+        return Frequencies(tuple(value * multiplier >> bits for value in values), bits)
 
-    def approximate(self, plain: Any, base: Any, half: float) -> Any:
-        return plain * self.factor ** (-(np.arange(plain.shape[-1]) + 1) / half)
+    def approximate(self, plain: Floats, base: float | Floats, half: float) -> Floats:
+        exponents = -(np.arange(plain.shape[-1]) + 1) / half
+        scaled: Floats = plain * self.factor**exponents
+        return scaled
 
     def float32_base(self, base: float, dim: int) -> float:
         return base * self.factor
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
-        by = numerics.power(Fraction(self.factor), Fraction(2, dim), _BITS) / (1 << _BITS)
-        return reciprocal(powers) / powers.dtype.type(by)
+        divisor = numerics.power(Fraction(self.factor), Fraction(2, dim), _BITS) / (1 << _BITS)
+        return reciprocal(powers) / powers.dtype.type(divisor)
 
 
-def _stretched(base: float, dim: int, by: Fraction, power: Fraction = Fraction(1)) -> Frequencies:
-    """(b · by^power)^(−2i/d)."""
+def _of_larger_base(base: float, dim: int, factor: Fraction, exponent: Fraction) -> Frequencies:
+    """Return (b · factor^exponent)^(−2i/d), for a base that may be beyond all floats."""
 
     def log_base(bits: int) -> int:
-        stretch = numerics.log(by, bits + 8) * power.numerator // power.denominator
+        log_factor = numerics.log(factor, bits + 8)
+        stretch = log_factor * exponent.numerator // exponent.denominator
         return numerics.round_shift(numerics.log(Fraction(base), bits + 8) + stretch, 8)
 
     return numerics.geometric(base, Fraction(dim, 2), (dim + 1) // 2, log_base=log_base)

@@ -1,118 +1,162 @@
-"""What a scaling of rotary frequencies is, and the frequencies before any.
+"""Scalings of rotary frequencies, and the frequencies before any scaling.
 
-b is the base, d the rotary dim, f the factor, O the original length, M the max_position_embeddings.
+In formulas, b is the base, d the rotary dim, i a pair's index, f the factor, O the
+original_max_position_embeddings and M the max_position_embeddings.
 """
+
+from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from pecli.engine import numerics
-from pecli.engine.arrays import Singles
+from pecli.engine.arrays import Floats, Singles
 from pecli.engine.numerics import Frequencies
+
+_ATTENTION_BITS = 200
+
+
+class RotaryDims(NamedTuple):
+    """The dimensions of a head of which only a part may rotate.
+
+    Attributes:
+        dim: d in the formulas, which may be odd.
+        pairs: The number of pairs that rotate.
+    """
+
+    dim: int
+    pairs: int
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """No scaling, and the base of all others: a frozen value whose fields are parameters of `Rope`, required where they
-    have no default. `length` is the length that a scaling which depends on it is evaluated at."""
+    """No scaling, and the base class of all scalings.
+
+    A scaling is a frozen value. Its fields are parameters of `Rope`; those without a default are
+    required. A scaling that depends on the length of the sequence has a field `length`.
+    """
 
     per_frequency: ClassVar[bool] = False
-    """Whether frequencies are scaled one by one; if not, all that changes is the base."""
-    defaults: ClassVar[Mapping[str, Any]] = {}  #: the values of parameters that are left out
+    """True if each frequency is scaled by itself, False if only the base changes."""
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """Values of parameters that are None."""
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
-        return tuple(each.name for each in fields(cls))
+        """Return the names of all parameters."""
+        return tuple(field.name for field in fields(cls))
 
     @classmethod
     def required(cls) -> tuple[str, ...]:
-        return tuple(each.name for each in fields(cls) if each.default is MISSING)
+        """Return the names of the parameters that have no default."""
+        return tuple(field.name for field in fields(cls) if field.default is MISSING)
 
     @classmethod
     def frequency_parameters(cls) -> tuple[str, ...]:
+        """Return the names of the parameters that change frequencies, for searches."""
         return cls.names()
 
-    def divisor(self) -> Fraction:
-        """f, or M/O where it is not given."""
-        own: Any = self
-        if own.factor is not None:
-            return Fraction(own.factor)
-        return Fraction(own.max_position_embeddings or 0, own.original_max_position_embeddings)
-
     def complete(self) -> Self:
-        """The same with the values of parameters that were left out."""
-        return replace(
-            self,
-            **{name: value for name, value in self.defaults.items() if getattr(self, name) is None},
-        )
+        """Return the scaling with defaults instead of None."""
+        missing = {
+            name: value for name, value in self.defaults.items() if getattr(self, name) is None
+        }
+        return replace(self, **missing)
 
     def brief(self) -> Self:
-        """The same without the values that are the defaults."""
-        return replace(
-            self,
-            **{name: None for name, value in self.defaults.items() if getattr(self, name) == value},
-        )
+        """Return the scaling with None instead of values that are the defaults."""
+        redundant = [name for name, value in self.defaults.items() if getattr(self, name) == value]
+        return replace(self, **dict.fromkeys(redundant))
 
     @classmethod
-    def rotary(cls, dim: int, share: float) -> tuple[int, int]:
-        """d in the formulas, and how many pairs rotate, for a head of `dim` channels of which a share is rotary."""
-        d = int(dim * share)
-        return d, (d + 1) // 2
+    def rotary(cls, dim: int, share: float) -> RotaryDims:
+        """Return the dimensions of a head of `dim` channels, of which a share is rotary.
+
+        An odd number of rotary channels counts as one more: 21 channels are 11 pairs (GLM-4.5).
+        """
+        rotary_dim = int(dim * share)
+        return RotaryDims(rotary_dim, (rotary_dim + 1) // 2)
 
     def check(self, base: float, dim: int) -> None:
-        """Refuse parameters that do not fit together."""
+        """Raise ParameterError if parameters do not fit together."""
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
-        """The inverse frequencies, exact: radians per position of every pair."""
+        """Return the inverse frequencies of all pairs, in radians per position, exact."""
         return unscaled(base, dim)
 
-    def approximate(self, plain: Any, base: Any, half: float) -> Any:
-        """The frequencies in float64, from unscaled ones b^(−i/half): for searches, which ask thousands of times. A
-        parameter that is a column of numbers gives a row of frequencies for each of them; none may be left out."""
+    def approximate(self, plain: Floats, base: float | Floats, half: float) -> Floats:
+        """Return the frequencies in float64, for searches, which compute thousands of them.
+
+        A field of the scaling may be a column of numbers, which gives a row of frequencies each;
+        none may be None.
+
+        Args:
+            plain: The unscaled frequencies b^(−i/half).
+            base: The base, b.
+            half: Half of the rotary dim.
+        """
         return plain
 
     def attention(self, bits: int) -> int:
-        """What cos and sin are multiplied by, as an integer over 2**bits."""
+        """Return the attention factor, which multiplies cos and sin, as an integer over 2**bits."""
         return numerics.fixed(self.exact_attention or Fraction(1), bits)
 
     @property
     def exact_attention(self) -> Fraction | None:
-        """The same where it is a fraction, so that ties at position 0 can be decided."""
+        """The attention factor if it is rational, otherwise None.
+
+        At position 0 a table holds the factor itself, which may be a tie between two floats.
+        """
         return Fraction(1)
 
     @property
     def attention_value(self) -> float:
-        return self.attention(200) / (1 << 200)
+        """The attention factor, rounded to float64."""
+        return self.attention(_ATTENTION_BITS) / (1 << _ATTENTION_BITS)
 
-    def known_mistakes(self) -> "tuple[Scaling, ...]":
-        """The same scaling read otherwise, where no single number tells the difference."""
+    def known_mistakes(self) -> tuple[Scaling, ...]:
+        """Return scalings that ports confuse with this one and that no single number describes."""
         return ()
 
     def float32_base(self, base: float, dim: int) -> float:
-        """The base of the powers that transformers computes in float32."""
+        """Return the base of the powers that transformers computes in float32."""
         return base
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
-        """The inverse frequencies from the powers p_i = b^(2i/d), step by step as transformers takes them: every step
-        rounds to float32; what is computed in float64 before is exact here, then rounded."""
+        """Return the inverse frequencies as transformers computes them in float32.
+
+        Every step rounds to float32. Values that transformers computes in float64 before that are
+        exact here, then rounded.
+
+        Args:
+            powers: b^(2i/d) in float32.
+            base: The base, b.
+            dim: The rotary dim, d.
+        """
         return reciprocal(powers)
 
 
 def reciprocal(powers: Singles) -> Singles:
-    """1 / p, in float32."""
+    """Return 1 / p, in the dtype of the powers."""
     return powers.dtype.type(1) / powers
 
 
 def unscaled(base: float, dim: int) -> Frequencies:
-    """b^(−2i/d)."""
+    """Return b^(−2i/d) for all pairs."""
     return numerics.geometric(base, Fraction(dim, 2), (dim + 1) // 2)
 
 
-def divided(before: Frequencies, by: Sequence[Fraction]) -> Frequencies:
-    """Each frequency by its own divisor."""
-    values = (
-        value * f.denominator // f.numerator for value, f in zip(before.values, by, strict=True)
-    )
-    return Frequencies(tuple(values), before.bits)
+def divided(frequencies: Frequencies, divisors: Sequence[Fraction]) -> Frequencies:
+    """Return each frequency divided by its divisor."""
+    pairs = zip(frequencies.values, divisors, strict=True)
+    quotients = tuple(value * divisor.denominator // divisor.numerator for value, divisor in pairs)
+    return Frequencies(quotients, frequencies.bits)
+
+
+def extension(factor: float | None, longest: int | None, original: int) -> Fraction:
+    """Return f, or M/O if f is not given."""
+    if factor is not None:
+        return Fraction(factor)
+    return Fraction(longest or 0, original)

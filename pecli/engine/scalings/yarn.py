@@ -1,31 +1,45 @@
-"""YaRN (Peng et al., 2023): which frequencies are interpolated, and by how much attention is sharpened for it."""
+"""YaRN (Peng et al., 2023): low frequencies are interpolated, and attention is sharpened for it."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arrays import Singles
+from pecli.engine.arrays import Floats, Singles
 from pecli.engine.numerics import Frequencies
-from pecli.engine.scalings.scaling import Scaling, unscaled
+from pecli.engine.scalings.scaling import Scaling, extension, unscaled
 from pecli.errors import ParameterError, spelled
 
-DEFAULTS = {
-    "beta_fast": 32.0,
-    "beta_slow": 1.0,
-    "truncate": True,
-}  #: what counts where it is not given
+DEFAULTS = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
+"""Values of parameters that are not given, from the paper."""
 MAX_ATTENTION = 10**6
-_BITS = 100  #: with which the least attention factor, 1e-30, is more than nothing
+_CHECK_BITS = 100
+"""With these bits, the least attention factor, 1e-30, is more than zero."""
+_FLOAT32_BITS = 160
+_MIN_RAMP = Fraction(1, 1000)
+"""The length of a ramp whose limits are equal, in pairs, as in transformers."""
+
+
+class Betas(NamedTuple):
+    """Rotations within O above which frequencies stay, and below which they are divided by f."""
+
+    fast: float
+    slow: float
 
 
 @dataclass(frozen=True)
 class Yarn(Scaling):
-    """High frequencies stay, low ones are divided by f, those between are blended."""
+    """Keeps high frequencies, divides low ones by f, and blends those between.
+
+    The blend is a ramp over the pairs between two limits: with limits 8 and 18, pair 13 gets half
+    of its frequency and half of frequency / f.
+    """
 
     per_frequency = True
     defaults: ClassVar[Mapping[str, Any]] = DEFAULTS
@@ -47,78 +61,106 @@ class Yarn(Scaling):
     def complete(self) -> Self:
         return replace(super().complete(), factor=float(self.divisor()))
 
+    def divisor(self) -> Fraction:
+        """Return f, or M/O if f is not given."""
+        return extension(
+            self.factor, self.max_position_embeddings, self.original_max_position_embeddings
+        )
+
+    def betas(self) -> Betas:
+        """Return beta_fast and beta_slow, or their defaults."""
+        fast = self.beta_fast or DEFAULTS["beta_fast"]
+        slow = self.beta_slow or DEFAULTS["beta_slow"]
+        return Betas(fast, slow)
+
     def frequencies(self, base: float, dim: int) -> Frequencies:
-        by, (values, bits) = self.divisor(), unscaled(base, dim)
+        factor = self.divisor()
+        values, bits = unscaled(base, dim)
         low, high = self.limits(base, dim, bits)
-        one, blended = 1 << bits, []
-        for k, value in enumerate(values):
-            ramp = min(max(((k * one - low) << bits) // (high - low), 0), one)
-            blended.append(
-                ((value * by.denominator // by.numerator) * ramp + value * (one - ramp)) >> bits
-            )
+        one = 1 << bits
+        blended = []
+        for pair, value in enumerate(values):
+            ramp = ((pair * one - low) << bits) // (high - low)
+            ramp = min(max(ramp, 0), one)
+            divided = value * factor.denominator // factor.numerator
+            blended.append((divided * ramp + value * (one - ramp)) >> bits)
         return Frequencies(tuple(blended), bits)
 
     def limits(self, base: float, dim: int, bits: int) -> tuple[int, int]:
-        """The frequencies between which YaRN blends: indices, over 2**bits."""
+        """Return the pairs between which YaRN blends, as integers over 2**bits.
+
+        The pair that rotates β times within O is d · (ln(O/β) − ln 2π) / (2 · ln b). The limits are
+        rounded outwards to whole pairs unless `truncate` is False (gpt-oss).
+        """
         log_base = numerics.log(Fraction(base), bits)
+        log_turn = numerics.log(Fraction(2 * numerics.pi(bits), 1 << bits), bits)
         length = Fraction(self.original_max_position_embeddings)
-        circle = numerics.log(Fraction(2 * numerics.pi(bits), 1 << bits), bits)
 
-        def index(rotations: Fraction) -> int:
-            return (dim * (numerics.log(length / rotations, bits) - circle) << bits) // (
-                2 * log_base
-            )
+        def limit(rotations: float) -> int:
+            log_rotations = numerics.log(length / Fraction(rotations), bits) - log_turn
+            return (dim * log_rotations << bits) // (2 * log_base)
 
-        low, high = (index(Fraction(beta)) for beta in self.betas())
+        betas = self.betas()
+        low = limit(betas.fast)
+        high = limit(betas.slow)
         one = 1 << bits
         if self.truncate is not False:
-            low, high = low // one * one, -(-high // one) * one
-        low, high = max(low, 0), min(high, (dim - 1) * one)
-        return low, high + (numerics.fixed(Fraction(1, 1000), bits) if low == high else 0)
+            low = low // one * one
+            high = -(-high // one) * one
+        low = max(low, 0)
+        high = min(high, (dim - 1) * one)
+        if low == high:
+            high += numerics.fixed(_MIN_RAMP, bits)
+        return low, high
 
-    def approximate(self, plain: Any, base: Any, half: float) -> Any:
-        low, high = (
-            half
-            * np.log(self.original_max_position_embeddings / (2 * math.pi * getattr(self, beta)))
-            / np.log(base)
-            for beta in ("beta_fast", "beta_slow")
-        )
-        if self.truncate:
-            low, high = np.floor(low), np.ceil(high)
-        low, high = np.maximum(low, 0.0), np.minimum(high, 2 * half - 1)
-        high = high + np.where(low == high, 0.001, 0.0)
+    def approximate(self, plain: Floats, base: float | Floats, half: float) -> Floats:
+        assert self.factor is not None  # `complete` has set it.
+        low, high = self._approximate_limits(base, half)
         ramp = np.clip((np.arange(plain.shape[-1]) - low) / (high - low), 0, 1)
         return plain / self.factor * ramp + plain * (1 - ramp)
 
-    def betas(self) -> tuple[float, float]:
-        """The rotations above which frequencies are unchanged, and below which all is scaled."""
-        return self.beta_fast or DEFAULTS["beta_fast"], self.beta_slow or DEFAULTS["beta_slow"]
+    def _approximate_limits(self, base: float | Floats, half: float) -> tuple[Floats, Floats]:
+        assert self.beta_fast is not None  # `complete` has set both.
+        assert self.beta_slow is not None
+        length = self.original_max_position_embeddings
+        low = half * np.log(length / (2 * math.pi * self.beta_fast)) / np.log(base)
+        high = half * np.log(length / (2 * math.pi * self.beta_slow)) / np.log(base)
+        if self.truncate:
+            low = np.floor(low)
+            high = np.ceil(high)
+        low = np.maximum(low, 0.0)
+        high = np.minimum(high, 2 * half - 1)
+        return low, high + np.where(low == high, float(_MIN_RAMP), 0.0)
 
-    def known_mistakes(self) -> "tuple[Yarn, ...]":
-        """Limits rounded or not, and the two betas swapped."""
+    def known_mistakes(self) -> tuple[Yarn, ...]:
+        """Return YaRN with limits rounded or not, and with the two betas swapped."""
         fast, slow = self.betas()
-        return replace(self, truncate=self.truncate is False), replace(
-            self, beta_fast=slow, beta_slow=fast
-        )
+        other_rounding = replace(self, truncate=self.truncate is False)
+        swapped = replace(self, beta_fast=slow, beta_slow=fast)
+        return other_rounding, swapped
 
     @property
     def exact_attention(self) -> Fraction | None:
         if self.attention_factor is not None:
             return Fraction(self.attention_factor)
-        same = self.mscale and self.mscale == self.mscale_all_dim
-        return Fraction(1) if same or self.divisor() <= 1 else None
+        has_equal_mscales = bool(self.mscale) and self.mscale == self.mscale_all_dim
+        if has_equal_mscales or self.divisor() <= 1:
+            return Fraction(1)
+        return None
 
     def attention(self, bits: int) -> int:
-        """As given; else g(f, mscale) / g(f, mscale_all_dim) where both are given; else g(f)."""
+        """Return the attention factor.
+
+        As given; or g(f, mscale) / g(f, mscale_all_dim) if both are given (DeepSeek-V3); or g(f, 1).
+        """
         if self.exact_attention is not None:
             return super().attention(bits)
-        by = self.divisor()
+        factor = self.divisor()
         if not (self.mscale and self.mscale_all_dim):
-            return magnitude(by, 1, bits)
-        above, below = (
-            magnitude(by, scale, bits + 16) for scale in (self.mscale, self.mscale_all_dim)
-        )
-        return (above << bits) // below
+            return magnitude(factor, 1, bits)
+        numerator = magnitude(factor, self.mscale, bits + 16)
+        denominator = magnitude(factor, self.mscale_all_dim, bits + 16)
+        return (numerator << bits) // denominator
 
     def check(self, base: float, dim: int) -> None:
         if self.factor is None and self.max_position_embeddings is None:
@@ -131,44 +173,43 @@ class Yarn(Scaling):
             raise ParameterError("max_position_embeddings", self.max_position_embeddings, rule)
         fast, slow = self.betas()
         if fast < slow:
-            raise ParameterError(
-                "beta_fast", spelled(fast), f"it must be at least beta_slow, {slow:g}"
-            )
+            rule = f"it must be at least beta_slow, {slow:g}"
+            raise ParameterError("beta_fast", spelled(fast), rule)
         if base <= 1:
-            raise ParameterError(
-                "base", spelled(base), "yarn scaling divides by ln b, so b must be above 1"
-            )
-        if self.attention_factor is not None or not (self.mscale and self.mscale_all_dim):
-            return  # else what follows from mscale has the limits of an attention factor that is given
-        for name in ("mscale", "mscale_all_dim"):
-            if magnitude(self.divisor(), getattr(self, name), _BITS) <= 0:
-                raise ParameterError(
-                    name,
-                    spelled(getattr(self, name)),
-                    "0.1 · mscale · ln factor + 1 must be above 0",
-                )
-        if not 0 < self.attention(_BITS) <= MAX_ATTENTION << _BITS:
-            rule = f"with mscale_all_dim {self.mscale_all_dim:g}, the attention factor is not from 1e-30 to 1e+06"
-            raise ParameterError("mscale", spelled(self.mscale), rule)
+            rule = "yarn scaling divides by ln b, so b must be above 1"
+            raise ParameterError("base", spelled(base), rule)
+        if self.attention_factor is None and self.mscale and self.mscale_all_dim:
+            self._check_magnitudes(self.mscale, self.mscale_all_dim)
+
+    def _check_magnitudes(self, mscale: float, mscale_all_dim: float) -> None:
+        """Check that the ratio of mscales is within the limits of an attention factor."""
+        for name, scale in (("mscale", mscale), ("mscale_all_dim", mscale_all_dim)):
+            if magnitude(self.divisor(), scale, _CHECK_BITS) <= 0:
+                rule = "0.1 · mscale · ln factor + 1 must be above 0"
+                raise ParameterError(name, spelled(scale), rule)
+        if not 0 < self.attention(_CHECK_BITS) <= MAX_ATTENTION << _CHECK_BITS:
+            rule = f"with mscale_all_dim {mscale_all_dim:g}, the attention factor is not from 1e-30 to 1e+06"
+            raise ParameterError("mscale", spelled(mscale), rule)
 
     def float32_keep(self, count: int, base: float, dim: int) -> Singles:
-        bits, one = 160, np.float32(1)
-        low, high = (value / (1 << bits) for value in self.limits(base, dim, bits))
-        ramp: Singles = (np.arange(count, dtype=np.float32) - np.float32(low)) / np.float32(
-            high - low
-        )
-        return one - np.clip(ramp, 0, 1)
+        """Return 1 minus the ramp in float32, for the first `count` pairs."""
+        limits = self.limits(base, dim, _FLOAT32_BITS)
+        low, high = (limit / (1 << _FLOAT32_BITS) for limit in limits)
+        pairs = np.arange(count, dtype=np.float32)
+        ramp: Singles = (pairs - np.float32(low)) / np.float32(high - low)
+        return np.float32(1) - np.clip(ramp, 0, 1)
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
-        one, keep = np.float32(1), self.float32_keep(len(powers), base, dim)
-        slow = one / (np.float32(float(self.divisor())) * powers)
-        found: Singles = slow * (one - keep) + one / powers * keep
-        return found
+        one = np.float32(1)
+        keep = self.float32_keep(len(powers), base, dim)
+        divided = one / (np.float32(float(self.divisor())) * powers)
+        blended: Singles = divided * (one - keep) + one / powers * keep
+        return blended
 
 
 def magnitude(factor: Fraction, scale: float, bits: int) -> int:
-    """YaRN's g(f, m) = 0.1·m·ln f + 1, as an integer over 2**bits."""
-    part = Fraction(scale) / 10
-    return (numerics.log(factor, bits + 16) * part.numerator // part.denominator >> 16) + (
-        1 << bits
-    )
+    """Return YaRN's g(f, m) = 0.1·m·ln f + 1, as an integer over 2**bits."""
+    multiplier = Fraction(scale) / 10
+    logarithm = numerics.log(factor, bits + 16)
+    product = logarithm * multiplier.numerator // multiplier.denominator >> 16
+    return product + (1 << bits)
