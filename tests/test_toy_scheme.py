@@ -16,11 +16,12 @@ from pecli.engine.table import Table
 
 @dataclass(frozen=True)
 class Triangle(Scheme):
-    """|((p + c) mod period) / period − 1/2| · 4 − 1, with p the position and c the channel."""
+    """Triangle waves.
+
+    |((p + c) mod period) / period − 1/2| · 4 − 1, with p the position and c the channel.
+    """
 
     name = "triangle"
-    summary = "Make, show or check triangle waves."
-    examples = ("pecli triangle --seq-len 64 --dim 8",)
 
     seq_len: Annotated[int, Whole(help="rows of the table")]
     dim: Annotated[int, Whole(help="channels of a row")]
@@ -83,7 +84,7 @@ def test_the_wrong_shape_is_named_and_no_parameter_for_another_table(pecli_cli) 
         == 0
     )
     assert "dim is 6 (the spec says 8)" in pecli_cli(*WORDS, "--verify", "t.npy").out
-    assert Triangle.summary in " ".join(pecli_cli("--help").out.split())
+    assert "triangle Triangle waves." in " ".join(pecli_cli("--help").out.split())
     np.save("t.npy", np.random.default_rng(5).uniform(-1, 1, (64, 8)))
     outcome = pecli_cli(*WORDS, "--verify", "t.npy")
     assert (outcome.code, "the spec says" in outcome.out) == (1, False)

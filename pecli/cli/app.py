@@ -79,6 +79,13 @@ def synonyms(of: str) -> dict[str, list[str]]:
         return {name: words.split() for name, words in tomllib.load(file)[of].items()}
 
 
+def _summary(scheme: str) -> str:
+    """Return a sentence about a scheme that is not among the commands: one that was registered."""
+    from pecli.cli.scheme_help import help_of
+
+    return help_of(scheme_named(scheme)).summary
+
+
 class Commands(typer.core.TyperGroup):
     """A group whose commands are imported on demand."""
 
@@ -87,7 +94,7 @@ class Commands(typer.core.TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command as it is listed, which imports nothing."""
-        summary = COMMANDS.get(cmd_name) or scheme_named(cmd_name).summary
+        summary = COMMANDS.get(cmd_name) or _summary(cmd_name)
         panel = next(
             (panel for panel, commands in PANELS.items() if cmd_name in commands),
             next(iter(PANELS)),

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from pecli.cli import Exit, answer, command_of, options
+from pecli.cli.scheme_help import help_of
 from pecli.engine import __version__
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.scheme import Scheme
@@ -27,7 +28,8 @@ def command(name: str) -> Any:
     """The command that makes the tables of the named scheme."""
     kind: type[Scheme] = scheme_named(name)
     declared = [*options.options_of(kind), *OPTIONS]
-    return command_of(name, partial(_generate, kind), declared, kind.examples, help=kind.summary)
+    summary, examples = help_of(kind)
+    return command_of(name, partial(_generate, kind), declared, examples, help=summary)
 
 
 def _generate(kind: type[Scheme], **values: Any) -> int:

@@ -258,7 +258,7 @@ def options_of(kind: type[Scheme]) -> list[Option]:
         "--dim, --theta, --scaling, … from a model",
         "the parameters from a model that has such a table",
     )
-    what = rotary if kind.is_configured else other
+    what = rotary if kind.applied_as == "rotation" else other
     return [
         *model_options(f"Take {what}: {MODEL}. Options override it; --config is the same."),
         *own_options(kind),
@@ -297,7 +297,7 @@ def scheme_from(kind: type[Scheme], values: Mapping[str, Any]) -> Scheme:
     if model_name(values) is not None:
         return (
             _rotary_scheme(values, given)
-            if kind.is_configured
+            if kind.applied_as == "rotation"
             else _table_of_model(kind, values, given)
         )
     for name, parameter in kind.parameters().items():

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 
-from pecli.engine import schemes
+from pecli.engine.schemes import SCHEMES
+from pecli.files.checkpoint_names import checkpoint_names
 from pecli.files.npy import ARRAY_NAME
 
 LAYER = re.compile(r"(?:layers?|blocks?|blk|\bh|\bl)[._-]?(\d{1,6})", re.IGNORECASE)
@@ -19,8 +20,7 @@ def schemes_of(role: str) -> frozenset[str]:
     """Return the encodings of models that have a tensor of that role."""
     if role == ANYTHING:
         return frozenset({"rope"})
-    kinds = map(schemes.scheme_named, schemes.SCHEMES)
-    names = [kind.name for kind in kinds if role in kind.checkpoint_names]
+    names = [name for name in SCHEMES if role in checkpoint_names(name)]
     # The scheme `learned-init` makes the tables of the encoding that models call learned.
     return frozenset(name.removesuffix("-init") for name in names)
 
@@ -29,8 +29,8 @@ def schemes_of(role: str) -> frozenset[str]:
 def roles() -> Mapping[str, str]:
     """Return the roles by tensor names; a longer name may end in one of these: `rope_cos`."""
     by_word: dict[str, str] = {}
-    for kind in map(schemes.scheme_named, schemes.SCHEMES):
-        for role, words in kind.checkpoint_names.items():
+    for scheme in SCHEMES:
+        for role, words in checkpoint_names(scheme).items():
             by_word.update(dict.fromkeys(words, role))
     return by_word
 

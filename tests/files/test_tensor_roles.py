@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.schemes import SCHEMES, scheme_named
+from pecli.engine.schemes import SCHEMES
+from pecli.files.checkpoint_names import checkpoint_names
 from pecli.files.load import opened
 from pecli.files.tensor_roles import ANYTHING, layer_named, role_of, roles, schemes_of
 
@@ -34,11 +35,10 @@ def test_names_and_what_they_mean(role: str | None) -> None:
 
 def test_every_role_has_its_schemes_and_no_name_has_two() -> None:
     assert all(schemes_of(role) for role in (*roles().values(), ANYTHING))
-    kinds = map(scheme_named, SCHEMES)
     named = {
         (word, role)
-        for kind in kinds
-        for role, words in kind.checkpoint_names.items()
+        for scheme in SCHEMES
+        for role, words in checkpoint_names(scheme).items()
         for word in words
     }
     assert len(named) == len(roles())

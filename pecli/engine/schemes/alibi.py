@@ -1,10 +1,10 @@
 """ALiBi: a slope for every head, and the bias it makes over distances."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 
@@ -40,12 +40,6 @@ class Alibi(Scheme):
     """
 
     name = "alibi"
-    summary = "Make, show or check ALiBi slopes and biases."
-    examples = (
-        "pecli alibi --heads 12 --slopes",
-        "pecli alibi --heads 32 --seq-len 2048 --form causal -o bias.safetensors",
-        "pecli alibi --heads 8 --slopes | while read m; do echo slope $m; done",
-    )
 
     heads: Annotated[int, Whole("attention heads", high=65536)]
     seq_len: Annotated[
@@ -60,10 +54,6 @@ class Alibi(Scheme):
     _: KW_ONLY
     recipe: Annotated[str, BIAS_RECIPE] = "exact"
 
-    checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "slopes": ("slopes", "alibi_slopes", "slope"),
-        "bias": ("alibi", "alibi_bias", "attn_bias"),
-    }
     applied_as = "bias"
 
     @property

@@ -33,8 +33,6 @@ class Bundle(Scheme):
     """Schemes by name; their tensors are called NAME.TENSOR."""
 
     name = "layers"
-    summary = "The tables of all kinds of layers of a model."
-    examples = ()
     holds_several = True
 
     parts: Annotated[tuple[tuple[str, Scheme], ...], Parts(help="schemes by name")]

@@ -38,12 +38,6 @@ class LearnedInit(Scheme):
     """
 
     name = "learned-init"
-    summary = "Make, show or check the initial weights of a learned table."
-    examples = (
-        "pecli learned-init --max-len 1024 --dim 768 -o wpe.safetensors",
-        "pecli learned-init --max-len 512 --dim 768 --init trunc-normal -o pos.npy",
-        "pecli learned-init --max-len 64 --dim 8 --seed 3 --verify w.npy",
-    )
 
     max_len: Annotated[int, Whole("rows of the table")]
     dim: Annotated[int, Whole("channels of a row", high=65536)]

@@ -5,10 +5,9 @@ is decided in integers and so depends on no library; Swin (Liu et al., 2021) num
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 
@@ -93,13 +92,6 @@ class Relative(Scheme):
     """
 
     name = "relative"
-    summary = (
-        "Make, show or check tables of relative positions: buckets of T5 and DeBERTa, Swin's index."
-    )
-    examples = (
-        "pecli relative --style t5 --seq-len 512 -o buckets.npy",
-        "pecli relative --style swin --grid 7x7 --weights model.safetensors:relative_position_bias_table -o bias.npy",
-    )
 
     style: Annotated[str, Choice("whose relative positions", options=("t5", "deberta", "swin"))]
     seq_len: Annotated[int | None, Whole("t5, deberta: queries and keys", high=_MAX_SEQ_LEN)] = None
@@ -111,19 +103,6 @@ class Relative(Scheme):
     grid: Annotated[GridSize | None, GridParameter("swin: rows and columns of a window")] = None
     weights: Annotated[PositionList | None, _WEIGHTS] = None
 
-    checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "index": (
-            "relative_position_index",
-            "relative_position_buckets",
-            "relative_position_bucket",
-            "rel_pos_index",
-        ),
-        "bias_rows": (
-            "relative_attention_bias",
-            "relative_position_bias_table",
-            "relative_bias_table",
-        ),
-    }
     applied_as = "relative"
 
     def __post_init__(self) -> None:

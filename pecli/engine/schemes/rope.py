@@ -1,11 +1,11 @@
 """Rotary tables: the cosines and sines by which pairs of channels are rotated, and their inverse frequencies."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from pecli.engine.schemes import EXACT, Recipe, recipe_named, with_aliases
 from pecli.engine.schemes.given_positions import whole_positions
 from pecli.engine.schemes.recipe_tables import Filler, RecipeFiller, geometric_phases
 from pecli.engine.schemes.rope_parameters import RotaryParameters
-from pecli.engine.schemes.scheme import ROW_NAMES, Axes
+from pecli.engine.schemes.scheme import Axes
 from pecli.engine.table import Table, stacked
 from pecli.errors import ParameterError
 
@@ -39,27 +39,8 @@ class Rope(RotaryParameters):
     """
 
     name = "rope"
-    summary = "Make, show or check rotary (RoPE) tables: cos, sin and inv_freq."
-    examples = (
-        "pecli rope --seq-len 4096 --dim 128 -o rope.safetensors",
-        "pecli rope --seq-len 8192 --dim 128 --theta 500000 --layout halves -o llama.npz",
-        "pecli rope --model llama-3.1-8b --seq-len 131072 -o rope.safetensors",
-        "pecli rope --config config.json --seq-len 4096 --verify dump.npy --atol 1e-6",
-    )
-
-    checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "both": (
-            "cos_sin", "cos_sin_cache", "cos_sin_cached", "cos_sin_table", "freqs_cis", "freq_cis", "freqs_complex",
-            "rope_cache", "rotary_cache", "rotary_table",
-        ),
-        "inv_freq": ("inv_freq", "inv_freqs", "inverse_frequencies"),
-        "cos": ("cos", "cosine", "cosines", "cos_cached", "cos_cache", "cos_table", "cos_emb", "cos_freqs"),
-        "sin": ("sin", "sine", "sines", "sin_cached", "sin_cache", "sin_table", "sin_emb", "sin_freqs"),
-        "rows": ROW_NAMES,
-    }  # fmt: skip
     applied_as = "rotation"
     derived_tensors = frozenset({"inv_freq", "axis"})
-    is_configured = True
 
     def frequencies(self) -> Frequencies:
         if self.axis_blocks:

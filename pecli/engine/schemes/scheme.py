@@ -26,14 +26,6 @@ from pecli.errors import ParameterError, bracketed, nearest, spelled
 if TYPE_CHECKING:
     from pecli.engine.schemes.grid_styles import GridStyle
 
-ROW_NAMES = (
-    "sin_cos", "sincos", "wpe", "pe", "embed_positions", "position_embeddings", "position_embedding",
-    "positional_embeddings", "positional_embedding", "pos_embedding", "pos_embeddings", "pos_embed", "pos_emb",
-    "position_emb", "positions_embed", "positional_encoding", "positional_encodings", "position_encoding",
-    "pos_encoding", "pos_enc",
-)  # fmt: skip
-"""What checkpoints call a table of which rows are added to the input."""
-
 
 class Axes(NamedTuple):
     """What the axes of a tensor mean."""
@@ -57,10 +49,6 @@ class Scheme(Displayed, ABC):
     """
 
     name: ClassVar[str]
-    summary: ClassVar[str]
-    examples: ClassVar[tuple[str, ...]]
-    checkpoint_names: ClassVar[Mapping[str, tuple[str, ...]]] = {"rows": ROW_NAMES}
-    """What checkpoints call its tensors, by role; a longer name may end in one of these, as in `rope_cos`."""
     applied_as: ClassVar[str] = "rows"
     """How it is applied: rows added to the input, a rotation of it, or a bias on attention scores."""
     former_parameters: ClassVar[tuple[tuple[str, str], ...]] = ()
@@ -68,8 +56,6 @@ class Scheme(Displayed, ABC):
     holds_several: ClassVar[bool] = (
         False  #: whether it holds schemes of which no single array can stand for all
     )
-    is_configured: ClassVar[bool] = False
-    """Whether models' configurations have its parameters, so that a command may take them from there."""
 
     _: KW_ONLY
     dtype: Annotated[str, Dtype("type of the numbers", options=tuple(SIGNIFICAND_BITS))] = "float32"

@@ -78,12 +78,6 @@ class Sinusoidal(Positioned):
     """
 
     name = "sinusoidal"
-    summary = "Make, show or check sinusoidal tables."
-    examples = (
-        "pecli sinusoidal --seq-len 512 --dim 64 -o pe.npy",
-        "pecli sinusoidal --seq-len 1500 --dim 384 --style whisper -o pe.npz",
-        "pecli sinusoidal --seq-len 512 --dim 64 --verify dump.npy --max-ulp 2",
-    )
 
     layout: Annotated[str, _LAYOUT] = UNSET
     cos_first: Annotated[bool, Flag("cos before sin", default=False)] = UNSET
