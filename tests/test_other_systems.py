@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pecli.checks import manifest
+from pecli.checks.file_patterns import matching_files
 from pecli.errors import FileError
 from pecli.files import load
 
@@ -156,5 +156,5 @@ def test_a_drive_in_a_pattern_of_a_manifest(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(
         glob, "glob", lambda pattern, **_: asked.append(pattern) or ["C:/dumps/a.npz"]
     )
-    assert manifest._matching("", "C:/dumps/*.npz:cos") == ["C:/dumps/a.npz:cos"]
+    assert matching_files("", "C:/dumps/*.npz:cos") == ["C:/dumps/a.npz:cos"]
     assert asked == ["C:/dumps/*.npz"]

@@ -1,10 +1,14 @@
-"""Checks, and running them: each has a file and what compares it; whatever becomes of one, the others go on."""
+"""Checks, and running them: each has a file and a function that verifies it.
+
+A check that raises does not stop the others.
+"""
 
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from pecli.checks.verification import Verification
@@ -12,15 +16,37 @@ from pecli.engine.table import thread_count
 from pecli.errors import FileError, NoTablesError, PecliError, translated
 
 
+class Status(StrEnum):
+    """The result of a check in one word.
+
+    WEAK is a strict check that passed, though a known mistake would have passed as well. SKIPPED is
+    a file without positional tables, if it is one of several.
+    """
+
+    PASSED = "passed"
+    FAILED = "failed"
+    WEAK = "weak"
+    ERROR = "error"
+    SKIPPED = "skipped"
+
+
 @dataclass(frozen=True)
 class Check:
-    """A file, what checks it, and the name and manifest that the check has, if any."""
+    """A file and the function that verifies it.
+
+    Attributes:
+        file: The path of the file.
+        run: Verifies the file.
+        name: The name of the check, if it has one.
+        manifest: The manifest that lists it; empty for a file on the command line.
+        group: A description of the files that it was named with; empty if it was named alone.
+    """
 
     file: str
     run: Callable[[], Verification]
     name: str = ""
     manifest: str = ""
-    group: str = ""  #: what names the files that this one was given with, where they are several
+    group: str = ""
 
     @property
     def label(self) -> str:
@@ -29,78 +55,95 @@ class Check:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a check: a result, or the problem that there is none."""
+    """The result of a check, or the error that it ended with.
+
+    Attributes:
+        check: The check.
+        result: Its result, or the error.
+        seconds: The time that it took.
+        strict: True if a check that is too weak to rule out a known mistake counts as failed.
+    """
 
     check: Check
     result: Verification | PecliError
     seconds: float
-    strict: bool = (
-        False  #: whether a check that known mistakes would have passed, too, counts as failed
-    )
+    strict: bool = False
 
     @property
-    def status(self) -> str:
-        """`passed`, `failed`, `weak` (which only a strict check is), `error`, or of several files one that has no
-        positional tables, `skipped`."""
+    def status(self) -> Status:
+        if isinstance(self.result, NoTablesError) and self.check.group:
+            return Status.SKIPPED
         if isinstance(self.result, PecliError):
-            return (
-                "skipped"
-                if isinstance(self.result, NoTablesError) and self.check.group
-                else "error"
-            )
+            return Status.ERROR
         if not self.result.passed:
-            return "failed"
-        return "weak" if self.strict and self.result.weak else "passed"
+            return Status.FAILED
+        if self.strict and self.result.weak:
+            return Status.WEAK
+        return Status.PASSED
 
-    def forgotten(self) -> "Outcome":
-        """The same without what was compared, which may take much memory."""
-        for tensor in self.result.tensors if isinstance(self.result, Verification) else ():
-            tensor.parts = ()
+    def without_arrays(self) -> "Outcome":
+        """Drop the arrays that were compared, which may take much memory; return the outcome."""
+        if isinstance(self.result, Verification):
+            for tensor in self.result.tensors:
+                tensor.parts = ()
         return self
 
     def as_json(self) -> dict[str, Any]:
-        name = {"name": self.check.label} if self.check.manifest else {}
+        """Return the fields of a verification, which has failed if there is an error instead."""
+        fields: dict[str, Any] = {}
+        if self.check.manifest:
+            fields["name"] = self.check.label
         if isinstance(self.result, Verification):
-            return {**name, **self.result.as_json(), "status": self.status}
-        found = Verification(self.check.file, "", (), problems=(str(self.result),)).as_json()
-        return {**name, **found, "scheme": None, "passed": False, "status": self.status}
+            return {**fields, **self.result.as_json(), "status": self.status}
+        empty = Verification(self.check.file, "", (), problems=(str(self.result),))
+        failed = {"scheme": None, "passed": False, "status": self.status}
+        return {**fields, **empty.as_json(), **failed}
 
 
 def without_tables(outcomes: Sequence[Outcome]) -> list[FileError]:
-    """A problem for each group of files none of which has positional tables: something was to be checked."""
-    advice = "modern checkpoints compute them: use a dump"
+    """Return an error for each group of files of which none has positional tables.
+
+    One file of several may lack them, but something was to be checked.
+    """
     files = Counter(outcome.check.group for outcome in outcomes)
-    skipped = Counter(outcome.check.group for outcome in outcomes if outcome.status == "skipped")
-    empty = [group for group, count in files.items() if count == skipped[group]]
-    return [
-        FileError(group, f"none of {files[group]} files has positional tables", advice)
-        for group in empty
-    ]
+    skipped = Counter(
+        outcome.check.group for outcome in outcomes if outcome.status == Status.SKIPPED
+    )
+    errors = []
+    for group, count in files.items():
+        if skipped[group] == count:
+            problem = f"none of {count} files has positional tables"
+            advice = "modern checkpoints compute them: use a dump"
+            errors.append(FileError(group, problem, advice))
+    return errors
 
 
 def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcome]:
-    """The outcomes in the order of the checks, as soon as they are there."""
+    """Run checks in several threads; yield their outcomes in order, as soon as they are there."""
     workers = min(thread_count(), len(checks))
-
-    def run(check: Check) -> Outcome:
-        start = time.perf_counter()
-        result: Verification | PecliError
-        try:
-            result = check.run()
-        except Exception as problem:  # whatever becomes of one check, the others go on
-            result = translated(problem)
-        return Outcome(check, result, time.perf_counter() - start, strict)
-
     if workers < 2:
-        yield from map(run, checks)
+        for check in checks:
+            yield _run(check, strict)
         return
     pool = ThreadPoolExecutor(workers)
     try:
-        yield from pool.map(run, checks)
-    finally:  # an interrupt waits for no check
+        yield from pool.map(lambda check: _run(check, strict), checks)
+    finally:
+        # After an interrupt, nobody waits for the checks that are still running.
         pool.shutdown(wait=False, cancel_futures=True)
 
 
+def _run(check: Check, strict: bool) -> Outcome:
+    start = time.perf_counter()
+    result: Verification | PecliError
+    try:
+        result = check.run()
+    except Exception as problem:
+        # An error is the outcome of this check: the others go on.
+        result = translated(problem)
+    return Outcome(check, result, time.perf_counter() - start, strict)
+
+
 def is_manifest(path: str) -> bool:
-    """Whether a file is a manifest, going by its name."""
+    """Return True if the name of a file is that of a manifest."""
     return path.lower().endswith(".toml")

@@ -119,7 +119,7 @@ def verify(
     wanted = as_table and not quiet and not no_progress
     with progress.counting("verify", len(checks), wanted=wanted) as advance:
         for outcome in run_all(checks, strict=strict):
-            outcomes.append(outcome if output is not None else outcome.forgotten())
+            outcomes.append(outcome if output is not None else outcome.without_arrays())
             advance(1)
             if not as_table:
                 code = max(code, _told(outcome, json, quiet))

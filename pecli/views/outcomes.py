@@ -46,7 +46,7 @@ def _summary(outcomes: Sequence[Outcome]) -> str:
 
     Three checks, two of which cannot be made: «3 checks: 1 passed, 2 errors».
     """
-    statuses = [outcome.status for outcome in outcomes]
+    statuses = [str(outcome.status) for outcome in outcomes]
     parts: list[str] = []
     for status in ("passed", "skipped", "weak", "failed", "error"):
         count = statuses.count(status)

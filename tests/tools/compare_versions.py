@@ -34,11 +34,12 @@ WEIGHTS = {
     "rotated": 6,
     "diff": 8,
     "identify": 5,
-    "tensors": 10,
+    "tensors": 8,
     "runtimes": 2,
     "extend": 4,
     "audit": 2,
     "forms": 2,
+    "manifest": 2,
     "command": 9,
 }
 """The share of each kind of input, in percent: fast kinds are drawn more often than slow ones."""

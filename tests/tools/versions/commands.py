@@ -225,6 +225,12 @@ class CommandCases:
         seed = draw.integer(0, 2**31)
         return Case(f"pecli {shlex.join(words)}", lambda: self._compute(words, seed))
 
+    def manifest_case(self, draw: Draw) -> Case:
+        """Return a case that verifies the files of a random manifest."""
+        words = ["verify", "pecli.toml", "--json", *draw.choice([(), ("--atol", "1e-3")])]
+        seed = draw.integer(0, 2**31)
+        return Case(f"files {seed}: pecli {shlex.join(words)}", lambda: self._compute(words, seed))
+
     def _compute(self, words: list[str], seed: int) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder, working_folder(folder):
             self._write_files(Draw(seed))
@@ -298,39 +304,51 @@ def _write_weights(draw: Draw) -> None:
     Path("weights.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
 
 
+MANIFEST_KEYS = {
+    "file": ('"dump.npz"', '"cos.npy"', '"*.npz"', '"missing.npy"', '"after.npy"', "3", '""'),
+    "model": ('"config.json"', '"llama-3.1-8b"', '"unknown"'),
+    "config": ('"config.json"', '"missing.json"'),
+    "scheme": ('"rope"', '"sinusoidal"', '"rop"'),
+    "table": ('"table.npy"', "[[1, 2], [3, 4]]"),
+    "name": ('"a check"', '""'),
+    "before": ('"before.npy"',),
+    "attention_mask": ('"positions.npy"', "[[1, 1]]", "3"),
+    "atol": ("1e-3", "-1", '"x"'),
+    "max_ulp": ("2",),
+    "recipe": ('"float32"', '"x"'),
+    "runtime": ('"vllm"',),
+    "shift": ("3",),
+    "offset": ("0", "1", '"a"'),
+    "positions": ('"positions.npy"', "[0, 1, 2]"),
+    "layer_type": ('"full_attention"',),
+    "seq_len": ("8",),
+    "dim": ("16",),
+    "unknown": ("1",),
+}
+"""Values of keys of a manifest: right ones first, then wrong ones."""
+RIGHT_CHECKS: tuple[dict[str, str], ...] = (
+    {"model": '"config.json"', "atol": "1e-3"},
+    {"config": '"config.json"', "atol": "1e-3"},
+    {"scheme": '"rope"', "seq_len": "8", "dim": "16"},
+    {"file": '"after.npy"', "config": '"config.json"', "before": '"before.npy"', "atol": "1e-3"},
+    {"file": '"before.npy"', "table": '"table.npy"', "before": '"before.npy"'},
+    {},
+)
+
+
 def draw_manifest(draw: Draw) -> str:
     """Return the text of a manifest with a few checks, some of them wrong."""
-    keys = {
-        "file": ('"dump.npz"', '"cos.npy"', '"*.npz"', '"missing.npy"', '"after.npy"', "3", '""'),
-        "model": ('"config.json"', '"llama-3.1-8b"', '"unknown"'),
-        "config": ('"config.json"', '"missing.json"'),
-        "scheme": ('"rope"', '"sinusoidal"', '"rop"'),
-        "table": ('"table.npy"', "[[1, 2], [3, 4]]"),
-        "name": ('"a check"', '""'),
-        "before": ('"before.npy"',),
-        "atol": ("1e-3", "-1", '"x"'),
-        "max_ulp": ("2",),
-        "recipe": ('"float32"', '"x"'),
-        "offset": ("0", "1", '"a"'),
-        "positions": ('"positions.npy"', "[0, 1, 2]"),
-        "layer_type": ('"full_attention"',),
-        "seq_len": ("8",),
-        "dim": ("16",),
-        "unknown": ("1",),
-    }
     lines = []
-    if draw.chance(0.3):
+    if draw.chance(0.2):
         lines = [
             "[defaults]",
             draw.choice(["atol = 1e-3", "max_ulp = 1", "name = 'x'", "rtol = -1"]),
         ]
-    for _ in range(draw.integer(0, 3)):
-        checked = {"file": draw.choice(keys["file"][:5])}
-        if draw.chance(0.7):
-            checked["model"] = keys["model"][0]
-        checked |= draw.some(keys, 0.1)
+    for _ in range(draw.choice([0, 1, 1, 1, 2, 3])):
+        check = {"file": draw.choice(MANIFEST_KEYS["file"][:4]), **draw.choice(RIGHT_CHECKS)}
+        check |= draw.some(MANIFEST_KEYS, 0.02)
         lines.append("[[check]]")
-        lines += [f"{key} = {value}" for key, value in checked.items()]
+        lines += [f"{key} = {value}" for key, value in check.items()]
     if draw.chance(0.05):
         lines.append(draw.choice(["[[", "check = 3", "[x.y.z.w]"]))
     return "\n".join(lines)

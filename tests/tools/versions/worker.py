@@ -26,6 +26,7 @@ MAX_SECONDS = 60
 def case_makers(configurations: Configurations) -> dict[str, Callable[[Draw], Case]]:
     """Return the function that makes a case of each kind from a seed."""
     models = tensors.ModelCases(configurations)
+    commands = CommandCases(configurations)
     return {
         "scheme": schemes.scheme_case,
         "config": configurations.case,
@@ -38,7 +39,8 @@ def case_makers(configurations: Configurations) -> dict[str, Callable[[Draw], Ca
         "extend": models.extend_case,
         "audit": models.audit_case,
         "forms": forms.forms_case,
-        "command": CommandCases(configurations).case,
+        "manifest": commands.manifest_case,
+        "command": commands.case,
     }
 
 

@@ -1,0 +1,44 @@
+"""Keys of a manifest: which are known, which are texts, and where in the manifest they are."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pecli.errors import ParameterError, nearest, quoted
+
+TOLERANCES = ("max_ulp", "atol", "rtol")
+COMMON = ("name", "file", *TOLERANCES)
+"""Keys that every check may have."""
+TARGETS = ("model", "config", "scheme", "table")
+"""Keys that state what a file is checked against; a check has at most one of them."""
+MAX_KEY = 60  #: letters of an unknown key that are quoted
+
+
+@contextmanager
+def located(place: str) -> Iterator[None]:
+    """Prefix the names of wrong parameters inside the block with their place in the manifest."""
+    try:
+        yield
+    except ParameterError as problem:
+        name = f"{place}: {problem.name}"
+        raise ParameterError(name, problem.given, problem.rule, problem.advice) from None
+
+
+def require_known(given: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Raise ParameterError for the first key that is not known."""
+    for key in given:
+        if key not in known:
+            is_plain = key.isidentifier() and len(key) < MAX_KEY
+            shown = key if is_plain else repr(key[:MAX_KEY])
+            rule = nearest(key, (*known, *TARGETS)) or f"known: {', '.join(known)}"
+            raise ParameterError(shown, "unknown here", rule)
+
+
+def text_of(given: Mapping[str, Any], key: str) -> str:
+    """Return the text of a key, which must not be empty; empty if the key is missing."""
+    if key not in given:
+        return ""
+    value = given[key]
+    if not isinstance(value, str) or not value:
+        raise ParameterError(key, quoted(value), "it must be a text that is not empty")
+    return value

@@ -1,0 +1,194 @@
+"""What a check of a manifest compares a file with: a scheme, a model, a table, or its own spec."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field
+from typing import Any, NamedTuple
+
+from pecli.checks.manifest_keys import COMMON, TARGETS, require_known, text_of
+from pecli.checks.verification import Verification
+from pecli.checks.verify import verify
+from pecli.checks.verify.targets import PLACES
+from pecli.compare.tolerance import Tolerance
+from pecli.engine.schemes import SCHEMES, Choice, Parameter, scheme_named
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import ParameterError, PecliError, quoted
+from pecli.models import presets
+from pecli.models.encoding import ModelEncodings
+from pecli.models.find import find_model
+from pecli.tensors.apply import SHIFT
+from pecli.tensors.inputs import read_numbers
+
+RULES: Mapping[str, Parameter] = {**PLACES, "shift": SHIFT}
+"""Keys that state how the rows of a model's tables were computed."""
+MODEL_KEYS = ("layer_type", "before", "attention_mask", *RULES)
+TABLE_KEYS = ("before", "positions", "attention_mask", "offset")
+
+
+@dataclass(frozen=True)
+class Target:
+    """Arguments of `verify` beside the file.
+
+    Attributes:
+        options: Arguments that are known when the manifest is read.
+        arrays: Arguments that are lists of numbers, or files of them, read when the check runs.
+        problem: A reason why the check cannot run, which is raised when it does.
+    """
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    arrays: Mapping[str, list[Any] | str] = field(default_factory=dict)
+    problem: PecliError | None = None
+
+    def verify(self, file: str, tolerance: Tolerance, *, reasons: bool) -> Verification:
+        """Compare a file with the target."""
+        if self.problem is not None:
+            raise self.problem
+        options = dict(self.options)
+        for name, values in self.arrays.items():
+            argument = "spec" if name == "table" else name
+            options[argument] = values
+            if isinstance(values, str):
+                options[argument] = read_numbers(name, values)
+        return verify(file, tolerance=tolerance, reasons=reasons, **options)
+
+
+class FoundModel(NamedTuple):
+    """A model that a manifest names: its path or preset, and its encodings or what is wrong."""
+
+    path: str
+    model: ModelEncodings | PecliError
+
+
+class Models:
+    """The models that a manifest names, relative to its folder; each is read once."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._found: dict[tuple[str, str], FoundModel] = {}
+
+    def find(self, kind: str, name: str) -> FoundModel:
+        """Return the model that `model = name` or `config = name` stands for."""
+        if (kind, name) not in self._found:
+            self._found[kind, name] = self._read(kind, name)
+        return self._found[kind, name]
+
+    def _read(self, kind: str, name: str) -> FoundModel:
+        path = os.path.join(self.folder, name)
+        is_missing_file = kind == "config" and presets.find(name) is None
+        if not os.path.exists(path) and not is_missing_file:
+            path = name
+        try:
+            return FoundModel(path, find_model(**{kind: path}))
+        except PecliError as problem:
+            return FoundModel(path, problem)
+
+
+def read_target(keys: Mapping[str, Any], models: Models) -> Target:
+    """Return the target of a check, from its keys beside those that every check has."""
+    targets = [key for key in TARGETS if key in keys]
+    if not targets:
+        return _own_spec(keys)
+    if len(targets) > 1:
+        rule = f"a check has one of {', '.join(TARGETS)}, or none of them"
+        raise ParameterError(targets[1], f"beside {targets[0]}", rule)
+    match targets[0]:
+        case "scheme":
+            options = {"spec": _read_scheme(keys), "any_dtype": "dtype" not in keys}
+            return Target(options)
+        case "table":
+            return _added_table(keys, models.folder)
+        case kind:
+            return _model_tables(keys, kind, models)
+
+
+def _own_spec(keys: Mapping[str, Any]) -> Target:
+    """Return the target of a file that carries its spec; nothing else may be stated about it."""
+    for key in keys:
+        if key in MODEL_KEYS or _is_parameter(key):
+            rule = "it belongs to a model, a config or a scheme"
+            raise ParameterError(key, "given", rule, "name one")
+    require_known(keys, (*COMMON, *TARGETS))
+    return Target()
+
+
+def _is_parameter(key: str) -> bool:
+    return any(key in scheme_named(name).parameters() for name in SCHEMES)
+
+
+def _read_scheme(keys: Mapping[str, Any]) -> Scheme:
+    name = Choice(help="a scheme", options=(*SCHEMES,)).check("scheme", text_of(keys, "scheme"))
+    kind: type[Scheme] = scheme_named(name)
+    given = {key: value for key, value in keys.items() if key != "scheme"}
+    values = kind.by_own_names(given)
+    require_known(values, (*COMMON, "scheme", *kind.parameters()))
+    for key, parameter in kind.parameters().items():
+        if key not in values and kind.default_of(key) is MISSING:
+            raise ParameterError(key, "missing", parameter.rule)
+    return kind(**values)
+
+
+def _added_table(keys: Mapping[str, Any], folder: str) -> Target:
+    """Return the target of embeddings to which the rows of a learned table were added."""
+    name = text_of(keys, "table")
+    require_known(keys, (*COMMON, *TARGETS, *TABLE_KEYS))
+    before = text_of(keys, "before")
+    arrays = _read_arrays(keys, folder, has_before=bool(before))
+    places = _read_places(keys, arrays)
+    if not before:
+        rule = "it was added to what is given as before"
+        raise ParameterError("table", name, rule, "give that, too")
+    return Target({**places, "before": os.path.join(folder, before)}, arrays)
+
+
+def _model_tables(keys: Mapping[str, Any], kind: str, models: Models) -> Target:
+    """Return the target of a model's tables, or of queries that were rotated by them."""
+    name = text_of(keys, kind)
+    require_known(keys, (*COMMON, *TARGETS, *MODEL_KEYS))
+    layer_type = text_of(keys, "layer_type") or None
+    before = text_of(keys, "before")
+    arrays = _read_arrays(keys, models.folder, has_before=bool(before))
+    options = _read_places(keys, arrays)
+    path, model = models.find(kind, name)
+    if isinstance(model, PecliError):
+        if kind == "model":
+            raise model
+        return Target(problem=model)
+    if layer_type is not None:
+        model.one(layer_type)
+    options |= {"spec": model, "layer_type": layer_type}
+    if before:
+        options |= {"spec": path, "before": os.path.join(models.folder, before)}
+    return Target(options, arrays)
+
+
+def _read_arrays(
+    keys: Mapping[str, Any], folder: str, *, has_before: bool
+) -> dict[str, list[Any] | str]:
+    """Return the arrays of a check: lists of numbers, or paths of files that hold them.
+
+    Positions are an array only for queries; positions of tables are a parameter of the scheme.
+    """
+    names = ["table", "attention_mask"]
+    if has_before:
+        names.append("positions")
+    arrays: dict[str, list[Any] | str] = {}
+    for name in names:
+        if name not in keys:
+            continue
+        value = keys[name]
+        if isinstance(value, list):
+            arrays[name] = value
+        elif isinstance(value, str):
+            arrays[name] = os.path.join(folder, text_of(keys, name))
+        else:
+            rule = "it must be a list of numbers, or a file of them"
+            raise ParameterError(name, quoted(value), rule)
+    return arrays
+
+
+def _read_places(keys: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
+    places = {}
+    for key, rule in RULES.items():
+        if key in keys and key not in arrays:
+            places[key] = rule.check(key, keys[key])
+    return places

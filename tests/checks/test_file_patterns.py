@@ -1,0 +1,50 @@
+"""Patterns of files in a manifest."""
+
+from pathlib import Path
+
+import pytest
+
+from pecli.checks.file_patterns import matching_files
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("d").mkdir()
+    for name in ("d/b.npz", "d/a.npz", "c.npy", "q[1].npy"):
+        Path(name).write_text("x")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "files"),
+    [
+        ("*.npy", ["c.npy", "q[1].npy"]),
+        ("d/*.npz", ["d/a.npz", "d/b.npz"]),
+        ("d/*.npz:cos", ["d/a.npz:cos", "d/b.npz:cos"]),
+        ("**/b.npz", ["d/b.npz"]),
+    ],
+)
+def test_a_pattern_matches_files_in_order(pattern: str, files: list[str]) -> None:
+    assert matching_files("", pattern) == files
+
+
+@pytest.mark.parametrize("name", ["c.npy", "q[1].npy", "no*", "d*"])
+def test_a_name_is_not_a_pattern(name: str) -> None:
+    """A file of the very name comes first; what matches nothing, or folders, stays as it is."""
+    assert matching_files("", name) == [name]
+
+
+def test_a_pattern_that_ends_with_a_slash_matches_folders() -> None:
+    assert matching_files("", "d*/") == ["d/"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "files"), [("*.npz", ["a.npz", "b.npz"]), ("a.npz", ["a.npz"])]
+)
+def test_patterns_start_from_a_folder(pattern: str, files: list[str]) -> None:
+    assert matching_files("d", pattern) == files
+
+
+def test_a_pattern_of_a_thousand_folders_matches_nothing() -> None:
+    pattern = f"{'*/' * 1000}*"
+    assert matching_files("", pattern) == [pattern]

@@ -1,0 +1,185 @@
+"""Running checks: their order and status, errors of single checks, interrupts, and JSON."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.checks.run import Check, Outcome, Status, is_manifest, run_all, without_tables
+from pecli.checks.verification import Verification
+from pecli.errors import DefectError, FileError, NoTablesError, PecliError
+
+NO_TABLES = NoTablesError("f", "has none")
+
+
+def passing(name: str = "f", weak: tuple[str, ...] = ()) -> Verification:
+    return Verification(name, "rope", (), weak=weak)
+
+
+def failing() -> Verification:
+    return Verification("f", "rope", (), ("a problem",), weak=("weak",))
+
+
+def outcome(
+    result: Verification | PecliError, *, name: str = "", manifest: str = "", group: str = ""
+) -> Outcome:
+    return Outcome(Check("f", passing, name, manifest, group), result, 0.0)
+
+
+def test_outcomes_come_in_the_order_of_the_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PECLI_THREADS", "4")
+    last_is_done = threading.Event()
+
+    def first() -> Verification:
+        assert last_is_done.wait(10)  # The others have to run meanwhile.
+        return passing("first")
+
+    def last() -> Verification:
+        last_is_done.set()
+        raise FileError("last", "does not exist")
+
+    checks = [Check("first", first), Check("second", passing), Check("last", last)]
+    outcomes = list(run_all(checks))
+    assert [outcome.check.file for outcome in outcomes] == ["first", "second", "last"]
+    assert [outcome.status for outcome in outcomes] == ["passed", "passed", "error"]
+    assert outcomes[2].as_json()["diagnosis"] == ["last: does not exist"]
+    assert all(outcome.seconds >= 0 for outcome in outcomes)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (MemoryError, "memory"),
+        (ZeroDivisionError, "unexpected ZeroDivisionError; this is a defect of pecli"),
+    ],
+)
+def test_an_error_concerns_only_its_check(error: type[Exception], message: str) -> None:
+    def broken() -> Verification:
+        raise error
+
+    outcomes = list(run_all([Check("a", broken), Check("b", passing)]))
+    assert [outcome.status for outcome in outcomes] == [Status.ERROR, Status.PASSED]
+    assert isinstance(outcomes[0].result, PecliError)
+    assert message in str(outcomes[0].result)
+
+
+def test_an_unforeseen_error_is_a_defect() -> None:
+    def broken() -> Verification:
+        raise ZeroDivisionError
+
+    (broken_outcome,) = run_all([Check("a", broken)])
+    assert isinstance(broken_outcome.result, DefectError)
+    assert isinstance(broken_outcome.result.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_ends_all_checks(
+    stop: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrapped() -> Verification:  # Python before 3.12 wraps it while a class is being made.
+        raise RuntimeError from stop()
+
+    monkeypatch.setenv("PECLI_THREADS", "1")
+    with pytest.raises(stop):
+        list(run_all([Check("a", wrapped), Check("b", wrapped)]))
+
+
+def test_nobody_waits_for_checks_after_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PECLI_THREADS", "2")
+    has_begun = threading.Event()
+    may_end = threading.Event()
+    has_ended = threading.Event()
+
+    def long() -> Verification:
+        has_begun.set()
+        may_end.wait(20)
+        has_ended.set()
+        return passing()
+
+    def quick() -> Verification:
+        assert has_begun.wait(10)
+        return passing()
+
+    outcomes = run_all([Check("quick", quick), Check("long", long)])
+    assert next(outcomes).status == Status.PASSED
+    outcomes.close()  # type: ignore[attr-defined]
+    assert not has_ended.is_set()
+    may_end.set()
+
+
+@pytest.mark.parametrize(("group", "status"), [("", Status.ERROR), ("g", Status.SKIPPED)])
+def test_one_file_of_several_may_lack_tables(group: str, status: Status) -> None:
+    assert outcome(NO_TABLES, group=group).status == status
+
+
+@pytest.mark.parametrize(
+    ("weak", "strict", "status"),
+    [
+        ((), False, Status.PASSED),
+        ((), True, Status.PASSED),
+        (("w",), False, Status.PASSED),
+        (("w",), True, Status.WEAK),
+    ],
+)
+def test_a_weak_pass_fails_if_it_is_strict(
+    weak: tuple[str, ...], strict: bool, status: Status
+) -> None:
+    assert Outcome(Check("f", passing), passing(weak=weak), 0.0, strict).status == status
+
+
+def test_a_weak_failure_is_a_failure() -> None:
+    assert Outcome(Check("f", passing), failing(), 0.0, strict=True).status == Status.FAILED
+
+
+def test_files_of_which_none_has_tables_are_an_error() -> None:
+    outcomes = [
+        outcome(NO_TABLES, group="a"),
+        outcome(NO_TABLES, group="a"),
+        outcome(NO_TABLES, group="b"),
+        outcome(passing(), group="b"),
+    ]
+    (error,) = without_tables(outcomes)
+    assert str(error).startswith("a: none of 2 files has positional tables; ")
+
+
+def test_a_label_is_the_name_or_the_file() -> None:
+    assert Check("f", passing, "name").label == "name"
+    assert Check("f", passing).label == "f"
+
+
+@pytest.mark.parametrize(("manifest", "name"), [("", None), ("m.toml", "n")])
+def test_only_checks_of_a_manifest_have_a_name_in_json(manifest: str, name: str | None) -> None:
+    assert outcome(NO_TABLES, name="n", manifest=manifest).as_json().get("name") == name
+
+
+def test_a_result_as_json() -> None:
+    fields = outcome(passing(), name="n", manifest="m.toml").as_json()
+    assert fields["name"] == "n"
+    assert fields["file"] == "f"
+    assert fields["scheme"] == "rope"
+    assert fields["passed"] is True
+    assert fields["status"] == "passed"
+
+
+def test_an_error_as_json() -> None:
+    fields = outcome(NO_TABLES).as_json()
+    assert fields["file"] == "f"
+    assert fields["scheme"] is None
+    assert fields["passed"] is False
+    assert fields["diagnosis"] == ["f: has none"]
+    assert fields["status"] == "error"
+
+
+def test_arrays_can_be_dropped() -> None:
+    rope = pecli.Rope(4, 8)
+    result = pecli.verify({"cos": np.zeros((4, 4))}, rope, reasons=False)
+    assert result.tensors[0].parts
+    with_arrays = outcome(result)
+    assert with_arrays.without_arrays() is with_arrays
+    assert result.tensors[0].parts == ()
+
+
+@pytest.mark.parametrize(("path", "expected"), [("a.TOML", True), ("a.toml.npz", False)])
+def test_manifests_are_known_by_their_suffix(path: str, expected: bool) -> None:
+    assert is_manifest(path) == expected
