@@ -1,6 +1,6 @@
-"""Arrays: names for annotations, dtypes, one rounding from one dtype to another, arrays of other libraries as NumPy's.
+"""Arrays: names for annotations, dtypes, rounding once, and arrays of other libraries.
 
-NumPy has no bfloat16 of its own; `ml_dtypes` lends it one and is imported only when a bfloat16 array is made.
+NumPy has no bfloat16 and no float8; `ml_dtypes` has, and is imported only if one is needed.
 """
 
 import re
@@ -12,7 +12,7 @@ import numpy as np
 
 from pecli.errors import KindError, ParameterError, quoted
 
-if TYPE_CHECKING:  # numpy.typing takes its time to import
+if TYPE_CHECKING:  # numpy.typing takes 10 ms to import.
     from numpy.typing import ArrayLike as ArrayLike
     from numpy.typing import DTypeLike, NDArray
 
@@ -26,18 +26,15 @@ if TYPE_CHECKING:  # numpy.typing takes its time to import
     Flags = NDArray[np.bool_]
     Complex = NDArray[np.complex128]
 else:
-    ArrayLike = Array = AnyArray = Floats = Singles = Ints = Positions = Indices = Flags = (
-        Complex
-    ) = object
+    ArrayLike = object
+    Array = AnyArray = Floats = Singles = Ints = Positions = Indices = Flags = Complex = object
 
 SIGNIFICAND_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
-"""The dtypes by name, with their bits of precision, the leading one included."""
+"""The dtypes of tables, with their bits of precision, the leading one included."""
 FLOATS = (*SIGNIFICAND_BITS, "float8_e4m3fn", "float8_e5m2")
-"""What encodings are applied to; the last two lie in .safetensors files alone."""
-COMPLEX = {
-    "complex64": "float32",
-    "complex128": "float64",
-}  #: complex dtypes, and those of their parts
+"""The dtypes that encodings are applied to; only .safetensors files hold the last two."""
+COMPLEX = {"complex64": "float32", "complex128": "float64"}
+"""Complex dtypes, with the dtypes of their parts."""
 
 _FROM_ML_DTYPES = frozenset(
     {
@@ -51,8 +48,11 @@ _FROM_ML_DTYPES = frozenset(
 )
 
 
+# Dtypes and rounding
+
+
 def numpy_dtype(name: str) -> np.dtype[np.generic]:
-    """The NumPy dtype of that name."""
+    """Return the NumPy dtype with a name."""
     if name not in _FROM_ML_DTYPES:
         return np.dtype(name)
     import ml_dtypes
@@ -62,182 +62,235 @@ def numpy_dtype(name: str) -> np.dtype[np.generic]:
 
 
 def dtype_name(dtype: "DTypeLike") -> str:
-    """The name under which pecli speaks of a NumPy dtype."""
+    """Return the name of a dtype, such as "float32"."""
     return str(np.dtype(dtype).name)
 
 
 def round_to(values: Floats, dtype: str) -> Array:
-    """float64 values in the named dtype, each rounded once.
+    """Return float64 values in the named dtype, each rounded once to nearest-even.
+
+    NumPy casts to float32 and float16 in one step. `ml_dtypes` goes through float32, and would
+    round 1 + 2**-8 + 2**-40 first to 1 + 2**-8, a tie of bfloat16, and then down to 1:
 
     >>> float(round_to(np.array([1 + 2**-8 + 2**-40]), "bfloat16")[0])
     1.0078125
     """
     with np.errstate(over="ignore"):
-        return (_odd_singles(values) if dtype in _FROM_ML_DTYPES else values).astype(
-            numpy_dtype(dtype)
-        )
+        if dtype in _FROM_ML_DTYPES:
+            return _odd_singles(values).astype(numpy_dtype(dtype))
+        return values.astype(numpy_dtype(dtype))
 
 
-_DROPPED = np.uint64((1 << 29) - 1)  #: the bits of a float64 that float32 does not have
-_UNDERFLOW = (
-    1.5 * 2.0**-81
-)  #: what this is added to is rounded to a multiple of 2**-133, the least bfloat16
+_DROPPED_BITS = np.uint64((1 << 29) - 1)
+"""The lowest bits of a float64 number, which float32 does not have."""
+_MIN_NORMAL_SINGLE = 2.0**-126
+_UNDERFLOW = 1.5 * 2.0**-81
+"""A number whose ULP is 2**-133, the least bfloat16: adding it rounds to multiples of that."""
 
 
 def _odd_singles(values: Floats) -> Singles:
-    """float32 values, rounded to odd: another rounding, to fewer bits, cannot mistake them for a tie. Where float32 has
-    fewer bits, the values are rounded for bfloat16, the only one of these dtypes that has any there."""
-    if (small := np.abs(values) < 2.0**-126).any():
+    """Return float64 values rounded to odd in float32, from which any narrower dtype rounds right.
+
+    Of the two float32 neighbours of a value, the one whose last bit is 1 is taken. Ties of narrower
+    dtypes end in 0, so an inexact value is never taken for a tie. Below 2**-126 float32 itself has
+    fewer bits. bfloat16 is the only one of these dtypes that has numbers there, and values are
+    rounded to those.
+    """
+    is_small = np.abs(values) < _MIN_NORMAL_SINGLE
+    if is_small.any():
         values = values.copy()
-        values[small] = np.copysign(np.abs(values[small]) + _UNDERFLOW - _UNDERFLOW, values[small])
+        small = values[is_small]
+        values[is_small] = np.copysign(np.abs(small) + _UNDERFLOW - _UNDERFLOW, small)
     bits = values.view(np.uint64)
-    odd = (bits & _DROPPED) + _DROPPED
+    # If any dropped bit is set, adding all of them carries into the last bit that is kept; the
+    # carry is joined with `or`, so that the last bit becomes 1 and no other bit changes.
+    odd = (bits & _DROPPED_BITS) + _DROPPED_BITS
     odd |= bits
-    odd &= ~_DROPPED
+    odd &= ~_DROPPED_BITS
     return odd.view(np.float64).astype(np.float32)
 
 
+def as_dtype(values: Array, dtype: str) -> Array:
+    """Return values in another dtype; one that is narrower rounds once."""
+    kind = numpy_dtype(dtype)
+    if values.dtype == kind:
+        return values
+    if dtype in ("float32", "float64"):
+        return values.astype(kind)
+    return round_to(widened(values), dtype)
+
+
 def widened(block: Array) -> Floats:
-    """Any numbers as float64, signalling NaNs included, about which NumPy would warn."""
-    with np.errstate(invalid="ignore"):
+    """Return any numbers as float64."""
+    with np.errstate(invalid="ignore"):  # NumPy warns of signalling NaNs.
         return block.astype(np.float64)
 
 
-def ulps_apart(a: Array, b: Array) -> AnyArray:
-    """The distance of two arrays in floats of their dtype, element by element; the two zeros are one.
-
-    >>> ulps_apart(np.array([1, -0.0], np.float16), np.array([1 + 2**-10, 0.0], np.float16)).tolist()
-    [1, 0]
-    """
-    first, second = _ordinals(a), _ordinals(b)
-    unsigned = f"u{a.dtype.itemsize}"  # the difference has one bit more than its signed parts
-    return np.asarray(
-        np.maximum(first, second).view(unsigned) - np.minimum(first, second).view(unsigned)
-    )
-
-
-def _ordinals(a: Array) -> AnyArray:
-    """Floats numbered from zero, negative below; without branches, which random signs would make slow."""
-    bits = a.astype(a.dtype.newbyteorder("="), copy=False).view(f"i{a.dtype.itemsize}")
-    below = bits >> (8 * a.dtype.itemsize - 1)  # −1 where negative, or else 0
-    return np.asarray(((bits & np.iinfo(bits.dtype).max) ^ below) - below)
-
-
 def widest(values: Array) -> AnyArray:
-    """Numbers as float64, or as complex128."""
-    with np.errstate(invalid="ignore"):  # as above
-        return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
-
-
-def absolute_errors(ours: Array, theirs: Array) -> tuple[AnyArray, Floats]:
-    """Which elements are alike, and absolute errors: infinite where only one side is finite, or is a number."""
-    expected, found = widest(ours), widest(theirs)
-    alike = np.asarray(
-        (expected == found) | (np.isnan(expected) & np.isnan(found))
-    )  # one NaN is as good as another
-    with np.errstate(invalid="ignore", over="ignore"):
-        error: Floats = np.abs(expected - found)
-    error[alike] = 0
-    error[np.isnan(error)] = np.inf
-    return alike, error
+    """Return any numbers as float64, or as complex128 if they are complex."""
+    wide = np.complex128 if values.dtype.kind == "c" else np.float64
+    with np.errstate(invalid="ignore"):  # NumPy warns of signalling NaNs.
+        return values.astype(wide)
 
 
 def holds(dtype: str, values: Floats) -> bool:
-    """Whether a dtype has every one of these values.
+    """Return True if a dtype has every one of these values.
 
-    >>> holds("bfloat16", np.array([1.5, 1 + 2**-7])), holds("bfloat16", np.array([1 + 2**-8]))
-    (True, False)
+    >>> holds("bfloat16", np.array([1.5, 1 + 2**-7]))
+    True
+    >>> holds("bfloat16", np.array([1 + 2**-8]))
+    False
     """
     return np.array_equal(widened(round_to(values, dtype)), values)
 
 
-def as_dtype(values: Array, dtype: str) -> Array:
-    """Values in another dtype, wider or narrower; a narrower one rounds."""
-    kind = numpy_dtype(dtype)
-    if values.dtype == kind:
-        return values
-    return (
-        values.astype(kind) if dtype in ("float32", "float64") else round_to(widened(values), dtype)
-    )
-
-
-CACHE_LINE = 64  #: Bytes. Vector loads that cross a line take twice as long.
+CACHE_LINE = 64
+"""Bytes. Vector loads that cross a line take twice as long."""
 
 
 def aligned_buffer(count: int, dtype: np.dtype[Any] | type) -> AnyArray:
-    """An uninitialised flat array that begins at a cache line."""
+    """Return an uninitialised flat array that begins at a cache line."""
     size = count * np.dtype(dtype).itemsize
     raw = np.empty(size + CACHE_LINE, np.uint8)
     start = -raw.ctypes.data % CACHE_LINE
     return raw[start : start + size].view(dtype)
 
 
+# Differences
+
+
+def ulps_apart(a: Array, b: Array) -> AnyArray:
+    """Return the distance of two arrays in ULPs, element by element; −0 and 0 are the same.
+
+    >>> a = np.array([1, -0.0], np.float16)
+    >>> ulps_apart(a, np.array([1 + 2**-10, 0.0], np.float16)).tolist()
+    [1, 0]
+    """
+    first = _ordinals(a)
+    second = _ordinals(b)
+    # The difference of two signed numbers may have one bit more, which an unsigned one has.
+    unsigned = f"u{a.dtype.itemsize}"
+    larger = np.maximum(first, second).view(unsigned)
+    smaller = np.minimum(first, second).view(unsigned)
+    return np.asarray(larger - smaller)
+
+
+def _ordinals(a: Array) -> AnyArray:
+    """Return the number of floats from zero to each element, negative for negative ones.
+
+    The bits of a positive float, read as an integer, are that number. For a negative float, it is
+    the bits without the sign, negated; x ^ −1 is −x − 1. There is no branch, which random signs
+    would make slow.
+    """
+    bits = a.astype(a.dtype.newbyteorder("="), copy=False).view(f"i{a.dtype.itemsize}")
+    negative = bits >> (8 * a.dtype.itemsize - 1)  # −1 for negative floats, 0 for others
+    magnitude = bits & np.iinfo(bits.dtype).max
+    return np.asarray((magnitude ^ negative) - negative)
+
+
+def absolute_errors(ours: Array, theirs: Array) -> tuple[AnyArray, Floats]:
+    """Return which elements are alike, and the absolute errors.
+
+    Two NaNs are alike, whatever their bits. An error is infinite if only one side is finite or a
+    number.
+    """
+    expected = widest(ours)
+    actual = widest(theirs)
+    both_nan = np.isnan(expected) & np.isnan(actual)
+    alike = np.asarray((expected == actual) | both_nan)
+    with np.errstate(invalid="ignore", over="ignore"):
+        error: Floats = np.abs(expected - actual)
+    error[alike] = 0
+    error[np.isnan(error)] = np.inf
+    return alike, error
+
+
+# Arrays of other libraries
+
+
 def as_numpy(name: str, values: Any) -> AnyArray:
-    """Values of any library (lists, NumPy, torch, JAX, MLX) as a NumPy array, in their own dtype, or a KindError."""
-    mask = (
-        getattr(values, "mask", None) if isinstance(values, np.ndarray) else None
-    )  # numpy.ma takes time to import
-    if mask is not None and np.any(mask):
-        raise KindError(
-            name, "a masked array", "its hidden values would count", "fill them first: x.filled(0)"
-        )
+    """Return values of any library as a NumPy array, in their own dtype.
+
+    Args:
+        name: The name of the argument, for the error.
+        values: A list, or an array of NumPy, torch, JAX or MLX.
+
+    Raises:
+        KindError: The values cannot be converted, or some are masked.
+    """
+    if isinstance(values, np.ndarray):
+        _check_mask(name, values)
+        return np.asarray(values)
     if isinstance(values, (list, tuple)):
-        try:
-            return np.asarray(values)
-        except ValueError as problem:
-            raise KindError(
-                name, "a list of lists of unlike lengths", "a table has rows of one length"
-            ) from problem
+        return _from_list(name, values)
     try:
-        return np.asarray(values) if isinstance(values, np.ndarray) else _foreign_array(values)
+        return _foreign_array(values)
     except MemoryError:
         raise
     except Exception as problem:
-        dtype = f" of dtype {kind}" if (kind := _dtype_word(values)) else ""
+        description = f"a {type(values).__name__}"
+        dtype = _dtype_word(values)
+        if dtype:
+            description += f" of dtype {dtype}"
         rule = "its values cannot be had as a NumPy array"
-        raise KindError(name, f"a {type(values).__name__}{dtype}", rule) from problem
+        raise KindError(name, description, rule) from problem
+
+
+def _check_mask(name: str, values: AnyArray) -> None:
+    """Raise KindError if some values are masked."""
+    # Not isinstance(values, np.ma.MaskedArray): numpy.ma takes time to import.
+    mask = getattr(values, "mask", None)
+    if mask is not None and np.any(mask):
+        advice = "fill them first: x.filled(0)"
+        raise KindError(name, "a masked array", "its hidden values would count", advice)
+
+
+def _from_list(name: str, values: Sequence[Any]) -> AnyArray:
+    try:
+        return np.asarray(values)
+    except ValueError as problem:
+        description = "a list of lists of unlike lengths"
+        raise KindError(name, description, "a table has rows of one length") from problem
 
 
 def numbers(name: str, values: Any) -> AnyArray:
-    """The same, unless they are no numbers."""
+    """Return values of any library as a NumPy array of numbers, or raise KindError."""
     array = as_numpy(name, values)
-    if (
-        array.dtype.kind not in "biufcV"
-        or issubclass(array.dtype.type, np.void)
-        or array.dtype.hasobject
-    ):
-        raise KindError(name, f"of dtype {quoted(str(array.dtype))[1:-1]}", "a table holds numbers")
+    # bfloat16 has the kind "V" of structured arrays, and is not one of them.
+    is_structured = issubclass(array.dtype.type, np.void)
+    if array.dtype.kind not in "biufcV" or is_structured or array.dtype.hasobject:
+        raise KindError(name, _of_dtype(array), "a table holds numbers")
     return array
 
 
 def floating(name: str, values: Any, dtypes: Sequence[str] = FLOATS[:4]) -> AnyArray:
-    """The same, unless they are of no floating dtype."""
+    """Return values of any library as a NumPy array of one of the dtypes, or raise KindError."""
     array = as_numpy(name, values)
-    if dtype_name(array.dtype) not in dtypes:
-        rule = f"it must be {', '.join(dtypes[:-1])} or {dtypes[-1]}"
+    if dtype_name(array.dtype) in dtypes:
+        return array
+    rule = f"it must be {', '.join(dtypes[:-1])} or {dtypes[-1]}"
+    advice = ""
+    if name.isidentifier() and array.dtype.kind != "c":
         advice = f"convert it first, as with {name}.astype('float32')"
-        is_castable = name.isidentifier() and array.dtype.kind != "c"
-        raise KindError(
-            name, f"of dtype {quoted(str(array.dtype))[1:-1]}", rule, advice * is_castable
-        )
-    return array
+    raise KindError(name, _of_dtype(array), rule, advice)
+
+
+def _of_dtype(array: AnyArray) -> str:
+    return f"of dtype {quoted(str(array.dtype))[1:-1]}"
 
 
 def _dtype_word(values: Any) -> str:
+    """Return the name of the dtype of any library's array, or "" if it has none."""
     try:
-        return str(values.dtype).rpartition(".")[2]
+        return str(values.dtype).rpartition(".")[2]  # torch.bfloat16, mlx.core.bfloat16
     except Exception:
         return ""
 
 
 def _foreign_array(values: Any) -> AnyArray:
-    """bfloat16, which few hand over, by way of float32."""
-    if hasattr(
-        values, "detach"
-    ):  # torch: not in a graph, and not on a device that NumPy cannot reach
-        values = values.detach().cpu()
-        if hasattr(values, "resolve_neg"):  # views by a sign alone, which memory does not show
-            values = values.resolve_conj().resolve_neg()
+    """Return an array of another library as NumPy's."""
+    if hasattr(values, "detach"):
+        values = _torch_on_cpu(values)
     for convert in (np.asarray, np.from_dlpack):
         try:
             array: AnyArray = convert(values)
@@ -245,47 +298,83 @@ def _foreign_array(values: Any) -> AnyArray:
             continue
         if array.dtype.kind != "O" or not hasattr(values, "dtype"):
             return array
-    home = sys.modules.get(type(values).__module__)  # MLX has dtypes of its own
-    singles = (
-        values.float()
-        if hasattr(values, "float")
-        else values.astype(getattr(home, "float32", np.float32))
-    )
-    return np.asarray(singles).astype(numpy_dtype(_dtype_word(values)))
+    # Few libraries hand over bfloat16; float32 holds all of its values.
+    return np.asarray(_as_singles(values)).astype(numpy_dtype(_dtype_word(values)))
 
 
-def like(given: Any, array: AnyArray) -> Any:
-    """An array as the library of `given` has it: torch (on the same device), JAX or MLX; else NumPy's, as it is."""
-    name, library = dtype_name(array.dtype), type(given).__module__.partition(".")[0]
+def _torch_on_cpu(values: Any) -> Any:
+    """Return a torch tensor without its graph, in memory that NumPy can read."""
+    values = values.detach().cpu()
+    if hasattr(values, "resolve_neg"):  # A lazy conjugate or negation is not yet in memory.
+        values = values.resolve_conj().resolve_neg()
+    return values
+
+
+def _as_singles(values: Any) -> Any:
+    """Return an array of another library in its own float32."""
+    if hasattr(values, "float"):  # torch
+        return values.float()
+    home = sys.modules.get(type(values).__module__)
+    return values.astype(getattr(home, "float32", np.float32))  # MLX has dtypes of its own.
+
+
+def like(sample: Any, array: AnyArray) -> Any:
+    """Return a NumPy array as an array of the library of `sample`.
+
+    For torch it is on the same device; a library other than torch, JAX and MLX gets NumPy's.
+    """
     torch: Any = sys.modules.get("torch")
-    if torch is not None and isinstance(given, torch.Tensor):
-        bits = array.view(f"i{array.itemsize}") if name in _FROM_ML_DTYPES else array
-        return torch.from_numpy(bits).view(getattr(torch, name)).to(given.device)
+    if torch is not None and isinstance(sample, torch.Tensor):
+        return _as_torch(torch, array).to(sample.device)
+    library = type(sample).__module__.partition(".")[0]
     if library in ("jax", "jaxlib"):
         return sys.modules["jax"].numpy.asarray(array)
     if library == "mlx":
-        core: Any = sys.modules["mlx.core"]
-        return core.array(array.astype(np.float32) if name == "bfloat16" else array).astype(
-            getattr(core, name)
-        )
+        return _as_mlx(array)
     return array
 
 
+def _as_torch(torch: Any, array: AnyArray) -> Any:
+    name = dtype_name(array.dtype)
+    if name in _FROM_ML_DTYPES:  # torch reads only NumPy's own dtypes.
+        array = array.view(f"i{array.itemsize}")
+    return torch.from_numpy(array).view(getattr(torch, name))
+
+
+def _as_mlx(array: AnyArray) -> Any:
+    core: Any = sys.modules["mlx.core"]
+    name = dtype_name(array.dtype)
+    if name == "bfloat16":  # MLX reads only NumPy's own dtypes.
+        array = array.astype(np.float32)
+    return core.array(array).astype(getattr(core, name))
+
+
+# Ranges
+
+_INTEGER = "-?[0-9]{1,18}"
+_RANGE = f"({_INTEGER})|({_INTEGER})?:({_INTEGER})?"
+
+
 def indices(name: str, text: str, count: int) -> range:
-    """The rows or columns that `3`, `0:8`, `-4:` or `:` stand for, of `count`.
+    """Return the rows or columns, out of `count`, that `3`, `0:8`, `-4:` or `:` means.
 
     >>> indices("rows", "-2:", 10)
     range(8, 10)
     """
-    match = re.fullmatch(r"(-?[0-9]{1,18})|(-?[0-9]{1,18})?:(-?[0-9]{1,18})?", text.strip())
+    match = re.fullmatch(_RANGE, text.strip())
     if not match:
-        raise ParameterError(
-            name, repr(text), "it must be a number or a range, such as 0:8, -4: or :"
-        )
-    if match[1] is not None:
-        place = int(match[1]) + (count if int(match[1]) < 0 else 0)
-        if not 0 <= place < count:
-            raise ParameterError(name, text, f"there are {count}")
-        return range(place, place + 1)
-    start, stop = (None if each is None else int(each) for each in match.groups()[1:])
-    return range(count)[slice(start, stop)]
+        rule = "it must be a number or a range, such as 0:8, -4: or :"
+        raise ParameterError(name, repr(text), rule)
+    single, start, stop = match.groups()
+    if single is None:
+        return range(count)[slice(_integer(start), _integer(stop))]
+    index = int(single)
+    if index < 0:
+        index += count
+    if not 0 <= index < count:
+        raise ParameterError(name, text, f"there are {count}")
+    return range(index, index + 1)
+
+
+def _integer(text: str | None) -> int | None:
+    return None if text is None else int(text)
