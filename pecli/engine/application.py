@@ -1,16 +1,18 @@
 """Encodings applied to arrays: rows and biases added, pairs of channels rotated.
 
-A pair is taken for a complex number and multiplied by amplitude · (cos + i·sin) of position · frequency. Layouts say
-where a pair is in a row: `interleaved` in channels (2i, 2i + 1), `halves` in (i, i + d/2), and `deepseek` reads the
-first and writes the second.
+A pair (u, v) is taken for the complex number u + iv and multiplied by amplitude · (cos + i·sin) of
+position · frequency. The layout states which channels of a row of d are a pair: `interleaved`
+(2i, 2i + 1), `halves` (i, i + d/2).
 
-With float32 factors and products, a rotation is off by up to 1.8 units of the last place of the pair's length, and
-undone again by 3 (measured); in float64 only the last rounding counts: half a unit, and at most 1.21 there and back.
+With float32 factors and products, a rotation is off by up to 1.8 ULPs of the pair's length, and a
+rotation there and back by 3 (measured). In float64 only the last rounding counts: half a ULP, and
+at most 1.21 there and back.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,24 +30,34 @@ from pecli.engine.arrays import (
 from pecli.engine.table import Table, thread_count, work_through
 from pecli.errors import ParameterError, bracketed
 
+
+class PairLayouts(NamedTuple):
+    """The layout of pairs in the input, and in the result."""
+
+    takes: str
+    gives: str
+
+
 LAYOUTS = {
-    "halves": ("halves", "halves"),
-    "interleaved": ("interleaved", "interleaved"),
-    "deepseek": ("interleaved", "halves"),
+    "halves": PairLayouts("halves", "halves"),
+    "interleaved": PairLayouts("interleaved", "interleaved"),
+    "deepseek": PairLayouts("interleaved", "halves"),
 }
-"""The layout of pairs in the input, and in the result."""
+"""Layouts by name. DeepSeek-V3 reads interleaved pairs and writes them as halves."""
 
-_BLOCK = (
-    1 << 16
-)  #: numbers worked on at once: few enough for the second-level cache, many enough for threads
-_MIN_THREADED_BYTES = 1 << 22  #: bytes below which one thread is faster than several
+_BLOCK = 1 << 16
+"""Numbers rotated at once: few enough for the second-level cache, many enough for threads."""
+_MIN_THREADED_BYTES = 1 << 22
+"""Size below which one thread is faster than several."""
 
-RotateBlock = Callable[["NDArray[Any]", "NDArray[Any]"], None]
+MakeFactors = Callable[[int, int], NDArray[Any]]
+"""`factors(start, stop)` returns complex factors (stop − start, d/2) of those positions."""
+RotateBlock = Callable[[NDArray[Any], NDArray[Any]], None]
 """Writes its first argument, rotated, into its second, which may be the first itself."""
 
 
 def reorder(channels: int, source: str, target: str) -> Indices:
-    """The old channel at each new place: new = old[reorder(…)].
+    """Return the old channel at each new place, so that new = old[reorder(…)].
 
     >>> reorder(6, "interleaved", "halves").tolist()
     [0, 2, 4, 1, 3, 5]
@@ -58,87 +70,143 @@ def reorder(channels: int, source: str, target: str) -> Indices:
 
 
 def rotate(
-    x: NDArray[Any], factors: Callable[[int, int], NDArray[Any]], takes: str, gives: str, *, seq_axis: int = -2,
-    first_channel: int = 0, out: NDArray[Any] | None = None,
-) -> NDArray[Any]:  # fmt: skip
-    """x with every pair of its d rotary channels multiplied by its factor; a new array, or `out`.
+    x: NDArray[Any],
+    factors: MakeFactors,
+    takes: str,
+    gives: str,
+    *,
+    seq_axis: int = -2,
+    first_channel: int = 0,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
+    """Return x with every pair of its rotary channels multiplied by its factor.
 
-    `factors(start, stop)` gives the complex (stop − start, d/2) factors of those places along `seq_axis`; their
-    precision is that of the arithmetic, and results are rounded once to the dtype of x.
+    Args:
+        x: An array whose last axis holds the channels.
+        factors: Returns the factors of positions along `seq_axis`. Their precision is that of the
+            arithmetic; results are rounded once to the dtype of x.
+        takes: The layout of pairs in x, "halves" or "interleaved".
+        gives: The layout of pairs in the result.
+        seq_axis: The axis of positions.
+        first_channel: The first of the rotary channels; other channels stay as they are.
+        out: The array for the result, which may be x; a new one by default.
     """
-    out = np.empty(x.shape, x.dtype) if out is None else out
+    if out is None:
+        out = np.empty(x.shape, x.dtype)
     if not x.size:
         return out
-    if not x.flags.c_contiguous:  # the output is, and blocks may be rotated in place
+    if not x.flags.c_contiguous:  # The result is contiguous, and can be rotated in place.
         out[...] = x
         x = out
     axis = seq_axis % x.ndim
     shape = (prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 : -1]), x.shape[-1])
-    source, target = x.reshape(shape), out.reshape(shape)
-    batches, length, inner, dim = shape
-    rows = min(length, max(1, _BLOCK // (inner * dim)))
-    many = max(1, _BLOCK // (rows * inner * dim))
-    dtype = dtype_name(x.dtype)
-
-    def rotate_share(share: tuple[int, int, int]) -> None:
-        start, first, last = share
-        stop = min(start + rows, length)
-        found = factors(start, stop)[:, None]
-        rotate_block, work = _rotation_of(found, takes, gives), found.real.dtype
-        channels = slice(first_channel, first_channel + 2 * found.shape[-1])
-        with np.errstate(
-            invalid="ignore", over="ignore"
-        ):  # infinities times zero, and what is too large for the dtype
-            for batch in range(first, last, many):
-                part = slice(batch, min(batch + many, last)), slice(start, stop)
-                if 2 * found.shape[-1] < dim:
-                    target[part] = source[part]
-                block, place = source[part][..., channels], target[part][..., channels]
-                if x.dtype == work:
-                    rotate_block(block, place)
-                else:
-                    wide = block.astype(work)
-                    rotate_block(wide, wide)
-                    _write(place, wide, dtype)
-
-    starts = range(
-        0, length, rows
-    )  # enough pieces for all threads: a block of rows, and from which batch to which
-    step = max(many, -(-batches // -(-2 * thread_count() // len(starts))))
-    shares = [
-        (start, batch, min(batch + step, batches))
-        for start in starts
-        for batch in range(0, batches, step)
-    ]
+    layouts = PairLayouts(takes, gives)
+    job = _Rotation(x.reshape(shape), out.reshape(shape), factors, layouts, first_channel)
     if x.nbytes < _MIN_THREADED_BYTES:
-        for share in shares:
-            rotate_share(share)
+        for share in job.shares():
+            job.rotate(share)
     else:
-        work_through(rotate_share, shares)
+        work_through(job.rotate, job.shares())
     return out
 
 
-def _rotation_of(factors: NDArray[Any], takes: str, gives: str) -> RotateBlock:
+class _Share(NamedTuple):
+    """A block of rows of some batches, which one thread rotates."""
+
+    first_row: int
+    first_batch: int
+    last_batch: int
+
+
+@dataclass(frozen=True)
+class _Rotation:
+    """The rotation of an array (batches, positions, heads, channels), cut into shares."""
+
+    source: NDArray[Any]
+    target: NDArray[Any]
+    factors: MakeFactors
+    layouts: PairLayouts
+    first_channel: int
+
+    @property
+    def _rows(self) -> int:
+        """Positions of a block."""
+        _, length, heads, channels = self.source.shape
+        rows: int = min(length, max(1, _BLOCK // (heads * channels)))
+        return rows
+
+    @property
+    def _batches(self) -> int:
+        """Batches of a block."""
+        _, _, heads, channels = self.source.shape
+        batches: int = max(1, _BLOCK // (self._rows * heads * channels))
+        return batches
+
+    def shares(self) -> list[_Share]:
+        """Return at least two shares per thread, if there are as many blocks."""
+        batches, length, _, _ = self.source.shape
+        first_rows = range(0, length, self._rows)
+        shares_per_row = -(-2 * thread_count() // len(first_rows))
+        step = max(self._batches, -(-batches // shares_per_row))
+        shares = []
+        for row in first_rows:
+            for batch in range(0, batches, step):
+                shares.append(_Share(row, batch, min(batch + step, batches)))
+        return shares
+
+    def rotate(self, share: _Share) -> None:
+        start = share.first_row
+        stop = min(start + self._rows, self.source.shape[1])
+        factors = self.factors(start, stop)[:, None]
+        rotate_block = _rotation_of(factors, self.layouts)
+        step = self._batches
+        # Infinities times zero are NaN, and products may be too large for the dtype.
+        with np.errstate(invalid="ignore", over="ignore"):
+            for batch in range(share.first_batch, share.last_batch, step):
+                last = min(batch + step, share.last_batch)
+                source = self.source[batch:last, start:stop]
+                target = self.target[batch:last, start:stop]
+                self._rotate_block(rotate_block, factors, source, target)
+
+    def _rotate_block(
+        self,
+        rotate_block: RotateBlock,
+        factors: NDArray[Any],
+        source: NDArray[Any],
+        target: NDArray[Any],
+    ) -> None:
+        """Rotate the rotary channels of a block in the factors' precision, and copy the others."""
+        rotary_dim = 2 * factors.shape[-1]
+        if rotary_dim < source.shape[-1]:
+            target[...] = source
+        channels = slice(self.first_channel, self.first_channel + rotary_dim)
+        work_dtype = factors.real.dtype
+        if source.dtype == work_dtype:
+            rotate_block(source[..., channels], target[..., channels])
+            return
+        wide = source[..., channels].astype(work_dtype)
+        rotate_block(wide, wide)
+        _write(target[..., channels], wide)
+
+
+def _rotation_of(factors: NDArray[Any], layouts: PairLayouts) -> RotateBlock:
+    """Return the function that rotates blocks of rows by these factors."""
+    takes, gives = layouts
     if takes == gives == "halves":
         return _in_halves(factors)
-    half, kind = factors.shape[-1], factors.dtype
-
-    def rotate_block(block: NDArray[Any], out: NDArray[Any]) -> None:
-        if takes == gives:
-            np.multiply(block.view(kind), factors, out=out.view(kind))
-        elif takes == "halves":
-            pairs = np.empty((*block.shape[:-1], half), kind)
-            pairs.real[...], pairs.imag[...] = block[..., :half], block[..., half:]
-            np.multiply(pairs, factors, out=out.view(kind))
-        else:
-            pairs = block.view(kind) * factors
-            out[..., :half], out[..., half:] = pairs.real, pairs.imag
-
-    return rotate_block
+    if takes == gives:
+        return _in_pairs(factors)
+    if takes == "halves":
+        return _halves_to_pairs(factors)
+    return _pairs_to_halves(factors)
 
 
 def _in_halves(factors: NDArray[Any]) -> RotateBlock:
-    """x·[c, c] + swapped(x)·[−s, s] over whole rows: NumPy pays for every inner loop, so they should be long."""
+    """Rotate by x·[c, c] + swapped(x)·[−s, s], where swapped(x) exchanges the halves of a row.
+
+    That is (u·c − v·s, v·c + u·s) of all pairs. NumPy pays for every inner loop, and whole rows
+    make them long.
+    """
     half = factors.shape[-1]
     cosines = np.concatenate([factors.real, factors.real], axis=-1)
     sines = np.concatenate([-factors.imag, factors.imag], axis=-1)
@@ -157,78 +225,145 @@ def _in_halves(factors: NDArray[Any]) -> RotateBlock:
     return rotate_block
 
 
-def _write(out: Array, values: NDArray[Any], dtype: str) -> None:
-    if (
-        dtype in ("float64", "float32", "float16") or values.dtype != np.float64
-    ):  # whose own cast rounds once
+def _in_pairs(factors: NDArray[Any]) -> RotateBlock:
+    """Rotate interleaved pairs, which lie in memory as complex numbers do."""
+    kind = factors.dtype
+
+    def rotate_block(block: NDArray[Any], out: NDArray[Any]) -> None:
+        np.multiply(block.view(kind), factors, out=out.view(kind))
+
+    return rotate_block
+
+
+def _halves_to_pairs(factors: NDArray[Any]) -> RotateBlock:
+    half = factors.shape[-1]
+    kind = factors.dtype
+
+    def rotate_block(block: NDArray[Any], out: NDArray[Any]) -> None:
+        pairs = np.empty((*block.shape[:-1], half), kind)
+        pairs.real[...] = block[..., :half]
+        pairs.imag[...] = block[..., half:]
+        np.multiply(pairs, factors, out=out.view(kind))
+
+    return rotate_block
+
+
+def _pairs_to_halves(factors: NDArray[Any]) -> RotateBlock:
+    half = factors.shape[-1]
+    kind = factors.dtype
+
+    def rotate_block(block: NDArray[Any], out: NDArray[Any]) -> None:
+        pairs = block.view(kind) * factors
+        out[..., :half] = pairs.real
+        out[..., half:] = pairs.imag
+
+    return rotate_block
+
+
+def _write(out: Array, values: NDArray[Any]) -> None:
+    """Write values into an array of another dtype, rounded once."""
+    dtype = dtype_name(out.dtype)
+    numpy_rounds_once = dtype in ("float64", "float32", "float16")
+    if numpy_rounds_once or values.dtype != np.float64:
         np.copyto(out, values, casting="unsafe")
     else:
         out[...] = round_to(values, dtype)
 
 
 def rotated(x: ArrayLike, factors: Complex, layout: str) -> Array:
-    """x (…, L, D) with its first d channels rotated by factors (L, d/2); `layout` is halves or interleaved."""
-    length, dim = len(factors), 2 * factors.shape[1]
+    """Return x with its first channels rotated.
+
+    Args:
+        x: An array (…, L, D).
+        factors: Complex factors (L, d/2), with d ≤ D.
+        layout: "halves" or "interleaved".
+    """
+    length = len(factors)
+    dim = 2 * factors.shape[1]
+
+    def fits(shape: tuple[int, ...]) -> bool:
+        return shape[-1] >= dim and shape[-2] == length
+
     rule = f"{length} positions of {dim} channels are to be rotated"
-    values = _fitting("x", x, lambda shape: shape[-1] >= dim and shape[-2] == length, rule)
+    values = _fitting("x", x, fits, rule)
     return rotate(values, lambda start, stop: factors[start:stop], layout, layout)
 
 
 def add_rows(x: ArrayLike, rows: Table, first: int = 0) -> Array:
-    """x (…, L, D) plus rows first … first + L − 1 of a table of D columns."""
+    """Return x (…, L, D) plus rows first … first + L − 1 of a table of D columns."""
+
+    def fits(shape: tuple[int, ...]) -> bool:
+        return shape[-1] == rows.width and first + shape[-2] <= rows.rows
+
     rule = f"the table of {bracketed(rows.shape)} does not fit it"
-    values = _fitting(
-        "x", x, lambda shape: shape[-1] == rows.width and first + shape[-2] <= rows.rows, rule
-    )
+    values = _fitting("x", x, fits, rule)
     out = np.empty(values.shape, values.dtype)
-    _add(values, out, lambda start, stop: rows.read(first + start, first + stop))
+    _add(values, out, _rows_from(rows, first))
     return out
 
 
 def add_bias(scores: ArrayLike, bias: Table) -> Array:
-    """Scores (…, H, Lq, Lk) plus a bias (H, L, Lk), of which the last Lq queries count, or (H, 1, Lk)."""
+    """Return attention scores plus a bias.
+
+    Args:
+        scores: An array (…, H, Lq, Lk).
+        bias: A table (H, L, Lk), whose last Lq rows of each head are added, or (H, 1, Lk), whose
+            row is added to all queries.
+    """
     heads, rows, keys = bias.shape
 
     def fits(shape: tuple[int, ...]) -> bool:
         return len(shape) > 2 and shape[-3] == heads and shape[-2] <= shape[-1] == keys
 
-    values = _fitting(
-        "scores", scores, fits, f"the bias of {bracketed(bias.shape)} does not fit them"
-    )
-    out, queries = np.empty(values.shape, values.dtype), values.shape[-2]
+    rule = f"the bias of {bracketed(bias.shape)} does not fit them"
+    values = _fitting("scores", scores, fits, rule)
+    out = np.empty(values.shape, values.dtype)
+    queries = values.shape[-2]
     for head in range(heads):
-
-        def read(start: int, stop: int, head: int = head) -> Array:
-            before = (head + 1) * rows - queries
-            return (
-                bias.read(head, head + 1) if rows == 1 else bias.read(before + start, before + stop)
-            )
-
+        read = _same_row(bias, head)
+        if rows > 1:
+            first_query = (head + 1) * rows - queries
+            read = _rows_from(bias, first_query)
         _add(values[..., head, :, :], out[..., head, :, :], read)
     return out
 
 
-def _add(x: Array, out: Array, read: Callable[[int, int], Array]) -> None:
-    """Write x (…, L, D) plus rows that are read into `out`, some rows at a time: in float64, rounded once."""
-    length, dim = x.shape[-2:]
+ReadRows = Callable[[int, int], Array]
+
+
+def _same_row(table: Table, row: int) -> ReadRows:
+    return lambda start, stop: table.read(row, row + 1)
+
+
+def _rows_from(table: Table, first: int) -> ReadRows:
+    return lambda start, stop: table.read(first + start, first + stop)
+
+
+def _add(x: Array, out: Array, read: ReadRows) -> None:
+    """Write x (…, L, D) plus rows that are read into `out`: in float64, rounded once."""
     if not x.size:
         return
+    length, dim = x.shape[-2:]
     step = max(1, _BLOCK // dim)
-    dtype = dtype_name(x.dtype)
 
-    def add_part(start: int) -> None:
+    def add_rows_from(start: int) -> None:
         stop = min(start + step, length)
         addend = widened(read(start, stop))
-        for place in np.ndindex(x.shape[:-2]):
+        for index in np.ndindex(x.shape[:-2]):
             with np.errstate(invalid="ignore", over="ignore"):
-                _write(out[place][start:stop], widened(x[place][start:stop]) + addend, dtype)
+                total = widened(x[index][start:stop]) + addend
+                _write(out[index][start:stop], total)
 
-    work_through(add_part, range(0, length, step))
+    work_through(add_rows_from, range(0, length, step))
 
 
-def _fitting(name: str, x: ArrayLike, fits: Callable[[tuple[int, ...]], bool], rule: str) -> Array:
-    values: Array = floating(name, x, FLOATS)
-    if values.ndim < 2 or not fits(values.shape):
-        rule = rule if values.ndim > 1 else "it must be (…, L, D)"
-        raise ParameterError(name, f"of shape {bracketed(values.shape)}", rule)
-    return values
+def _fitting(
+    name: str, values: ArrayLike, fits: Callable[[tuple[int, ...]], bool], rule: str
+) -> Array:
+    """Return an array of floats, or raise ParameterError with a rule if its shape does not fit."""
+    array: Array = floating(name, values, FLOATS)
+    if array.ndim < 2:
+        rule = "it must be (…, L, D)"
+    elif fits(array.shape):
+        return array
+    raise ParameterError(name, f"of shape {bracketed(array.shape)}", rule)

@@ -1,4 +1,4 @@
-"""A tensor that is made whole or piece by piece, and the threads that make it: nothing needs all of it in memory."""
+"""Tensors that are made whole or block by block, in threads, so that none need fit in memory."""
 
 import math
 import os
@@ -14,20 +14,27 @@ import numpy as np
 from pecli.engine.arrays import Array, Indices, dtype_name, numpy_dtype
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 
 BLOCK_BYTES = 1 << 23
-"""How much of a table is made at once: large enough to keep threads busy, small enough to hold several."""
+"""Size of a block: large enough to keep threads busy, small enough to hold several."""
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A tensor seen as rows: the last axis is a row, all axes before it are run through in order.
+    """A tensor seen as rows: the last axis is a row, and the axes before it are row-major.
 
-    `fill(start, out)` writes rows start, start + 1, … into the two-dimensional array `out`, of the table's dtype.
-    It must give the same values however the rows are cut into blocks. A table that `gathers` takes the numbers of any
-    rows in the place of `start`, too.
+    A tensor of shape (4, 6, 8) has 24 rows of 8 elements; a vector of 8 has 8 rows of one.
+
+    Attributes:
+        name: The name of the tensor.
+        dtype: The name of its dtype.
+        shape: Its shape.
+        fill: `fill(start, out)` writes rows start, start + 1, … into the two-dimensional array
+            `out`, which has the table's dtype. The values may not depend on how rows are cut into
+            blocks.
+        gathers: True if `fill` also accepts an array of row indices instead of `start`.
     """
 
     name: str
@@ -38,15 +45,19 @@ class Table:
 
     @property
     def width(self) -> int:
-        """Elements in a row; a vector's rows are its elements."""
+        """Elements of a row."""
         return self.shape[-1] if len(self.shape) > 1 else 1
 
     @property
     def rows(self) -> int:
-        return math.prod(self.shape[:-1]) if len(self.shape) > 1 else math.prod(self.shape)
+        """Number of rows."""
+        if len(self.shape) > 1:
+            return math.prod(self.shape[:-1])
+        return self.size
 
     @property
     def size(self) -> int:
+        """Number of elements."""
         return math.prod(self.shape)
 
     @property
@@ -54,45 +65,65 @@ class Table:
         return self.size * numpy_dtype(self.dtype).itemsize
 
     def read(self, start: int, stop: int) -> Array:
-        """Rows start … stop − 1, as a new (stop − start, width) array."""
-        out = np.empty((stop - start, self.width), numpy_dtype(self.dtype))
+        """Return rows start … stop − 1 as a new array (stop − start, width)."""
+        out = self._empty(stop - start)
         self.fill(start, out)
         return out
 
     def pick(self, rows: Indices) -> Array:
-        """The rows of those numbers, in any order."""
-        out = np.empty((len(rows), self.width), numpy_dtype(self.dtype))
+        """Return the rows with these indices, in any order.
+
+        Runs of consecutive rows are read together: 0, 1, 2, 7, 8, 3 as 0–2, 7–8 and 3.
+        """
+        out = self._empty(len(rows))
         if self.gathers:
             self.fill(rows, out)
             return out
-        for low, high in pairwise(
-            [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
-        ):
+        run_starts = np.flatnonzero(np.diff(rows) != 1) + 1
+        for low, high in pairwise([0, *run_starts.tolist(), len(rows)]):
             if high > low:
                 self.fill(int(rows[low]), out[low:high])
         return out
 
+    def _empty(self, rows: int) -> Array:
+        return np.empty((rows, self.width), numpy_dtype(self.dtype))
+
     def block_rows(self) -> int:
-        return max(1, BLOCK_BYTES // max(1, self.width * numpy_dtype(self.dtype).itemsize))
+        """Return the number of rows of a block."""
+        row_bytes = self.width * numpy_dtype(self.dtype).itemsize
+        return max(1, BLOCK_BYTES // max(1, row_bytes))
 
     def blocks(self, rows: int | None = None) -> Iterator[Array]:
-        """The whole table, some rows at a time, in order; the next blocks are made meanwhile, in threads."""
+        """Return the whole table, some rows at a time, in order.
+
+        The next blocks are made in threads meanwhile.
+        """
         step = rows or self.block_rows()
-        starts = range(0, self.rows if self.size else 0, step)
-        return results_in_order(
-            lambda start: self.read(start, min(start + step, self.rows)), starts
-        )
+
+        def read_block(start: int) -> Array:
+            return self.read(start, min(start + step, self.rows))
+
+        return results_in_order(read_block, self._starts(step))
 
     def array(self) -> Array:
-        out = np.empty((self.rows, self.width), numpy_dtype(self.dtype))
-        step = max(self.block_rows(), -(-self.rows // (2 * thread_count())))
-        starts = range(0, self.rows if self.size else 0, step)
-        work_through(lambda start: self.fill(start, out[start : start + step]), starts)
+        """Return the whole table as one array, made in threads."""
+        out = self._empty(self.rows)
+        rows_per_thread = -(-self.rows // (2 * thread_count()))
+        step = max(self.block_rows(), rows_per_thread)
+
+        def fill_block(start: int) -> None:
+            self.fill(start, out[start : start + step])
+
+        work_through(fill_block, self._starts(step))
         return out.reshape(self.shape)
+
+    def _starts(self, step: int) -> range:
+        """Return the first rows of blocks; a table with rows of no elements has no blocks."""
+        return range(0, self.rows if self.size else 0, step)
 
 
 def table_of(name: str, array: Array) -> Table:
-    """An array as a table."""
+    """Return an array as a table."""
     table = Table(name, dtype_name(array.dtype), array.shape, lambda start, out: None)
     rows = array.reshape(table.rows, table.width)
 
@@ -103,32 +134,44 @@ def table_of(name: str, array: Array) -> Table:
 
 
 def raw_bytes(block: Array) -> memoryview:
-    """A block's elements as they lie in a file: little-endian, in C order, not copied if they are so already."""
+    """Return a block's elements as bytes in C order, without a copy if they are in that order."""
     return np.ascontiguousarray(block).reshape(-1).view(np.uint8).data
 
 
 def stacked(name: str, parts: Sequence[Table]) -> Table:
-    """Tables of one shape and dtype, one after the other along a new first axis."""
+    """Return tables of one shape and dtype as one table, joined along a new first axis."""
     first = parts[0]
 
     def fill(start: int, out: Array) -> None:
-        for k, part in enumerate(parts):
-            begin, end = max(start, k * part.rows), min(start + len(out), (k + 1) * part.rows)
+        stop = start + len(out)
+        for index, part in enumerate(parts):
+            part_start = index * part.rows
+            begin = max(start, part_start)
+            end = min(stop, part_start + part.rows)
             if begin < end:
-                part.fill(begin - k * part.rows, out[begin - start : end - start])
+                part.fill(begin - part_start, out[begin - start : end - start])
 
     return Table(name, first.dtype, (len(parts), *first.shape), fill)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ByPosition:
-    """`read(start, stop)` gives rows, from the position `first` on; a column belongs to a frequency, or to a head."""
+    """A table with one row per position, whose columns belong to frequencies or heads.
+
+    Attributes:
+        first: The position of the first row.
+        count: The number of rows.
+        kind: "frequencies", "slopes" or "columns".
+        values: The frequencies or slopes, or the indices of the columns.
+        groups: The index into `values` of each column.
+        read: `read(start, stop)` returns rows.
+    """
 
     first: int
     count: int
-    kind: str  #: what the columns go by: frequencies, slopes or columns
-    values: list[float]  #: those frequencies or slopes, or the numbers of the columns
-    groups: Indices  #: which of them each column belongs to
+    kind: str
+    values: list[float]
+    groups: Indices
     read: Callable[[int, int], Array]
 
 
@@ -136,47 +179,65 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 DEFAULT_MAX_THREADS = 4
-"""Threads used without being asked: more of them mostly wait for the interpreter (16 take as long as one)."""
+"""Threads used by default: more mostly wait for the interpreter (16 take as long as one)."""
 MAX_THREADS = 64
 
 
 def thread_count() -> int:
-    """How many threads fill tables: the environment's PECLI_THREADS, or the cores, up to DEFAULT_MAX_THREADS."""
-    wish = os.environ.get("PECLI_THREADS", "")
-    if wish.isascii() and wish.isdigit() and len(wish) < 9 and int(wish) > 0:
-        return min(int(wish), MAX_THREADS)
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    return min(cores, DEFAULT_MAX_THREADS)
+    """Return how many threads fill tables.
+
+    That is PECLI_THREADS if the environment has a positive number there, otherwise the number of
+    cores, up to DEFAULT_MAX_THREADS.
+    """
+    setting = os.environ.get("PECLI_THREADS", "")
+    is_number = setting.isascii() and setting.isdigit() and len(setting) < 9
+    if is_number and int(setting) > 0:
+        return min(int(setting), MAX_THREADS)
+    return min(_available_cores(), DEFAULT_MAX_THREADS)
+
+
+def _available_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """What `work` makes of each item, in order; the next few are made meanwhile, in threads. Items are taken here."""
+    """Yield work(item) for every item, in order; the next few are computed in threads.
+
+    Items are taken in the caller's thread.
+    """
     rest = iter(items)
-    first = list(islice(rest, 2))
-    if len(first) < 2 or thread_count() < 2:
-        yield from map(work, chain(first, rest))
+    first_two = list(islice(rest, 2))
+    every_item = chain(first_two, rest)
+    if len(first_two) < 2 or thread_count() < 2:
+        yield from map(work, every_item)
         return
     from concurrent.futures import ThreadPoolExecutor  # takes 5 ms to import
 
     ahead: deque[Future[Result]] = deque()
     pool = ThreadPoolExecutor(thread_count())
     try:
-        for item in chain(first, rest):
+        for item in every_item:
             ahead.append(pool.submit(work, item))
             if len(ahead) > thread_count() + 1:
                 yield ahead.popleft().result()
         while ahead:
             yield ahead.popleft().result()
-    finally:  # an interrupt may leave a lock behind, for which nobody should wait
-        problem = sys.exception()
-        pool.shutdown(
-            wait=problem is None or isinstance(problem, (Exception, GeneratorExit)),
-            cancel_futures=True,
-        )
+    finally:
+        _shut_down(pool)
+
+
+def _shut_down(pool: "ThreadPoolExecutor") -> None:
+    """End a pool of threads, and wait for them unless the program is being interrupted.
+
+    A KeyboardInterrupt may leave a lock behind, on which a thread would wait for ever.
+    """
+    problem = sys.exception()
+    is_interrupt = problem is not None and not isinstance(problem, (Exception, GeneratorExit))
+    pool.shutdown(wait=not is_interrupt, cancel_futures=True)
 
 
 def work_through(work: Callable[[Item], object], items: Iterable[Item]) -> None:
-    """Do the work on every item, in threads, for what it does and not for what it returns."""
+    """Call work(item) for every item, in threads, for its side effects."""
     deque(results_in_order(work, items), maxlen=0)
