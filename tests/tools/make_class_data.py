@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pecli.models import families, key_names, non_rotary
+from pecli.models import families, key_names, non_rotary, table_rules
 from pecli.models.data import plain_name, stored
 
 FOLDER = Path(families.__file__).parent
@@ -40,7 +40,7 @@ KEYS = {
     *key_names.WIDTHS,
     *key_names.HEADS,
     *key_names.LENGTHS,
-    *non_rotary.ROWS,
+    *table_rules.ROWS,
     *_MORE.split(),
 }
 for table in (

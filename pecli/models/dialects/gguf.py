@@ -19,8 +19,8 @@ from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import HALVES, INTERLEAVED, Family
 from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import Account, Keys, Setting
-from pecli.models.non_rotary import Biased, Learned
 from pecli.models.rope import rope_encodings
+from pecli.models.table_rules import AlibiRule, LearnedRule
 from pecli.models.unread import unread_keys
 
 FREQS, LONG, SHORT = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
@@ -45,14 +45,14 @@ def read(header: Header, label: str) -> ModelEncodings:
     if has_alibi or (bias is not None and bias.value > 0):
         bias = bias if bias is not None and bias.value > 0 else Setting(8.0, f"llama.cpp's {arch}")
         heads = keys.whole("attention.head_count")
-        found = Biased().encodings(
+        found = AlibiRule().encodings(
             keys.translated({}, {"alibi_bias_max": bias, "num_heads": heads})
         )
     elif arch in ARCHITECTURES["position_free"]:
         found = []
         warnings.append("no positional encoding was found: no key names one")
     elif arch in ARCHITECTURES["learned"] and "rope.dimension_count" not in keys:
-        found = Learned(rows=("context_length",), dim=("embedding_length",)).encodings(keys)
+        found = LearnedRule(rows=("context_length",), dim=("embedding_length",)).encodings(keys)
     else:
         found = _ropes(header, keys, arch, warnings)
     own = {

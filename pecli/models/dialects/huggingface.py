@@ -10,8 +10,8 @@ from pecli.models.encoding import Encoding
 from pecli.models.families import Family, class_defaults, family_of, model_type_of
 from pecli.models.key_names import EVIDENCE, HEADS, SETTINGS, SIZES, TEXTS, THETAS, WIDTHS
 from pecli.models.keys import NO_CLASS, Keys
-from pecli.models.non_rotary import ROWS, Biased, Choice, Kind, Learned
 from pecli.models.rope import rope_encodings
+from pecli.models.table_rules import ROWS, AlibiRule, ChoiceRule, EncodingRule, LearnedRule
 
 SIDES = ("encoder", "decoder", "text_encoder", "audio_encoder", "vision_tower", "language_model")
 NOT_PARTS = (
@@ -218,7 +218,7 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
         warnings.append(
             f"{said.source} is {quoted(said.value)}, which is none of {', '.join((*_ROTARY, *_OTHERS))}"
         )
-    is_table = kind is not None and (not rotary or type(kind) in (Biased, Kind))
+    is_table = kind is not None and (not rotary or kind.overrides_rope)
     if not is_table and not rotary and family is None:
         return []
     if family is None and not (is_table and plain_name(part.model_type) in non_rotary.FAMILIES):
@@ -229,7 +229,7 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
         )
         warnings.append(f"{name}: read by the general rules; check layout and defaults")
     if is_table and kind is not None:
-        if said is not None and isinstance(kind, Biased) and word != "alibi":
+        if said is not None and isinstance(kind, AlibiRule) and word != "alibi":
             warnings.append(
                 f"{said.source} is {quoted(said.value)}, but the model has ALiBi, which is what is read"
             )
@@ -241,7 +241,7 @@ def _own(part: Part, warnings: list[str]) -> list[Encoding]:
         warnings.append(
             f"{said.source} is {quoted(said.value)}, but other keys ask for rope, which is what is read"
         )
-    beside = non_rotary.beside(part.model_type, vision=part.vision) or tables or Kind()
+    beside = non_rotary.beside(part.model_type, vision=part.vision) or tables or EncodingRule()
     warnings.extend(beside.notes(keys))
     found, more = rope_encodings(keys, family or Family(), vision=part.vision)
     warnings.extend(more)
@@ -253,22 +253,22 @@ def _said(keys: Keys) -> str:
     return said.value.lower() if said else ""
 
 
-def _kind_of(keys: Keys, model_type: str | None) -> Kind | None:
+def _kind_of(keys: Keys, model_type: str | None) -> EncodingRule | None:
     """The kind of encoding that a family, or keys that say so outright, ask for; None where neither does. The length
     that MosaicBERT makes its bias for asks for ALiBi, too."""
     kind = non_rotary.FAMILIES.get(plain_name(model_type))
-    if isinstance(kind, Choice):
+    if isinstance(kind, ChoiceRule):
         kind = kind.chosen(keys)
     word, within = _said(keys), keys.part("attn_config")
     flag = keys.flag("alibi", "use_alibi") or (within.flag("alibi") if within else None)
     if word == "alibi" or (flag and flag.value) or keys.number("alibi_starting_size"):
-        return kind if isinstance(kind, Biased) else Biased()
-    if isinstance(kind, Biased):
+        return kind if isinstance(kind, AlibiRule) else AlibiRule()
+    if isinstance(kind, AlibiRule):
         return kind
     if keys.is_true("mla_use_nope") or word in ("nope", "none"):
-        return Kind()
+        return EncodingRule()
     if kind is None and word in ("absolute", "learned", "learned_absolute") and keys.any(*ROWS):
-        return Learned()
+        return LearnedRule()
     if word == "relative" or (kind is None and word.startswith("relative")):
-        return Kind(note=non_rotary.RELATIVE_NOTE)
+        return EncodingRule(note=non_rotary.RELATIVE_NOTE)
     return kind

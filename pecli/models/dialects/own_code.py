@@ -12,7 +12,7 @@ from pecli.models.encoding import Encoding
 from pecli.models.families import HALVES, INTERLEAVED, Family
 from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import NO_CLASS, Account, ClassDefaults, Keys, Setting
-from pecli.models.non_rotary import PROJECTS
+from pecli.models.non_rotary import project_rules
 from pecli.models.rope import rope_encodings
 from pecli.models.rope_warnings import multiplied_queries
 
@@ -228,7 +228,7 @@ TENSORRT |= dict.fromkeys(("rope_gpt_neox", "yarn", "long_rope", "mrope"), HALVE
 def tensorrt(keys: Keys, warnings: list[str]) -> list[Encoding]:
     """TensorRT-LLM's config.json, that of an engine in `pretrained_config`."""
     own = keys.part("pretrained_config") or keys
-    others = PROJECTS["tensorrt-llm"]
+    others = project_rules("tensorrt-llm")
     said = own.needed(own.word("position_embedding_type"), "position_embedding_type")
     if (kind := keys.known_kind(said, *TENSORRT, *others)) in others:
         return others[kind].encodings(own)
@@ -271,7 +271,9 @@ def moshi(keys: Keys, warnings: list[str]) -> list[Encoding]:
         others: Settings = {"rope_theta": base, "rope_interleave": interleave}
         made = ropes(own, "dim num_heads", Family(), warnings, {}, others) if "rope" in kind else []
         if kind.startswith("sin"):
-            made += PROJECTS["moshi"]["sin"].encodings(with_defaults(own, "moshi's transformer"))
+            made += project_rules("moshi")["sin"].encodings(
+                with_defaults(own, "moshi's transformer")
+            )
         found += [replace(each, layer_type=name, part=name) for each in made]
     if not found:
         warnings.append(

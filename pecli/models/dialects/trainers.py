@@ -20,7 +20,8 @@ from pecli.models.encoding import Encoding
 from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, Family
 from pecli.models.key_names import ORIGINAL
 from pecli.models.keys import Keys, Setting
-from pecli.models.non_rotary import PROJECTS, Biased, Learned
+from pecli.models.non_rotary import project_rules
+from pecli.models.table_rules import AlibiRule, LearnedRule
 
 
 def _plain(keys: Keys, warnings: list[str]) -> Keys:
@@ -83,7 +84,7 @@ def megatron(keys: Keys, warnings: list[str]) -> list[Encoding]:
             if word
             else ["position_embedding_type is not given: Megatron then adds a learned table"]
         )
-        return Learned(rows=("max_position_embeddings",)).encodings(own)
+        return LearnedRule(rows=("max_position_embeddings",)).encodings(own)
     if word != "rope":
         return huggingface.read(own, warnings)
     ratio = own.number("rotary_seq_len_interpolation_factor", "seq_len_interpolation_factor")
@@ -133,7 +134,7 @@ def maxtext(keys: Keys, warnings: list[str]) -> list[Encoding]:
     keys = with_defaults(keys, "MaxText's base.yml")
     learned = keys.number("trainable_position_size")
     if learned and learned.value > 0:
-        return Learned(rows=("trainable_position_size",), dim=("base_emb_dim",)).encodings(keys)
+        return LearnedRule(rows=("trainable_position_size",), dim=("base_emb_dim",)).encodings(keys)
     kind = keys.needed(keys.word("rope_type"), "rope_type")
     name = str(keys.data.get("model_name") or os.path.basename(keys.path))
     others = named(keys, "rope_theta=rope_max_timescale num_hidden_layers=base_num_decoder_layers")
@@ -201,9 +202,9 @@ def olmo(keys: Keys, warnings: list[str]) -> list[Encoding]:
     if own.is_true("rope"):
         return ropes(own, "d_model n_heads rope_theta", Family("OLMo's code"), warnings, {})
     if own.is_true("alibi"):
-        return Biased(rule="naive").encodings(own)
+        return AlibiRule(rule="naive").encodings(own)
     warnings.append("neither rope nor alibi is true: OLMo's code then adds a learned table")
-    return Learned(rows=("max_sequence_length",), dim=("d_model",)).encodings(
+    return LearnedRule(rows=("max_sequence_length",), dim=("d_model",)).encodings(
         with_defaults(own, "OLMo's ModelConfig")
     )
 
@@ -261,7 +262,7 @@ def olmo_core(keys: Keys, warnings: list[str]) -> list[Encoding]:
     return ropes(own, "", family, warnings, settings, {**others, "hidden_size": width})
 
 
-NEOX = PROJECTS["gpt-neox"]
+NEOX = project_rules("gpt-neox")
 
 
 def neox(keys: Keys, warnings: list[str]) -> list[Encoding]:

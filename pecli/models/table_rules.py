@@ -1,0 +1,382 @@
+"""Rules that make encodings other than rotary ones out of a configuration.
+
+`LearnedRule(rows=("n_positions",))`, for example, reads a learned table of as many rows as `n_positions` gives.
+Which family has which rule is data: `pecli.models.non_rotary` makes the rules from it.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+from pecli.engine.schemes.given_positions import GridSize
+from pecli.engine.schemes.grid_styles import ADDED
+from pecli.engine.schemes.sinusoidal import STYLES
+from pecli.models.encoding import Encoding
+from pecli.models.heads import head_size, width_of
+from pecli.models.key_names import HEADS
+from pecli.models.keys import Keys, Setting, Settings, sources_of, values_of
+
+#: Keys for the number of positions of a table.
+ROWS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_source_positions", "n_ctx")
+#: The source of values that follow from the family.
+FAMILY = "family"
+#: DETR's backbone reduces an image to 1/32 of its sides.
+PIXELS_PER_CELL = 32
+
+
+def encoding_of(scheme: str, parameters: Settings, layer_type: str = "") -> Encoding:
+    """Return an encoding with these parameters and their sources."""
+    return Encoding(layer_type, scheme, values_of(parameters), sources_of(parameters))
+
+
+def patch_grid(keys: Keys) -> Setting[GridSize]:
+    """Return rows and columns of patches: an image of 224 with patches of 16 has 14 x 14."""
+    image = keys.pair("image_size")
+    patch = keys.pair("patch_size")
+    sides = (image.value[0] // patch.value[0], image.value[1] // patch.value[1])
+    return Setting(GridSize(sides), f"{image.source} // {patch.source}")
+
+
+def patch_count(keys: Keys) -> Setting[int]:
+    """Return the number of patches of an image or a video.
+
+    SigLIP 2 gives it directly (`num_patches`), MoonViT by the rows and columns of its table; VideoMAE has
+    frames as well.
+    """
+    count = keys.whole("num_patches")
+    if count is not None and "image_size" not in keys:
+        return count
+    height = keys.whole("init_pos_emb_height")
+    width = keys.whole("init_pos_emb_width")
+    if height is not None and width is not None:
+        return Setting(height.value * width.value, f"{height.source} · {width.source}")
+    grid = patch_grid(keys)
+    patches = Setting(math.prod(grid.value), f"({grid.source})²")
+    frames = keys.whole("num_frames")
+    tube = keys.whole("tubelet_size")
+    if frames is None or tube is None:
+        return patches
+    return Setting(
+        frames.value // tube.value * patches.value,
+        f"{frames.source} // {tube.source} · {patches.source}",
+    )
+
+
+def table_width(keys: Keys, names: tuple[str, ...]) -> Setting[int]:
+    """Return the width of a table: that of the named keys, or else the model's."""
+    name = names[0] if names else "hidden_size"
+    return keys.needed(keys.whole(*names) or width_of(keys), f"width ({name})")
+
+
+@dataclass(frozen=True)
+class EncodingRule:
+    """A rule that makes encodings of a configuration.
+
+    By itself it makes none: the model has no positional encoding, or one that pecli has no scheme for, which the
+    note describes.
+    """
+
+    #: What the encodings do not express.
+    note: str = field(default="", kw_only=True)
+    #: True if the rule holds even for a configuration with keys about rope. Files of models with ALiBi, and of models
+    #: without any encoding, often have a `rope_theta` that their code ignores.
+    overrides_rope: ClassVar[bool] = True
+
+    def encodings(self, keys: Keys) -> list[Encoding]:
+        return []
+
+    def notes(self, keys: Keys) -> list[str]:
+        return [self.note] if self.note else []
+
+
+@dataclass(frozen=True)
+class PatchNoteRule(EncodingRule):
+    """A table of patches that no scheme makes; `{rows}` and `{dim}` in the note are its sizes (AIMv2)."""
+
+    def notes(self, keys: Keys) -> list[str]:
+        rows = patch_count(keys).value
+        return [self.note.format(rows=rows, dim=table_width(keys, ()).value)]
+
+
+class TableSize(NamedTuple):
+    """Rows and columns of a table."""
+
+    rows: Setting[int]
+    dim: Setting[int]
+
+
+class Padding(NamedTuple):
+    """The padding token, and the row of the first position."""
+
+    token: Setting[int]
+    first: Setting[int]
+
+
+@dataclass(frozen=True)
+class TableRule(EncodingRule):
+    """A table with one row per position."""
+
+    #: Keys for the number of positions; empty for patches of images and videos.
+    rows: tuple[str, ...] = ROWS
+    #: Keys for the width; the model's if they are empty or absent.
+    dim: tuple[str, ...] = ()
+    #: The layer type of the encoding, such as `encoder`.
+    name: str = ""
+    overrides_rope: ClassVar[bool] = False
+
+    def size(self, keys: Keys) -> TableSize:
+        dim = table_width(keys, self.dim)
+        if not self.rows:
+            return TableSize(patch_count(keys), dim)
+        rows = keys.whole(*self.rows)
+        return TableSize(keys.needed(rows, f"number of positions ({self.rows[0]})"), dim)
+
+    def padding(self, keys: Keys, low: int) -> Padding:
+        """Return where positions begin in models that come from fairseq: after the row of the padding token.
+
+        RoBERTa's padding token is 1, so that its first position has row 2.
+        """
+        token = keys.whole("pad_token_id", low=low) or Setting(1, "default")
+        return Padding(token, Setting(token.value + 1, f"{token.source} + 1"))
+
+
+@dataclass(frozen=True)
+class LearnedRule(TableRule):
+    """A table of weights with one row per position."""
+
+    #: Rows beyond those of the positions: 2 in OPT, 1 for the class token of ViT.
+    more: int = 0
+    #: The row of the first position, if the rows beyond do not come first.
+    offset: int | None = None
+    #: The first position has the row after that of the padding token.
+    padded: bool = False
+
+    def encodings(self, keys: Keys) -> list[Encoding]:
+        rows, dim = self.size(keys)
+        if self.more:
+            rows = Setting(rows.value + self.more, f"{rows.source} + {self.more}")
+        std = keys.number("initializer_range", "init_std")
+        first = self._first_row(keys)
+        parameters: Settings = {"max_len": rows, "dim": dim, "std": std}
+        sources = sources_of(parameters)
+        if not first.value:
+            return [Encoding(self.name, "learned", values_of(parameters), sources)]
+        sources["offset"] = first.source
+        return [Encoding(self.name, "learned", values_of(parameters), sources, offset=first.value)]
+
+    def _first_row(self, keys: Keys) -> Setting[int]:
+        if self.padded:
+            return self.padding(keys, low=-1).first
+        if not self.rows:
+            # The class token of an image is a position as well, so that the table is used from its first row.
+            return Setting(0, FAMILY)
+        return Setting(self.more if self.offset is None else self.offset, FAMILY)
+
+
+@dataclass(frozen=True)
+class SinusoidalRule(TableRule):
+    """A table of sines and cosines, in the style of some project."""
+
+    style: str = "paper"
+    cos_first: bool = False
+    #: Positions run from L − 1 to −(L − 1), as in Conformers.
+    relative: bool = False
+    base: tuple[str, ...] = ()
+    amplitude: tuple[str, ...] = ()
+
+    def encodings(self, keys: Keys) -> list[Encoding]:
+        rows, dim = self.size(keys)
+        style = STYLES[self.style]
+        source = f"style {self.style}"
+        parameters: dict[str, Setting[Any] | None] = {
+            "seq_len": rows,
+            "dim": dim,
+            "style": Setting(self.style, FAMILY),
+            "base": keys.number(*self.base) or Setting(10000.0, "default"),
+            "layout": Setting(style.get("layout", "interleaved"), source),
+            "freq_shift": Setting(style.get("freq_shift", 0.0), source),
+        }
+        if self.cos_first:
+            parameters["cos_first"] = Setting(True, FAMILY)
+        if self.relative:
+            parameters["relative"] = Setting(True, FAMILY)
+        parameters["amplitude"] = keys.number(*self.amplitude)
+        if "padding_idx" in style:
+            padding = self.padding(keys, low=0)
+            parameters["padding_idx"] = padding.token
+            parameters["offset"] = padding.first
+        return [encoding_of("sinusoidal", parameters, self.name)]
+
+
+@dataclass(frozen=True)
+class GridRule(EncodingRule):
+    """A table of sines and cosines over the patches of an image."""
+
+    style: str = "mae"
+    #: Rows of zeros for class and other tokens.
+    keep: int = 0
+    dim: tuple[str, ...] = ()
+    #: The sides of a usual image, if the configuration has no sizes.
+    pixels: tuple[int, ...] = ()
+    overrides_rope: ClassVar[bool] = False
+
+    def encodings(self, keys: Keys) -> list[Encoding]:
+        parameters: dict[str, Setting[Any]] = {
+            "grid": _usual_grid(self.pixels) if self.pixels else patch_grid(keys),
+            "dim": table_width(keys, self.dim),
+            "style": Setting(self.style, FAMILY),
+            "base": Setting(ADDED[self.style].base, f"style {self.style}"),
+        }
+        if self.keep:
+            parameters["keep"] = Setting(self.keep, FAMILY)
+        return [encoding_of("sinusoidal", parameters)]
+
+
+def _usual_grid(pixels: Iterable[int]) -> Setting[GridSize]:
+    """Return the cells of an image, with a cell begun at its edge: 800 x 1066 pixels make 25 x 34."""
+    sides = [-(-side // PIXELS_PER_CELL) for side in pixels]
+    return Setting(GridSize(sides), f"an image of {' x '.join(map(str, pixels))} pixels")
+
+
+@dataclass(frozen=True)
+class T5Rule(EncodingRule):
+    """T5's buckets of relative positions, each with a learned bias per head."""
+
+    rows: tuple[str, ...] = ("n_positions", "max_position_embeddings")
+    #: What the keys of the buckets begin with.
+    prefix: str = "relative_attention_"
+    parts: tuple[str, ...] = ("encoder", "decoder")
+    overrides_rope: ClassVar[bool] = False
+
+    def encodings(self, keys: Keys) -> list[Encoding]:
+        parameters: dict[str, Setting[Any]] = {
+            "style": Setting("t5", FAMILY),
+            "seq_len": keys.whole(*self.rows) or Setting(512, "default"),
+            "buckets": keys.whole(f"{self.prefix}num_buckets") or Setting(32, "default"),
+            "max_distance": keys.whole(f"{self.prefix}max_distance") or Setting(128, "default"),
+        }
+        encodings = []
+        for part in self.parts:
+            causal = Setting(part != "encoder", FAMILY)
+            encodings.append(encoding_of("relative", {**parameters, "causal": causal}, part))
+        return encodings
+
+
+@dataclass(frozen=True)
+class DebertaRule(EncodingRule):
+    """DeBERTa's buckets of relative positions, each with a learned embedding."""
+
+    overrides_rope: ClassVar[bool] = False
+
+    def encodings(self, keys: Keys) -> list[Encoding]:
+        length = keys.needed(keys.whole("max_position_embeddings"), "max_position_embeddings")
+        limit = keys.number("max_relative_positions")
+        # −1 stands for the length, in all published models.
+        far = limit if limit is not None and limit.value >= 1 else length
+        buckets = keys.whole("position_buckets")
+        parameters = {
+            "style": Setting("deberta", FAMILY),
+            "seq_len": length,
+            "buckets": keys.needed(buckets, "number of buckets (position_buckets)"),
+            "max_distance": Setting(int(far.value), far.source),
+        }
+        return [encoding_of("relative", parameters)]
+
+
+@dataclass(frozen=True)
+class SwinRule(EncodingRule):
+    """Swin's index of the offsets in a window, each with a learned bias per head."""
+
+    overrides_rope: ClassVar[bool] = False
+
+    def encodings(self, keys: Keys) -> list[Encoding]:
+        size = Setting((7, 7), "default")
+        if "window_size" in keys:
+            size = keys.pair("window_size")
+        grid = Setting(GridSize(size.value), size.source)
+        return [encoding_of("relative", {"style": Setting("swin", FAMILY), "grid": grid})]
+
+
+@dataclass(frozen=True)
+class AlibiRule(EncodingRule):
+    """ALiBi, a bias that is added to the attention scores."""
+
+    form: str = "symmetric"
+    rule: str = "paper"
+    #: The dtype to which the model rounds its slopes.
+    slope_dtype: str = ""
+    #: The bias is divided by √head_dim together with the scores, as in Falcon.
+    scaled: bool = False
+
+    def encodings(self, keys: Keys) -> list[Encoding]:
+        within = keys.section("attn_config")
+        largest = None if within is None else within.number("alibi_bias_max")
+        if largest is None:
+            largest = keys.number("alibi_bias_max") or Setting(8.0, "default")
+        heads = keys.whole(*HEADS)
+        parameters: Settings = {
+            "heads": keys.needed(heads, "number of attention heads"),
+            "rule": Setting(self.rule, "default"),
+            "max_bias": largest,
+            "form": Setting(self.form, FAMILY),
+        }
+        slope_dtype = None
+        if self.slope_dtype:
+            slope_dtype = Setting(self.slope_dtype, "as transformers computes them")
+        divisor = self._divisor(keys)
+        computed = {"slope_dtype": slope_dtype, "bias_divisor": divisor}
+        return [
+            Encoding(
+                "",
+                "alibi",
+                values_of(parameters),
+                sources_of({**parameters, **computed}),
+                slope_dtype=self.slope_dtype or None,
+                bias_divisor=None if divisor is None else divisor.value,
+            )
+        ]
+
+    def _divisor(self, keys: Keys) -> Setting[float] | None:
+        if not self.scaled:
+            return None
+        size = head_size(keys)
+        return Setting(math.sqrt(size.value), f"√({size.source})")
+
+
+@dataclass(frozen=True)
+class SeveralRules(EncodingRule):
+    """Tables of several parts, such as an encoder and a decoder; of those whose number of positions is given."""
+
+    parts: tuple[TableRule, ...]
+    overrides_rope: ClassVar[bool] = False
+
+    def encodings(self, keys: Keys) -> list[Encoding]:
+        present = [part for part in self.parts if not part.rows or keys.resolves(*part.rows)]
+        encodings = []
+        for part in present:
+            encodings += part.encodings(keys)
+        return encodings
+
+
+@dataclass(frozen=True)
+class ChoiceRule(EncodingRule):
+    """One rule if a key has a value, another one if it has not; None stands for a rotary encoding."""
+
+    #: A dot leads into an object: `attn_config.alibi`.
+    key: str
+    then: EncodingRule | None
+    otherwise: EncodingRule | None = None
+    value: Any = True
+    #: The value if the key is absent.
+    default: Any = None
+    overrides_rope: ClassVar[bool] = False
+
+    def chosen(self, keys: Keys) -> EncodingRule | None:
+        """Return the rule that applies to a configuration."""
+        section, _, name = self.key.rpartition(".")
+        within = keys.part(section) if section else keys
+        given = None if within is None else within.value(name)
+        value = self.default if given is None else given.value
+        rule = self.then if value == self.value else self.otherwise
+        return rule.chosen(keys) if isinstance(rule, ChoiceRule) else rule
