@@ -9,18 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
-from pecli.compare.comparison import Comparison, Part, problems_of, where_json
-from pecli.compare.forms import Form, columns, halved
-from pecli.compare.reading import (
-    PLURALS,
-    Reading,
-    Target,
-    best_reading,
-    doubling_problems,
-    fixed,
-    wave_readings,
-)
+from pecli.compare.comparison import Comparison, problems_of, where_json
+from pecli.compare.forms import columns, halved
+from pecli.compare.reading import Doubling, Reading, best_reading, doubling_problems
+from pecli.compare.target import PLURALS, Target, fixed
 from pecli.compare.tolerance import EXACT, Tolerance, is_relative, tolerance_of
+from pecli.compare.waves import wave_readings
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, PecliError, bracketed
@@ -139,7 +133,7 @@ def diff(
     problems += problems_of(tensors)
     read = [(fit.name.rpartition(".")[0], fit.reading) for fit in fits if fit.reading]
     problems += doubling_problems(
-        (layers, each, each.form.doubled or each.target.layout) for layers, each in read
+        Doubling(layers, each, each.form.doubled or each.target.layout) for layers, each in read
     )
     why: list[Explanation] = []
     if changed := [
@@ -206,7 +200,7 @@ class Fit:
         sides = ("A", "B") if self.reads_a else ("B", "A")
         doubled = "" if self.reading.form.doubled else self.reading.target.layout
         words = (
-            self.reading.words,
+            self.reading.note,
             columns(doubled) if doubled else "",
         )  # of what was read, and of the other
         return "; ".join(f"{side}: {said}" for side, said in zip(sides, words, strict=True) if said)
@@ -279,7 +273,7 @@ def _as_both(
         return None
     ((name, array),) = whole.items()
     reading = best_reading(
-        array, _both({role: parts[tables[role]] for role in PLURALS}), lines=lines
+        array, _both({role: parts[tables[role]] for role in PLURALS}), is_text=lines
     )
     if reading is None:
         return None
@@ -316,18 +310,18 @@ def _fit(a: tuple[str, Array], b: tuple[str, Array], lines: bool) -> Fit:
         not waves or (ours.dtype.kind in "iu") == (theirs.dtype.kind in "iu")
     ):
         theirs = np.asarray(theirs, order="C")
-        part = Part(ours, theirs, masked=_is_masked(ours) and _is_masked(theirs), name=name)
-        straight = Reading(theirs, fixed({name: ours}), Form("alone"), (part,), None)
+        masked = _is_masked(ours) and _is_masked(theirs)
+        straight = Reading.straight(name, ours, theirs, masked=masked)
         if (
             role_of(name) in PLURALS and ours.ndim > 1 and not straight.is_near
         ):  # frequencies, then positions?
-            turned = best_reading(theirs, _targets(name, ours, waves, lines), lines=lines)
+            turned = best_reading(theirs, _targets(name, ours, waves, lines), is_text=lines)
             if turned is not None and turned.transposed and turned.is_near:
                 return replace(fit, reading=turned)
         return replace(fit, reading=straight)
     sides = [(False, ours, theirs), (True, theirs, ours)]
     for reads_a, expected, found in sorted(sides, key=lambda side: side[1].dtype.kind in "iu"):
-        reading = best_reading(found, _targets(name, expected, waves, lines), lines=lines)
+        reading = best_reading(found, _targets(name, expected, waves, lines), is_text=lines)
         if reading is not None:
             fit = replace(fit, reading=reading, reads_a=reads_a)
             break
@@ -368,13 +362,9 @@ def _is_masked(array: AnyArray) -> bool:
 def _arranged(expected: AnyArray, array: AnyArray, lines: bool) -> Reading | None:
     """An array as cosines and sines that another holds, both in one array each, however arranged."""
     for both in wave_readings(expected):
-        parts = {
-            part.name: part.found[(0,) * len(part.copies)]
-            for part in both.parts
-            if not part.negated
-        }
+        parts = {part.name: part.first_copy for part in both.parts if not part.negated}
         reading = (
-            best_reading(array, _both(parts), lines=lines) if both.has_equal_copies() else None
+            best_reading(array, _both(parts), is_text=lines) if both.has_equal_copies() else None
         )
         if reading is not None and reading.is_near:
             return reading

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pecli.compare.comparison import Comparison
-from pecli.compare.reading import PLURALS
+from pecli.compare.target import PLURALS
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
 from pecli.engine.schemes.scheme import Scheme

@@ -9,7 +9,7 @@ import numpy as np
 
 from pecli.checks import Answer, plain_fields
 from pecli.compare.forms import from_integers
-from pecli.compare.reading import row_widths, wave_readings
+from pecli.compare.waves import row_widths, wave_readings
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, round_to, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import (

@@ -4,13 +4,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
 from pecli.compare.comparison import Comparison, compare, compare_arrays, problems_of, where_json
+from pecli.compare.problems import CopiesDiffer, LearnedConstant, LearnedNotFinite, Problem
 from pecli.compare.reading import Reading
 from pecli.compare.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, widened
@@ -21,7 +21,6 @@ from pecli.files.tensor_roles import LAYER
 if TYPE_CHECKING:  # explanations are imported where a check fails, or is weak
     from pecli.explain.edits import Explanation
 
-COPIES_DIFFER = "its copies differ"
 ADVICE = (
     "reproduce with",
     "apart from",
@@ -122,7 +121,7 @@ class Checked:
             result,
             scheme,
             found,
-            **{"words": reading.words, "doubtful": doubtful, **others},
+            **{"words": reading.note, "doubtful": doubtful, **others},
         )
 
 
@@ -131,29 +130,27 @@ def compared(
 ) -> Comparison:
     """The comparison alone; learned values can only be numbers that differ."""
     if reading.is_learned:
-        return replace(
-            Comparison.impossible(label, reading.array.shape, _learned_problem(reading.array)),
-            mismatched=0,
-        )
+        result = Comparison.learned(label, reading.array.shape, _learned_problem(reading.array))
+        return result
     result = reading.compared(tolerance, name=label, any_dtype=any_dtype)
     limit = max(tolerance.atol, MAX_COPY_ERROR)
     if (
         result.mismatched
-        and not result.problem
+        and result.finding is None
         and not reading.has_equal_copies(limit, doubled=False)
     ):
-        result.problem = COPIES_DIFFER
+        result.finding = CopiesDiffer()
     return result
 
 
-def _learned_problem(values: Array) -> str:
+def _learned_problem(values: Array) -> Problem | None:
     low, high = np.inf, -np.inf
     for rows in np.array_split(values, max(1, values.size >> 22)):
         wide = widened(rows)
         if not np.isfinite(wide).all():
-            return "it holds values that are infinite or not numbers"
+            return LearnedNotFinite()
         low, high = min(low, float(wide.min())), max(high, float(wide.max()))
-    return f"all its values are {low:g}" if low == high else ""
+    return LearnedConstant(low) if low == high else None
 
 
 def conclusion(
@@ -211,7 +208,7 @@ def _failures(checked: Iterable[Checked]) -> Iterator[tuple[str, list[Checked]]]
         every.setdefault(each.layers, set()).add(layer[1] if layer else "")
         if (
             each.result.mismatched != 0
-            and each.result.problem != COPIES_DIFFER
+            and each.result.finding != CopiesDiffer()
             and each.result.max_abs_error != 0
         ):
             by_number = kinds.setdefault((each.layers, each.right_for), {})
@@ -320,11 +317,10 @@ def diagnosis(
 
 def _is_within(result: Comparison, units: int) -> bool:
     """Whether a tensor would pass with so many units of the last place."""
-    within = partial(
-        compare, tolerance=replace(result.allowed, max_ulp=units), name=result.name, any_dtype=True
-    )
-    parts = [replace(part, found=np.ascontiguousarray(part.found)) for part in result.parts]
-    return units <= MAX_ROUNDING_ULP and all(within([part], part.found).passed for part in parts)
+    if units > MAX_ROUNDING_ULP or not result.parts:
+        return units <= MAX_ROUNDING_ULP
+    tolerance = replace(result.allowed, max_ulp=units)
+    return compare(result.parts, tolerance, name=result.name, any_dtype=True).passed
 
 
 def weak_checks(tables: Tables, tolerance: Tolerance) -> tuple[str, ...]:

@@ -1,37 +1,57 @@
-"""The ways in which programs lay out the cosines and sines of positions × frequencies, and how to read them all.
+"""The ways in which programs lay out the cosines and sines of positions × frequencies beside each other.
 
-Behind every layout are one or two parts (positions, frequencies): cosines, sines or both; which, it does not say.
+Behind every form are one or two parts (positions, frequencies): cosines, sines or both. A form does not state which.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
+from pecli.compare.factors import Axis, Factor, FunctionView, Shape, function_views
 from pecli.engine.arrays import AnyArray, Array, dtype_name, widened
 
-ARRANGEMENTS: Mapping[str, tuple[str, str]] = {
-    "alone": ("f", "{0}"),
-    "halves": ("p f", "all {0}, then all {1}"),
-    "interleaved": ("f p", "{0} and {1} interleaved"),
-    "stacked": ("f", "the {0}, then the {1}"),
-    "rows": ("f", "rows of {0}, then rows of {1}"),
-    "pairs": ("f, p", "pairs of {0} and {1}"),
-    "complex": ("f, p", "complex numbers"),
-    "matrices": ("f, r, c", "2 × 2 rotation matrices"),
+
+class Pattern(NamedTuple):
+    """The last axes of a tensor, and the words for them.
+
+    An axis is a product of factors, the slowest first: frequencies f, the two functions p, the columns d that every
+    frequency has twice, rows r and columns c of a matrix. `p f` is one axis of all cosines, then all sines; `f, p` is
+    an axis of frequencies and another of two functions.
+    """
+
+    axes: str
+    words: str  #: for the names of both functions
+
+
+ARRANGEMENTS: Mapping[str, Pattern] = {
+    "alone": Pattern("f", "{0}"),
+    "halves": Pattern("p f", "all {0}, then all {1}"),  # vLLM's cos_sin_cache
+    "interleaved": Pattern("f p", "{0} and {1} interleaved"),
+    "stacked": Pattern("f", "the {0}, then the {1}"),  # the first axis of all: (2, L, d)
+    "rows": Pattern("f", "rows of {0}, then rows of {1}"),  # twice as many rows: (2·L, d)
+    "pairs": Pattern("f, p", "pairs of {0} and {1}"),  # torchtune's cache: (L, d/2, 2)
+    "complex": Pattern("f, p", "complex numbers"),  # Meta's freqs_cis
+    "matrices": Pattern("f, r, c", "2 × 2 rotation matrices"),  # Flux
 }
-"""How the two functions lie beside each other. First the last axes of a tensor, slow factors first: frequencies f, the
-two parts p, rows r and columns c of a matrix. Then the words, for the names of both."""
+"""How two functions lie beside each other; `stacked` and `rows` have p before the last axes."""
 
 DOUBLINGS: Mapping[str, str] = {"": "", "halves": "c0 c1 … c0 c1 …", "interleaved": "c0 c0 c1 c1 …"}
 """How often each column of a part is there: once, or twice, in that order."""
 
-DOUBLED_AXES: Mapping[str, str] = {
-    "": "f",
-    "halves": "d f",
-    "interleaved": "f d",
-}  # for f where each comes twice, d
+_DOUBLED_FACTORS: Mapping[str, str] = {"": "f", "halves": "d f", "interleaved": "f d"}
+"""What stands for f in a pattern if columns are doubled."""
+
+_AXES: Mapping[str, Axis] = {
+    "f": Axis.FREQUENCY,
+    "p": Axis.FUNCTION,
+    "d": Axis.DOUBLE,
+    "r": Axis.MATRIX_ROW,
+    "c": Axis.MATRIX_COLUMN,
+}
 
 STEPS: Mapping[str, tuple[int, ...]] = {
     "int8": (127, 128, 64),
@@ -40,188 +60,199 @@ STEPS: Mapping[str, tuple[int, ...]] = {
     "int32": (2**31 - 1, 2**31, 2**30),
 }
 """By dtype, the integers that stand for 1 in quantised tables."""
-MAX_SIGMAS = 7.5  # of the noise of doubled columns, by which one of them may differ from the other
-MAX_WRONG = 0.2  # of the rows, that may be wrong in a table that is right otherwise
-EMPTY = 1e-3  # of the largest value: below it, rows and columns are zeros but for noise
-PartView = tuple[
-    int, "AnyArray", bool
-]  # which part, its values (copies…, positions, frequencies), whether negated
-PLACES: Mapping[str, Sequence[tuple[int, int, tuple[int, ...]]]] = {
-    "alone": ((0, 1, ()),),
-    "both": ((0, 1, (0,)), (1, 1, (1,))),
-    "matrices": ((0, 1, (0, 0)), (0, 1, (1, 1)), (1, 1, (1, 0)), (1, -1, (0, 1))),
-}
-"""Where the parts are: the number of the part, its sign, and the places along p, or along r and c."""
+MIN_LARGEST = 0.99
+"""The largest cosine of a table is at least this, so the integer that stands for 1 is at most 1 % above the largest."""
+MAX_SIGMAS = 7.5  #: standard deviations of the noise by which two columns of a frequency may differ
+MAX_WRONG = 0.2  #: share of the rows that may be wrong in a table that is right otherwise
+EMPTY = 1e-3  #: share of the largest value below which rows and columns are zeros, apart from noise
 
 
 def stands_for_one(array: Array) -> int:
-    """The integer that stands for 1, going by the largest; 0 where none does."""
-    largest = int(np.abs(array.astype(np.int64)).max(initial=0)) if array.dtype.kind in "iu" else 0
-    return min(
-        (one for one in STEPS.get(dtype_name(array.dtype), ()) if 0.99 * one <= largest <= one),
-        default=0,
-    )
+    """Return the integer that stands for 1, judging by the largest value; 0 if none does.
+
+    >>> stands_for_one(np.array([0, -127, 90], np.int8))
+    127
+    """
+    if array.dtype.kind not in "iu":
+        return 0
+    largest = int(np.abs(array.astype(np.int64)).max(initial=0))
+    ones = STEPS.get(dtype_name(array.dtype), ())
+    return min((one for one in ones if MIN_LARGEST * one <= largest <= one), default=0)
 
 
 def from_integers(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """What integers stand for that belong together; nothing where some are none, or stand for others."""
-    ones = {*map(stands_for_one, arrays.values())}
-    if len(ones) != 1 or ones == {0}:
+    """Return the numbers that integers stand for in tensors that belong together.
+
+    The result is empty unless the same integer stands for 1 in all of them.
+    """
+    ones = {stands_for_one(array) for array in arrays.values()}
+    if len(ones) != 1 or 0 in ones:
         return {}
-    return {name: (widened(array) / max(ones)).astype(np.float32) for name, array in arrays.items()}
+    (one,) = ones
+    return {name: (widened(array) / one).astype(np.float32) for name, array in arrays.items()}
 
 
-def columns(way: str) -> str:
-    """The columns of a part, in words."""
-    return f"two columns per frequency ({DOUBLINGS[way]})" if way else "one column per frequency"
+def columns(doubled: str) -> str:
+    """Return the words for the columns of a part."""
+    if doubled:
+        return f"two columns per frequency ({DOUBLINGS[doubled]})"
+    return "one column per frequency"
 
 
 @dataclass(frozen=True)
 class Form:
-    """One layout: how the functions lie, and whether columns are doubled."""
+    """One layout: how the functions lie beside each other, and how columns are doubled."""
 
-    arrangement: str
-    doubled: str = ""
-    padded: bool = False  # a column of zeros at the end, which makes an odd dim
+    arrangement: str  #: one of ARRANGEMENTS
+    doubled: str = ""  #: one of DOUBLINGS
+    padded: bool = False  #: a column of zeros at the end makes an odd dim, as in fairseq
 
     @property
     def name(self) -> str:
         if self.arrangement == "alone":
             return self.doubled or "compact"
-        return (
-            f"{self.arrangement}, columns doubled: {self.doubled}"
-            if self.doubled
-            else self.arrangement
+        if self.doubled:
+            return f"{self.arrangement}, columns doubled: {self.doubled}"
+        return self.arrangement
+
+    @property
+    def functions(self) -> int:
+        """The number of functions that an array in this form holds."""
+        return 1 if self.arrangement == "alone" else 2
+
+    def last_axes(self, frequencies: int) -> tuple[tuple[Factor, ...], ...]:
+        """Return the factors of each of the last axes of a tensor, for so many frequencies.
+
+        >>> Form("halves", "interleaved").last_axes(8)  # doctest: +ELLIPSIS
+        ((Factor(axis=<Axis.FUNCTION: 2>, size=2), Factor(axis=<Axis.FREQUENCY: 6>, size=8), ...
+        """
+        pattern = ARRANGEMENTS[self.arrangement].axes
+        pattern = pattern.replace("f", _DOUBLED_FACTORS[self.doubled])
+        return tuple(
+            tuple(_factor(letter, frequencies) for letter in axis.split())
+            for axis in pattern.split(", ")
         )
+
+    def leading_axes(self, lengths: Shape) -> list[Factor] | None:
+        """Return the factors of the axes before the last ones; None if their lengths do not allow this form.
+
+        Axes that do not count functions are called rows, whatever they are.
+
+        >>> Form("rows").leading_axes((24,))
+        [Factor(axis=<Axis.FUNCTION: 2>, size=2), Factor(axis=<Axis.ROW: 5>, size=12)]
+        """
+        factors = [Factor(Axis.ROW, length) for length in lengths]
+        if self.arrangement == "stacked":
+            if lengths[:1] != (2,):
+                return None
+            factors[0] = Factor(Axis.FUNCTION, 2)
+        elif self.arrangement == "rows":
+            if not lengths or lengths[-1] % 2:
+                return None
+            factors[-1:] = [Factor(Axis.FUNCTION, 2), Factor(Axis.ROW, lengths[-1] // 2)]
+        return factors
 
     def axes(self, frequencies: int) -> tuple[int, ...]:
-        return tuple(
-            math.prod(frequencies if k == "f" else 2 for k in axis) for axis in self._factors()
-        )
+        """Return the lengths of the last axes of a tensor, for so many frequencies.
 
-    def undo(self, array: AnyArray, frequencies: int) -> list[PartView] | None:
-        """Views of the parts of an array (…, positions, frequencies), doubled columns along a first axis; else None."""
-        factors = self._factors()
-        last, leading = self.axes(frequencies), array.shape[: max(0, array.ndim - len(factors))]
-        if array.shape[len(leading) :] != last or (
-            self.arrangement == "stacked" and leading[:1] != (2,)
-        ):
+        >>> Form("alone", "halves").axes(8), Form("matrices").axes(8)
+        ((16,), (8, 2, 2))
+        """
+        axes = self.last_axes(frequencies)
+        return tuple(math.prod(factor.size for factor in axis) for axis in axes)
+
+    def parts(self, array: AnyArray) -> list[FunctionView] | None:
+        """Return the functions in an array of one table; None if its shape does not allow this form.
+
+        An odd last column has a sine and no cosine, and is left out of the interleaved form.
+        """
+        is_complex = array.dtype.kind == "c"
+        if (self.arrangement == "complex") != is_complex:
             return None
-        if self.arrangement == "rows":
-            if not leading or leading[-1] % 2:
-                return None
-            leading = (*leading[:-1], 2, leading[-1] // 2)
-        letters = [k for axis in factors for k in axis]
-        names = ["-"] * len(leading) + letters
-        if self.arrangement in ("rows", "stacked"):
-            names[-2 - len(letters) if self.arrangement == "rows" else 0] = "p"
-        array = array.reshape(*leading, *(frequencies if k == "f" else 2 for k in letters))
-        array = array.transpose(
-            sorted(range(array.ndim), key=lambda axis: "rcpd-f".index(names[axis]))
-        )
-        places = PLACES.get(self.arrangement, PLACES["both"])
-        return [(part, array[place], sign < 0) for part, sign, place in places]
-
-    def _factors(self) -> list[list[str]]:
-        axes, _ = ARRANGEMENTS[self.arrangement]
-        return [axis.replace("f", DOUBLED_AXES[self.doubled]).split() for axis in axes.split(", ")]
-
-    def _views(self, array: Array) -> list[PartView] | None:
-        """The parts of an array of one table, whatever its values are; an odd column has a sine and no cosine."""
-        if (self.arrangement == "complex") != (array.dtype.kind == "c"):
-            return None
-        if self.arrangement == "complex":
+        if is_complex:
             array = np.stack([array.real, array.imag], axis=-1)
         elif self.arrangement == "interleaved":
             array = array[..., : array.shape[-1] // 2 * 2]
-        last = self.axes(1)
-        if array.ndim != 1 + len(last) + (self.arrangement == "stacked"):
+        unit = self.axes(1)
+        depth = array.ndim - len(unit)
+        if depth < 1:
             return None
-        return self.undo(array, array.shape[-len(last)] // last[0])
+        frequencies = array.shape[depth] // unit[0]
+        leading = self.leading_axes(array.shape[:depth])
+        if leading is None or array.shape[depth:] != self.axes(frequencies):
+            return None
+        if sum(factor.axis == Axis.ROW for factor in leading) != 1:
+            return None
+        return function_views(array, [*leading, *chain(*self.last_axes(frequencies))])
 
     def split(self, array: Array, noise: float = 0.0) -> tuple[Array, ...] | None:
-        """The parts of an array, each (positions, frequencies); None where it is in another form. With noise, doubled
-        columns may differ by that much of the largest, root mean square; a few that differ by more become NaN."""
+        """Return the parts of an array, each (positions, frequencies); None if it has another form.
+
+        With `noise`, doubled columns may differ by that share of the largest value, root mean square; a few elements
+        that differ by more become NaN.
+        """
         if self.padded:
-            if array.ndim != 2 or not array.shape[1] % 2:
-                return None
-            if not np.abs(array[:, -1]).max(initial=0) <= (
-                EMPTY * np.abs(array).max() if noise else 0
-            ):
+            if not _has_empty_last_column(array, EMPTY if noise else 0.0):
                 return None
             array = array[:, :-1]
-        views = self._views(array) or []
-        every = [_undoubled(values, noise) if self.doubled else values for _, values, _ in views]
-        parts = [part for part in every if part is not None and part.size]
-        return tuple(parts) if views and len(parts) == len(views) else None
+        parts = []
+        for _, _, view in self.parts(array) or ():
+            part = _undoubled(view.values, noise) if self.doubled else view.values
+            if part is None or not part.size:
+                return None
+            parts.append(part)
+        return tuple(parts) or None
 
     def join(self, *parts: Array) -> Array:
-        wide = [joined([part, part], self.doubled) if self.doubled else part for part in parts]
-        array = joined(wide, self.arrangement)
-        return (
-            np.concatenate([array, np.zeros_like(array[:, :1])], axis=1) if self.padded else array
-        )
+        """Return the array that holds some parts in this form, the inverse of `split`."""
+        if self.doubled:
+            parts = tuple(joined([part, part], self.doubled) for part in parts)
+        array = joined(parts, self.arrangement)
+        if self.padded:
+            return np.concatenate([array, np.zeros_like(array[:, :1])], axis=1)
+        return array
 
 
-READABLE = tuple(
-    Form(arrangement, doubled)
-    for arrangement in ARRANGEMENTS
-    for doubled in DOUBLED_AXES
-    if arrangement != "complex"
-    and (not doubled or arrangement in ("alone", "halves", "stacked", "rows", "pairs"))
-)
+def _factor(letter: str, frequencies: int) -> Factor:
+    return Factor(_AXES[letter], frequencies if letter == "f" else 2)
+
+
+def _readable() -> Iterator[Form]:
+    doubling = ("alone", "halves", "stacked", "rows", "pairs")
+    for arrangement in ARRANGEMENTS:
+        if arrangement == "complex":
+            continue
+        yield Form(arrangement)
+        if arrangement in doubling:
+            yield Form(arrangement, "halves")
+            yield Form(arrangement, "interleaved")
+
+
+READABLE = tuple(_readable())
 """The forms that every check reads, the likelier ones first; complex numbers are read as pairs."""
 
-
-SEARCHED = (
-    "interleaved",
-    "halves",
-    "alone",
-    "stacked",
-    "pairs",
-    "complex",
-)  # told by the values, the likelier first
+SEARCHED = ("interleaved", "halves", "alone", "stacked", "pairs", "complex")
+"""The arrangements that values can tell apart without a spec, the likelier ones first."""
 
 
 def forms(array: Array) -> Iterator[Form]:
-    """The forms that an array of such a shape may have, the likelier ones first."""
+    """Yield the forms that an array of such a shape may have, the likelier ones first."""
     for arrangement in SEARCHED:
-        if Form(arrangement)._views(array) is not None:
-            yield from (Form(arrangement, doubled) for doubled in DOUBLINGS)
+        if Form(arrangement).parts(array) is not None:
+            for doubled in DOUBLINGS:
+                yield Form(arrangement, doubled)
 
 
 def halved(array: AnyArray, layout: str) -> tuple[AnyArray, AnyArray]:
-    """The two parts of the last axis: its halves, or every other place."""
-    half = array.shape[-1] // 2
-    return (
-        (array[..., :half], array[..., half:])
-        if layout == "halves"
-        else (array[..., 0::2], array[..., 1::2])
-    )
-
-
-def _undoubled(both: Array, noise: float) -> Array | None:
-    """Columns that are there twice, where both copies are the same."""
-    one, other = both
-    if not noise:
-        same = (
-            np.array_equal(one[rows], other[rows], equal_nan=True)
-            for rows in (slice(1), slice(1, None))
-        )
-        return one if all(same) else None
-    x, y = np.asarray(one, np.float64), np.asarray(other, np.float64)
-    off = np.nan_to_num(np.abs(x - y), nan=np.inf)
-    size = float(np.median(np.nan_to_num(np.fmax.reduce(np.abs(x), axis=1))))
-    wrong = off > max(EMPTY * size, 1.5 * MAX_SIGMAS * float(np.median(off)))
-    apart = math.sqrt(
-        (off**2).sum(axis=0, where=~wrong).max(initial=0.0) / max(1, len(off))
-    )  # fast columns, too
-    few = np.mean(wrong.any(axis=1)) <= MAX_WRONG
-    return np.where(wrong, np.nan, x) if few and apart < noise * (size + 1e-300) else None
+    """Return the two parts of the last axis: its halves, or its even and odd places."""
+    if layout == "halves":
+        half = array.shape[-1] // 2
+        return array[..., :half], array[..., half:]
+    return array[..., 0::2], array[..., 1::2]
 
 
 def joined(parts: Sequence[Array], arrangement: str) -> Array:
-    """One array of several parts."""
+    """Return one array of several parts."""
     if arrangement == "alone":
         return parts[0]
     if arrangement == "complex":
@@ -231,4 +262,46 @@ def joined(parts: Sequence[Array], arrangement: str) -> Array:
     if arrangement == "halves":
         return np.concatenate(parts, axis=-1)
     pairs = np.stack(parts, axis=-1)
-    return pairs if arrangement == "pairs" else pairs.reshape(*pairs.shape[:-2], -1)
+    if arrangement == "pairs":
+        return pairs
+    return pairs.reshape(*pairs.shape[:-2], -1)
+
+
+def _has_empty_last_column(array: Array, share: float) -> bool:
+    """Return True if the last of an odd number of columns is at most this share of the largest value."""
+    if array.ndim != 2 or not array.shape[1] % 2:
+        return False
+    limit = share * np.abs(array).max() if share else 0.0
+    return bool(np.abs(array[:, -1]).max(initial=0) <= limit)
+
+
+def _undoubled(both: Array, noise: float) -> Array | None:
+    """Return columns once that are there twice; None unless both copies are the same."""
+    first: Array
+    second: Array
+    first, second = both
+    if noise:
+        return _undoubled_within(first, second, noise)
+    # Most tables that are not doubled differ in the first row already.
+    if not np.array_equal(first[:1], second[:1], equal_nan=True):
+        return None
+    if not np.array_equal(first[1:], second[1:], equal_nan=True):
+        return None
+    return first
+
+
+def _undoubled_within(first: Array, second: Array, noise: float) -> Array | None:
+    x = np.asarray(first, np.float64)
+    y = np.asarray(second, np.float64)
+    error = np.nan_to_num(np.abs(x - y), nan=np.inf)
+    size = float(np.median(np.nan_to_num(np.fmax.reduce(np.abs(x), axis=1))))
+    # The median of |error| is 2/3 of a standard deviation, if errors are normal.
+    wrong = error > max(EMPTY * size, 1.5 * MAX_SIGMAS * float(np.median(error)))
+    has_few_wrong = np.mean(wrong.any(axis=1)) <= MAX_WRONG
+    # The noisiest column counts: the average would hide fast columns that differ.
+    power = (error**2).sum(axis=0, where=~wrong).max(initial=0.0) / max(1, len(error))
+    is_alike = math.sqrt(power) < noise * (size + 1e-300)
+    if not (has_few_wrong and is_alike):
+        return None
+    single: Array = np.where(wrong, np.nan, x)
+    return single

@@ -14,8 +14,7 @@ import pytest
 
 import pecli
 from pecli import checks, golden
-from pecli.compare import comparison, reading, tolerance
-from pecli.compare.comparison import Comparison, compare_arrays
+from pecli.compare import comparison
 from pecli.errors import NoTablesError, PecliError
 from tests.checks.waves import LLAMA3
 from tests.compare import test_one_reading
@@ -30,7 +29,7 @@ ARRANGED = {
     name: dump for name, (dump, right) in test_one_reading.DUMPS.items() if right and len(dump) == 1
 }
 INTERLEAVING = {**test_one_reading.CONFIG, "head_dim": 16, "partial_rotary_factor": 1.0}
-NAMES |= {"compare": comparison, "reading": reading, "tolerance": tolerance}
+NAMES |= {"compare": comparison}
 NAMES |= {
     "ARRANGED": ARRANGED,
     "INTERLEAVING": INTERLEAVING,
@@ -99,19 +98,13 @@ def extended(method: str | None, to: int = 256) -> Any:
     )
 
 
-def compared(expected: Any, found: Any, dtype: Any = None, **given: float) -> Comparison:
-    return compare_arrays(
-        np.array(expected, dtype), np.array(found, dtype), pecli.Tolerance(**given), name="t"
-    )
-
-
 def error(call: Callable[[], object]) -> str:
     with pytest.raises(PecliError) as caught:
         call()
     return str(caught.value)
 
 
-HELPERS = (csv, error, extended, compared, NoTablesError)
+HELPERS = (csv, error, extended, NoTablesError)
 NAMES |= {each.__name__: each for each in HELPERS} | {"of": attrgetter}
 
 

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pecli.compare.comparison import compare_arrays
+from pecli.compare.comparison import Comparison, compare_arrays, ranges, where_json
+from pecli.compare.json_values import plain
+from pecli.compare.part import slabs
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import ulps_apart
 
@@ -138,7 +140,7 @@ def test_the_result_does_not_depend_on_blocks_and_threads(monkeypatch) -> None:
     for threads, read, piece in (("1", 999, 128), ("4", 512, 256), ("3", 1 << 20, 64)):
         monkeypatch.setenv("PECLI_THREADS", threads)
         monkeypatch.setattr("pecli.compare.comparison.READ_BYTES", read)
-        monkeypatch.setattr("pecli.compare.comparison.PIECE_BYTES", piece)
+        monkeypatch.setattr("pecli.compare.element_errors.PIECE_BYTES", piece)
         assert compared(expected, found) == whole
 
 
@@ -278,7 +280,7 @@ def test_pieces_are_measured_as_if_one_by_one(
     )  # not all of them, or very few
     found = spoiled(found, draw, special / 2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pecli.compare.comparison.PIECE_BYTES", piece * 4)
+        patch.setattr("pecli.compare.element_errors.PIECE_BYTES", piece * 4)
         shape = draw.choice([(COUNT, 1), (COUNT // 48, 48), (1, COUNT)])
         result = vars(
             compare_arrays(expected.reshape(shape), found.reshape(shape), tolerance, name="t")
@@ -291,7 +293,7 @@ def test_pieces_are_measured_as_if_one_by_one(
 
 
 def test_what_the_dtype_has_nearest_passes_beside_what_is_off(monkeypatch) -> None:
-    monkeypatch.setattr("pecli.compare.comparison.PIECE_BYTES", 1024)
+    monkeypatch.setattr("pecli.compare.element_errors.PIECE_BYTES", 1024)
     expected = np.linspace(1, 2, 4096, dtype=np.float32).reshape(64, 64)
     found = expected.astype(np.float16)
     found[:, 3] = np.nextafter(found[:, 3], np.float16(3))
@@ -347,7 +349,7 @@ def test_elements_next_to_a_limit_are_decided_by_exact_numbers(
     scale, atol, rtol, monkeypatch
 ) -> None:
     """All limits are dyadic, so that float64 holds them. The first rows are so far off that no others are worse."""
-    monkeypatch.setattr("pecli.compare.comparison.PIECE_BYTES", 1024)
+    monkeypatch.setattr("pecli.compare.element_errors.PIECE_BYTES", 1024)
     draw = np.random.default_rng(5)
     expected = (draw.uniform(1, 2, (64, 64)) * draw.choice([-1, 1], (64, 64)) * scale).astype(
         np.float32
@@ -365,3 +367,215 @@ def test_elements_next_to_a_limit_are_decided_by_exact_numbers(
     result = compare_arrays(expected, found, Tolerance(atol=atol * scale, rtol=rtol), name="t")
     assert (result.mismatched, result.max_abs_error) == (wrong.sum(), np.abs(other - wide).max())
     assert result.first_index == tuple(np.argwhere(wrong)[0])
+
+
+def test_a_result_as_json() -> None:
+    assert Comparison("t", (1, 2), 2).as_json() == {
+        "name": "t",
+        "shape": [1, 2],
+        "mismatched": 0,
+        "max_abs_error": 0.0,
+        "max_rel_error": 0.0,
+        "max_ulp_error": 0,
+        "worst_index": None,
+        "first_index": None,
+        "expected": None,
+        "found": None,
+        "where": {},
+    }
+
+
+def test_values_that_json_lacks_are_null_or_pairs() -> None:
+    assert plain([1.5, np.inf, {"a": (np.nan, 2 - 1j)}]) == [1.5, None, {"a": [None, [2.0, -1.0]]}]
+    assert plain([Comparison("t", (2,), 2)])[0]["shape"] == [2]
+
+
+def test_integers_have_no_ulps() -> None:
+    assert compared([1.0], [1.0]).max_ulp_error == 0
+    assert compared([1], [1]).max_ulp_error is None
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize(
+    ("tolerance", "passes"),
+    [
+        ({"atol": 1}, True),
+        ({"atol": 0.99}, False),
+        ({"rtol": 0.5}, True),
+        ({"rtol": 0.49}, False),
+        ({"atol": 0.5, "rtol": 0.25}, True),
+    ],
+)
+def test_an_error_passes_up_to_atol_plus_rtol_times_expected(dtype, tolerance, passes) -> None:
+    expected = np.array([2.0, 1.0], dtype)
+    found = np.array([3.0, 1.0], dtype)
+    assert compared(expected, found, **tolerance).passed == passes
+
+
+@pytest.mark.parametrize("dtype", ["i4", "u1"])
+@pytest.mark.parametrize(("atol", "passes"), [(1, True), (0.99, False)])
+def test_integers_within_a_tolerance(dtype: str, atol: float, passes: bool) -> None:
+    assert compared(np.array([2], dtype), np.array([3], dtype), atol=atol).passed == passes
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize(("max_ulp", "passes"), [(1, False), (2, True)])
+def test_an_error_of_2_ulps(dtype: str, max_ulp: int, passes: bool) -> None:
+    found = np.array([1 + 2 * np.finfo(dtype).eps], dtype)
+    assert compared(np.ones(1, dtype), found, max_ulp=max_ulp).passed == passes
+
+
+def test_two_wrong_elements_of_a_matrix() -> None:
+    result = compared([[1.0, 2.0], [4.0, 8.0]], [[1.0, 3.0], [5.0, 8.0]])
+    assert result.mismatched == 2
+    assert result.max_abs_error == 1.0
+    assert result.max_rel_error == 0.5
+    assert result.max_ulp_error == 2**51
+    assert result.expected == 2.0
+    assert result.found == 3.0
+    assert result.worst_index == (0, 1)
+    assert result.first_index == (0, 1)
+    assert result.where == {"rows": [(0, 1)], "columns": [(0, 1)]}
+
+
+def test_an_error_where_0_is_expected_is_not_relative() -> None:
+    result = compared([[0.0, 2.0], [4.0, 8.0]], [[3.0, 2.0], [4.0, 8.0]])
+    assert result.max_abs_error == 3.0
+    assert result.max_rel_error is None
+    assert result.worst_index == (0, 0)
+
+
+def test_values_that_are_not_finite_are_counted_on_both_sides() -> None:
+    expected = [np.nan, np.inf, 1.0, np.nan]
+    found = [np.nan, np.inf, np.nan, 2.0]
+    result = compared(expected, found, atol=9, max_ulp=2**62)
+    assert result.mismatched == 2
+    assert result.strange_expected == 1
+    assert result.strange_found == 1
+    assert result.max_abs_error == np.inf
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "error"),
+    [(-(2**63), 2**63 - 1, 2.0**64), (3, 5, 2.0), (True, False, 1.0)],
+)
+def test_differences_of_integers_do_not_overflow(expected: int, found: int, error: float) -> None:
+    assert compared([expected], [found]).max_abs_error == error
+
+
+def test_complex_numbers_have_the_ulps_of_their_parts() -> None:
+    result = compared([1 + 1j, 2], [1 + 1j, 2 + 2**-51])
+    assert result.max_abs_error == 2**-51
+    assert result.max_ulp_error == 1
+    assert result.expected == 2
+    assert result.found == 2 + 2**-51
+
+
+@pytest.mark.parametrize(
+    ("expected", "found", "name", "any_dtype", "problem"),
+    [
+        ("f4", "f8", "t", True, ""),
+        ("f4", "f8", "inv_freq", False, ""),
+        ("f4", "f4", "t", False, ""),
+        ("f4", "f8", "t", False, "its dtype is float64 where float32 is expected"),
+        ("f4", "i4", "t", True, "its dtype is int32 where float32 is expected"),
+        ("i4", "i8", "t", True, ""),
+        ("i4", "u2", "t", True, ""),
+        ("i4", "?", "t", True, "its dtype is bool where int32 is expected"),
+        ("i4", "f4", "t", True, "its dtype is float32 where int32 is expected"),
+        ("i4", "c8", "t", True, "its dtype is complex64 where int32 is expected"),
+    ],
+)
+def test_dtypes_that_may_differ(expected, found, name, any_dtype, problem) -> None:
+    result = compare_arrays(
+        np.zeros(2, expected), np.zeros(2, found), name=name, any_dtype=any_dtype
+    )
+    assert result.problem == problem
+
+
+@pytest.mark.parametrize(
+    ("shape", "where"),
+    [
+        ((2, 3, 4), {"rows": [(1, 1)], "columns": [(3, 3)], "heads": [(0, 0)]}),
+        ((3, 4), {"rows": [(1, 1)], "columns": [(3, 3)]}),
+        ((12,), {"columns": [(7, 7)]}),
+    ],
+)
+def test_the_eighth_element_is_wrong(shape: tuple[int, ...], where: dict) -> None:
+    found = (np.arange(math.prod(shape)) == 7).astype(float).reshape(shape)
+    assert compared(np.zeros(shape), found).where == where
+
+
+def test_a_single_number() -> None:
+    assert compared(1.0, 2.0).where == {"columns": [(0, 0)]}
+
+
+def test_arrays_without_rows() -> None:
+    assert compared(np.zeros((0, 3)), np.zeros((0, 3))).passed
+    problem = compared(np.zeros((1, 3)), np.zeros((0, 3))).problem
+    assert problem == "its shape is (0, 3) where (1, 3) is expected"
+
+
+def test_a_role_makes_a_comparison_relative() -> None:
+    slopes = 2.0 ** -np.arange(1, 9)
+    tolerance = Tolerance(atol=1)
+    assert not compare_arrays(slopes, slopes * 1.1, tolerance, name="x", role="slopes").passed
+
+
+def test_three_wrong_elements_in_different_pieces() -> None:
+    places = np.arange(100_000)
+    result = compared(np.zeros(100_000), np.isin(places, (70_000, 99_999, 5)) * 1.0)
+    assert result.worst_index == (5,)
+    assert result.first_index == (5,)
+    assert result.mismatched == 3
+
+
+def test_the_worst_of_many_wrong_elements() -> None:
+    places = np.arange(100_000)
+    result = compared(np.zeros(100_000), np.ones(100_000) + (places == 70_000))
+    assert result.worst_index == (70_000,)
+    assert result.first_index == (0,)
+    assert result.mismatched == 100_000
+    assert result.max_abs_error == 2.0
+
+
+def test_ulps_of_many_elements() -> None:
+    found = np.ones(100_000) + 2.0**-52 * (np.arange(100_000) % 7)
+    result = compared(np.ones(100_000), found, max_ulp=5)
+    assert result.worst_index == (6,)
+    assert result.first_index == (6,)
+    assert result.mismatched == len(range(6, 100_000, 7))
+    assert result.max_ulp_error == 6
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [([0, 1, 2, 4, 7, 8], [(0, 2), (4, 4), (7, 8)]), ([3], [(3, 3)]), (range(3, 9), [(3, 8)])],
+)
+def test_ranges_of_numbers(numbers: list[int], expected: list[tuple[int, int]]) -> None:
+    assert ranges(np.array(numbers)) == expected
+
+
+def test_the_last_of_too_many_ranges_holds_the_rest() -> None:
+    found = ranges(np.arange(0, 400, 2))
+    assert len(found) == 64
+    assert found[-1] == (126, 398)
+
+
+@pytest.mark.parametrize(
+    ("axes", "step", "starts"),
+    [
+        ((), 5, [0]),
+        ((7,), 3, [0, 3, 6]),
+        ((2, 3), 3, [0, 3]),
+        ((2, 3), 2, [0, 2, 3, 5]),
+        ((2, 3), 6, [0]),
+        ((4, 3), 7, [0, 6]),
+    ],
+)
+def test_slabs_do_not_cross_an_axis(axes: tuple[int, ...], step: int, starts: list[int]) -> None:
+    assert [slab.start for slab in slabs(axes, step)] == starts
+
+
+def test_nothing_is_wrong_in_no_tensor() -> None:
+    assert where_json([]) == {"rows": None, "columns": None, "heads": None, "batch": None}

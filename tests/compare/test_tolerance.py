@@ -10,6 +10,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import pecli
+from pecli.compare.tolerance import is_relative
 from tests.checks.waves import LLAMA3, powers
 from tests.tools.attack import Waves
 
@@ -108,3 +109,34 @@ def test_numbers_that_no_scheme_can_have_are_not_identified(
     for words, code in ((("identify",), 1), (("inspect", "--stats"), 0)):
         outcome = pecli_cli(*words, tmp_path / "t.npy")
         assert (outcome.code, outcome.err) == (code, "")
+
+
+def test_a_tolerance_is_exact_by_default() -> None:
+    assert pecli.Tolerance() == pecli.Tolerance(0, 0.0, 0.0, None)
+
+
+def test_only_frequencies_and_slopes_are_judged_relatively() -> None:
+    tolerance = pecli.Tolerance(1, 2, 3, 4)
+    assert tolerance.for_tensor("cos") == tolerance
+    assert tolerance.for_tensor("inv_freq") == pecli.Tolerance(1, 0, 4)
+
+
+@pytest.mark.parametrize(
+    ("given", "rtol"), [({}, 0), ({"max_ulp": 1}, 1e-5), ({"atol": 1}, 1e-5), ({"rtol": 0.5}, 0.5)]
+)
+def test_any_tolerance_allows_float32_frequencies(given: dict[str, Any], rtol: float) -> None:
+    assert pecli.Tolerance(**given).for_tensor("slopes").rtol == rtol
+
+
+@pytest.mark.parametrize(
+    ("given", "freq_rtol"), [({}, 1e-5), ({"rtol": 0.5}, 0.5), ({"freq_rtol": 0}, 0)]
+)
+def test_a_model_allows_float32_frequencies(given: dict[str, Any], freq_rtol: float) -> None:
+    assert pecli.Tolerance(**given).against_model().freq_rtol == freq_rtol
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"), [((), False), (("cos",), False), (("cos", "x.inv_freq"), True)]
+)
+def test_one_of_several_names_makes_a_tensor_relative(names: tuple[str, ...], expected) -> None:
+    assert is_relative(*names) == expected

@@ -24,6 +24,7 @@ from pecli.views.pictures.panels import Chart, Picture
 from pecli.views.screen import Terminal
 from pecli.views.show import show
 from tests.pixels import decoded
+from tests.views.problems import Stated
 
 
 def drawn(a: np.ndarray, b: np.ndarray, **tolerance: float) -> Picture:
@@ -226,13 +227,15 @@ def test_a_learned_table_of_zeros_fails() -> None:
 
 @pytest.mark.parametrize(("length", "lines"), [(90, 2), (91, 3)])
 def test_a_long_line_about_a_tensor_is_broken_between_its_parts(length: int, lines: int) -> None:
-    tensor = Comparison("x", (2,), 2, mismatched=None, max_abs_error=None, problem="p" * length)
+    tensor = Comparison(
+        "x", (2,), 2, mismatched=None, max_abs_error=None, finding=Stated("p" * length)
+    )
     result = Verification("f", "rope", (tensor,))
     assert len(show_text(check_results.show_verification, result)) == lines
 
 
 def test_two_forms_of_a_model_are_compared_by_layers_not_by_tensors() -> None:
-    tensor = Comparison("q", (2,), 2, problem="p")
+    tensor = Comparison("q", (2,), 2, finding=Stated("p"))
     result = Difference("x", "y", (tensor,), ("q differs",), forms="of 2 layers")
     assert show_text(check_results.show_difference, result) == [
         "DIFFERENT  A: x  B: y",

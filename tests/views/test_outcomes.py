@@ -10,6 +10,7 @@ from pecli.checks.verification import Verification
 from pecli.compare.comparison import Comparison
 from pecli.errors import FileError, NoTablesError, ParameterError
 from pecli.views.outcomes import annotate, show_outcomes, write_junit
+from tests.views.problems import Stated
 
 EXACT = Verification("a", "rope", (Comparison("cos", (2, 2), 4),))
 _DIFFERENT = Comparison(
@@ -19,7 +20,9 @@ OFF = Verification("b", "rope", (_DIFFERENT,), reasons=("cos: matches if …",))
 SHAPE = Verification(
     "c", "learned", (Comparison("wpe", (2, 2), 4, max_abs_error=None, max_ulp_error=None),)
 )
-_NOT_COMPARED = Comparison("x", (3,), 3, mismatched=None, max_abs_error=None, problem="its shape")
+_NOT_COMPARED = Comparison(
+    "x", (3,), 3, mismatched=None, max_abs_error=None, finding=Stated("its shape")
+)
 UNLIKE = Verification("d", "rope", (_NOT_COMPARED,))
 RESULTS = [
     EXACT,
@@ -73,7 +76,10 @@ HOSTILE = [
 def outcomes(name: str) -> list[Outcome]:
     passed = Verification(name, "rope", (Comparison(name, (2, 2), 4),))
     failed = Verification(
-        name, "rope", (Comparison(name, (2,), 2, problem="its shape"),), (f"{name}: its shape",)
+        name,
+        "rope",
+        (Comparison(name, (2,), 2, finding=Stated("its shape")),),
+        (f"{name}: its shape",),
     )
     results = [passed, failed, FileError(name, "does not exist")]
     return [

@@ -12,7 +12,8 @@ import numpy as np
 from pecli.checks.verification import Checked, Verification, conclusion
 from pecli.checks.verify.targets import real_dtype, scheme_targets
 from pecli.compare.comparison import Comparison, compare_arrays
-from pecli.compare.reading import Reading, Target, best_reading, doubling_problems
+from pecli.compare.reading import Doubling, best_reading, doubling_problems
+from pecli.compare.target import Target
 from pecli.compare.tolerance import Tolerance, is_relative, tolerance_of
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array
 from pecli.engine.schemes.scheme import Scheme
@@ -140,16 +141,17 @@ def _verify_scheme(
             likely = [
                 target for target in likely if target.name in own and target.names != ("sin", "cos")
             ]
-        reading = best_reading(array, likely, lines=file.format == "csv")
+        reading = best_reading(array, likely, is_text=file.format == "csv")
         if reading is not None:
-            read.append((reading.name.rpartition(".")[0], reading, reading.form.doubled))
+            part = reading.name.rpartition(".")[0]
+            read.append(Doubling(part, reading, reading.form.doubled))
             return Checked.of(name, label or reading.name, reading, tolerance, any_dtype=any_dtype)
         shape = bracketed([length or 0 for length in likely[0].shape])
         result = Comparison.of_shape(label or likely[0].name, array.shape, shape)
         return Checked(name, result, scheme, {likely[0].name: array})
 
     known = {name: own for name in tensors if (own := own_names(name, tensors))}
-    missing, read = [], list[tuple[str, Reading, str]]()
+    missing, read = [], list[Doubling]()
     if len(tensors) == 1 and (named or not known):
         results = [checked(name, own_names(name, ()), "") for name in tensors]
     else:

@@ -14,7 +14,8 @@ from pecli.checks.verification import Checked, Verification, compared, conclusio
 from pecli.checks.verify.targets import PLACES, Place, model_targets
 from pecli.compare import forms
 from pecli.compare.comparison import Comparison
-from pecli.compare.reading import Reading, best_reading, doubling_problems
+from pecli.compare.problems import OtherShape
+from pecli.compare.reading import Doubling, Reading, best_reading, doubling_problems
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import COMPLEX, Array, dtype_name, widened
@@ -229,7 +230,7 @@ class _Search:
         checked = [self._checked(name, reading, tolerance) for name, reading in read]
         known = [(reading, reading.target.origin) for _, reading in read if reading is not None]
         problems = doubling_problems(
-            (own.layer_type, each, each.form.doubled) for each, own in known if own
+            Doubling(own.layer_type, each, each.form.doubled) for each, own in known if own
         )
         schemes = {origin.scheme for _, origin in known if origin}
         scheme = ", ".join(sorted(schemes or {each.scheme for each in self.encodings}))
@@ -257,13 +258,10 @@ class _Search:
         shape = self.tensors[name].shape
         if reading is None:
             shapes = " or ".join(dict.fromkeys(_shapes_of(each) for each in self._likely(name)))
-            result, turned = (
-                Comparison.of_shape(name, shape, shapes),
-                self._best(name, self._role(name), turned=True),
-            )
-            result.problem += (
-                "; transposed, it fits" if turned and (turned.is_learned or turned.is_near) else ""
-            )
+            turned = self._best(name, self._role(name), turned=True)
+            fits_transposed = turned is not None and (turned.is_learned or turned.is_near)
+            problem = OtherShape(shape, shapes, fits_transposed)
+            result = Comparison.impossible(name, shape, problem)
             return Checked(name, result, *self._likeliest(name))
         label = reading.name if name == npy.ARRAY_NAME else name
         layers = reading.target.origin.layer_type if self.several and reading.target.origin else ""
@@ -271,7 +269,7 @@ class _Search:
         known = label == reading.name or role_of(label) not in (None, ANYTHING)
         fits = f"{layers} layers{'' if named else ', which it fits best'}" if layers else ""
         words = ", ".join(
-            filter(None, ("" if known else reading.name, fits, reading.words, self.notes.get(name)))
+            filter(None, ("" if known else reading.name, fits, reading.note, self.notes.get(name)))
         )
         checked = Checked.of(name, label, reading, tolerance, words=words, layers=layers)
         for other in self.every if layers and not checked.result.passed else ():
@@ -380,7 +378,7 @@ class _Search:
             for each in encodings or self._likely(name)
             for some in model_targets(each, array, role, place)
         )
-        return best_reading(array, targets, lines=self.file.format == "csv")
+        return best_reading(array, targets, is_text=self.file.format == "csv")
 
     def _place(self, name: str) -> Place:
         """Where a table is read: names of a .gguf tell frequencies for lengths beyond the original one."""

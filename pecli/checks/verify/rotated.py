@@ -13,6 +13,7 @@ import numpy as np
 from pecli.checks.verification import Verification, diagnosis
 from pecli.checks.verify.targets import Place
 from pecli.compare.comparison import Comparison, compare_arrays, problems_of
+from pecli.compare.problems import NotFinite
 from pecli.compare.tolerance import FREQ_RTOL, Tolerance
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import (
@@ -246,9 +247,7 @@ class _RotatedCheck:
         if strange := sum(
             np.count_nonzero(~np.isfinite(x[:, seen])) for x, _, _, seen in self._sequences()
         ):
-            words = "of its values before are no finite numbers, of which nothing can be told"
-            self.result.problem = f"{strange:,} {words}"
-            self.result.undecided = True
+            self.result.finding = NotFinite(int(strange), "of its values before")
         several = f"of {encoding.layer_type} layers" if encoding.layer_type else ""
         padding = (
             f"{padded:,} rows of padding not compared"
@@ -460,12 +459,7 @@ def verify_added(
         expected = as_dtype(sums.reshape(shape), sides.dtype)
         results.append(compare_arrays(expected, sides.after, tolerance, name=sides.name))
         if strange := np.count_nonzero(~np.isfinite(sums)[np.broadcast_to(seen, sums.shape[:-1])]):
-            results[
-                -1
-            ].problem = (
-                f"{strange:,} of the sums are no finite numbers, of which nothing can be told"
-            )
-            results[-1].undecided = True
+            results[-1].finding = NotFinite(int(strange), "of the sums")
         elif reasons and not results[-1].passed:
             found = [*_rows_added(sides, weight, places, seen, tolerance.atol)]
             why += found or merged(_table_added(table, sides, places, seen, tolerance.atol))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pecli.compare.reading import PLURALS, Making, Origin, Target, fixed
+from pecli.compare.target import PLURALS, Making, Origin, Target, fixed
 from pecli.engine.arrays import (
     COMPLEX,
     SIGNIFICAND_BITS,
@@ -181,9 +181,11 @@ def _rope(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -
     @cache
     def make(rows: int) -> Making:
         rope = place.rope(encoding, rows, dtype=dtype)
-        return rope, {table.name: table for table in rope.tensors() if table.name in PLURALS}
+        return Making(
+            rope, {table.name: table for table in rope.tensors() if table.name in PLURALS}
+        )
 
-    rows, width = make(1)[1]["cos"].shape
+    rows, width = make(1).tables["cos"].shape
     yield from _wave_targets(
         Target((*PLURALS,), (rows if place.own else None, width), make, layout=layout)
     )
@@ -266,7 +268,7 @@ def _sinusoidal(
         @cache
         def make(rows: int, offset: int = offset) -> Making:
             scheme = Sinusoidal(**{**given, "seq_len": rows}, offset=offset)
-            return scheme, {"pe": scheme.tensors()[0]}
+            return Making(scheme, {"pe": scheme.tensors()[0]})
 
         where = words + (f", from position {offset}" if offset or stated else "")
         yield Target(("pe",), (None, given["dim"]), make, words=where, quantised=True)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from pecli.checks.verification import Verification
-from pecli.compare.comparison import READ_BYTES, Comparison, Part, slabs
+from pecli.compare.comparison import READ_BYTES, Comparison
+from pecli.compare.part import Part, slabs
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import AnyArray, Floats, Indices, absolute_errors, widest
 from pecli.errors import PecliError, listed
@@ -82,20 +83,19 @@ def _error_map(
     cells = np.full((3, down, across), -1.0)
     relative = result.allowed.rtol > 0 and not result.allowed.atol
     for part in parts:
-        for index, start, count in slabs(shape[:-1] or shape, max(1, READ_BYTES // (8 * width))):
-            ours = widest(part.rows(index, start, count)).reshape(count, width)
-            lines = np.arange(start, start + count) % height * down // height
+        for slab in slabs(shape[:-1] or shape, max(1, READ_BYTES // (8 * width))):
+            ours = widest(part.rows(slab)).reshape(slab.length, width)
+            lines = np.arange(slab.start, slab.start + slab.length) % height * down // height
             for at in np.ndindex(part.copies):
-                theirs = widest(part.decoded(part.found[(*at, *index)])).reshape(count, width)
+                theirs = widest(part.decoded(part.found[(*at, *slab.at)]))
+                theirs = theirs.reshape(slab.length, width)
                 _keep_worst(cells, lines, ours, theirs, relative)
     cells = cells.swapaxes(1, 2) if flat else cells
     expected, found, errors = cells if not result.sides_swapped else cells[[1, 0, 2]]
-    found_row = (
-        math.prod(result.shape[-1:]) * parts[0].found.itemsize
-    )  # within which columns are doubled
+    found_row = math.prod(result.shape[-1:])  # within which columns are doubled
     copies = [
         size
-        for size, step in zip(parts[0].copies, parts[0].found.strides, strict=False)
+        for size, step in zip(parts[0].copies, parts[0].view.steps, strict=False)
         if step >= found_row
     ]
     layers = len(parts) * math.prod((*copies, *shape[:-2]))

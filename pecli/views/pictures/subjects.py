@@ -246,7 +246,7 @@ def _without_spec(label: str, tensors: Mapping[str, Array]) -> Subject:
     The label states how they were read, unless it is as they are: cosines and sines may be halves
     of one array, for example.
     """
-    from pecli.compare.reading import separate_tables  # It imports the searches, which are slow.
+    from pecli.compare.waves import separate_tables
 
     tables: dict[str, Table] = {}
     notes = []

@@ -1,0 +1,313 @@
+"""How a table lies in an array: the only enumeration of the ways.
+
+Three questions describe an arrangement, and each has a table of answers:
+
+- how the functions lie beside each other, and how columns are doubled: `forms.ARRANGEMENTS` and `forms.DOUBLINGS`;
+- how a program folded, dropped or exchanged axes: `FOLDINGS`, one small function per way;
+- which of the axes count rows of the table, and which only copies of it: `_row_axes`.
+
+The answers are factors of the array (see `factors`), from which the views of the tables follow. A new way is a new row
+of one of these tables. Nothing is taken on trust: every element of every copy is compared.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, combinations
+from typing import NamedTuple
+
+from pecli.compare.factors import (
+    Axis,
+    Factor,
+    FunctionView,
+    Shape,
+    View,
+    function_views,
+    steps_of,
+)
+from pecli.compare.forms import Form
+from pecli.compare.target import TableShape, Target
+from pecli.engine.arrays import AnyArray
+from pecli.errors import bracketed, counted
+
+MAX_AXES = 6  #: axes of a tensor in which rows are looked for
+
+
+class Folding(NamedTuple):
+    """The axes that an array had before a program folded, dropped or exchanged some.
+
+    Attributes:
+        shape: The lengths of these axes, in the order in which the array has its elements.
+        note: What was assumed; empty if it goes without saying.
+        is_flat: True if all axes were folded into one.
+        transposed: True if the last two axes were exchanged.
+        heads_are_last: True if the last axis before the columns counts heads, which are copies.
+        is_guess: True if values must confirm it: other tables have such a shape, too.
+    """
+
+    shape: Shape
+    note: str = ""
+    is_flat: bool = False
+    transposed: bool = False
+    heads_are_last: bool = False
+    is_guess: bool = False
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """A way in which tables lie in an array: its factors, the slowest first."""
+
+    array_shape: Shape
+    factors: tuple[Factor, ...]
+    form: Form
+    folding: Folding
+
+    @property
+    def copy_axes(self) -> tuple[int, ...]:
+        """The axes of the array along which the whole table is repeated."""
+        sizes = [factor.size for factor in self.factors]
+        copies = set()
+        for factor, step in zip(self.factors, steps_of(sizes), strict=True):
+            if factor.axis == Axis.COPY and factor.size > 1:
+                copies.add((factor.size, step))
+        axes = zip(self.array_shape, steps_of(self.array_shape), strict=True)
+        return tuple(number for number, axis in enumerate(axes) if axis in copies)
+
+    def views(self, array: AnyArray, row_lengths: TableShape) -> list[FunctionView]:
+        """Return the views of the functions, with an axis for each axis of the table.
+
+        Axes of length 1 that the table has, and the array had dropped, are added again.
+        """
+        views = function_views(array, self.factors)
+        rows = sum(factor.axis == Axis.ROW for factor in self.factors)
+        if rows == len(row_lengths):
+            return views
+        ones = [number for number, length in enumerate(row_lengths) if length == 1]
+        return [each._replace(view=_with_ones(each.view, rows, ones)) for each in views]
+
+
+def _with_ones(view: View, rows: int, ones: Sequence[int]) -> View:
+    """Return a view with axes of length 1 at these places among its axes of rows."""
+    shape = list(view.values.shape)
+    steps = list(view.steps)
+    first = len(shape) - 1 - rows
+    for place in ones:
+        shape.insert(first + place, 1)
+        steps.insert(first + place, 0)
+    return view._replace(values=view.values.reshape(shape), steps=tuple(steps))
+
+
+def straight(shape: Shape) -> Arrangement:
+    """Return the arrangement of an array that is a table as it stands."""
+    rows = [Factor(Axis.ROW, length) for length in shape[:-1]]
+    columns = [Factor(Axis.FREQUENCY, length) for length in shape[-1:]]
+    return Arrangement(shape, (*rows, *columns), Form("alone"), Folding(shape))
+
+
+def arrangements(
+    shape: Shape, target: Target, form: Form, *, is_text: bool = False, guesses: bool = True
+) -> Iterator[Arrangement]:
+    """Yield the arrangements in a form by which an array of a shape may hold a target's tables.
+
+    Args:
+        shape: The shape of the array.
+        target: The tables.
+        form: How functions and columns lie.
+        is_text: True for the rows of a .csv file, which have no axes other than lines and columns.
+        guesses: False if no values are known that could confirm a guess.
+    """
+    case = _Case(shape, target, form, is_text)
+    seen = set()
+    for find_foldings in (*FOLDINGS, *GUESSES) if guesses else FOLDINGS:
+        for folding in find_foldings(case):
+            key = (folding.shape, folding.transposed)
+            if key in seen or len(folding.shape) > MAX_AXES:
+                continue
+            seen.add(key)
+            for factors in _factors(folding, target, form):
+                yield Arrangement(shape, factors, form, folding)
+
+
+def _factors(folding: Folding, target: Target, form: Form) -> Iterator[tuple[Factor, ...]]:
+    """Yield the factors of a folded array, with every choice of the axes that count rows."""
+    shape = folding.shape[::-1] if folding.transposed else folding.shape
+    last_axes = form.last_axes(target.width)
+    depth = len(shape) - len(last_axes)
+    if depth < 0 or shape[depth:] != form.axes(target.width):
+        return
+    leading = form.leading_axes(shape[:depth])
+    if leading is None:
+        return
+    last = [*chain(*last_axes)]
+    lengths = tuple(factor.size for factor in leading if factor.axis == Axis.ROW)
+    for rows in _row_axes(lengths, target.row_lengths):
+        if folding.heads_are_last and len(lengths) - 1 in rows:
+            continue
+        named = _with_copies(leading, rows)
+        yield (*last, *named) if folding.transposed else (*named, *last)
+
+
+def _with_copies(leading: Sequence[Factor], rows: Sequence[int]) -> list[Factor]:
+    """Return the factors with those called copies that are not among the chosen rows."""
+    factors = []
+    number = 0
+    for factor in leading:
+        if factor.axis == Axis.ROW:
+            is_row = number in rows
+            number += 1
+            factors.append(factor if is_row else Factor(Axis.COPY, factor.size))
+        else:
+            factors.append(factor)
+    return factors
+
+
+def _row_axes(lengths: Shape, wanted: TableShape) -> Iterator[tuple[int, ...]]:
+    """Yield the axes that may count the rows of a table; the others count copies.
+
+    Later axes come first: (12, 12, d) is rather a batch of 12 than 12 rows with 12 heads. Rows of a table are never
+    taken for copies of one row: an axis of length 1 is a row only if the tensor has one row.
+    """
+    if len(lengths) < len(wanted):
+        wanted = tuple(length for length in wanted if length != 1)
+        if len(wanted) != len(lengths):
+            return
+    has_one_row = all(length == 1 for length in lengths)
+    for axes in reversed([*combinations(range(len(lengths)), len(wanted))]):
+        if all(
+            _may_be(lengths[axis], length, has_one_row)
+            for axis, length in zip(axes, wanted, strict=True)
+        ):
+            yield axes
+
+
+def _may_be(length: int, wanted: int | None, has_one_row: bool) -> bool:
+    if wanted is None:
+        return length > 1 or has_one_row
+    return length == wanted
+
+
+class _Case(NamedTuple):
+    """An array of a shape that may hold a target's tables in a form."""
+
+    shape: Shape
+    target: Target
+    form: Form
+    is_text: bool
+
+    @property
+    def long_axes(self) -> Shape:
+        """The shape without axes of length 1."""
+        return tuple(length for length in self.shape if length != 1) or (1,)
+
+    @property
+    def last_axes(self) -> Shape:
+        """The lengths of the last axes of an array in this form."""
+        return self.form.axes(self.target.width)
+
+
+def _as_it_is(case: _Case) -> Iterator[Folding]:
+    yield Folding(case.shape)
+
+
+def _without_axes_of_length_1(case: _Case) -> Iterator[Folding]:
+    yield Folding(case.long_axes)
+
+
+def _flat(case: _Case) -> Iterator[Folding]:
+    """Yield the shape of a table that was written as one long vector: (96,) for 12 rows of 8."""
+    is_vector = len(case.shape) == 1 or (case.is_text and len(case.long_axes) == 1)
+    if not is_vector or not case.target.row_lengths:
+        return
+    *outer, rows_wanted = case.target.row_lengths
+    if None in outer:
+        return
+    size = case.long_axes[0]
+    outer_lengths = tuple(length or 1 for length in outer)
+    if case.form.arrangement == "stacked":
+        outer_lengths = (2, *outer_lengths)
+    rows = size // math.prod(case.last_axes) // math.prod(outer_lengths)
+    shape = (*outer_lengths, rows, *case.last_axes)
+    has_rows_wanted = rows_wanted is None or rows_wanted == rows
+    if math.prod(shape) == size and has_rows_wanted and rows > 1:
+        yield Folding(shape, f"read as {bracketed(shape)}", is_flat=True)
+
+
+def _heads_in_batch(case: _Case) -> Iterator[Folding]:
+    """Yield the shape of biases whose heads lie in one axis with the batch: (2·4, L, L), as BLOOM has them."""
+    if len(case.target.row_lengths) != 2 or len(case.shape) < 2:
+        return
+    heads = case.target.row_lengths[0]
+    first, *rest = case.shape
+    if heads and first > heads and first % heads == 0:
+        batch = first // heads
+        yield Folding((batch, heads, *rest), f"{batch} × {heads} heads along axis 0")
+
+
+def _lines_of_text(case: _Case) -> Iterator[Folding]:
+    """Yield the shape of a table with more than two axes that was written line by line: (4·6, 6) for (4, 6, 6)."""
+    lengths = case.target.row_lengths
+    if not case.is_text or len(case.long_axes) > 2 or len(lengths) < 2 or None in lengths:
+        return
+    shape = (*(length or 1 for length in lengths), *case.last_axes)
+    if math.prod(shape) == math.prod(case.shape):
+        yield Folding(shape)
+
+
+def _transposed(case: _Case) -> Iterator[Folding]:
+    """Yield the shape of a table (frequencies, positions), as ggml's (ne0, ne1) reads in a dump."""
+    if not case.target.transposable or len(case.long_axes) != 2 or len(case.last_axes) != 1:
+        return
+    if case.long_axes[0] == case.last_axes[0]:
+        yield Folding(case.long_axes, "transposed", transposed=True)
+
+
+def _heads_in_columns(case: _Case) -> Iterator[Folding]:
+    """Yield the shape of a table whose columns are repeated for each head, as beside queries (L, H·D)."""
+    if not case.target.waves or len(case.last_axes) != 1 or len(case.shape) < 2:
+        return
+    if case.form.arrangement == "rows":  # The functions would lie between heads.
+        return
+    *outer, columns = case.shape
+    width = case.last_axes[0]
+    if columns > width and columns % width == 0:
+        heads = columns // width
+        note = f"{counted(heads, 'head')} of {width} folded into columns"
+        yield Folding((*outer, heads, width), note, heads_are_last=True, is_guess=True)
+
+
+def _grid(case: _Case) -> Iterator[Folding]:
+    """Yield the shape of a table of a grid that has an axis for each of the grid's: (H, W, D), (T, H, W, D)."""
+    depth = len(case.long_axes) - len(case.last_axes)
+    if len(case.target.row_lengths) != 1 or case.long_axes[depth:] != case.last_axes:
+        return
+    rows = case.target.row_lengths[0]
+    for first in range(depth - 1):
+        grid = case.long_axes[first:depth]
+        if math.prod(grid) == rows:
+            shape = (*case.long_axes[:first], rows, *case.last_axes)
+            note = f"a grid of {' × '.join(map(str, grid))}, row by row"
+            yield Folding(shape, note, is_guess=True)
+
+
+def _single_row(case: _Case) -> Iterator[Folding]:
+    """Yield the shape of one row (D,) of a table, as of one token in decoding."""
+    if case.target.row_lengths == (None,) and case.shape == case.last_axes:
+        yield Folding((1, *case.shape), "a single row", is_guess=True)
+
+
+FOLDINGS: tuple[Callable[[_Case], Iterator[Folding]], ...] = (
+    _as_it_is,
+    _without_axes_of_length_1,
+    _flat,
+    _heads_in_batch,
+    _lines_of_text,
+    _transposed,
+)
+"""The ways to fold axes, the likelier ones first."""
+
+GUESSES: tuple[Callable[[_Case], Iterator[Folding]], ...] = (
+    _heads_in_columns,
+    _grid,
+    _single_row,
+)
+"""Ways that only values can confirm: other tables have such shapes, too."""

@@ -1,0 +1,289 @@
+"""Errors of elements, measured by several threads, a piece at a time.
+
+Most tables are equal, or differ in a few elements only: bits are compared first, and only what differs is measured.
+"""
+
+import math
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pecli.compare.factors import Shape
+from pecli.compare.tolerance import Tolerance
+from pecli.engine import arrays
+from pecli.engine.arrays import (
+    SIGNIFICAND_BITS,
+    AnyArray,
+    Array,
+    Flags,
+    Floats,
+    Indices,
+    dtype_name,
+    round_to,
+    widened,
+    widest,
+)
+
+PIECE_BYTES = 1 << 18
+"""Bytes whose bits are compared at once: with its scratch arrays, a piece stays in a core's own cache."""
+MIN_DENSE = 1 / 8
+"""Share of a piece's elements that must differ before they are screened for those that matter."""
+
+
+class WorstElement(NamedTuple):
+    """The element with the largest absolute error; of several, the first."""
+
+    place: int
+    ulps: int | None
+    expected: float | complex
+    found: float | complex
+
+
+class ElementErrors:
+    """The errors of all elements of a tensor's parts.
+
+    An element's *place* is its number when the elements of all parts are counted, part by part and copy by copy.
+
+    Attributes:
+        shape: The shape of each table.
+        width: The length of a row; 1 for a vector, whose elements are its rows.
+        row_count: The number of rows of each table.
+        rows: True for rows that have an element out of tolerance in any copy.
+        columns: By copy, True for the columns that have one.
+        first_places: By copy, the place of the first element out of tolerance.
+    """
+
+    def __init__(self, tolerance: Tolerance, shape: Shape, dtype: "np.dtype[Any]") -> None:
+        self.tolerance = tolerance
+        self.shape = shape
+        self.width = shape[-1] if len(shape) > 1 else 1
+        self.row_count = math.prod(shape[:-1] or shape)
+        self.rows: Flags = np.zeros(self.row_count, bool)
+        self.columns: dict[int, Flags] = {}
+        self.first_places: dict[int, int] = {}
+        self.mismatched = 0
+        self.max_abs_error = 0.0
+        self.max_rel_error = 0.0
+        self.max_ulp_error: int | None = None if dtype.kind in "iub" else 0
+        self.strange_expected = 0
+        self.strange_found = 0
+        self.worst: WorstElement | None = None
+        self._lock = Lock()
+
+    def measure(self, expected: AnyArray, found: AnyArray, start: int) -> None:
+        """Add the errors of some rows, the first of whose elements has the place `start`."""
+        expected = expected.reshape(-1)
+        found = found.reshape(-1)
+        if not _differing(expected, found, word=math.gcd(8, expected.nbytes)).any():
+            return
+        wrong = np.zeros(expected.size, bool)
+        with np.errstate(all="ignore"):
+            self._measure_pieces(expected, found, start, wrong)
+        if wrong.any():
+            self._note_wrong(wrong.reshape(-1, self.width), start)
+
+    def _measure_pieces(self, expected: Array, found: Array, start: int, wrong: Flags) -> None:
+        """Measure elements that differ, and set those that are out of tolerance.
+
+        Single differing elements are collected until there are enough of them for one call.
+        """
+        names = {dtype_name(expected.dtype), dtype_name(found.dtype)}
+        are_floats = names <= {*SIGNIFICAND_BITS}
+        step = PIECE_BYTES // max(4, expected.itemsize, found.itemsize)
+        is_dense = False
+        collected: Indices = np.empty(0, np.intp)
+        for low in range(0, expected.size, step):
+            piece = slice(low, low + step)
+            if not is_dense:
+                suspects = _differing(expected[piece], found[piece])
+                is_dense = are_floats and bool(
+                    np.count_nonzero(suspects) > MIN_DENSE * suspects.size
+                )
+            if is_dense:  # What follows is likely to be dense as well.
+                suspects = self._screen(expected[piece], found[piece], start + low, wrong[piece])
+            collected = np.append(collected, np.flatnonzero(suspects) + low)
+            is_last = low + step >= expected.size
+            if collected.size > MIN_DENSE * step or (collected.size and is_last):
+                wrong[collected] = self._add(
+                    expected[collected], found[collected], collected + start
+                )
+                collected = collected[:0]
+
+    def _screen(self, expected: Array, found: Array, start: int, wrong: Flags) -> Flags:
+        """Set elements that are out of tolerance, and return those that must be measured one by one.
+
+        These are the elements for which rounding decides, and those whose errors may be the largest so far; all that
+        differ, if ULPs decide or errors are not finite.
+
+        float32 numbers are screened in float32, which is twice as fast. Differences, products and ratios are then
+        rounded, by less than `margin`, or by `tiny` if they are subnormal (a ratio of a difference is not); and
+        rounding keeps their order.
+        """
+        is_single = max(expected.itemsize, found.itemsize) <= 4
+        dtype: Any = np.float32 if is_single else np.float64
+        margin = 2.0**-20 if is_single else 2.0**-49
+        tiny = 2.0**-126 if is_single else 2.0**-1022
+        wide = expected.astype(dtype, copy=False)
+        error = np.subtract(wide, found, dtype=dtype)
+        np.abs(error, out=error)
+        largest = error.max()
+        if not np.isfinite(largest):
+            return _differing(expected, found)
+        size = np.abs(wide)
+        suspects = np.zeros(expected.size, bool)
+        tolerance = self.tolerance
+        if tolerance.atol or tolerance.rtol:
+            allowed: Any = tolerance.atol
+            if tolerance.rtol:
+                allowed = tolerance.rtol * size + tolerance.atol
+            np.greater(error, allowed * (1 + margin) + tiny, out=wrong)
+            np.greater(error, allowed * (1 - margin) - tiny, out=suspects)
+            suspects ^= wrong
+        else:
+            np.greater(error, 0, out=wrong)
+        may_pass_by_ulps = tolerance.max_ulp > 0 or expected.dtype != found.dtype
+        if may_pass_by_ulps and (wrong.any() or suspects.any()):
+            return _differing(expected, found)
+        limit = self._largest_known_ratio(expected, found)
+        suspects |= np.divide(error, size, out=size) > limit * (1 - margin)
+        suspects |= self._may_be_worst(expected, found, error, start)
+        return suspects
+
+    def _largest_known_ratio(self, expected: Array, found: Array) -> float:
+        """Return the relative error above which an element may have the largest relative error, or most ULPs.
+
+        Floats of p bits that are n ULPs apart have a relative error of more than n / (2^p + n), and an element counts
+        if it has one ULP more than any so far. Of unlike dtypes, rounding the expected value may have added that one.
+        """
+        ulps = self.max_ulp_error or 0
+        if expected.dtype == found.dtype:
+            ulps += 1
+        bits = SIGNIFICAND_BITS[dtype_name(found.dtype)]
+        return min(self.max_rel_error, ulps / ((1 << bits) + ulps))
+
+    def _may_be_worst(self, expected: Array, found: Array, error: AnyArray, start: int) -> Flags:
+        """Return the elements of a screened piece whose absolute errors may be the largest so far."""
+        known = self.max_abs_error
+        may_be_worst = np.zeros(expected.size, bool)
+        if error.max() < known:
+            return may_be_worst
+        large = np.flatnonzero(error >= known)
+        exact = np.abs(widened(expected[large]) - widened(found[large]))
+        is_earlier = self.worst is None or start < self.worst.place
+        may_be_worst[large] = exact >= known if is_earlier else exact > known
+        return may_be_worst
+
+    def _add(self, expected: Array, found: Array, places: Indices) -> Flags:
+        """Add the errors of elements, and return those that are out of tolerance."""
+        tolerance = self.tolerance
+        wide_expected = widest(expected)
+        wide_found = widest(found)
+        alike, error, ulps = _element_errors(expected, found)
+        size = np.abs(wide_expected)
+        allowed = tolerance.atol + tolerance.rtol * size
+        passes = alike | (np.isfinite(error) & (error <= allowed))
+        if ulps is not None:
+            within = ulps <= min(tolerance.max_ulp, int(np.iinfo(ulps.dtype).max))
+            passes |= within & ~(np.isnan(wide_expected) | np.isnan(wide_found))
+        ratio = error / size  # There is none if 0 is expected.
+        relative = float(np.max(ratio, initial=0, where=np.isfinite(ratio)))
+        at = int(error.argmax())
+        largest = float(error[at])
+        worst = WorstElement(
+            int(places[at]),
+            None if ulps is None else int(ulps[at]),
+            +expected[at].item(),  # The sign makes numbers of booleans.
+            +found[at].item(),
+        )
+        with self._lock:
+            if ulps is not None:
+                self.max_ulp_error = max(self.max_ulp_error or 0, int(ulps.max()))
+            if self._is_worse(largest, worst.place):
+                self.worst = worst
+                self.max_abs_error = largest
+            self.max_rel_error = max(self.max_rel_error, relative)
+            self.strange_expected += int(np.count_nonzero(~(alike | np.isfinite(wide_expected))))
+            self.strange_found += int(np.count_nonzero(~(alike | np.isfinite(wide_found))))
+        return np.asarray(~passes)
+
+    def _is_worse(self, error: float, place: int) -> bool:
+        """Return True if an error is the largest so far, or is as large as that of a later element."""
+        if error > self.max_abs_error:
+            return True
+        is_tie = error == self.max_abs_error > 0
+        return is_tie and self.worst is not None and place < self.worst.place
+
+    def _note_wrong(self, wrong: Flags, start: int) -> None:
+        """Note elements out of tolerance in rows, or in a part of one, that begin at the place `start`."""
+        copy, within = divmod(start, self.row_count * self.width)
+        row, column = divmod(within, self.width)
+        first = start + int(wrong.argmax())
+        with self._lock:
+            self.mismatched += int(np.count_nonzero(wrong))
+            self.first_places[copy] = min(first, self.first_places.get(copy, first))
+            self.rows[row : row + len(wrong)] |= wrong.any(axis=1)
+            columns = self.columns.setdefault(copy, np.zeros(self.width, bool))
+            columns[column : column + wrong.shape[1]] |= wrong.any(axis=0)
+
+
+def _differing(expected: Array, found: Array, word: int = 0) -> Flags:
+    """Return which elements, or words of so many bytes, differ in their bits.
+
+    A NaN is like itself. Elements of unlike dtypes always differ.
+    """
+    if expected.dtype != found.dtype:
+        return np.ones(expected.size, bool)
+    bits = np.dtype(f"u{word or min(8, expected.itemsize)}")
+    differ = expected.view(bits) != found.view(bits)
+    if differ.size > expected.size:  # Complex numbers have several words each.
+        differ = differ.reshape(expected.size, -1).any(axis=1)
+    return np.asarray(differ)
+
+
+class _Errors(NamedTuple):
+    alike: Flags
+    absolute: Floats
+    ulps: AnyArray | None  #: None unless the elements found are floats
+
+
+def _element_errors(expected: Array, found: Array) -> _Errors:
+    """Return which elements are alike, their absolute errors, and the ULPs between them."""
+    if expected.dtype == found.dtype and expected.dtype.kind in "iub":
+        return _integer_errors(expected, found)
+    alike, error = arrays.absolute_errors(expected, found)
+    is_float = found.dtype.kind not in "iub"
+    is_real_of_complex = expected.dtype.kind == "c" != found.dtype.kind
+    if not is_float or is_real_of_complex:
+        return _Errors(alike, error, None)
+    ulps = _complex_ulps(expected, found) if found.dtype.kind == "c" else _ulps(expected, found)
+    ulps[alike] = 0
+    return _Errors(alike, error, ulps)
+
+
+def _integer_errors(expected: Array, found: Array) -> _Errors:
+    """Return the errors of integers, or booleans; unsigned differences cannot overflow."""
+    if expected.dtype.kind == "b":
+        expected = expected.view(np.uint8)
+        found = found.view(np.uint8)
+    unsigned = f"u{expected.dtype.itemsize}"
+    larger = np.maximum(expected, found).view(unsigned)
+    smaller = np.minimum(expected, found).view(unsigned)
+    apart: AnyArray = larger - smaller
+    return _Errors(np.asarray(expected == found), apart.astype(np.float64), None)
+
+
+def _ulps(expected: Array, found: Array) -> AnyArray:
+    if expected.dtype != found.dtype:
+        name = dtype_name(found.dtype)
+        wide = widened(expected)
+        expected = round_to(wide, name) if name in SIGNIFICAND_BITS else wide.astype(found.dtype)
+    return arrays.ulps_apart(expected, found)
+
+
+def _complex_ulps(expected: Array, found: Array) -> AnyArray:
+    """Return the larger of the ULPs between real parts and between imaginary parts."""
+    rounded: AnyArray = expected.astype(found.dtype)
+    real = arrays.ulps_apart(rounded.real.copy(), found.real.copy())
+    imaginary = arrays.ulps_apart(rounded.imag.copy(), found.imag.copy())
+    return np.maximum(real, imaginary)

@@ -1,0 +1,137 @@
+"""Factors of an array: what counts its elements, and views of the tables that they make up.
+
+The elements of an array lie one after the other, the last axis fastest. An axis may hold several things at once: 16
+columns may be 8 frequencies twice. So an array is described by *factors*, the slowest first. (2, 12, 16), a batch of two
+copies of 12 rows with 8 frequencies, each frequency twice as [c0 … c7 c0 … c7], is
+
+    copy 2, row 12, double 2, frequency 8
+
+and interleaved columns, [c0 c0 c1 c1 …], would be `frequency 8, double 2`. From the factors follow the views of the
+tables, and the index of each of their elements in the array.
+"""
+
+import math
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import AnyArray
+
+Shape = tuple[int, ...]
+Index = tuple[int, ...]
+
+
+class Axis(IntEnum):
+    """What a factor counts, in the order in which views have their axes."""
+
+    MATRIX_ROW = 0  #: the row of a 2 × 2 rotation matrix
+    MATRIX_COLUMN = 1
+    FUNCTION = 2  #: the first function (usually cosines), then the second one
+    DOUBLE = 3  #: the first and the second column of a frequency
+    COPY = 4  #: copies of the whole table, as for each sequence of a batch or each head
+    ROW = 5  #: the rows of the table: positions, or heads and positions
+    FREQUENCY = 6  #: the columns of the table
+
+
+class Factor(NamedTuple):
+    """What some of the elements of an array are counted by, and how far."""
+
+    axis: Axis
+    size: int
+
+
+class View(NamedTuple):
+    """A table in an array: its values (doubled columns, copies…, rows…, frequencies), and where they lie."""
+
+    values: AnyArray
+    array_shape: Shape
+    start: int  #: elements of the array before the first one of the view
+    steps: tuple[
+        int, ...
+    ]  #: by axis of the view, the elements of the array from one value to the next
+
+    def index_of(self, place: int) -> Index:
+        """Return the index in the array of an element, given its place in the view.
+
+        >>> table = np.arange(6).reshape(2, 3)
+        >>> transposed = View(table.T, table.shape, 0, (1, 3))
+        >>> transposed.index_of(1)  # the second element of the view's first row
+        (1, 0)
+        """
+        element = self.start
+        for coordinate, step in zip(
+            np.unravel_index(place, self.values.shape), self.steps, strict=True
+        ):
+            element += int(coordinate) * step
+        return tuple(int(number) for number in np.unravel_index(element, self.array_shape))
+
+
+def whole_view(array: AnyArray) -> View:
+    """Return an array as a view of itself."""
+    return View(array, array.shape, 0, steps_of(array.shape))
+
+
+def steps_of(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return, by axis, the number of elements from one index to the next.
+
+    >>> steps_of((2, 12, 16))
+    (192, 16, 1)
+    """
+    return tuple(math.prod(sizes[k + 1 :]) for k in range(len(sizes)))
+
+
+class FunctionView(NamedTuple):
+    """One of the functions that an array holds, at one of the places where it is."""
+
+    function: int  #: 0 for the first, 1 for the second
+    negated: bool
+    view: View
+
+
+class _Place(NamedTuple):
+    function: int
+    negated: bool
+    at: Index  #: along the axes of matrices, or of functions
+
+
+_ALONE = (_Place(0, False, ()),)
+_BOTH = (_Place(0, False, (0,)), _Place(1, False, (1,)))
+_IN_MATRIX = (  # [[cos, -sin], [sin, cos]]
+    _Place(0, False, (0, 0)),
+    _Place(0, False, (1, 1)),
+    _Place(1, False, (1, 0)),
+    _Place(1, True, (0, 1)),
+)
+
+
+def function_views(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionView]:
+    """Return the views of the functions that an array of these factors holds.
+
+    >>> pairs = np.array([[1.0, 0.0, 0.5, 0.8]])  # cos, sin, cos, sin
+    >>> factors = (Factor(Axis.ROW, 1), Factor(Axis.FREQUENCY, 2), Factor(Axis.FUNCTION, 2))
+    >>> [view.values.tolist() for _, _, view in function_views(pairs, factors)]
+    [[[1.0, 0.5]], [[0.0, 0.8]]]
+    """
+    sizes = [factor.size for factor in factors]
+    steps = steps_of(sizes)
+    order = sorted(range(len(factors)), key=lambda number: factors[number].axis)
+    counted = array.reshape(sizes).transpose(order)
+    ordered_steps = tuple(steps[number] for number in order)
+    views = []
+    for place in _places(factors):
+        depth = len(place.at)
+        start = sum(k * step for k, step in zip(place.at, ordered_steps, strict=False))
+        view = View(counted[place.at], array.shape, start, ordered_steps[depth:])
+        views.append(FunctionView(place.function, place.negated, view))
+    return views
+
+
+def _places(factors: Sequence[Factor]) -> tuple[_Place, ...]:
+    axes = {factor.axis for factor in factors}
+    if Axis.MATRIX_ROW in axes:
+        return _IN_MATRIX
+    if Axis.FUNCTION in axes:
+        return _BOTH
+    return _ALONE

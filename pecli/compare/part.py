@@ -1,0 +1,128 @@
+"""A table, and the places of a tensor that have to equal it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pecli.compare.factors import Shape, View, steps_of, whole_view
+from pecli.compare.target import Expected
+from pecli.engine.arrays import (
+    SIGNIFICAND_BITS,
+    AnyArray,
+    Array,
+    dtype_name,
+    numpy_dtype,
+    widened,
+)
+from pecli.engine.table import Table
+
+LOWEST = {"float64": -3e38, "float32": -3e38, "bfloat16": -3e38, "float16": -6e4}
+"""By dtype, the value below which there are only masks: programs write finfo.min, or −1e38, for −∞."""
+FLOAT32_SLACK = 2.0**-24  #: relative change that float32 arithmetic may make to a value
+
+
+@dataclass(frozen=True)
+class Part:
+    """A table, or an array, and a view (copies…, *shape) of the elements of a tensor that have to equal it.
+
+    Attributes:
+        expected: The table.
+        view: The elements. Doubled columns are the first axis of copies.
+        negated: True if they hold the opposite numbers, as one of the two sines of a rotation matrix.
+        step: What the integer 1 stands for; 0 if the elements are numbers themselves.
+        masked: True if the most negative number of a dtype stands for −∞.
+        name: The name of the table, if a tensor holds several.
+        copy_axes: The axes of the tensor along which the table is repeated.
+    """
+
+    expected: Expected
+    view: View
+    negated: bool = False
+    step: float = 0.0
+    masked: bool = False
+    name: str = ""
+    copy_axes: tuple[int, ...] = ()
+
+    @classmethod
+    def of_arrays(cls, expected: Expected, found: Array, **options: Any) -> "Part":
+        """Return the part that a whole array is."""
+        return cls(expected, whole_view(found), **options)
+
+    @property
+    def found(self) -> AnyArray:
+        return self.view.values
+
+    @property
+    def copies(self) -> Shape:
+        return self.found.shape[: self.found.ndim - len(self.expected.shape)]
+
+    @property
+    def first_copy(self) -> AnyArray:
+        one_copy: AnyArray = self.found[(0,) * len(self.copies)]
+        return one_copy
+
+    @property
+    def expected_dtype(self) -> "np.dtype[Any]":
+        dtype = self.expected.dtype
+        return numpy_dtype(dtype) if isinstance(dtype, str) else dtype
+
+    def decoded(self, values: AnyArray) -> AnyArray:
+        """Return the numbers that elements stand for."""
+        if self.step:
+            return np.multiply(values, self.step, dtype=np.float64)
+        if not self.masked or values.dtype.kind not in "fV":
+            return values
+        is_mask = values <= LOWEST.get(dtype_name(values.dtype), -np.inf)
+        if not is_mask.any():
+            return values
+        return np.where(is_mask, np.asarray(-np.inf, values.dtype), values)
+
+    def rows(self, slab: "Slab") -> AnyArray:
+        """Return rows of the table, as a new array unless they lie in one already."""
+        if isinstance(self.expected, Table):
+            rows: AnyArray = self.expected.read(slab.start, slab.start + slab.length)
+        else:
+            rows = np.ascontiguousarray(self.expected[slab.at].reshape(slab.length, -1))
+        rows = widened(rows) if self.step else self.decoded(rows)
+        return np.negative(rows) if self.negated else rows
+
+    def in_steps(self, expected: AnyArray, found: AnyArray) -> AnyArray:
+        """Return expected numbers rounded to steps; to those found if float32 may round either way."""
+        allowed = 0.5 * self.step + FLOAT32_SLACK * np.abs(expected)
+        rounded = np.rint(expected / self.step) * self.step
+        return np.where(np.abs(found - expected) <= allowed, found, rounded)
+
+
+def is_float_table(expected: Expected) -> bool:
+    """Return True if a table has a floating dtype, so that integers may stand for its values."""
+    dtype = expected.dtype if isinstance(expected, Table) else dtype_name(expected.dtype)
+    return dtype in SIGNIFICAND_BITS
+
+
+class Slab(NamedTuple):
+    """Some rows of a table that follow each other."""
+
+    at: tuple[int | slice, ...]  #: index of these rows along the axes before the last one
+    start: int  #: number of the first row
+    length: int  #: number of rows
+
+
+def slabs(axes: Shape, step: int) -> Iterator[Slab]:
+    """Yield all rows of a table, at most `step` at a time, given its axes before the last.
+
+    >>> [(slab.start, slab.length) for slab in slabs((2, 3), 2)]
+    [(0, 2), (2, 1), (3, 2), (5, 1)]
+    """
+    if not axes:
+        yield Slab((), 0, 1)
+        return
+    inner = steps_of(axes)
+    depth = next(k for k, rows in enumerate(inner) if rows <= step)
+    several = max(1, step // max(1, inner[depth]))
+    for number, prefix in enumerate(np.ndindex(axes[:depth])):
+        for low in range(0, axes[depth], several):
+            count = min(several, axes[depth] - low)
+            start = (number * axes[depth] + low) * inner[depth]
+            yield Slab((*prefix, slice(low, low + count)), start, count * inner[depth])

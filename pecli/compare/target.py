@@ -1,0 +1,94 @@
+"""The tables that a tensor may hold."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pecli.compare.forms import READABLE, Form
+from pecli.engine.arrays import Array
+from pecli.engine.table import Table
+
+if TYPE_CHECKING:  # comparing two files needs no scheme
+    from pecli.engine.schemes.scheme import Scheme
+
+PLURALS = {"cos": "cosines", "sin": "sines"}
+
+Expected = Table | Array
+TableShape = tuple[int | None, ...]
+
+
+class Origin(NamedTuple):
+    """The encoding of a model that a table belongs to."""
+
+    scheme: str
+    layer_type: str  #: empty if all layers have the same encoding
+
+
+class Making(NamedTuple):
+    """Tables by name, and the scheme that makes them, if one does."""
+
+    scheme: "Scheme | None"
+    tables: Mapping[str, Expected]
+
+
+@dataclass(frozen=True)
+class Target:
+    """One table, or cosines and sines, that a tensor may hold.
+
+    Attributes:
+        names: The name of the table, or of both functions in their order.
+        shape: The shape of each table. None stands for as many rows as the tensor has.
+        make: Makes the tables with so many rows.
+        waves: True if columns belong to frequencies, so that they may be arranged in any form.
+        transposable: True if rows may be frequencies. Matrices without a name are other things when transposed.
+        layout: How columns are doubled for the rotation, halves or interleaved; empty if either will do.
+        words: What else the note on a reading says.
+        origin: The encoding of a model that it belongs to, if any.
+        quantised: True if integers may stand for its values.
+        masked: True if the most negative number of a dtype may stand for −∞.
+    """
+
+    names: tuple[str, ...]
+    shape: TableShape
+    make: Callable[[int], Making]
+    waves: bool = False
+    transposable: bool = False
+    layout: str = ""
+    words: str = ""
+    origin: Origin | None = None
+    quantised: bool = False
+    masked: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.names[0] if len(self.names) == 1 else "cos_sin"
+
+    @property
+    def row_lengths(self) -> TableShape:
+        """The lengths of all axes of a table except the last."""
+        return self.shape[:-1]
+
+    @property
+    def width(self) -> int:
+        return self.shape[-1] or 1
+
+    def forms(self) -> list[Form]:
+        """Return the forms that it may have in a tensor; columns as the model rotates them come first."""
+        if not self.waves:
+            return [Form("alone")]
+        forms = [form for form in READABLE if form.functions == len(self.names)]
+        return sorted(forms, key=self._is_doubled_differently)
+
+    def _is_doubled_differently(self, form: Form) -> bool:
+        if not self.layout or not form.doubled:
+            return False
+        return form.doubled != self.layout
+
+
+def fixed(
+    expected: Mapping[str, Expected], scheme: "Scheme | None" = None, **options: Any
+) -> Target:
+    """Return the target of one table, or of cosines and sines, whose shape is known."""
+    first = next(iter(expected.values()))
+    making = Making(scheme, expected)
+    return Target((*expected,), first.shape, lambda rows: making, **options)

@@ -1,0 +1,106 @@
+"""Cosines and sines in tensors whose frequencies are not known."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.compare.reading import MIN_FLAT_ROWS, Reading, readings
+from pecli.compare.target import PLURALS, Making, Target
+from pecli.engine.arrays import AnyArray
+from pecli.errors import bracketed
+from pecli.files.tensor_roles import role_of
+
+MAX_FLAT = 1 << 21  #: elements of a vector that may be a table
+
+
+class SeparateTables(NamedTuple):
+    """The tables of one tensor by the part of it that they are, and how it was read if not as it stands."""
+
+    tables: dict[str, AnyArray]
+    note: str = ""
+
+
+def separate_tables(name: str, array: AnyArray) -> SeparateTables:
+    """Return a tensor with a row per position, its cosines apart from its sines."""
+    role = role_of(name)
+    unfolded = [array.reshape(-1, width) for width in reversed(row_widths(array))]
+    if unfolded:
+        return _both_functions(unfolded) or SeparateTables(
+            {"": unfolded[-1]}, f"read as {bracketed(unfolded[-1].shape)}"
+        )
+    holds_both = array.ndim > 2 or array.dtype.kind == "c" or role == "both"
+    both = _both_functions([array]) if holds_both else None
+    if both is not None:
+        return both
+    if role in PLURALS and _is_transposed(array):
+        return SeparateTables({"": array.T}, "transposed")
+    return SeparateTables({"": array})
+
+
+def _both_functions(tables: list[AnyArray]) -> SeparateTables | None:
+    for table in tables:
+        for reading in wave_readings(table):
+            if reading.has_constant_power:
+                functions = {part: found for part, (_, found) in reading.pairs().items()}
+                return SeparateTables(functions, reading.note)
+    return None
+
+
+def _is_transposed(array: AnyArray) -> bool:
+    """Return True if the first column, and not the first row, holds all frequencies at position 0."""
+    if array.ndim != 2 or not array.size:
+        return False
+    first_column = array[:, 0]
+    is_alike_in_column = bool((first_column == first_column[0]).all())
+    is_alike_in_row = not (array[0] != first_column[0]).any()
+    return is_alike_in_column and not is_alike_in_row
+
+
+def wave_readings(array: AnyArray) -> Iterator[Reading]:
+    """Yield the readings of a tensor as cosines and sines of any number of frequencies.
+
+    What tells is that cos² + sin² is constant, or that copies are alike.
+    """
+    for width in sorted(_wave_widths(array), reverse=True):
+        make = partial(_zero_tables, width)
+        target = Target((*PLURALS,), (None, width), make, waves=True)
+        for reading in readings(array, target, guesses=False):
+            is_zero = reading.is_near
+            if not is_zero and reading.is_plausible:
+                yield reading
+
+
+def _wave_widths(array: AnyArray) -> set[int]:
+    """Return the numbers of frequencies that the last axes may have: each comes once, twice or four times."""
+    widths = set()
+    for size in array.shape[-3:]:
+        for times in (1, 2, 4):
+            if size and size % times == 0:
+                widths.add(size // times)
+    return widths
+
+
+def _zero_tables(width: int, rows: int) -> Making:
+    """Make tables of zeros, for readings that do not compare values."""
+    zeros = np.broadcast_to(np.zeros(()), (rows, width))
+    return Making(None, dict.fromkeys(PLURALS, zeros))
+
+
+def row_widths(array: AnyArray) -> tuple[int, ...]:
+    """Return the numbers of columns that a flat table may have.
+
+    At position 0 all cosines are 1 and all sines 0, so the first row is a run of equal values. A row of cosines and
+    sines is twice as long as the run.
+    """
+    if array.ndim != 1 or not MIN_FLAT_ROWS < array.size <= MAX_FLAT:
+        return ()
+    width = int((array != array[0]).argmax())
+    if width < 2:
+        return ()
+    return tuple(
+        columns
+        for columns in (width, 2 * width)
+        if array.size % columns == 0 and array.size >= MIN_FLAT_ROWS * columns
+    )

@@ -1,0 +1,269 @@
+"""The forms of cosines and sines: joining parts and splitting them again, with and without noise."""
+
+import numpy as np
+import pytest
+
+from pecli.compare.forms import (
+    DOUBLINGS,
+    READABLE,
+    SEARCHED,
+    Form,
+    columns,
+    forms,
+    from_integers,
+    halved,
+    stands_for_one,
+)
+
+ANGLES = np.outer(np.arange(7), [1.0, 0.1, 0.01])
+COS = np.cos(ANGLES)
+SIN = np.sin(ANGLES)
+SEARCHED_FORMS = [Form(arrangement, doubled) for arrangement in SEARCHED for doubled in DOUBLINGS]
+PADDED_FORMS = [Form("halves", doubled, padded=True) for doubled in DOUBLINGS]
+ONES = np.ones((57, 1))
+
+
+def joined(form: Form) -> np.ndarray:
+    return form.join(COS) if form.functions == 1 else form.join(COS, SIN)
+
+
+@pytest.mark.parametrize("form", SEARCHED_FORMS + PADDED_FORMS, ids=str)
+def test_splitting_undoes_joining(form: Form) -> None:
+    parts = form.split(joined(form))
+    assert parts is not None
+    assert len(parts) == form.functions
+    assert np.array_equal(parts[0], COS)
+    assert np.array_equal(parts[-1], COS if form.functions == 1 else SIN)
+
+
+@pytest.mark.parametrize("form", SEARCHED_FORMS, ids=str)
+def test_a_form_is_among_those_of_its_array(form: Form) -> None:
+    assert form in forms(joined(form))
+
+
+@pytest.mark.parametrize("form", PADDED_FORMS, ids=str)
+def test_padded_forms_are_only_found_by_their_values(form: Form) -> None:
+    assert form not in forms(joined(form))
+
+
+@pytest.mark.parametrize(
+    ("form", "index", "expected"),
+    [
+        (Form("interleaved"), (1, slice(2)), [COS[1, 0], SIN[1, 0]]),
+        (Form("halves"), (1, slice(2, 4)), [COS[1, 2], SIN[1, 0]]),
+        (Form("alone", "halves"), (1,), [*COS[1], *COS[1]]),
+        (Form("alone", "interleaved"), (1, slice(2)), [COS[1, 0], COS[1, 0]]),
+        (Form("halves", padded=True), (1, slice(-2, None)), [SIN[1, 2], 0.0]),
+        (Form("pairs"), (1, 2), [COS[1, 2], SIN[1, 2]]),
+        (Form("complex"), (3, 1), COS[3, 1] + 1j * SIN[3, 1]),
+        (Form("stacked"), (1,), SIN.tolist()),
+    ],
+    ids=str,
+)
+def test_where_a_form_has_its_elements(form: Form, index: tuple, expected: object) -> None:
+    assert joined(form)[index].tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [
+        (Form("alone"), "compact"),
+        (Form("alone", "halves"), "halves"),
+        (Form("pairs"), "pairs"),
+        (Form("stacked", "halves"), "stacked, columns doubled: halves"),
+    ],
+)
+def test_names_of_forms(form: Form, name: str) -> None:
+    assert form.name == name
+
+
+@pytest.mark.parametrize(
+    ("form", "axes"),
+    [
+        (Form("pairs"), (3, 2)),
+        (Form("matrices"), (3, 2, 2)),
+        (Form("alone", "halves"), (6,)),
+        (Form("pairs", "halves"), (6, 2)),
+    ],
+)
+def test_last_axes_of_forms(form: Form, axes: tuple[int, ...]) -> None:
+    assert form.axes(3) == axes
+
+
+def test_a_matrix_holds_each_function_twice_and_one_sine_negated() -> None:
+    views = Form("matrices").parts(np.zeros((5, 3, 2, 2)))
+    assert views is not None
+    assert [each.function for each in views] == [0, 0, 1, 1]
+    assert [each.negated for each in views] == [False, False, False, True]
+    assert {each.view.values.shape for each in views} == {(5, 3)}
+
+
+def test_views_know_the_indices_of_their_elements() -> None:
+    array = np.arange(60).reshape(5, 3, 2, 2)
+    for _, _, view in Form("matrices").parts(array) or ():
+        for place, value in enumerate(view.values.ravel()):
+            assert array[view.index_of(place)] == value
+
+
+def test_rows_of_one_function_then_rows_of_the_other() -> None:
+    views = Form("rows").parts(np.arange(12).reshape(4, 3))
+    assert views is not None
+    assert views[1].view.values.tolist() == [[6, 7, 8], [9, 10, 11]]
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3,), (3, 4, 3)])
+@pytest.mark.parametrize("arrangement", ["rows", "stacked"])
+def test_shapes_that_do_not_hold_two_functions(arrangement: str, shape: tuple[int, ...]) -> None:
+    assert Form(arrangement).parts(np.ones(shape)) is None
+
+
+def test_an_odd_column_is_left_out_of_interleaved_parts() -> None:
+    parts = Form("interleaved").split(np.arange(10.0).reshape(2, 5))
+    assert parts is not None
+    assert parts[1].tolist() == [[1.0, 3.0], [6.0, 8.0]]
+
+
+@pytest.mark.parametrize(
+    ("arrangement", "shape"),
+    [
+        ("halves", (2, 3, 4)),
+        ("stacked", (3, 4, 5)),
+        ("halves", (0, 4)),
+        ("halves", (4, 1)),
+        ("complex", (2, 2)),
+    ],
+)
+def test_arrays_of_other_forms_are_not_split(arrangement: str, shape: tuple[int, ...]) -> None:
+    assert Form(arrangement).split(np.ones(shape)) is None
+
+
+def test_complex_numbers_are_not_pairs_of_reals() -> None:
+    assert Form("pairs").split(np.ones((3, 2), complex)) is None
+
+
+def beside(last: float) -> np.ndarray:
+    return np.concatenate([COS, SIN, np.full((7, 1), last)], axis=1)
+
+
+@pytest.mark.parametrize(("last", "is_padding"), [(0.0, True), (1e-4, False)])
+def test_padding_is_exactly_zero_without_noise(last: float, is_padding: bool) -> None:
+    assert (Form("halves", padded=True).split(beside(last)) is not None) == is_padding
+
+
+@pytest.mark.parametrize(
+    ("last", "is_padding"),
+    [(1e-3, True), (1.01e-3, False), (-1e-3, True), (-2e-3, False), (np.nan, False)],
+)
+def test_padding_is_nearly_zero_with_noise(last: float, is_padding: bool) -> None:
+    assert (Form("halves", padded=True).split(beside(last), 0.05) is not None) == is_padding
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (2, 3, 5)])
+def test_only_an_odd_number_of_columns_is_padded(shape: tuple[int, ...]) -> None:
+    assert Form("halves", padded=True).split(np.zeros(shape)) is None
+
+
+def test_padding_of_ones_is_none() -> None:
+    assert Form("alone", padded=True).split(np.ones((4, 3))) is None
+
+
+@pytest.mark.parametrize(("noise", "is_doubled"), [(0.0, False), (0.05, True)])
+def test_doubled_columns_may_differ_by_noise(noise: float, is_doubled: bool) -> None:
+    nearly = np.concatenate([COS, COS + 1e-3], axis=1)
+    assert (Form("alone", "halves").split(nearly, noise) is not None) == is_doubled
+
+
+def test_cosines_beside_sines_are_not_doubled() -> None:
+    assert Form("alone", "halves").split(np.concatenate([COS, SIN], axis=1), 0.05) is None
+
+
+def halves(first: np.ndarray, second: np.ndarray, noise: float) -> np.ndarray | None:
+    parts = Form("alone", "halves").split(np.concatenate([first, second], axis=1), noise)
+    return None if parts is None else parts[0]
+
+
+@pytest.mark.parametrize(("by", "is_doubled"), [(0.4, True), (0.5, False)])
+def test_noise_is_root_mean_square(by: float, is_doubled: bool) -> None:
+    assert (halves(ONES, ONES - by, 0.5) is not None) == is_doubled
+
+
+@pytest.mark.parametrize(("wrong", "is_doubled"), [(0, True), (11, True), (12, False)])
+def test_a_fifth_of_the_rows_may_be_wrong(wrong: int, is_doubled: bool) -> None:
+    damage = 0.2 * (np.arange(57) < wrong)[:, None]
+    part = halves(ONES, ONES - damage, 0.05)
+    assert (part is not None) == is_doubled
+    if part is not None:
+        assert np.flatnonzero(np.isnan(part)).tolist() == [*range(wrong)]
+
+
+def test_a_value_that_is_not_a_number_is_wrong() -> None:
+    part = halves(ONES, np.where(np.arange(57)[:, None] == 3, np.nan, ONES), 0.05)
+    assert part is not None
+    assert np.flatnonzero(np.isnan(part)).tolist() == [3]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_doubled"),
+    [
+        ([[np.nan], [1.0]], [[np.nan], [1.0]], True),
+        ([[0.0], [1.0]], [[2.0], [1.0]], False),
+        ([[0.0], [1.0]], [[0.0], [2.0]], False),
+    ],
+)
+def test_without_noise_every_row_counts(first: list, second: list, is_doubled: bool) -> None:
+    assert (halves(np.array(first), np.array(second), 0.0) is not None) == is_doubled
+
+
+def test_zeros_are_doubled_zeros() -> None:
+    part = halves(0 * ONES, 0 * ONES, 0.05)
+    assert part is not None
+    assert not part.any()
+
+
+def test_the_middle_of_an_odd_axis_belongs_to_the_second_half() -> None:
+    assert halved(np.arange(5), "halves")[1].tolist() == [2, 3, 4]
+    assert halved(np.arange(5), "interleaved")[1].tolist() == [1, 3]
+
+
+def test_words_for_columns() -> None:
+    assert columns("") == "one column per frequency"
+    assert columns("halves") == "two columns per frequency (c0 c1 … c0 c1 …)"
+
+
+def test_readable_forms_in_the_order_of_their_likelihood() -> None:
+    names = [form.arrangement for form in READABLE]
+    assert [*dict.fromkeys(names)] == [
+        "alone",
+        "halves",
+        "interleaved",
+        "stacked",
+        "rows",
+        "pairs",
+        "matrices",
+    ]
+    assert names.count("interleaved") == 1
+    assert names.count("matrices") == 1
+
+
+@pytest.mark.parametrize(
+    ("dtype", "largest", "one"),
+    [
+        ("i1", 127, 127),
+        ("i1", 126, 127),
+        ("i1", 100, 0),
+        ("i1", 64, 64),
+        ("u1", 255, 255),
+        ("i2", 32767, 32767),
+        ("i2", 16384, 16384),
+        ("i8", 127, 0),
+        ("f4", 1, 0),
+    ],
+)
+def test_the_integer_that_stands_for_one(dtype: str, largest: int, one: int) -> None:
+    assert stands_for_one(np.array([0, largest], dtype)) == one
+
+
+def test_integers_of_two_scales_do_not_belong_together() -> None:
+    fine = np.array([0, 127], np.int8)
+    assert from_integers({"cos": fine, "sin": fine})["sin"].tolist() == [0.0, 1.0]
+    assert from_integers({"cos": fine, "sin": fine // 2}) == {}

@@ -1,0 +1,210 @@
+"""How an array is read: the arrangement that its values confirm, and the note that states it."""
+
+import numpy as np
+import pytest
+
+from pecli.compare.arrangement import arrangements
+from pecli.compare.forms import Form
+from pecli.compare.reading import best_reading
+from pecli.compare.target import Making, Target, fixed
+from pecli.compare.tolerance import EXACT
+from pecli.compare.waves import row_widths, separate_tables
+from tests.checks.waves import halves
+from tests.compare.test_one_reading import COS, SIN
+
+BIAS = np.arange(4 * 6 * 6, dtype=float).reshape(4, 6, 6)
+COSINES = fixed({"cos": COS}, waves=True, transposable=True)
+
+
+def empty(rows: int) -> Making:
+    return Making(None, {})
+
+
+def notes(shape: tuple[int, ...], target: Target, is_text: bool = False) -> list[str]:
+    found = arrangements(shape, target, Form("alone"), is_text=is_text)
+    return [arrangement.folding.note for arrangement in found]
+
+
+def test_the_doubling_that_the_model_rotates_is_tried_first() -> None:
+    target = Target(("cos",), (3, 4), empty, waves=True, layout="interleaved")
+    assert [form.doubled for form in target.forms()] == ["", "interleaved", "halves"]
+
+
+def test_halves_are_tried_first_if_either_doubling_will_do() -> None:
+    target = Target(("cos",), (3, 4), empty, waves=True)
+    assert [form.doubled for form in target.forms()] == ["", "halves", "interleaved"]
+
+
+def test_a_table_without_frequencies_has_one_form() -> None:
+    assert Target(("bias",), (3, 4), empty).forms() == [Form("alone")]
+
+
+def test_both_functions_have_the_forms_of_two() -> None:
+    target = Target(("cos", "sin"), (3, 4), empty, waves=True)
+    names = {form.arrangement for form in target.forms()}
+    assert names == {"halves", "interleaved", "matrices", "pairs", "rows", "stacked"}
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_text", "expected"),
+    [
+        ((12, 8), False, [""]),
+        ((1, 12, 1, 8), False, ["", ""]),
+        ((96,), False, ["read as (12, 8)"]),
+        ((96, 1), True, ["read as (12, 8)"]),
+        ((96, 1), False, []),
+        ((95,), False, []),
+        ((8, 12), False, ["transposed"]),
+        ((3, 12, 8), False, [""]),
+        ((12, 3, 8), False, [""]),
+        ((12, 32), False, ["4 heads of 8 folded into columns"]),
+        ((3, 4, 8), False, ["a grid of 3 × 4, row by row"]),
+        ((5, 3, 4, 8), False, ["a grid of 3 × 4, row by row"]),
+        ((3, 2, 2, 8), False, ["a grid of 3 × 2 × 2, row by row"]),
+    ],
+)
+def test_foldings_of_a_table_of_waves(
+    shape: tuple[int, ...], is_text: bool, expected: list[str]
+) -> None:
+    assert notes(shape, COSINES, is_text) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_text", "expected"),
+    [
+        ((4, 6, 6), False, [""]),
+        ((8, 6, 6), False, ["2 × 4 heads along axis 0"]),
+        ((6, 6, 6), False, []),
+        ((24, 6), True, [""]),
+        ((144,), False, ["read as (4, 6, 6)"]),
+    ],
+)
+def test_foldings_of_biases(shape: tuple[int, ...], is_text: bool, expected: list[str]) -> None:
+    assert notes(shape, fixed({"bias": BIAS}), is_text) == expected
+
+
+def copies(shape: tuple[int, ...], target: Target) -> list[tuple[int, ...]]:
+    found = arrangements(shape, target, Form("alone"))
+    return [arrangement.copy_axes for arrangement in found]
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((2, 12, 8), [(0,), (1,)]),
+        ((1, 12, 8), [(), ()]),
+        ((4, 1, 12, 8), [(0,), (2,), (0,), (2,)]),
+    ],
+)
+def test_later_axes_are_rows_rather_than_earlier_ones(
+    shape: tuple[int, ...], expected: list[tuple[int, ...]]
+) -> None:
+    target = Target(("cos",), (None, 8), empty, waves=True)
+    assert copies(shape, target) == expected
+
+
+def test_a_number_of_rows_tells_copies_from_rows() -> None:
+    assert copies((3, 12, 8), COSINES) == [(0,)]
+    assert copies((12, 3, 8), COSINES) == [(1,)]
+
+
+def test_an_axis_of_length_1_may_be_missing() -> None:
+    keys = fixed({"bias": np.zeros((4, 1, 6))})
+    assert copies((4, 6), keys) == [()]
+    assert copies((3, 6), keys) == []
+
+
+def test_an_array_of_another_shape_has_no_reading() -> None:
+    assert best_reading(np.ones((5, 5)), [COSINES]) is None
+
+
+@pytest.mark.parametrize(
+    ("table", "distance"),
+    [(COS, 0.0), (COS + 0.5, 0.5), (np.full_like(COS, np.nan), 2.0), (COS + 9, 2.0)],
+)
+def test_an_element_counts_for_at_most_2(table: np.ndarray, distance: float) -> None:
+    reading = best_reading(table, [COSINES])
+    assert reading is not None
+    assert reading.distance == pytest.approx(distance, abs=1e-6)
+
+
+@pytest.mark.parametrize(("error", "is_near"), [(0.09, True), (0.11, False)])
+def test_a_table_is_near_within_a_tenth(error: float, is_near: bool) -> None:
+    reading = best_reading(COS + error, [COSINES])
+    assert reading is not None
+    assert reading.is_near == is_near
+
+
+@pytest.mark.parametrize(
+    ("table", "note"),
+    [
+        (halves(COS), "two columns per frequency (c0 c1 … c0 c1 …)"),
+        (np.stack([COS] * 3), "repeated 3× along axis 0"),
+        (np.tile(COS, (1, 4)), "4 heads of 8 folded into columns"),
+        (COS.reshape(3, 4, 8), "a grid of 3 × 4, row by row"),
+        (np.rint(COS * 127).astype(np.int8), "integers with a scale of 1/127"),
+        (COS, ""),
+    ],
+)
+def test_notes_on_readings(table: np.ndarray, note: str) -> None:
+    target = fixed({"cos": COS}, waves=True, quantised=True)
+    reading = best_reading(table, [target])
+    assert reading is not None
+    assert reading.note == note
+
+
+def test_the_wrong_element_of_a_folded_head_has_its_own_index() -> None:
+    table = np.tile(COS, (1, 4))
+    table[5, 2 * 8 + 3] += 0.01
+    reading = best_reading(table, [COSINES])
+    assert reading is not None
+    result = reading.compared(EXACT, name="cos", any_dtype=True)
+    assert result.mismatched == 1
+    assert result.worst_index == (5, 19)
+    assert result.where == {"rows": [(5, 5)], "columns": [(19, 19)]}
+
+
+def test_heads_that_differ_are_not_folded_into_columns() -> None:
+    assert best_reading(np.random.default_rng(0).normal(size=(12, 32)), [COSINES]) is None
+
+
+@pytest.mark.parametrize("row", [1, 11])
+def test_a_single_row_is_a_table_of_one_row(row: int) -> None:
+    target = Target(("cos",), (None, 8), lambda rows: Making(None, {"cos": COS[row:][:rows]}))
+    reading = best_reading(COS[row], [target])
+    assert reading is not None
+    assert reading.note == "a single row"
+
+
+def test_a_constant_vector_is_not_taken_for_position_0() -> None:
+    target = Target(("cos",), (None, 8), lambda rows: Making(None, {"cos": COS[:rows]}))
+    assert best_reading(np.ones(8), [target]) is None
+
+
+@pytest.mark.parametrize(
+    ("ones", "zeros", "widths"),
+    [(9, 0, ()), (2, 6, ()), (2, 14, (2,)), (2, 30, (2, 4)), (1, 31, ())],
+)
+def test_widths_of_a_flat_table(ones: int, zeros: int, widths: tuple[int, ...]) -> None:
+    assert row_widths(np.r_[np.ones(ones), np.zeros(zeros)]) == widths
+
+
+def test_widths_of_flat_cosines() -> None:
+    assert row_widths(COS.ravel()) == (8,)
+    assert row_widths(COS) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "note"),
+    [
+        ("cos", COS.T, "transposed"),
+        ("cos", np.ones((3, 4)), ""),
+        ("cos", COS, ""),
+        ("x", COS.T, ""),
+        ("cos", COS[:0], ""),
+        ("cos", COS.ravel(), "read as (12, 8)"),
+        ("x", COS + 1j * SIN, "complex numbers"),
+    ],
+)
+def test_notes_on_tables_that_are_drawn(name: str, table: np.ndarray, note: str) -> None:
+    assert separate_tables(name, table).note == note
