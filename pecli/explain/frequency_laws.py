@@ -12,7 +12,7 @@ import numpy as np
 
 from pecli.compare.forms import Form
 from pecli.engine.arrays import Flags, Floats
-from pecli.engine.scalings import SCALINGS, name_of
+from pecli.engine.scalings import SCALINGS, name_of, new_parameters
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain import time_limit, wave_measurement
 from pecli.explain.edits import Edit, Parameter
@@ -60,6 +60,7 @@ SEARCHED: dict[str, tuple[float, float, tuple[float, ...]]] = {
     "low_freq_factor": (0.05, 64.0, (1.0, 2.0, 4.0, 0.5)),
     "high_freq_factor": (0.1, 256.0, (4.0, 8.0, 2.0, 16.0, 32.0)),
     "scale": (1e-4, 3000.0, (1.0, 1000.0, 0.5, 2.0, *SCALES, math.pi)),
+    **{name: (new.search_from, new.search_to, new.usual) for name, new in new_parameters().items()},
 }
 """From where to where values of a parameter are looked for, and those that models have, the likeliest first."""
 

@@ -4,7 +4,7 @@ from pecli.engine.scalings.linear import Linear, Proportional
 from pecli.engine.scalings.llama3 import Llama3
 from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.ntk import Dynamic, Ntk, NtkFixed
-from pecli.engine.scalings.scaling import Scaling
+from pecli.engine.scalings.scaling import NewParameter, Scaling
 from pecli.engine.scalings.yarn import Yarn
 
 SCALINGS: dict[str, type[Scaling]] = {
@@ -29,6 +29,14 @@ def _parameter_names() -> tuple[str, ...]:
 
 PARAMETERS = _parameter_names()
 """The parameters of all scalings."""
+
+
+def new_parameters() -> dict[str, NewParameter]:
+    """Return the parameters that `Rope` has only because scalings declare them."""
+    declarations: dict[str, NewParameter] = {}
+    for kind in SCALINGS.values():
+        declarations.update(kind.new_parameters())
+    return declarations
 
 
 def name_of(scaling: Scaling) -> str:

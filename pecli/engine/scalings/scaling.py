@@ -7,7 +7,7 @@ original_max_position_embeddings and M the max_position_embeddings.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -31,11 +31,42 @@ class RotaryDims(NamedTuple):
 
 
 @dataclass(frozen=True)
+class NewParameter:
+    """A number that `Rope` accepts because a scaling declares it.
+
+    Attributes:
+        help: The text of the command's help.
+        above: The number must exceed this one.
+        search_from: The least number that a search for a wrong value tries.
+        search_to: The largest number that it tries.
+        usual: Numbers that models have, the likeliest first.
+    """
+
+    help: str
+    above: float = 0.0
+    search_from: float = 0.01
+    search_to: float = 100.0
+    usual: tuple[float, ...] = (1.0, 2.0, 4.0)
+
+
+def new_parameter(declaration: NewParameter) -> Any:
+    """Return the field of a parameter that `Rope` does not declare itself.
+
+    For example: `sharpness: float | None = new_parameter(NewParameter("toy: how steep it is"))`.
+    """
+    return field(default=None, metadata={_DECLARATION: declaration})
+
+
+_DECLARATION = "declaration"
+
+
+@dataclass(frozen=True)
 class Scaling:
     """No scaling, and the base class of all scalings.
 
     A scaling is a frozen value. Its fields are parameters of `Rope`; those without a default are
-    required. A scaling that depends on the length of the sequence has a field `length`.
+    required. A scaling that depends on the length of the sequence has a field `length`. A field
+    that `Rope` does not have yet is declared with `new_parameter`.
     """
 
     per_frequency: ClassVar[bool] = False
@@ -46,17 +77,27 @@ class Scaling:
     @classmethod
     def names(cls) -> tuple[str, ...]:
         """Return the names of all parameters."""
-        return tuple(field.name for field in fields(cls))
+        return tuple(parameter.name for parameter in fields(cls))
 
     @classmethod
     def required(cls) -> tuple[str, ...]:
         """Return the names of the parameters that have no default."""
-        return tuple(field.name for field in fields(cls) if field.default is MISSING)
+        every = fields(cls)
+        return tuple(parameter.name for parameter in every if parameter.default is MISSING)
 
     @classmethod
     def frequency_parameters(cls) -> tuple[str, ...]:
         """Return the names of the parameters that change frequencies, for searches."""
         return cls.names()
+
+    @classmethod
+    def new_parameters(cls) -> dict[str, NewParameter]:
+        """Return the parameters that `Rope` has because of this scaling."""
+        declarations = {}
+        for parameter in fields(cls):
+            if _DECLARATION in parameter.metadata:
+                declarations[parameter.name] = parameter.metadata[_DECLARATION]
+        return declarations
 
     def complete(self) -> Self:
         """Return the scaling with defaults instead of None."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pecli.engine import numerics
 from pecli.engine.runtimes import RUNTIMES, runtime_named
 from pecli.engine.runtimes.runtime import Definition, RuntimeReading
-from pecli.engine.scalings import SCALINGS
+from pecli.engine.scalings import SCALINGS, new_parameters
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes import RECIPE, Choice, ListOf, OptionalFlag, Real, Whole, check_base
 from pecli.engine.schemes.axis_blocks import AxisBlock
@@ -64,7 +64,17 @@ RUNTIME = Choice(
 )  # fmt: skip
 
 
+def _with_new_parameters(kind: type[Positioned]) -> type[Positioned]:
+    """Add the parameters that scalings declare themselves, as keyword-only fields."""
+    for name, new in new_parameters().items():
+        rule = _scaling_real(new.help, above=new.above)
+        kind.__annotations__[name] = Annotated[float | None, rule]
+        setattr(kind, name, None)
+    return kind
+
+
 @dataclass(frozen=True, repr=False)
+@_with_new_parameters
 class RotaryParameters(Positioned):
     """What a rotary scheme is made of."""
 

@@ -1,0 +1,111 @@
+"""A scaling is one class and one line of the registry, also if it has a parameter of its own.
+
+With both added here, every command accepts the parameter, and `verify` names a wrong value of it.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+TOY = """
+import json, sys
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from pecli.engine import scalings
+from pecli.engine.scalings.scaling import NewParameter, Scaling, divided, new_parameter, unscaled
+
+@dataclass(frozen=True)
+class Toy(Scaling):
+    per_frequency = True
+
+    factor: float
+    sharpness: float | None = new_parameter(NewParameter("toy: growth of the divisors"))
+
+    def frequencies(self, base, dim):
+        divisors = [1 + Fraction(self.sharpness) * i / Fraction(self.factor) for i in range(dim // 2)]
+        return divided(unscaled(base, dim), divisors)
+
+    def approximate(self, plain, base, half):
+        return plain / (1 + self.sharpness * np.arange(plain.shape[-1]) / self.factor)
+
+scalings.SCALINGS["toy"] = Toy
+scalings.PARAMETERS = (*scalings.PARAMETERS, "sharpness")
+
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from pecli.cli.app import run
+
+for words in json.loads(sys.argv[1]):
+    with redirect_stdout(StringIO()) as out, redirect_stderr(out):
+        code = run(words)
+    print(json.dumps([code, out.getvalue()]))
+"""
+TABLE = ("rope", "--seq-len", "64", "--dim", "16", "--scaling", "toy", "--factor", "4")
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 64,
+    "rope_scaling": {"rope_type": "toy", "factor": 4.0, "sharpness": 2.0},
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with a config, and with the toy's cosines and sines at sharpness 2."""
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    pair = np.arange(8)
+    frequencies = 10000.0 ** (-pair / 8) / (1 + 2 * pair / 4)
+    angles = np.outer(np.arange(64), frequencies)
+    np.savez(
+        tmp_path / "dump.npz",
+        cos=np.cos(angles).astype(np.float32),
+        sin=np.sin(angles).astype(np.float32),
+    )
+    return tmp_path
+
+
+def run(folder: Path, *words: str) -> tuple[int, str]:
+    command = [sys.executable, "-c", TOY, json.dumps([words])]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True)
+    code, output = json.loads(result.stdout)
+    return code, output
+
+
+def test_a_table_is_made_with_the_parameter(folder: Path) -> None:
+    code, output = run(folder, *TABLE, "--sharpness", "2", "-o", "made.npz", "-q")
+    assert code == 0, output
+    with np.load(folder / "made.npz") as made, np.load(folder / "dump.npz") as expected:
+        np.testing.assert_allclose(made["cos"], expected["cos"], rtol=0, atol=1e-7)
+
+
+def test_the_parameter_has_the_rule_of_its_declaration(folder: Path) -> None:
+    code, output = run(folder, *TABLE, "--sharpness", "0")
+    assert code == 2
+    assert "--sharpness is 0; it must be a finite number above 0" in output
+
+
+def test_other_scalings_do_not_have_the_parameter(folder: Path) -> None:
+    code, output = run(folder, "rope", "--seq-len", "4", "--dim", "8", "--sharpness", "2")
+    assert code == 2
+    assert "only toy scaling uses it" in output
+
+
+def test_a_config_has_the_parameter(folder: Path) -> None:
+    code, output = run(folder, "verify", "dump.npz", "--config", "config.json", "--max-ulp", "1")
+    assert code == 0, output
+
+
+def test_verify_names_a_wrong_value_of_the_parameter(folder: Path) -> None:
+    scaling: dict[str, Any] = {**CONFIG["rope_scaling"], "sharpness": 3.0}
+    (folder / "config.json").write_text(json.dumps({**CONFIG, "rope_scaling": scaling}))
+    code, output = run(folder, "verify", "dump.npz", "--config", "config.json")
+    assert code == 1
+    assert "sharpness is 2 " in output
