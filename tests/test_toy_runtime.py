@@ -35,19 +35,20 @@ for words in json.loads(sys.argv[1]):
     print(json.dumps([code, out.getvalue()]))
 """
 CONFIG = {
-    **{
-        "model_type": "llama",
-        "hidden_size": 64,
-        "num_attention_heads": 4,
-        "max_position_embeddings": 256,
-    },
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 256,
     "rope_scaling": {"rope_type": "linear", "factor": 8.0},
 }
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What the toy computes for a model with a factor of 8: frequencies in float32, divided by 4."""
+    """Return a folder with a config of factor 8, and with the toy's tables for it.
+
+    The toy divides float32 frequencies by 4.
+    """
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     frequencies = np.float32(1) / (1e4 ** (np.arange(8) / 8)).astype(np.float32) / np.float32(4)
     angles = np.outer(np.arange(256, dtype=np.float32), frequencies).astype(np.float64)
@@ -59,45 +60,54 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_command_knows_it(folder: Path) -> None:
-    config, model = ("--config", "config.json"), ("runtimes", "config.json")
-    yarn = (
-        "rope",
-        "--seq-len",
-        "4",
-        "--dim",
-        "8",
-        "--scaling",
-        "yarn",
-        "--factor",
-        "2",
-        "--original-len",
-        "64",
+def run(folder: Path, words: str) -> tuple[int, str]:
+    """Return the exit code and the output of a command that knows the toy."""
+    command = [sys.executable, "-c", TOY, json.dumps([words.split()])]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=True)
+    code, output = json.loads(result.stdout)
+    return code, output
+
+
+def test_rope_makes_its_tables(folder: Path) -> None:
+    code, output = run(
+        folder, "rope --config config.json --seq-len 256 --runtime toy -o made.npz -q"
     )
-    commands = [
-        ("rope", *config, "--seq-len", "256", "--runtime", "toy", "-o", "made.npz", "-q"),
-        ("verify", "dump.npz", *config, "--runtime", "toy", "--max-ulp", "1"),
-        (*model, "--json"),
-        (*model, "--runtime", "toy", "--strict", "-q"),
-        ("verify", "dump.npz", *config, "--atol", "1e-4"),
-        (*yarn, "--runtime", "toy"),
-    ]
-    words = [sys.executable, "-c", TOY, json.dumps(commands)]
-    result = subprocess.run(words, capture_output=True, text=True, cwd=folder, check=True)
-    made, verified, listed, strict, explained, lacking = map(json.loads, result.stdout.splitlines())
-    assert (made, verified[0], strict[0]) == ([0, ""], 0, 1)
-    with np.load(folder / "made.npz") as found, np.load(folder / "dump.npz") as expected:
+    assert code == 0
+    assert output == ""
+    with np.load(folder / "made.npz") as made, np.load(folder / "dump.npz") as expected:
         for name in ("cos", "sin"):
-            np.testing.assert_allclose(found[name], expected[name], rtol=0, atol=1e-7)
-    (toy,) = [
-        each for each in json.loads(listed[1])["layers"][0]["runtimes"] if each["runtime"] == "toy"
-    ]
-    assert (toy["version"], toy["departs"], toy["causes"]) == (
-        "1.0",
-        True,
-        ["takes half of a linear factor"],
-    )
-    assert (listed[0], explained[0]) == (0, 1)
-    assert "as toy computes it" in explained[1]
-    assert "takes half of a linear factor" in explained[1]
-    assert (lacking[0], "--runtime is toy; it has no yarn scaling" in lacking[1]) == (1, True)
+            np.testing.assert_allclose(made[name], expected[name], rtol=0, atol=1e-7)
+
+
+def test_verify_accepts_its_tables(folder: Path) -> None:
+    code, output = run(folder, "verify dump.npz --config config.json --runtime toy --max-ulp 1")
+    assert code == 0, output
+
+
+def test_verify_explains_its_tables(folder: Path) -> None:
+    code, output = run(folder, "verify dump.npz --config config.json --atol 1e-4")
+    assert code == 1
+    assert "as toy computes it" in output
+    assert "takes half of a linear factor" in output
+
+
+def test_runtimes_lists_it_with_the_cause_of_its_departure(folder: Path) -> None:
+    code, output = run(folder, "runtimes config.json --json")
+    assert code == 0
+    runtimes = json.loads(output)["layers"][0]["runtimes"]
+    (toy,) = [runtime for runtime in runtimes if runtime["runtime"] == "toy"]
+    assert toy["version"] == "1.0"
+    assert toy["departs"] is True
+    assert toy["causes"] == ["takes half of a linear factor"]
+
+
+def test_a_departure_fails_a_strict_comparison(folder: Path) -> None:
+    code, _ = run(folder, "runtimes config.json --runtime toy --strict -q")
+    assert code == 1
+
+
+def test_a_scaling_that_it_lacks_is_refused(folder: Path) -> None:
+    yarn = "rope --seq-len 4 --dim 8 --scaling yarn --factor 2 --original-len 64"
+    code, output = run(folder, f"{yarn} --runtime toy")
+    assert code == 1
+    assert "--runtime is toy; it has no yarn scaling" in output

@@ -1,10 +1,16 @@
-"""Arrays from callers: refused unless their dtype is one that encodings are applied to."""
+"""Arrays from callers and for callers: NumPy, torch, JAX and MLX; other values are refused."""
 
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import ml_dtypes
 import numpy as np
 import pytest
 
-from pecli.engine.arrays import floating
-from pecli.errors import KindError
+import pecli
+from pecli.engine.arrays import CACHE_LINE, aligned_buffer, floating, indices, like, numbers
+from pecli.errors import KindError, ParameterError
 
 
 def refusal(name: str, dtype: type) -> str:
@@ -24,3 +30,128 @@ def test_complex_numbers_are_refused_without_advice() -> None:
 
 def test_an_argument_without_an_identifier_is_refused_without_advice() -> None:
     assert refusal("the input", int).endswith("bfloat16")
+
+
+class BrokenTensor:
+    dtype = "float32"
+
+    def detach(self) -> None:
+        raise OSError("the device is gone")
+
+
+class BrokenArray:
+    def __array__(self, dtype: object = None, copy: object = None) -> None:
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("values", "description"),
+    [
+        (BrokenTensor(), "a BrokenTensor of dtype float32"),
+        (BrokenArray(), "a BrokenArray"),
+    ],
+)
+def test_values_that_cannot_be_converted_are_refused(values: object, description: str) -> None:
+    with pytest.raises(KindError, match=f"^pe is {description}; its values cannot be had"):
+        numbers("pe", values)
+
+
+def test_a_mask_that_hides_nothing_is_ignored() -> None:
+    table = np.ma.array([[1.0, 2.0]])
+    assert type(numbers("pe", table)) is np.ndarray
+    assert pecli.diff(table, np.array([[1.0, 2.0]]))
+
+
+class RecordingTensor(tuple[Any, ...]):
+    """A tensor of a stand-in for torch: its source dtype, then the arguments of its methods."""
+
+    device = "meta"
+
+    def view(self, dtype: str) -> "RecordingTensor":
+        return RecordingTensor((*self, dtype))
+
+    def to(self, device: str) -> "RecordingTensor":
+        return RecordingTensor((*self, device))
+
+
+def from_module(module: str) -> object:
+    """Return an object whose class belongs to a module."""
+    return type("Array", (), {"__module__": module})()
+
+
+BFLOAT16 = np.ones(2, ml_dtypes.bfloat16)
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in = SimpleNamespace(
+        float32="torch.float32",
+        bfloat16="torch.bfloat16",
+        Tensor=RecordingTensor,
+        from_numpy=lambda array: RecordingTensor([array.dtype.name]),
+    )
+    monkeypatch.setitem(sys.modules, "torch", stand_in)
+
+
+@pytest.mark.usefixtures("torch")
+def test_torch_gets_bfloat16_as_the_bits_of_int16() -> None:
+    assert like(RecordingTensor(), BFLOAT16) == ("int16", "torch.bfloat16", "meta")
+
+
+@pytest.mark.usefixtures("torch")
+def test_torch_gets_float32_as_it_is() -> None:
+    singles = BFLOAT16.astype(np.float32)
+    assert like(RecordingTensor(), singles) == ("float32", "torch.float32", "meta")
+
+
+def test_jax_gets_an_array_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(numpy=np.ma))
+    array = like(from_module("jaxlib.xla"), BFLOAT16)
+    assert type(array) is np.ma.MaskedArray
+
+
+def test_mlx_gets_bfloat16_by_way_of_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    def array(values: np.ndarray) -> np.ndarray:
+        assert values.dtype == np.float32
+        return np.array(values)
+
+    stand_in = SimpleNamespace(bfloat16=ml_dtypes.bfloat16, array=array)
+    monkeypatch.setitem(sys.modules, "mlx.core", stand_in)
+    converted = like(from_module("mlx.core"), BFLOAT16)
+    assert converted.dtype == ml_dtypes.bfloat16
+    assert converted.tolist() == [1, 1]
+
+
+def test_numpy_gets_the_same_array() -> None:
+    assert like(BFLOAT16, BFLOAT16) is BFLOAT16
+
+
+@pytest.mark.parametrize("count", [1, 7, 4096])
+@pytest.mark.parametrize("dtype", [np.float32, np.bool_, ml_dtypes.bfloat16])
+def test_buffers_begin_at_a_cache_line(count: int, dtype: type) -> None:
+    buffer = aligned_buffer(count, dtype)
+    assert buffer.size == count
+    assert buffer.dtype == dtype
+    assert buffer.ctypes.data % CACHE_LINE == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("3", range(3, 4)),
+        ("-1", range(9, 10)),
+        ("0:8", range(8)),
+        ("-4:", range(6, 10)),
+        (":", range(10)),
+        (" 2:4 ", range(2, 4)),
+        ("8:20", range(8, 10)),
+    ],
+)
+def test_rows_are_selected_as_python_slices(text: str, expected: range) -> None:
+    assert indices("rows", text, 10) == expected
+
+
+@pytest.mark.parametrize("text", ["10", "-11", "x", "1:2:3", ""])
+def test_rows_that_do_not_exist_are_refused(text: str) -> None:
+    with pytest.raises(ParameterError, match=r"^rows is "):
+        indices("rows", text, 10)

@@ -49,10 +49,20 @@ def precision():
 
 @pytest.mark.parametrize("case", CASES)
 def test_frequencies_are_the_nearest_floats(case: str) -> None:
-    inverse, factor = expected(case)
-    wanted = [float(v) for v in inverse]
-    assert rope(case).frequencies().floats() == wanted
+    inverse, _ = expected(case)
+    assert rope(case).frequencies().floats() == [float(value) for value in inverse]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_attention_factors_are_the_nearest_floats(case: str) -> None:
+    _, factor = expected(case)
     assert rope(case).attention_factor_value() == float(factor)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_approximate_frequencies_are_right_to_twelve_digits(case: str) -> None:
+    inverse, _ = expected(case)
+    wanted = [float(value) for value in inverse]
     plain = BASE ** (-np.arange(DIM // 2) / (DIM // 2))
     with np.errstate(divide="ignore"):  # a step has no width
         found = rope(case).scaling_value.complete().approximate(plain, BASE, DIM / 2)
@@ -88,21 +98,32 @@ def values(case: str, position: int, function) -> list[arb]:
     return [function(v * position) * factor for v in inverse]
 
 
-def test_published_values() -> None:
-    """From the notes on conventions: head_dim 128, base 10000, M 2048."""
-    dynamic = rope("dynamic").frequencies().floats()
-    assert (dynamic[1], dynamic[-1]) == pytest.approx((8.0931e-01, 1.6265e-06), rel=1e-4)
-    yarn_ = rope("yarn")
-    inverse = yarn_.frequencies().floats()
-    assert (inverse[17], inverse[41]) == pytest.approx((8.3479e-02, 2.7384e-04), rel=1e-4)
-    assert yarn_.attention_factor_value() == 1.2302585092994045
-    assert (
-        yarn_.scaling_value.known_mistakes()[0].truncate is False
-    )  # limits that are rounded here are not there
-    blended = (
-        rope("llama3", factor=10.0, original_max_position_embeddings=2048).frequencies().floats()
-    )
-    assert (blended[31], blended[40]) == pytest.approx((1.0730e-02, 3.4539e-04), rel=1e-4)
+PUBLISHED = [
+    ("dynamic", {}, 1, 8.0931e-01),
+    ("dynamic", {}, 63, 1.6265e-06),
+    ("yarn", {}, 17, 8.3479e-02),
+    ("yarn", {}, 41, 2.7384e-04),
+    ("llama3", {"factor": 10.0, "original_max_position_embeddings": 2048}, 31, 1.0730e-02),
+    ("llama3", {"factor": 10.0, "original_max_position_embeddings": 2048}, 40, 3.4539e-04),
+]
+"""Frequencies that are published to five digits: head_dim 128, base 10000, M 2048."""
+
+
+@pytest.mark.parametrize(("case", "changes", "pair", "expected"), PUBLISHED)
+def test_published_frequencies(
+    case: str, changes: dict[str, Any], pair: int, expected: float
+) -> None:
+    frequencies = rope(case, **changes).frequencies().floats()
+    assert frequencies[pair] == pytest.approx(expected, rel=1e-4)
+
+
+def test_published_attention_factor_of_yarn() -> None:
+    assert rope("yarn").attention_factor_value() == 1.2302585092994045
+
+
+def test_limits_that_are_not_rounded_are_a_known_mistake_of_yarn() -> None:
+    mistakes = rope("yarn").scaling_value.known_mistakes()
+    assert mistakes[0].truncate is False
 
 
 def yarn_attention(**parameters: Any) -> Fraction | None:

@@ -1,6 +1,6 @@
-"""How other runtimes read a config, a row each, with what their formulas give in NumPy."""
+"""Runtimes that read a config differently from transformers; expected values are in NumPy."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -33,48 +33,108 @@ def yarn(
     return PLAIN * (1 - ramp) + PLAIN / factor * ramp
 
 
-CASES: dict[str, tuple[str, dict[str, Any], np.ndarray, float, str]] = {
-    "SGLang's dynamic NTK is that of f² − f + 1": ("sglang",
+class Departure(NamedTuple):
+    """A runtime's reading: its frequencies, its attention factor, and a part of the cause."""
+
+    runtime: str
+    scaling: dict[str, Any]
+    frequencies: np.ndarray
+    attention: float
+    cause: str
+
+
+DEPARTURES = {
+    "SGLang's dynamic NTK is that of f² − f + 1": Departure(
+        "sglang",
         {"scaling": "dynamic", "factor": 2.0, "max_position_embeddings": 4096, "length": 4096},
-        (BASE * 3 ** (DIM / (DIM - 2))) ** (-np.arange(0, DIM, 2) / DIM), 1.0, "NTK with factor 3"),
-    "exllamav3 takes YaRN's factor from the context": ("exllamav3", {**YARN, "max_position_embeddings": 40960},
-        yarn(1.25), 1 + 0.1 * np.log(1.25), "1.25; it ignores factor, 4"),
-    "exllamav3 takes the long factors from position 0 on": ("exllamav3", {**LONGROPE, "length": 2048}, PLAIN / LONG,
-        np.sqrt(1 + np.log(32) / np.log(4096)), "the long factors from position 0 on"),
-    "ONNX Runtime GenAI knows YaRN by beta_fast": ("onnxruntime-genai", YARN, PLAIN, 1.0, "nothing is scaled"),
-    "ONNX Runtime GenAI rounds nothing": ("onnxruntime-genai", {**YARN, **BETAS, "attention_factor": 2.0},
-        yarn(truncate=False), G4, "does not round YaRN's limits"),
-    "ONNX Runtime GenAI multiplies by a lone mscale": ("onnxruntime-genai",
-        {**YARN, **BETAS, "truncate": False, "mscale": 0.7}, yarn(truncate=False), 0.7, "attention factor 0.7"),
-    "candle multiplies by LongRoPE's factors": (
+        (BASE * 3 ** (DIM / (DIM - 2))) ** (-np.arange(0, DIM, 2) / DIM),
+        1.0,
+        "NTK with factor 3",
+    ),
+    "exllamav3 computes YaRN's factor from the context": Departure(
+        "exllamav3",
+        {**YARN, "max_position_embeddings": 40960},
+        yarn(1.25),
+        1 + 0.1 * np.log(1.25),
+        "1.25; it ignores factor, 4",
+    ),
+    "exllamav3 uses the long factors from position 0 on": Departure(
+        "exllamav3",
+        {**LONGROPE, "length": 2048},
+        PLAIN / LONG,
+        np.sqrt(1 + np.log(32) / np.log(4096)),
+        "the long factors from position 0 on",
+    ),
+    "ONNX Runtime GenAI recognises YaRN by beta_fast": Departure(
+        "onnxruntime-genai", YARN, PLAIN, 1.0, "nothing is scaled"
+    ),
+    "ONNX Runtime GenAI rounds no limits": Departure(
+        "onnxruntime-genai",
+        {**YARN, **BETAS, "attention_factor": 2.0},
+        yarn(truncate=False),
+        G4,
+        "does not round YaRN's limits",
+    ),
+    "ONNX Runtime GenAI multiplies by an mscale without mscale_all_dim": Departure(
+        "onnxruntime-genai",
+        {**YARN, **BETAS, "truncate": False, "mscale": 0.7},
+        yarn(truncate=False),
+        0.7,
+        "attention factor 0.7",
+    ),
+    "ONNX Runtime GenAI computes limits over the head": Departure(
+        "onnxruntime-genai",
+        {**YARN, **BETAS, "dim": 2 * DIM, "partial_rotary_factor": 0.5, "truncate": False},
+        yarn(truncate=False, head=2 * DIM),
+        G4,
+        "over the head size, 128, not the rotary dimension, 64",
+    ),
+    "candle multiplies by LongRoPE's factors": Departure(
         "candle",
         {**LONGROPE, "length": 8192},
-        PLAIN * SHORT,  # which are those of position 1 at any length
+        PLAIN * SHORT,  # the short ones, because inverse frequencies are those of position 1
         1.0,
         "those of positions from 4,096 on by the long ones",
     ),
-    "ONNX Runtime GenAI computes limits over the head": ("onnxruntime-genai",
-        {**YARN, **BETAS, "dim": 2 * DIM, "partial_rotary_factor": 0.5, "truncate": False},
-        yarn(truncate=False, head=2 * DIM), G4, "over the head size, 128, not the rotary dimension, 64"),
-    "TensorRT-LLM always rounds": ("tensorrt-llm", {**YARN, "truncate": False, "attention_factor": 2.0}, yarn(), G4,
-        "rounds YaRN's limits"),
-    "litgpt's ramp is inverted": ("litgpt", YARN, yarn(fast=1, slow=32), 1.0, "ramp is inverted"),
-}  # fmt: skip
+    "TensorRT-LLM always rounds": Departure(
+        "tensorrt-llm",
+        {**YARN, "truncate": False, "attention_factor": 2.0},
+        yarn(),
+        G4,
+        "rounds YaRN's limits",
+    ),
+    "litgpt's ramp is inverted": Departure(
+        "litgpt", YARN, yarn(fast=1, slow=32), 1.0, "ramp is inverted"
+    ),
+}
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_frequencies_attention_and_cause(case: str) -> None:
-    runtime, scaling, frequencies, attention, cause = CASES[case]
-    rope = Rope(1, **{"dim": DIM, "base": BASE, **scaling}, runtime=runtime)
-    np.testing.assert_allclose(
-        rope.inverse_frequencies(), frequencies, rtol=4e-7
-    )  # which are float32
-    assert rope.attention_factor_value() == pytest.approx(attention, rel=1e-12)
-    assert cause in " ".join(rope.runtime_causes())
+def departing_rope(case: Departure) -> Rope:
+    return Rope(1, **{"dim": DIM, "base": BASE, **case.scaling}, runtime=case.runtime)
+
+
+@pytest.mark.parametrize("name", DEPARTURES)
+def test_frequencies_of_a_departure(name: str) -> None:
+    case = DEPARTURES[name]
+    found = departing_rope(case).inverse_frequencies()
+    np.testing.assert_allclose(found, case.frequencies, rtol=4e-7)  # They are float32.
+
+
+@pytest.mark.parametrize("name", DEPARTURES)
+def test_attention_factor_of_a_departure(name: str) -> None:
+    case = DEPARTURES[name]
+    found = departing_rope(case).attention_factor_value()
+    assert found == pytest.approx(case.attention, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", DEPARTURES)
+def test_cause_of_a_departure(name: str) -> None:
+    case = DEPARTURES[name]
+    assert case.cause in " ".join(departing_rope(case).runtime_causes())
 
 
 @pytest.mark.parametrize("runtime", [name for name in RUNTIMES if name not in EMULATED])
-def test_what_they_read_alike_is_as_transformers_computes_it(runtime: str) -> None:
+def test_scalings_without_departures_are_computed_as_by_transformers(runtime: str) -> None:
     for scaling in ({}, {"scaling": "linear", "factor": 8.0}):
         ropes = [Rope(64, DIM, BASE, runtime=name, **scaling) for name in (runtime, "transformers")]
         ours, theirs = (rope.tables()["cos"] for rope in ropes)
@@ -89,15 +149,14 @@ def test_exllamav3_has_no_dynamic_ntk() -> None:
         )
 
 
-def test_candle_takes_each_positions_own_factors() -> None:
+def test_candle_switches_factors_at_the_original_length() -> None:
     places = np.arange(4090, 4102)
     rope = Rope(1, DIM, BASE, runtime="candle", length=131072, **LONGROPE)
-    assert rope.as_read() == rope  # which no scaling says
+    assert rope.as_read() == rope  # No single scaling describes all positions.
     tables = rope.at(places)
     angles = places[:, None] * np.where(places[:, None] < 4096, PLAIN * SHORT, PLAIN * LONG)
-    np.testing.assert_allclose(
-        tables["cos"], np.cos(angles), atol=2e-3
-    )  # of float32 angles up to 30,000
+    # float32 angles of up to 30,000 are off by up to 2e-3.
+    np.testing.assert_allclose(tables["cos"], np.cos(angles), atol=2e-3)
 
 
 SIZES = {
@@ -148,7 +207,7 @@ RATIO = (1 + 0.1 * np.log(4)) / (1 + 0.05 * np.log(4))
         ),
     ],
 )
-def test_what_depends_on_the_model(
+def test_readings_that_depend_on_the_model(
     runtime: str,
     model_type: str,
     scaling: dict[str, Any],
@@ -165,26 +224,29 @@ def test_what_depends_on_the_model(
         )
     assert rope.attention_factor_value() == pytest.approx(attention, rel=1e-9)
     (found,) = pecli.runtimes(config, 4096, names=[runtime]).layers[encoding.layer_type]
-    assert (cause in " ".join(found.causes), found.departs, found.causes != ()) == (
-        True,
-        bool(cause),
-        bool(cause),
-    )
+    assert cause in " ".join(found.causes)
+    assert found.departs == bool(cause)
+    assert (found.causes != ()) == bool(cause)
+
+
+def fope_config(place: str, use_fope: bool) -> dict[str, Any]:
+    settings = {"rope_type": "default", "rope_theta": BASE, "use_fope": use_fope}
+    return {"model_type": "llama", **SIZES, "rope_theta": BASE, place: settings}
 
 
 @pytest.mark.parametrize("place", ["rope_scaling", "rope_parameters"])
-def test_fope_is_told_and_not_computed(place: str) -> None:
-    asked = {"rope_type": "default", "rope_theta": BASE, "use_fope": True}
-    config = {"model_type": "llama", **SIZES, "rope_theta": BASE, place: asked}
-    found = pecli.runtimes(config, 4096)
-    (sglang,) = [each for each in found.layers[""] if each.departs]
-    assert (sglang.runtime, sglang.causes, "reads use_fope: cos and sin are" in sglang.lacks) == (
-        "sglang",
-        (),
-        True,
-    )
-    assert "sglang (2026)             not computed\n  it reads use_fope" in str(found)
-    assert pecli.runtimes({**config, place: {**asked, "use_fope": False}}, 4096).agree
+def test_sglang_reads_fope_which_is_reported_and_not_computed(place: str) -> None:
+    comparison = pecli.runtimes(fope_config(place, True), 4096)
+    (departing,) = [result for result in comparison.layers[""] if result.departs]
+    assert departing.runtime == "sglang"
+    assert departing.causes == ()
+    assert "reads use_fope: cos and sin are" in departing.lacks
+    assert "sglang (2026)             not computed\n  it reads use_fope" in str(comparison)
+
+
+@pytest.mark.parametrize("place", ["rope_scaling", "rope_parameters"])
+def test_all_runtimes_agree_without_fope(place: str) -> None:
+    assert pecli.runtimes(fope_config(place, False), 4096).agree
 
 
 def test_tensorrt_llm_takes_1024_for_a_missing_original_length() -> None:
@@ -202,7 +264,7 @@ def test_tensorrt_llm_takes_1024_for_a_missing_original_length() -> None:
     assert "takes 1,024 for original_max_position_embeddings" in result.causes[0]
 
 
-def test_a_dump_of_one_of_them_is_known_by_its_reading() -> None:
+def test_verify_recognises_a_dump_of_a_runtime() -> None:
     dump = Rope(256, DIM, BASE, runtime="litgpt", **YARN).tables()
     result = pecli.verify(dump, Rope(256, DIM, BASE, **YARN), atol=1e-4)
     assert "litgpt" in " ".join(result.diagnosis), result
