@@ -1,67 +1,71 @@
-"""What runtimes compute for a model: as it is defined, or where they depart from that, by how much, and why. What they
-read otherwise is compared exactly with the definition; what float32 arithmetic adds is listed separately."""
+"""`pecli.runtimes`: what each runtime computes for a model, where it departs, and why."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from pecli.checks import Answer, plain, plain_fields
-from pecli.checks.audit import Audit, measure
+from pecli.checks.position_errors import ErrorCurve
+from pecli.checks.runtime_departures import measure_runtime
 from pecli.compare.tolerance import DRIFT, ERROR
-from pecli.engine.arrays import Array, Floats, Positions, widened
 from pecli.engine.runtimes import EMULATED, RUNTIMES, runtime_named
+from pecli.engine.runtimes.runtime import Runtime
 from pecli.engine.schemes import Choice, Whole
 from pecli.engine.schemes.given_positions import LAST_POSITION
 from pecli.engine.schemes.rope import Rope
-from pecli.engine.table import ByPosition
 from pecli.errors import NoScalingError, ParameterError, UnsupportedError
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, find_model
 
-DENSE_POSITIONS = 8192  #: positions that are all compared, from the first on
-PER_DOUBLING = 256  #: positions that are compared beyond those, each time the position doubles
-DEFAULT_LENGTH = 4096  #: of a model without max_position_embeddings
+DEFAULT_LENGTH = 4096  #: context of a model that does not state one
 LENGTH = Whole(help="a served context", high=LAST_POSITION)
 NAME = Choice(help="a runtime", options=tuple(RUNTIMES))
 
 
 @dataclass(frozen=True)
 class RuntimeResult:
-    """What one runtime makes of one encoding."""
+    """What one runtime makes of one encoding.
+
+    Attributes:
+        runtime: The name of the runtime.
+        version: The version that was looked at.
+        lacks: Why the runtime has no such table at all; empty if it has one.
+        causes: What it reads differently than the model defines it.
+        notes: What else a user should know.
+        short_prompts: What prompts get that are much shorter than the context, if it is wrong.
+        rows: The number of its positions, if they end before the context does.
+        departure: The largest error that comes from the causes.
+        first_beyond: The first position where that exceeds the tolerance.
+        pairs: The first and the last rotary pair for which it does.
+        max_abs_error: The largest error of what it computes, float32 arithmetic included.
+        curve: The largest errors over positions.
+        no_scaling: True if it lacks the table because it does not implement the scaling.
+    """
 
     runtime: str
     version: str
-    lacks: str = ""  #: why the runtime has no such table at all
-    causes: tuple[str, ...] = ()  #: what it reads otherwise than the model defines it
+    lacks: str = ""
+    causes: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    short_prompts: str = ""  #: what prompts get that are much shorter than the context
-    rows: int | None = None  #: how many positions it has, where they end before the context does
-    departure: float = 0.0  #: the largest error that comes of the causes
-    first_beyond: int | None = None  #: the first position where that exceeds the tolerance
-    pairs: tuple[int, int] | None = None  #: the first and the last pair for which it does
-    max_abs_error: float = 0.0  #: the largest error of what it computes, float32 included
-    curve: tuple[Floats, Floats] | None = None  #: positions, and the largest errors around them
-    no_scaling: bool = (
-        False  #: True if it lacks the table because it does not implement the scaling
-    )
+    short_prompts: str = ""
+    rows: int | None = None
+    departure: float = 0.0
+    first_beyond: int | None = None
+    pairs: tuple[int, int] | None = None
+    max_abs_error: float = 0.0
+    curve: ErrorCurve | None = None
+    no_scaling: bool = False
 
     @property
     def departs(self) -> bool:
-        """Whether it is off by more than the tolerance, or lacks something."""
-        return (
-            bool(self.lacks or self.short_prompts)
-            or self.rows is not None
-            or self.first_beyond is not None
-        )
+        """True if it is off by more than the tolerance, or lacks something."""
+        lacks_something = bool(self.lacks or self.short_prompts) or self.rows is not None
+        return lacks_something or self.first_beyond is not None
 
     def as_json(self) -> dict[str, Any]:
+        names = ("runtime", "version", "departs", "causes", "notes", "departure", "pairs")
         return {
-            **plain_fields(
-                self, "runtime", "version", "departs", "causes", "notes", "departure", "pairs"
-            ),
+            **plain_fields(self, *names),
             "max_abs_error": None if self.lacks else plain(self.max_abs_error),
             "lacks": self.lacks or None,
             "positions": self.rows,
@@ -71,7 +75,14 @@ class RuntimeResult:
 
 @dataclass(frozen=True, repr=False)
 class RuntimeComparison(Answer):
-    """The runtimes for every kind of layer of a model, served at a context of `length` positions."""
+    """The runtimes for every layer type of a model.
+
+    Attributes:
+        model: The model.
+        length: The context that it is served with.
+        tolerance: The largest absolute error that a position may have.
+        layers: The results of all runtimes by layer type.
+    """
 
     model: str
     length: int
@@ -80,15 +91,22 @@ class RuntimeComparison(Answer):
 
     @property
     def passed(self) -> bool:
-        return not any(result.departs for results in self.layers.values() for result in results)
+        return not self._departing()
 
-    agree = passed  #: whether no runtime departs by more than the tolerance
+    @property
+    def agree(self) -> bool:
+        """True if no runtime departs by more than the tolerance."""
+        return self.passed
+
+    def _departing(self) -> list[str]:
+        """Return the runtimes that depart in any layer type, each once."""
+        names: dict[str, None] = {}
+        for results in self.layers.values():
+            names |= dict.fromkeys(result.runtime for result in results if result.departs)
+        return list(names)
 
     def words(self) -> tuple[str, ...]:
-        departing = dict.fromkeys(
-            each.runtime for results in self.layers.values() for each in results if each.departs
-        )
-        return self.model, f"length {self.length:,}", ", ".join(departing)
+        return self.model, f"length {self.length:,}", ", ".join(self._departing())
 
     def as_json(self) -> dict[str, Any]:
         layers = [
@@ -106,8 +124,20 @@ def runtimes(
     names: Sequence[str] = tuple(RUNTIMES),
     tolerance: float = DRIFT,
 ) -> RuntimeComparison:
-    """What each runtime computes for a model that it serves with a context of `length` positions (by default the
-    longest that the model takes): as defined, or where it departs, by how much, and why.
+    """Compare what runtimes compute for a model with what the model defines.
+
+    Args:
+        model: A path, a preset, a configuration, or a model that was loaded.
+        length: The context that the model is served with; by default the longest that it has.
+        layer_type: Only the layers of this type.
+        names: The runtimes; by default all that are described.
+        tolerance: The largest absolute error that a position may have.
+
+    Returns:
+        A `RuntimeComparison`, which is true if no runtime departs.
+
+    Raises:
+        ParameterError: The model has no rotary table, or a parameter is wrong.
 
     >>> import pecli
     >>> found = pecli.runtimes("gpt-oss-20b", 4096, names=["llama.cpp"]).layers[""][0]
@@ -115,117 +145,130 @@ def runtimes(
     ("rounds YaRN's limits to 8 and 18; the config says truncate: false",)
     """
     found = find_model(None, model)
-    ropes = rotary_layers(
-        found, layer_type, "it has no rotary table, and runtimes are described for that alone"
-    )
-    served = LENGTH.check("length", (found.context or DEFAULT_LENGTH) if length is None else length)
+    rule = "it has no rotary table, and runtimes are described for that alone"
+    encodings = rotary_layers(found, layer_type, rule)
+    if length is None:
+        length = found.context or DEFAULT_LENGTH
+    served = Served(found.context, LENGTH.check("length", length))
     limit = ERROR.check("tolerance", tolerance)
     chosen = [NAME.check("names", name) for name in names]
-    layers = {
-        each.layer_type: tuple(_result(each, name, served, found, limit) for name in chosen)
-        for each in ropes
-    }
-    return RuntimeComparison(found.file, served, limit, layers)
+    layers = {}
+    for encoding in encodings:
+        results = [_result(encoding, name, served, limit) for name in chosen]
+        layers[encoding.layer_type] = tuple(results)
+    return RuntimeComparison(found.file, served.length, limit, layers)
 
 
 def rotary_layers(found: ModelEncodings, layer_type: str | None, rule: str) -> list[Encoding]:
-    """The encodings of a model, or of some of its layers, that are rotary tables; an error with that rule for none."""
-    every = (found.one(layer_type),) if layer_type is not None else found.ropes()
-    encodings = [each for each in every if each.is_rotary and not each.no_table]
+    """Return the encodings of a model, or of one layer type, that have rotary tables.
+
+    Raises:
+        ParameterError: There are none; `rule` states why they are needed.
+    """
+    candidates = list(found.ropes()) if layer_type is None else [found.one(layer_type)]
+    encodings = [
+        encoding for encoding in candidates if encoding.is_rotary and not encoding.no_table
+    ]
     if not encodings:
         raise ParameterError("model", found.file, rule)
     return encodings
 
 
-def _result(
-    encoding: Encoding, name: str, length: int, model: ModelEncodings, tolerance: float
-) -> RuntimeResult:
-    runtime, context, own = runtime_named(name), model.context, encoding.parameters
-    more = (
-        {"max_position_embeddings": own.get("max_position_embeddings", context)}
-        if own["scaling"] == "yarn"
-        else {}
-    )
+class Served(NamedTuple):
+    """The context that a model states, and the one that it is served with."""
+
+    context: int | None
+    length: int
+
+
+def _result(encoding: Encoding, name: str, served: Served, tolerance: float) -> RuntimeResult:
+    """Return what a runtime makes of an encoding."""
+    runtime = runtime_named(name)
     try:
-        rope = encoding.rope(1, length=length, runtime=name, **more)
+        rope = _rope_of_runtime(encoding, name, served)
     except UnsupportedError as lacking:
         no_scaling = isinstance(lacking, NoScalingError)
         return RuntimeResult(name, runtime.version, lacking.rule, no_scaling=no_scaling)
-    defined, reading = encoding.rope(1, length=length), rope.runtime_reading
-    causes = (*filter(None, [runtime.adapted(encoding)[1]]), *reading.causes)
-    ends = reading.rows
-    if ends is None and runtime.limits_to_context and context is not None:
-        ends = int(context * (rope.factor or 1)) if rope.scaling == "linear" else context
-    notes, short = reading.notes, reading.short_prompts
-    if runtime.text_only and encoding.sections.mrope_section is not None:
-        notes += ("as defined for text; no M-RoPE for images",)
-    original = encoding.parameters.get("original_max_position_embeddings") or length
-    if runtime.ignores_prompt and rope.scaling == "longrope" and length > original:
-        short = f"prompts of up to {original:,} tokens get the long factors, too; the model has the short ones for them"
-        short *= encoding.parameters["short_factor"] != encoding.parameters["long_factor"]
-    count, departs = min(length, ends or length), bool(causes)
-    rope = (
-        rope if departs or name in EMULATED else replace(rope, runtime="transformers")
-    )  # which computes the same
-    measured = _measured(defined, rope, count, departs, tolerance)
-    computed = measured.drifts[0]
-    rows = ends if count < length else None
-    notes += (short,) if short else ()
-    result = RuntimeResult(
-        name, runtime.version, causes=causes, notes=notes, short_prompts=short, rows=rows
-    )
-    result = replace(result, max_abs_error=computed.max_abs_error, curve=measured.curve(computed))
-    if not departs:
-        return result
-    departure = measured.drifts[1]
-    pairs = np.flatnonzero(departure.by_frequency > tolerance).tolist()
-    first = departure.first_beyond
-    if first is not None:  # or one of the positions that were skipped just before it
-        places, _ = _exact(defined, count)
-        between = np.arange(
-            places[max(int(np.searchsorted(places, first)) - 1, 0)], first + 1, dtype=np.int64
-        )
-        read, expected = (
-            widened(_rows(each, between).read(0, len(between)))
-            for each in (rope.as_read(), defined)
-        )
-        first = int(between[np.argmax(np.abs(read - expected).max(axis=1) > tolerance)])
-    limits = (pairs[0], pairs[-1]) if pairs else None
-    return replace(result, departure=departure.max_abs_error, first_beyond=first, pairs=limits)
-
-
-@lru_cache(maxsize=8)
-def _measured(defined: Rope, rope: Rope, count: int, departs: bool, tolerance: float) -> Audit:
-    """The errors of what is computed, and where it departs of what is read, against what is defined."""
-    places, exact = _exact(defined, count)
-    tables = {"computed": rope, **({"read": rope.as_read()} if departs else {})}
-    return measure(
-        rope,
-        exact,
-        {name: _rows(table, places) for name, table in tables.items()},
+    causes = rope.runtime_reading.causes
+    adaptation = runtime.adapted(encoding)
+    if adaptation.cause:
+        causes = (adaptation.cause, *causes)
+    computed = rope
+    if not causes and name not in EMULATED:
+        # Runtimes that are not emulated compute the same as transformers.
+        computed = replace(rope, runtime="transformers")
+    rows = _row_count(runtime, rope, served)
+    errors = measure_runtime(
+        encoding.rope(1, length=served.length),
+        computed,
+        served.length if rows is None else rows,
         tolerance,
-        places,
+        reads_differently=bool(causes),
+    )
+    short_prompts = _short_prompts(encoding, runtime, rope, served.length)
+    return RuntimeResult(
+        name,
+        runtime.version,
+        causes=causes,
+        notes=_notes(encoding, runtime, rope, short_prompts),
+        short_prompts=short_prompts,
+        rows=rows,
+        departure=errors.departure.max_abs_error,
+        first_beyond=errors.departure.first_beyond,
+        pairs=errors.departure.pairs,
+        max_abs_error=errors.max_abs_error,
+        curve=errors.curve,
     )
 
 
-@lru_cache(maxsize=1)
-def _exact(defined: Rope, count: int) -> tuple[Positions, ByPosition]:
-    """The first positions, some of the others, and the last, with the exact rows that runtimes are compared with."""
-    near = np.arange(min(count, DENSE_POSITIONS), dtype=np.int64)
-    doublings = max(0.0, np.log2(count / DENSE_POSITIONS))
-    far = DENSE_POSITIONS * 2.0 ** (np.arange(1, np.ceil(doublings * PER_DOUBLING)) / PER_DOUBLING)
-    places = np.unique(np.concatenate([near, far.astype(np.int64), [count - 1]]))
-    rows = _rows(defined, places)
-    exact = rows.read(0, len(places))
-    return places, replace(rows, read=lambda start, stop: exact[start:stop])
+def _rope_of_runtime(encoding: Encoding, name: str, served: Served) -> Rope:
+    """Return an encoding as a runtime computes it.
+
+    Some runtimes derive YaRN's factor from the context that the config states.
+    """
+    parameters = encoding.parameters
+    options: dict[str, Any] = {}
+    if parameters["scaling"] == "yarn":
+        stated = parameters.get("max_position_embeddings", served.context)
+        options["max_position_embeddings"] = stated
+    return encoding.rope(1, length=served.length, runtime=name, **options)
 
 
-def _rows(rope: Rope, places: Positions) -> ByPosition:
-    frequencies, parts = list(rope.angular_frequencies()), ("cos", "sin")
-    groups = np.tile(np.arange(len(frequencies)), len(parts))
+def _row_count(runtime: Runtime, rope: Rope, served: Served) -> int | None:
+    """Return the number of rows of a runtime's table; None if it has the served context."""
+    rows = rope.runtime_reading.rows
+    if rows is None and runtime.limits_to_context and served.context is not None:
+        rows = served.context
+        if rope.scaling == "linear":
+            rows = int(served.context * (rope.factor or 1))
+    if not rows or rows >= served.length:
+        return None
+    return rows
 
-    def read(start: int, stop: int) -> Array:
-        tables = rope.at(places[start:stop])
-        return np.concatenate([tables[part] for part in parts], axis=1)
 
-    return ByPosition(0, len(places), "frequencies", frequencies, groups, read)
+def _short_prompts(encoding: Encoding, runtime: Runtime, rope: Rope, length: int) -> str:
+    """Return what short prompts get that is wrong; empty if nothing is.
+
+    Longrope has short factors for prompts up to the original context. A runtime that builds one
+    table for the served context uses the long ones for all prompts.
+    """
+    parameters = encoding.parameters
+    original = parameters.get("original_max_position_embeddings") or length
+    is_long = rope.scaling == "longrope" and length > original
+    if not runtime.ignores_prompt or not is_long:
+        return rope.runtime_reading.short_prompts
+    if parameters["short_factor"] == parameters["long_factor"]:
+        return ""
+    return (
+        f"prompts of up to {original:,} tokens get the long factors, too; "
+        "the model has the short ones for them"
+    )
+
+
+def _notes(encoding: Encoding, runtime: Runtime, rope: Rope, short_prompts: str) -> tuple[str, ...]:
+    notes = list(rope.runtime_reading.notes)
+    if runtime.text_only and encoding.sections.mrope_section is not None:
+        notes.append("as defined for text; no M-RoPE for images")
+    if short_prompts:
+        notes.append(short_prompts)
+    return tuple(notes)

@@ -11,7 +11,8 @@ from pecli.views.screen import Cell, Styled
 from pecli.views.text_table import print_table
 
 if TYPE_CHECKING:
-    from pecli.checks.audit import Audit, Drift
+    from pecli.checks.audit import Audit
+    from pecli.checks.position_errors import Drift
 
 _COLUMN_NOUNS = {
     "frequencies": "frequency",

@@ -2,24 +2,33 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from pecli.checks import audit as module
-from pecli.checks.audit import audit
+import pecli
+from pecli.checks import position_errors
+from pecli.checks.audit import Audit, Decade, audit
+from pecli.checks.position_errors import Drift
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 
+Array = np.ndarray[Any, Any]
+ROWS = 700
+TOLERANCE = 1e-4
 
-def errors(rope: Rope, recipe: str) -> tuple[np.ndarray, np.ndarray]:
-    """|Δ| of cos and sin side by side, in float64, and the recipe's own rows."""
-    exact, found = (replace(rope, recipe=name).tables() for name in ("exact", recipe))
-    rows = np.concatenate([found["cos"], found["sin"]], axis=1).astype(np.float64)
-    return np.abs(
-        rows - np.concatenate([exact["cos"], exact["sin"]], axis=1).astype(np.float64)
-    ), rows
+
+def drift_of(found: Audit) -> Drift:
+    (drift,) = found.drifts
+    return drift
+
+
+def cos_and_sin(rope: Rope, recipe: str) -> Array:
+    """Return the rows of a recipe: cosines and sines side by side, in float64."""
+    tables = replace(rope, recipe=recipe).tables()
+    return np.concatenate([tables["cos"], tables["sin"]], axis=1).astype(np.float64)
 
 
 @pytest.mark.parametrize("elements", [1 << 19, 1000, 64])
@@ -28,128 +37,205 @@ def errors(rope: Rope, recipe: str) -> tuple[np.ndarray, np.ndarray]:
     "recipe", ["float32", "bfloat16-positions", "bfloat16-phases", "bfloat16-table"]
 )
 @pytest.mark.sample(9)
-def test_numbers_do_not_depend_on_blocks(monkeypatch, recipe, offset, elements):
-    monkeypatch.setattr(module, "BLOCK_ELEMENTS", elements)
-    rope = Rope(700, 16, offset=offset, layout="halves")
-    found = audit(rope, [recipe], tolerance=1e-4)
-    (drift,) = found.drifts
-    error, rows = errors(replace(rope, layout="compact"), recipe)
+def test_errors_do_not_depend_on_the_size_of_blocks(
+    monkeypatch: pytest.MonkeyPatch, recipe: str, offset: int, elements: int
+) -> None:
+    monkeypatch.setattr(position_errors, "BLOCK_ELEMENTS", elements)
+    rope = Rope(ROWS, 16, offset=offset)
+    found = audit(replace(rope, layout="halves"), [recipe], TOLERANCE)
+    drift = drift_of(found)
+    rows = cos_and_sin(rope, recipe)
+    error = np.abs(rows - cos_and_sin(rope, "exact"))
+    by_frequency = np.maximum(error[:, :8], error[:, 8:]).max(axis=0)
     assert drift.max_abs_error == pytest.approx(error.max(), rel=1e-6)
     assert found.mean(drift) == pytest.approx(error.mean(), rel=1e-5)
-    assert drift.by_frequency == pytest.approx(
-        np.maximum(error[:, :8], error[:, 8:]).max(axis=0), rel=1e-6
-    )
-    beyond = np.flatnonzero((error > 1e-4).any(axis=1))
-    assert drift.first_beyond == (offset + beyond[0] if beyond.size else None)
-    assert found.kept_positions(drift) == (beyond[0] if beyond.size else 700)
-    equal = np.flatnonzero((rows[1:] == rows[:-1]).all(axis=1))
-    assert drift.first_equal == (offset + equal[0] + 1 if equal.size else None)
-    for low, high in [(0, 10), (10, 100), (100, 1000), (1000, 10000)]:
-        inside = error[max(0, low - offset) : max(0, high - offset)]
-        named = [
-            decade
-            for decade in found.decades()
-            if decade[0] == max(low, offset) and decade[1] < high
-        ]
-        assert len(named) == (inside.size > 0)
-        for decade in named:
-            assert decade[1] == min(high, offset + 700) - 1
-            assert found.in_decade(drift, decade) == pytest.approx(
-                (inside.max(), inside.mean()), rel=1e-5
-            )
+    assert drift.by_frequency == pytest.approx(by_frequency, rel=1e-6)
+    beyond = first_true((error > TOLERANCE).any(axis=1))
+    assert drift.first_beyond == (None if beyond is None else offset + beyond)
+    assert found.kept_positions(drift) == (ROWS if beyond is None else beyond)
+    equal = first_true((rows[1:] == rows[:-1]).all(axis=1))
+    assert drift.first_equal == (None if equal is None else offset + equal + 1)
+    for decade in found.decades():
+        inside = error[decade.first - offset : decade.last + 1 - offset]
+        in_decade = found.in_decade(drift, decade)
+        assert in_decade.max_abs_error == pytest.approx(inside.max(), rel=1e-5)
+        assert in_decade.mean_abs_error == pytest.approx(inside.mean(), rel=1e-5)
 
 
-def test_the_numbers_of_conventions():
-    """bfloat16 positions collide from 257 on; a table cast to bfloat16 is off by 2^-9 at most."""
-    found = {drift.recipe: drift for drift in audit(Rope(5000, 128)).drifts}
-    assert len(found) == 13
-    assert (
-        found["bfloat16-positions"].first_equal == found["bfloat16-positions"].first_beyond == 257
-    )
-    assert found["float32"].first_equal is None
-    assert (
-        audit(Rope(dim=16, positions=(5, 5, 6)), ["float32"]).drifts[0].first_equal is None
-    )  # exact rows are, too
-    assert 0.99 * 2**-9 < found["bfloat16-table"].max_abs_error <= 2**-9
-    assert 0.99 * 2**-12 < found["float16-table"].max_abs_error <= 2**-12
-    assert found["float16-table"].first_beyond is None
-    assert found["float32"].max_abs_error < found["float32-recurrence"].max_abs_error < 2e-3
+def first_true(flags: Array) -> int | None:
+    places = np.flatnonzero(flags)
+    return int(places[0]) if places.size else None
 
 
-def test_float32_keeps_what_its_phases_keep():
-    """HF's phases by hand: the first position whose cos or sin is off by more than 1e-4."""
-    inv_freq = np.float32(1) / np.array([10000.0 ** (2 * i / 64) for i in range(32)]).astype(
-        np.float32
-    )
+@pytest.mark.parametrize(
+    ("offset", "decades"),
+    [
+        (0, [(0, 9), (10, 99), (100, 999)]),
+        (5, [(5, 9), (10, 99), (100, 999), (1000, 1004)]),
+        (99, [(99, 99), (100, 999), (1000, 1098)]),
+    ],
+)
+def test_decades_are_cut_at_both_ends(offset: int, decades: list[tuple[int, int]]) -> None:
+    found = audit(Rope(1000, 8, offset=offset), "float32")
+    assert found.decades() == [Decade(*decade) for decade in decades]
+
+
+@pytest.mark.parametrize(("offset", "kept"), [(0, 257), (250, 7), (256, 1)])
+def test_positions_in_bfloat16_are_whole_up_to_256(offset: int, kept: int) -> None:
+    """257 is rounded to 256."""
+    found = audit(Rope(300, 8, offset=offset), "bfloat16-positions")
+    drift = drift_of(found)
+    assert drift.first_beyond == 257
+    assert drift.first_equal == 257
+    assert found.kept_positions(drift) == kept
+
+
+def test_all_recipes_are_audited_by_default() -> None:
+    assert len(audit(Rope(8, 8)).drifts) == 13
+
+
+@pytest.mark.parametrize(
+    ("recipe", "error"), [("bfloat16-table", 2**-9), ("float16-table", 2**-12)]
+)
+def test_a_table_that_is_cast_is_off_by_half_a_unit(recipe: str, error: float) -> None:
+    drift = drift_of(audit(Rope(5000, 128), recipe))
+    assert 0.99 * error < drift.max_abs_error <= error
+
+
+def test_a_cast_to_float16_stays_within_the_usual_tolerance() -> None:
+    assert drift_of(audit(Rope(5000, 128), "float16-table")).first_beyond is None
+
+
+def test_a_recurrence_in_float32_drifts_further_than_phases_in_float32() -> None:
+    phases, recurrence = audit(Rope(5000, 128), ["float32", "float32-recurrence"]).drifts
+    assert phases.max_abs_error < recurrence.max_abs_error < 2e-3
+    assert phases.first_equal is None
+
+
+def test_rows_that_are_equal_in_the_exact_table_are_not_counted() -> None:
+    assert drift_of(audit(Rope(dim=16, positions=(5, 5, 6)), ["float32"])).first_equal is None
+
+
+def test_float32_keeps_what_its_phases_keep() -> None:
+    """Hugging Face's phases by hand: the first position that is off by more than 1e-4."""
+    powers = np.array([10000.0 ** (2 * i / 64) for i in range(32)])
+    rounded_frequencies = np.float32(1) / powers.astype(np.float32)
     positions = np.arange(4000)
-    phases = (positions.astype(np.float32)[:, None] * inv_freq).astype(np.float64)
-    true = positions[:, None] * np.array([10000.0 ** (-2 * i / 64) for i in range(32)])
-    error = np.maximum(
-        np.abs(np.cos(phases) - np.cos(true)), np.abs(np.sin(phases) - np.sin(true))
-    ).max(axis=1)
+    phases = positions.astype(np.float32)[:, None] * rounded_frequencies
+    exact = positions[:, None] / powers
+    phases = phases.astype(np.float64)
+    cos_error = np.abs(np.cos(phases) - np.cos(exact))
+    sin_error = np.abs(np.sin(phases) - np.sin(exact))
+    error = np.maximum(cos_error, sin_error).max(axis=1)
     found = audit(Rope(4000, 64), ["float32"], 1e-4)
-    assert found.drifts[0].first_beyond == np.flatnonzero(error > 1e-4)[0]
+    assert drift_of(found).first_beyond == first_true(error > 1e-4)
 
 
-def test_sinusoidal_columns_belong_to_their_frequencies():
-    for layout, dim in (("interleaved", 33), ("halves", 33), ("interleaved", 1)):
-        scheme = Sinusoidal(300, dim, layout=layout, cos_first=True, padding_idx=4, amplitude=2.0)
-        numbers = scheme.in_dtype("float64").by_position()
-        table = numbers.read(0, 300)
-        assert table.shape[1] == (dim if layout == "interleaved" else dim - 1)
-        for column, group in enumerate(numbers.groups):
-            wave = 2 * (np.cos, np.sin)[column % 2](np.arange(300) * numbers.values[group])
-            wave[4] = 0
-            assert table[:, column] == pytest.approx(wave, abs=1e-9)
-        assert audit(scheme, ["bfloat16-table"]).drifts[0].by_frequency.shape == (
-            len(numbers.values),
-        )
+@pytest.mark.parametrize(
+    ("layout", "dim"), [("interleaved", 33), ("halves", 33), ("interleaved", 1)]
+)
+def test_sinusoidal_columns_belong_to_their_frequencies(layout: str, dim: int) -> None:
+    scheme = Sinusoidal(300, dim, layout=layout, cos_first=True, padding_idx=4, amplitude=2.0)
+    numbers = scheme.in_dtype("float64").by_position()
+    table = numbers.read(0, 300)
+    assert table.shape[1] == (dim if layout == "interleaved" else dim - 1)
+    for column, group in enumerate(numbers.groups):
+        wave = np.cos if column % 2 == 0 else np.sin
+        expected = 2 * wave(np.arange(300) * numbers.values[group])
+        expected[4] = 0
+        assert table[:, column] == pytest.approx(expected, abs=1e-9)
+    drift = drift_of(audit(scheme, ["bfloat16-table"]))
+    assert drift.by_frequency.shape == (len(numbers.values),)
 
 
-def test_alibi_by_distance():
+def test_alibi_is_audited_by_distance_and_head() -> None:
     scheme = Alibi(12, 600, form="causal")
     found = audit(scheme, ["bfloat16-table", "float32"])
-    biases = (
-        Alibi(12, 600, form="key", dtype=dtype).tables()["bias"]
-        for dtype in ("float32", "bfloat16")
-    )
-    exact, narrow = (bias[:, 0].astype(float) for bias in biases)
+    exact = Alibi(12, 600, form="key").tables()["bias"][:, 0].astype(float)
+    narrow = Alibi(12, 600, form="key", dtype="bfloat16").tables()["bias"][:, 0].astype(float)
     error = np.abs(narrow - exact)
-    assert found.drifts[0].by_frequency.tolist() == error.max(axis=1).tolist()
-    assert found.drifts[0].max_abs_error == error.max()
+    stored, computed = found.drifts
+    assert stored.by_frequency.tolist() == error.max(axis=1).tolist()
+    assert stored.max_abs_error == error.max()
+    assert computed.recipe == "float32"
     assert found.numbers.values == pytest.approx(Alibi(12).tables()["slopes"], rel=1e-7)
-    assert found.drifts[1].recipe == "float32"
 
 
-def test_an_exact_table_drifts_by_its_rounding_alone():
-    assert audit(Rope(400, 32), ["exact"]).drifts[0].max_abs_error == 0
-    assert audit(Rope(400, 32, dtype="bfloat16"), ["exact"]).drifts[
-        0
-    ].max_abs_error == pytest.approx(2**-9, rel=0.01)
-    double = audit(Rope(400, 32, dtype="float64"), ["exact", "float32"])
-    assert double.drifts[0].max_abs_error == 0
-    assert 1e-6 < double.drifts[1].max_abs_error < 1e-4
+@pytest.mark.parametrize(("dtype", "error"), [("float32", 0), ("bfloat16", 2**-9), ("float64", 0)])
+def test_an_exact_table_drifts_only_by_its_rounding(dtype: str, error: float) -> None:
+    drift = drift_of(audit(Rope(400, 32, dtype=dtype), ["exact"]))
+    assert drift.max_abs_error == pytest.approx(error, rel=0.01)
 
 
-def test_json_has_no_infinities():
-    scheme = Alibi(1, 2**18, max_bias=0.3)
-    (drift,) = (found := audit(scheme, ["float16-table"])).drifts
-    assert drift.max_abs_error == np.inf  # beyond 65504, float16 ends
-    text = json.loads(json.dumps(found.as_json(), allow_nan=False))
-    (described,) = text["recipes"]
-    assert described["max_abs_error"] is None
-    assert described["first_beyond_tolerance"] == drift.first_beyond
+def test_float64_tables_are_compared_with_float64() -> None:
+    drift = drift_of(audit(Rope(400, 32, dtype="float64"), ["float32"]))
+    assert 1e-6 < drift.max_abs_error < 1e-4
 
 
-def test_progress_adds_up():
-    seen: list[int] = []
-    scheme = Rope(20000, 64, dtype="float16")
-    audit(scheme, ["bfloat16-positions", "float16-table"], on_block=seen.append)
-    assert len(seen) > 1
-    assert sum(seen) == 20000
+def test_a_scheme_of_a_runtime_is_audited_as_that_runtime() -> None:
+    drift = drift_of(audit(Rope(8, 8, runtime="vllm", length=8)))
+    assert drift.recipe == "vllm"
+
+
+def test_the_curve_begins_at_position_1() -> None:
+    found = audit(Rope(5, 8), "exact")
+    curve = found.curve(drift_of(found))
+    assert curve.positions.round(9).tolist() == [1, 2, 3, 4]
+    assert np.isnan(curve.errors).all()
+
+
+def test_a_recipe_as_json() -> None:
+    (recipe,) = pecli.audit(Rope(8, 4), "exact").as_json()["recipes"]
+    assert recipe == {
+        "recipe": "exact",
+        "max_abs_error": 0.0,
+        "mean_abs_error": 0.0,
+        "kept_positions": 8,
+        "first_beyond_tolerance": None,
+        "first_equal_neighbours": None,
+        "by_decade": [{"first": 0, "last": 7, "max_abs_error": 0.0, "mean_abs_error": 0.0}],
+        "by_frequency": [0.0, 0.0],
+    }
+
+
+def test_an_audit_as_json() -> None:
+    fields = pecli.audit(Rope(8, 4, offset=3), "float32").as_json()
+    assert fields["scheme"] == "rope"
+    assert fields["tolerance"] == 0.001
+    assert fields["first_position"] == 3
+    assert fields["positions"] == 8
+    assert fields["frequencies"] == [1.0, 0.01]
+
+
+def test_json_has_no_infinities() -> None:
+    """float16 ends at 65504."""
+    found = audit(Alibi(1, 2**18, max_bias=0.3), ["float16-table"])
+    drift = drift_of(found)
+    assert drift.max_abs_error == np.inf
+    (recipe,) = json.loads(json.dumps(found.as_json(), allow_nan=False))["recipes"]
+    assert recipe["max_abs_error"] is None
+    assert recipe["first_beyond_tolerance"] == drift.first_beyond
+
+
+def test_progress_adds_up_to_all_positions() -> None:
+    counts: list[int] = []
+    recipes = ["bfloat16-positions", "float16-table"]
+    audit(Rope(20000, 64, dtype="float16"), recipes, on_block=counts.append)
+    assert len(counts) > 1
+    assert sum(counts) == 20000
 
 
 @pytest.mark.parametrize("tolerance", ["x", float("nan"), -1])
-def test_a_tolerance_of_an_audit_is_a_number(tolerance):
+def test_a_tolerance_is_a_finite_number(tolerance: Any) -> None:
     with pytest.raises(ValueError, match="a finite number of at least 0"):
         audit(Rope(8, 8), tolerance=tolerance)
+
+
+def test_an_audit_takes_a_scheme() -> None:
+    with pytest.raises(TypeError, match="it must be a scheme"):
+        audit("rope")  # type: ignore[arg-type]
+
+
+def test_recipes_are_names() -> None:
+    with pytest.raises(TypeError, match="it must be the name of a recipe, or several"):
+        audit(Rope(8, 8), 3)  # type: ignore[arg-type]

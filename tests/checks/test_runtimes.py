@@ -1,28 +1,52 @@
-"""What runtimes make of models: the departures that were measured with their own code, and no others."""
+"""What runtimes make of models: the departures measured with their own code, and no others."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
 import pecli
+from pecli.checks.runtime_departures import compared_positions
 from pecli.checks.runtimes import RuntimeResult
 from pecli.engine.runtimes import EMULATED
+from tests.compare.test_one_reading import CONFIG
 from tests.engine.runtimes.test_runtimes import COMPUTED
 from tests.explain.test_recipe_search import config
 
 POSITIONS = COMPUTED["positions"]
+SMALL = {**CONFIG, "max_position_embeddings": 32}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
+SMALL_YARN = {**CONFIG, "max_position_embeddings": 64, "rope_scaling": YARN}
+TWO_LAYER_TYPES = {
+    **CONFIG,
+    "model_type": "gemma3_text",
+    "layer_types": ["sliding_attention", "full_attention"],
+    "rope_local_base_freq": 100.0,
+    "head_dim": 16,
+}
 
 
 def results(
     case: str, length: int | None = None, names: Sequence[str] = tuple(EMULATED)
 ) -> dict[str, RuntimeResult]:
+    """Return the results of runtimes for a configuration whose tables were recorded."""
     (found,) = pecli.runtimes(config(case), length, names=names).layers.values()
-    return {each.runtime: each for each in found}
+    return {result.runtime: result for result in found}
 
 
-def measured(case: str, runtime: str) -> np.ndarray:
-    """By position, how far the runtime's own numbers are from those of transformers, which defines the model."""
+def result_of(model: Any, length: int | None = None, runtime: str = "vllm") -> RuntimeResult:
+    """Return the result of one runtime for a model with one layer type."""
+    ((found,),) = pecli.runtimes(model, length, names=[runtime]).layers.values()
+    return found
+
+
+def departing(found: dict[str, RuntimeResult]) -> list[str]:
+    return [name for name, result in found.items() if result.departs]
+
+
+def measured_error(case: str, runtime: str) -> np.ndarray[Any, Any]:
+    """Return the recorded difference to transformers, which defines the model, by position."""
     parts = [
         COMPUTED[f"{runtime}/{case}.{part}"] - COMPUTED[f"transformers/{case}.{part}"]
         for part in ("cos", "sin")
@@ -31,93 +55,214 @@ def measured(case: str, runtime: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("runtime", ["llama.cpp", "mlx-lm"])
-def test_gpt_oss(runtime: str) -> None:
-    found, error = (
-        results("gpt-oss-20b", None, [runtime])[runtime],
-        measured("gpt-oss-20b", runtime),
-    )
+def test_gpt_oss_departs_where_its_limits_are_rounded(runtime: str) -> None:
+    found = results("gpt-oss-20b", None, [runtime])[runtime]
+    error = measured_error("gpt-oss-20b", runtime)
     assert found.departs
-    assert found.first_beyond == POSITIONS[np.argmax(error > 1e-3)] == 4
+    assert found.first_beyond == 4
+    assert POSITIONS[np.argmax(error > 1e-3)] == 4
     assert found.pairs == (9, 17)
     assert found.departure == pytest.approx(2.7, abs=0.05)
     assert found.max_abs_error >= error.max() - 6e-3
+
+
+@pytest.mark.parametrize("runtime", ["llama.cpp", "mlx-lm"])
+def test_the_curve_follows_the_measured_errors(runtime: str) -> None:
+    """Float32 is off by 5e-4 itself. Beyond 10, a point of the curve stands for many positions."""
+    found = results("gpt-oss-20b", None, [runtime])[runtime]
+    error = measured_error("gpt-oss-20b", runtime)
+    assert found.curve is not None
     places, errors = found.curve
-    near = POSITIONS[
-        (POSITIONS > 0) & (POSITIONS < 10)
-    ]  # farther on, a point of the curve stands for many positions
-    ours = errors[np.searchsorted(places, near)]
-    assert ours == pytest.approx(
-        error[np.isin(POSITIONS, near)], abs=5e-4
-    )  # float32 is off by that much itself
+    near = POSITIONS[(POSITIONS > 0) & (POSITIONS < 10)]
+    at_near = errors[np.searchsorted(places, near)]
+    assert at_near == pytest.approx(error[np.isin(POSITIONS, near)], abs=5e-4)
     assert errors[places < 8192].max() >= error[POSITIONS < 8192].max() - 5e-4
 
 
-def test_where_all_agree_but_for_float32() -> None:
+def test_all_agree_on_llama_up_to_float32_rounding() -> None:
+    """The error is 3.7e-3 at the positions that were recorded."""
     found = pecli.runtimes("llama-3.1-8b")
-    assert (found.length, found.agree) == (131072, True)
-    for each in found.layers[""]:
-        assert (each.departs, each.causes, each.departure) == (False, (), 0)
-        assert 3.7e-3 <= each.max_abs_error < 2e-2  # 3.7e-3 at the positions that were measured
+    assert found.length == 131072
+    assert found.agree
+    for result in found.layers[""]:
+        assert not result.departs
+        assert result.causes == ()
+        assert result.departure == 0
+        assert 3.7e-3 <= result.max_abs_error < 2e-2
 
 
-def test_phi_3_below_and_above_its_original_length() -> None:
-    case = "phi-3-mini-128k, context 4096"
-    below, above = results(case, 4096), results(case)
-    assert [name for name, each in below.items() if each.departs] == ["mlx-lm"]
-    assert below["mlx-lm"].departure == pytest.approx(measured(case, "mlx-lm").max(), abs=0.1)
-    assert [name for name, each in above.items() if each.departs] == ["vllm", "llama.cpp", "mlx-lm"]
-    assert all(
-        "up to 4,096 tokens" in each.short_prompts for each in above.values() if each.departs
-    )
-    assert not any(each.causes for each in above.values())
+PHI3 = "phi-3-mini-128k, context 4096"
 
 
-def test_images_short_prompts_and_kinds_of_layers() -> None:
-    (found,) = pecli.runtimes("qwen2.5-vl-7b", 64, names=["mlx-lm"]).layers[""]
-    assert (found.departs, found.notes) == (False, ("as defined for text; no M-RoPE for images",))
-    found = pecli.runtimes("phi-4-mini", 131072, names=["transformers", "llama.cpp"])
-    assert [each.departs for each in found.layers[""]] == [False, True]
-    found = pecli.runtimes("gemma-3-1b", 64, names=["vllm"])
-    assert {name: len(each) for name, each in found.layers.items()} == {
-        "full_attention": 1,
-        "sliding_attention": 1,
-    }
-    assert list(pecli.runtimes("gemma-3-1b", 64, layer_type="full_attention").layers) == [
-        "full_attention"
-    ]
+def test_phi_3_below_its_original_length() -> None:
+    found = results(PHI3, 4096)
+    assert departing(found) == ["mlx-lm"]
+    expected = measured_error(PHI3, "mlx-lm").max()
+    assert found["mlx-lm"].departure == pytest.approx(expected, abs=0.1)
+
+
+def test_phi_3_above_its_original_length() -> None:
+    found = results(PHI3)
+    assert departing(found) == ["vllm", "llama.cpp", "mlx-lm"]
+    for name in departing(found):
+        assert "up to 4,096 tokens" in found[name].short_prompts
+        assert found[name].causes == ()
+
+
+def test_longrope_in_the_context_that_it_was_made_for() -> None:
+    names = ["transformers", "llama.cpp"]
+    found = pecli.runtimes("phi-4-mini", 131072, names=names).layers[""]
+    assert [result.departs for result in found] == [False, True]
+
+
+def test_m_rope_is_as_defined_for_text() -> None:
+    found = result_of("qwen2.5-vl-7b", 64, "mlx-lm")
+    assert not found.departs
+    assert found.notes == ("as defined for text; no M-RoPE for images",)
+
+
+def test_every_layer_type_has_its_results() -> None:
+    found = pecli.runtimes(TWO_LAYER_TYPES, 16, names=["vllm"])
+    assert list(found.layers) == ["full_attention", "sliding_attention"]
+    assert [len(results) for results in found.layers.values()] == [1, 1]
+
+
+def test_one_layer_type_can_be_chosen() -> None:
+    found = pecli.runtimes(TWO_LAYER_TYPES, 16, names=["vllm"], layer_type="full_attention")
+    assert list(found.layers) == ["full_attention"]
 
 
 def test_dynamic_scaling() -> None:
     found = results("dynamic-2, context 8192", 8192)
+    assert departing(found) == ["vllm", "llama.cpp"]
     assert "no dynamic scaling" in found["llama.cpp"].lacks
-    assert (found["vllm"].rows, found["vllm"].first_beyond) == (4096, 1)
-    assert [name for name, each in found.items() if each.departs] == ["vllm", "llama.cpp"]
-    assert (
-        results("dynamic-2, context 8192", 4096)["vllm"].causes == ()
-    )  # where nothing is scaled yet
+    assert found["vllm"].rows == 4096
+    assert found["vllm"].first_beyond == 1
 
 
-def test_vllm_has_no_rows_beyond_its_context() -> None:
-    rows = {length: results("llama-2-7b", length, ["vllm"])["vllm"].rows for length in (4096, 4097)}
-    assert rows == {4096: None, 4097: 4096}
-    rows = {
-        length: results("linear-8", length, ["vllm"])["vllm"].rows
-        for length in (8 * 131072, 8 * 131072 + 1)
+def test_dynamic_scaling_changes_nothing_up_to_the_original_length() -> None:
+    assert results("dynamic-2, context 8192", 4096)["vllm"].causes == ()
+
+
+@pytest.mark.parametrize(
+    ("case", "length", "rows"),
+    [
+        ("llama-2-7b", 4096, None),
+        ("llama-2-7b", 4097, 4096),
+        ("linear-8", 8 * 131072, None),
+        ("linear-8", 8 * 131072 + 1, 8 * 131072),
+    ],
+)
+def test_vllm_has_no_rows_beyond_the_context(case: str, length: int, rows: int | None) -> None:
+    assert results(case, length, ["vllm"])["vllm"].rows == rows
+
+
+@pytest.mark.parametrize(
+    ("length", "text"),
+    [
+        (None, "<RuntimeComparison passed: config; length 32>"),
+        (33, "<RuntimeComparison failed: config; length 33; vllm>"),
+    ],
+)
+def test_the_runtimes_that_depart_are_in_the_repr(length: int | None, text: str) -> None:
+    assert repr(pecli.runtimes(SMALL, length)) == text
+
+
+def test_transformers_has_rows_beyond_the_context() -> None:
+    assert result_of(SMALL, 33, "vllm").rows == 32
+    assert result_of(SMALL, 33, "transformers").rows is None
+
+
+def test_a_model_that_states_no_context_is_served_with_4096() -> None:
+    assert pecli.runtimes(CONFIG, names=["transformers"]).length == 4096
+
+
+def test_departures_within_the_tolerance_are_no_departures() -> None:
+    (found,) = pecli.runtimes("gpt-oss-20b", 64, names=["llama.cpp"], tolerance=10).layers[""]
+    assert not found.departs
+    assert found.first_beyond is None
+    assert found.pairs is None
+    assert found.causes
+
+
+@pytest.mark.parametrize(("stated", "agree"), [({}, True), (YARN, False)])
+def test_exllamav3_needs_the_original_length(stated: dict[str, Any], agree: bool) -> None:
+    scaling = {"rope_type": "yarn", "factor": 4.0, **stated}
+    model = {**SMALL_YARN, "max_position_embeddings": 16, "rope_scaling": scaling}
+    assert pecli.runtimes(model, 64, names=["exllamav3"]).agree == agree
+
+
+@pytest.mark.parametrize(
+    ("scaling", "cause"),
+    [
+        (YARN, "knows YaRN by beta_fast, which the config does not have: nothing is scaled"),
+        ({**YARN, "beta_fast": 32.0}, "does not round YaRN's limits"),
+    ],
+)
+def test_onnxruntime_genai_detects_yarn_by_beta_fast(scaling: dict[str, Any], cause: str) -> None:
+    model = {**SMALL_YARN, "rope_scaling": scaling}
+    assert result_of(model, None, "onnxruntime-genai").causes == (cause,)
+
+
+@pytest.mark.parametrize("fields", [{}, {"departure": 1.0}, {"causes": ("c",)}], ids=str)
+def test_causes_alone_are_no_departure(fields: dict[str, Any]) -> None:
+    assert not RuntimeResult("x", "1", **fields).departs
+
+
+@pytest.mark.parametrize(
+    "fields", [{"lacks": "l"}, {"short_prompts": "s"}, {"rows": 0}, {"first_beyond": 0}], ids=str
+)
+def test_a_runtime_that_lacks_something_departs(fields: dict[str, Any]) -> None:
+    assert RuntimeResult("x", "1", **fields).departs
+
+
+def test_a_result_as_json() -> None:
+    assert RuntimeResult("x", "1").as_json() == {
+        "runtime": "x",
+        "version": "1",
+        "departs": False,
+        "causes": [],
+        "notes": [],
+        "departure": 0.0,
+        "pairs": None,
+        "max_abs_error": 0.0,
+        "lacks": None,
+        "positions": None,
+        "first_beyond_tolerance": None,
     }
-    assert rows == {8 * 131072: None, 8 * 131072 + 1: 8 * 131072}
+
+
+def test_a_table_that_is_lacking_has_no_error() -> None:
+    assert RuntimeResult("x", "1", lacks="l").as_json()["max_abs_error"] is None
+
+
+@pytest.mark.parametrize(
+    ("count", "compared"), [(5, 5), (8192, 8192), (8193, 8193), (32768, 8192 + 2 * 256)]
+)
+def test_256_positions_are_compared_per_doubling(count: int, compared: int) -> None:
+    assert len(compared_positions(count)) == compared
+
+
+def test_the_first_8192_positions_and_the_last_are_compared() -> None:
+    places = compared_positions(16384)
+    assert places[:8192].tolist() == list(range(8192))
+    assert places[8192] == int(8192 * 2 ** (1 / 256))
+    assert places[-2] == int(8192 * 2 ** (255 / 256))
+    assert places[-1] == 16383
 
 
 def test_departures_far_out_are_found_to_the_position() -> None:
-    """A factor so near to 1 that rounding the limits shows only after thousands of positions."""
-    given = {
-        **config("gpt-oss-20b"),
-        "rope_scaling": {**config("gpt-oss-20b")["rope_scaling"], "factor": 1.0001},
-    }
-    (found,) = pecli.runtimes(given, 131072, names=["llama.cpp"]).layers[""]
-    read = pecli.load_config(given).one().rope(1, runtime="llama.cpp").as_read()
-    defined = pecli.load_config(given).one().rope(1)
-    places = np.arange(found.first_beyond - 300, found.first_beyond + 1)
+    """With a factor near 1, rounding YaRN's limits shows only after thousands of positions."""
+    model = config("gpt-oss-20b")
+    model = {**model, "rope_scaling": {**model["rope_scaling"], "factor": 1.0001}}
+    found = result_of(model, 131072, "llama.cpp")
+    assert found.first_beyond is not None
     assert found.first_beyond > 8192
-    error = np.abs(read.at(places)["cos"].astype(float) - defined.at(places)["cos"]).max(axis=1)
-    sines = np.abs(read.at(places)["sin"].astype(float) - defined.at(places)["sin"]).max(axis=1)
-    assert np.flatnonzero(np.maximum(error, sines) > 1e-3).tolist() == [300]
+    encoding = pecli.load_config(model).one()
+    read = encoding.rope(1, runtime="llama.cpp").as_read()
+    places = np.arange(found.first_beyond - 300, found.first_beyond + 1)
+    expected = encoding.rope(1).at(places)
+    tables = read.at(places)
+    cos_error = np.abs(tables["cos"].astype(float) - expected["cos"]).max(axis=1)
+    sin_error = np.abs(tables["sin"].astype(float) - expected["sin"]).max(axis=1)
+    assert np.flatnonzero(np.maximum(cos_error, sin_error) > 1e-3).tolist() == [300]

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+import pecli
+
 BYTES_SHOWN = 16
 
 
@@ -27,11 +29,19 @@ class Case:
 
 
 def exception_as_json(problem: Exception) -> dict[str, Any]:
-    raised = {"raised": type(problem).__name__, "message": str(problem)}
+    raised = {"raised": public_class(problem), "message": str(problem)}
     for field in ("name", "path"):
         if isinstance(getattr(problem, field, None), str):
             raised[field] = getattr(problem, field)
     return raised
+
+
+def public_class(problem: Exception) -> str:
+    """Return the class that users can catch: a subclass of it may be added in any version."""
+    for kind in type(problem).__mro__:
+        if kind.__name__ in pecli.__all__:
+            return kind.__name__
+    return type(problem).__name__
 
 
 def as_json(value: Any) -> Any:

@@ -1,0 +1,195 @@
+"""Errors of tables against an exact one, by position and by frequency, in constant memory."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import Array, Floats, Indices, Positions, widened
+from pecli.engine.table import ByPosition, results_in_order
+
+BLOCK_ELEMENTS = 1 << 19  #: a few megabytes in every thread
+POINTS_PER_DECADE = 24  #: of the curve of errors over positions
+MAX_DECADES = 13  #: positions end at 2^40, which is below 10^13
+
+
+@dataclass
+class Drift:
+    """The errors of one table, over stretches of positions and by frequency.
+
+    Attributes:
+        recipe: The recipe or runtime that computed the table.
+        largest: The largest error of each stretch of positions.
+        sums: The sum of the errors of each stretch.
+        by_frequency: The largest error of each frequency.
+        first_beyond: The first position whose error exceeds the tolerance; None if none does.
+        first_equal: The first position whose row equals the row before, though the exact rows
+            differ; None if there is none.
+    """
+
+    recipe: str
+    largest: Floats
+    sums: Floats
+    by_frequency: Floats
+    first_beyond: int | None = None
+    first_equal: int | None = None
+
+    @property
+    def max_abs_error(self) -> float:
+        return float(self.largest.max())
+
+
+class ErrorCurve(NamedTuple):
+    """Positions, and the largest error around each; NaN if there is no error."""
+
+    positions: Floats
+    errors: Floats
+
+
+@dataclass
+class Drifts:
+    """The errors of several tables over the same stretches of positions.
+
+    Attributes:
+        edges: The first position of each stretch, and the position after the last one.
+        tables: The errors of each table.
+    """
+
+    edges: Indices
+    tables: list[Drift] = field(default_factory=list)
+
+    def curve(self, drift: Drift) -> ErrorCurve:
+        """Return the largest error of each stretch at its middle, from position 1 on."""
+        first = np.maximum(self.edges[:-1], 0.5)
+        last = np.maximum(self.edges[1:] - 1, 0.5)
+        middles = np.sqrt(first * last)
+        is_error = (drift.largest > 0) & np.isfinite(drift.largest)
+        errors = np.where(is_error, drift.largest, np.nan)
+        return ErrorCurve(middles[middles >= 1], errors[middles >= 1])
+
+
+def measure_drifts(
+    exact: ByPosition,
+    tables: Mapping[str, ByPosition],
+    tolerance: float,
+    places: Positions | None = None,
+    on_block: Callable[[int], None] | None = None,
+) -> Drifts:
+    """Measure the errors of tables against an exact one.
+
+    Args:
+        exact: The exact numbers.
+        tables: Tables to compare with them, by the name of a recipe or runtime.
+        tolerance: The error that `first_beyond` looks for.
+        places: The position of each row; by default consecutive ones.
+        on_block: Called with the number of positions that were done since its last call.
+    """
+    positions: Positions | range = range(exact.first, exact.first + exact.count)
+    if places is not None and len(places):
+        positions = places
+    edges = _stretches(exact.first, int(positions[-1]) + 1)
+    drifts = Drifts(edges)
+    for name in tables:
+        zeros = np.zeros(len(edges) - 1)
+        drifts.tables.append(Drift(name, zeros, zeros.copy(), np.zeros(len(exact.values))))
+    step = max(2, BLOCK_ELEMENTS // max(1, len(exact.groups)))
+    starts = range(0, exact.count, step)
+
+    def errors_of_block(start: int) -> list[BlockErrors]:
+        stop = min(start + step, exact.count)
+        return _block_errors(exact, tables.values(), start, stop)
+
+    for start, block in zip(starts, results_in_order(errors_of_block, starts), strict=True):
+        rows = np.asarray(positions[start : start + step])
+        for drift, errors in zip(drifts.tables, block, strict=True):
+            _add_block(drift, errors, rows, edges, exact.groups, tolerance)
+        if on_block is not None:
+            on_block(len(rows))
+    return drifts
+
+
+def _stretches(first: int, stop: int) -> Indices:
+    """Return edges of stretches of positions, even on a logarithmic scale, decades among them."""
+    count = MAX_DECADES * POINTS_PER_DECADE
+    powers = 10.0 ** (np.arange(count + 1) / POINTS_PER_DECADE)
+    edges = np.unique(np.rint(powers).astype(np.int64))
+    inner = edges[(edges > first) & (edges < stop)]
+    return np.concatenate([[first], inner, [stop]])
+
+
+class BlockErrors(NamedTuple):
+    """The errors of some rows of a table.
+
+    Attributes:
+        by_row: The largest error of each row.
+        sums: The sum of the errors of each row.
+        by_column: The largest error of each column.
+        first_equal: The first row that equals the row before; None if there is none.
+    """
+
+    by_row: Floats
+    sums: Floats
+    by_column: Floats
+    first_equal: int | None
+
+
+def _block_errors(
+    exact: ByPosition, tables: Iterable[ByPosition], start: int, stop: int
+) -> list[BlockErrors]:
+    """Compare rows of all tables, read together with the row before, which may be equal."""
+    before = max(start - 1, 0)
+    expected = exact.read(before, stop)
+    skipped = start - before
+    return [_row_errors(table.read(before, stop), expected, skipped) for table in tables]
+
+
+def _row_errors(table: Array, exact: Array, skipped: int) -> BlockErrors:
+    """Return |table − exact| of the rows after the first `skipped` ones.
+
+    If both are float32, so is the difference: that of close floats has no rounding error.
+    """
+    first_equal = _first_equal_row(table, exact)
+    if first_equal is not None:
+        first_equal -= skipped
+    table = table[skipped:]
+    exact = exact[skipped:]
+    error: Any
+    if table.dtype == exact.dtype == np.float32:
+        error = np.subtract(table, exact)
+    else:
+        error = widened(table) - widened(exact)
+    np.abs(error, out=error)
+    by_row = error.max(axis=1).astype(np.float64)
+    sums = error.sum(axis=1, dtype=np.float64)
+    return BlockErrors(by_row, sums, error.max(axis=0), first_equal)
+
+
+def _first_equal_row(table: Array, exact: Array) -> int | None:
+    """Return the first row that equals the row before in the table, but not in the exact one."""
+    rows = np.flatnonzero(table[1:, 0] == table[:-1, 0])  # Most differ in their first number.
+    rows = rows[(table[rows + 1] == table[rows]).all(axis=1)]
+    rows = rows[(exact[rows + 1] != exact[rows]).any(axis=1)]
+    if not rows.size:
+        return None
+    return int(rows[0]) + 1
+
+
+def _add_block(
+    drift: Drift,
+    errors: BlockErrors,
+    positions: Positions,
+    edges: Indices,
+    groups: Indices,
+    tolerance: float,
+) -> None:
+    """Add the errors of a block of rows to those of a table."""
+    stretches = np.searchsorted(edges, positions, side="right") - 1
+    np.maximum.at(drift.largest, stretches, errors.by_row)
+    np.add.at(drift.sums, stretches, errors.sums)
+    np.maximum.at(drift.by_frequency, groups, errors.by_column)
+    beyond = np.flatnonzero(errors.by_row > tolerance)
+    if drift.first_beyond is None and beyond.size:
+        drift.first_beyond = int(positions[beyond[0]])
+    if drift.first_equal is None and errors.first_equal is not None:
+        drift.first_equal = int(positions[errors.first_equal])

@@ -1,0 +1,130 @@
+"""How far the tables of a runtime are from those that a model defines.
+
+Departures are compared exactly: the parameters as the runtime reads them against the model's. The
+tables that it computes contain the rounding of its arithmetic as well.
+"""
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.checks.position_errors import Drift, Drifts, ErrorCurve, measure_drifts
+from pecli.engine.arrays import Array, Positions, widened
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.table import ByPosition
+
+DENSE_POSITIONS = 8192  #: positions that are all compared, from the first on
+PER_DOUBLING = 256  #: positions that are compared beyond those, each time the position doubles
+
+
+class Departure(NamedTuple):
+    """The error that comes from reading parameters differently.
+
+    Attributes:
+        max_abs_error: The largest error.
+        first_beyond: The first position whose error exceeds the tolerance; None if none does.
+        pairs: The first and the last rotary pair whose error does; None if none does.
+    """
+
+    max_abs_error: float = 0.0
+    first_beyond: int | None = None
+    pairs: tuple[int, int] | None = None
+
+
+class RuntimeErrors(NamedTuple):
+    """The errors of a runtime: of what it computes, and of how it reads the parameters."""
+
+    max_abs_error: float
+    curve: ErrorCurve
+    departure: Departure
+
+
+def measure_runtime(
+    defined: Rope, rope: Rope, count: int, tolerance: float, *, reads_differently: bool
+) -> RuntimeErrors:
+    """Compare a runtime's tables over some of the first `count` positions.
+
+    Args:
+        defined: The scheme that the model defines.
+        rope: The same scheme, computed by a runtime.
+        count: The number of positions.
+        tolerance: The largest absolute error that a position may have.
+        reads_differently: True if the runtime reads the parameters differently.
+    """
+    measured = _measured(defined, rope, count, tolerance, reads_differently=reads_differently)
+    computed = measured.tables[0]
+    departure = Departure()
+    if reads_differently:
+        departure = _departure(measured.tables[1], defined, rope, count, tolerance)
+    return RuntimeErrors(computed.max_abs_error, measured.curve(computed), departure)
+
+
+def _departure(drift: Drift, defined: Rope, rope: Rope, count: int, tolerance: float) -> Departure:
+    pairs = np.flatnonzero(drift.by_frequency > tolerance).tolist()
+    limits = (pairs[0], pairs[-1]) if pairs else None
+    first = drift.first_beyond
+    if first is not None:
+        first = _first_beyond(first, defined, rope.as_read(), count, tolerance)
+    return Departure(drift.max_abs_error, first, limits)
+
+
+def _first_beyond(first: int, defined: Rope, read: Rope, count: int, tolerance: float) -> int:
+    """Return the first position beyond the tolerance among those that were skipped before it."""
+    places = compared_positions(count)
+    index = int(np.searchsorted(places, first))
+    before = places[max(index - 1, 0)]
+    between = np.arange(before, first + 1, dtype=np.int64)
+    error = widened(_all_rows(read, between)) - widened(_all_rows(defined, between))
+    is_beyond = np.abs(error).max(axis=1) > tolerance
+    return int(between[np.argmax(is_beyond)])
+
+
+@lru_cache(maxsize=8)
+def _measured(
+    defined: Rope, rope: Rope, count: int, tolerance: float, *, reads_differently: bool
+) -> Drifts:
+    """Measure what is computed, and what is read if that differs. Many runtimes share a result."""
+    exact = _exact_rows(defined, count)
+    places = compared_positions(count)
+    tables = {"computed": _rows(rope, places)}
+    if reads_differently:
+        tables["read"] = _rows(rope.as_read(), places)
+    return measure_drifts(exact, tables, tolerance, places)
+
+
+def compared_positions(count: int) -> Positions:
+    """Return the first positions, some of the others, and the last.
+
+    Of 16,384 positions: 0 … 8191, then 8192 · 2^(k/256) rounded down for k = 1 … 255, then 16383.
+    """
+    near = np.arange(min(count, DENSE_POSITIONS), dtype=np.int64)
+    doublings = max(0.0, np.log2(count / DENSE_POSITIONS))
+    steps = np.arange(1, np.ceil(doublings * PER_DOUBLING))
+    far = DENSE_POSITIONS * 2.0 ** (steps / PER_DOUBLING)
+    return np.unique(np.concatenate([near, far.astype(np.int64), [count - 1]]))
+
+
+@lru_cache(maxsize=1)
+def _exact_rows(defined: Rope, count: int) -> ByPosition:
+    """Return the rows that all runtimes are compared with, computed once."""
+    places = compared_positions(count)
+    exact = _all_rows(defined, places)
+    return replace(_rows(defined, places), read=lambda start, stop: exact[start:stop])
+
+
+def _all_rows(rope: Rope, places: Positions) -> Array:
+    return _rows(rope, places).read(0, len(places))
+
+
+def _rows(rope: Rope, places: Positions) -> ByPosition:
+    """Return cosines and sines side by side, with a row for each place."""
+    frequencies = list(rope.angular_frequencies())
+    groups = np.tile(np.arange(len(frequencies)), 2)
+
+    def read(start: int, stop: int) -> Array:
+        tables = rope.at(places[start:stop])
+        return np.concatenate([tables["cos"], tables["sin"]], axis=1)
+
+    return ByPosition(0, len(places), "frequencies", frequencies, groups, read)
