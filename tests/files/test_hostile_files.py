@@ -418,7 +418,8 @@ def can_trace() -> bool:
 
 @pytest.mark.skipif(not can_trace(), reason="strace is not installed, or may not trace")
 @pytest.mark.parametrize(
-    ("writer", "most"), [("safetensors", 4), pytest.param("copy", 6, marks=pytest.mark.thorough)]
+    ("writer", "most"),
+    [("safetensors", 4), ("golden", 3), pytest.param("copy", 6, marks=pytest.mark.thorough)],
 )
 def test_a_system_call_that_fails_leaves_the_old_file_or_the_new_one(
     writer: str, most: int

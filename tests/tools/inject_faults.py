@@ -1,8 +1,9 @@
 """System calls that fail, one after the other, under every command that writes.
 
-`python -m tests.tools.inject_faults` runs each writer under strace, lets one call that touches its folder fail, and
-checks what is left: the exit code is never 1, an error is one line, the output is the old file or the new one, whole,
-and nothing else is in the folder. It takes some minutes; arguments are names of writers.
+`python -m tests.tools.inject_faults` runs each writer under strace, lets one call that touches its
+folder fail, and checks what is left: the exit code is the usual one or 3, an error is one line, an
+output is the old file or the new one, whole, and nothing else is in the folder. It takes some
+minutes; arguments are names of writers.
 """
 
 import os
@@ -21,23 +22,59 @@ import numpy as np
 import pecli
 
 START = "import os; os.urandom = bytes; from pecli.__main__ import main; main()"
-"""So the temporary file has a name that strace can be told."""
-TABLE = "sinusoidal --seq-len 64 --dim 16 -q -o {}"
+"""A temporary file then has a name that strace can be given."""
+
+
+class Writer(NamedTuple):
+    """A command that writes, and the files that it writes.
+
+    The files `in.npz`, `weights.safetensors` and `pecli.toml` are there.
+    """
+
+    command: str
+    outputs: tuple[str, ...]
+
+
+def table_writer(suffix: str) -> Writer:
+    output = f"out.{suffix}"
+    return Writer(f"sinusoidal --seq-len 64 --dim 16 -q -o {output}", (output,))
+
+
 WRITERS = {
-    **{
-        kind: TABLE.format(f"out.{kind}")
-        for kind in ("npy", "npz", "safetensors", "csv", "json", "h")
-    },
-    "convert": "convert in.npz -o out.safetensors -q",
-    "copy": "convert weights.safetensors --from halves --to interleaved --heads 2 -o out.safetensors -q",
-    "apply": "apply rope in.npz:q -o out.npy -q",
-    "resize": "resize in.npz:q --to 9 -o out.npy -q",
-    "plot": "plot in.npz:q -o out.png -q",
-    "svg": "plot in.npz:q -o out.svg -q",
-    "diff": "diff in.npz:q weights.safetensors:model.layers.0.self_attn.q_proj.weight -q -o out.png",
-    "junit": "verify pecli.toml -q --junit out.xml",
+    "npy": table_writer("npy"),
+    "npz": table_writer("npz"),
+    "safetensors": table_writer("safetensors"),
+    "csv": table_writer("csv"),
+    "json": table_writer("json"),
+    "h": table_writer("h"),
+    "convert": Writer("convert in.npz -o out.safetensors -q", ("out.safetensors",)),
+    "copy": Writer(
+        "convert weights.safetensors --from halves --to interleaved --heads 2"
+        " -o out.safetensors -q",
+        ("out.safetensors",),
+    ),
+    "apply": Writer("apply rope in.npz:q -o out.npy -q", ("out.npy",)),
+    "resize": Writer("resize in.npz:q --to 9 -o out.npy -q", ("out.npy",)),
+    "plot": Writer("plot in.npz:q -o out.png -q", ("out.png",)),
+    "svg": Writer("plot in.npz:q -o out.svg -q", ("out.svg",)),
+    "diff": Writer(
+        "diff in.npz:q weights.safetensors:model.layers.0.self_attn.q_proj.weight -q -o out.png",
+        ("out.png",),
+    ),
+    "junit": Writer("verify pecli.toml -q --junit out.xml", ("out.xml",)),
+    "golden": Writer(
+        "golden phi-2 --format all -q -o .",
+        (
+            "frequencies-phi-2.json",
+            "frequencies-phi-2.safetensors",
+            "frequencies-phi-2.h",
+            "model-phi-2.json",
+            "model-phi-2.safetensors",
+            "model-phi-2.h",
+            "index.json",
+        ),
+    ),
 }
-"""A command line for each; the output is called `out`, and `in`, `weights` and `pecli.toml` are there."""
 FAULTS = {
     "openat": "EIO EMFILE ENOSPC EACCES",
     "write": "ENOSPC EIO EINTR",
@@ -53,8 +90,8 @@ FAULTS = {
     "fchmod": "EPERM",
     "faccessat2": "EACCES",
 }
-MAX_CALLS = 6
-"""Of one system call in one writer: the first and the last of them."""
+"""System calls, and the errors with which each may fail."""
+MAX_CALLS = 6  # of one system call in one writer: the first and the last of them are tried
 
 
 class Fault(NamedTuple):
@@ -67,6 +104,7 @@ class Fault(NamedTuple):
 
 
 def prepare(folder: Path) -> None:
+    """Write the files that writers read."""
     rng = np.random.default_rng(0)
     np.savez(folder / "in.npz", q=rng.normal(size=(6, 8)).astype(np.float32))
     weight = {
@@ -78,107 +116,120 @@ def prepare(folder: Path) -> None:
     (folder / "pecli.toml").write_text(check)
 
 
-def traced(words: Sequence[str], folder: Path, *options: str) -> subprocess.CompletedProcess[bytes]:
-    """A command under strace, which sees what touches the folder and what is in it."""
-    names = [
-        name
-        for writer in WRITERS
-        for name in (output_of(writer), f".{output_of(writer)}.00000000.tmp")
-    ]
-    names = sorted({*names, *os.listdir(folder)})
-    paths = [option for name in names for option in ("-P", name, "-P", str(folder / name))]
-    strace = [
-        "strace",
-        "-f",
-        "-qq",
-        "-o",
-        str(folder.parent / "trace"),
-        "-P",
-        ".",
-        "-P",
-        str(folder),
-        *paths,
-        *options,
-    ]
+def traced(writer: Writer, folder: Path, *options: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a command under strace, which sees the calls that touch the folder or a file in it."""
+    temporaries = [f".{output}.00000000.tmp" for output in writer.outputs]
+    names = sorted({*writer.outputs, *temporaries, *os.listdir(folder)})
+    paths = [".", str(folder)]
+    for name in names:
+        paths += [name, f"./{name}", str(folder / name)]
+    strace = ["strace", "-f", "-qq", "-o", str(folder.parent / "trace")]
+    for path in paths:
+        strace += ["-P", path]
     environment = {**os.environ, "PECLI_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     environment["PYTHONPATH"] = str(Path(__file__).parents[2])
-    command = [*strace, sys.executable, "-P", "-c", START, *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, env=environment, timeout=120)
+    command = [sys.executable, "-P", "-c", START, *writer.command.split()]
+    return subprocess.run(
+        [*strace, *options, *command],
+        cwd=folder,
+        capture_output=True,
+        env=environment,
+        timeout=120,
+    )
 
 
-def output_of(writer: str) -> str:
-    return re.findall(r"out\.\w+", WRITERS[writer])[0]
-
-
-def new_folder(root: Path, writer: str) -> Path:
+def new_folder(root: Path, writer: Writer) -> Path:
+    """Return a folder with the inputs, and an old file for every output."""
     folder = root / "work"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(root / "inputs", folder)
-    (folder / output_of(writer)).write_bytes(b"old")
+    for output in writer.outputs:
+        (folder / output).write_bytes(b"old")
     return folder
 
 
-def faults(root: Path, writer: str) -> Iterator[Fault]:
-    """The calls that a writer has made in its folder, and how each may fail."""
-    counts = Counter(
-        re.findall(r"^\d+ +(\w+)\(", (root / "trace").read_text(errors="replace"), re.MULTILINE)
-    )
+def contents_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def faults(root: Path, name: str) -> Iterator[Fault]:
+    """Yield the failures of the calls that a writer has made in its folder."""
+    trace = (root / "trace").read_text(errors="replace")
+    counts = Counter(re.findall(r"^\d+ +(\w+)\(", trace, re.MULTILINE))
     for call, errors in FAULTS.items():
-        numbers = range(1, counts[call] + 1)
+        numbers: Sequence[int] = range(1, counts[call] + 1)
         if len(numbers) > MAX_CALLS:
             numbers = [*numbers[: MAX_CALLS // 2], *numbers[-MAX_CALLS // 2 :]]
-        yield from (
-            Fault(writer, call, error, number) for number in numbers for error in errors.split()
-        )
+        for number in numbers:
+            for error in errors.split():
+                yield Fault(name, call, error, number)
 
 
-def problems(root: Path, fault: Fault, complete: bytes, usual: int) -> list[str]:
-    folder = new_folder(root, fault.writer)
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+def problems(root: Path, fault: Fault, complete: dict[str, bytes], usual: int) -> list[str]:
+    """Run a writer with a fault, and return what is wrong afterwards.
+
+    `complete` are the files after a run without a fault, and `usual` is its exit code.
+    """
+    writer = WRITERS[fault.writer]
+    folder = new_folder(root, writer)
+    before = contents_of(folder)
     option = f"inject={fault.call}:error={fault.error}:when={fault.number}"
-    done = traced(WRITERS[fault.writer].split(), folder, "-e", option)
-    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    done = traced(writer, folder, "-e", option)
+    after = contents_of(folder)
+    found = [*_message_problems(done, usual)]
+    litter = sorted({*after} - {*before})
+    if litter and not fault.call.startswith("unlink"):
+        found.append(f"litter {litter}")
+    for name, old in before.items():
+        if name not in writer.outputs:
+            if after.get(name) != old:
+                found.append(f"{name} changed")
+            continue
+        is_new = _is_complete(fault.writer, after.get(name, b""), complete[name])
+        if done.returncode == usual and not is_new:
+            found.append(f"{name} is not complete")
+        if not is_new and after.get(name) != old:
+            found.append(f"{name} is torn")
+    return found
+
+
+def _message_problems(done: subprocess.CompletedProcess[bytes], usual: int) -> Iterator[str]:
     lines = done.stderr.decode(errors="replace").splitlines(keepends=True)
     error = "".join(line for line in lines if not line.startswith("strace: "))
-    output = output_of(fault.writer)
-    found = []
     if done.returncode not in (usual, 3):
-        found.append(f"exit code {done.returncode}")
-    if "Traceback" in error or error.count("\n") > (done.returncode != usual):
-        found.append(f"stderr {error!r}")
+        yield f"exit code {done.returncode}"
+    expected_lines = 0 if done.returncode == usual else 1
+    if "Traceback" in error or error.count("\n") > expected_lines:
+        yield f"stderr {error!r}"
     if "standard output" in error:
-        found.append("standard output is blamed")
-    left = set(after) - set(before)
-    if left and not fault.call.startswith("unlink"):
-        found.append(f"litter {sorted(left)}")
-    is_new = after.get(output) == complete
-    if fault.writer == "junit":  # which holds times, and what went wrong
-        is_new = after.get(output, b"").endswith(b"</testsuites>\n")
-    if done.returncode == usual and not is_new:
-        found.append("the output is not complete")
-    if not is_new and after.get(output) != b"old":
-        found.append("the output is torn")
-    return found + [
-        f"{name} changed" for name in before if name != output and after.get(name) != before[name]
-    ]
+        yield "standard output is blamed"
 
 
-def inject(writers: Sequence[str], most: int | None = None) -> tuple[int, dict[Fault, list[str]]]:
-    """How many faults were tried, and those after which something was wrong."""
-    tried, wrong = 0, {}
-    with tempfile.TemporaryDirectory() as name:
-        root = Path(name).resolve()
+def _is_complete(writer: str, data: bytes, expected: bytes) -> bool:
+    if writer == "junit":  # It holds times, and what went wrong.
+        return data.endswith(b"</testsuites>\n")
+    return data == expected
+
+
+def inject(names: Sequence[str], most: int | None = None) -> tuple[int, dict[Fault, list[str]]]:
+    """Return how many faults were tried, and the problems of those that left any."""
+    tried = 0
+    wrong = {}
+    with tempfile.TemporaryDirectory() as temporary:
+        root = Path(temporary).resolve()
         (root / "inputs").mkdir()
         prepare(root / "inputs")
-        for writer in writers:
-            folder = new_folder(root, writer)
-            done = traced(WRITERS[writer].split(), folder)
-            assert done.returncode in (0, 1), (writer, done.stderr)
-            complete = (folder / output_of(writer)).read_bytes()
-            every = list(faults(root, writer))
-            for fault in every[:: max(1, len(every) // most)] if most else every:
+        for name in names:
+            folder = new_folder(root, WRITERS[name])
+            done = traced(WRITERS[name], folder)
+            assert done.returncode in (0, 1), (name, done.stderr)
+            complete = contents_of(folder)
+            every = list(faults(root, name))
+            step = max(1, len(every) // most) if most else 1
+            for fault in every[::step]:
                 tried += 1
-                if found := problems(root, fault, complete, done.returncode):
+                found = problems(root, fault, complete, done.returncode)
+                if found:
                     wrong[fault] = found
                     print(fault, *found, sep="\n    ", flush=True)
     return tried, wrong

@@ -1,0 +1,155 @@
+"""The cases of the golden suite: tables of schemes and models, rotated tensors, known mistakes.
+
+Rows of cases.json are made into cases; the cases of presets follow from their configurations.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pecli.engine.arrays import AnyArray as Array
+from pecli.engine.schemes import scheme_named
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import ParameterError, quoted
+from pecli.golden.mistake_cases import TEXT as MISTAKE_TEXT
+from pecli.golden.mistake_cases import mistakes
+from pecli.models.find import load_model
+from pecli.models.presets import presets
+from pecli.tensors.apply import apply
+
+POSITIONS = (0, 1, 2, 255, 256, 257, 4095, 4096, 4097, 32767, 131071, 1_000_000)
+"""Positions near and far: around the ends of bytes and of common contexts, where float32 angles
+lose digits, and where position counters overflow."""
+FAR_AND_NEAR = (1, 4097, 131071)  #: positions at which the tables of models are written
+TOLERANCES = {"float64": 1e-14, "float32": 1e-6, "float16": 1e-3, "bfloat16": 8e-3}
+"""Errors that a port may have if it computes angles in float64 and rounds once: about two ULPs of
+values near 1."""
+FLOAT64_ANGLE_ERROR = 2.0**-51
+"""The error of an angle per position in float64: the frequency and its product with the position
+are both rounded, each by 2^-53, and the sum is doubled."""
+FLOAT32_ANGLE_ERROR = 1.2e-7
+"""The error of an angle per position in float32: an ULP of the angle, 2^-24, doubled."""
+
+DATA: dict[str, Any] = json.loads(
+    (Path(__file__).parent / "cases.json").read_text(encoding="utf-8")
+)
+"""Tables, presets, rotations and mistakes, one row per case."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case of the suite.
+
+    Attributes:
+        name: its name, which is also that of its files.
+        tests: a sentence that states what it tests.
+        tensors: the expected tensors, in float64 or integers.
+        scheme: the scheme that makes them, or is applied to the tensor `before`.
+        settings: how the scheme is applied, beside its parameters; empty for a table.
+        edits: what is wrong with the tensors of a known mistake, as in the JSON of `verify`.
+        largest_position: the largest position in the tensors, on which float errors depend.
+    """
+
+    name: str
+    tests: str
+    tensors: Mapping[str, Array]
+    scheme: Scheme
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    edits: tuple[Mapping[str, Any], ...] = ()
+    largest_position: float = 0.0
+
+    def tolerances(self) -> dict[str, float]:
+        """Return the maximum error by dtype; `float32_arithmetic` is for angles in float32."""
+        size = max(_largest(array) for array in self.tensors.values())
+        tolerances = {name: tolerance * size for name, tolerance in TOLERANCES.items()}
+        tolerances["float64"] += FLOAT64_ANGLE_ERROR * self.largest_position * size
+        angle_error = FLOAT32_ANGLE_ERROR * self.largest_position
+        tolerances["float32_arithmetic"] = tolerances["float32"] + angle_error
+        return tolerances
+
+
+def _largest(array: Array) -> float:
+    """Return the largest finite magnitude, at least 1."""
+    return float(np.abs(array[np.isfinite(array)]).max(initial=1.0))
+
+
+def cases(models: Sequence[str] = ()) -> Iterator[Case]:
+    """Yield the cases of the whole suite, or of some models."""
+    if models:
+        for name in models:
+            yield from _model_cases(name)
+        return
+    yield from _table_cases()
+    for name in DATA["presets"]:
+        if name in presets():
+            yield from _model_cases(name)
+    yield from _rotation_cases()
+    for mistake in mistakes(DATA["mistakes"]):
+        yield Case(mistake.name, MISTAKE_TEXT, mistake.tensors, mistake.scheme, edits=mistake.edits)
+
+
+def _table_cases() -> Iterator[Case]:
+    for row in DATA["tables"]:
+        parameters = dict(row["parameters"])
+        if parameters.get("positions") == "near and far":
+            parameters["positions"] = POSITIONS
+        scheme = scheme_named(row["scheme"])(**parameters)
+        is_frequencies = row["name"].startswith("frequencies-")
+        make = _frequency_case if is_frequencies else _table_case
+        yield make(row["name"], row["tests"], scheme)
+
+
+def _table_case(name: str, tests: str, scheme: Scheme) -> Case:
+    """Return the case of a scheme's tables."""
+    exact = replace(scheme, dtype="float64")
+    positions = exact.value_of("positions")
+    if positions is not None:
+        farthest = np.max(np.abs(positions))
+    else:
+        farthest = exact.value_of("seq_len") or 0
+    return Case(name, tests, exact.tables(), exact, largest_position=float(farthest))
+
+
+def _frequency_case(name: str, tests: str, rope: Rope) -> Case:
+    """Return the case of a rotary scheme's frequencies and attention factor."""
+    exact = replace(rope, dtype="float64")
+    tensors = {
+        "inv_freq": np.array(exact.inverse_frequencies()),
+        "attention_factor": np.array(exact.attention_factor_value()),
+    }
+    return Case(name, tests, tensors, exact)
+
+
+def _model_cases(name: str) -> Iterator[Case]:
+    """Yield the frequencies and the table of every rotary encoding of a model."""
+    model = load_model(name)
+    encodings = [encoding for encoding in model.ropes() if not encoding.no_table]
+    if not encodings:
+        rule = "it has no rotary table, of which golden vectors are made"
+        raise ParameterError("model", quoted(name), rule)
+    for encoding in encodings:
+        parts = (os.path.basename(name), encoding.layer_type.replace("/", "-"))
+        label = "-".join(part for part in parts if part)
+        tests = f"frequencies of {model.file} before any call"
+        yield _frequency_case(f"frequencies-{label}", tests, encoding.frequency_rope())
+        table = encoding.rope(None, positions=FAR_AND_NEAR)
+        yield _table_case(f"model-{label}", f"cos and sin of {model.file}", table)
+
+
+def _rotation_cases() -> Iterator[Case]:
+    """Yield queries or keys before and after the rotation."""
+    for name, row in DATA["rotations"].items():
+        scheme = Rope(**row["parameters"], dtype="float64")
+        settings = row["settings"]
+        # Multiples of a quarter up to 2 are exact in every dtype.
+        before = np.random.default_rng(0).integers(-8, 9, row["shape"]) / 4.0
+        tensors = {"before": before, "after": apply(before, scheme, **settings)}
+        farthest = float(settings.get("offset", 0)) + max(row["shape"])
+        tests = f"queries or keys before and after: {row['tests']}"
+        yield Case(f"rotate-{name}", tests, tensors, scheme, settings, largest_position=farthest)

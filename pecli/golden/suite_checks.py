@@ -1,0 +1,178 @@
+"""Checks of a golden suite, and of a port's answers to its cases."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from pecli.checks.diff import diff
+from pecli.checks.run import Check
+from pecli.checks.verify import Verification, verify
+from pecli.compare.tolerance import Tolerance
+from pecli.engine.arrays import AnyArray as Array
+from pecli.engine.arrays import dtype_name
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import FileError, ParameterError, listed, nearest, quoted
+from pecli.files.load import load
+from pecli.golden.cases import TOLERANCES
+from pecli.golden.suite_files import read_tensors
+from pecli.golden.suite_index import Entry, read_index
+from pecli.tensors.apply import apply
+
+MISTAKE_TOLERANCE = 1e-5
+"""The tolerance at which a known mistake must be found: its tensors are kept in float32."""
+SEPARATORS = ("/", ".", ":")  # between the names of a case and of its tensor in answers
+MAX_LISTED = 3  # cases that a message names
+
+
+def suite_checks(folder: str) -> list[Check]:
+    """Return a check per case of a suite.
+
+    A case passes if its files are those of the index and its numbers are those of its scheme; a
+    known mistake, if it is rejected for the right reason.
+    """
+    checks = []
+    for name, entry in read_index(folder).items():
+        checks.append(Check(name, partial(_verify_case, entry), group=folder))
+    return checks
+
+
+def answer_checks(folder: str, answers: Iterable[str], tolerance: Tolerance | None) -> list[Check]:
+    """Return a check per case that a port has answered.
+
+    Answers are tensors called CASE.TENSOR, CASE/TENSOR or CASE. Cases without an answer make a last
+    check weak. Known mistakes are not questions.
+    """
+    entries = read_index(folder)
+    checks = [check for file in answers for check in _file_checks(entries, file, tolerance)]
+    answered = {check.file for check in checks}
+    questions = [name for name, entry in entries.items() if not entry.edits]
+    missing = [name for name in questions if name not in answered]
+    if missing:
+        count = f"{len(missing)} of {len(questions)} cases have no answer"
+        weakness = f"{count}: {listed(missing, MAX_LISTED)}"
+        incomplete = Verification(folder, "golden", (), weak=(weakness,))
+        checks.append(Check(folder, lambda: incomplete))
+    return checks
+
+
+def _file_checks(
+    entries: Mapping[str, Entry], file: str, tolerance: Tolerance | None
+) -> list[Check]:
+    """Return a check per case that a file of answers has tensors of."""
+    answers: dict[str, dict[str, Array]] = {}
+    for name, array in load(file).items():
+        case, tensor = _question(entries, file, name)
+        answers.setdefault(case, {})[tensor] = array
+    checks = []
+    for case, arrays in answers.items():
+        run = partial(_verify_answer, entries[case], arrays, tolerance)
+        checks.append(Check(case, run, group=file))
+    return checks
+
+
+def _question(entries: Mapping[str, Entry], file: str, name: str) -> tuple[str, str]:
+    """Return the case and the tensor that a port's tensor of that name answers."""
+    if name in entries:
+        return name, _main_tensor(entries[name])
+    for separator in SEPARATORS:
+        case, _, tensor = name.rpartition(separator)
+        if case in entries and tensor:
+            return case, tensor
+    advice = nearest(name, entries)
+    if not advice:
+        advice = f"name answers CASE.TENSOR; cases are {listed([*entries], MAX_LISTED)}"
+    raise FileError(file, f"has {quoted(name)}, which is no case of the suite", advice)
+
+
+def _main_tensor(entry: Entry) -> str:
+    """Return the tensor that an answer without a tensor's name is: the rotated or the largest."""
+    if "after" in entry.shapes:
+        return "after"
+    return max(entry.shapes, key=lambda name: math.prod(entry.shapes[name]))
+
+
+def _verify_case(entry: Entry) -> Verification:
+    damaged = entry.damaged_files()
+    if damaged:
+        problems = tuple(f"{file}: its sha256 is not that of the index" for file in damaged)
+        return Verification(entry.name, entry.scheme.name, (), problems)
+    tensors = read_tensors(entry)
+    if entry.edits:
+        return _verify_mistake(entry, tensors)
+    if entry.settings:
+        return _verify_answer(entry, {"after": _rotated(entry, tensors)}, None)
+    tensors.pop("attention_factor", None)
+    if not tensors:
+        raise entry.error("has no tensors")
+    result = _verify_tables(tensors, entry.scheme, Tolerance())
+    return replace(result, file=entry.name, weak=())
+
+
+def _rotated(entry: Entry, tensors: Mapping[str, Array]) -> Array:
+    """Return the tensor `before` of a case, rotated as its settings state."""
+    if "before" not in tensors:
+        raise entry.error("has no tensor 'before'")
+    try:
+        rotated: Array = apply(tensors["before"], entry.scheme, **entry.settings)
+    except ParameterError as problem:
+        raise entry.error(f"has wrong settings: {problem}") from None
+    return rotated
+
+
+def _verify_tables(
+    tensors: Mapping[str, Array], scheme: Scheme, tolerance: Tolerance
+) -> Verification:
+    """Compare tensors with those of a scheme; a single one may have any name."""
+    if len(tensors) > 1:
+        return verify(dict(tensors), scheme, tolerance)
+    (array,) = tensors.values()
+    return verify(array, scheme, tolerance)
+
+
+def _verify_mistake(entry: Entry, tensors: Mapping[str, Array]) -> Verification:
+    result = verify(tensors, entry.scheme, atol=MISTAKE_TOLERANCE)
+    problems = _mistake_problems(entry, result)
+    return Verification(entry.name, entry.scheme.name, (), problems)
+
+
+def _mistake_problems(entry: Entry, result: Verification) -> tuple[str, ...]:
+    """Return what is wrong if a known mistake passes, or fails for another reason."""
+    if result.passed:
+        return ("a known mistake passes",)
+    subjects = [edit.subject for why in result.explanations for edit in why.edits]
+    missing = [subject for subject in entry.edits if subject not in subjects]
+    if not missing:
+        return ()
+    if not subjects:
+        return ("no reason is found for a known mistake",)
+    return (f"its reason is not {missing[0]}: {'; '.join(result.diagnosis)}",)
+
+
+def _verify_answer(
+    entry: Entry, answers: Mapping[str, Array], tolerance: Tolerance | None
+) -> Verification:
+    """Compare a port's tensors with a case, within its tolerance for their dtype by default."""
+    entry.check_files()
+    if tolerance is None:
+        tolerance = Tolerance(atol=_largest_tolerance(entry, answers))
+    has_own_numbers = entry.settings or "attention_factor" in answers
+    if not has_own_numbers:
+        return replace(_verify_tables(answers, entry.scheme, tolerance), file=entry.name)
+    golden = {name: array for name, array in read_tensors(entry).items() if name in answers}
+    result = diff(golden, dict(answers), tolerance)
+    # The diagnosis of a difference is about A and B; a case is what the port should have made.
+    from pecli.explain.words import sentence
+
+    reasons = tuple(sentence(explanation) for explanation in result.explanations)
+    problems = reasons or result.diagnosis
+    return Verification(entry.name, entry.scheme.name, result.tensors, problems, weak=result.weak)
+
+
+def _largest_tolerance(entry: Entry, answers: Mapping[str, Array]) -> float:
+    """Return the largest of the tensors' tolerances; rotated ones are held to float32's."""
+    tolerances = []
+    for array in answers.values():
+        dtype = "float32" if entry.settings else dtype_name(array.dtype)
+        tolerances.append(entry.tolerances.get(dtype, TOLERANCES["float32"]))
+    return max(tolerances)

@@ -1,0 +1,182 @@
+"""Files of the golden suite: writing the tensors of a case, and reading them again."""
+
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pecli.engine.arrays import AnyArray as Array
+from pecli.engine.arrays import round_to
+from pecli.errors import FileError, failure
+from pecli.files import save
+from pecli.files.contents import Contents, read_contents
+from pecli.files.load import load
+from pecli.files.output import is_stream, open_output
+from pecli.files.strict_json import MAX_DEPTH, parsed_json
+from pecli.golden.cases import Case, cases
+from pecli.golden.suite_index import INDEX, Entry, entry_json, sha256_of, write_index
+
+DTYPES = ("float64", "float32", "float16", "bfloat16")
+NOT_FINITE = frozenset({"nan", "inf", "-inf"})  # texts for numbers that JSON lacks
+
+
+def write(
+    folder: str, models: Sequence[str] = (), formats: Sequence[str] = ("json",)
+) -> list[dict[str, Any]]:
+    """Write a golden suite into a folder: one file per case and format, and index.json.
+
+    Every file appears when it is complete. The index is written last: until then, the digests of
+    the old one show which files are new.
+
+    Args:
+        folder: the folder, which is created if need be.
+        models: only the cases of these models.
+        formats: names of WRITERS.
+
+    Returns:
+        The entries of the index.
+    """
+    suite = list(cases(models))
+    files = [f"{case.name}.{name}" for case in suite for name in formats]
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except (OSError, ValueError) as problem:
+        raise failure(folder, problem) from None
+    for file in (*files, INDEX):
+        path = os.path.join(folder, file)
+        if is_stream(path):  # Writing to a pipe would wait for its reader.
+            raise FileError(path, "is a pipe or a device", "remove it, or choose another folder")
+    entries = []
+    for case in suite:
+        digests = {}
+        for name in formats:
+            file = f"{case.name}.{name}"
+            path = os.path.join(folder, file)
+            WRITERS[name](path, case)
+            digests[file] = sha256_of(path)
+        entries.append(entry_json(case, digests))
+    write_index(folder, entries)
+    return entries
+
+
+def _write_json(path: str, case: Case) -> None:
+    """Write float64 as decimal and hexadecimal text, and the narrower dtypes.
+
+    All numbers are correctly rounded. That is why float64 is left out for tensors that were rotated
+    in float64, whose results are rounded more than once.
+    """
+    dtypes: Sequence[str] = DTYPES
+    if case.edits:
+        dtypes = ("float32",)
+    elif case.settings:
+        dtypes = DTYPES[1:]
+    tensors = {name: _spelled(array, dtypes) for name, array in case.tensors.items()}
+    text = json.dumps({"name": case.name, "tensors": tensors}, separators=(",", ":"))
+    with open_output(path) as output:
+        output.write(f"{text}\n".encode())
+
+
+def _spelled(array: Array, dtypes: Iterable[str]) -> dict[str, Any]:
+    """Return the shape of an array and its elements as JSON, by dtype."""
+    values = array.reshape(-1)
+    spelled: dict[str, Any] = {"shape": list(array.shape)}
+    if values.dtype.kind in "iu":
+        spelled["int"] = values.tolist()
+        return spelled
+    for dtype in dtypes:
+        if dtype == "float64":
+            spelled["decimal"] = _json_numbers(values.tolist())
+            spelled["hex"] = [value.hex() for value in values.tolist()]
+        else:
+            # The shortest text of a float32 is a shorter decimal than its value as a float64.
+            shortest = [float(str(value)) for value in round_to(values, dtype)]
+            spelled[dtype] = _json_numbers(shortest)
+    return spelled
+
+
+def _json_numbers(values: Iterable[float]) -> list[float | str]:
+    """Return numbers for JSON, which has no word for NaN and the infinities."""
+    return [value if math.isfinite(value) else str(value) for value in values]
+
+
+def _write_safetensors(path: str, case: Case) -> None:
+    _save(path, case.tensors)
+
+
+def _write_header(path: str, case: Case) -> None:
+    """Write floats in float32, with the positions, the base and the tolerance beside them."""
+    arrays: dict[str, Array] = {}
+    for name, array in case.tensors.items():
+        is_integer = array.dtype.kind in "iu"
+        arrays[name] = array if is_integer else round_to(array, "float32")
+    for name in ("positions", "base"):
+        value = case.scheme.value_of(name)
+        if value is not None:
+            arrays[name] = np.array(value, np.float64)
+    arrays["tolerance"] = np.array(case.tolerances()["float32"])
+    _save(path, arrays)
+
+
+def _save(path: str, arrays: Any) -> None:
+    """Save arrays, those without axes as vectors of one element."""
+    save(path, {name: np.atleast_1d(array) for name, array in arrays.items()})
+
+
+Writer = Callable[[str, Case], None]
+WRITERS: dict[str, Writer] = {
+    "json": _write_json,
+    "safetensors": _write_safetensors,
+    "h": _write_header,
+}
+
+
+def read_tensors(entry: Entry) -> dict[str, Array]:
+    """Return the tensors of a case, from its .json file or else from its first file."""
+    for file in entry.files:
+        if file.endswith(".json"):
+            return _read_json(read_contents(entry.path(file)))
+    return load(entry.path(next(iter(entry.files))))
+
+
+def _read_json(contents: Contents) -> dict[str, Array]:
+    match parsed_json(bytes(contents.data), contents.error, max_depth=MAX_DEPTH):
+        case {"tensors": dict(spelled)}:
+            return {name: _read_tensor(contents.tensor(name), spelled[name]) for name in spelled}
+        case _:
+            raise contents.error("is not a case of a golden suite")
+
+
+def _read_tensor(contents: Contents, spelled: object) -> Array:
+    """Return integers, or floats of the widest dtype that a case has of them."""
+    match spelled:
+        case {"shape": [*shape], "int": [*values]}:
+            return _read_array(contents, values, np.int32, shape)
+        case {"shape": [*shape], "decimal": [*values]}:
+            return _read_array(contents, values, np.float64, shape)
+        case {"shape": [*shape], "float32": [*values]}:
+            return _read_array(contents, values, np.float32, shape)
+        case _:
+            raise contents.error("has no shape and numbers")
+
+
+def _read_array(
+    contents: Contents, values: Sequence[object], dtype: type[np.number[Any]], shape: list[Any]
+) -> Array:
+    contents.refuse_if(not all(map(_is_number, values)), "holds something that is not a number")
+    are_lengths = all(type(side) is int and side >= 0 for side in shape)
+    is_whole = are_lengths and math.prod(shape) == len(values)
+    contents.refuse_if(not is_whole, f"has {len(values)} numbers, which is not its shape")
+    contents.data_bytes(tuple(shape), np.dtype(dtype).itemsize)
+    try:
+        return np.array(values, dtype).reshape(shape)
+    except (OverflowError, ValueError):
+        raise contents.error(f"holds a number that {np.dtype(dtype)} does not hold") from None
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, str):
+        return value in NOT_FINITE
+    return type(value) in (int, float)

@@ -1,0 +1,227 @@
+"""The index of a golden suite: index.json, with one entry per case.
+
+The index is read strictly: a suite may have been changed by hand or damaged.
+"""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pecli.engine import __version__
+from pecli.engine.schemes import scheme_named
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import FileError, ParameterError, quoted
+from pecli.files.contents import Contents, read_contents
+from pecli.files.output import open_output
+from pecli.files.strict_json import MAX_DEPTH, parsed_json
+from pecli.golden.cases import POSITIONS, Case
+
+INDEX = "index.json"
+MAX_INDEX = 16 << 20  # bytes
+MAX_CASE = 64 << 20  # bytes of a case's file
+SETTINGS = frozenset({"offset", "positions", "layout", "trailing", "inverse", "shift", "seq_axis"})
+"""Keyword arguments of `apply` that a case may have."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A case as the index of a suite describes it.
+
+    Attributes:
+        folder: the suite.
+        name: the case.
+        scheme: the scheme that makes its tensors, or is applied to its tensor `before`.
+        settings: how the scheme is applied; empty for a table.
+        edits: for a known mistake, the subjects of its reasons, such as `base` or `swapped`.
+        tolerances: the maximum error by dtype.
+        shapes: the shapes of its tensors by name.
+        files: the sha256 of its files by name.
+    """
+
+    folder: str
+    name: str
+    scheme: Scheme
+    settings: Mapping[str, Any]
+    edits: tuple[str, ...]
+    tolerances: Mapping[str, float]
+    shapes: Mapping[str, tuple[int, ...]]
+    files: Mapping[str, str]
+
+    def path(self, file: str) -> str:
+        return os.path.join(self.folder, file)
+
+    def error(self, problem: str) -> FileError:
+        return FileError(os.path.join(self.folder, INDEX), f"case {quoted(self.name)} {problem}")
+
+    def damaged_files(self) -> list[str]:
+        """Return the files that are missing or whose sha256 is not that of the index."""
+        return [file for file, digest in self.files.items() if _digest(self.path(file)) != digest]
+
+    def check_files(self) -> None:
+        """Raise a FileError if a file of the case is damaged."""
+        for file in self.damaged_files():
+            problem = "its sha256 is not that of the index"
+            raise FileError(self.path(file), problem, "write the suite again with pecli golden")
+
+
+def _digest(path: str) -> str:
+    """Return the sha256 of a regular file; nothing if there is none, or it is too large."""
+    if not os.path.isfile(path):  # Opening a pipe would wait for ever.
+        return ""
+    contents = read_contents(path)
+    if len(contents.data) > MAX_CASE:
+        return ""
+    return hashlib.sha256(contents.data).hexdigest()
+
+
+def sha256_of(path: str) -> str:
+    """Return the sha256 of a file."""
+    return hashlib.sha256(read_contents(path).data).hexdigest()
+
+
+def entry_json(case: Case, files: Mapping[str, str]) -> dict[str, Any]:
+    """Return the entry of a case; `files` holds the sha256 of its files by name."""
+    spec = case.scheme.spec()
+    parameters = spec["parameters"].items()
+    entry: dict[str, Any] = {
+        **spec,
+        "name": case.name,
+        "tests": case.tests,
+        "parameters": {name: value for name, value in parameters if value is not None},
+        "tolerances": case.tolerances(),
+        "tensors": {name: list(array.shape) for name, array in case.tensors.items()},
+        "files": dict(files),
+    }
+    if case.settings:
+        entry["settings"] = case.settings
+    if case.edits:
+        entry["edits"] = case.edits
+    return entry
+
+
+def write_index(folder: str, entries: Sequence[Mapping[str, Any]]) -> None:
+    """Write the index of a suite."""
+    index = {"version": 1, "pecli": __version__, "positions": list(POSITIONS), "cases": entries}
+    text = json.dumps(index, indent=1, sort_keys=True)
+    with open_output(os.path.join(folder, INDEX)) as file:
+        file.write(f"{text}\n".encode())
+
+
+def read_index(folder: str) -> dict[str, Entry]:
+    """Return the entries of a suite by name.
+
+    Raises:
+        FileError: there is no index, or it is damaged.
+    """
+    path = os.path.join(folder, INDEX)
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise FileError(path, "is not a regular file")
+    contents = read_contents(path)
+    advice = "pecli golden -o FOLDER writes one"
+    not_an_index = contents.error("is not the index of a golden suite", advice)
+    contents.refuse_if(len(contents.data) > MAX_INDEX, f"has more than {MAX_INDEX >> 20} MB")
+
+    def error(problem: str) -> FileError:
+        return contents.error(problem, advice)
+
+    match parsed_json(bytes(contents.data), error, max_depth=MAX_DEPTH):
+        case {"cases": [*rows]}:
+            entries: dict[str, Entry] = {}
+        case _:
+            raise not_an_index
+    for row in rows:
+        if not isinstance(row, dict) or not isinstance(row.get("name"), str):
+            raise not_an_index
+        entry = _read_entry(folder, contents, row)
+        contents.refuse_if(entry.name in entries, f"lists {quoted(entry.name)} twice")
+        entries[entry.name] = entry
+    contents.refuse_if(not entries, "lists no cases", advice)
+    return entries
+
+
+def _read_entry(folder: str, contents: Contents, row: Mapping[str, Any]) -> Entry:
+    """Check an entry of the index."""
+    name = row["name"]
+    about = Contents(contents.path, contents.data, f"case {quoted(name)}")
+    settings = row.get("settings", {})
+    are_settings = isinstance(settings, dict) and settings.keys() <= SETTINGS
+    about.refuse_if(not are_settings, "has settings that are not known")
+    return Entry(
+        folder,
+        name,
+        scheme=_read_scheme(about, row),
+        settings=settings,
+        edits=_read_edits(about, row),
+        tolerances=_read_tolerances(about, row),
+        shapes=_read_shapes(about, row),
+        files=_read_files(about, row),
+    )
+
+
+def _read_scheme(about: Contents, row: Mapping[str, Any]) -> Scheme:
+    parameters = row.get("parameters")
+    if not isinstance(parameters, dict):
+        raise about.error("has no parameters by name")
+    try:
+        scheme: Scheme = scheme_named(row.get("scheme"))(**parameters)
+    except ParameterError as problem:
+        raise about.error(f"has a wrong scheme: {problem}") from None
+    except TypeError:  # The class has no parameter of that name.
+        raise about.error("has parameters that its scheme lacks") from None
+    return scheme
+
+
+def _read_edits(about: Contents, row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the subjects of a known mistake's edits: a parameter's name, or the kind of edit."""
+    subjects = []
+    edits = row.get("edits", [])
+    about.refuse_if(not isinstance(edits, list), "has no list of edits")
+    for edit in edits:
+        match edit:
+            case {"edit": "parameter", "name": str(subject)}:
+                subjects.append(subject)
+            case {"edit": str(subject)} if subject != "parameter":
+                subjects.append(subject)
+            case _:
+                raise about.error("has an edit without a kind")
+    return tuple(subjects)
+
+
+def _read_tolerances(about: Contents, row: Mapping[str, Any]) -> dict[str, float]:
+    tolerances = row.get("tolerances")
+    if not isinstance(tolerances, dict) or not all(map(_is_tolerance, tolerances.values())):
+        raise about.error("has no tolerances by dtype")
+    return tolerances
+
+
+def _is_tolerance(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value < math.inf
+
+
+def _read_shapes(about: Contents, row: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    shapes = row.get("tensors")
+    if not isinstance(shapes, dict) or not shapes or not all(map(_is_shape, shapes.values())):
+        raise about.error("has no shapes of tensors by name")
+    return {name: tuple(shape) for name, shape in shapes.items()}
+
+
+def _is_shape(value: object) -> bool:
+    if not isinstance(value, list):
+        return False
+    return all(type(side) is int and side >= 0 for side in value)
+
+
+def _read_files(about: Contents, row: Mapping[str, Any]) -> dict[str, str]:
+    """Return digests by file names, which are names within the suite's folder."""
+    files = row.get("files")
+    if not isinstance(files, dict) or not files:
+        raise about.error("has no sha256 of files by name")
+    for file, digest in files.items():
+        about.refuse_if(not isinstance(digest, str), f"has no sha256 of {quoted(file)}")
+        is_name = file not in ("", ".", "..") and not {"/", "\\", "\0"} & {*file}
+        about.refuse_if(not is_name, f"names {quoted(file)}, which is no file in its own folder")
+    return files

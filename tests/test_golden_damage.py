@@ -1,0 +1,236 @@
+"""Golden suites that are damaged, or cannot be written: an error of one line, never a torn file."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pecli.golden import write
+from pecli.golden.suite_index import INDEX
+from tests.tools.damage_golden import CASES, Outcome, Suite, campaign, small_suite
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
+    return small_suite(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "suite"
+    folder.mkdir()
+    return folder
+
+
+def case_of(suite: Suite, name: str) -> dict[str, Any]:
+    """A copy of an entry of the index."""
+    entries = {entry["name"]: entry for entry in suite.index["cases"]}
+    return json.loads(json.dumps(entries[name]))
+
+
+def write_index(folder: Path, *entries: object) -> None:
+    (folder / INDEX).write_text(json.dumps({"cases": entries}))
+
+
+ENTRY = "table-dim-2"
+WRONG_FIELDS = [
+    ("name", None, "is not the index of a golden suite"),
+    ("name", 3, "is not the index of a golden suite"),
+    ("scheme", "rotary", "has a wrong scheme: scheme is 'rotary'"),
+    ("scheme", [], "has a wrong scheme"),
+    ("parameters", None, "has no parameters by name"),
+    ("parameters", {"seq_len": 4, "dim": 7}, "has a wrong scheme: dim is 7"),
+    ("parameters", {"dimension": 8}, "has parameters that its scheme lacks"),
+    ("settings", {"speed": 1}, "has settings that are not known"),
+    ("settings", 5, "has settings that are not known"),
+    ("edits", {}, "has no list of edits"),
+    ("edits", [{"edit": "parameter"}], "has an edit without a kind"),
+    ("edits", ["swapped"], "has an edit without a kind"),
+    ("tolerances", None, "has no tolerances by dtype"),
+    ("tolerances", {"float32": -1}, "has no tolerances by dtype"),
+    ("tolerances", {"float32": "1e-6"}, "has no tolerances by dtype"),
+    ("tensors", {}, "has no shapes of tensors by name"),
+    ("tensors", {"cos": [-1, 2]}, "has no shapes of tensors by name"),
+    ("files", None, "has no sha256 of files by name"),
+    ("files", {"a.json": 1}, "has no sha256 of 'a.json'"),
+    ("files", {"../a.json": "0"}, "names '../a.json', which is no file in its own folder"),
+    ("files", {"/etc/passwd": "0"}, "which is no file in its own folder"),
+]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    WRONG_FIELDS,
+    ids=[f"{field}-{value}" for field, value, _ in WRONG_FIELDS],
+)
+def test_an_entry_of_the_index_that_is_wrong(
+    pecli_cli: Callable, suite: Suite, folder: Path, field: str, value: Any, problem: str
+) -> None:
+    write_index(folder, {**case_of(suite, ENTRY), field: value})
+    outcome = pecli_cli("verify", folder)
+    assert outcome.code == 3
+    assert problem in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("missing", ["scheme", "parameters", "tolerances", "tensors", "files"])
+def test_an_entry_of_the_index_that_lacks_something(
+    pecli_cli: Callable, suite: Suite, folder: Path, missing: str
+) -> None:
+    entry = case_of(suite, ENTRY)
+    del entry[missing]
+    write_index(folder, entry)
+    outcome = pecli_cli("verify", folder)
+    assert outcome.code == 3
+    assert f"case '{ENTRY}' has" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (b"", "is empty|is not JSON"),
+        (b"[]", "is not the index of a golden suite"),
+        (b'{"cases": []}', "lists no cases"),
+        (b'{"cases": [[]]}', "is not the index of a golden suite"),
+        (b'{"cases": ' + b"[" * 100_000, "is nested more than 32 levels deep"),
+        (b"\xff", "is not UTF-8 text"),
+        (b'{"cases": [], "cases": []}', "names 'cases' twice"),
+    ],
+)
+def test_an_index_that_is_none(
+    pecli_cli: Callable, folder: Path, text: bytes, problem: str
+) -> None:
+    (folder / INDEX).write_bytes(text)
+    outcome = pecli_cli("verify", "--golden", folder, "answers.npz")
+    assert outcome.code == 3
+    assert any(words in outcome.err for words in problem.split("|"))
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_case_that_is_listed_twice(pecli_cli: Callable, suite: Suite, folder: Path) -> None:
+    entry = case_of(suite, ENTRY)
+    write_index(folder, entry, entry)
+    outcome = pecli_cli("verify", folder)
+    assert outcome.code == 3
+    assert "lists 'table-dim-2' twice" in outcome.err
+
+
+def test_an_index_that_is_a_pipe_is_not_waited_for(pecli_cli: Callable, folder: Path) -> None:
+    os.mkfifo(folder / INDEX)
+    outcome = pecli_cli("verify", "--golden", folder, "answers.npz")
+    assert outcome.code == 3
+    assert "index.json: is not a regular file" in outcome.err
+
+
+def test_a_case_that_is_a_pipe_is_not_waited_for(
+    pecli_cli: Callable, suite: Suite, folder: Path
+) -> None:
+    write_index(folder, case_of(suite, ENTRY))
+    os.mkfifo(folder / f"{ENTRY}.json")
+    outcome = pecli_cli("verify", folder)
+    assert outcome.code == 1
+    assert "its sha256 is not that of the index" in outcome.out
+
+
+WRONG_TENSORS = [
+    (None, "is not a case of a golden suite"),
+    ({"cos": 5}, "tensor 'cos' has no shape and numbers"),
+    ({"cos": {"shape": [2]}}, "tensor 'cos' has no shape and numbers"),
+    ({"cos": {"shape": [2], "decimal": [1.0]}}, "has 1 numbers, which is not its shape"),
+    ({"cos": {"shape": [-1], "decimal": [1.0]}}, "has 1 numbers, which is not its shape"),
+    ({"cos": {"shape": [1], "decimal": [True]}}, "holds something that is not a number"),
+    ({"cos": {"shape": [1], "decimal": ["1.0"]}}, "holds something that is not a number"),
+    ({"cos": {"shape": [1], "int": [2**40]}}, "holds a number that int32 does not hold"),
+]
+
+
+@pytest.mark.parametrize(
+    ("tensors", "problem"), WRONG_TENSORS, ids=[str(tensors) for tensors, _ in WRONG_TENSORS]
+)
+def test_a_case_whose_numbers_are_wrong(
+    pecli_cli: Callable, suite: Suite, folder: Path, tensors: Any, problem: str
+) -> None:
+    data = json.dumps({"name": ENTRY, "tensors": tensors}).encode()
+    entry = case_of(suite, ENTRY)
+    entry["files"] = {f"{ENTRY}.json": hashlib.sha256(data).hexdigest()}
+    write_index(folder, entry)
+    (folder / f"{ENTRY}.json").write_bytes(data)
+    outcome = pecli_cli("verify", folder)
+    assert outcome.code == 3
+    assert problem in outcome.err
+
+
+def test_settings_that_do_not_fit_are_an_error_of_the_file(
+    pecli_cli: Callable, suite: Suite, folder: Path
+) -> None:
+    suite.save(folder, digests=True)
+    entry = case_of(suite, "rotate-interleaved")
+    data = (folder / "rotate-interleaved.json").read_bytes()
+    entry["files"] = {"rotate-interleaved.json": hashlib.sha256(data).hexdigest()}
+    entry["settings"]["layout"] = "sideways"
+    write_index(folder, entry)
+    outcome = pecli_cli("verify", folder)
+    assert outcome.code == 3
+    assert "has wrong settings: layout is 'sideways'" in outcome.err
+
+
+def test_answers_to_a_damaged_case_get_no_verdict(
+    pecli_cli: Callable, suite: Suite, folder: Path, tmp_path: Path
+) -> None:
+    """A right answer must not fail, nor a wrong one pass, because the case is damaged."""
+    suite.save(folder, digests=True)
+    file = folder / "rotate-interleaved.json"
+    spelled = json.loads(file.read_text())
+    answer = np.array(spelled["tensors"]["after"]["float32"])
+    answer = answer.reshape(spelled["tensors"]["after"]["shape"])
+    np.savez(tmp_path / "answers.npz", **{"rotate-interleaved": answer})
+    words = ("verify", "--golden", folder, tmp_path / "answers.npz")
+    assert pecli_cli(*words).code == 0
+    spelled["tensors"]["after"]["float32"][0] += 0.5
+    file.write_text(json.dumps(spelled))
+    outcome = pecli_cli(*words)
+    assert outcome.code == 3
+    assert "rotate-interleaved.json: its sha256 is not that of the index" in outcome.err
+
+
+@pytest.mark.parametrize("count", [25, pytest.param(1500, marks=pytest.mark.thorough)])
+def test_random_damage_gives_a_verdict_or_an_error_of_one_line(
+    pecli_cli: Callable, suite: Suite, tmp_path: Path, count: int
+) -> None:
+    def run(words: list[str]) -> Outcome:
+        outcome = pecli_cli(*words)
+        return Outcome(outcome.code, outcome.err)
+
+    assert campaign(suite, tmp_path, count, 2, run) == []
+
+
+def test_the_damaged_suites_have_a_case_of_every_kind(suite: Suite) -> None:
+    assert {entry["name"] for entry in suite.index["cases"]} == {*CASES}
+
+
+def test_a_pipe_of_a_case_name_is_not_written_to(pecli_cli: Callable, folder: Path) -> None:
+    os.mkfifo(folder / "model-phi-2.json")
+    outcome = pecli_cli("golden", "phi-2", "-o", folder)
+    assert outcome.code == 3
+    assert "model-phi-2.json: is a pipe or a device" in outcome.err
+    assert [path.name for path in folder.iterdir()] == ["model-phi-2.json"]
+
+
+def test_hard_links_to_old_cases_keep_their_contents(folder: Path, tmp_path: Path) -> None:
+    (folder / "model-phi-2.json").write_text("old")
+    os.link(folder / "model-phi-2.json", tmp_path / "link.json")
+    write(str(folder), ["phi-2"])
+    assert (tmp_path / "link.json").read_text() == "old"
+    assert (folder / "model-phi-2.json").read_text() != "old"
+
+
+def test_a_folder_that_cannot_be_made(pecli_cli: Callable, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    outcome = pecli_cli("golden", "phi-2", "-o", tmp_path / "file" / "suite")
+    assert outcome.code == 3
+    assert "part of the path is a file" in outcome.err
