@@ -105,7 +105,7 @@ def straight(shape: Shape) -> Arrangement:
 
 
 def arrangements(
-    shape: Shape, target: Target, form: Form, *, is_text: bool = False, guesses: bool = True
+    shape: Shape, target: Target, form: Form, *, is_text: bool = False, guesses: bool = False
 ) -> Iterator[Arrangement]:
     """Yield the arrangements in a form by which an array of a shape may hold a target's tables.
 
@@ -114,11 +114,11 @@ def arrangements(
         target: The tables.
         form: How functions and columns lie.
         is_text: True for the rows of a .csv file, which have no axes other than lines and columns.
-        guesses: False if no values are known that could confirm a guess.
+        guesses: True for the arrangements that only values can confirm, False for the others.
     """
     case = _Case(shape, target, form, is_text)
     seen = set()
-    for find_foldings in (*FOLDINGS, *GUESSES) if guesses else FOLDINGS:
+    for find_foldings in GUESSES if guesses else FOLDINGS:
         for folding in find_foldings(case):
             key = (folding.shape, folding.transposed)
             if key in seen or len(folding.shape) > MAX_AXES:

@@ -6,6 +6,7 @@ Behind every form are one or two parts (positions, frequencies): cosines, sines 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -13,6 +14,8 @@ import numpy as np
 
 from pecli.compare.factors import Axis, Factor, FunctionView, Shape, function_views
 from pecli.engine.arrays import AnyArray, Array, dtype_name, widened
+
+Factors = tuple[Factor, ...]
 
 
 class Pattern(NamedTuple):
@@ -64,6 +67,7 @@ MIN_LARGEST = 0.99
 """The largest cosine of a table is at least this, so the integer that stands for 1 is at most 1 % above the largest."""
 MAX_SIGMAS = 7.5  #: standard deviations of the noise by which two columns of a frequency may differ
 MAX_WRONG = 0.2  #: share of the rows that may be wrong in a table that is right otherwise
+MAX_CACHED = 256  #: forms × numbers of frequencies whose axes are kept: every tensor asks for them
 EMPTY = 1e-3  #: share of the largest value below which rows and columns are zeros, apart from noise
 
 
@@ -120,18 +124,13 @@ class Form:
         """The number of functions that an array in this form holds."""
         return 1 if self.arrangement == "alone" else 2
 
-    def last_axes(self, frequencies: int) -> tuple[tuple[Factor, ...], ...]:
+    def last_axes(self, frequencies: int) -> tuple[Factors, ...]:
         """Return the factors of each of the last axes of a tensor, for so many frequencies.
 
         >>> Form("halves", "interleaved").last_axes(8)  # doctest: +ELLIPSIS
         ((Factor(axis=<Axis.FUNCTION: 2>, size=2), Factor(axis=<Axis.FREQUENCY: 6>, size=8), ...
         """
-        pattern = ARRANGEMENTS[self.arrangement].axes
-        pattern = pattern.replace("f", _DOUBLED_FACTORS[self.doubled])
-        return tuple(
-            tuple(_factor(letter, frequencies) for letter in axis.split())
-            for axis in pattern.split(", ")
-        )
+        return _last_axes(self.arrangement, self.doubled, frequencies)
 
     def leading_axes(self, lengths: Shape) -> list[Factor] | None:
         """Return the factors of the axes before the last ones; None if their lengths do not allow this form.
@@ -158,8 +157,7 @@ class Form:
         >>> Form("alone", "halves").axes(8), Form("matrices").axes(8)
         ((16,), (8, 2, 2))
         """
-        axes = self.last_axes(frequencies)
-        return tuple(math.prod(factor.size for factor in axis) for axis in axes)
+        return _last_lengths(self.arrangement, self.doubled, frequencies)
 
     def parts(self, array: AnyArray) -> list[FunctionView] | None:
         """Return the functions in an array of one table; None if its shape does not allow this form.
@@ -213,8 +211,21 @@ class Form:
         return array
 
 
-def _factor(letter: str, frequencies: int) -> Factor:
-    return Factor(_AXES[letter], frequencies if letter == "f" else 2)
+@lru_cache(MAX_CACHED)
+def _last_axes(arrangement: str, doubled: str, frequencies: int) -> tuple[Factors, ...]:
+    pattern = ARRANGEMENTS[arrangement].axes.replace("f", _DOUBLED_FACTORS[doubled])
+    axes = []
+    for axis in pattern.split(", "):
+        sizes = [frequencies if letter == "f" else 2 for letter in axis.split()]
+        letters = [_AXES[letter] for letter in axis.split()]
+        axes.append(tuple(map(Factor, letters, sizes)))
+    return tuple(axes)
+
+
+@lru_cache(MAX_CACHED)
+def _last_lengths(arrangement: str, doubled: str, frequencies: int) -> Shape:
+    axes = _last_axes(arrangement, doubled, frequencies)
+    return tuple(math.prod(factor.size for factor in axis) for axis in axes)
 
 
 def _readable() -> Iterator[Form]:

@@ -330,12 +330,17 @@ def best_reading(
         targets: The tables that it may hold, the likelier ones first.
         is_text: True for the rows of a .csv file, which have no other axes.
     """
-    candidates = [
-        reading for target in targets for reading in readings(array, target, is_text=is_text)
-    ]
-    same = [reading for reading in candidates if reading.distance < SAME]
-    if same:
-        return min(same, key=lambda reading: (reading.is_guess, reading.distance))
+    likely = [*targets]
+    candidates: list[Reading] = []
+    for guesses in (False, True):
+        for target in likely:
+            for reading in readings(array, target, is_text=is_text, guesses=guesses):
+                if reading.distance == 0.0:
+                    return reading
+                candidates.append(reading)
+        nearest = min(candidates, key=lambda reading: reading.distance, default=None)
+        if nearest is not None and nearest.distance < SAME:
+            return nearest
     one = stands_for_one(array)
     possible = [reading for reading in candidates if reading.is_near or reading.is_meaningful]
     return min(possible, key=lambda reading: _doubts(reading, one), default=None)
@@ -358,9 +363,16 @@ def _doubts(reading: Reading, one: int) -> tuple[float, ...]:
 
 
 def readings(
-    array: AnyArray, target: Target, *, is_text: bool = False, guesses: bool = True
+    array: AnyArray, target: Target, *, is_text: bool = False, guesses: bool = False
 ) -> Iterator[Reading]:
-    """Yield the readings of a tensor as a target, in all arrangements that its shape allows."""
+    """Yield the readings of a tensor as a target, in all arrangements that its shape allows.
+
+    Args:
+        array: The tensor.
+        target: The tables that it may hold.
+        is_text: True for the rows of a .csv file.
+        guesses: True for the arrangements that only values can confirm, False for the others.
+    """
     kind = dtype_name(array.dtype)
     is_complex = kind in COMPLEX
     real = np.asarray(array, order="C")
@@ -369,8 +381,8 @@ def readings(
         real = real.view(numpy_dtype(COMPLEX[kind]))
     if not real.size:
         return
-    # Memory that nobody set is as constant as position 0, and confirms nothing.
-    guesses = guesses and bool((real != real.flat[0]).any())
+    if guesses and not (real != real.flat[0]).any():
+        return  # Memory that nobody set is as constant as position 0, and confirms nothing.
     for form in target.forms():
         if is_complex and form.arrangement != "pairs":
             continue

@@ -66,7 +66,7 @@ def wave_readings(array: AnyArray) -> Iterator[Reading]:
     for width in sorted(_wave_widths(array), reverse=True):
         make = partial(_zero_tables, width)
         target = Target((*PLURALS,), (None, width), make, waves=True)
-        for reading in readings(array, target, guesses=False):
+        for reading in readings(array, target):
             is_zero = reading.is_near
             if not is_zero and reading.is_plausible:
                 yield reading

@@ -21,8 +21,9 @@ def empty(rows: int) -> Making:
 
 
 def notes(shape: tuple[int, ...], target: Target, is_text: bool = False) -> list[str]:
-    found = arrangements(shape, target, Form("alone"), is_text=is_text)
-    return [arrangement.folding.note for arrangement in found]
+    plain = arrangements(shape, target, Form("alone"), is_text=is_text)
+    guessed = arrangements(shape, target, Form("alone"), is_text=is_text, guesses=True)
+    return [arrangement.folding.note for arrangement in (*plain, *guessed)]
 
 
 def test_the_doubling_that_the_model_rotates_is_tried_first() -> None:
