@@ -5,27 +5,38 @@ import os
 import re
 import warnings
 from collections.abc import Mapping
-from functools import partial
 from io import BytesIO
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from pecli.engine.arrays import Floats
 from pecli.errors import ParameterError
 from pecli.files.output import open_output
-from pecli.views.pictures import palettes
-from pecli.views.pictures.figure import FAINT, INK, PAPER, Figure
+from pecli.views.pictures.figure import Figure
+from pecli.views.pictures.theme import LIGHT
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 SUFFIXES = ("png", "svg", "pdf")
-MAX_FRAMES, FRAME_MS, GIF_COLOURS = (
-    200,
-    50,
-    16,
-)  #: Frames of a .gif, the milliseconds of each, and the colours of all
+MAX_FRAMES = 200  #: Frames of a .gif.
+FRAME_MS = 50  #: Milliseconds of a frame.
+GIF_COLOURS = 16  #: Colours of all frames.
+
+QUIET = "#666666"
+"""matplotlib's colour 0.4, of curves and levels that are there for comparison."""
 
 
 def check_suffix(path: str, *, moving: bool = False) -> str:
-    """The format that a path's suffix asks for; refused before any work is done. Pictures that move may be a .gif.
+    """Return the format that a path's suffix names, before any work is done.
+
+    Args:
+        path: The path of a picture.
+        moving: True if the picture can move, so that it may be a .gif.
+
+    Raises:
+        ParameterError: There is no such format.
 
     >>> check_suffix("rope.PNG")
     'png'
@@ -34,46 +45,61 @@ def check_suffix(path: str, *, moving: bool = False) -> str:
     formats = (*SUFFIXES, "gif") if moving else SUFFIXES
     if suffix[1:].lower() in formats:
         return suffix[1:].lower()
-    known = ", ".join("." + name for name in formats)
+    names = ", ".join(f".{name}" for name in formats)
+    rule = f"the suffix of a picture must be one of {names}"
     advice = "pecli plot --kind circle makes a .gif" if suffix == ".gif" else ""
-    raise ParameterError(
-        "output", path or "''", f"the suffix of a picture must be one of {known}", advice
-    )
+    raise ParameterError("output", path or "''", rule, advice)
 
 
 def save(
     figure: Figure, path: str, dpi: float = 100, about: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a figure as its path's suffix asks: no dates, and the file appears when it is complete. `about` goes with
-    it as one line of JSON: the command and the specs that it was drawn from."""
-    kind = check_suffix(path, moving=True)
-    data = (turning if kind == "gif" else partial(encoded, kind=kind))(figure, dpi=dpi, about=about)
+    """Write a figure in the format of its path's suffix; the file appears when it is complete.
+
+    Args:
+        figure: The figure.
+        path: Where to write it.
+        dpi: Dots per inch.
+        about: The command and the specs that it was drawn from, for the metadata of the file.
+    """
+    suffix = check_suffix(path, moving=True)
+    if suffix == "gif":
+        data = _moving(figure, dpi, about)
+    else:
+        data = encoded(figure, suffix, dpi, about)
     with open_output(path) as output:
         output.write(data)
 
 
-_METADATA: dict[str, tuple[tuple[str, ...], str]] = {
-    "png": (("Software",), "pecli"),
-    "svg": (("Date", "Creator"), "Description"),
-    "pdf": (("CreationDate", "Creator", "Producer"), "Subject"),
+class _Metadata(NamedTuple):
+    """The metadata of a format."""
+
+    omitted: tuple[
+        str, ...
+    ]  #: Dates and versions: without them, the same figure is the same bytes.
+    place: str  #: The entry for the command that made the figure.
+
+
+_METADATA = {
+    "png": _Metadata(("Software",), "pecli"),
+    "svg": _Metadata(("Date", "Creator"), "Description"),
+    "pdf": _Metadata(("CreationDate", "Creator", "Producer"), "Subject"),
 }
-"""By format: the entries that are left out, so that the same figure is the same bytes, and the one for `about`."""
 
 
 def encoded(
     figure: Figure, kind: str = "png", dpi: float = 100, about: Mapping[str, Any] | None = None
 ) -> bytes:
-    """The bytes of a figure in that format, without a date."""
+    """Return the bytes of a figure in that format, without a date."""
     omitted, place = _METADATA[kind]
     metadata: dict[str, str | None] = dict.fromkeys(omitted)
     if about is not None:
         metadata[place] = json.dumps(about, sort_keys=True)
     data = BytesIO()
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # of characters that the font lacks, each time that a text is measured
-        if kind == "png":  # which savefig would draw twice, the first time for its layout alone
+        # Characters that the font lacks are reported each time that a text is measured.
+        warnings.simplefilter("ignore")
+        if kind == "png":  # savefig would draw it twice, the first time only for its layout.
             canvas: Any = figure.canvas
             figure.set_dpi(dpi)
             canvas.print_png(data, metadata=metadata)
@@ -82,60 +108,100 @@ def encoded(
     return data.getvalue()
 
 
-def turning(figure: Figure, dpi: float, about: Mapping[str, Any] | None = None) -> bytes:
-    """Dots appear position by position, and a hand points at the last of them. Only what moves is drawn again, and all
-    frames have the colours of the last, so that each is stored as what differs from the one before."""
+class _Spiral(NamedTuple):
+    """A panel of a moving picture."""
+
+    dots: Any  #: The line of dots, which grows.
+    hand: Any  #: A radius that points at the last dot.
+    angles: Floats
+    positions: Floats
+
+    def show(self, count: int) -> None:
+        """Show the first dots, and point at the last of them."""
+        self.dots.set_data(self.angles[:count], self.positions[:count])
+        self.hand.set_xdata([self.angles[count - 1]] * 2)
+
+
+def _moving(figure: Figure, dpi: float, about: Mapping[str, Any] | None = None) -> bytes:
+    """Return a .gif in which dots appear position by position, and a hand points at the last.
+
+    Only the things that move are drawn again. All frames have the colours of the last one, so that
+    each is stored as its difference from the frame before.
+    """
     from PIL import Image
 
     figure.set_dpi(dpi)
     canvas: Any = figure.canvas
-    dots: list[Any] = [axes.lines[0] for axes in figure.axes]
-    every = [(line.get_xdata(), line.get_ydata()) for line in dots]
-    hands: list[Any] = [
-        axes.plot([0, 0], axes.get_ylim(), linestyle="-", linewidth=2)[0] for axes in figure.axes
-    ]
-    words: Any = figure.text(0.99, 0.01, "", ha="right", va="bottom")
-    moving = (*dots, *hands, words)
+    spirals = []
+    for axes in figure.axes:
+        dots: Any = axes.lines[0]
+        (hand,) = axes.plot([0, 0], axes.get_ylim(), linestyle="-", linewidth=2)
+        spirals.append(_Spiral(dots, hand, dots.get_xdata(), dots.get_ydata()))
+    caption = figure.text(0.99, 0.01, "", ha="right", va="bottom")
+    dots_first = [spiral.dots for spiral in spirals] + [spiral.hand for spiral in spirals]
+    moving = [*dots_first, caption]
     for artist in moving:
         artist.set_animated(True)
     canvas.draw()
     paper = canvas.copy_from_bbox(figure.bbox)
-    frames: list[Image.Image] = []
-    colours = None
-    for last in np.unique(np.linspace(len(every[0][0]) - 1, 0, MAX_FRAMES).round().astype(int))[
-        ::-1
-    ].tolist():
+
+    def frame(count: int) -> "Image.Image":
         canvas.restore_region(paper)
-        words.set_text(f"position {every[0][1][last]:,.0f}")
-        for line, hand, (angles, positions) in zip(dots, hands, every, strict=True):
-            line.set_data(angles[: last + 1], positions[: last + 1])
-            hand.set_xdata([angles[last]] * 2)
+        caption.set_text(f"position {spirals[0].positions[count - 1]:,.0f}")
+        for spiral in spirals:
+            spiral.show(count)
         for artist in moving:
             figure.draw_artist(artist)
-        frame = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
-        colours = colours or frame.quantize(GIF_COLOURS, Image.Quantize.MAXCOVERAGE)
-        frames.insert(0, frame.quantize(palette=colours, dither=Image.Dither.NONE))
-    data, more = BytesIO(), {"comment": json.dumps(about, sort_keys=True)} if about else {}
+        return Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+
+    counts = _frame_counts(len(spirals[0].positions))
+    colours = frame(counts[-1]).quantize(GIF_COLOURS, Image.Quantize.MAXCOVERAGE)
+    frames = []
+    for count in counts:
+        frames.append(frame(count).quantize(palette=colours, dither=Image.Dither.NONE))
+    return _gif(frames, about)
+
+
+def _frame_counts(length: int) -> list[int]:
+    """Return the number of dots of each frame, from one to all of them."""
+    last_dots = np.linspace(length - 1, 0, MAX_FRAMES).round().astype(int)
+    return [int(last) + 1 for last in np.unique(last_dots)]
+
+
+def _gif(frames: "list[Image.Image]", about: Mapping[str, Any] | None) -> bytes:
+    comment = {"comment": json.dumps(about, sort_keys=True)} if about else {}
+    data = BytesIO()
     frames[0].save(
-        data, "GIF", save_all=True, append_images=frames[1:], duration=FRAME_MS, loop=0, **more
+        data,
+        "GIF",
+        save_all=True,
+        append_images=frames[1:],
+        duration=FRAME_MS,
+        loop=0,
+        **comment,
     )
     return data.getvalue()
 
 
 def svg(figure: Figure, prefix: str) -> str:
-    """A light figure as a part of an HTML page: its colours are the page's variables, its ids begin with the prefix."""
+    """Return a light figure as a part of an HTML page.
+
+    Its colours become variables of the page, such as `var(--ink)`, so that it follows the page's
+    theme. Its ids begin with the prefix, because several figures share the page.
+    """
     text = encoded(figure, "svg").decode()
-    text = re.sub(
-        r"<metadata>.*?</metadata>|<style type=.*?</style>",
-        "",
-        text[text.index("<svg") :],
-        flags=re.S,
-    )
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r"<style type=.*?</style>", "", text, flags=re.DOTALL)
     text = re.sub(r'(id="|url\(#|xlink:href="#)', rf"\g<1>{prefix}", text)
-    named = {"ink": INK[0], "paper": PAPER[0], "faint": FAINT[0], "quiet": "#666666"}
-    named |= {
-        f"c{k}": "#{:02x}{:02x}{:02x}".format(*colour) for k, colour in enumerate(palettes.CURVES)
-    }
-    for name, colour in named.items():
+    for name, colour in _page_colours().items():
         text = text.replace(colour, f"var(--{name})")
     return text.strip()
+
+
+def _page_colours() -> dict[str, str]:
+    """Return the colours of a light figure by the names of the page's variables."""
+    colours = {"ink": LIGHT.ink, "paper": LIGHT.paper, "faint": LIGHT.faint, "quiet": QUIET}
+    for number, (red, green, blue) in enumerate(LIGHT.curves):
+        colours[f"c{number}"] = f"#{red:02x}{green:02x}{blue:02x}"
+    return colours

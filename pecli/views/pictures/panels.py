@@ -118,13 +118,17 @@ class HeatmapPanel:
 
         A name states what became of rows or columns that had no room: «channel (one in 4)».
         """
-        rows_per_cell = self.shape[0] / rows
-        columns_per_cell = -(-self.shape[1] // columns)
-        note = _REDUCTION_NOTES[self.reduction]
-        return (
-            _axis_name(self.rows, note.rows, rows_per_cell),
-            _axis_name(self.columns, note.columns, columns_per_cell),
-        )
+        row_name = _with_note(self.rows, self.row_note(rows))
+        column_name = _with_note(self.columns, self.column_note(columns))
+        return row_name, column_name
+
+    def row_note(self, rows: int) -> str:
+        """Return «means of 4» if each of so many drawn rows stands for several, else nothing."""
+        return _note(_REDUCTION_NOTES[self.reduction].rows, self.shape[0] / rows)
+
+    def column_note(self, columns: int) -> str:
+        """Return «one in 4» if each of so many drawn columns stands for several, else nothing."""
+        return _note(_REDUCTION_NOTES[self.reduction].columns, -(-self.shape[1] // columns))
 
 
 class _ReductionNote(NamedTuple):
@@ -142,10 +146,16 @@ _REDUCTION_NOTES = {
 }
 
 
-def _axis_name(name: str, note: str, count: float) -> str:
-    if not name or count < 1.5:
+def _note(words: str, count: float) -> str:
+    if count < 1.5:
+        return ""
+    return words.format(f"{count:,.0f}")
+
+
+def _with_note(name: str, note: str) -> str:
+    if not name or not note:
         return name
-    return f"{name} ({note.format(f'{count:,.0f}')})"
+    return f"{name} ({note})"
 
 
 def on_one_scale(panels: Sequence[HeatmapPanel]) -> list[HeatmapPanel]:

@@ -16,10 +16,11 @@ from PIL import Image
 
 import pecli
 from pecli.views.pictures import palettes
-from pecli.views.pictures.figure import _colours, render
+from pecli.views.pictures.figure import render
 from pecli.views.pictures.figure_files import save, svg
-from pecli.views.pictures.panels import Band, Chart, Curve, HeatmapPanel, Picture
+from pecli.views.pictures.panels import Band, Chart, Curve, HeatmapPanel, Level, Picture
 from pecli.views.pictures.subjects import PlotRequest
+from pecli.views.pictures.theme import colour_map
 from tests.pixels import decoded
 from tests.views.pictures.drawing import BESIDE, CASES, SCHEMES, made
 
@@ -113,7 +114,7 @@ def test_long_titles_lose_their_middle_and_legends_nothing() -> None:
 
 
 def test_levels_and_bands_are_named_close_ones_too() -> None:
-    levels = [("trained on 8,192", 8192.0), ("extended to 10,240", 10240.0)]
+    levels = [Level("trained on 8,192", 8192.0), Level("extended to 10,240", 10240.0)]
     curve = Curve("rope", X, 6.28 * 1e5 ** (X / 50), marks=[(10.0, 62.8)])
     chart = Chart(
         "", [curve], "pair", "wavelength", log_y=True, levels=levels, bands=[Band("kept", 0, 20)]
@@ -249,7 +250,7 @@ def test_pixels_of_a_constant_and_of_what_is_not_finite() -> None:
     assert left.min() > 240  # the middle of the diverging palette is next to white
     assert right.tolist() == [128, 128, 128]
     assert figure.axes[1].get_ylabel() == "grey: not finite"
-    assert np.rint(255 * _colours("gray")(np.array([0.0, 1.0, np.nan]))[:, 0]).tolist() == [
+    assert np.rint(255 * colour_map("gray")(np.array([0.0, 1.0, np.nan]))[:, 0]).tolist() == [
         0,
         255,
         128,
@@ -285,7 +286,7 @@ def test_axes_say_what_of_a_table_is_shown() -> None:
 def test_a_logarithmic_scale_marks_the_tolerance() -> None:
     values = 10.0 ** -np.arange(1.0, 9.0)[:, None] * np.ones((8, 8))
     panel = HeatmapPanel(
-        "e", values, limits=(1e-9, 0.1), log=True, meaning="error", marked=("tolerance", 1e-3)
+        "e", values, limits=(1e-9, 0.1), log=True, meaning="error", marked=Level("tolerance", 1e-3)
     )
     figure = render(Picture("t", [panel]))
     assert {"error, line: tolerance 0.001", "1e−5"} <= set(assert_readable(figure))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.views.pictures import palettes, terminal_render
+from pecli.views.pictures import palettes, terminal_heatmap, terminal_render
 from pecli.views.pictures.downsample import Reduction
-from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture
+from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Level, Picture
 from pecli.views.screen import Terminal, terminal
 from tests.views.pictures.drawing import CASES, SCHEMES, TERMINALS, made, plain
 
@@ -204,7 +204,7 @@ def test_a_terminal_is_what_it_says_and_a_pipe_80_columns_of_plain_characters(
 @pytest.mark.parametrize("columns", [18, 19, 39, 45, 80])
 def test_both_ends_of_the_colours_are_whole_however_narrow(kind: Terminal, columns: int) -> None:
     panel = HeatmapPanel("", np.zeros((2, 2)), columns="position", limits=(-0.8656, 0.8656))
-    (line,) = plain([terminal_render.key_line([panel], kind._replace(columns=columns), columns)])
+    (line,) = plain([terminal_heatmap.key_line([panel], kind._replace(columns=columns), columns)])
     assert len(line) <= columns
     assert re.search(r"−0\.8656( |\S)* 0\.8656$", line)
     assert ("position" in line, " to " in line) == (columns == 80, columns == 18)
@@ -252,7 +252,7 @@ def test_gaps_stay_gaps_and_an_axis_ends_where_the_curves_end() -> None:
 @pytest.mark.parametrize("count", [1, 2, 9])
 def test_curves_fit_and_are_named(terminal: Terminal, count: int) -> None:
     lines = [Curve(f"curve {k}", X, np.sin(X / (k + 3))) for k in range(count)]
-    shown = plain(curves(lines, terminal, title="t", levels=[("limit", 0.5)]))
+    shown = plain(curves(lines, terminal, title="t", levels=[Level("limit", 0.5)]))
     assert len(shown) <= terminal.lines - 1
     assert max(map(len, shown)) <= terminal.columns
     assert all(f"curve {k}" in "".join(shown[-3:]) for k in range(count))

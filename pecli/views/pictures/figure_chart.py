@@ -1,0 +1,267 @@
+"""Charts in a figure: curves, levels and bands, with their names at the ends or in a legend."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import Flags, Floats
+from pecli.views.pictures import palettes
+from pecli.views.pictures.axis_labels import fit_text
+from pecli.views.pictures.downsample import envelope
+from pecli.views.pictures.figure_heatmap import AXES_SHARE
+from pecli.views.pictures.figure_text import drawable, drawable_text, fitted_lines, number_axis
+from pecli.views.pictures.panels import Chart, Curve, Level
+from pecli.views.pictures.theme import DARK, LETTERS_PER_INCH, Theme, rgb
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+MAX_POINTS = 2000  #: Points of a curve, twice as many as a figure has columns.
+MAX_NAMED_ENDS = 7  #: Curves that are named where they end.
+END_LINES = 4  #: Lines of such a name.
+END_SHARE = 0.22  #: The share of a panel's width for such names.
+END_INCHES = 0.15  #: The height of a line of such a name.
+CLOSE_LEVELS = 2.0  #: The ratio of two levels below which the lower one is named below its line.
+MARKERS = "os^Dv<>p"  #: Of points that no line joins: open ones, so that those below are seen.
+BAND_SHADES = (0.04, 0.12, 0.24)  #: How dark the bands are, one after the other.
+LEGEND_LINES = 8
+
+
+class Room(NamedTuple):
+    """The size of a panel in inches of full-size letters.
+
+    In a small figure letters are smaller, and the same panel has more room for them.
+    """
+
+    width: float
+    height: float
+
+
+def draw_chart(axes: Axes, chart: Chart, title: str, room: Room, colours: Theme) -> None:
+    """Draw a chart under its title."""
+    lines = []
+    for number, curve in enumerate(chart.curves):
+        style = _curve_style(chart, number, colours)
+        lines.append(_draw_curve(axes, curve, style))
+    bands = _draw_bands(axes, chart, colours)
+    for level in chart.levels:
+        _draw_level(axes, level, chart.levels, colours)
+    _set_axes(axes, chart, room.height)
+    names: dict[Artist, str] = {}
+    has_several = len(lines) + len(bands) > 1
+    if has_several and not _name_ends(axes, chart, lines, room):
+        for line, curve in zip(lines, chart.curves, strict=True):
+            names[line] = curve.label
+    for patch, band in zip(bands, chart.bands, strict=True):
+        names[patch] = band.label
+    if any(names.values()):
+        _add_legend(axes, names, title, room.width)
+    else:
+        axes.set_title(title)
+
+
+def _curve_style(chart: Chart, number: int, colours: Theme) -> dict[str, Any]:
+    """Return the properties of a curve that differ from the theme's."""
+    curve = chart.curves[number]
+    if chart.polar:
+        return {"linestyle": "", "marker": ".", "markersize": 3}
+    if not chart.joined:
+        marker = MARKERS[number % len(MARKERS)]
+        return {"linestyle": "", "marker": marker, "fillstyle": "none"}
+    if curve.reference:
+        return {"linestyle": ":", "color": colours.grey}
+    if chart.ordered:
+        colour = palettes.step(number, len(chart.curves), dark=colours is DARK)
+        return {"linestyle": "-", "color": rgb(colour)}
+    if curve.dash:
+        return {"linestyle": curve.dash}
+    return {}
+
+
+def _draw_curve(axes: Axes, curve: Curve, style: dict[str, Any]) -> Line2D:
+    x, y = envelope(drawable(curve.x), drawable(curve.y), MAX_POINTS)
+    (line,) = axes.plot(x, y, **style)
+    for mark_x, mark_y in curve.marks:
+        axes.plot(mark_x, mark_y, "o", color=line.get_color())
+    return line
+
+
+def _draw_bands(axes: Axes, chart: Chart, colours: Theme) -> list[Artist]:
+    bands: list[Artist] = []
+    for band, shade in zip(chart.bands, BAND_SHADES, strict=False):
+        start = band.start - 0.5
+        stop = band.stop + 0.5
+        patch = axes.axvspan(start, stop, color=colours.grey, alpha=shade, linewidth=0, zorder=0)
+        bands.append(patch)
+    return bands
+
+
+def _draw_level(axes: Axes, level: Level, levels: Sequence[Level], colours: Theme) -> None:
+    """Draw a dashed line with its name above it, or below if a close level follows."""
+    axes.axhline(level.value, color=colours.grey, linestyle="--", linewidth=1, zorder=1)
+    nearest_above = level.value * CLOSE_LEVELS
+    has_close_level = any(level.value < other.value < nearest_above for other in levels)
+    axes.annotate(
+        drawable_text(level.label),
+        (0, level.value),
+        (3, -10 if has_close_level else 2),
+        color=colours.grey,
+        bbox={"facecolor": axes.get_facecolor(), "edgecolor": "none", "alpha": 0.7, "pad": 0.5},
+        xycoords=("axes fraction", "data"),
+        textcoords="offset points",
+        fontsize="small",
+    )
+
+
+def _set_axes(axes: Axes, chart: Chart, height: float) -> None:
+    """Set the names, numbers and ends of the axes."""
+    axes.grid(True)
+    axes.set_axisbelow(True)
+    if chart.polar:
+        _set_radius(axes, chart)
+        return
+    y_name = chart.y
+    if len(y_name) >= (height - 1) * LETTERS_PER_INCH:
+        y_name = y_name.partition(",")[0]  # Details come after a comma.
+    axes.set(xlabel=chart.x, ylabel=y_name)
+    axes.margins(x=0.01 if chart.joined else 0.03)
+    _include_ends(axes, chart)
+    if chart.log_x:
+        axes.set_xscale("log")
+    if chart.log_y:
+        axes.set_yscale("log")
+        _ensure_positive_range(axes, chart)
+    has_whole_numbers = any(len(curve.x) and curve.x[-1] > 1 for curve in chart.curves)
+    number_axis(axes.xaxis, axes.get_xlim() if chart.log_x else None, whole=has_whole_numbers)
+    number_axis(axes.yaxis, axes.get_ylim() if chart.log_y else None)
+
+
+def _set_radius(axes: Any, chart: Chart) -> None:
+    """Leave a hole in the middle, so that one turn of a spiral does not hide the one before."""
+    axes.set(xticks=[], yticks=[])
+    low, high = chart.curves[0].y[[0, -1]].tolist()
+    axes.set_ylim(low, high + 1)
+    axes.set_rorigin(low - (high - low + 1) / 3)
+
+
+def _include_ends(axes: Axes, chart: Chart) -> None:
+    """Let the horizontal axis reach the ends of all curves, even if there is a gap."""
+    ends = []
+    for curve in chart.curves:
+        if len(curve.x):
+            ends += [(curve.x[0], 0.0), (curve.x[-1], 0.0)]
+    axes.update_datalim(ends, updatey=False)
+
+
+def _ensure_positive_range(axes: Axes, chart: Chart) -> None:
+    """Set the ends of a logarithmic axis on which no curve has a point."""
+    if any(np.any(curve.y > 0) for curve in chart.curves):
+        return
+    middle = chart.levels[0].value if chart.levels else 1.0
+    axes.set_ylim(middle / 10, middle * 10)
+
+
+def _name_ends(axes: Axes, chart: Chart, lines: Sequence[Line2D], room: Room) -> bool:
+    """Name curves where they end; return False if names are too many or too long for that."""
+    if not chart.joined or not 1 < len(chart.curves) <= MAX_NAMED_ENDS:
+        return False
+    names = []
+    for curve in chart.curves:
+        name = _end_name(curve.label, END_SHARE * room.width * LETTERS_PER_INCH)
+        if name is None or not _is_drawn(chart, curve).any():
+            return False
+        names.append(name)
+    line_counts = np.array([name.count("\n") + 1 for name in names])
+    heights = line_counts * END_INCHES / (AXES_SHARE * room.height)
+    if heights.sum() > 1:
+        return False
+    ends = _end_places(axes, chart)
+    places = _stacked(ends, heights)
+    for k in np.argsort(ends).tolist():
+        axes.annotate(
+            names[k],
+            (1, float(places[k])),
+            (4, 0),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            fontsize="small",
+            va="center",
+            color=lines[k].get_color(),
+            annotation_clip=False,
+        )
+    return True
+
+
+def _is_drawn(chart: Chart, curve: Curve) -> Flags:
+    """Return which points of a curve can be drawn."""
+    is_drawn = np.isfinite(curve.y)
+    if chart.log_y:
+        is_drawn &= curve.y > 0
+    return is_drawn
+
+
+def _end_name(label: str, letters: float) -> str | None:
+    """Return a label in a few lines, None if it does not fit."""
+    unbroken = re.sub(r" (?=\d+$)", "\xa0", drawable_text(label))  # «pair 18» is not broken.
+    lines = fit_text(unbroken, letters, END_LINES + 1)
+    if not lines or len(lines) > END_LINES:
+        return None
+    longest_word = max(len(word) for word in unbroken.split())
+    if longest_word > letters:
+        return None
+    return "\n".join(lines).replace("\xa0", " ")
+
+
+def _end_places(axes: Axes, chart: Chart) -> Floats:
+    """Return the height of each curve's last point, from 0 to 1."""
+    axes.get_ylim()  # The transforms are out of date until the limits are read.
+    to_axes = axes.transScale + axes.transLimits
+    places = []
+    for curve in chart.curves:
+        last = np.flatnonzero(_is_drawn(chart, curve))[-1]
+        places.append(to_axes.transform((curve.x[last], curve.y[last]))[1])
+    return np.array(places)
+
+
+def _stacked(places: Floats, heights: Floats) -> Floats:
+    """Move names apart, so that none lies on another; they keep their order and stay inside.
+
+    Names at 0.5, 0.5 and 0.9 of height 0.1 move to 0.5, 0.6 and 0.9.
+    """
+    order = np.argsort(places)
+    ordered_heights = heights[order]
+    without_gaps = np.cumsum(ordered_heights) - ordered_heights / 2
+    wanted_gaps = np.maximum.accumulate(places[order] - without_gaps)
+    gaps = np.clip(wanted_gaps, 0, 1 - ordered_heights.sum())
+    stacked = np.empty_like(places)
+    stacked[order] = without_gaps + gaps
+    return stacked
+
+
+def _add_legend(axes: Axes, names: Mapping[Artist, str], title: str, width: float) -> None:
+    """Add a legend above the curves, in as many columns as there is room for, under the title."""
+    letters = 0.95 * width * LETTERS_PER_INCH  # They are small.
+    labels: dict[Artist, str] = {}
+    for artist, name in names.items():
+        if name:
+            labels[artist] = fitted_lines(name, letters - 5, LEGEND_LINES)
+    longest_line = max(len(line) for label in labels.values() for line in label.split("\n"))
+    columns = int(letters / (10 + longest_line))
+    axes.legend(
+        list(labels),
+        list(labels.values()),
+        ncols=max(1, min(len(labels), columns)),
+        title=title or None,
+        title_fontsize="medium",
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        alignment="left",
+        borderaxespad=0.2,
+        borderpad=0,
+    )

@@ -1,0 +1,145 @@
+"""Heatmaps and their colour bars in a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from pecli.views.pictures.axis_labels import typeset
+from pecli.views.pictures.downsample import fitted_to
+from pecli.views.pictures.figure_text import drawable, fitted_lines, number_axis
+from pecli.views.pictures.panels import HeatmapPanel
+from pecli.views.pictures.theme import LETTERS_PER_INCH, colour_map
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colorbar import Colorbar
+    from matplotlib.figure import Figure
+
+AXES_SHARE = 0.75  #: The share of a panel that its axes take beside their numbers and names.
+BAR_LABEL_LINES = 3
+MIN_BAR_ASPECT = 30  #: Height of a colour bar over its width.
+
+
+class DrawnHeatmap(NamedTuple):
+    """A heatmap with the axes that it is drawn in."""
+
+    panel: HeatmapPanel
+    axes: Axes
+
+
+class Pixels(NamedTuple):
+    """The size of a panel in pixels."""
+
+    width: float
+    height: float
+
+
+def draw_heatmap(
+    axes: Axes, panel: HeatmapPanel, pixels: Pixels, height: float, cmap: str | None
+) -> None:
+    """Draw a heatmap with about one pixel per row and column of its values.
+
+    Rows are averaged here, because matplotlib's own filter would also mix columns.
+
+    Args:
+        axes: The axes to draw in.
+        panel: The heatmap.
+        pixels: The size of the panel.
+        height: The height of the panel in inches of full-size letters.
+        cmap: The name of a colour map of matplotlib, None for the default.
+    """
+    from matplotlib.colors import LogNorm, Normalize
+
+    high = max(1, round(AXES_SHARE * pixels.height))
+    wide = max(1, round(AXES_SHARE * pixels.width))
+    values = fitted_to(drawable(panel.values), high, wide, panel.reduction)
+    low_end, high_end = panel.ends
+    norm = Normalize(low_end, high_end)
+    if panel.log:
+        norm = LogNorm(low_end, high_end)
+        values = np.where(values == 0, low_end / 2, values)  # Below the scale there is no colour.
+    rows, columns = panel.shape
+    top = panel.first_row - 0.5
+    axes.imshow(
+        np.ma.masked_invalid(values),
+        colour_map(cmap, centred=panel.is_centred),
+        norm,
+        extent=(-0.5, columns - 0.5, top + rows, top),
+    )
+    axes.spines[:].set_visible(False)
+    if panel.is_square:
+        axes.set_box_aspect(rows / columns)
+    row_name, column_name = panel.axis_names(*values.shape)
+    if len(row_name) >= AXES_SHARE * height * LETTERS_PER_INCH:
+        row_name = panel.rows
+    axes.set(xlabel=column_name, ylabel=row_name)
+    number_axis(axes.xaxis, whole=True)
+    number_axis(axes.yaxis, whole=True)
+
+
+def share_axis_labels(heatmaps: Sequence[DrawnHeatmap], place_count: int) -> None:
+    """Leave axis labels to the outer panels, if all panels have the same axes and no gap."""
+    axes_kinds = set()
+    for panel, _ in heatmaps:
+        axes_kinds.add((panel.shape, panel.first_row, panel.columns, panel.reduction))
+    if len(axes_kinds) == 1 and len(heatmaps) == place_count:
+        for _, axes in heatmaps:
+            axes.label_outer()
+
+
+def add_colour_bars(figure: Figure, heatmaps: Sequence[DrawnHeatmap], letters: float) -> None:
+    """Add a colour bar beside all panels of one scale.
+
+    Args:
+        figure: The figure.
+        heatmaps: All heatmaps of the figure.
+        letters: Letters of a line of the label of a bar that is as high as one panel.
+    """
+    groups: dict[object, list[DrawnHeatmap]] = {}
+    for heatmap in heatmaps:
+        panel = heatmap.panel
+        scale = (panel.ends, panel.log, panel.meaning, panel.marked)
+        groups.setdefault(scale, []).append(heatmap)
+    for group in groups.values():
+        _add_colour_bar(figure, group, letters)
+
+
+def _add_colour_bar(figure: Figure, group: Sequence[DrawnHeatmap], letters: float) -> None:
+    first = group[0].panel
+    group_axes = [heatmap.axes for heatmap in group]
+    places = [axes.get_subplotspec() for axes in group_axes]
+    rows = len({place.rowspan for place in places if place is not None})
+    columns = len({place.colspan for place in places if place is not None})
+    bar = figure.colorbar(
+        group_axes[0].images[0],
+        ax=group_axes,
+        aspect=max(MIN_BAR_ASPECT, MIN_BAR_ASPECT * rows / columns),
+        fraction=0.06,
+        pad=0.015,
+    )
+    bar.outline.set_visible(False)
+    bar.set_label(fitted_lines(_bar_label(group), letters * rows, BAR_LABEL_LINES))
+    number_axis(bar.ax.yaxis, first.ends if first.log else None)
+    if first.marked is not None:
+        _mark(bar, first.marked.value)
+
+
+def _bar_label(group: Sequence[DrawnHeatmap]) -> str:
+    """Return the meaning of the colours, of grey cells and of the marked line."""
+    first = group[0].panel
+    words = [first.meaning] if first.meaning else []
+    unknown = np.concatenate([panel.values[~np.isfinite(panel.values)] for panel, _ in group])
+    if unknown.size:
+        words.append("grey: −inf" if np.isneginf(unknown).all() else "grey: not finite")
+    if first.marked is not None:
+        words.append(f"line: {first.marked.label} {typeset(first.marked.value)}")
+    return ", ".join(words)
+
+
+def _mark(bar: Colorbar, value: float) -> None:
+    """Draw a black line on a white one, which is seen on every colour."""
+    bar.ax.axhline(value, color="white", linewidth=2.5)
+    bar.ax.axhline(value, color="black", linewidth=1.2)

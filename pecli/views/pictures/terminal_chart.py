@@ -1,0 +1,288 @@
+"""Charts in a terminal: curves of braille dots, eight to a character, or of letters."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import Flags, Floats, Indices
+from pecli.views.pictures import palettes
+from pecli.views.pictures.axis_labels import apart, ticks, typeset
+from pecli.views.pictures.downsample import envelope
+from pecli.views.pictures.panels import Chart
+from pecli.views.pictures.terminal_text import (
+    ColourCode,
+    coloured,
+    escape,
+    fitted_text,
+    framed,
+)
+from pecli.views.screen import Terminal
+
+LETTERS = "*o+x#@%&"  #: One per curve, if neither colours nor dots can distinguish them.
+POINTS = "●○▲△■□◆◇"  #: One per curve whose points are not joined.
+BRAILLE = 0x2800  #: The character without dots; the dots are bits that are added to it.
+DOT_BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
+"""The bit of each dot of a character, by line and column."""
+DOT_LINES, DOT_COLUMNS = DOT_BITS.shape
+NOBODY = -1  #: The owner of a character that no curve touches.
+
+
+def chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
+    """Return a chart in that many lines, with its axes and its legend."""
+    across = _Axis([curve.x[np.isfinite(curve.y)] for curve in chart.curves], chart.log_x)
+    levels = np.array([level.value for level in chart.levels])
+    up = _Axis([*(curve.y for curve in chart.curves), levels], chart.log_y)
+    pens = _pens(chart, terminal)
+    legend = _legend(chart, terminal, pens)
+    high = max(2, height - 3 - len(legend))
+    row_labels = {}
+    for place, text in up.labels(high, max(2, high // 4)).items():
+        row_labels[high - 1 - place] = text
+    margin = max((len(text) for text in row_labels.values()), default=0) + 2
+    wide = max(2, terminal.columns - margin - 1)
+    body = _body(chart, across, up, _Size(high, wide), pens)
+    column_labels = across.labels(wide, max(3, wide // 12))
+    frame = framed(body, row_labels, column_labels, terminal, margin, wide)
+    return [*frame, *fitted_text(_axis_names(chart, terminal), terminal), *legend]
+
+
+def _axis_names(chart: Chart, terminal: Terminal) -> str:
+    if terminal.unicode:
+        return f"{chart.y} ↑  {chart.x} →"
+    return f"{chart.y} up, {chart.x} right"
+
+
+class _Axis:
+    """A linear or logarithmic axis, on which numbers have places between 0 and 1."""
+
+    def __init__(self, values: Sequence[Floats], log: bool) -> None:
+        self.log = log
+        numbers = np.concatenate([np.empty(0), *(np.ravel(part) for part in values)])
+        if log:
+            numbers = numbers[(numbers > 1e-300) & (numbers < 1e300)]
+        else:
+            numbers = numbers[np.isfinite(numbers)]
+        low, high = (1.0, 10.0) if log else (0.0, 1.0)
+        if numbers.size:
+            low, high = float(numbers.min()), float(numbers.max())
+        if log:
+            low, high = math.log10(low), math.log10(high)
+        self.low, self.high = apart(low, high)
+
+    def places(self, values: Floats) -> Floats:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if self.log:
+                values = np.log10(values)
+            return (values - self.low) / (self.high - self.low)
+
+    def labels(self, room: int, most: int) -> dict[int, str]:
+        """Return round numbers by their place, counted from 0 to `room` − 1."""
+        if self.log:
+            values = ticks(10.0**self.low, 10.0**self.high, most, log=True)
+            values = [value for value in values if value > 0]
+        else:
+            values = ticks(self.low, self.high, most)
+        places = np.rint(self.places(np.array(values)) * (room - 1)).tolist()
+        labels = {}
+        for place, value in zip(places, values, strict=True):
+            labels[int(min(max(place, 0), room - 1))] = typeset(value)
+        return labels
+
+
+class _Size(NamedTuple):
+    lines: int
+    columns: int
+
+
+class _Pen(NamedTuple):
+    """The look of a curve or a level."""
+
+    ink: str  #: The sequence that begins its colour; empty without colours.
+    letter: str  #: The character that it is drawn with; empty for braille dots.
+    sample: str  #: Its sign in the legend.
+
+
+def _pens(chart: Chart, terminal: Terminal) -> list[_Pen]:
+    """Return a pen per curve, then one per level."""
+    inks = _inks(chart, terminal)
+    letters = _letters(chart, terminal)
+    samples = ["⠒ ⠒" if curve.reference else "⠒⠒" for curve in chart.curves]
+    samples += ["⠂⠂"] * len(chart.levels)
+    pens = []
+    for ink, letter, sample in zip(inks, letters, samples, strict=True):
+        pens.append(_Pen(ink, letter, letter or sample))
+    return pens
+
+
+def _inks(chart: Chart, terminal: Terminal) -> list[str]:
+    count = len(chart.curves)
+    if not terminal.colours:
+        return [""] * (count + len(chart.levels))
+    has_few_colours = terminal.colours == 256
+    grey: ColourCode = palettes.UNKNOWN_256 if has_few_colours else palettes.UNKNOWN
+    codes: list[ColourCode] = []
+    for number in range(count):
+        if chart.ordered:
+            codes.append(_ordered_colour(number, count, has_few_colours))
+        elif has_few_colours:
+            codes.append(palettes.BRIGHT_256[number % len(palettes.BRIGHT_256)])
+        else:
+            codes.append(palettes.BRIGHT[number % len(palettes.BRIGHT)])
+    codes += [grey] * len(chart.levels)
+    return [escape(code) for code in codes]
+
+
+def _ordered_colour(number: int, count: int, has_few_colours: bool) -> ColourCode:
+    """Return the colour of a curve that is one of several steps of one quantity."""
+    if not has_few_colours:
+        return palettes.step(number, count, dark=True)
+    steps = palettes.SEQUENTIAL_256[2:]  # The first two are too dark.
+    return steps[number * (len(steps) - 1) // max(1, count - 1)]
+
+
+def _letters(chart: Chart, terminal: Terminal) -> list[str]:
+    """Return a letter per curve and level; empty ones if dots distinguish the curves.
+
+    They do in colour, and if there is a single curve beside dashed references.
+    """
+    curve_count = sum(not curve.reference for curve in chart.curves)
+    is_distinct = bool(terminal.colours) or curve_count <= 1
+    if chart.joined and terminal.unicode and is_distinct:
+        return [""] * (len(chart.curves) + len(chart.levels))
+    alphabet = POINTS if terminal.unicode and not chart.joined else LETTERS
+    letters = [alphabet[k % len(alphabet)] for k in range(len(chart.curves))]
+    return letters + ["-"] * len(chart.levels)
+
+
+def _legend(chart: Chart, terminal: Terminal, pens: Sequence[_Pen]) -> list[str]:
+    """Return the names of curves and levels, as many to a line as there is room for."""
+    names = [curve.label for curve in chart.curves]
+    names += [level.label for level in chart.levels]
+    narrower = terminal._replace(columns=terminal.columns - 4)
+    lines: list[str] = []
+    free = 0
+    for name, pen in zip(names, pens, strict=True):
+        if not name:
+            continue
+        text = "".join(fitted_text(name, narrower))
+        entry = f"{coloured([(pen.ink, pen.sample)])} {text}"
+        width = len(pen.sample) + 1 + len(text)
+        if 3 + width <= free:
+            lines[-1] += f"   {entry}"
+            free -= 3 + width
+        else:
+            lines.append(entry)
+            free = terminal.columns - width
+    return lines
+
+
+def _body(chart: Chart, across: _Axis, up: _Axis, size: _Size, pens: Sequence[_Pen]) -> list[str]:
+    """Return the lines of the curves and levels, without the axes."""
+    has_letters = any(pen.letter for pen in pens)
+    raster = size
+    if not has_letters:
+        raster = _Size(size.lines * DOT_LINES, size.columns * DOT_COLUMNS)
+    masks = _masks(chart, across, up, raster)
+    if has_letters:
+        parts = [mask.astype(np.intp) for mask in masks]
+    else:
+        parts = [_braille_bits(mask, size) for mask in masks]
+    owners = _owners(parts, len(chart.curves)).tolist()
+    bits = np.bitwise_or.reduce(np.array(parts), axis=0).tolist()
+    inks = [*(pen.ink for pen in pens), ""]  # The last one is nobody's.
+    letters = [*(pen.letter for pen in pens), " "]
+    lines = []
+    for line_owners, line_bits in zip(owners, bits, strict=True):
+        if has_letters:
+            characters = [letters[owner] for owner in line_owners]
+        else:
+            characters = [chr(BRAILLE + dots) if dots else " " for dots in line_bits]
+        line_inks = [inks[owner] for owner in line_owners]
+        lines.append(coloured(zip(line_inks, characters, strict=True)).rstrip())
+    return lines
+
+
+def _masks(chart: Chart, across: _Axis, up: _Axis, size: _Size) -> list[Flags]:
+    """Return the dots of each curve, then of each level."""
+    masks = []
+    for curve in chart.curves:
+        mask = _raster(across.places(curve.x), up.places(curve.y), size, chart.joined)
+        if curve.reference:  # Dashes: two dots of four.
+            mask[:, 2::4] = False
+            mask[:, 3::4] = False
+        masks.append(mask)
+    for level in chart.levels:
+        ends = np.array([0.0, 1.0])
+        mask = _raster(ends, up.places(np.full(2, level.value)), size, joined=True)
+        mask[:, 1::2] = False  # A line of dots.
+        masks.append(mask)
+    return masks
+
+
+def _braille_bits(mask: Flags, size: _Size) -> Indices:
+    """Return the dots of each character as bits."""
+    characters = mask.reshape(size.lines, DOT_LINES, size.columns, DOT_COLUMNS)
+    bits: Indices = (characters * DOT_BITS[None, :, None, :]).sum(axis=(1, 3))
+    return bits
+
+
+def _owners(parts: Sequence[Indices], curve_count: int) -> Indices:
+    """Return the index of the part that each character belongs to, or `NOBODY`.
+
+    Levels lie below all curves, and each curve lies over those before it. A curve that has the same
+    dots as the one below takes turns with it, so that both are seen: with two of them, every other
+    pair of characters is the second one's.
+    """
+    shape = parts[0].shape
+    owners: Indices = np.full(shape, NOBODY, np.intp)
+    shown = np.zeros(shape, np.intp)
+    turns = np.arange(shape[1])[None, :] // 2
+    level_numbers = range(curve_count, len(parts))
+    for k in (*level_numbers, *range(curve_count)):
+        dots = parts[k]
+        covers_other_dots = (dots != shown) | (owners >= curve_count)
+        has_turn = turns % (k + 1) == k
+        is_taken = (dots > 0) & (covers_other_dots | has_turn)
+        owners[is_taken] = k
+        shown[is_taken] = dots[is_taken]
+    return owners
+
+
+def _raster(x: Floats, y: Floats, size: _Size, joined: bool) -> Flags:
+    """Return the dots that a line through the points touches, or only the points.
+
+    Args:
+        x: Places from 0 on the left to 1 on the right.
+        y: Places from 0 at the bottom to 1 at the top. NaN is a gap.
+        size: Dots of the raster.
+        joined: True for a line.
+    """
+    high, wide = size
+    x, y = envelope(x, y, 4 * wide)
+    columns = x * (wide - 1)
+    lines = np.clip(
+        (1 - y) * (high - 1), -1, high
+    )  # Beyond the picture, a line leaves at the edge.
+    if joined and len(x) > 1:
+        columns, lines = _joined_points(columns, lines)
+    is_inside = (columns > -0.5) & (columns < wide - 0.5) & (lines > -0.5) & (lines < high - 0.5)
+    mask = np.zeros((high, wide), bool)
+    rows = np.rint(lines[is_inside]).astype(np.intp)
+    mask[rows, np.rint(columns[is_inside]).astype(np.intp)] = True
+    return mask
+
+
+def _joined_points(columns: Floats, lines: Floats) -> tuple[Floats, Floats]:
+    """Return the points and those on the straight lines between them, less than a dot apart."""
+    right = np.diff(columns)
+    down = np.diff(lines)
+    longest = np.maximum(np.abs(right), np.abs(down))
+    steps = np.nan_to_num(longest).astype(np.intp) + 1
+    segments = np.repeat(np.arange(len(steps)), steps)
+    first_steps = (np.cumsum(steps) - steps)[segments]
+    shares = (np.arange(len(segments)) - first_steps) / steps[segments]
+    between_columns = columns[segments] + shares * right[segments]
+    between_lines = lines[segments] + shares * down[segments]
+    return np.append(columns, between_columns), np.append(lines, between_lines)

@@ -1,0 +1,235 @@
+"""Heatmaps in a terminal: two values per character in colour, one in shades of grey."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import AnyArray, Floats
+from pecli.views.pictures import palettes
+from pecli.views.pictures.axis_labels import ticks, typeset
+from pecli.views.pictures.downsample import fitted_to
+from pecli.views.pictures.panels import HeatmapPanel
+from pecli.views.pictures.terminal_text import (
+    DEFAULT_PAPER,
+    PAPER,
+    ColourCode,
+    coloured,
+    escape,
+    framed,
+    visible_length,
+)
+from pecli.views.screen import Terminal
+
+LEVELS = 256  #: Steps of the colours.
+UNKNOWN = -1  #: The level of a value that is not finite: grey, or an x without colours.
+BLANK = -2  #: The level of zero on a logarithmic scale: the terminal's own background.
+SHADES = " ░▒▓█"  #: From low to high, if there are no colours.
+ASCII_SHADES = " .:-=+*#%@"
+MAX_BAR = 32  #: Cells of a colour bar.
+MIN_BAR = 6  #: Cells of a colour bar below which the names of the axes make room for it.
+LEAST_BAR = 4  #: Cells of a colour bar below which there is none.
+
+
+class _Canvas(NamedTuple):
+    """The values of a heatmap that are drawn, and the room for them."""
+
+    values: Floats
+    height: int  #: Values that fit below each other.
+    width: int
+
+
+def heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list[str]:
+    """Return a heatmap in that many lines, with its axes."""
+    canvas = _canvas(panel, terminal, height)
+    down, across = _cell_size(canvas, panel, terminal)
+    cells = np.repeat(np.repeat(canvas.values, down, axis=0), across, axis=1)
+    body = _drawn(_levels(cells, panel), panel, terminal)
+    width = cells.shape[1]
+    margin = terminal.columns - canvas.width - 1
+    return framed(
+        body,
+        _row_labels(panel, len(body)),
+        _column_labels(panel, width),
+        terminal,
+        margin,
+        width,
+    )
+
+
+def shown_columns(panel: HeatmapPanel, terminal: Terminal, height: int) -> int:
+    """Return how many columns of a heatmap are drawn."""
+    columns: int = _canvas(panel, terminal, height).values.shape[1]
+    return columns
+
+
+def _values_per_line(terminal: Terminal) -> int:
+    """Return 2 in colour: half blocks show one value above another."""
+    return 2 if terminal.colours else 1
+
+
+def _canvas(panel: HeatmapPanel, terminal: Terminal, height: int) -> _Canvas:
+    last_row = panel.first_row + panel.shape[0] - 1
+    margin = len(str(last_row)) + 2
+    high = max(1, height - 2) * _values_per_line(terminal)
+    wide = max(1, terminal.columns - margin - 1)
+    values = np.asarray(panel.values, np.float64)
+    return _Canvas(fitted_to(values, high, wide, panel.reduction), high, wide)
+
+
+def _cell_size(canvas: _Canvas, panel: HeatmapPanel, terminal: Terminal) -> tuple[int, int]:
+    """Return how often each value is repeated down and across: cells are about square."""
+    per_line = _values_per_line(terminal)
+    rows, columns = canvas.values.shape
+    down = max(1, canvas.height // rows)
+    across = max(1, canvas.width // columns)
+    if canvas.values.shape != panel.values.shape:
+        # One direction is full; in the other one, cells may grow a little.
+        down = min(down, 2 * per_line)
+        across = min(across, 4)
+    # A character is twice as high as wide; in colour, a value is half a character high.
+    most_down = max(1, across * per_line // 2)
+    most_across = max(1, 4 * down // per_line)
+    return min(down, most_down), min(across, most_across)
+
+
+def _row_labels(panel: HeatmapPanel, lines: int) -> dict[int, str]:
+    count = panel.shape[0]
+    labels = {}
+    for row in _whole_ticks(panel.first_row, count - 1, max(1, lines // 3)):
+        line = min(lines - 1, int((row + 0.5) / count * lines))
+        labels[line] = typeset(f"{panel.first_row + row:.0f}")
+    return labels
+
+
+def _column_labels(panel: HeatmapPanel, width: int) -> dict[int, str]:
+    count = panel.shape[1]
+    label_width = len(str(count)) + 3
+    labels = {}
+    for column in _whole_ticks(0, count - 1, max(1, width // label_width)):
+        place = math.floor((column + 0.5) / count * width)
+        labels[place] = f"{column:.0f}"
+    return labels
+
+
+def _whole_ticks(first: int, last: int, most: int) -> list[int]:
+    """Return indices from 0 to `last` that have round numbers if counted from `first`."""
+    indices = set()
+    for value in ticks(first, first + last, most):
+        index = value - first
+        if value == int(value) and 0 <= index <= last:
+            indices.add(int(value) - first)
+    return sorted(indices)
+
+
+def _levels(values: Floats, panel: HeatmapPanel) -> AnyArray:
+    """Return every value as a level from 0 to 255, or as `UNKNOWN` or `BLANK`."""
+    low, high = panel.ends
+    scaled = values
+    if panel.log:
+        scaled = np.log10(np.maximum(values, low))
+        low, high = math.log10(low), math.log10(high)
+    is_finite = np.isfinite(scaled)
+    shares = np.clip((np.where(is_finite, scaled, low) - low) / (high - low), 0.0, 1.0)
+    levels = np.where(is_finite, np.rint(shares * (LEVELS - 1)), UNKNOWN)
+    if panel.log:
+        levels = np.where(values == 0, BLANK, levels)
+    return levels.astype(np.int16)
+
+
+def _drawn(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> list[str]:
+    if not terminal.colours:
+        return _shaded(levels, panel, terminal)
+    codes, unknown = _colour_codes(panel, terminal)
+    ink = {level: escape(code) for level, code in enumerate(codes)}
+    ink |= {UNKNOWN: escape(unknown), BLANK: ink[LEVELS - 1]}  # The ink of a blank is not seen.
+    paper = {level: escape(code, PAPER) for level, code in enumerate(codes)}
+    paper |= {UNKNOWN: escape(unknown, PAPER), BLANK: DEFAULT_PAPER}
+    if len(levels) % 2:
+        levels = np.pad(levels, ((0, 1), (0, 0)), constant_values=BLANK)
+    lines = []
+    for upper, lower in zip(levels[0::2].tolist(), levels[1::2].tolist(), strict=True):
+        cells = []
+        for above, below in zip(upper, lower, strict=True):
+            if not terminal.unicode:
+                cells.append((paper[above], " "))
+            elif above != BLANK:
+                cells.append((ink[above] + paper[below], "▀"))
+            elif below != BLANK:
+                cells.append((ink[below] + paper[above], "▄"))
+            else:
+                cells.append((ink[below] + paper[above], " "))
+        lines.append(coloured(cells))
+    return lines
+
+
+def _shaded(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> list[str]:
+    shades = SHADES if terminal.unicode else ASCII_SHADES
+    if panel.log:
+        shades = shades[1:]  # A blank is zero.
+    characters = {level: shades[level * len(shades) // LEVELS] for level in range(LEVELS)}
+    characters |= {BLANK: " ", UNKNOWN: "x"}
+    return ["".join([characters[level] for level in row]) for row in levels.tolist()]
+
+
+def _colour_codes(panel: HeatmapPanel, terminal: Terminal) -> tuple[list[ColourCode], ColourCode]:
+    """Return the colours of all levels, and of values that are not finite."""
+    if terminal.colours > LEVELS:
+        palette = palettes.DIVERGING if panel.is_centred else palettes.SEQUENTIAL
+        return palettes.steps(palette).tolist(), palettes.UNKNOWN
+    few = palettes.DIVERGING_256 if panel.is_centred else palettes.SEQUENTIAL_256
+    codes: list[ColourCode] = [few[level * len(few) // LEVELS] for level in range(LEVELS)]
+    return codes, palettes.UNKNOWN_256
+
+
+def key_line(heatmaps: Sequence[HeatmapPanel], terminal: Terminal, columns: int) -> str:
+    """Return the line below heatmaps: the names of their axes, and their colours.
+
+    Args:
+        heatmaps: Heatmaps that share their colours.
+        terminal: The room for the line.
+        columns: Columns of the first heatmap that are drawn.
+    """
+    panel = heatmaps[0]
+    low, high = (typeset(end) for end in panel.ends)
+    note = _blank_note(heatmaps, terminal)
+    room = terminal.columns - visible_length(f"{low}  {high}{note}")
+    names = _axis_names(panel, terminal, columns, room - MIN_BAR)
+    width = min(MAX_BAR, room - len(names))
+    if width < LEAST_BAR:
+        return f"{names}{low} to {high}"[: terminal.columns]
+    levels = np.rint(np.linspace(0, LEVELS - 1, width)).astype(np.int16)
+    bar = _one_line(levels, panel, terminal)
+    return f"{names}{low} {bar} {high}{note}"
+
+
+def _one_line(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> str:
+    """Return a row of levels as a line of full characters."""
+    (line,) = _drawn(np.tile(levels, (_values_per_line(terminal), 1)), panel, terminal)
+    return line
+
+
+def _blank_note(heatmaps: Sequence[HeatmapPanel], terminal: Terminal) -> str:
+    """Return the meaning of cells without a colour, if there are any."""
+    panel = heatmaps[0]
+    note = " none: blank" if panel.log else ""
+    if all(np.isfinite(heatmap.values).all() for heatmap in heatmaps):
+        return note
+    sample = _one_line(np.full(1, UNKNOWN, np.int16), panel, terminal)
+    return f"{note} {sample} not finite"
+
+
+def _axis_names(panel: HeatmapPanel, terminal: Terminal, columns: int, room: int) -> str:
+    """Return the names of both axes; without room for them, the columns that are left out."""
+    _, column_name = panel.axis_names(1, columns)
+    if terminal.unicode:
+        names = f"{panel.rows} ↓  {column_name} →   "
+    else:
+        names = f"{panel.rows} down, {column_name} right   "
+    if len(names) <= room:
+        return names
+    left_out = panel.column_note(columns)
+    if left_out and len(left_out) + 3 <= room:
+        return f"{left_out}   "
+    return ""

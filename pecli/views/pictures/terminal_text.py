@@ -1,0 +1,102 @@
+"""Coloured characters, labels and frames in a terminal."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from pecli.views.pictures import palettes
+from pecli.views.pictures.axis_labels import fit_text, typeset
+from pecli.views.screen import Terminal, printable
+
+ColourCode = int | palettes.Colour  #: One of 256 colours, or red, green and blue.
+INK = 38  #: The escape sequence for the colour of a character.
+PAPER = 48  #: The escape sequence for the colour behind it.
+DEFAULT_PAPER = "\x1b[49m"
+_RESET = "\x1b[0m"
+_ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
+_ASCII = str.maketrans({"−": "-", "–": "-", "×": "x", "·": "*", "→": "->", "…": "..."})
+"""Replacements for terminals without Unicode, for the characters that texts of pictures have."""
+
+
+def ascii_text(text: str) -> str:
+    """Return a text for a terminal without Unicode."""
+    return text.translate(_ASCII)
+
+
+def visible_length(text: str) -> int:
+    """Return the number of characters that are seen."""
+    return len(_ESCAPE.sub("", text))
+
+
+def fitted_text(text: str, terminal: Terminal, lines: int = 1) -> list[str]:
+    """Return a text in at most `lines` lines of the terminal's width."""
+    if terminal.unicode:
+        return fit_text(printable(typeset(text)), terminal.columns, lines)
+    return fit_text(printable(ascii_text(text)), terminal.columns, lines, "...")
+
+
+def escape(code: ColourCode, ground: int = INK) -> str:
+    """Return the sequence that begins a colour, of ink or of paper."""
+    if isinstance(code, int):
+        return f"\x1b[{ground};5;{code}m"
+    red, green, blue = code
+    return f"\x1b[{ground};2;{red};{green};{blue}m"
+
+
+def coloured(cells: Iterable[tuple[str, str]]) -> str:
+    """Return characters in their colours.
+
+    Args:
+        cells: Pairs of the sequence that begins a colour and a character. The sequence is written
+            only if it changes; a character with an empty one has the colour of the one before.
+    """
+    line = []
+    current = ""
+    for sequence, character in cells:
+        if sequence and sequence != current:
+            line.append(sequence)
+            current = sequence
+        line.append(character)
+    if current:
+        line.append(_RESET)
+    return "".join(line)
+
+
+def framed(
+    body: Sequence[str],
+    row_labels: Mapping[int, str],
+    column_labels: Mapping[int, str],
+    terminal: Terminal,
+    margin: int,
+    width: int,
+) -> list[str]:
+    """Return the lines of a panel between its axes.
+
+    Args:
+        body: The lines of the panel.
+        row_labels: Numbers on the left, by line.
+        column_labels: Numbers below, by column. Those that would touch another are left out.
+        terminal: The room of the panel.
+        margin: Columns for the numbers on the left and the axis.
+        width: Columns of the panel itself.
+    """
+    side, corner, rule = "│└─" if terminal.unicode else "|+-"
+    lines = []
+    for number, line in enumerate(body):
+        label = row_labels.get(number, "")
+        lines.append(f"{label:>{margin - 2}} {side}{line}")
+    lines.append(" " * (margin - 1) + corner + rule * width)
+    below = _labels_below(column_labels, terminal.columns - margin)
+    lines.append((" " * margin + below).rstrip())
+    return lines
+
+
+def _labels_below(labels: Mapping[int, str], room: int) -> str:
+    line = [" "] * room
+    free = 0
+    for place, text in sorted(labels.items()):
+        centred = place - (len(text) - 1) // 2
+        start = max(0, min(centred, room - len(text)))
+        if start >= free:
+            line[start : start + len(text)] = text
+            free = start + len(text) + 1
+    return "".join(line)
