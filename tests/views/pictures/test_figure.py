@@ -396,3 +396,14 @@ def test_text_stays_text_and_charts_of_the_same_points_have_the_same_ends(tmp_pa
     curves = [Curve("", X, X + 1), Curve("", X, np.where(X > 9, X, np.nan))]
     one, other = render(Picture("", [Chart("", [curve]) for curve in curves], 2)).axes
     assert one.get_xlim() == other.get_xlim() == pytest.approx((-0.49, 49.49))
+
+
+def test_a_spiral_leaves_a_hole_in_the_middle() -> None:
+    axes = render(made("circle", pecli.Rope(9, 4))).axes[0]
+    assert axes.get_rorigin() == -3.0
+    assert axes.get_ylim() == (0.0, 9.0)
+
+
+def test_the_label_of_a_colour_bar_explains_blank_and_grey_cells() -> None:
+    bar = render(made("heatmap", pecli.Alibi(1, 4, form="causal"))).axes[-1]
+    assert bar.get_ylabel() == "|bias|, logarithmic, none: blank, grey: not finite"

@@ -311,3 +311,32 @@ def test_curves_on_each_other_are_all_seen(terminal: Terminal, count: int) -> No
         assert len(set(re.findall(r"\x1b\[38[0-9;]*m", inside))) == count
     else:
         assert set("*o+"[:count]) <= set(inside)
+
+
+@pytest.mark.parametrize(("unicode", "name"), [(True, "abcd…mnop"), (False, "abc...nop")])
+def test_a_long_title_loses_its_middle(unicode: bool, name: str) -> None:
+    chart = Chart("", [Curve("abcdefghijklmnop", X, X)])
+    shown = terminal_render.lines(Picture("", [chart]), Terminal(13, unicode=unicode))
+    assert shown[-1].endswith(f" {name}")
+
+
+def test_the_name_of_a_curve_is_not_wider_than_the_terminal() -> None:
+    shown = curves([Curve("x" * 100, X, X)], Terminal(40, 16))
+    assert max(len(line) for line in shown) <= 40
+
+
+@pytest.mark.parametrize(("columns", "is_beside"), [(72, True), (71, False)])
+def test_a_chart_stands_beside_a_heatmap_if_both_have_36_columns(
+    columns: int, is_beside: bool
+) -> None:
+    shown = terminal_render.lines(made("similarity", pecli.Rope(16, 8)), Terminal(columns, 24))
+    beside = [line for line in shown if "all pairs" in line and "mean by" in line]
+    assert bool(beside) is is_beside
+
+
+@pytest.mark.parametrize(("lines", "is_below"), [(17, True), (16, False)])
+def test_heatmaps_stand_below_each_other_if_each_has_7_lines(lines: int, is_below: bool) -> None:
+    heats = [HeatmapPanel("a", np.eye(4)), HeatmapPanel("b", np.eye(4))]
+    shown = terminal_render.lines(Picture("t", heats), Terminal(80, lines))
+    own_lines = [line for line in shown if line.strip() in ("a", "b")]
+    assert bool(own_lines) is is_below
