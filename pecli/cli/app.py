@@ -1,4 +1,6 @@
-"""The `pecli` command: finds the subcommand, runs it, and turns what goes wrong into a line and an exit code."""
+"""The `pecli` command: it finds the subcommand, runs it, and turns every error into a line and an exit code."""
+
+from __future__ import annotations
 
 import os
 import re
@@ -12,14 +14,15 @@ import typer
 import typer.core
 import typer.main
 
-from pecli.cli import Exit, examples, print_error
+from pecli.cli.commands import HintedUsageError, UsageError, examples
+from pecli.cli.errors import Exit, print_error
 from pecli.engine import __version__
 from pecli.engine.schemes import SCHEMES, scheme_named
-from pecli.errors import ResourceError, nearest, quoted, translated
+from pecli.errors import ResourceError, translated
 
 PANELS = {
     "Generate": {
-        "sinusoidal": "Generate sinusoidal tables, on grids or at given positions, too.",
+        "sinusoidal": "Generate sinusoidal tables, also on grids or at given positions.",
         "rope": "Generate rotary (RoPE) tables: cos, sin and inverse frequencies.",
         "alibi": "Generate ALiBi slopes and biases.",
         "learned-init": "Generate initial weights of a learned table.",
@@ -27,19 +30,19 @@ PANELS = {
         "relative": "Generate relative-position indices: T5 and DeBERTa buckets, Swin windows.",
     },
     "Read models": {
-        "config": "Show the positional encodings that a model's configuration asks for, and warnings.",
+        "config": "Show the positional encodings in a model's configuration, and warnings.",
         "models": "List the built-in model presets.",
     },
     "Check files": {
         "verify": "Check files against a model, a manifest, or the spec that they carry.",
         "diff": "Compare two tables, up to known transforms.",
-        "identify": "Say which scheme, parameters and recipe made an unknown table.",
+        "identify": "Find the scheme, parameters and recipe that made an unknown table.",
         "audit": "Measure how far each precision recipe drifts from the exact table.",
         "runtimes": "Compare what runtimes (transformers, vLLM, llama.cpp, …) compute for a model.",
         "extend": "Print the settings that stretch a model's context, for every runtime.",
     },
     "Inspect": {
-        "inspect": "Show what is in a file: tensors, dtypes, shapes, statistics, provenance.",
+        "inspect": "Show the contents of a file: tensors, dtypes, shapes, statistics, provenance.",
         "plot": "Plot tables: PNG, SVG, PDF, or in the terminal.",
         "report": "Write one HTML page about a model or a file.",
     },
@@ -49,75 +52,53 @@ PANELS = {
         "resize": "Resample a learned table to another length or grid.",
     },
 }
-"""The list of commands in its parts. Most live in the module of their name, which is imported when one is called."""
+"""Summaries of the commands in the panels of the help. A command's module is imported when it is called."""
 
 COMMANDS = {name: summary for panel in PANELS.values() for name, summary in panel.items()}
-MADE = (
-    "generate",
-    "apply",
-    "audit",
-)  #: Modules whose `command` makes the command of a name, which others hold
 
-UsageError: Any = typer.BadParameter.__mro__[
-    1
-]  #: What Typer raises for any wrong command line; it has no public name
+SCHEME_GROUPS = ("apply", "audit")
+"""Commands with a subcommand per scheme, which their module makes when it is called."""
 
 MIN_ADDRESS_SPACE = 144 << 20
-"""Bytes of address space below which NumPy cannot be imported: its OpenBLAS would end the process with exit code 1."""
-HELP_WIDTH = "140"  #: Columns of help in a pipe, unless COLUMNS says how many
+"""Bytes of address space that NumPy needs: with less, its OpenBLAS ends the process with exit code 1."""
+
+HELP_WIDTH = "140"
+"""Columns of help in a pipe, unless COLUMNS is set."""
 
 
 class ReaderGoneError(Exception):
-    """Nobody reads the pipe any more; not an OSError, which Typer would turn into exit code 1."""
-
-
-def synonyms(of: str) -> dict[str, list[str]]:
-    """What other programs, and people, call the `commands` or the `options`."""
-    import tomllib
-
-    with open(os.path.join(os.path.dirname(__file__), "synonyms.toml"), "rb") as file:
-        return {name: words.split() for name, words in tomllib.load(file)[of].items()}
-
-
-def _summary(scheme: str) -> str:
-    """Return a sentence about a scheme that is not among the commands: one that was registered."""
-    from pecli.cli.scheme_help import help_of
-
-    return help_of(scheme_named(scheme)).summary
+    """The reader of the pipe went away. Not an OSError, which Typer would turn into exit code 1."""
 
 
 class Commands(typer.core.TyperGroup):
-    """A group whose commands are imported on demand."""
+    """The commands, which are imported on demand."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [*COMMANDS, *(name for name in SCHEMES if name not in COMMANDS)]
+        added = [name for name in SCHEMES if name not in COMMANDS]
+        return [*COMMANDS, *added]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command as it is listed, which imports nothing."""
-        summary = COMMANDS.get(cmd_name) or _summary(cmd_name)
-        panel = next(
-            (panel for panel, commands in PANELS.items() if cmd_name in commands),
-            next(iter(PANELS)),
-        )
-        return typer.core.TyperCommand(cmd_name, help=summary, rich_help_panel=panel)
+        """Return a command for the list of commands, without importing its module."""
+        if cmd_name not in COMMANDS:
+            from pecli.cli.scheme_help import (
+                help_of,  # a scheme that was registered by an extension
+            )
+
+            summary = help_of(scheme_named(cmd_name)).summary
+            return typer.core.TyperCommand(cmd_name, help=summary, rich_help_panel="Generate")
+        for panel, summaries in PANELS.items():
+            if cmd_name in summaries:
+                summary = summaries[cmd_name]
+                return typer.core.TyperCommand(cmd_name, help=summary, rich_help_panel=panel)
+        return None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, *rest = args
         if name not in COMMANDS and name not in SCHEMES:
-            other = next(
-                (
-                    command
-                    for command, words in synonyms("commands").items()
-                    if name.lower() in words
-                ),
-                "",
-            )
-            advice = f"did you mean {other!r}?" if other else nearest(name, COMMANDS)
-            rule = f"there is no command {quoted(name)}; it must be one of {', '.join(COMMANDS)}"
-            raise UsageError(f"{advice} {rule}".lstrip())
-        module = "generate" if name in SCHEMES else "config" if name == "models" else name
-        home = import_module(f"pecli.cli.{module}")
-        return name, home.command(name) if module in MADE else getattr(home, name), rest
+            from pecli.cli.usage import unknown_command
+
+            raise HintedUsageError(unknown_command(name, list(COMMANDS)))
+        return name, _imported(name), rest
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -126,15 +107,33 @@ class Commands(typer.core.TyperGroup):
             raise ReaderGoneError from None
 
 
+def _imported(name: str) -> Any:
+    """Import the module of a command and return the command."""
+    if name in SCHEMES:
+        from pecli.cli import generate
+
+        return generate.command(name)
+    if name == "models":
+        from pecli.cli.config import models
+
+        return models
+    module = import_module(f"pecli.cli.{name}")
+    if name in SCHEME_GROUPS:
+        return module.command(name)
+    return getattr(module, name)
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         print(f"pecli {__version__}")
         raise typer.Exit
 
 
-_HELP = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(
-    cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, context_settings=_HELP
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 EXAMPLES = (
     "pecli rope --model llama-3.1-8b --seq-len 4096 -o rope.safetensors",
@@ -153,79 +152,59 @@ def pecli(version: Annotated[bool, _VERSION] = False) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; the exit code."""
-    for name in ("TERMINAL_WIDTH", "COLUMNS"):
-        if not re.fullmatch("[1-9][0-9]{0,3}", os.environ.get(name, "")):
-            os.environ.pop(name, None)  # Typer and rich take it for a number, whatever it is
-    if not sys.stdout.isatty():
-        os.environ.setdefault("TERMINAL_WIDTH", os.environ.get("COLUMNS", HELP_WIDTH))
+    """Run a command line and return the exit code."""
+    _set_help_width()
     try:
-        if not {"--help", "-h", "--version"} & {*arguments}:
+        if not {"--help", "-h", "--version"}.intersection(arguments):
             _check_memory()
-        result = typer.main.get_command(app).main(
-            args=list(arguments), prog_name="pecli", standalone_mode=False
-        )
+        command = typer.main.get_command(app)
+        result = command.main(args=list(arguments), prog_name="pecli", standalone_mode=False)
         sys.stdout.flush()
-        return int(result) if isinstance(result, int) else Exit.DONE
+        return result if isinstance(result, int) else Exit.DONE
     except UsageError as problem:
-        if type(problem).__name__ != "NoArgsIsHelpError":  # that one has printed the help
-            print_error(_usage(problem))
-        return Exit.USAGE
+        return _usage_error(problem)
     except (ReaderGoneError, BrokenPipeError):
         return Exit.PIPE
-    except SystemExit as leave:  # 1 is how rich and Typer leave when the reader of a pipe went away
-        return (
-            Exit.PIPE
-            if leave.code == 1 and "_PECLI_COMPLETE" not in os.environ
-            else int(leave.code or 0)
-        )
-    except Exception as raised:  # the one boundary: whatever goes wrong is a line and an exit code
-        return print_error(translated(raised), arguments)
+    except SystemExit as leave:
+        return _left(leave)
+    except Exception as problem:  # the one boundary: every error becomes a line and an exit code
+        return print_error(translated(problem), arguments)
+
+
+def _set_help_width() -> None:
+    """Make help as wide as the terminal; in a pipe, as wide as COLUMNS or HELP_WIDTH."""
+    for name in ("TERMINAL_WIDTH", "COLUMNS"):
+        is_width = re.fullmatch("[1-9][0-9]{0,3}", os.environ.get(name, ""))
+        if not is_width:
+            os.environ.pop(name, None)  # Typer and rich would fail to parse it
+    if not sys.stdout.isatty():
+        os.environ.setdefault("TERMINAL_WIDTH", os.environ.get("COLUMNS", HELP_WIDTH))
+
+
+def _usage_error(problem: Any) -> Exit:
+    from pecli.cli.usage import usage_message
+
+    has_printed_help = type(problem).__name__ == "NoArgsIsHelpError"
+    if not has_printed_help:
+        print_error(usage_message(problem))
+    return Exit.USAGE
+
+
+def _left(leave: SystemExit) -> int:
+    """Return the exit code of code that left by itself: shell completion, or a view whose pipe broke."""
+    is_completion = "_PECLI_COMPLETE" in os.environ
+    if leave.code == 1 and not is_completion:  # how rich and Typer react to a broken pipe
+        return Exit.PIPE
+    return int(leave.code or 0)
 
 
 def _check_memory() -> None:
+    """Raise ResourceError if a limit on the address space (ulimit -v) is too low to load NumPy."""
     with suppress(ImportError):  # Windows has no such limit
-        from resource import RLIMIT_AS, getrlimit
+        from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
 
-        if 0 <= getrlimit(RLIMIT_AS)[0] < MIN_ADDRESS_SPACE:  # no limit is -1
+        limit = getrlimit(RLIMIT_AS)[0]
+        if limit != RLIM_INFINITY and limit < MIN_ADDRESS_SPACE:
             raise ResourceError(
                 "there is not enough memory to load NumPy; raise the limit (ulimit -v)"
             )
-
-
-def _usage(problem: Any) -> str:
-    text = problem.format_message().strip().rstrip(".")
-    text = text[:1].lower() + text[1:]
-    context = getattr(problem, "ctx", None)
-    known = (
-        [name for parameter in context.command.params for name in parameter.opts] if context else []
-    )
-    see = f"see {context.command_path if context else 'pecli'} --help"
-    wrong = getattr(problem, "option_name", None)
-    if wrong and hasattr(problem, "possibilities"):
-        word = wrong.replace("_", "-")
-        begun = [name for name in known if name.startswith(word)]
-        words = synonyms("options")
-        meant = [
-            option
-            for option, others in words.items()
-            if word in others and option.split()[0] in known
-        ]
-        near = nearest(
-            word[2:], [name[2:] for name in known], "--{}".format
-        )  # dashes would make all alike
-        advice = f"did you mean {(meant or begun)[0]}?" if meant or begun else near
-        if (
-            context
-            and context.command.name == "verify"
-            and not advice
-            and word in " ".join(words).split()
-        ):
-            see = "parameters go with a scheme: pecli rope … --verify FILE"
-        return f"{advice} no such option: {wrong}; {see}".lstrip()
-    extra = re.search(r"unexpected extra argument\S* \((\S+)\)", text)
-    if extra and "--model" in known:
-        from pecli.models import presets
-
-        see = f"did you mean --model {extra[1]}?" if presets.find(extra[1]) else see
-    return text if text.startswith("did you mean") else f"{text}; {see}"

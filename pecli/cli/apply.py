@@ -1,51 +1,76 @@
-"""`pecli apply`: an encoding applied to tensors, as a model's layer would."""
+"""`pecli apply`: apply an encoding to tensors, as a model's layer would."""
+
+from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from pecli.cli import SchemeGroup, command_of, examples, options
+import numpy as np
+
+from pecli.cli import options, scheme_options
+from pecli.cli.commands import SchemeGroup, command_of, examples
+from pecli.cli.options import Values
 from pecli.engine.arrays import Array
 from pecli.engine.schemes import SCHEMES, Parameter, scheme_named
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
-from pecli.engine.table import table_of
+from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, listed
 from pecli.files import save_tables
 from pecli.tensors import apply as tensors
-from pecli.tensors.apply import RowPositions
+from pecli.tensors.apply import RowPositions, RowRotation
 from pecli.tensors.inputs import SEQ_AXIS, Input, open_inputs, read_numbers
 from pecli.views import progress, screen
 
-MAX_LISTED = 4  #: Tensors that a line of text names
-EXAMPLES = (
-    "pecli apply sinusoidal x.npy -o y.npy",
-    "pecli apply sinusoidal x.safetensors --style whisper --offset 10 -o y.safetensors",
-    "pecli apply learned x.npy --table wpe.npy -o y.npy",
-    "pecli apply learned x.npy --table model.safetensors:wpe.weight --offset 2 -o y.npy",
-    "pecli apply alibi scores.npy --causal -o biased.npy",
-    "pecli apply alibi scores.npz --form key --rule paper -o biased.npz",
-    "pecli apply rope q.npy k.npy --theta 500000 -o rotated.safetensors",
-    "pecli apply rope qk.safetensors --model llama-3.1-8b --offset 4096 -o rotated.safetensors",
-    "pecli apply rope q.npy --model llama-3.1-8b --seq-axis 1 -o rotated.npy",
-    "pecli apply rope q.npy --config config.json --positions ids.npy --inverse -o q0.npy",
-    "pecli apply rope cache.safetensors --layout interleaved --shift -512 -o moved.safetensors",
-)
+MAX_LISTED = 4
+"""Tensors that a line of text names."""
+
+HELP = "Apply an encoding to tensors, as a model's layer would."
+EXAMPLES = {
+    "sinusoidal": (
+        "pecli apply sinusoidal x.npy -o y.npy",
+        "pecli apply sinusoidal x.safetensors --style whisper --offset 10 -o y.safetensors",
+    ),
+    "learned": (
+        "pecli apply learned x.npy --table wpe.npy -o y.npy",
+        "pecli apply learned x.npy --table model.safetensors:wpe.weight --offset 2 -o y.npy",
+    ),
+    "alibi": (
+        "pecli apply alibi scores.npy --causal -o biased.npy",
+        "pecli apply alibi scores.npz --form key --rule paper -o biased.npz",
+    ),
+    "rope": (
+        "pecli apply rope q.npy k.npy --theta 500000 -o rotated.safetensors",
+        "pecli apply rope qk.safetensors --model llama-3.1-8b --offset 4096 -o rotated.safetensors",
+        "pecli apply rope q.npy --model llama-3.1-8b --seq-axis 1 -o rotated.npy",
+        "pecli apply rope q.npy --config config.json --positions ids.npy --inverse -o q0.npy",
+        "pecli apply rope cache.safetensors --layout interleaved --shift -512 -o moved.safetensors",
+    ),
+}
+
 _FILES = (
     ".npy, .npz or .safetensors files, or FILE:NAME for one tensor; - is a .npy on standard input."
 )
-_LAYOUT = "Which channels make a pair: halves (NeoX, rotate_half), interleaved (GPT-J), or deepseek (reads the second,"
-_LAYOUT += " writes the first). (default: the model's, or halves)"
-_POSITIONS = (
-    "Numbers, or a file of them: (L,), (axes, L); where they are integers from 0 also (batch, L), "
+_LAYOUT = (
+    "Which channels make a pair: halves (NeoX, rotate_half), interleaved (GPT-J), or deepseek "
+    "(reads the second, writes the first). (default: the model's, or halves)"
 )
-_POSITIONS += "(axes, batch, L)."
+_POSITIONS = (
+    "Numbers, or a file of them: (L,), (axes, L); if they are integers from 0 also (batch, L), "
+    "(axes, batch, L)."
+)
+_MASK = "1 for tokens, 0 for padding, (batch, L); positions count the ones."
 _SHIFT = "Move what was rotated already by this many positions, in one step."
 _AXIS = "The axis of positions: -3 for q of shape (batch, L, heads, D). (default: -2)"
 _DIM = "Rotary dimension: channels that rotate, in pairs. (default: all, or the model's)"
-_MODEL = f"Take --dim, --theta, --scaling, … from a model: {options.MODEL}. Options override it; --config is the same."
+_MODEL = (
+    f"Take --dim, --theta, --scaling, … from a model: {options.MODEL}. Options override it; "
+    "--config is the same."
+)
+
 LEARNED_OPTIONS = (
     options.text(
         "--table", "FILE", "The table, (rows, D); or FILE:NAME.", default=options.REQUIRED
@@ -54,16 +79,14 @@ LEARNED_OPTIONS = (
         "--offset", "INTEGER", "The row for the first position. (default: 0)", rule=tensors.OFFSET
     ),
 )
+CAUSAL = options.flag("--causal", "The same as --form causal.")
+DIM = options.text("--dim", "INTEGER", _DIM)
 ROPE_OPTIONS = (
     options.text("--layout", "NAME", _LAYOUT, rule=tensors.LAYOUT),
-    options.flag("--trailing", "Rotate the trailing channels, where only some rotate."),
+    options.flag("--trailing", "Rotate the trailing channels, if only some rotate."),
     options.text("--seq-axis", "INTEGER", _AXIS, rule=tensors.AXIS),
     options.text("--positions", "LIST|FILE", _POSITIONS),
-    options.text(
-        "--attention-mask",
-        "FILE",
-        "1 for tokens, 0 for padding, (batch, L); positions count the ones.",
-    ),
+    options.text("--attention-mask", "FILE", _MASK),
     options.flag("--inverse", "Undo the rotation, the attention factor included."),
     options.text("--shift", "INTEGER", _SHIFT, rule=tensors.SHIFT),
     *options.model_options(_MODEL),
@@ -76,211 +99,331 @@ SHARED_OPTIONS = (
     *options.WORK,
 )
 
+_DECIDED_BY_INPUT = frozenset({"seq_len", "dim", "heads", "slopes", "dtype", "relative"})
+"""Parameters of added tables that the shape of the input decides, or that would change nothing."""
 
-Applied = tuple[
-    Sequence[Array], Mapping[str, Any], str
-]  #: Results, the parameters behind them, and these in few words
-Apply = Callable[
-    [Sequence[Input], Mapping[str, Any]], Applied
-]  #: What a command does with its inputs and its options
-_DECIDED = {"seq_len", "dim", "heads", "slopes", "dtype", "relative"}
-_BY_THE_INPUT = {"seq_len", "layout", "dtype", "recipe", "positions"}
-_ROTARY = {name: rule for name, rule in Rope.parameters().items() if name not in _BY_THE_INPUT}
+_ROTARY = {
+    name: parameter
+    for name, parameter in Rope.parameters().items()
+    if name not in {"seq_len", "layout", "dtype", "recipe", "positions"}
+}
+"""Parameters of rope that the input does not decide, and that mean the same as for a table."""
+
+
+class Applied(NamedTuple):
+    """The results for all inputs, and how they were made."""
+
+    arrays: Sequence[Array]
+    parameters: Mapping[str, Any]
+    words: str  #: the parameters in brief
+
+
+Apply = Callable[[Sequence[Input], Values], Applied]
+"""A function that applies an encoding to inputs, with the options of its command."""
 
 
 def command(name: str) -> Any:
-    """The group of commands, one per scheme."""
-    commands = []
-    for kind in map(scheme_named, SCHEMES):
-        if (
-            kind.applied_as == "rows" and kind.recipe_names()
-        ):  # what is drawn comes from a file, by `learned`
-            summary, own = (
-                f"Add a {kind.name} table to x (…, L, D).",
-                options.own_options(kind, _DECIDED),
-            )
-            commands.append(_command(kind.name, partial(_add_rows, kind), summary, own))
+    """Return the command, with a subcommand per scheme."""
+    commands = list(map(_rows_command, _schemes_with_rows()))
+    commands += [_learned_command("learned"), _learned_command("learned-init", hidden=True)]
+    commands += [_alibi_command(), _rope_command()]
+    first_examples = [lines[0] for lines in EXAMPLES.values()]
+    return SchemeGroup(
+        name=name,
+        commands=commands,
+        help=HELP,
+        epilog=examples(first_examples),
+        no_args_is_help=True,
+    )
+
+
+def _schemes_with_rows() -> list[type[Scheme]]:
+    """Return the schemes whose rows are computed and added; a learned table comes from a file."""
+    kinds = map(scheme_named, SCHEMES)
+    return [kind for kind in kinds if kind.applied_as == "rows" and kind.recipe_names()]
+
+
+def _rows_command(kind: type[Scheme]) -> Any:
+    summary = f"Add a {kind.name} table to x (…, L, D)."
+    own_options = scheme_options.parameter_options(kind, _DECIDED_BY_INPUT)
+    return _command(kind.name, partial(_add_rows, kind), summary, own_options)
+
+
+def _learned_command(name: str, *, hidden: bool = False) -> Any:
+    """Return the command for learned tables; `learned-init` is what generates them, and works too."""
     summary = "Add rows of a learned table to x (…, L, D)."
-    commands += [
-        _command(word, _add_learned, summary, LEARNED_OPTIONS)
-        for word in ("learned", "learned-init")
-    ]
-    causal = options.flag("--causal", "The same as --form causal.")
+    return _command(name, _add_learned, summary, LEARNED_OPTIONS, hidden=hidden)
+
+
+def _alibi_command() -> Any:
     summary = "Add ALiBi biases to scores (…, H, Lq, Lk), whose queries come last."
-    commands.append(
-        _command("alibi", _add_alibi, summary, [*options.own_options(Alibi, _DECIDED), causal])
-    )
+    own_options = scheme_options.parameter_options(Alibi, _DECIDED_BY_INPUT)
+    return _command("alibi", _add_alibi, summary, [*own_options, CAUSAL])
+
+
+def _rope_command() -> Any:
     summary = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
-    own = options.own_options(Rope, _BY_THE_INPUT | {"dim"})
-    commands.append(
-        _command(
-            "rope", _rotate, summary, [options.text("--dim", "INTEGER", _DIM), *own, *ROPE_OPTIONS]
-        )
+    others = Rope.parameters().keys() - _ROTARY.keys()
+    own_options = scheme_options.parameter_options(Rope, {*others, "dim"})
+    return _command("rope", _rotate, summary, [DIM, *own_options, *ROPE_OPTIONS])
+
+
+def _command(
+    name: str,
+    apply: Apply,
+    summary: str,
+    own_options: Sequence[inspect.Parameter],
+    *,
+    hidden: bool = False,
+) -> Any:
+    declared = [
+        options.argument("files", "FILE…", _FILES, several=True),
+        *own_options,
+        *SHARED_OPTIONS,
+    ]
+    precision = "The output has the names and dtypes of the input; it is computed in float64 and rounded once."
+    return command_of(
+        name,
+        partial(_run, name, apply),
+        declared,
+        EXAMPLES.get(name.removesuffix("-init"), ()),
+        help=f"{summary} {precision}",
+        short_help=summary,
+        hidden=hidden,
     )
-    help = "Apply an encoding to tensors, as a model's layer would."
-    firsts: dict[str, str] = {}
-    for line in EXAMPLES:
-        firsts.setdefault(line.split()[2], line)
-    epilog = examples([*firsts.values()])
-    return SchemeGroup(name=name, commands=commands, help=help, epilog=epilog, no_args_is_help=True)
-
-
-def _command(name: str, apply: Apply, summary: str, own: Sequence[inspect.Parameter]) -> Any:
-    help = f"{summary} The output has the names and dtypes of the input; it is computed in float64 and rounded once."
-    declared = [options.argument("files", "FILE…", _FILES, several=True), *own, *SHARED_OPTIONS]
-    about = {"help": help, "short_help": summary, "hidden": name == "learned-init"}
-    shown = [line for line in EXAMPLES if line.split()[2] == name.removesuffix("-init")]
-    return command_of(name, partial(_run, name, apply), declared, shown, **about)
 
 
 def _run(scheme: str, apply: Apply, **values: Any) -> None:
     inputs, metadata = open_inputs(values["files"], values["tensor"] or ())
     path: str = values["output"]
     options.check_output(path, json=values["json"])
-    arrays, parameters, words = apply(inputs, values)
-    tables = [table_of(tensor.name, array) for tensor, array in zip(inputs, arrays, strict=True)]
-    with progress.counting(
-        scheme, sum(table.nbytes for table in tables), wanted=options.shows_progress(values)
-    ) as advance:
+    applied = apply(inputs, values)
+    tables = [
+        table_of(tensor.name, array) for tensor, array in zip(inputs, applied.arrays, strict=True)
+    ]
+    wanted = options.shows_progress(values)
+    total = sum(table.nbytes for table in tables)
+    with progress.counting(scheme, total, wanted=wanted) as advance:
         save_tables(path, tables, None, metadata=metadata, on_block=advance)
     if values["json"]:
-        about = {"scheme": scheme, "parameters": dict(parameters)}
         screen.print_json(
             {
-                **about,
-                "tensors": progress.described(
-                    scheme, tables, wanted=options.shows_progress(values)
-                ),
+                "scheme": scheme,
+                "parameters": dict(applied.parameters),
+                "tensors": progress.described(scheme, tables, wanted=wanted),
                 "output": path,
             }
         )
     elif not values["quiet"]:
-        shown = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables]
-        screen.print_written(path, f"{listed(shown, MAX_LISTED)}, ", f"; {scheme}: {words}")
+        _show(scheme, path, tables, applied.words)
 
 
-def _span(low: int, high: int, first: Input, seq_axis: int = SEQ_AXIS, of: str = "") -> str:
-    """The positions from low to below high, and the axis that was taken for them, for people."""
-    span = f"{low} … {high - 1}" if high - low > 1 else str(low) if high > low else "none"
-    return f"{span}{of} along axis {seq_axis % len(first.shape)} of {first.shape}"
+def _show(scheme: str, path: str, tables: Sequence[Table], words: str) -> None:
+    shapes = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables]
+    screen.print_written(path, f"{listed(shapes, MAX_LISTED)}, ", f"; {scheme}: {words}")
 
 
-def _own(kind: type[Scheme]) -> dict[str, Parameter]:
-    return {name: rule for name, rule in kind.parameters().items() if name not in _DECIDED}
+def _span(first: int, stop: int) -> str:
+    """Return the integers from `first` to before `stop`: «0 … 7», «3», «none»."""
+    if stop <= first:
+        return "none"
+    last = stop - 1
+    return f"{first} … {last}" if last > first else str(first)
 
 
-def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
-    arrays = []
-    given = options.parsed(_own(kind), values)
-    own_rows = bool({"positions", "grid"} & given.keys())
+def _along(tensor: Input, seq_axis: int = SEQ_AXIS) -> str:
+    """Return the axis that was taken for positions, so that a wrong one is noticed."""
+    return f"along axis {seq_axis % len(tensor.shape)} of {tensor.shape}"
+
+
+def _added_parameters(kind: type[Scheme]) -> dict[str, Parameter]:
+    return {
+        name: parameter
+        for name, parameter in kind.parameters().items()
+        if name not in _DECIDED_BY_INPUT
+    }
+
+
+def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Values) -> Applied:
+    """Add a table to each input, as long and as wide as it is."""
+    parameters = options.parsed(_added_parameters(kind), values)
+    has_own_rows = "positions" in parameters or "grid" in parameters
+    arrays: list[Array] = []
     for tensor in inputs:
         length, dim = tensor.check_sequence()
         tensor.check_dim(kind.parameters()["dim"])
-        scheme = kind(**{"seq_len": None if own_rows else max(1, length), "dim": dim, **given})
+        seq_len = None if has_own_rows else max(1, length)
+        scheme = kind(**{"seq_len": seq_len, "dim": dim, **parameters})
         rows = scheme.single_array().rows
-        if own_rows and rows != length:
+        if has_own_rows and rows != length:
             raise tensor.wrong(f"{kind.name} at these positions has {rows} rows", f"L is {length}")
         arrays.append(scheme.applied_to(tensor.array))
-    spec = {name: getattr(scheme, name) for name in _own(kind)}
-    first, longest = scheme.first_position, max(tensor.shape[-2] for tensor in inputs)
-    layout = f"{spec['layout']}, " if "layout" in spec else ""
-    return arrays, spec, f"{layout}positions {_span(first, first + longest, inputs[0])}"
+    spec = {name: getattr(scheme, name) for name in _added_parameters(kind)}
+    first = scheme.first_position
+    longest = max(tensor.shape[-2] for tensor in inputs)
+    words = f"positions {_span(first, first + longest)} {_along(inputs[0])}"
+    if "layout" in spec:
+        words = f"{spec['layout']}, {words}"
+    return Applied(arrays, spec, words)
 
 
-def _add_learned(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
-    offset, table = (
-        values["offset"] or 0,
-        Input(read_numbers("table", values["table"]), f"the table {values['table']}"),
-    )
+def _add_learned(inputs: Sequence[Input], values: Values) -> Applied:
+    """Add rows of a table in a file, from `--offset` on."""
+    offset = values["offset"] or 0
+    table = Input(read_numbers("table", values["table"]), f"the table {values['table']}")
     arrays = [tensors.add_learned(tensor, table, offset) for tensor in inputs]
     longest = max(tensor.shape[-2] for tensor in inputs)
-    words = f"rows {_span(offset, offset + longest, inputs[0], of=f' of {table.shape[0]}')}"
-    return arrays, {"table": values["table"], "offset": offset}, words
+    rows = f"rows {_span(offset, offset + longest)} of {table.shape[0]}"
+    parameters = {"table": values["table"], "offset": offset}
+    return Applied(arrays, parameters, f"{rows} {_along(inputs[0])}")
 
 
-def _add_alibi(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
-    given = options.parsed(_own(Alibi), values)
-    if values["causal"] and given.setdefault("form", "causal") != "causal":
-        raise ParameterError(
-            "causal", "given", f"--form is {given['form']}", "leave out one of them"
-        )
-    arrays = []
+def _add_alibi(inputs: Sequence[Input], values: Values) -> Applied:
+    """Add biases to scores (…, H, Lq, Lk), whose queries have the last positions of the keys."""
+    parameters = options.parsed(_added_parameters(Alibi), values)
+    if values["causal"]:
+        form = parameters.setdefault("form", "causal")
+        if form != "causal":
+            rule = f"--form is {form}"
+            raise ParameterError("causal", "given", rule, "leave out one of them")
+    arrays: list[Array] = []
     for tensor in inputs:
         tensor.check_floating()
-        count, queries, keys = tensor.shape[-3:] if len(tensor.shape) > 2 else (0, 1, 0)
-        if queries > keys:
-            rule = "scores must be (…, H, Lq, Lk) with Lq ≤ Lk"
-            raise tensor.wrong(rule, "queries have the last positions of the keys")
-        scheme = Alibi(count, **given)
-        arrays.append(scheme.applied_to(tensor.array) if tensor.array.size else tensor.array)
-    spec = {name: getattr(scheme, name) for name in ("heads", *_own(Alibi))}
-    last = f", queries are the last {queries} of {keys} positions" if queries < keys else ""
-    return arrays, spec, f"{scheme.form}, {scheme.rule} slopes of {count} heads{last}"
+        heads, queries, keys = _score_shape(tensor)
+        scheme = Alibi(heads, **parameters)
+        is_empty = tensor.array.size == 0
+        arrays.append(tensor.array if is_empty else scheme.applied_to(tensor.array))
+    spec = {name: getattr(scheme, name) for name in ("heads", *_added_parameters(Alibi))}
+    words = f"{scheme.form}, {scheme.rule} slopes of {heads} heads"
+    if queries < keys:
+        words += f", queries are the last {queries} of {keys} positions"
+    return Applied(arrays, spec, words)
 
 
-def _rotate(inputs: Sequence[Input], values: Mapping[str, Any]) -> Applied:
+def _score_shape(tensor: Input) -> tuple[int, int, int]:
+    """Return the numbers of heads, queries and keys of attention scores."""
+    if len(tensor.shape) > 2:
+        heads, queries, keys = tensor.shape[-3:]
+        if queries <= keys:
+            return heads, queries, keys
+    rule = "scores must be (…, H, Lq, Lk) with Lq ≤ Lk"
+    raise tensor.wrong(rule, "queries have the last positions of the keys")
+
+
+def _rotate(inputs: Sequence[Input], values: Values) -> Applied:
+    """Rotate inputs (…, L, D) by a scheme or as a model does."""
     fields = tensors.given(
-        **{name: values[name] for name in ("layout", "trailing", "inverse", "shift", "seq_axis")}
+        layout=values["layout"],
+        trailing=values["trailing"],
+        inverse=values["inverse"],
+        shift=values["shift"],
+        seq_axis=values["seq_axis"],
     )
-    first, seq_axis, shift = inputs[0], fields.get("seq_axis", SEQ_AXIS), values["shift"]
-    length, dim = first.check_sequence(seq_axis)
-    for tensor in inputs[1:]:
-        length = max(length, tensor.check_sequence(seq_axis)[0])
-        if tensor.shape[-1] != dim:
-            raise tensor.wrong(
-                f"{first.label} is of shape {first.shape}", "they must share D, the last axis"
-            )
-    given = options.parsed(_ROTARY, values)
-    rows = _positions(values, given)
-    said = "the default"
-    if (name := options.model_name(values)) is not None:
-        model, (encoding,), given = options.model_encodings(values, given, one=True)
-        said = f"as {model.file} has it"
-        heads = tensors.head_counts(name, values["layer_type"])
-        rotation = tensors.model_rotation(
-            inputs, model.file, encoding, rows, heads, fields, **given
-        )
+    _check_same_dim(inputs, fields.get("seq_axis", SEQ_AXIS))
+    parameters = options.parsed(_ROTARY, values)
+    rows = _row_positions(values, parameters)
+    model = options.model_name(values)
+    if model is None:
+        layout_source = "the default"
+        rotation = _scheme_rotation(inputs, rows, fields, parameters)
     else:
-        if "dim" not in given and "axes" not in given:
-            first.check_dim(Rope.parameters()["dim"], "or give the rotary dimension with --dim")
-            given["dim"] = dim
-        rope = Rope(**{"seq_len": rows.seq_len(length, given), **given})
-        rotation = tensors.RowRotation(rope, rows, **fields)
-    arrays = [rotation.apply(tensor) for tensor in inputs]
-    words = [f"{rotation.layout} ({'given' if 'layout' in fields else said})"]
-    width = rotation.rope.rotary_dim
-    if width < dim:
-        words.append(f"the {'last' if rotation.trailing else 'first'} {width} of {dim} channels")
-    file = f" of {values[rows.name]}" if rows.ids is not None else ""
-    places = f"positions {_span(*rows.span(length), first, seq_axis, file)}"
-    words.append(
-        "undone at " * rotation.inverse
-        + (places if shift is None else f"moved by {shift} positions")
-    )
-    parameters = {name: getattr(rotation.rope, name) for name in _ROTARY}
-    parameters |= {
-        name: getattr(rotation, name) for name in ("layout", "trailing", "inverse", "shift")
-    }
-    parameters["positions"] = values["positions"]
-    return arrays, parameters, ", ".join(words)
-
-
-def _positions(values: Mapping[str, Any], given: dict[str, Any]) -> RowPositions:
-    """The positions of the rows: a range, or ids, also of a batch. Others become parameters of the scheme."""
-    ids, mask = None, values["attention_mask"]
-    if (text := values["positions"]) is not None:
-        rule = Rope.parameters()["positions"]
-        numbers = None if rule.is_value(text) else read_numbers("positions", text)
-        is_whole = (
-            numbers is not None and numbers.dtype.kind in "iu" and numbers.min(initial=0) >= 0
+        resolved = scheme_options.model_encodings(values, parameters, one=True)
+        file = resolved.model.file
+        (encoding,) = resolved.encodings
+        layout_source = f"as {file} has it"
+        heads = tensors.head_counts(model, values["layer_type"])
+        rotation = tensors.model_rotation(
+            inputs, file, encoding, rows, heads, fields, **resolved.other_parameters
         )
-        if is_whole and values["style"] is values["axes"] is None:
+    if "layout" in fields:
+        layout_source = "given"
+    arrays = [rotation.apply(tensor) for tensor in inputs]
+    words = [f"{rotation.layout} ({layout_source})", *_rotation_words(inputs, rotation, values)]
+    return Applied(arrays, _rotation_parameters(rotation, values), ", ".join(words))
+
+
+def _check_same_dim(inputs: Sequence[Input], seq_axis: int) -> None:
+    first = inputs[0]
+    for tensor in inputs:
+        tensor.check_sequence(seq_axis)
+        if tensor.shape[-1] != first.shape[-1]:
+            rule = f"{first.label} is of shape {first.shape}"
+            raise tensor.wrong(rule, "they must share D, the last axis")
+
+
+def _longest(inputs: Sequence[Input], seq_axis: int) -> int:
+    return max(tensor.shape[seq_axis] for tensor in inputs)
+
+
+def _row_positions(values: Values, parameters: dict[str, Any]) -> RowPositions:
+    """Return the positions of the rows: a range, or ids, which may differ within a batch.
+
+    Positions that are not ids (real numbers, or places on axes) become a parameter of the scheme instead.
+    """
+    ids: Array | None = None
+    text = values["positions"]
+    rule = Rope.parameters()["positions"]
+    if text is not None and rule.is_value(text):
+        parameters["positions"] = rule.parse("positions", text)
+    elif text is not None:
+        numbers = read_numbers("positions", text)
+        has_axes = values["style"] is not None or values["axes"] is not None
+        if _is_whole(numbers) and not has_axes:
             ids = numbers
         else:
-            given["positions"] = (
-                rule.parse("positions", text)
-                if numbers is None
-                else rule.check("positions", numbers)
-            )
-    tokens = None if mask is None else read_numbers("attention_mask", mask)
-    return tensors.row_positions(ids, tokens, values["shift"], given.get("offset"))
+            parameters["positions"] = rule.check("positions", numbers)
+    mask: Array | None = None
+    if values["attention_mask"] is not None:
+        mask = read_numbers("attention_mask", values["attention_mask"])
+    return tensors.row_positions(ids, mask, values["shift"], parameters.get("offset"))
+
+
+def _is_whole(numbers: Array) -> bool:
+    return bool(np.issubdtype(numbers.dtype, np.integer) and numbers.min(initial=0) >= 0)
+
+
+def _scheme_rotation(
+    inputs: Sequence[Input],
+    rows: RowPositions,
+    fields: Mapping[str, Any],
+    parameters: dict[str, Any],
+) -> RowRotation:
+    first = inputs[0]
+    if "dim" not in parameters and "axes" not in parameters:
+        first.check_dim(Rope.parameters()["dim"], "or give the rotary dimension with --dim")
+        parameters["dim"] = first.shape[-1]
+    length = _longest(inputs, fields.get("seq_axis", SEQ_AXIS))
+    rope = Rope(**{"seq_len": rows.seq_len(length, parameters), **parameters})
+    return RowRotation(rope, rows, **fields)
+
+
+def _rotation_words(inputs: Sequence[Input], rotation: RowRotation, values: Values) -> list[str]:
+    """Return which channels are rotated, and by which positions."""
+    words: list[str] = []
+    first = inputs[0]
+    width = rotation.rope.rotary_dim
+    dim = first.shape[-1]
+    if width < dim:
+        end = "last" if rotation.trailing else "first"
+        words.append(f"the {end} {width} of {dim} channels")
+    if rotation.shift is not None:
+        words.append(f"moved by {rotation.shift} positions")
+        return words
+    rows = rotation.rows
+    span = _span(*rows.span(_longest(inputs, rotation.seq_axis)))
+    file = f" of {values[rows.name]}" if rows.ids is not None else ""
+    undone = "undone at " if rotation.inverse else ""
+    words.append(f"{undone}positions {span}{file} {_along(first, rotation.seq_axis)}")
+    return words
+
+
+def _rotation_parameters(rotation: RowRotation, values: Values) -> dict[str, Any]:
+    parameters = {name: getattr(rotation.rope, name) for name in _ROTARY}
+    return {
+        **parameters,
+        "layout": rotation.layout,
+        "trailing": rotation.trailing,
+        "inverse": rotation.inverse,
+        "shift": rotation.shift,
+        "positions": values["positions"],
+    }

@@ -1,78 +1,116 @@
-"""`pecli audit SCHEME`: how far tables drift when they are computed as runtimes compute them."""
+"""`pecli audit SCHEME`: how far tables drift if they are computed with less precision."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pecli.checks.audit import audit
-from pecli.cli import SchemeGroup, answer, command_of, examples, made_by, options
+from pecli.checks.audit import Audit, audit
+from pecli.cli import options, scheme_options
+from pecli.cli.answers import answer_with_figure, provenance
+from pecli.cli.commands import SchemeGroup, command_of, examples
 from pecli.compare.tolerance import DRIFT, ERROR
 from pecli.engine.schemes import SCHEMES, Choice, ListOf, scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.views import drift, drift_pictures, progress
 from pecli.views.pictures import figure_files
 
-SUMMARY = "Say how far each way to compute a table (float32 phases, bfloat16 positions, …) drifts from the exact one."
+SUMMARY = (
+    "Measure how far each way to compute a table (float32 phases, bfloat16 positions, …) drifts "
+    "from the exact one."
+)
 EXAMPLES = (
     "pecli audit sinusoidal --seq-len 5000 --dim 512 -o drift.png",
     "pecli audit rope --seq-len 131072 --dim 128",
     "pecli audit rope --model llama-3.1-8b --seq-len 131072 --recipes float32,float32-recurrence",
     "pecli audit alibi --heads 12 --seq-len 4096 --tolerance 0.01",
 )
-_OMITTED = ("recipe", "slopes")  #: Options of a generator that would change nothing here
-_TOLERANCE = f"An absolute error that a context may have. (default: {DRIFT:g})"
+_OMITTED = ("recipe", "slopes")
+"""Options of the generators that an audit has no use for."""
+_TOLERANCE = f"Absolute error up to which a position counts as right. (default: {DRIFT:g})"
 OPTIONS = (
-    options.text("--recipes --recipe", "NAME,…", "Look at these alone. (default: all)", "Audit"),
+    options.text("--recipes --recipe", "NAME,…", "Only these recipes. (default: all)", "Audit"),
     options.text("--tolerance", "NUMBER", _TOLERANCE, "Audit", default=f"{DRIFT:g}", rule=ERROR),
-    options.flag("--details", "Print errors by position and by frequency, too.", "Audit"),
+    options.flag("--details", "Also print the errors by position and by frequency.", "Audit"),
     options.DRIFT_PICTURE,
     *options.WORK,
 )
 
 
 def command(name: str) -> Any:
-    """The group of commands, one per scheme."""
-    commands = []
-    for kind in map(scheme_named, SCHEMES):
-        if kind.recipe_names():
-            own = [option for option in options.options_of(kind) if option.name not in _OMITTED]
-            help, short = (
-                f"{SUMMARY} Recipes: {', '.join(kind.recipe_names())}.",
-                f"Audit {kind.name} tables.",
-            )
-            shown, run = (
-                [line for line in EXAMPLES if line.split()[2] == kind.name],
-                partial(_audit, kind),
-            )
-            commands.append(
-                command_of(kind.name, run, [*own, *OPTIONS], shown, help=help, short_help=short)
-            )
+    """Return the command, with a subcommand per scheme that can be computed in several ways."""
+    kinds = [kind for kind in map(scheme_named, SCHEMES) if kind.recipe_names()]
     return SchemeGroup(
-        name=name, commands=commands, help=SUMMARY, epilog=examples(EXAMPLES), no_args_is_help=True
+        name=name,
+        commands=[_command(kind) for kind in kinds],
+        help=SUMMARY,
+        epilog=examples(EXAMPLES),
+        no_args_is_help=True,
     )
 
 
+def _command(kind: type[Scheme]) -> Any:
+    declared = [option for option in scheme_options.options_of(kind) if option.name not in _OMITTED]
+    return command_of(
+        kind.name,
+        partial(_audit, kind),
+        [*declared, *OPTIONS],
+        [line for line in EXAMPLES if line.startswith(f"pecli audit {kind.name} ")],
+        help=f"{SUMMARY} Recipes: {', '.join(kind.recipe_names())}.",
+        short_help=f"Audit {kind.name} tables.",
+    )
+
+
+@dataclass
+class _Audits:
+    """The audits of a scheme, one per layer type; the name is empty if there is only one."""
+
+    scheme: Scheme
+    by_layer_type: dict[str, Audit]
+
+    def as_json(self) -> dict[str, Any]:
+        layers = {name: result.as_json() for name, result in self.by_layer_type.items()}
+        if "" in layers:
+            return layers[""]
+        return {**self.scheme.spec(), "layers": layers}
+
+
 def _audit(kind: type[Scheme], **values: Any) -> None:
-    scheme = options.scheme_from(kind, {**dict.fromkeys(_OMITTED), **values})
-    path = values["output"]
+    scheme = scheme_options.scheme_from(kind, {**dict.fromkeys(_OMITTED), **values})
     parts = dict(scheme.named_parts())
-    first, recipes = next(iter(parts.values())), None
-    if values["recipes"] is not None:
-        known = ("exact", *first.recipe_names(), *first.runtime_names())
-        rule = ListOf(help="recipes", each=Choice(help="a recipe", options=known))
-        recipes = tuple(rule.parse("recipes", values["recipes"]))
+    recipes = _recipes(next(iter(parts.values())), values["recipes"])
     positions = sum(part.by_position().count for part in parts.values())
-    with progress.counting("audit", positions, wanted=options.shows_progress(values)) as advance:
+    wanted = options.shows_progress(values)
+    with progress.counting("audit", positions, wanted=wanted) as advance:
         audits = {
             name: audit(part, recipes, values["tolerance"], advance) for name, part in parts.items()
         }
-    if path is not None:
-        ways = ("output", "details", "json", "quiet", "no_progress")
-        about = made_by(
-            ["audit", first.name], {name: values[name] for name in values if name not in ways}
-        )
-        about["specs"] = [part.spec() for part in parts.values()]
-        figure_files.save(drift_pictures.audits_picture(audits), path, about=about)
-    found = {name: result.as_json() for name, result in audits.items()}
-    described = found[""] if "" in found else {**scheme.spec(), "layers": found}
-    show = partial(drift.show_audits, audits, details=values["details"])
-    answer(described, values["json"], values["quiet"], lambda _: show(), output=path)
+    output = values["output"]
+    if output is not None:
+        specs = [part.spec() for part in parts.values()]
+        about = {**_provenance(kind, values), "specs": specs}
+        figure_files.save(drift_pictures.audits_picture(audits), output, about=about)
+    answer_with_figure(
+        _Audits(scheme, audits),
+        lambda result: drift.show_audits(result.by_layer_type, details=values["details"]),
+        output,
+        json=values["json"],
+        quiet=values["quiet"],
+    )
+
+
+def _recipes(scheme: Scheme, text: str | None) -> tuple[str, ...] | None:
+    """Return the recipes that were named; None means all."""
+    if text is None:
+        return None
+    names = ("exact", *scheme.recipe_names(), *scheme.runtime_names())
+    rule = ListOf(help="recipes", each=Choice(help="a recipe", options=names))
+    return tuple(rule.parse("recipes", text))
+
+
+def _provenance(kind: type[Scheme], values: options.Values) -> dict[str, Any]:
+    """Return the command that draws the figure again, without the options that do not change it."""
+    omitted = ("output", "details", "json", "quiet", "no_progress")
+    kept = {name: value for name, value in values.items() if name not in omitted}
+    return provenance(["audit", kind.name], kept)

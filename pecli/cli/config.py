@@ -1,43 +1,55 @@
-"""`pecli config`: which positional encodings a model asks for; `pecli models`: the built-in presets."""
+"""`pecli config`: the positional encodings of a model; `pecli models`: the built-in presets."""
+
+from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from pecli.cli import Exit, command, options, print_error, print_note
-from pecli.engine.arrays import widened
+from pecli.cli import options
+from pecli.cli.commands import command
+from pecli.cli.errors import Exit, print_error, print_note
+from pecli.engine.arrays import Floats, widened
 from pecli.engine.schemes import Whole
 from pecli.errors import ParameterError, PecliError, quoted
 from pecli.files.load import load_file
 from pecli.models.dialects import read_object
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import describe
-from pecli.models.presets import presets
+from pecli.models.presets import Preset, presets
 from pecli.views import encodings as view
 from pecli.views import screen
 
 _CONTEXT = "Context length for dynamic and longrope. (default: before any call)"
 _MODEL = f"{options.MODEL[0].upper()}{options.MODEL[1:]}."
-_SAME = "The same, by an option; may be repeated."
+
+STORED_RTOL = 1e-2
+"""Relative difference up to which stored frequencies are the configured ones: bfloat16 keeps 8 bits."""
 
 
 @command(
     options.argument("files", "MODEL…", _MODEL, several=True, default=None),
-    options.text("--model --config", "MODEL", _SAME, complete=options.preset_names, several=True),
+    options.text(
+        "--model --config",
+        "MODEL",
+        "The same, by an option; may be repeated.",
+        complete=options.preset_names,
+        several=True,
+    ),
     options.text("--seq-len --length", "INTEGER", _CONTEXT, rule=Whole(help="a length")),
-    options.flag("--strict", "Exit code 1 when there are warnings."),
+    options.flag("--strict", "Exit code 1 if there are warnings."),
     options.JSON,
 )
 def config(
     files: list[str] | None, model: list[str] | None, seq_len: int | None, strict: bool, json: bool
 ) -> int:
-    """Say which positional encodings a config.json asks for: every value, its source, and warnings.
+    """Show the positional encodings of a config.json: every value with its source, and warnings.
 
-    Of several models it also says what differs. Exit code 1: warnings, with --strict; 3: a file cannot be read.
+    For several models, also show the differences. Exit code 1: warnings, with --strict; 3: a file cannot be read.
 
     Examples:
       pecli config config.json
@@ -45,65 +57,88 @@ def config(
       pecli config old/config.json new/config.json
       pecli config --model gpt-oss-20b --strict
     """
-    if not files and not model:
-        raise ParameterError(
-            "MODEL", "missing", "name a config.json or a preset", "see pecli models"
-        )
-    code, found = Exit.DONE, []
-    for name, parameter in [
-        *((name, "MODEL") for name in files or []),
-        *((name, "model") for name in model or []),
-    ]:
+    names = [(name, "MODEL") for name in files or []]
+    names += [(name, "model") for name in model or []]
+    if not names:
+        rule = "name a config.json or a preset"
+        raise ParameterError("MODEL", "missing", rule, "see pecli models")
+    codes = [Exit.DONE]
+    shown: list[ModelEncodings] = []
+    for name, parameter in names:
         try:
-            result = describe(name, parameter).encodings()
-            if os.path.isdir(name):
-                result = replace(
-                    result, warnings=(*result.warnings, *_stored_frequencies(name, result))
-                )
-            data = result.as_json(seq_len) if json else {}
+            encodings = _read(name, parameter)
+            description = encodings.as_json(seq_len) if json else {}
         except PecliError as problem:
-            code = max(code, print_error(problem))
+            codes.append(print_error(problem))
             continue
-        if strict and result.warnings:
-            code = max(code, Exit.CHECK_FAILED)
-        found.append(result)
+        if strict and encodings.warnings:
+            codes.append(Exit.CHECK_FAILED)
         if json:
-            screen.print_json(data)
+            screen.print_json(description)
         else:
-            view.show(result, seq_len, first=len(found) == 1)
-            option = "--config" if os.path.exists(name) else "--model"
-            for line in view.commands(result, f"{option} {shlex.quote(name)}", seq_len):
-                screen.print_line(line)
-    if not json and len(found) > 1:
-        view.show_differences(found, seq_len)
-    return code
+            _show(name, encodings, seq_len, first=not shown)
+        shown.append(encodings)
+    if not json and len(shown) > 1:
+        view.show_differences(shown, seq_len)
+    return max(codes)
 
 
-def _stored_frequencies(folder: str, model: ModelEncodings) -> Iterator[str]:
-    """Frequencies that the weights beside a configuration hold, where none of its encodings has them."""
-    known = [np.array(each.inverse_frequencies()) for each in model.encodings if each.is_rotary]
-    with suppress(PecliError):
+def _read(name: str, parameter: str) -> ModelEncodings:
+    """Read a model; weights beside the configuration add a warning if they hold other frequencies."""
+    encodings = describe(name, parameter).encodings()
+    if os.path.isdir(name):
+        warnings = (*encodings.warnings, *_stored_frequencies(name, encodings))
+        encodings = replace(encodings, warnings=warnings)
+    return encodings
+
+
+def _show(name: str, encodings: ModelEncodings, seq_len: int | None, *, first: bool) -> None:
+    view.show(encodings, seq_len, first=first)
+    option = "--config" if os.path.exists(name) else "--model"
+    for line in view.commands(encodings, f"{option} {shlex.quote(name)}", seq_len):
+        screen.print_line(line)
+
+
+def _stored_frequencies(folder: str, model: ModelEncodings) -> list[str]:
+    """Return a warning if the weights beside a configuration hold frequencies that it does not define."""
+    configured = [
+        np.array(encoding.inverse_frequencies())
+        for encoding in model.encodings
+        if encoding.is_rotary
+    ]
+    if not configured:
+        return []
+    with suppress(PecliError):  # a folder without weights, or with weights that cannot be read
         file = load_file(folder)
-        for name in [name for name in file.tensors if name.endswith("inv_freq")] if known else ():
-            stored = widened(file.tensors[name]).reshape(-1)
-            if not any(
-                each.shape == stored.shape and np.allclose(stored, each, rtol=1e-2, atol=0)
-                for each in known
-            ):
-                yield f"{name} in the weights, {len(stored)} frequencies, is not what the configuration asks for"
-                return
+        for name, array in file.tensors.items():
+            if not name.endswith("inv_freq"):
+                continue
+            stored = widened(array).reshape(-1)
+            if not _is_one_of(stored, configured):
+                count = f"{len(stored)} frequencies"
+                return [f"{name} in the weights, {count}, differs from the configuration"]
+    return []
+
+
+def _is_one_of(stored: Floats, configured: list[Floats]) -> bool:
+    for frequencies in configured:
+        if frequencies.shape != stored.shape:
+            continue
+        if np.allclose(stored, frequencies, rtol=STORED_RTOL, atol=0):
+            return True
+    return False
 
 
 @command(
     options.argument(
-        "words", "WORD…", "Only models that have all words.", several=True, default=None
+        "words", "WORD…", "Only models that match all words.", several=True, default=None
     ),
     options.JSON,
 )
 def models(words: list[str] | None, json: bool) -> int:
-    """List the presets that --model takes, by family; --json says where their settings were read.
+    """List the presets that --model accepts, by family; --json has the sources of their settings.
 
-    Words are looked for in names, families, repositories and encodings. Exit code 1: no model has them all.
+    Words are searched in names, families, repositories and encodings. Exit code 1: no model matches all of them.
 
     Examples:
       pecli models
@@ -112,30 +147,36 @@ def models(words: list[str] | None, json: bool) -> int:
       pecli config --model llama-3.1-8b
     """
     wanted = [word.lower() for word in words or []]
-    every = [(preset, read_object(preset.config, preset.name)) for preset in presets().values()]
-    chosen = [both for both in every if all(word in view.searched_text(*both) for word in wanted)]
+    chosen: list[tuple[Preset, ModelEncodings]] = []
+    for preset in presets().values():
+        model = read_object(preset.config, preset.name)
+        searched = view.searched_text(preset, model)
+        if all(word in searched for word in wanted):
+            chosen.append((preset, model))
     if not chosen:
-        print_note(
-            f"no preset has {' and '.join(map(quoted, wanted))}; the config.json of any model can be read"
-        )
+        missing = " and ".join(map(quoted, wanted))
+        print_note(f"no preset has {missing}; the config.json of any model can be read")
         return Exit.CHECK_FAILED
-    if not json:
+    if json:
+        screen.print_json({"models": [_described(preset, model) for preset, model in chosen]})
+    else:
         view.show_presets(chosen)
-        return Exit.DONE
-    found = []
-    for preset, model in chosen:
-        about = {name: value for name, value in vars(preset).items() if name != "config"}
-        encodings = [
-            {"layer_type": each.layer_type, "scheme": each.scheme, "parameters": each.described()}
-            for each in model
-        ]
-        found.append(
-            {
-                **about,
-                "context": model.context,
-                "model_type": model.model_type,
-                "encodings": encodings,
-            }
-        )
-    screen.print_json({"models": found})
     return Exit.DONE
+
+
+def _described(preset: Preset, model: ModelEncodings) -> dict[str, Any]:
+    about = {name: value for name, value in vars(preset).items() if name != "config"}
+    encodings = [
+        {
+            "layer_type": encoding.layer_type,
+            "scheme": encoding.scheme,
+            "parameters": encoding.described(),
+        }
+        for encoding in model
+    ]
+    return {
+        **about,
+        "context": model.context,
+        "model_type": model.model_type,
+        "encodings": encodings,
+    }

@@ -1,9 +1,12 @@
 """`pecli convert`: pairs to another layout, numbers to another dtype, tables to another format."""
 
-from collections.abc import Mapping
-from typing import Any
+from __future__ import annotations
 
-from pecli.cli import Exit, command, option_name, options, print_note
+from typing import Any, NamedTuple
+
+from pecli.cli import options
+from pecli.cli.commands import command
+from pecli.cli.errors import Exit, option_name, print_note
 from pecli.engine.arrays import SIGNIFICAND_BITS
 from pecli.errors import ParameterError, counted, listed
 from pecli.files import format_of, save_tables
@@ -19,26 +22,29 @@ from pecli.tensors.convert import (
     ScoreCheck,
     converted,
 )
-from pecli.tensors.head_layout import ORDERS
+from pecli.tensors.head_layout import ORDERS, Heads
 from pecli.tensors.inputs import open_file
 from pecli.views import progress, screen
 
 _PAIRS = "Layout of pairs"
 _CAST = f"Cast floating tensors to {', '.join(SIGNIFICAND_BITS)}, rounding once."
-_NOW = "The layout now: halves (NeoX, rotate_half), interleaved (GPT-J) or deepseek."
+_NOW = "The current layout: halves (NeoX, rotate_half), interleaved (GPT-J) or deepseek."
 _MODEL = "Take heads, their size, the rotary dimension and fused rows from a model."
 _QUERIES = "Query heads: rows of projections move; without it or a model, columns."
-_ORDER = "Rows of a fused projection: all q, all k, all v; or q, k, v of each key head; or CodeGen's shards."
+_ORDER = (
+    "Rows of a fused projection: all q, all k, all v; or q, k, v of each key head; "
+    "or CodeGen's shards."
+)
 _CHANGED = "Tensors to change, such as '*.q_proj.*'; may be repeated."
 
 
 @command(
     options.argument("file", "FILE", "A file, or FILE:NAME for one tensor of it."),
-    options.output("Where to write; the suffix picks the format. (required)", ""),
+    options.output("Where to write; the suffix selects the format. (required)", ""),
     options.text("--dtype", "NAME", _CAST, rule=DTYPE),
     options.text("--from", "NAME", _NOW, _PAIRS, name="source"),
-    options.text("--to", "NAME", "The layout to move to: one of the same.", _PAIRS, rule=PAIRS),
-    *options.model_options(_MODEL, _PAIRS, "Layers of this type, where heads of a model differ."),
+    options.text("--to", "NAME", "The new layout: one of the same.", _PAIRS, rule=PAIRS),
+    *options.model_options(_MODEL, _PAIRS, "Layers of this type, if heads of a model differ."),
     options.text("--heads", "INTEGER", _QUERIES, _PAIRS),
     options.text(
         "--kv-heads", "INTEGER", "Key heads. (default: from the rows of the keys)", _PAIRS
@@ -52,7 +58,7 @@ _CHANGED = "Tensors to change, such as '*.q_proj.*'; may be repeated."
     options.text(
         "--rotary-dim", "INTEGER", "Rotary dimension of a head. (default: all channels)", _PAIRS
     ),
-    options.flag("--trailing", "The last channels of a head rotate, not the first.", _PAIRS),
+    options.flag("--trailing", "Rotate the trailing channels of a head, not the first.", _PAIRS),
     options.text("--fused", f"[{'|'.join(ORDERS)}]", _ORDER, _PAIRS),
     options.text("--include", "PATTERN", _CHANGED, _PAIRS, several=True),
     options.flag("--check", "Check on random inputs that attention scores are unchanged.", _PAIRS),
@@ -60,7 +66,7 @@ _CHANGED = "Tensors to change, such as '*.q_proj.*'; may be repeated."
     *options.WORK,
 )
 def convert(
-    file: str, output: str | None, check: bool, json: bool, quiet: bool, **given: Any
+    file: str, output: str | None, check: bool, json: bool, quiet: bool, **values: Any
 ) -> int:
     """Move q/k weights or tables between layouts of pairs, cast to another dtype, or write another format.
 
@@ -74,131 +80,200 @@ def convert(
       pecli convert pe.npy --from interleaved --to halves -o halves.npy
     """
     if output is None and not check:
-        raise ParameterError(
-            "output", "missing", "a conversion is written to a file", "give -o FILE"
-        )
+        rule = "a conversion is written to a file"
+        raise ParameterError("output", "missing", rule, "give -o FILE")
     if output is not None:
         options.check_output(output, json=json)
     loaded = open_file(file)
-    made = _converted(loaded, given)
-    checked = made.check() if check else None
-    passed = checked is None or checked.passed
-    is_whole = file in (loaded.path, "-")
-    is_changed = bool(made.moves or made.cast) or not is_whole
-    if output is not None and passed:
+    result = _converted(loaded, values)
+    score_check = result.check() if check else None
+    passed = score_check is None or score_check.passed
+    job = _Conversion(loaded, result, score_check, is_whole=file in (loaded.path, "-"))
+    written = output if passed else None
+    if written is not None:
         total = sum(array.nbytes for array in loaded.tensors.values())
-        with progress.counting(
-            "convert", total, wanted=options.shows_progress({"quiet": quiet, **given})
-        ) as advance:
-            _save(
-                loaded, made, output, is_whole, is_changed, advance, header=not given["no_header"]
-            )
-    written, assumed = output if passed else None, _assumed(made)
+        wanted = options.shows_progress({**values, "quiet": quiet})
+        with progress.counting("convert", total, wanted=wanted) as advance:
+            _save(job, written, advance, header=not values["no_header"])
     if json:
-        about: dict[str, Any] = {
-            "file": loaded.path,
-            "output": written,
-            "moved": list(made.moves),
-            "cast": made.cast,
-        }
-        about |= {
-            "tensors": len(made.arrays),
-            "assumed": assumed,
-            "score_change": checked and checked.change,
-        }
-        screen.print_json({**about, "checked": checked and _proof(made, checked)})
+        screen.print_json(_as_json(job, written))
     elif not quiet:
-        lines = [f"assumed: {assumed['text']}"] if assumed else []
-        if checked is not None:
-            verdict = "are the same" if passed else "are NOT the same, nothing was written"
-            lines.append(
-                f"attention scores before and after {verdict}: max relative change {checked.change:.1g}"
-            )
-            lines += [f"proved for {_proof(made, checked)['proves']}"] if passed else []
-        _show(made, written, lines, loses_spec=is_changed and KEY in loaded.metadata)
+        _show(job, written)
     return Exit.DONE if passed else Exit.CHECK_FAILED
 
 
-def _show(made: Converted, output: str | None, lines: list[str], *, loses_spec: bool) -> None:
-    done = [f"{len(made.moves):,} moved"] if made.moves else []
-    done += [f"{len(made.cast):,} cast to {made.dtype}"] if made.cast else []
-    lines += ["the spec of the file no longer holds and was left out"] if loses_spec else []
-    if output is not None:
-        what = f" ({', '.join(done)})" if done else ""
-        screen.print_written(output, f"{counted(len(made.arrays), 'tensor')}{what}, ")
-    tell = print_note if output is not None and is_stream(output) else screen.print_line
-    for line in lines:
-        tell(line)
+class _Conversion(NamedTuple):
+    """A file, and what became of it."""
+
+    file: LoadedFile
+    result: Converted
+    score_check: ScoreCheck | None
+    is_whole: bool  #: False if the user named one tensor of the file
+
+    @property
+    def is_changed(self) -> bool:
+        return bool(self.result.moves or self.result.cast) or not self.is_whole
+
+    @property
+    def loses_spec(self) -> bool:
+        """True if the file carries a spec that no longer describes its tensors."""
+        return self.is_changed and KEY in self.file.metadata
 
 
-def _converted(file: LoadedFile, given: Mapping[str, Any]) -> Converted:
-    """What the options ask for; refused where the file says that its columns have another layout."""
-    heads = options.parsed(HEAD_RULES, given)
-    model = options.model_name(given)
-    source = given["source"] and options.parse("from", PAIRS, given["source"])
-    if source is not None and model is None and "heads" not in heads:
-        spec = carried_spec(file.path, file.metadata) or {}
-        layout = spec.get("parameters", {}).get("layout", source)
-        if layout != source:
-            why = ": one column per pair, and nothing to move" if layout == "compact" else ""
-            raise ParameterError(
-                "from", repr(source), f"the spec of {file.path} says {layout}{why}"
-            )
-    others = {
-        "layer_type": given["layer_type"],
-        "include": given["include"] or (),
-        "dtype": given["dtype"],
-    }
-    return converted(file.tensors, file.path, source, given["to"], model, **others, **heads)
+def _converted(file: LoadedFile, values: options.Values) -> Converted:
+    """Convert a file as the options describe."""
+    heads = options.parsed(HEAD_RULES, values)
+    model = options.model_name(values)
+    source = None
+    if values["source"]:
+        source = options.parse("from", PAIRS, values["source"])
+    moves_columns = model is None and "heads" not in heads
+    if source is not None and moves_columns:
+        _check_layout(file, source)
+    return converted(
+        file.tensors,
+        file.path,
+        source,
+        values["to"],
+        model,
+        layer_type=values["layer_type"],
+        include=values["include"] or (),
+        dtype=values["dtype"],
+        **heads,
+    )
 
 
-def _save(
-    file: LoadedFile, made: Converted, path: str, is_whole: bool, is_changed: bool, on_block: OnBlock, *, header: bool
-) -> None:  # fmt: skip
-    """Write it all; a checkpoint whose dtypes stay keeps every other byte, in the same order."""
-    same = format_of(path).name == file.format == "safetensors" and is_whole and not made.cast
-    if same and (not made.moves or KEY not in file.metadata):
+def _check_layout(file: LoadedFile, source: str) -> None:
+    """Raise ParameterError if the spec of a table contradicts `--from`."""
+    spec = carried_spec(file.path, file.metadata) or {}
+    layout = spec.get("parameters", {}).get("layout", source)
+    if layout == source:
+        return
+    rule = f"the spec of {file.path} says {layout}"
+    if layout == "compact":
+        rule += ": one column per pair, and nothing to move"
+    raise ParameterError("from", repr(source), rule)
+
+
+def _save(job: _Conversion, path: str, on_block: OnBlock, *, header: bool) -> None:
+    """Write the tensors; a .safetensors file whose dtypes stay keeps every other byte, in the same order."""
+    file = job.file
+    result = job.result
+    is_same_format = format_of(path).name == file.format == "safetensors"
+    keeps_bytes = is_same_format and job.is_whole and not result.cast
+    keeps_spec = not result.moves or KEY not in file.metadata
+    if keeps_bytes and keeps_spec:
         from pecli.files.safetensors import write_copy
 
-        changed = {name: made.table(name) for name in made.moves}
+        changed = {name: result.table(name) for name in result.moves}
         assert file.contents is not None
         write_copy(path, file.contents, file.tensors, changed, on_block)
         return
-    texts = {name: text for name, text in file.metadata.items() if name != KEY}
-    spec = None if is_changed else carried_spec(file.path, file.metadata)
-    spec = {name: value for name, value in spec.items() if name != "sha256"} if spec else None
-    tables = [made.table(name) for name in made.arrays]
-    save_tables(path, tables, spec, metadata=texts, on_block=on_block, header=header)
+    metadata = {name: text for name, text in file.metadata.items() if name != KEY}
+    tables = [result.table(name) for name in result.arrays]
+    spec = None if job.is_changed else _spec_without_digest(file)
+    save_tables(path, tables, spec, metadata=metadata, on_block=on_block, header=header)
 
 
-def _assumed(made: Converted) -> dict[str, Any] | None:
-    """What was assumed about the heads; None where columns were moved, or nothing."""
-    heads, weights = made.heads, made.moved
-    if heads is None or not weights:
+def _spec_without_digest(file: LoadedFile) -> dict[str, Any] | None:
+    """Return the spec of a file; the SHA-256 is computed again when it is written."""
+    spec = carried_spec(file.path, file.metadata)
+    if not spec:
         return None
-    whose = f"as {heads.model or 'the command line'} has it"
-    if heads.given:
-        whose += f", {', '.join(map(option_name, heads.given))} as the command line has it"
+    return {name: value for name, value in spec.items() if name != "sha256"}
+
+
+def _as_json(job: _Conversion, written: str | None) -> dict[str, Any]:
+    check = job.score_check
     return {
-        **{name: getattr(heads, name) for name in ("heads", "kv_heads", "head_dim", "trailing")},
-        "rotary_dim": heads.rotary_dim or heads.head_dim,
-        "fused": sorted(
-            {heads.order(weight) for weight in weights if heads.named(weight).kind == "qkv"}
-        ),
-        "model": heads.model or None,
-        "text": f"{heads.words(weights)} ({whose})",
+        "file": job.file.path,
+        "output": written,
+        "moved": list(job.result.moves),
+        "cast": job.result.cast,
+        "tensors": len(job.result.arrays),
+        "assumed": _assumed(job.result),
+        "score_change": None if check is None else check.change,
+        "checked": None if check is None else _proof(job.result, check),
     }
 
 
-def _proof(made: Converted, checked: ScoreCheck) -> dict[str, Any]:
-    heads = made.heads
+def _show(job: _Conversion, written: str | None) -> None:
+    if written is not None:
+        screen.print_written(written, f"{_counts(job.result)}, ")
+    for line in _lines(job):
+        if written is not None and is_stream(written):
+            print_note(line)  # standard output holds the data
+        else:
+            screen.print_line(line)
+
+
+def _counts(result: Converted) -> str:
+    """Return the number of tensors, and how many of them were changed: «8 tensors (4 moved)»."""
+    done: list[str] = []
+    if result.moves:
+        done.append(f"{len(result.moves):,} moved")
+    if result.cast:
+        done.append(f"{len(result.cast):,} cast to {result.dtype}")
+    count = counted(len(result.arrays), "tensor")
+    return f"{count} ({', '.join(done)})" if done else count
+
+
+def _lines(job: _Conversion) -> list[str]:
+    lines: list[str] = []
+    assumed = _assumed(job.result)
+    if assumed:
+        lines.append(f"assumed: {assumed['text']}")
+    check = job.score_check
+    if check is not None:
+        verdict = "are the same" if check.passed else "are NOT the same, nothing was written"
+        change = f"max relative change {check.change:.1g}"
+        lines.append(f"attention scores before and after {verdict}: {change}")
+        if check.passed:
+            lines.append(f"proved for {_proof(job.result, check)['proves']}")
+    if job.loses_spec:
+        lines.append("the spec of the file no longer holds and was left out")
+    return lines
+
+
+def _assumed(result: Converted) -> dict[str, Any] | None:
+    """Return the assumptions about the heads; None if columns were moved, or nothing."""
+    heads = result.heads
+    weights = result.moved
+    if heads is None or not weights:
+        return None
+    fused = {heads.order(weight) for weight in weights if heads.named(weight).kind == "qkv"}
+    return {
+        "heads": heads.heads,
+        "kv_heads": heads.kv_heads,
+        "head_dim": heads.head_dim,
+        "trailing": heads.trailing,
+        "rotary_dim": heads.rotary_dim or heads.head_dim,
+        "fused": sorted(fused),
+        "model": heads.model or None,
+        "text": f"{heads.words(weights)} ({_source(heads)})",
+    }
+
+
+def _source(heads: Heads) -> str:
+    """Return the source of the numbers of heads: a model, the command line, or both."""
+    source = f"as {heads.model or 'the command line'} has it"
+    if heads.given:
+        names = ", ".join(map(option_name, heads.given))
+        source += f", {names} as the command line has it"
+    return source
+
+
+def _proof(result: Converted, check: ScoreCheck) -> dict[str, Any]:
+    """Return what equal attention scores prove: they hold only for the assumed heads and layout."""
+    heads = result.heads
     assert heads is not None
-    confirmed = heads.model and "heads" not in heads.given
-    whose = (
-        f"of {heads.model}" if confirmed else "given on the command line, which no model confirms"
-    )
-    given = f"if the input is {made.source}, as --from says"
-    text = f"{counted(checked.layers, 'layer')} with the {heads.heads} heads {whose}, {given}"
-    if checked.unpaired:
-        text += f"; not checked, for lack of queries or keys beside them: {listed(checked.unpaired, MAX_LISTED)}"
-    return {"layers": checked.layers, "unpaired": checked.unpaired, "proves": text}
+    is_confirmed = heads.model and "heads" not in heads.given
+    source = "given on the command line, which no model confirms"
+    if is_confirmed:
+        source = f"of {heads.model}"
+    layers = counted(check.layers, "layer")
+    text = f"{layers} with the {heads.heads} heads {source}, if the input is {result.source}, as --from says"
+    if check.unpaired:
+        names = listed(check.unpaired, MAX_LISTED)
+        text += f"; not checked, because queries or keys are missing beside them: {names}"
+    return {"layers": check.layers, "unpaired": check.unpaired, "proves": text}

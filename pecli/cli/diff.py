@@ -1,22 +1,27 @@
 """`pecli diff`: two files, tensor by tensor."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
 from typing import Any
 
+from pecli.checks.diff import Difference
 from pecli.checks.diff import diff as compare
-from pecli.cli import answer, command, made_by, options
+from pecli.checks.verification import Verification
+from pecli.cli import options
+from pecli.cli.answers import answer_with_figure, provenance
+from pecli.cli.commands import command
 from pecli.errors import ParameterError
 from pecli.views import check_results, screen
 
-_A = "A file, FILE:NAME for one tensor, or a model: its folder or .gguf; - is standard input."
-
 
 @command(
-    options.argument("a", "A", _A),
-    options.argument("b", "B", "The file to compare with it."),
-    *options.model_options(
-        "The model whose rotated queries or keys A and B are: by how many positions is B moved?"
+    options.argument(
+        "a",
+        "A",
+        "A file, FILE:NAME for one tensor, or a model: its folder or .gguf; - is standard input.",
     ),
+    options.argument("b", "B", "The file to compare with it."),
+    *options.model_options("Compare as rotated q/k of this model; report the position shift."),
     *options.TOLERANCES,
     options.flag(
         "--plot/--no-plot",
@@ -28,12 +33,22 @@ _A = "A file, FILE:NAME for one tensor, or a model: its folder or .gguf; - is st
     *options.ANSWER,
 )
 def diff(
-    a: str, b: str, plot: bool | None, output: str | None, json: bool, quiet: bool, **allowed: Any
+    a: str,
+    b: str,
+    config: str | None,
+    model: str | None,
+    layer_type: str | None,
+    plot: bool | None,
+    output: str | None,
+    json: bool,
+    quiet: bool,
+    **tolerances: Any,
 ) -> int:
-    """Compare two files tensor by tensor; where they differ, say which porting mistake explains it.
+    """Compare two files tensor by tensor, and name the porting mistake that explains a difference.
 
-    It knows other layouts, swapped or negated parts, shifted rows, factors, roundings, and what softmax ignores.
-    Two forms of a model (Hugging Face, GGUF, Meta) are compared by what they mean: names, encodings, permuted q and k.
+    Known mistakes are other layouts, swapped or negated parts, shifted rows, factors, roundings, and offsets that
+    softmax ignores. Two forms of a model (Hugging Face, GGUF, Meta) are compared by their meaning: names, encodings,
+    permuted q and k.
 
     Exit code 0: equal within the tolerance; 1: different; 3: a file cannot be read.
 
@@ -44,26 +59,47 @@ def diff(
       pecli diff Llama-3.1-8B/ llama-3.1-8b-Q8_0.gguf
       pecli diff cache.npy moved.npy --model llama-3.1-8b --atol 1e-3
     """
-    named = {name: allowed.pop(name) for name in ("config", "model", "layer_type")}
-    settings = {**options.tolerances(allowed), "reasons": json or not quiet or output is not None}
-    show: Callable[[Any], None] = check_results.show_difference
-    if (model := options.model_name(named)) is not None:
-        from pecli.checks.verify import verify
-
-        show = check_results.show_verification
-        result: Any = verify(
-            b, model, before=a, shift=0, layer_type=named["layer_type"], **settings
-        )
+    named = {"config": config, "model": model, "layer_type": layer_type}
+    settings = options.tolerances(tolerances)
+    settings["reasons"] = json or not quiet or output is not None
+    name = options.model_name(named)
+    result: Verification | Difference
+    if name is not None:
+        result = _position_shift(a, b, name, layer_type, settings)
     else:
-        if a.split(":")[0] == b.split(":")[0] == "-":
-            raise ParameterError("A and B", "- and -", "standard input can be read once only")
-        result = compare(a, b, **settings)
-    drawn = not (json or quiet) and (screen.is_terminal() if plot is None else plot)
-    if drawn or output is not None:
-        from pecli.views.pictures import mistakes
+        result = _difference(a, b, settings)
     if output is not None:
-        mistakes.save(output, [result], made_by(["diff", a, b], {**named, **allowed}))
-    code = answer(result, json, quiet, show, output=output)
-    if drawn:
+        from pecli.views.pictures import mistakes
+
+        about = provenance(["diff", a, b], {**named, **tolerances})
+        mistakes.save(output, [result], about)
+    code = answer_with_figure(result, _show, output, json=json, quiet=quiet)
+    draws_in_terminal = screen.is_terminal() if plot is None else plot
+    if draws_in_terminal and not json and not quiet:
+        from pecli.views.pictures import mistakes
+
         mistakes.show(result.tensors)
     return code
+
+
+def _position_shift(
+    a: str, b: str, model: str, layer_type: str | None, settings: dict[str, Any]
+) -> Verification:
+    """Compare rotated queries or keys: a shift of 0 is expected, and any other is the reason of a failure."""
+    from pecli.checks.verify import verify
+
+    return verify(b, model, before=a, shift=0, layer_type=layer_type, **settings)
+
+
+def _difference(a: str, b: str, settings: dict[str, Any]) -> Difference:
+    is_stdin_twice = a.split(":")[0] == b.split(":")[0] == "-"
+    if is_stdin_twice:
+        raise ParameterError("A and B", "- and -", "standard input can be read only once")
+    return compare(a, b, **settings)
+
+
+def _show(result: Verification | Difference) -> None:
+    if isinstance(result, Verification):
+        check_results.show_verification(result)
+    else:
+        check_results.show_difference(result)

@@ -1,11 +1,16 @@
-"""The command of each scheme, such as `pecli rope`: make its tables, show them, or check a file against them."""
+"""The command of each scheme, such as `pecli rope`: generate tables, preview them, or verify a file."""
+
+from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from pecli.cli import Exit, answer, command_of, options
+from pecli.cli import options, scheme_options
+from pecli.cli.answers import answer
+from pecli.cli.commands import command_of
+from pecli.cli.errors import Exit
+from pecli.cli.options import Values
 from pecli.cli.scheme_help import help_of
 from pecli.engine import __version__
 from pecli.engine.schemes import scheme_named
@@ -25,91 +30,109 @@ OPTIONS = (
 
 
 def command(name: str) -> Any:
-    """The command that makes the tables of the named scheme."""
+    """Return the command of a scheme."""
     kind: type[Scheme] = scheme_named(name)
-    declared = [*options.options_of(kind), *OPTIONS]
-    summary, examples = help_of(kind)
-    return command_of(name, partial(_generate, kind), declared, examples, help=summary)
+    declared = [*scheme_options.options_of(kind), *OPTIONS]
+    help = help_of(kind)
+    run = partial(_generate, kind)
+    return command_of(name, run, declared, help.examples, help=help.summary)
 
 
 def _generate(kind: type[Scheme], **values: Any) -> int:
-    scheme = options.scheme_from(kind, values)
-    output, file, json, quiet = (values[name] for name in ("output", "verify", "json", "quiet"))
-    if file is None and any(values[option.name] is not None for option in options.TOLERANCES):
-        raise ParameterError("verify", "missing", "tolerances require --verify")
-    if output is not None and file is not None:
-        raise ParameterError(
-            "verify", file, "a table is either written or checked", "leave out -o or --verify"
-        )
-    if values["plot"] and file is not None:
-        raise ParameterError(
-            "plot",
-            "given with --verify",
-            "a table is either drawn or checked",
-            "see pecli plot FILE",
-        )
-    if values["plot"] and (json or output == "-"):
-        other = "--json" if json else "-o -"
-        raise ParameterError(
-            "plot", f"given with {other}", "standard output holds either a picture or data"
-        )
-    if file is not None:
-        from pecli.checks.verify import verify
-
-        more = {
-            **options.tolerances(values),
-            "any_dtype": values["dtype"] is None,
-            "reasons": json or not quiet,
-        }
-        result = verify(file, scheme, **more)
-        from pecli.views.check_results import show_verification
-
-        return answer(result, json, quiet, show_verification)
-    if output is not None or json:
-        _write(scheme, output, values)
-    if values["plot"] and not quiet:
-        from pecli.views.pictures import kinds, subjects, terminal_render, titles
-
-        terminal_render.show(
-            kinds.titled(titles.labelled(subjects.of_scheme(scheme)), subjects.PlotRequest())
-        )
-    elif output is None and not quiet and not json:
-        from pecli.views import preview
-
-        slopes_alone = [table.name for table in scheme.tensors()] == ["slopes"]
-        (preview.show_slopes if slopes_alone else preview.show)(scheme)
+    scheme = scheme_options.scheme_from(kind, values)
+    _check_combination(values)
+    if values["verify"] is not None:
+        return _verify(scheme, values)
+    if values["output"] is not None:
+        _write(scheme, values["output"], values)
+    if values["json"]:
+        _print_json(scheme, values)
+    elif values["plot"] and not values["quiet"]:
+        _plot(scheme)
+    elif values["output"] is None and not values["quiet"]:
+        _preview(scheme)
     return Exit.DONE
 
 
-def _write(scheme: Scheme, path: str | None, values: Mapping[str, Any]) -> None:
+def _check_combination(values: Values) -> None:
+    """Raise ParameterError for options that exclude each other."""
+    file = values["verify"]
+    has_tolerance = any(values[option.name] is not None for option in options.TOLERANCES)
+    if file is None and has_tolerance:
+        raise ParameterError("verify", "missing", "tolerances require --verify")
+    if file is not None and values["output"] is not None:
+        rule = "a table is either written or checked"
+        raise ParameterError("verify", file, rule, "leave out -o or --verify")
+    if not values["plot"]:
+        return
+    if file is not None:
+        rule = "a table is either drawn or checked"
+        raise ParameterError("plot", "given with --verify", rule, "see pecli plot FILE")
+    if values["json"] or values["output"] == "-":
+        data = "--json" if values["json"] else "-o -"
+        rule = "standard output holds either a picture or data"
+        raise ParameterError("plot", f"given with {data}", rule)
+
+
+def _verify(scheme: Scheme, values: Values) -> Exit:
+    from pecli.checks.verify import verify
+    from pecli.views.check_results import show_verification
+
+    result = verify(
+        values["verify"],
+        scheme,
+        any_dtype=values["dtype"] is None,
+        reasons=values["json"] or not values["quiet"],
+        **options.tolerances(values),
+    )
+    return answer(result, show_verification, json=values["json"], quiet=values["quiet"])
+
+
+def _write(scheme: Scheme, path: str, values: Values) -> None:
     from pecli.files import save_tables, tables_written
     from pecli.views import progress, screen
 
-    if path is not None:
-        written = tables_written(path, scheme)
-        options.check_output(path, json=values["json"])
-        config = values.get("config")
-        if (
-            config is not None
-            and os.path.exists(path)
-            and os.path.exists(config)
-            and os.path.samefile(path, config)
-        ):
-            raise ParameterError(
-                "output", path, "it would overwrite the input config", "name another file"
-            )
-        with progress.counting(
-            scheme.name,
-            sum(table.nbytes for table in written),
-            wanted=options.shows_progress(values),
-        ) as advance:
-            spec = {**scheme.spec(), "version": __version__}
-            save_tables(path, written, spec, on_block=advance, header=not values["no_header"])
-    if values["json"]:
-        tensors = progress.described(
-            scheme.name, scheme.tensors(), wanted=options.shows_progress(values)
-        )
-        screen.print_json({**scheme.spec(), "tensors": tensors, "output": path})
-    elif path is not None and not values["quiet"]:
-        tables = (f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in written)
-        screen.print_written(path, f"{', '.join(tables)}, ")
+    tables = tables_written(path, scheme)
+    options.check_output(path, json=values["json"])
+    if _is_same_file(path, values["config"]):
+        rule = "it would overwrite the input config"
+        raise ParameterError("output", path, rule, "name another file")
+    total = sum(table.nbytes for table in tables)
+    wanted = options.shows_progress(values)
+    with progress.counting(scheme.name, total, wanted=wanted) as advance:
+        spec = {**scheme.spec(), "version": __version__}
+        save_tables(path, tables, spec, on_block=advance, header=not values["no_header"])
+    if not values["json"] and not values["quiet"]:
+        names = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables]
+        screen.print_written(path, f"{', '.join(names)}, ")
+
+
+def _is_same_file(path: str, config: str | None) -> bool:
+    if config is None or not os.path.exists(path) or not os.path.exists(config):
+        return False
+    return os.path.samefile(path, config)
+
+
+def _print_json(scheme: Scheme, values: Values) -> None:
+    from pecli.views import progress, screen
+
+    wanted = options.shows_progress(values)
+    tensors = progress.described(scheme.name, scheme.tensors(), wanted=wanted)
+    screen.print_json({**scheme.spec(), "tensors": tensors, "output": values["output"]})
+
+
+def _plot(scheme: Scheme) -> None:
+    from pecli.views.pictures import kinds, subjects, terminal_render, titles
+
+    labelled = titles.labelled(subjects.of_scheme(scheme))
+    terminal_render.show(kinds.titled(labelled, subjects.PlotRequest()))
+
+
+def _preview(scheme: Scheme) -> None:
+    from pecli.views import preview
+
+    names = [table.name for table in scheme.tensors()]
+    if names == ["slopes"]:
+        preview.show_slopes(scheme)
+    else:
+        preview.show(scheme)

@@ -1,19 +1,45 @@
 """`pecli golden`: small golden vectors for ports in any language."""
 
-import os
+from __future__ import annotations
 
-from pecli.cli import answer, command, options
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from pecli.cli import options
+from pecli.cli.answers import answer
+from pecli.cli.commands import command
 from pecli.engine.schemes import Choice
 from pecli.errors import ParameterError, counted, listed
 from pecli.golden import INDEX, WRITERS, write
 from pecli.views import screen
 
 FORMAT = Choice(help="a format of the cases", options=(*WRITERS, "all"))
-_MODELS = "Only these models; without any, the whole suite."
+
+MAX_LISTED = 3
+"""Files of no case that are named."""
+
+
+@dataclass
+class _Suite:
+    """A suite that was written."""
+
+    folder: str
+    cases: list[str]
+    other_files: list[str]  #: files of the folder that belong to no case, from an older suite say
+
+    def as_json(self) -> dict[str, Any]:
+        return {"output": self.folder, "cases": self.cases, "others": self.other_files}
 
 
 @command(
-    options.argument("models", "MODEL…", _MODELS, several=True, default=None),
+    options.argument(
+        "models",
+        "MODEL…",
+        "Only these models; without any, the whole suite.",
+        several=True,
+        default=None,
+    ),
     options.output("The folder to write: index.json and one file per case."),
     options.text(
         "--format",
@@ -39,12 +65,19 @@ def golden(
     """
     if output is None:
         raise ParameterError("output", "missing", "the suite is a folder of files", "-o golden")
-    entries = write(output, models or (), tuple(WRITERS) if format == "all" else (format,))
-    said = f"{output}: {counted(len(entries), 'case')} and index.json"
-    others = sorted(
-        {*os.listdir(output)} - {INDEX, *(file for entry in entries for file in entry["files"])}
-    )
-    if others:
-        said += f"; beside them {counted(len(others), 'file')} of no case: {listed(others, 3)}"
-    about = {"output": output, "cases": [entry["name"] for entry in entries], "others": others}
-    answer(about, json, quiet, lambda _: screen.print_line(said))
+    formats = tuple(WRITERS) if format == "all" else (format,)
+    entries = write(output, models or (), formats)
+    files = {INDEX}
+    for entry in entries:
+        files.update(entry["files"])
+    others = sorted(set(os.listdir(output)) - files)
+    suite = _Suite(output, [entry["name"] for entry in entries], others)
+    answer(suite, _show, json=json, quiet=quiet)
+
+
+def _show(suite: _Suite) -> None:
+    text = f"{suite.folder}: {counted(len(suite.cases), 'case')} and index.json"
+    if suite.other_files:
+        count = counted(len(suite.other_files), "file")
+        text += f"; beside them {count} of no case: {listed(suite.other_files, MAX_LISTED)}"
+    screen.print_line(text)

@@ -1,17 +1,29 @@
-"""`pecli inspect`: what is in a file."""
+"""`pecli inspect`: the contents of a file."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from hashlib import sha256
 
 from pecli.checks.statistics import profile
-from pecli.cli import answer, command, options
+from pecli.cli import options
+from pecli.cli.answers import answer
+from pecli.cli.commands import command
+from pecli.engine.arrays import Array
 from pecli.engine.table import raw_bytes
 from pecli.errors import FileError
+from pecli.files.contents import LoadedFile
 from pecli.files.load import open_tensors
 from pecli.files.output import KEY
 from pecli.views import file_summary
+from pecli.views.file_summary import FileSummary
 
-MAX_IDENTIFIED = 8  #: Tensors of a file that are looked at for what made them
+MAX_IDENTIFIED = 8
+"""Tensors of a file that are identified; of more, the search would take too long."""
+
+DEFAULT_RANGE = "0:8"
+"""Rows or columns that are shown if only the others are given."""
 
 
 @command(
@@ -25,15 +37,15 @@ MAX_IDENTIFIED = 8  #: Tensors of a file that are looked at for what made them
     ),
     options.text("--filter", "PATTERN", "Only tensors whose names match, such as '*.wpe.*'."),
     options.text("--rows", "RANGE", "Show the numbers of these rows, such as 0:8 or -4:."),
-    options.text("--cols", "RANGE", "And of these columns. (default: 0:8)"),
+    options.text("--cols", "RANGE", "Show the numbers of these columns. (default: 0:8)"),
     options.JSON,
 )
 def inspect(
     file: str, stats: bool, filter: str | None, rows: str | None, cols: str | None, json: bool
 ) -> None:
-    """Say what a file holds: tensors, dtypes, shapes, and the spec that made it.
+    """Show the contents of a file: tensors, dtypes, shapes, and the spec that made it.
 
-    Only the header is read, unless asked for more.
+    Only the header is read, unless --stats, --rows or --cols is given.
 
     Examples:
       pecli inspect rope.safetensors
@@ -41,34 +53,62 @@ def inspect(
       pecli inspect model.safetensors --filter '*rotary*'
       pecli inspect model.safetensors:wpe.weight --rows 0:8 --cols 0:6
     """
-    pattern, numbers = filter or "*", rows is not None or cols is not None
     loaded = open_tensors(file)
-    chosen = {name: array for name, array in loaded.outlines.items() if fnmatchcase(name, pattern)}
-    unread = [tensor for tensor in loaded.unread if fnmatchcase(tensor.name, pattern)]
-    count = len(loaded.tensors) + len(loaded.unread)
-    if count and not chosen and not unread:
-        raise FileError(
-            file,
-            f"has no tensor that matches {filter!r}",
-            f"it has {count}; see them without --filter",
-        )
-    found = file_summary.describe(loaded, file, chosen, unread)
-    if stats or numbers:
-        chosen = {name: loaded.tensors[name] for name in chosen}
-    for array, entry in zip(chosen.values(), found.tensors, strict=False):  # those that are read
-        if stats:
-            entry.statistics = profile(array)
-        if numbers:
-            entry.numbers = file_summary.numbers(array, rows or "0:8", cols or "0:8")
-    if stats and len(chosen) <= MAX_IDENTIFIED:
-        from pecli.checks.identify import identify_tensors  # which imports all searches
+    summary, names = _listed(loaded, file, filter)
+    shows_numbers = rows is not None or cols is not None
+    if stats or shows_numbers:
+        tensors = {name: loaded.tensors[name] for name in names}
+        for entry in summary.tensors:
+            if entry.name in tensors and shows_numbers:
+                array = tensors[entry.name]
+                entry.numbers = file_summary.numbers(
+                    array, rows or DEFAULT_RANGE, cols or DEFAULT_RANGE
+                )
+    if stats:
+        _add_statistics(summary, loaded, tensors, is_whole=file in (loaded.path, "-"))
+    answer(summary, file_summary.show, json=json)
 
-        found.matches = identify_tensors(loaded.path, chosen).matches
-    spec = found.metadata.get(KEY)
-    is_whole = len(chosen) == len(loaded.tensors) and file in (loaded.path, "-")
-    if stats and isinstance(spec, dict) and "sha256" in spec and is_whole:
-        digest = sha256()
-        for array in chosen.values():
-            digest.update(raw_bytes(array))
-        found.sha256_holds = spec["sha256"] == digest.hexdigest()
-    answer(found, json, quiet=False, show=file_summary.show)
+
+def _listed(loaded: LoadedFile, file: str, pattern: str | None) -> tuple[FileSummary, list[str]]:
+    """Return a summary of the tensors whose names match, and the names of those that can be read."""
+    readable = {
+        name: array for name, array in loaded.outlines.items() if fnmatchcase(name, pattern or "*")
+    }
+    unread = [tensor for tensor in loaded.unread if fnmatchcase(tensor.name, pattern or "*")]
+    count = len(loaded.tensors) + len(loaded.unread)
+    if count and not readable and not unread:
+        problem = f"has no tensor that matches {pattern!r}"
+        raise FileError(file, problem, f"it has {count}; see them without --filter")
+    return file_summary.describe(loaded, file, readable, unread), list(readable)
+
+
+def _add_statistics(
+    summary: FileSummary, loaded: LoadedFile, tensors: Mapping[str, Array], *, is_whole: bool
+) -> None:
+    """Add statistics of tensors, the schemes that made them, and the check of a stored SHA-256.
+
+    Args:
+        summary: The summary to complete.
+        loaded: The file.
+        tensors: The tensors of the file that match.
+        is_whole: True unless the user named a single tensor.
+    """
+    for entry in summary.tensors:
+        if entry.name in tensors:
+            entry.statistics = profile(tensors[entry.name])
+    if len(tensors) <= MAX_IDENTIFIED:
+        from pecli.checks.identify import identify_tensors  # imports all searches, which is slow
+
+        summary.matches = identify_tensors(loaded.path, tensors).matches
+    spec = summary.metadata.get(KEY)
+    stored_digest = spec.get("sha256") if isinstance(spec, dict) else None
+    has_all_tensors = is_whole and len(tensors) == len(loaded.tensors)
+    if stored_digest is not None and has_all_tensors:
+        summary.sha256_holds = stored_digest == _digest(tensors)
+
+
+def _digest(tensors: Mapping[str, Array]) -> str:
+    digest = sha256()
+    for array in tensors.values():
+        digest.update(raw_bytes(array))
+    return digest.hexdigest()

@@ -1,28 +1,40 @@
 """`pecli report`: one page about models and files."""
 
+from __future__ import annotations
+
 from typing import Any
 
-from pecli.cli import Exit, command, options, print_error
+from pecli.cli import options
+from pecli.cli.commands import command
+from pecli.cli.errors import Exit, print_error
 from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
-from pecli.views import report as page
+from pecli.views import report as reports
 from pecli.views import screen
-
-_SOURCES = "Presets, config.json, folders or .gguf; and files of tensors to check."
-_RUNTIME = f"Verify files against what this runtime computes: {', '.join(RUNTIMES)}."
 
 
 @command(
-    options.argument("sources", "MODEL…|FILE…", _SOURCES, several=True),
+    options.argument(
+        "sources",
+        "MODEL…|FILE…",
+        "Presets, config.json, folders or .gguf; and files of tensors to check.",
+        several=True,
+    ),
     options.output("Where to write the page. (required)"),
     *options.TOLERANCES,
-    options.text("--runtime", "NAME", _RUNTIME, default="none", choices=tuple(RUNTIMES)),
+    options.text(
+        "--runtime",
+        "NAME",
+        f"Verify files against what this runtime computes: {', '.join(RUNTIMES)}.",
+        default="none",
+        choices=tuple(RUNTIMES),
+    ),
     options.QUIET,
 )
 def report(
-    sources: list[str], output: str | None, runtime: str, quiet: bool, **allowed: Any
+    sources: list[str], output: str | None, runtime: str, quiet: bool, **tolerances: Any
 ) -> int:
-    """Write one page of HTML: what a model uses, scaling explained, drift, a heatmap, checks of files.
+    """Write one page of HTML: a model's encodings, its scaling explained, drift, a heatmap, checks of files.
 
     Files are verified against the first model, or against the spec they carry, and compared with the first file. The
     page needs no network, and can be printed.
@@ -35,14 +47,13 @@ def report(
       pecli report golden.safetensors port.npz -o report.html
     """
     if output is None or not output.endswith((".html", ".htm")):
-        raise ParameterError(
-            "output", output or "missing", "a report is one page of HTML", "add -o report.html"
-        )
-    made = page.report(*sources, output=output, runtime=runtime, **options.tolerances(allowed))
+        rule = "a report is one page of HTML"
+        raise ParameterError("output", output or "missing", rule, "add -o report.html")
+    settings = options.tolerances(tolerances)
+    page = reports.report(*sources, output=output, runtime=runtime, **settings)
     if not quiet:
         screen.print_written(output)
-    failed = Exit.DONE if made else Exit.CHECK_FAILED
-    return max(
-        (print_error(answer) for answer in made.answers if isinstance(answer, PecliError)),
-        default=failed,
-    )
+    errors = [print_error(answer) for answer in page.answers if isinstance(answer, PecliError)]
+    if errors:
+        return max(errors)
+    return Exit.DONE if page else Exit.CHECK_FAILED

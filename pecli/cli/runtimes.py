@@ -1,18 +1,20 @@
-"""`pecli runtimes MODEL`: what runtimes compute for a model, and where and why they differ."""
+"""`pecli runtimes MODEL`: what runtimes compute for a model, and why they differ."""
+
+from __future__ import annotations
 
 from typing import Any
 
 from pecli.checks.runtimes import LENGTH, NAME
 from pecli.checks.runtimes import runtimes as compare
-from pecli.cli import Exit, answer, command, options
+from pecli.cli import options
+from pecli.cli.answers import answer_with_figure
+from pecli.cli.commands import command
+from pecli.cli.errors import Exit
 from pecli.compare.tolerance import DRIFT, ERROR
 from pecli.engine.runtimes import RUNTIMES
 from pecli.views import drift_pictures
 from pecli.views.pictures import figure_files
 from pecli.views.runtime_results import show_runtimes
-
-_NAMES = f"This one alone; may be repeated: {', '.join(RUNTIMES)}."
-_ERROR = f"An absolute error that does not count as a deviation. (default: {DRIFT:g})"
 
 
 @command(
@@ -23,39 +25,53 @@ _ERROR = f"An absolute error that does not count as a deviation. (default: {DRIF
         "The served context. (default: the longest of the model)",
         rule=LENGTH,
     ),
-    options.text("--runtime", "NAME", _NAMES, choices=tuple(RUNTIMES), several=True),
-    options.text("--tolerance", "NUMBER", _ERROR, default=f"{DRIFT:g}", rule=ERROR),
-    options.flag("--strict", "Exit code 1 when a runtime deviates or lacks something."),
+    options.text(
+        "--runtime",
+        "NAME",
+        f"Only this runtime (repeatable): {', '.join(RUNTIMES)}.",
+        choices=tuple(RUNTIMES),
+        several=True,
+    ),
+    options.text(
+        "--tolerance",
+        "NUMBER",
+        f"Absolute error that does not count as a deviation. (default: {DRIFT:g})",
+        default=f"{DRIFT:g}",
+        rule=ERROR,
+    ),
+    options.flag("--strict", "Exit code 1 if a runtime deviates or lacks something."),
     options.DRIFT_PICTURE,
     *options.ANSWER,
 )
 def runtimes(
+    length: int | None,
     runtime: list[str] | None,
+    tolerance: float,
     strict: bool,
     output: str | None,
     json: bool,
     quiet: bool,
-    **given: Any,
+    **named: Any,
 ) -> int:
-    """Say what each runtime computes for a model: as the model defines it, or where it deviates, by how much, and why.
+    """Show what each runtime computes for a model: as the model defines it, or where, how far and why it deviates.
 
-    What float32 arithmetic adds is listed apart: it is no deviation. Exit code 1: with --strict, where one deviates.
+    The error of float32 arithmetic is listed separately: it is not a deviation. Exit code 1: with --strict, if one
+    deviates.
 
     Examples:
       pecli runtimes gpt-oss-20b
       pecli runtimes config.json --length 32768 -o drift.png
       pecli runtimes --model llama-3.1-8b --strict --tolerance 1e-3
     """
-    model = options.one_model(given)
-    chosen = [NAME.check("runtime", name) for name in runtime or RUNTIMES]
-    found = compare(
+    model = options.one_model(named)
+    comparison = compare(
         model,
-        given["length"],
-        layer_type=given["layer_type"],
-        names=chosen,
-        tolerance=given["tolerance"],
+        length,
+        layer_type=named["layer_type"],
+        names=[NAME.check("runtime", name) for name in runtime or RUNTIMES],
+        tolerance=tolerance,
     )
     if output is not None:
-        figure_files.save(drift_pictures.runtimes_picture(found), output)
-    code = answer(found, json, quiet, show_runtimes, output=output)
+        figure_files.save(drift_pictures.runtimes_picture(comparison), output)
+    code = answer_with_figure(comparison, show_runtimes, output, json=json, quiet=quiet)
     return code if strict else Exit.DONE

@@ -1,16 +1,21 @@
-"""`pecli verify`: files checked against their own spec, a model, or what a manifest says of them."""
+"""`pecli verify`: check files against their own spec, a model, or a manifest."""
+
+from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pecli.checks.run import Check, Outcome, is_manifest, run_all, without_tables
 from pecli.checks.verify import verify as verify_file
 from pecli.checks.verify.targets import PLACES
-from pecli.cli import Exit, command, made_by, options, print_error
+from pecli.cli import options
+from pecli.cli.answers import provenance
+from pecli.cli.commands import command
+from pecli.cli.errors import Exit, print_error
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array
 from pecli.engine.runtimes import RUNTIMES
@@ -18,8 +23,8 @@ from pecli.engine.schemes.given_positions import GivenPositions
 from pecli.errors import ParameterError, PecliError
 from pecli.files.load import split_name
 from pecli.models.find import find_model
-from pecli.views import check_results, progress, screen
-from pecli.views import outcomes as outcome_views
+from pecli.views import check_results, outcomes, progress, screen
+from pecli.views.screen import Styled
 
 MANIFEST = r"""
 A manifest, whose paths start from its folder:
@@ -42,10 +47,16 @@ dim = 64
 [\[check]]                 # neither: the file carries its spec
 file = "rope.safetensors"
 """
+
 _PANEL = "Against a model"
-_FILES = "Files (.npy, .npz, .safetensors, .gguf, .pt, .onnx, .csv, .txt, .json), folders, FILE:NAME, and .toml"
-_OWN = "for a folder of tensors or a .gguf, its own unless given; --config is the same"
-_MODEL = f"{options.MODEL[0].upper()}{options.MODEL[1:]}; {_OWN}."
+_FILES = (
+    "Files (.npy, .npz, .safetensors, .gguf, .pt, .onnx, .csv, .txt, .json), folders, FILE:NAME, "
+    "and .toml manifests."
+)
+_MODEL = (
+    f"{options.MODEL[0].upper()}{options.MODEL[1:]}; for a folder of tensors or a .gguf, its own "
+    "unless given; --config is the same."
+)
 _LAYERS = "Only layers of this type. (default: by a tensor's name, or the best match)"
 _LENGTH = "Context length for dynamic and longrope. (default: the table's length)"
 _LAYOUT = "Layout of doubled columns, if not the model's own (permuted weights)."
@@ -60,7 +71,7 @@ _GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CA
 
 
 @command(
-    options.argument("files", "FILE…", f"{_FILES} manifests.", several=True),
+    options.argument("files", "FILE…", _FILES, several=True),
     *options.model_options(_MODEL, _PANEL, _LAYERS),
     options.text("--offset", "INTEGER", "Position of the first row.", _PANEL),
     options.text("--positions", "LIST|FILE", _POSITIONS, _PANEL),
@@ -86,10 +97,17 @@ _GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CA
     shown=MANIFEST.splitlines(),
 )
 def verify(
-    files: list[str], strict: bool, golden: str | None, junit: str | None, output: str | None, json: bool, quiet: bool,
-    no_progress: bool, **values: Any,
-) -> int:  # fmt: skip
-    """Check files against a model, a manifest, or the spec that they carry; say what is wrong with those that fail.
+    files: list[str],
+    strict: bool,
+    golden: str | None,
+    junit: str | None,
+    output: str | None,
+    json: bool,
+    quiet: bool,
+    no_progress: bool,
+    **values: Any,
+) -> int:
+    """Check files against a model, a manifest, or the spec that they carry; explain those that fail.
 
     Against a scheme with parameters of your own: pecli rope --seq-len … --dim … --verify FILE.
 
@@ -104,49 +122,40 @@ def verify(
       pecli verify pecli.toml --junit report.xml
       pecli verify golden; pecli verify --golden golden answers.npz
     """
-    allowed = options.tolerances(values)
-    places = {
-        name: value for name, value in values.items() if value is not None and name not in allowed
+    tolerances = options.tolerances(values)
+    target = {
+        name: value
+        for name, value in values.items()
+        if value is not None and name not in tolerances
     }
-    for name, path in (("junit", junit), ("output", output)):
-        if path is not None and any(_is_same(path, file) for file in files):
-            raise ParameterError(name, path, "it is one of the files to verify", "name another")
-    checks = _checks(
-        files, golden, places, allowed, reasons=json or not quiet or bool(junit or output)
-    )
-    as_table = any(map(is_manifest, files)) and not json
-    outcomes, code = [], Exit.DONE
-    wanted = as_table and not quiet and not no_progress
+    _check_outputs(files, {"junit": junit, "output": output})
+    needs_reasons = json or not quiet or junit is not None or output is not None
+    checks = _checks(files, golden, target, tolerances, reasons=needs_reasons)
+    report = _Report(json=json, quiet=quiet, as_table=any(map(is_manifest, files)) and not json)
+    wanted = report.as_table and not quiet and not no_progress
+    results: list[Outcome] = []
     with progress.counting("verify", len(checks), wanted=wanted) as advance:
         for outcome in run_all(checks, strict=strict):
-            outcomes.append(outcome if output is not None else outcome.without_arrays())
+            # Without a picture of them, the compared arrays are not needed any more.
+            results.append(outcome if output is not None else outcome.without_arrays())
             advance(1)
-            if not as_table:
-                code = max(code, _told(outcome, json, quiet))
-    if as_table and not quiet:
-        outcome_views.show_outcomes(outcomes)
-    for outcome in outcomes if as_table else ():
-        code = max(code, _told(outcome, json, quiet=True))
-    if os.environ.get("GITHUB_ACTIONS") == "true" and not json:
-        outcome_views.annotate(outcomes)
+            report.show(outcome)
+    code = report.finish(results)
     if junit is not None:
-        outcome_views.write_junit(junit, outcomes)
+        outcomes.write_junit(junit, results)
     if output is not None:
-        from pecli.views.pictures import mistakes
-
-        about = made_by(["verify", *files], {"golden": golden, **values})
-        mistakes.save(output, [outcome.result for outcome in outcomes], about)
-        if not (json or quiet):
+        about = provenance(["verify", *files], {"golden": golden, **values})
+        _draw(output, results, about)
+        if not json and not quiet:
             screen.print_written(output)
-    return max([code, *map(print_error, without_tables(outcomes))])
+    return max([code, *map(print_error, without_tables(results))])
 
 
-def _numbers(name: str, text: str) -> Array:
-    """An array: numbers on the command line, as positions are spelled, or those in a file."""
-    from pecli.tensors.inputs import read_numbers
-
-    rule = GivenPositions(help="")
-    return np.array(rule.parse(name, text)) if rule.is_value(text) else read_numbers(name, text)
+def _check_outputs(files: Sequence[str], written: Mapping[str, str | None]) -> None:
+    """Raise ParameterError if a file to write is one of the files to verify."""
+    for option, path in written.items():
+        if path is not None and any(_is_same(path, file) for file in files):
+            raise ParameterError(option, path, "it is one of the files to verify", "name another")
 
 
 def _is_same(path: str, file: str) -> bool:
@@ -156,85 +165,185 @@ def _is_same(path: str, file: str) -> bool:
         return False
 
 
-def _told(outcome: Outcome, json: bool, quiet: bool) -> Exit:
-    """Say what there is to say of one check by itself; the exit code that it stands for."""
-    code = Exit.DONE if outcome.status in ("passed", "skipped") else Exit.CHECK_FAILED
-    if isinstance(outcome.result, PecliError) and outcome.status != "skipped":
-        code = print_error(outcome.result)
-    if json:
-        screen.print_json(outcome.as_json())
-    elif not quiet and outcome.status == "skipped":
-        screen.print_styled(screen.Styled("skipped", "dim"), screen.Styled(f"  {outcome.result}"))
-    elif not quiet and not isinstance(outcome.result, PecliError):
+class _Report:
+    """The output for each check: one after the other, or one table at the end if there is a manifest."""
+
+    def __init__(self, *, json: bool, quiet: bool, as_table: bool) -> None:
+        self.json = json
+        self.quiet = quiet
+        self.as_table = as_table
+        self.codes: list[Exit] = [Exit.DONE]
+
+    def show(self, outcome: Outcome) -> None:
+        """Print the outcome of a check, unless a table will show it."""
+        if self.as_table:
+            return
+        self.codes.append(_conclude(outcome))
+        if self.json:
+            screen.print_json(outcome.as_json())
+        elif not self.quiet:
+            _show(outcome)
+
+    def finish(self, results: Sequence[Outcome]) -> Exit:
+        """Print the table and GitHub's annotations, and return the exit code."""
+        if self.as_table:
+            if not self.quiet:
+                outcomes.show_outcomes(results)
+            self.codes += map(_conclude, results)
+        is_github_action = os.environ.get("GITHUB_ACTIONS") == "true"
+        if is_github_action and not self.json:
+            outcomes.annotate(results)
+        return max(self.codes)
+
+
+def _conclude(outcome: Outcome) -> Exit:
+    """Return the exit code of a check; if it could not be made, print the error."""
+    if outcome.status in ("passed", "skipped"):
+        return Exit.DONE
+    if isinstance(outcome.result, PecliError):
+        return print_error(outcome.result)
+    return Exit.CHECK_FAILED
+
+
+def _show(outcome: Outcome) -> None:
+    if outcome.status == "skipped":
+        screen.print_styled(Styled("skipped", "dim"), Styled(f"  {outcome.result}"))
+    elif not isinstance(outcome.result, PecliError):
         check_results.show_verification(outcome.result, outcome.status)
-    return code
+
+
+def _draw(path: str, results: Sequence[Outcome], about: dict[str, Any]) -> None:
+    from pecli.views.pictures import mistakes
+
+    mistakes.save(path, [outcome.result for outcome in results], about)
 
 
 def _checks(
-    files: list[str],
+    files: Sequence[str],
     golden: str | None,
-    places: Mapping[str, str],
-    allowed: Mapping[str, Any],
+    target: Mapping[str, str],
+    tolerances: Mapping[str, Any],
     *,
     reasons: bool,
 ) -> list[Check]:
-    """What the command line asks for; all of it is looked at before anything runs."""
-    for name, value in places.items() if golden is not None or all(map(is_manifest, files)) else ():
-        rule = "a manifest or a suite says itself what its files should be"
-        raise ParameterError(name, repr(value), rule, "leave it out")
+    """Return the checks of a command line; all its options are checked before anything runs.
+
+    Args:
+        files: Files, folders and manifests.
+        golden: The folder of a golden suite, whose cases the files answer.
+        target: Options that describe the expected tensors.
+        tolerances: Tolerances that were given.
+        reasons: Explain failures.
+    """
+    describes_itself = golden is not None or all(map(is_manifest, files))
+    if describes_itself:
+        for name, value in target.items():
+            rule = "a manifest or a suite defines what its files should be"
+            raise ParameterError(name, repr(value), rule, "leave it out")
     if golden is not None:
         from pecli.golden import answer_checks
 
-        return answer_checks(golden, files, Tolerance(**allowed) if allowed else None)
-    run = partial(_against(places), tolerance=Tolerance(**allowed), reasons=reasons)
-    checks: list[Check] = []
+        return answer_checks(golden, files, Tolerance(**tolerances) if tolerances else None)
+    verifier = _Verifier(_target(target), Tolerance(**tolerances), reasons)
     group = "the command line" if len(files) > 1 else ""
+    checks: list[Check] = []
     for file in files:
         if is_manifest(file):
             from pecli.checks.manifest import read_manifest
 
-            checks += read_manifest(file, allowed, reasons=reasons)
-        elif not places and os.path.isfile(os.path.join(file, "index.json")):
+            checks += read_manifest(file, tolerances, reasons=reasons)
+        elif not target and os.path.isfile(os.path.join(file, "index.json")):
             from pecli.golden import suite_checks
 
             checks += suite_checks(file)
         else:
-            checks.append(Check(file, partial(run, file), group=group))
+            checks.append(Check(file, partial(verifier.verify, file), group=group))
     return checks
 
 
-def _against(places: Mapping[str, str]) -> Any:
-    """What compares a file with what the options name: a model, a learned table, or the spec that it carries."""
-    spec: Any = None
-    if "table" in places:
-        for name in ("config", "model"):
-            if name in places:
-                raise ParameterError(
-                    name, places[name], "--table is what was added", "leave out one of them"
-                )
-        if "before" not in places:
-            rule = "it was added to what is given as --before"
-            raise ParameterError("table", places["table"], rule, "give that, too")
-        spec = _numbers("table", places["table"])
-    elif (spec := options.model_name(places)) is not None:
-        model = find_model(spec)
-        if "layer_type" in places:
-            model.one(places["layer_type"])
-    else:
-        for name, value in places.items():
-            advice = "add --config or --model, or make the table: pecli rope … --verify FILE"
-            raise ParameterError(name, repr(value), "it belongs to a model", advice)
-    is_array = {"attention_mask", "positions"} if "before" in places else {"attention_mask"}
-    given: dict[str, Any] = {
-        name: text for name, text in places.items() if name not in ("config", "model", "table")
-    }
+class _Target(NamedTuple):
+    """What files are compared with."""
+
+    spec: str | Array | None  #: a model's name, a learned table, or None for the file's own spec
+    places: dict[str, Any]  #: arguments of `pecli.verify` that describe rows and layers
+
+
+class _Verifier(NamedTuple):
+    """The check of a file of the command line."""
+
+    target: _Target
+    tolerance: Tolerance
+    reasons: bool
+
+    def verify(self, file: str) -> Any:
+        return verify_file(
+            file,
+            spec=self.target.spec,
+            tolerance=self.tolerance,
+            reasons=self.reasons,
+            **self.target.places,
+        )
+
+
+def _target(given: Mapping[str, str]) -> _Target:
+    """Return what the options describe."""
+    return _Target(_spec(given), _places(given))
+
+
+def _spec(given: Mapping[str, str]) -> str | Array | None:
+    """Return a model's name, a learned table, or None for the spec that a file carries."""
+    if "table" in given:
+        return _learned_table(given)
+    model = options.model_name(given)
+    if model is not None:
+        encodings = find_model(model)
+        if "layer_type" in given:
+            encodings.one(given["layer_type"])
+        return model
+    for name, value in given.items():
+        advice = "add --config or --model, or make the table: pecli rope … --verify FILE"
+        raise ParameterError(name, repr(value), "it belongs to a model", advice)
+    return None
+
+
+def _learned_table(given: Mapping[str, str]) -> Array:
+    for name in ("config", "model"):
+        if name in given:
+            rule = "--table is what was added"
+            raise ParameterError(name, given[name], rule, "leave out one of them")
+    if "before" not in given:
+        rule = "it was added to what is given as --before"
+        raise ParameterError("table", given["table"], rule, "add --before FILE")
+    return _numbers("table", given["table"])
+
+
+def _places(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the arguments of `pecli.verify` that describe rows and layers, each parsed by its rule."""
+    arrays = {"attention_mask"}
+    if "before" in given:
+        arrays.add("positions")  # positions of a rotation can differ between the rows of a batch
+    places: dict[str, Any] = {}
     for name, text in given.items():
-        if name in is_array:
-            given[name] = _numbers(name, text)
+        if name in ("config", "model", "table"):
+            continue
+        if name in arrays:
+            places[name] = _numbers(name, text)
         elif name == "shift":
             from pecli.tensors.apply import SHIFT
 
-            given[name] = SHIFT.parse(name, text)
+            places[name] = SHIFT.parse(name, text)
         elif name in PLACES:
-            given[name] = options.parse(name, PLACES[name], text)
-    return partial(verify_file, spec=spec, **given)
+            places[name] = options.parse(name, PLACES[name], text)
+        else:
+            places[name] = text
+    return places
+
+
+def _numbers(name: str, text: str) -> Array:
+    """Return an array from numbers on the command line, or from a file."""
+    from pecli.tensors.inputs import read_numbers
+
+    rule = GivenPositions(help="")
+    if rule.is_value(text):
+        return np.array(rule.parse(name, text))
+    return read_numbers(name, text)

@@ -10,22 +10,43 @@ from io import StringIO
 from pathlib import Path
 
 ANSWERS = Path(__file__).with_name("golden_commands.txt").read_text(encoding="utf-8").splitlines()
+PROMPT = "$ pecli "
+
+
+def help_lines() -> list[str]:
+    """Return the command lines that print help."""
+    from pecli.cli.app import COMMANDS
+
+    return ["--help", *(f"{name} --help" for name in COMMANDS)]
 
 
 def text() -> str:
-    """All of it, without the spaces at the ends of lines."""
-    from pecli.cli.app import COMMANDS, run
-
+    """Return all sections; the commands run one after the other in one folder."""
     os.chdir(tempfile.mkdtemp())
-    parts = []
-    for line in ["--help", *(f"{name} --help" for name in COMMANDS), *ANSWERS]:
-        with redirect_stdout(StringIO()) as output, redirect_stderr(output):
-            code = run(line.split())
-        shown = "\n".join(row.rstrip() for row in output.getvalue().strip("\n").splitlines())
-        parts.append(
-            "\n".join(filter(None, [f"$ pecli {line}", shown, f"exit {code}" if code else ""]))
-        )
-    return "\n\n".join(parts)
+    return "\n\n".join(map(section, [*help_lines(), *ANSWERS]))
+
+
+def section(line: str) -> str:
+    """Run a command line and return its output, without spaces at the ends of lines."""
+    from pecli.cli.app import run
+
+    with redirect_stdout(StringIO()) as output, redirect_stderr(output):
+        code = run(line.split())
+    shown = [row.rstrip() for row in output.getvalue().strip("\n").splitlines()]
+    lines = [f"{PROMPT}{line}", *shown]
+    if code:
+        lines.append(f"exit {code}")
+    return "\n".join(lines)
+
+
+def sections(text: str) -> dict[str, str]:
+    """Return the sections of a text by their command lines."""
+    parts = text.strip("\n").removeprefix(PROMPT).split(f"\n\n{PROMPT}")
+    found: dict[str, str] = {}
+    for part in parts:
+        line, _, output = part.partition("\n")
+        found[line] = output
+    return found
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""The list of commands: complete, a line or two each, and found by other words, such as users of transformers, vLLM,
-llama.cpp, MLX, ExLlama and text-generation-webui type.
+"""The list of commands and their help, and other words for commands, options and values.
+
+The words are those of transformers, vLLM, llama.cpp, MLX, ExLlama and text-generation-webui.
 """
 
 import os
@@ -8,86 +9,146 @@ from pathlib import Path
 
 import pytest
 
-from pecli.cli.app import COMMANDS, PANELS, synonyms
-from tests.cli.test_golden_text import GOLDEN
+from pecli.cli.app import COMMANDS, PANELS
+from pecli.cli.usage import synonyms
+from tests.cli.test_golden_text import EXPECTED
 
-PARTS = GOLDEN.read_text(encoding="utf-8").split("\n\n$ pecli ")
-HELPS = {name: part for part in PARTS for name in COMMANDS if part.startswith(f"{name} --help\n")}
-"""As every command shows it at 80 columns, which another test compares."""
+HELPS = {name: EXPECTED[f"{name} --help"] for name in COMMANDS}
+"""The help of every command at 80 columns, which another test compares."""
+
 VALUES, MODELS = Path(__file__).with_name("words.txt").read_text(encoding="utf-8").split("\n\n")
-"""In columns: an option, its value and other words for it, or another name of a model and what is said."""
+"""Lines of an option, its value and other words for it; and of another name of a model and its note."""
 
 
-def test_every_command_is_listed_in_its_part(pecli_cli) -> None:
+def test_every_command_is_listed_in_its_panel(pecli_cli) -> None:
     out = pecli_cli("--help").out
-    assert ("Exit code" in out, "Exit code 0" in pecli_cli("verify", "--help").out) == (False, True)
     places = [out.index(f"─ {panel} ") for panel in PANELS]
     assert places == sorted(places)
-    for (panel, commands), end in zip(PANELS.items(), [*places[1:], len(out)], strict=True):
-        part = out[out.index(f"─ {panel} ") : end]
-        assert all(f"│ {command} " in part for command in commands)
+    ends = [*places[1:], len(out)]
+    for commands, start, end in zip(PANELS.values(), places, ends, strict=True):
+        panel = out[start:end]
+        for command in commands:
+            assert f"│ {command} " in panel
 
 
-SUBCOMMANDS = [("apply", name) for name in ("sinusoidal", "learned", "alibi", "rope")]
-SUBCOMMANDS += [("audit", name) for name in ("sinusoidal", "rope", "alibi")]
+def test_exit_codes_are_in_the_help_of_commands_that_check() -> None:
+    assert "Exit code" not in EXPECTED["--help"]
+    assert "Exit code 0" in HELPS["verify"]
 
 
-def test_help_says_defaults_in_one_way_and_shows_examples(pecli_cli) -> None:
-    helps = {(name,): HELPS[name] for name in COMMANDS}
-    for words, shown in {
-        **helps,
-        **{words: pecli_cli(*words, "--help").out for words in SUBCOMMANDS},
-    }.items():
-        assert "[default:" not in shown
-        assert f"pecli {' '.join(words)}" in shown.partition("Examples:")[2]
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_defaults_in_one_style_and_an_example(name: str) -> None:
+    assert "[default:" not in HELPS[name]
+    assert f"pecli {name}" in HELPS[name].partition("Examples:")[2]
 
 
+SUBCOMMANDS = ["apply sinusoidal", "apply learned", "apply alibi", "apply rope"]
+SUBCOMMANDS += ["audit sinusoidal", "audit rope", "audit alibi"]
+
+
+@pytest.mark.parametrize("words", SUBCOMMANDS)
+def test_help_of_subcommands_has_defaults_in_one_style_and_an_example(
+    pecli_cli, words: str
+) -> None:
+    shown = pecli_cli(*words.split(), "--help").out
+    assert "[default:" not in shown
+    assert f"pecli {words}" in shown.partition("Examples:")[2]
+
+
+@pytest.mark.parametrize("text", ["99999999999999", "0", "-3", "x"])
 @pytest.mark.parametrize("name", ["COLUMNS", "TERMINAL_WIDTH"])
-def test_widths_that_are_none_count_for_nothing(pecli_cli, monkeypatch, name: str) -> None:
-    for text in ("99999999999999", "0", "-3", "x"):
-        monkeypatch.setenv(name, text)
-        done = pecli_cli("rope", "--help")
-        assert (done.code, done.err, name in os.environ and os.environ[name] == text) == (
-            0,
-            "",
-            False,
-        ), text
+def test_widths_that_make_no_sense_are_ignored(
+    pecli_cli, monkeypatch, name: str, text: str
+) -> None:
+    monkeypatch.setenv(name, text)
+    outcome = pecli_cli("rope", "--help")
+    assert outcome.code == 0
+    assert outcome.err == ""
+    assert os.environ.get(name) != text
 
 
-def test_other_words_mean_commands_and_models(pecli_cli) -> None:
-    assert set(synonyms("commands")) <= set(COMMANDS)
-    assert not {word for words in synonyms("commands").values() for word in words} & set(COMMANDS)
-    assert pecli_cli("rope", "llama-3.1-8b", "--seq-len", 4).err.endswith(
-        "; did you mean --model llama-3.1-8b?\n"
-    )
-    assert pecli_cli("rope", "llama", "--seq-len", 4).err.endswith("; see pecli rope --help\n")
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_80_columns_has_every_name_whole(name: str) -> None:
+    shown = HELPS[name]
+    options = [line[2:].split("  ")[0] for line in shown.splitlines() if line.startswith("│ -")]
+    assert options or name in ("apply", "audit")
+    assert not [option for option in options if "…" in option]
+    assert not re.search(r"\[\w+\|[^\]]*\n", shown), "choices are broken"
 
 
-def test_help_of_80_columns_has_every_name_whole() -> None:
-    for name in COMMANDS:
-        shown = HELPS[name]
-        first = [line[2:].split("  ")[0] for line in shown.splitlines() if line.startswith("│ -")]
-        assert first or name in ("apply", "audit")
-        assert not [word for word in first if "…" in word]
-        assert not re.search(r"\[\w+\|[^\]]*\n", shown), "choices are broken"
+COMMAND_WORDS = [
+    (word, command) for command, words in synonyms().commands.items() for word in words
+]
 
 
-def rows(text: str) -> list[list[str]]:
-    return [[cell.strip() for cell in line.split("|")] for line in text.strip().splitlines()]
+@pytest.mark.parametrize(("word", "command"), COMMAND_WORDS, ids=lambda word: word)
+def test_another_word_for_a_command_is_a_hint(pecli_cli, word: str, command: str) -> None:
+    assert word not in COMMANDS
+    assert command in COMMANDS
+    outcome = pecli_cli(word)
+    assert outcome.code == 2
+    assert outcome.err.startswith(f"pecli: error: did you mean '{command}'? there is no command ")
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "words"), [row[0].split(maxsplit=2) for row in rows(VALUES)]
+    ("word", "hint"),
+    [
+        ("--rope-theta", "--theta"),
+        ("--freq-base", "--theta"),
+        ("--rope-freq-base", "--theta"),
+        ("--rope-freq-scale", "--scaling linear --factor N (one over the scale)"),
+        ("--compress-pos-emb", "--scaling linear --factor N"),
+        ("--alpha", "--scaling ntk --factor N"),
+        ("--rope-type", "--scaling"),
+        ("--sections", "--mrope-section"),
+        ("--rotary-dim", "--dim"),
+        ("--head-dim", "--dim"),
+        ("--position-ids", "--positions"),
+        ("--seq", "--seq-len"),
+        ("--thetta", "--theta"),
+    ],
 )
-def test_another_word_for_a_value(pecli_cli, option: str, value: str, words: str) -> None:
-    for word in words.split():
-        found = pecli_cli("rope", "--seq-len", 4, "--dim", 8, f"--{option}", word, "--json").json
-        assert found["parameters"][option] == value, word
+def test_another_word_for_an_option_is_a_hint(pecli_cli, word: str, hint: str) -> None:
+    outcome = pecli_cli("rope", "--seq-len", 4, "--dim", 8, word, 2)
+    assert outcome.code == 2
+    expected = f"pecli: error: did you mean {hint}? no such option: {word}; see pecli rope --help\n"
+    assert outcome.err == expected
 
 
-@pytest.mark.parametrize(("name", "said"), rows(MODELS))
-def test_another_word_for_a_model(pecli_cli, name: str, said: str) -> None:
+def test_a_model_without_its_option_is_a_hint(pecli_cli) -> None:
+    outcome = pecli_cli("rope", "llama-3.1-8b", "--seq-len", 4)
+    assert outcome.err.endswith("; did you mean --model llama-3.1-8b?\n")
+
+
+def test_a_word_that_is_not_a_model_has_no_hint(pecli_cli) -> None:
+    outcome = pecli_cli("rope", "llama", "--seq-len", 4)
+    assert outcome.err.endswith("; see pecli rope --help\n")
+
+
+def values() -> list[tuple[str, str, str]]:
+    """Return every other word with its option and the value that it means."""
+    found: list[tuple[str, str, str]] = []
+    for line in VALUES.splitlines():
+        option, value, *words = line.split()
+        found += [(option, value, word) for word in words]
+    return found
+
+
+@pytest.mark.parametrize(("option", "value", "word"), values())
+def test_another_word_for_a_value(pecli_cli, option: str, value: str, word: str) -> None:
+    needed = ["--factor", 2] if value in ("ntk", "longrope") else []
+    if value == "longrope":
+        needed += ["--short-factor", "1,1,1,1", "--long-factor", "2,2,2,2", "--original-len", 8]
+    outcome = pecli_cli("rope", "--seq-len", 4, "--dim", 8, f"--{option}", word, *needed, "--json")
+    assert outcome.json["parameters"][option] == value
+
+
+@pytest.mark.parametrize(
+    ("name", "note"),
+    [tuple(cell.strip() for cell in line.split("|")) for line in MODELS.strip().splitlines()],
+)
+def test_another_word_for_a_model(pecli_cli, name: str, note: str) -> None:
     outcome = pecli_cli("rope", "--seq-len", 4, "--model", name)
-    assert outcome.code == (2 if "could be" in said else 0)
-    assert said in outcome.err
-    assert said or not outcome.err
+    assert outcome.code == (2 if "could be" in note else 0)
+    assert note in outcome.err
+    assert note or not outcome.err

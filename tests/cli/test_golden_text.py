@@ -4,18 +4,38 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cli.golden_text import ANSWERS
+import pytest
+
+from tests.cli.golden_text import ANSWERS, help_lines, sections
 
 GOLDEN = Path(__file__).with_name("golden.txt")
+EXPECTED = sections(GOLDEN.read_text(encoding="utf-8"))
 
 
-def test_help_and_answers_are_the_golden_ones_and_fit_80_columns() -> None:
-    root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "tests.cli.golden_text"]
-    found = subprocess.run(
-        command, cwd=root, capture_output=True, text=True, encoding="utf-8", timeout=300, check=True
+@pytest.fixture(scope="module")
+def printed() -> dict[str, str]:
+    """What the commands print now, by their command lines."""
+    result = subprocess.run(
+        [sys.executable, "-m", "tests.cli.golden_text"],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=300,
+        check=True,
     )
-    assert found.stdout.split("\n") == GOLDEN.read_text(encoding="utf-8").split("\n")
-    boxes, answers = GOLDEN.read_text(encoding="utf-8").split(f"$ pecli {ANSWERS[0]}")
-    assert all(len(line) <= 80 for line in boxes.splitlines())
-    assert answers.count("\n$ pecli ") == len(ANSWERS) - 1
+    return sections(result.stdout)
+
+
+def test_every_command_line_has_its_section() -> None:
+    assert list(EXPECTED) == [*help_lines(), *ANSWERS]
+
+
+@pytest.mark.parametrize("line", EXPECTED)
+def test_output_is_the_golden_one(line: str, printed: dict[str, str]) -> None:
+    assert printed[line] == EXPECTED[line]
+
+
+@pytest.mark.parametrize("line", help_lines())
+def test_help_fits_80_columns(line: str) -> None:
+    assert max(map(len, EXPECTED[line].splitlines())) <= 80

@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file
 
 import pecli
-from pecli.cli.options import parse_scheme
+from pecli.cli.scheme_options import parse_scheme
 from pecli.errors import ParameterError
 
 LLAMA = {

@@ -1,0 +1,74 @@
+"""Answers of commands on standard output, and the command line that a figure carries."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from pecli.cli.errors import Exit
+from pecli.engine import __version__
+from pecli.views import screen
+
+
+class HasJson(Protocol):
+    """A result that can be printed as JSON."""
+
+    def as_json(self) -> dict[str, Any]: ...
+
+
+Result = TypeVar("Result", bound=HasJson)
+
+
+def answer(
+    result: Result, show: Callable[[Result], None], *, json: bool, quiet: bool = False
+) -> Exit:
+    """Print a result with `show` or as JSON, and return 1 if it is false, else 0.
+
+    Args:
+        result: The result.
+        show: The view that prints it.
+        json: Print JSON.
+        quiet: Print nothing, unless it is JSON.
+    """
+    if json:
+        screen.print_json(result.as_json())
+    elif not quiet:
+        show(result)
+    return Exit.DONE if result else Exit.CHECK_FAILED
+
+
+def answer_with_figure(
+    result: Result, show: Callable[[Result], None], output: str | None, *, json: bool, quiet: bool
+) -> Exit:
+    """Print a result like `answer`, and the name of its figure; JSON has it as `output`, null if there is none."""
+    if json:
+        screen.print_json({**result.as_json(), "output": output})
+    elif not quiet:
+        show(result)
+        if output is not None:
+            screen.print_written(output)
+    return Exit.DONE if result else Exit.CHECK_FAILED
+
+
+def command_line(words: Iterable[str], options: Mapping[str, Any]) -> str:
+    """Return a command line that can be run again, with the options that are set.
+
+    >>> command_line(["plot", "a b.npy"], {"dark": True, "max_ulp": None, "label": ["x", "y"]})
+    "pecli plot 'a b.npy' --dark --label x --label y"
+    """
+    parts = ["pecli", *words]
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        values = value if isinstance(value, list) else [value]
+        for item in values:
+            if item is True:
+                parts.append(option)
+            elif item is not None and item is not False:
+                parts += [option, str(item)]
+    return shlex.join(parts)
+
+
+def provenance(words: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a figure: the command that draws it again, and pecli's version."""
+    return {"command": command_line(words, options), "version": __version__}

@@ -1,0 +1,172 @@
+"""Commands from functions: their options, their help, and the examples at its end."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from inspect import Parameter, Signature, cleandoc
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+import typer
+import typer.core
+import typer.main
+
+from pecli.cli.errors import call_quietly
+from pecli.errors import ParameterError, nearest, quoted
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+MAX_NAME = 27
+"""Characters of an option's name for which help has room on a terminal of 80 columns."""
+
+OUTPUT = "Output"
+"""The panel of options that most commands have."""
+
+Run = Callable[..., int | None]
+"""A function that runs a command with its options and returns the exit code; None is 0."""
+
+UsageError: Any = typer.BadParameter.__base__
+"""The error that Typer raises for every wrong command line; Typer gives it no public name."""
+
+
+class HintedUsageError(typer.BadParameter):
+    """A wrong command line whose message is complete: it has advice already."""
+
+
+class ExtraArgumentsError(typer.BadParameter):
+    """Words that a command does not take."""
+
+    def __init__(self, context: Any, words: Sequence[str]) -> None:
+        noun = "argument" if len(words) == 1 else "arguments"
+        super().__init__(f"got unexpected extra {noun} ({' '.join(words)})", context)
+        self.words = words
+
+
+class Command(typer.core.TyperCommand):
+    """A command with help that lists one name of an option per line."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words; words that are left over are an error with a field for them."""
+        takes_extra = ctx.allow_extra_args
+        ctx.allow_extra_args = True
+        rest: list[str] = super().parse_args(ctx, args)
+        ctx.allow_extra_args = takes_extra
+        if rest and not takes_extra and not ctx.resilient_parsing:
+            raise ExtraArgumentsError(ctx, rest)
+        return rest
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return `--help`, in the panel of the other options that all commands have."""
+        option: Any = super().get_help_option(ctx)
+        panels = [getattr(parameter, "rich_help_panel", None) for parameter in self.params]
+        if OUTPUT in panels:
+            option.rich_help_panel = OUTPUT
+        return option
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from typer import rich_utils
+
+        class OneNamePerLine(rich_utils.OptionHighlighter):
+            """Typer cuts several names of an option that do not fit side by side."""
+
+            def __call__(self, text: str | Text) -> Text:
+                if isinstance(text, str) and text.startswith("--"):
+                    text = "\n".join(name_lines(text))
+                return super().__call__(text)
+
+        rich_utils.highlighter = OneNamePerLine()
+        super().format_help(ctx, formatter)
+
+
+def name_lines(names: str) -> list[str]:
+    """Return names that are separated by commas one per line; a long name is broken at a hyphen.
+
+    >>> name_lines("--theta,--base")
+    ['--theta', '--base']
+    """
+    lines: list[str] = []
+    for name in names.split(","):
+        lines += wrap(name, MAX_NAME, subsequent_indent="  ")
+    return lines
+
+
+def command(
+    *options: Parameter, shown: Sequence[str] = (), **settings: Any
+) -> Callable[[Run], Any]:
+    """Return a decorator that makes a command of a function.
+
+    The command has the function's name. Its help is the docstring; lines after «Examples:» come last.
+
+    Args:
+        options: The options and arguments, which the function takes by name.
+        shown: More lines for the end of the help.
+        settings: Settings of `typer.Typer.command`.
+    """
+
+    def decorate(run: Run) -> Any:
+        text, _, example_lines = cleandoc(run.__doc__ or "").partition("Examples:\n")
+        paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
+        lines = [*map(str.strip, example_lines.splitlines()), *shown]
+        help = "\n\n".join(paragraphs)  # one line per paragraph: Typer keeps line breaks
+        return command_of(run.__name__, run, options, lines, help=help, **settings)
+
+    return decorate
+
+
+def command_of(
+    name: str, run: Run, options: Iterable[Parameter], lines: Sequence[str], **settings: Any
+) -> Any:
+    """Return a command.
+
+    Args:
+        name: Its name.
+        run: The function that it calls with the values of its options.
+        options: Its options and arguments.
+        lines: Examples for the end of the help.
+        settings: Settings of `typer.Typer.command`.
+    """
+
+    def call(**values: Any) -> int | None:
+        if values.get("quiet"):
+            return call_quietly(run, **values)
+        return run(**values)
+
+    call.__signature__ = Signature(list(options))  # type: ignore[attr-defined]
+    call.__annotations__ = {}
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command(name, cls=Command, epilog=examples(lines), **settings)(call)
+    return typer.main.get_command(app)
+
+
+class SchemeGroup(typer.core.TyperGroup):
+    """A command with a subcommand per scheme."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return `--help`, hidden: a panel with nothing else in it would say little."""
+        option: Any = super().get_help_option(ctx)
+        option.hidden = True
+        return option
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0]
+        if name not in self.commands:
+            raise self._unknown_scheme(name, ctx.command_path)
+        return super().resolve_command(ctx, args)
+
+    def _unknown_scheme(self, name: str, command_path: str) -> ParameterError:
+        from pecli.models.presets import find
+
+        schemes = [scheme for scheme, command in self.commands.items() if not command.hidden]
+        if find(name):
+            advice = f"for a model: {command_path} rope --model {shlex.quote(name)}"
+        else:
+            advice = nearest(name, schemes)
+        rule = f"it must be one of {', '.join(schemes)}"
+        return ParameterError("the scheme", quoted(name), rule, advice)
+
+
+def examples(lines: Sequence[str]) -> str:
+    """Return examples for the end of a command's help."""
+    return "\n".join(["Examples:", *(f"  {line}" for line in lines)])

@@ -1,0 +1,122 @@
+"""Errors and notes on standard error, and the exit codes that go with them."""
+
+from __future__ import annotations
+
+import enum
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from contextvars import ContextVar, copy_context
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from pecli.errors import DefectError, ParameterError, PecliError, UnsupportedError
+from pecli.views import screen
+
+MAX_ERROR_LENGTH = 1000
+"""Characters of an error: a name from a hostile file can be megabytes long."""
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+_is_quiet = ContextVar("is_quiet", default=False)
+
+
+class Exit(enum.IntEnum):
+    """Exit codes."""
+
+    DONE = 0
+    CHECK_FAILED = 1  #: The answer is no: a check failed, tables differ, nothing was identified.
+    USAGE = 2  #: The command line or a parameter is wrong.
+    FILE = 3  #: A file cannot be read or written, or is not what it claims to be.
+    DEFECT = 70  #: A defect of pecli itself.
+    PIPE = 141  #: The reader of the pipe went away.
+
+
+def print_error(problem: PecliError | str, command_line: Sequence[str] = ()) -> Exit:
+    """Print an error in one line on standard error, and return its exit code.
+
+    Args:
+        problem: The error; a text is an error of usage.
+        command_line: The words that the user typed, which decide how options are called.
+    """
+    if isinstance(problem, DefectError) and os.environ.get("PECLI_DEBUG"):
+        import traceback
+
+        traceback.print_exception(problem.__cause__)
+    text = str(problem)
+    if isinstance(problem, ParameterError):
+        text = problem.spelled(partial(_typed_name, command_line=command_line))
+    _print_line("error", _shortened(text).replace("\n", " "))
+    return _exit_code(problem)
+
+
+def print_note(text: str) -> None:
+    """Print a note in one line on standard error, unless the command is quiet."""
+    if not _is_quiet.get():
+        _print_line("note", text)
+
+
+def call_quietly(
+    function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> Result:
+    """Call a function whose notes are not printed."""
+    context = copy_context()
+    context.run(_is_quiet.set, True)
+    return context.run(function, *args, **kwargs)
+
+
+def _print_line(kind: str, text: str) -> None:
+    with suppress(OSError):  # a full disk behind standard error does not change the exit code
+        line = screen.printable(f"pecli: {kind}: {text}", sys.stderr)
+        print(line, file=sys.stderr, flush=True)
+
+
+def _shortened(text: str) -> str:
+    """Cut a long text in the middle: the end of an error says what to do about it."""
+    if len(text) <= MAX_ERROR_LENGTH:
+        return text
+    half = MAX_ERROR_LENGTH // 2
+    return f"{text[:half]} … {text[-half:]}"
+
+
+def _exit_code(problem: PecliError | str) -> Exit:
+    if isinstance(problem, DefectError):
+        return Exit.DEFECT
+    if isinstance(problem, UnsupportedError):
+        return Exit.CHECK_FAILED
+    if isinstance(problem, (ParameterError, str)):
+        return Exit.USAGE
+    return Exit.FILE
+
+
+def _typed_name(name: str, command_line: Sequence[str]) -> str:
+    """Return a parameter's name as the user typed it.
+
+    Only parameters of rope have aliases (`--theta` for `--base`), and a model can be an argument.
+    """
+    from pecli.engine.schemes.rope import Rope
+
+    options = {word.partition("=")[0] for word in command_line}
+    if name == "model" and command_line and options.isdisjoint(("--model", "--config")):
+        return "MODEL"
+    parameter = Rope.parameters().get(name)
+    if parameter is not None:
+        for alias in parameter.aliases:
+            if alias in options:
+                return alias
+    return option_name(name)
+
+
+def option_name(name: str) -> str:
+    """Return a parameter's name on the command line, or that of one of its values.
+
+    >>> option_name("seq_len"), option_name("recipes[0]"), option_name("FILE")
+    ('--seq-len', '--recipes[0]', 'FILE')
+    """
+    parameter, bracket, index = name.partition("[")
+    is_option = parameter.islower() and parameter.replace("_", "").isalnum()
+    if not is_option:
+        return name
+    return f"--{parameter.replace('_', '-')}{bracket}{index}"

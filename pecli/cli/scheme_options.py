@@ -1,0 +1,279 @@
+"""Options that derive from a scheme's parameters or name a model, and the scheme that they make."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import MISSING, replace
+from inspect import Parameter as Option
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pecli.cli import options
+from pecli.cli.commands import command_of
+from pecli.cli.errors import option_name, print_note
+from pecli.cli.options import Values
+from pecli.engine.schemes import Choice, Flag, Parameter, scheme_named
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import ParameterError, spelled
+
+if TYPE_CHECKING:
+    from pecli.models.encoding import Encoding, ModelEncodings
+
+MAX_METAVAR = 16
+"""Characters of choices in brackets; help on 80 columns would break longer ones inside of a word."""
+
+
+def options_of(kind: type[Scheme]) -> list[Option]:
+    """Return the options that make a scheme of a kind, from its parameters or from a model."""
+    what = "the parameters from a model that has such a table"
+    if kind.applied_as == "rotation":
+        what = "--dim, --theta, --scaling, … from a model"
+    help = f"Take {what}: {options.MODEL}. Options override it; --config is the same."
+    return [*options.model_options(help), *parameter_options(kind)]
+
+
+def parameter_options(kind: type[Scheme], without: Collection[str] = ()) -> list[Option]:
+    """Return the parameters of a scheme as options."""
+    return [
+        parameter_option(name, parameter, kind)
+        for name, parameter in kind.parameters().items()
+        if name not in without
+    ]
+
+
+def parameter_option(name: str, parameter: Parameter, kind: type[Scheme]) -> Option:
+    """Return a parameter as an option.
+
+    Its value stays a text, so that the parameter's own rule reports what is wrong with it.
+    """
+    long_name = f"--{name.replace('_', '-')}"
+    panel = parameter.panel or options.TABLE
+    if type(parameter) is Flag:
+        names = f"{long_name}/--no-{long_name[2:]}"
+        return options.flag(names, _sentence(parameter.help), panel, default=None)
+    choices = parameter.options if isinstance(parameter, Choice) else ()
+    metavar = parameter.metavar
+    help = parameter.help
+    if len("|".join(choices)) > MAX_METAVAR:
+        metavar = "NAME"
+        help += f": {', '.join(choices)}"
+    elif choices:
+        metavar = f"[{'|'.join(choices)}]"
+    help = _sentence(help) + _default(kind.default_of(name))
+    names = " ".join(sorted((long_name, *parameter.aliases), key=len))  # the shortest stands first
+    return options.text(names, metavar, help, panel, choices=choices, name=name)
+
+
+def _default(value: Any) -> str:
+    """Return the default of a parameter for its help."""
+    if value is None:
+        return ""
+    if value is MISSING:
+        return " (required)"
+    return f" (default: {value:g})" if isinstance(value, float) else f" (default: {value})"
+
+
+def _sentence(text: str) -> str:
+    """Return a help text as a sentence; names before a colon keep their spelling.
+
+    >>> _sentence("rows of the table"), _sentence("yarn, ntk: the factor")
+    ('Rows of the table.', 'yarn, ntk: the factor.')
+    """
+    begins_with_names = re.match(r"\w+(, \w+)*: ", text)
+    if begins_with_names:
+        return f"{text}."
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+class ParsedScheme(NamedTuple):
+    """A scheme, and the model and layer type that it was taken from, if any."""
+
+    scheme: Scheme
+    model: str | None
+    layer_type: str | None
+
+
+_INSTEAD = {"seq_len": ("positions", "grid"), "dim": ("axes", "config", "model")}
+"""Options that determine a parameter, which then needs no default."""
+
+
+def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str]) -> ParsedScheme:
+    """Parse the options of a scheme.
+
+    Args:
+        name: The scheme's name.
+        words: Its options.
+        defaults: Values of parameters that the words leave out, and that no other option determines.
+    """
+    kind: type[Scheme] = scheme_named(name)
+    values: dict[str, Any] = {}
+
+    def keep(**given: Any) -> None:
+        values.update(given)
+
+    command = command_of(name, keep, options_of(kind), (), add_help_option=False)
+    with command.make_context("pecli plot", list(words)) as context:
+        command.invoke(context)
+    for parameter, text in defaults.items():
+        determining = (parameter, *_INSTEAD.get(parameter, ("config", "model")))
+        if all(values.get(option) is None for option in determining):
+            values[parameter] = text
+    scheme = scheme_from(kind, values)
+    return ParsedScheme(scheme, values["config"] or values["model"], values["layer_type"])
+
+
+def scheme_from(kind: type[Scheme], values: Values) -> Scheme:
+    """Return the scheme that options describe, from a model if one is named.
+
+    Only parameters that were given are passed on, so that a style can fill in the others.
+    """
+    parameters = options.parsed(kind.parameters(), values)
+    if options.model_name(values) is not None:
+        if kind.applied_as == "rotation":
+            return _rotary_scheme(values, parameters)
+        return _table_of_model(kind, values, parameters)
+    for name, parameter in kind.parameters().items():
+        if name not in parameters and kind.default_of(name) is MISSING:
+            raise ParameterError(name, "missing", parameter.rule)
+    return kind(**parameters)
+
+
+def _table_of_model(kind: type[Scheme], values: Values, parameters: Mapping[str, Any]) -> Scheme:
+    """Return the table of a model that is of a scheme, with some parameters replaced."""
+    from pecli.models.find import find_model
+
+    model = find_model(values["config"], values["model"])
+    names = (kind.name, kind.name.removesuffix("-init"))  # models call learned-init «learned»
+    tables = tuple(encoding for encoding in model if encoding.scheme in names)
+    if not tables:
+        schemes = ", ".join(dict.fromkeys(encoding.scheme for encoding in model))
+        rule = f"it has no {kind.name} table, but {schemes or 'no encoding that pecli makes'}"
+        raise ParameterError("model", repr(model.file), rule)
+    table = replace(model, encodings=tables).one(values["layer_type"])
+    settings = {
+        name: value for name, value in table.parameters.items() if name in kind.parameters()
+    }
+    return kind(**settings | dict(parameters))
+
+
+def _rotary_scheme(values: Values, parameters: Mapping[str, Any]) -> Scheme:
+    """Return the rotary table of a model, or a bundle of one per layer type."""
+    from pecli.engine.schemes.bundle import Bundle
+
+    if parameters.keys().isdisjoint(("positions", "grid", "seq_len")):
+        rule = scheme_named("rope").parameters()["seq_len"].rule
+        raise ParameterError("seq_len", "missing", rule)
+    resolved = model_encodings(values, parameters)
+    schemes = {
+        encoding.layer_type: encoding.rope(**resolved.other_parameters)
+        for encoding in resolved.encodings
+    }
+    if len(schemes) == 1:
+        return next(iter(schemes.values()))
+    dtype = resolved.other_parameters.get("dtype", "float32")
+    return Bundle(tuple(schemes.items()), dtype=dtype)
+
+
+_NOT_IN_MODEL = frozenset(
+    (
+        "seq_len",
+        "offset",
+        "layout",
+        "length",
+        "recipe",
+        "runtime",
+        "dtype",
+        "positions",
+        "grid",
+        "keep",
+        "grid_base",
+        "grid_scale",
+    )
+)
+"""Parameters that no model defines. All others, given beside a model, replace its own."""
+
+
+class ModelRopes(NamedTuple):
+    """The rotary encodings of a model, with the parameters that options replaced."""
+
+    model: ModelEncodings
+    encodings: tuple[Encoding, ...]
+    other_parameters: dict[str, Any]  #: that were given, and that no model defines
+
+
+def model_encodings(
+    values: Values, parameters: Mapping[str, Any], *, one: bool = False
+) -> ModelRopes:
+    """Return the rotary encodings of the model that options name, and print a note if any are replaced.
+
+    Args:
+        values: The options that name the model and its layers.
+        parameters: Parameters that were given.
+        one: Raise ParameterError if there are several encodings, unless a layer type selects one.
+    """
+    from pecli.models.find import find_model
+
+    model = find_model(values["config"], values["model"])
+    if not model.ropes():
+        schemes = ", ".join(sorted({encoding.scheme for encoding in model})) or "none"
+        name = "config" if values["config"] else "model"
+        raise ParameterError(name, model.file, f"it has no rotary encoding (found: {schemes})")
+    layer_type = values["layer_type"]
+    encodings = model.ropes()
+    if one or layer_type is not None:
+        encodings = (model.one(layer_type),)
+    others = {name: value for name, value in parameters.items() if name in _NOT_IN_MODEL}
+    changes = {name: value for name, value in parameters.items() if name not in _NOT_IN_MODEL}
+    if changes:
+        _note_changes(model.file, encodings[0], changes)
+        encodings = tuple(_overridden(encoding, changes, model.context) for encoding in encodings)
+    return ModelRopes(model, tuple(encodings), others)
+
+
+def _note_changes(file: str, encoding: Encoding, changes: Mapping[str, Any]) -> None:
+    """Print which parameters of a model are replaced: «--theta 10000 instead of 500000»."""
+    rope_parameters = scheme_named("rope").parameters()
+    notes: list[str] = []
+    for name, value in changes.items():
+        shown_names = (*rope_parameters[name].aliases, option_name(name))
+        note = f"{shown_names[0]} {spelled(value)}"
+        before = encoding.parameters.get(name)
+        if before is not None:
+            note += f" instead of {spelled(before)}"
+        notes.append(note)
+    print_note(f"not as {file} has it: {', '.join(notes)}")
+
+
+def _overridden(encoding: Encoding, changes: Mapping[str, Any], context: int | None) -> Encoding:
+    """Return an encoding with some parameters replaced."""
+    before = encoding.parameters.get("scaling")
+    scaling = changes.get("scaling", before)
+    parameters = dict(encoding.parameters)
+    if scaling != before:
+        parameters = _rescaled(parameters, scaling, context)
+    mscales = encoding.mscales
+    if scaling != before or "attention_factor" in changes:
+        mscales = None  # they belong to the old scaling, and give an attention factor
+    return replace(encoding, parameters={**parameters, **changes}, mscales=mscales)
+
+
+def _rescaled(parameters: Mapping[str, Any], scaling: str, context: int | None) -> dict[str, Any]:
+    """Return parameters for another scaling.
+
+    Of the old scaling's parameters only the length that the model was trained on is kept; without
+    a scaling, that is the model's context.
+    """
+    from pecli.engine.scalings import SCALINGS
+    from pecli.engine.schemes.rope import Rope
+
+    trained = parameters.get("original_max_position_embeddings") or context
+    kept = {
+        name: value for name, value in parameters.items() if name not in Rope.scaling_parameters()
+    }
+    if trained is None:
+        return kept
+    for name in ("original_max_position_embeddings", "max_position_embeddings"):
+        if name in SCALINGS[scaling].names():
+            kept[name] = trained
+            break
+    return kept

@@ -1,0 +1,109 @@
+"""Wrong command lines in one line: what is wrong, and what was probably meant."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pecli.cli.commands import ExtraArgumentsError, HintedUsageError
+from pecli.errors import nearest, quoted
+
+_SYNONYMS = os.path.join(os.path.dirname(__file__), "synonyms.toml")
+
+
+class Synonyms(NamedTuple):
+    """Words of other programs, by the command or the option that is meant."""
+
+    commands: dict[str, list[str]]
+    options: dict[str, list[str]]
+
+
+def synonyms() -> Synonyms:
+    """Read the words of other programs."""
+    with open(_SYNONYMS, "rb") as file:
+        tables = tomllib.load(file)
+    commands = {name: words.split() for name, words in tables["commands"].items()}
+    options = {name: words.split() for name, words in tables["options"].items()}
+    return Synonyms(commands, options)
+
+
+def unknown_command(name: str, commands: Sequence[str]) -> str:
+    """Return an error about a command that does not exist."""
+    rule = f"there is no command {quoted(name)}; it must be one of {', '.join(commands)}"
+    advice = _meant_command(name) or nearest(name, commands)
+    return f"{advice} {rule}" if advice else f"{rule}; see pecli --help"
+
+
+def _meant_command(name: str) -> str:
+    for command, words in synonyms().commands.items():
+        if name.lower() in words:
+            return f"did you mean {command!r}?"
+    return ""
+
+
+def usage_message(problem: Any) -> str:
+    """Return a usage error of Typer as one line that names the option or argument that was probably meant."""
+    if isinstance(problem, HintedUsageError):
+        return str(problem.message)
+    context = problem.ctx
+    if context is None:
+        return f"{_sentence(problem)}; see pecli --help"
+    if hasattr(problem, "possibilities"):  # only Typer's NoSuchOption has them
+        return _no_such_option(problem.option_name, context)
+    if isinstance(problem, ExtraArgumentsError):
+        return f"{problem.message}; {_meant_argument(problem.words[0], context)}"
+    return f"{_sentence(problem)}; {_see_help(context)}"
+
+
+def _sentence(problem: Any) -> str:
+    """Return Typer's message without its capital letter and full stop."""
+    text: str = problem.format_message().strip().rstrip(".")
+    return text[:1].lower() + text[1:]
+
+
+def _see_help(context: Any) -> str:
+    return f"see {context.command_path} --help"
+
+
+def _option_names(context: Any) -> list[str]:
+    names: list[str] = []
+    for parameter in context.command.params:
+        names += parameter.opts
+    return names
+
+
+def _no_such_option(typed: str, context: Any) -> str:
+    word = typed.replace("_", "-")
+    names = _option_names(context)
+    option_synonyms = synonyms().options
+    advice = _meant_option(word, names, option_synonyms)
+    see = _see_help(context)
+    is_parameter = any(word in option.split() for option in option_synonyms)
+    if context.command.name == "verify" and not advice and is_parameter:
+        see = "parameters go with a scheme: pecli rope … --verify FILE"
+    problem = f"no such option: {typed}; {see}"
+    return f"{advice} {problem}" if advice else problem
+
+
+def _meant_option(word: str, names: Sequence[str], option_synonyms: dict[str, list[str]]) -> str:
+    """Return a hint: a synonym first, then an option that begins so, then one that is spelled alike."""
+    for option, words in option_synonyms.items():
+        is_available = option.split()[0] in names
+        if word in words and is_available:
+            return f"did you mean {option}?"
+    for name in names:
+        if name.startswith(word):
+            return f"did you mean {name}?"
+    # Without the dashes, which would make all options look alike.
+    return nearest(word[2:], [name[2:] for name in names], "--{}".format)
+
+
+def _meant_argument(word: str, context: Any) -> str:
+    """Return a hint for an extra argument: it may be a model without its option."""
+    from pecli.models import presets
+
+    if "--model" in _option_names(context) and presets.find(word):
+        return f"did you mean --model {word}?"
+    return _see_help(context)

@@ -1,0 +1,71 @@
+"""Errors on standard error: one line, cut in the middle, with the exit code of their kind."""
+
+import pytest
+
+from pecli.cli import options
+from pecli.cli.answers import command_line
+from pecli.cli.commands import MAX_NAME, name_lines
+from pecli.cli.errors import option_name, print_error
+from pecli.errors import FileError, ParameterError, PecliError
+
+
+def test_an_error_of_1000_characters_is_whole(capsys) -> None:
+    print_error("x" * 1000)
+    assert capsys.readouterr().err == f"pecli: error: {'x' * 1000}\n"
+
+
+def test_a_longer_error_loses_its_middle(capsys) -> None:
+    print_error("x" * 500 + "y" + "z" * 500)
+    assert capsys.readouterr().err == f"pecli: error: {'x' * 500} … {'z' * 500}\n"
+
+
+def test_an_error_is_one_line_with_the_name_of_the_option(capsys) -> None:
+    print_error(ParameterError("dim", 3, "two\nlines"))
+    assert capsys.readouterr().err == "pecli: error: --dim is 3; two lines\n"
+
+
+@pytest.mark.parametrize(
+    ("problem", "code"),
+    [("x", 2), (ParameterError("dim", 3, "x"), 2), (FileError("a", "x"), 3)],
+    ids=["usage", "parameter", "file"],
+)
+def test_the_exit_code_of_an_error(problem: PecliError | str, code: int) -> None:
+    assert print_error(problem) == code
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("the scheme", "the scheme"),
+        ("FILE", "FILE"),
+        ("seq_len", "--seq-len"),
+        ("a.b", "a.b"),
+        ("positions[1]", "--positions[1]"),
+    ],
+)
+def test_names_of_parameters_on_the_command_line(name: str, option: str) -> None:
+    assert option_name(name) == option
+
+
+def test_a_command_line_has_only_the_options_that_are_set() -> None:
+    values = {"seq_len": 4, "dark": False, "theta": None, "label": []}
+    assert command_line(["rope"], values) == "pecli rope --seq-len 4"
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("--" + "a" * (MAX_NAME - 2), ["--" + "a" * (MAX_NAME - 2)]),
+        ("--aaaa-" + "b" * (MAX_NAME - 6), ["--aaaa-", "  " + "b" * (MAX_NAME - 6)]),
+    ],
+    ids=["fits", "one character too long"],
+)
+def test_names_of_options_that_are_too_long_are_broken_at_a_hyphen(
+    name: str, lines: list[str]
+) -> None:
+    assert name_lines(name) == lines
+
+
+def test_a_table_may_go_to_standard_output_that_is_not_a_terminal(capsys) -> None:
+    options.check_output("-", json=False)
+    assert capsys.readouterr().err == ""

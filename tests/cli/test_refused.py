@@ -1,0 +1,27 @@
+"""Wrong command lines, in refused.txt: one line on standard error that names the mistake, and nothing written."""
+
+import os
+import re
+
+import pytest
+
+from tests.cli.sample_files import write_sample_files
+from tests.cli.tables import Row, parameter, rows
+
+USAGE = 2
+LONG_NUMBER = parameter(f"sinusoidal --seq-len {'9' * 5000} --dim 4 | --seq-len is 999", USAGE)
+PYTHON_NAMES = re.compile(r"(?<!--)\b(kv_heads|head_dim|rotary_dim|seq_len|layer_type)\b")
+
+
+@pytest.mark.parametrize("row", [*rows("refused.txt", USAGE), LONG_NUMBER])
+def test_what_is_wrong_is_one_line(pecli_cli, row: Row) -> None:
+    write_sample_files()
+    files = sorted(os.listdir())
+    outcome = pecli_cli(*row.words)
+    assert row.output in outcome.err
+    assert outcome.code == row.code
+    assert outcome.out == ""
+    assert outcome.err.startswith("pecli: error: ")
+    assert outcome.err.count("\n") == 1
+    assert not PYTHON_NAMES.search(outcome.err), "options are called as they are typed"
+    assert sorted(os.listdir()) == files
