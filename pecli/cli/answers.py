@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
-from pecli.cli.errors import Exit
+from pecli.cli.messages import Exit
 from pecli.engine import __version__
 from pecli.views import screen
 

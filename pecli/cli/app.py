@@ -15,7 +15,7 @@ import typer.core
 import typer.main
 
 from pecli.cli.commands import HintedUsageError, UsageError, examples
-from pecli.cli.errors import Exit, print_error
+from pecli.cli.messages import Exit, print_error
 from pecli.engine import __version__
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.errors import ResourceError, translated

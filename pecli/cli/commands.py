@@ -12,7 +12,7 @@ import typer
 import typer.core
 import typer.main
 
-from pecli.cli.errors import call_quietly
+from pecli.cli.messages import call_quietly
 from pecli.errors import ParameterError, nearest, quoted
 
 if TYPE_CHECKING:

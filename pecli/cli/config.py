@@ -12,7 +12,7 @@ import numpy as np
 
 from pecli.cli import options
 from pecli.cli.commands import command
-from pecli.cli.errors import Exit, print_error, print_note
+from pecli.cli.messages import Exit, print_error, print_note
 from pecli.engine.arrays import Floats, widened
 from pecli.engine.schemes import Whole
 from pecli.errors import ParameterError, PecliError, quoted

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from pecli.cli import options
 from pecli.cli.commands import command
-from pecli.cli.errors import Exit, option_name, print_note
+from pecli.cli.messages import Exit, option_name, print_note
 from pecli.engine.arrays import SIGNIFICAND_BITS
 from pecli.errors import ParameterError, counted, listed
 from pecli.files import format_of, save_tables

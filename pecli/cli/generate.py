@@ -9,7 +9,7 @@ from typing import Any
 from pecli.cli import options, scheme_options
 from pecli.cli.answers import answer
 from pecli.cli.commands import command_of
-from pecli.cli.errors import Exit
+from pecli.cli.messages import Exit
 from pecli.cli.options import Values
 from pecli.cli.scheme_help import help_of
 from pecli.engine import __version__

@@ -6,7 +6,7 @@ from pecli.checks.identify import identify as find
 from pecli.cli import options
 from pecli.cli.answers import answer
 from pecli.cli.commands import command
-from pecli.cli.errors import Exit, print_error
+from pecli.cli.messages import Exit, print_error
 from pecli.errors import PecliError
 from pecli.views import screen
 from pecli.views.check_results import show_identification

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from pecli.cli.commands import OUTPUT as OUTPUT
-from pecli.cli.errors import print_note
+from pecli.cli.messages import print_note
 from pecli.engine.schemes import Choice, Flag, Parameter
 from pecli.errors import ParameterError
 

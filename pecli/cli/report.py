@@ -6,7 +6,7 @@ from typing import Any
 
 from pecli.cli import options
 from pecli.cli.commands import command
-from pecli.cli.errors import Exit, print_error
+from pecli.cli.messages import Exit, print_error
 from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
 from pecli.views import report as reports

@@ -9,7 +9,7 @@ from pecli.checks.runtimes import runtimes as compare
 from pecli.cli import options
 from pecli.cli.answers import answer_with_figure
 from pecli.cli.commands import command
-from pecli.cli.errors import Exit
+from pecli.cli.messages import Exit
 from pecli.compare.tolerance import DRIFT, ERROR
 from pecli.engine.runtimes import RUNTIMES
 from pecli.views import drift_pictures

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pecli.cli import options
 from pecli.cli.commands import command_of
-from pecli.cli.errors import option_name, print_note
+from pecli.cli.messages import option_name, print_note
 from pecli.cli.options import Values
 from pecli.engine.schemes import Choice, Flag, Parameter, scheme_named
 from pecli.engine.schemes.scheme import Scheme

@@ -15,7 +15,7 @@ from pecli.checks.verify.targets import PLACES
 from pecli.cli import options
 from pecli.cli.answers import provenance
 from pecli.cli.commands import command
-from pecli.cli.errors import Exit, print_error
+from pecli.cli.messages import Exit, print_error
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array
 from pecli.engine.runtimes import RUNTIMES

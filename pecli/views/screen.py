@@ -78,8 +78,8 @@ def printable(text: str, stream: TextIO | None = None) -> str:
 def escaped(text: str) -> str:
     """Escape the characters that cannot be seen, as Python's `repr` does.
 
-    >>> escaped("caf\u00e9\t")
-    'caf\u00e9\\\\t'
+    >>> escaped("a\x07b")
+    'a\\\\x07b'
     """
     return "".join(map(_visible, text))
 

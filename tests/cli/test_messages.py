@@ -5,7 +5,7 @@ import pytest
 from pecli.cli import options
 from pecli.cli.answers import command_line
 from pecli.cli.commands import MAX_NAME, name_lines
-from pecli.cli.errors import option_name, print_error
+from pecli.cli.messages import option_name, print_error
 from pecli.errors import FileError, ParameterError, PecliError
 
 
