@@ -155,6 +155,7 @@ class _Rotation:
         return shares
 
     def rotate(self, share: _Share) -> None:
+        """Rotate a share, as many batches at once as fit the cache; the factors are made once."""
         start = share.first_row
         stop = min(start + self._rows, self.source.shape[1])
         factors = self.factors(start, stop)[:, None]
@@ -236,6 +237,7 @@ def _in_pairs(factors: NDArray[Any]) -> RotateBlock:
 
 
 def _halves_to_pairs(factors: NDArray[Any]) -> RotateBlock:
+    """Rotate channels (i, i + d/2) into (2i, 2i + 1), by way of an array of complex numbers."""
     half = factors.shape[-1]
     kind = factors.dtype
 
@@ -249,6 +251,7 @@ def _halves_to_pairs(factors: NDArray[Any]) -> RotateBlock:
 
 
 def _pairs_to_halves(factors: NDArray[Any]) -> RotateBlock:
+    """Rotate channels (2i, 2i + 1) into (i, i + d/2), as DeepSeek-V3 does."""
     half = factors.shape[-1]
     kind = factors.dtype
 

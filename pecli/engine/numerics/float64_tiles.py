@@ -35,6 +35,10 @@ class Split(NamedTuple):
     head: Floats
     tail: Floats
 
+    def part(self, rows: slice, width: int) -> "Split":
+        """Return some rows, and the first columns of them."""
+        return Split(self.head[rows, :width], self.tail[rows, :width])
+
 
 def _split(value: DoubleDouble, unit: float) -> Split:
     head = np.rint(value.hi * (1 / unit)) * unit
@@ -49,6 +53,35 @@ class Workspace(NamedTuple):
     product: Floats
 
 
+class Terms(NamedTuple):
+    """An addition theorem, for an anchor A and rows B of the small table.
+
+    cos(A + B) = cos A · cos B − sin A · sin B, and sin(A + B) = cos A · sin B + sin A · cos B.
+
+    Attributes:
+        by_cosine: The numbers that cos A multiplies.
+        by_sine: The numbers that sin A multiplies.
+        join: `np.subtract` or `np.add`.
+    """
+
+    by_cosine: Split
+    by_sine: Split
+    join: np.ufunc
+
+
+def _add_low_part(work: Workspace, error: float) -> Flags:
+    """Add the low part to the high one; return True for elements that the error leaves in doubt.
+
+    That is, if high + (low − error) and high + (low + error) round differently.
+    """
+    high, low, lower_bound = work
+    np.subtract(low, error, lower_bound)
+    lower_bound += high
+    low += error
+    high += low
+    return np.not_equal(high, lower_bound)
+
+
 class Float64Tiles:
     """Makes rows for about `count` positions, wherever they start.
 
@@ -57,6 +90,7 @@ class Float64Tiles:
     """
 
     def __init__(self, waves: Waves, count: int) -> None:
+        """Compute the small table and the steps between anchors, for amplitude 1."""
         self._factor = waves.factor
         self._limbs = waves.limbs[:, None, :]
         rows_in_cache = phases.TILE // 2 // min(_MAX_COLUMNS, len(waves.turns))
@@ -91,43 +125,34 @@ class Float64Tiles:
                 yield Doubtful(row + rows, columns)
             row += count
 
-    def _multiply(self, part: str, direction: Directions, start: int, work: Workspace) -> Flags:
+    def _multiply(self, part: str, anchor: Directions, start: int, work: Workspace) -> Flags:
         """Write an anchor times rows of the small table to `work.high`; return True for doubts.
 
-        With A the anchor and B a row, cos(A + B) = cos A · cos B − sin A · sin B, and
-        sin(A + B) = cos A · sin B + sin A · cos B.
+        With heads h and tails t, (h + t)·(h' + t') = h·h' + (h + t)·t' + t·h'. The first product is
+        exact; the others are small, and are added up in `work.low`.
         """
         high, low, product = work
-        rows = slice(start, start + len(high))
-        width = high.shape[1]
-        first = self._small_cosines
-        second = self._small_sines
-        join: np.ufunc = np.subtract
-        if part == "sin":
-            first, second = second, first
-            join = np.add
-        head_1 = first.head[rows, :width]
-        tail_1 = first.tail[rows, :width]
-        head_2 = second.head[rows, :width]
-        tail_2 = second.tail[rows, :width]
-        cosine = _split(direction.cosines, _HEAD_UNIT * self._scale)
-        sine = _split(direction.sines, _HEAD_UNIT * self._scale)
+        terms = self._terms(part, slice(start, start + len(high)), high.shape[1])
+        cosine = _split(anchor.cosines, _HEAD_UNIT * self._scale)
+        sine = _split(anchor.sines, _HEAD_UNIT * self._scale)
 
-        np.multiply(cosine.head, head_1, high)
-        join(high, np.multiply(sine.head, head_2, product), high)
+        np.multiply(cosine.head, terms.by_cosine.head, high)
+        terms.join(high, np.multiply(sine.head, terms.by_sine.head, product), high)
 
-        np.multiply(direction.cosines.hi, tail_1, low)
-        low += np.multiply(cosine.tail, head_1, product)
-        join(low, np.multiply(direction.sines.hi, tail_2, product), low)
-        join(low, np.multiply(sine.tail, head_2, product), low)
+        np.multiply(anchor.cosines.hi, terms.by_cosine.tail, low)
+        low += np.multiply(cosine.tail, terms.by_cosine.head, product)
+        terms.join(low, np.multiply(anchor.sines.hi, terms.by_sine.tail, product), low)
+        terms.join(low, np.multiply(sine.tail, terms.by_sine.head, product), low)
 
-        # An element is in doubt if high + (low − error) and high + (low + error) round differently.
-        error = _ERROR * self._scale
-        np.subtract(low, error, product)
-        product += high
-        low += error
-        high += low
-        return np.not_equal(high, product)
+        return _add_low_part(work, _ERROR * self._scale)
+
+    def _terms(self, part: str, rows: slice, width: int) -> Terms:
+        """Return the rows of the small table that the anchor's cosine and sine multiply."""
+        cosines = self._small_cosines.part(rows, width)
+        sines = self._small_sines.part(rows, width)
+        if part == "cos":
+            return Terms(cosines, sines, np.subtract)
+        return Terms(sines, cosines, np.add)
 
     def _anchors_of(self, leap: int) -> Directions:
         """Return the directions of a leap's anchors, times the amplitude."""

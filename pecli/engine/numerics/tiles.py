@@ -81,6 +81,7 @@ class Factors:
     """
 
     def __init__(self, waves: Waves, columns: slice, part: str, count: int) -> None:
+        """Compute the tables of some waves for about `count` positions."""
         self.part = part
         self.columns = columns
         self._is_conjugate = part == "sin,cos"
@@ -139,9 +140,11 @@ class Tile:
     """
 
     def __init__(self, factors: Factors, columns: int, dtype: str) -> None:
+        """Allocate a tile whose rows have so many columns of a dtype."""
         self.factors = factors
         self.columns = columns
         self.dtype = dtype
+        # The test looks at the bits after the first s + 1; shifting left drops all others.
         lower_bits = _FLOAT64_BITS - (SIGNIFICAND_BITS[dtype] + 1)
         self._shift = np.array(64 - lower_bits, np.uint64)
         self._scale = np.array(1 / factors.unit, np.float32)  # a power of two

@@ -46,6 +46,7 @@ def _yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
 
 
 def _phases(definition: Definition[Scaling]) -> Phases:
+    """Return ggml's recurrence with the arguments that llama.cpp passes for the scaling."""
     ratio = power(round_single(definition.base), float(np.float32(-2) / np.float32(definition.dim)))
     plain = partial(recurrence, pairs=definition.pairs, ratio=ratio)
     match definition.scaling:

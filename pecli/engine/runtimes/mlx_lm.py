@@ -72,6 +72,7 @@ def _on_input(reading: RuntimeReading[ScalingT]) -> RuntimeReading[ScalingT]:
 
 
 def _phases(definition: Definition[Scaling]) -> Phases:
+    """Divide positions by scaled periods, if the scaling changes single frequencies."""
     scaling = definition.scaling
     match scaling:
         case Llama3():
@@ -133,6 +134,10 @@ def _yarn_periods(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
 
 
 def _llama3_periods(llama3: Llama3, powers: Singles) -> Singles:
+    """Return periods p·f of long waves, p of short ones, and p / ((1 − s)/f + s) between.
+
+    Wavelengths are 2π·p. One that equals a limit is neither long nor between.
+    """
     length = np.float32(llama3.original_max_position_embeddings)
     factor = np.float32(llama3.factor)
     low = np.float32(llama3.low_freq_factor)

@@ -31,6 +31,7 @@ class Llama3(Scaling):
     high_freq_factor: float
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
+        """Return frequency · share + frequency / f · (1 − share) of each pair."""
         factor = Fraction(self.factor)
         values, bits = unscaled(base, dim)
         one = 1 << bits
@@ -64,6 +65,7 @@ class Llama3(Scaling):
             raise ParameterError("high_freq_factor", spelled(self.high_freq_factor), rule)
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
+        """Compare wavelengths with O/low and O/high in float32, then divide, keep or blend."""
         one = np.float32(1)
         factor = np.float32(self.factor)
         length = np.float32(self.original_max_position_embeddings)

@@ -86,6 +86,7 @@ class LongRope(Scaling):
         return isqrt(square << work) >> (work - bits)
 
     def check(self, base: float, dim: int) -> None:
+        """Raise ParameterError unless there is a divisor per pair and an attention factor."""
         pairs = (dim + 1) // 2
         _check_count("short_factor", self.short_factor, pairs)
         _check_count("long_factor", self.long_factor, pairs)

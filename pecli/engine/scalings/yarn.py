@@ -74,6 +74,10 @@ class Yarn(Scaling):
         return Betas(fast, slow)
 
     def frequencies(self, base: float, dim: int) -> Frequencies:
+        """Return frequency · (1 − ramp) + frequency / f · ramp of each pair.
+
+        The ramp is 0 up to the low limit, 1 from the high one on, and linear between.
+        """
         factor = self.divisor()
         values, bits = unscaled(base, dim)
         low, high = self.limits(base, dim, bits)
@@ -120,6 +124,7 @@ class Yarn(Scaling):
         return plain / self.factor * ramp + plain * (1 - ramp)
 
     def _approximate_limits(self, base: float | Floats, half: float) -> tuple[Floats, Floats]:
+        """Return the pairs between which YaRN blends, in float64; see `limits`."""
         assert self.beta_fast is not None  # `complete` has set both.
         assert self.beta_slow is not None
         length = self.original_max_position_embeddings
@@ -163,6 +168,7 @@ class Yarn(Scaling):
         return (numerator << bits) // denominator
 
     def check(self, base: float, dim: int) -> None:
+        """Raise ParameterError unless f ≥ 1, beta_fast ≥ beta_slow, b > 1, and mscales fit."""
         if self.factor is None and self.max_position_embeddings is None:
             rule = (
                 "yarn scaling needs it, or max_position_embeddings to divide by the original length"
@@ -200,6 +206,7 @@ class Yarn(Scaling):
         return np.float32(1) - np.clip(ramp, 0, 1)
 
     def float32_steps(self, powers: Singles, base: float, dim: int) -> Singles:
+        """Blend 1/p and 1/(f·p) by the ramp, in float32."""
         one = np.float32(1)
         keep = self.float32_keep(len(powers), base, dim)
         divided = one / (np.float32(float(self.divisor())) * powers)
