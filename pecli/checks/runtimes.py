@@ -142,7 +142,7 @@ def runtimes(
     >>> import pecli
     >>> found = pecli.runtimes("gpt-oss-20b", 4096, names=["llama.cpp"]).layers[""][0]
     >>> found.causes
-    ("rounds YaRN's limits to 8 and 18; the config says truncate: false",)
+    ("rounds YaRN's limits to 8 and 18; the config has truncate: false",)
     """
     found = find_model(None, model)
     rule = "it has no rotary table, and runtimes are described for that alone"

@@ -287,7 +287,7 @@ def rotated(x: ArrayLike, factors: Complex, layout: str) -> Array:
     def fits(shape: tuple[int, ...]) -> bool:
         return shape[-1] >= dim and shape[-2] == length
 
-    rule = f"{length} positions of {dim} channels are to be rotated"
+    rule = f"it must have {length} positions and at least {dim} channels"
     values = _fitting("x", x, fits, rule)
     return rotate(values, lambda start, stop: factors[start:stop], layout, layout)
 

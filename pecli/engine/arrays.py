@@ -232,7 +232,7 @@ def as_numpy(name: str, values: Any) -> AnyArray:
         dtype = _dtype_word(values)
         if dtype:
             description += f" of dtype {dtype}"
-        rule = "its values cannot be had as a NumPy array"
+        rule = "its values cannot be converted to a NumPy array"
         raise KindError(name, description, rule) from problem
 
 
@@ -242,14 +242,14 @@ def _check_mask(name: str, values: AnyArray) -> None:
     mask = getattr(values, "mask", None)
     if mask is not None and np.any(mask):
         advice = "fill them first: x.filled(0)"
-        raise KindError(name, "a masked array", "its hidden values would count", advice)
+        raise KindError(name, "a masked array", "its masked values would be used", advice)
 
 
 def _from_list(name: str, values: Sequence[Any]) -> AnyArray:
     try:
         return np.asarray(values)
     except ValueError as problem:
-        description = "a list of lists of unlike lengths"
+        description = "a list of lists of different lengths"
         raise KindError(name, description, "a table has rows of one length") from problem
 
 

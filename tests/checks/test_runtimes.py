@@ -195,7 +195,10 @@ def test_exllamav3_needs_the_original_length(stated: dict[str, Any], agree: bool
 @pytest.mark.parametrize(
     ("scaling", "cause"),
     [
-        (YARN, "knows YaRN by beta_fast, which the config does not have: nothing is scaled"),
+        (
+            YARN,
+            "applies YaRN only if the config has beta_fast, which is missing: nothing is scaled",
+        ),
         ({**YARN, "beta_fast": 32.0}, "does not round YaRN's limits"),
     ],
 )

@@ -52,7 +52,7 @@ class BrokenArray:
     ],
 )
 def test_values_that_cannot_be_converted_are_refused(values: object, description: str) -> None:
-    with pytest.raises(KindError, match=f"^pe is {description}; its values cannot be had"):
+    with pytest.raises(KindError, match=f"^pe is {description}; its values cannot be converted"):
         numbers("pe", values)
 
 

@@ -30,7 +30,7 @@ def _longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
     )
     cause = (
         "multiplies frequencies by LongRoPE's factors, "
-        f"those of positions from {original:,} on by the long ones"
+        f"by the long ones from position {original:,} on"
     )
     reading = RuntimeReading(multiplied, (cause,), by_position=True)
     return reading.with_attention(definition, "it has none")

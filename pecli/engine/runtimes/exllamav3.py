@@ -38,8 +38,8 @@ def _longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
     if not is_extended or is_long_prompt:
         return RuntimeReading(longrope)
     cause = (
-        "takes the long factors from position 0 on; "
-        f"up to {original:,} the model has the short ones"
+        "uses the long factors from position 0 on; "
+        f"the model uses the short ones up to {original:,}"
     )
     return RuntimeReading(replace(longrope, length=original + 1), (cause,))
 
@@ -59,7 +59,7 @@ def _adapted(encoding: ModelRope) -> Adaptation:
         return Adaptation(changes, "")
     changes["mscale"] = None
     changes["mscale_all_dim"] = None
-    return Adaptation(changes, "takes the ratio of both mscales in DeepSeek-V3 alone")
+    return Adaptation(changes, "uses the ratio of both mscales only for DeepSeek-V3")
 
 
 RUNTIME = like_transformers(

@@ -41,7 +41,7 @@ def _yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
     if mscale_all_dim is not None:
         mscale = yarn.mscale if yarn.mscale == mscale_all_dim else 1.0
     scaling = replace(yarn, attention_factor=None, mscale=mscale, mscale_all_dim=mscale_all_dim)
-    reason = "computes it from factor and mscale_all_dim alone"
+    reason = "computes it only from factor and mscale_all_dim"
     return replace(reading, scaling=scaling).with_attention(definition, reason)
 
 

@@ -48,7 +48,7 @@ def _yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
     else:
         attention = 0.1 * mscale * math.log(float(yarn.divisor())) + 1
         scaling = replace(yarn, mscale=None, mscale_all_dim=None, attention_factor=attention)
-    reason = "computes it from factor, mscale and mscale_all_dim alone"
+    reason = "computes it only from factor, mscale and mscale_all_dim"
     return _on_input(replace(reading, scaling=scaling).with_attention(definition, reason))
 
 
@@ -61,7 +61,7 @@ def _longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
         return _on_input(with_attention_of_context(definition))
     beyond = replace(definition, scaling=replace(longrope, length=original + 1))
     reading = with_attention_of_context(beyond)
-    cause = f"takes the long factors at any length; up to {original:,} the model has the short ones"
+    cause = f"uses the long factors at any length; the model uses the short ones up to {original:,}"
     return _on_input(replace(reading, causes=(cause, *reading.causes)))
 
 

@@ -20,7 +20,7 @@ def _yarn(definition: Definition[Yarn]) -> RuntimeReading[Scaling]:
     """Read YaRN without `attention_factor`; an mscale without mscale_all_dim is the multiplier."""
     yarn = definition.scaling
     if yarn.beta_fast is None:
-        cause = "knows YaRN by beta_fast, which the config does not have: nothing is scaled"
+        cause = "applies YaRN only if the config has beta_fast, which is missing: nothing is scaled"
         return RuntimeReading(Scaling(), (cause,))
     causes: tuple[str, ...] = ()
     if yarn.truncate is not False:

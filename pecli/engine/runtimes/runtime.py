@@ -182,7 +182,7 @@ def with_rounded_limits(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
     rounded = replace(yarn, truncate=True)
     limits = rounded.limits(definition.base, definition.dim, _LIMIT_BITS)
     low, high = (limit / (1 << _LIMIT_BITS) for limit in limits)
-    cause = f"rounds YaRN's limits to {low:g} and {high:g}; the config says truncate: false"
+    cause = f"rounds YaRN's limits to {low:g} and {high:g}; the config has truncate: false"
     return RuntimeReading(rounded, (cause,))
 
 
@@ -192,7 +192,7 @@ def with_attention_of_context(definition: Definition[LongRope]) -> RuntimeReadin
     if longrope.max_position_embeddings is None:
         return RuntimeReading(longrope)
     scaling = replace(longrope, factor=None, attention_factor=None)
-    reason = "computes it from max_position_embeddings alone"
+    reason = "computes it only from max_position_embeddings"
     return RuntimeReading(scaling).with_attention(definition, reason)
 
 

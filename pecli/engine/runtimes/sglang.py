@@ -30,7 +30,7 @@ def _dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Ntk]:
         )
         return replace(reading, causes=(cause,))
     if stretch != 1:
-        short = "shorter prompts get the same base, too; that of the model follows their length"
+        short = "shorter prompts get the same base; the model's base follows their length"
         return replace(reading, short_prompts=short)
     return reading
 

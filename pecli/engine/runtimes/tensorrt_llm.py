@@ -29,7 +29,7 @@ def _adapted(encoding: ModelRope) -> Adaptation:
     is_yarn = encoding.parameters["scaling"] == "yarn"
     if not is_yarn or not encoding.lacks_original_length:
         return UNCHANGED
-    cause = f"takes {_DEFAULT_ORIGINAL_LENGTH:,} for {ORIGINAL_LENGTH}, which is missing"
+    cause = f"assumes {_DEFAULT_ORIGINAL_LENGTH:,} for {ORIGINAL_LENGTH}, which is missing"
     return Adaptation({ORIGINAL_LENGTH: _DEFAULT_ORIGINAL_LENGTH}, cause)
 
 

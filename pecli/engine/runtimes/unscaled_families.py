@@ -13,4 +13,4 @@ def without_scaling(encoding: ModelRope, families: tuple[str, ...]) -> Adaptatio
         return UNCHANGED
     parameters: dict[str, Any] = dict.fromkeys(SCALINGS[scaling].names())
     parameters["scaling"] = "none"
-    return Adaptation(parameters, f"reads no rope_scaling of {encoding.family}")
+    return Adaptation(parameters, f"ignores the rope_scaling of {encoding.family}")

@@ -94,7 +94,7 @@ DEPARTURES = {
         {**LONGROPE, "length": 8192},
         PLAIN * SHORT,  # the short ones, because inverse frequencies are those of position 1
         1.0,
-        "those of positions from 4,096 on by the long ones",
+        "by the long ones from position 4,096 on",
     ),
     "TensorRT-LLM always rounds": Departure(
         "tensorrt-llm",
@@ -183,7 +183,7 @@ RATIO = (1 + 0.1 * np.log(4)) / (1 + 0.05 * np.log(4))
             "reads alpha, 8",
         ),
         ("sglang", "llama", DYNAMIC, BASE * 3 ** (DIM / (DIM - 2)), 1, "NTK with factor 3"),
-        ("exllamav3", "mistral", MAGNITUDES, None, 1 + 0.1 * np.log(4), "in DeepSeek-V3 alone"),
+        ("exllamav3", "mistral", MAGNITUDES, None, 1 + 0.1 * np.log(4), "only for DeepSeek-V3"),
         ("exllamav3", "deepseek_v3", MAGNITUDES, None, RATIO, ""),
         ("exllamav3", "mistral", {**MAGNITUDES, "mscale": None}, None, 1 + 0.1 * np.log(4), ""),
         (
@@ -194,8 +194,8 @@ RATIO = (1 + 0.1 * np.log(4)) / (1 + 0.05 * np.log(4))
             1 + 0.1 * np.log(4),
             "",
         ),
-        ("candle", "qwen2", MAGNITUDES, BASE, 1, "reads no rope_scaling of qwen2"),
-        ("candle", "qwen3", MAGNITUDES, BASE, 1, "reads no rope_scaling of qwen3"),
+        ("candle", "qwen2", MAGNITUDES, BASE, 1, "ignores the rope_scaling of qwen2"),
+        ("candle", "qwen3", MAGNITUDES, BASE, 1, "ignores the rope_scaling of qwen3"),
         ("candle", "mistral", MAGNITUDES, None, RATIO, ""),
         (
             "mlc",
@@ -203,7 +203,7 @@ RATIO = (1 + 0.1 * np.log(4)) / (1 + 0.05 * np.log(4))
             {"rope_type": "linear", "factor": 8.0},
             BASE,
             1,
-            "reads no rope_scaling of gemma3",
+            "ignores the rope_scaling of gemma3",
         ),
     ],
 )
@@ -261,7 +261,7 @@ def test_tensorrt_llm_takes_1024_for_a_missing_original_length() -> None:
     ramp = np.clip((np.arange(DIM // 2) - np.floor(low)) / (np.ceil(high) - np.floor(low)), 0, 1)
     np.testing.assert_allclose(found, PLAIN * (1 - ramp) + PLAIN / 4 * ramp, rtol=4e-7)
     (result,) = pecli.runtimes(config, 4096, names=["tensorrt-llm"]).layers[""]
-    assert "takes 1,024 for original_max_position_embeddings" in result.causes[0]
+    assert "assumes 1,024 for original_max_position_embeddings" in result.causes[0]
 
 
 def test_verify_recognises_a_dump_of_a_runtime() -> None:

@@ -73,7 +73,7 @@ def test_llama_cpp_reads_mscale_only_if_both_are_equal(
 
 def test_llama_cpp_reports_an_attention_factor_that_it_ignores() -> None:
     (cause,) = yarn("llama.cpp", attention_factor=2.0).runtime_causes()
-    assert cause.startswith("attention factor 1.13863, not 2: computes it from factor")
+    assert cause.startswith("attention factor 1.13863, not 2: computes it only from factor")
 
 
 @pytest.mark.parametrize(

@@ -47,9 +47,9 @@ DEPARTURES = {
     (
         "gpt-oss-20b",
         "llama.cpp",
-    ): "rounds YaRN's limits to 8 and 18; the config says truncate: false",
-    ("gpt-oss-20b", "mlx-lm"): "rounds YaRN's limits to 8 and 18; the config says truncate: false",
-    ("phi-3-mini-128k, context 4096", "mlx-lm"): "takes the long factors at any length",
+    ): "rounds YaRN's limits to 8 and 18; the config has truncate: false",
+    ("gpt-oss-20b", "mlx-lm"): "rounds YaRN's limits to 8 and 18; the config has truncate: false",
+    ("phi-3-mini-128k, context 4096", "mlx-lm"): "uses the long factors at any length",
     ("dynamic-2, context 8192", "vllm"): "its dynamic NTK is not dynamic",
 }
 """Those that were measured, and no others."""
@@ -105,8 +105,7 @@ def test_longrope_attention_factors() -> None:
     assert found == pytest.approx([1.25, expected, expected, expected], rel=1e-12)
     cause = Rope(1, 8, runtime="vllm", **LONGROPE, attention_factor=1.25).runtime_reading.causes[0]
     assert (
-        cause
-        == "attention factor 1.29099, not 1.25: computes it from max_position_embeddings alone"
+        cause == "attention factor 1.29099, not 1.25: computes it only from max_position_embeddings"
     )
 
 
