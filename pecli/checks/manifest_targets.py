@@ -16,8 +16,8 @@ from pecli.errors import ParameterError, PecliError, quoted
 from pecli.models import presets
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import find_model
-from pecli.tensors.apply import SHIFT
 from pecli.tensors.inputs import read_numbers
+from pecli.tensors.row_positions import SHIFT
 
 RULES: Mapping[str, Parameter] = {**PLACES, "shift": SHIFT}
 """Keys that state how the rows of a model's tables were computed."""

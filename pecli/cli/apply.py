@@ -20,9 +20,11 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, listed
 from pecli.files import save_tables
-from pecli.tensors import apply as tensors
-from pecli.tensors.apply import RowPositions, RowRotation
+from pecli.tensors import row_positions, row_rotation
+from pecli.tensors.apply import add_learned
 from pecli.tensors.inputs import SEQ_AXIS, Input, open_inputs, read_numbers
+from pecli.tensors.row_positions import RowPositions, given_options
+from pecli.tensors.row_rotation import RowRotation
 from pecli.views import progress, screen
 
 MAX_LISTED = 4
@@ -76,19 +78,22 @@ LEARNED_OPTIONS = (
         "--table", "FILE", "The table, (rows, D); or FILE:NAME.", default=options.REQUIRED
     ),
     options.text(
-        "--offset", "INTEGER", "The row for the first position. (default: 0)", rule=tensors.OFFSET
+        "--offset",
+        "INTEGER",
+        "The row for the first position. (default: 0)",
+        rule=row_positions.OFFSET,
     ),
 )
 CAUSAL = options.flag("--causal", "The same as --form causal.")
 DIM = options.text("--dim", "INTEGER", _DIM)
 ROPE_OPTIONS = (
-    options.text("--layout", "NAME", _LAYOUT, rule=tensors.LAYOUT),
+    options.text("--layout", "NAME", _LAYOUT, rule=row_rotation.LAYOUT),
     options.flag("--trailing", "Rotate the trailing channels, if only some rotate."),
-    options.text("--seq-axis", "INTEGER", _AXIS, rule=tensors.AXIS),
+    options.text("--seq-axis", "INTEGER", _AXIS, rule=row_rotation.AXIS),
     options.text("--positions", "LIST|FILE", _POSITIONS),
     options.text("--attention-mask", "FILE", _MASK),
     options.flag("--inverse", "Undo the rotation, the attention factor included."),
-    options.text("--shift", "INTEGER", _SHIFT, rule=tensors.SHIFT),
+    options.text("--shift", "INTEGER", _SHIFT, rule=row_positions.SHIFT),
     *options.model_options(_MODEL),
 )
 SHARED_OPTIONS = (
@@ -271,7 +276,7 @@ def _add_learned(inputs: Sequence[Input], values: Values) -> Applied:
     """Add rows of a table in a file, from `--offset` on."""
     offset = values["offset"] or 0
     table = Input(read_numbers("table", values["table"]), f"the table {values['table']}")
-    arrays = [tensors.add_learned(tensor, table, offset) for tensor in inputs]
+    arrays = [add_learned(tensor, table, offset) for tensor in inputs]
     longest = max(tensor.shape[-2] for tensor in inputs)
     rows = f"rows {_span(offset, offset + longest)} of {table.shape[0]}"
     parameters = {"table": values["table"], "offset": offset}
@@ -312,7 +317,7 @@ def _score_shape(tensor: Input) -> tuple[int, int, int]:
 
 def _rotate(inputs: Sequence[Input], values: Values) -> Applied:
     """Rotate inputs (…, L, D) by a scheme or as a model does."""
-    fields = tensors.given(
+    fields = given_options(
         layout=values["layout"],
         trailing=values["trailing"],
         inverse=values["inverse"],
@@ -331,8 +336,8 @@ def _rotate(inputs: Sequence[Input], values: Values) -> Applied:
         file = resolved.model.file
         (encoding,) = resolved.encodings
         layout_source = f"as {file} has it"
-        heads = tensors.head_counts(model, values["layer_type"])
-        rotation = tensors.model_rotation(
+        heads = row_rotation.head_counts(model, values["layer_type"])
+        rotation = row_rotation.model_rotation(
             inputs, file, encoding, rows, heads, fields, **resolved.other_parameters
         )
     if "layout" in fields:
@@ -375,7 +380,7 @@ def _row_positions(values: Values, parameters: dict[str, Any]) -> RowPositions:
     mask: Array | None = None
     if values["attention_mask"] is not None:
         mask = read_numbers("attention_mask", values["attention_mask"])
-    return tensors.row_positions(ids, mask, values["shift"], parameters.get("offset"))
+    return row_positions.row_positions(ids, mask, values["shift"], parameters.get("offset"))
 
 
 def _is_whole(numbers: Array) -> bool:

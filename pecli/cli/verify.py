@@ -329,7 +329,7 @@ def _places(given: Mapping[str, str]) -> dict[str, Any]:
         if name in arrays:
             places[name] = _numbers(name, text)
         elif name == "shift":
-            from pecli.tensors.apply import SHIFT
+            from pecli.tensors.row_positions import SHIFT
 
             places[name] = SHIFT.parse(name, text)
         elif name in PLACES:

@@ -1,7 +1,8 @@
-"""The tensors that an encoding is applied to: opened, chosen, named, and of a shape that it can work on."""
+"""Tensors that encodings are applied to: read from files, chosen by name, checked for shape."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pecli.engine.arrays import FLOATS, Array, floating
 from pecli.engine.schemes import Parameter
@@ -14,9 +15,22 @@ MAX_LISTED = 8  # tensors that an error names
 SEQ_AXIS = -2  # the axis of positions in (…, L, D)
 
 
+class SequenceShape(NamedTuple):
+    """The length and the channels of a tensor (…, L, D)."""
+
+    length: int
+    dim: int
+
+
 @dataclass(frozen=True, eq=False)
 class Input:
-    """A tensor, under the name that it has in the output; `label` is what errors call it."""
+    """A tensor to work on.
+
+    Attributes:
+        array: its elements.
+        label: its name in errors, such as «q of cache.npz».
+        name: its name in the output.
+    """
 
     array: Array
     label: str
@@ -30,69 +44,77 @@ class Input:
         return f"{quoted(self.name)} {bracketed(self.shape)}"
 
     def wrong(self, rule: str, advice: str = "") -> ParameterError:
+        """Return the error for a tensor whose shape breaks a rule."""
         return ParameterError(self.label, f"of shape {self.shape}", rule, advice)
 
     def check_floating(self) -> None:
         floating(self.label, self.array, FLOATS)
 
-    def check_sequence(self, seq_axis: int = SEQ_AXIS) -> tuple[int, int]:
-        """L and D of a floating tensor (…, L, D), or with L on another axis."""
+    def check_sequence(self, seq_axis: int = SEQ_AXIS) -> SequenceShape:
+        """Return L and D of a floating tensor (…, L, D), or with L on another axis."""
         self.check_floating()
-        if len(self.shape) < 2:
+        axes = len(self.shape)
+        if axes < 2:
             raise self.wrong("it must be (…, L, D)", "positions are the axis before the last")
-        if not -len(self.shape) <= seq_axis < len(self.shape) - 1 or seq_axis == -1:
-            axes = f"whose positions are on one of the axes 0 … {len(self.shape) - 2}"
-            raise ParameterError(
-                "seq_axis", seq_axis, f"{self.label} is of shape {self.shape}, {axes}"
-            )
-        return self.shape[seq_axis], self.shape[-1]
+        is_axis = -axes <= seq_axis < axes - 1 and seq_axis != -1
+        if not is_axis:
+            choice = f"whose positions are on one of the axes 0 … {axes - 2}"
+            rule = f"{self.label} is of shape {self.shape}, {choice}"
+            raise ParameterError("seq_axis", seq_axis, rule)
+        return SequenceShape(self.shape[seq_axis], self.shape[-1])
 
     def check_dim(self, rule: Parameter, advice: str = "") -> None:
+        """Raise a ParameterError unless D, the last axis, is a value of a scheme's `dim`."""
+        dim = self.shape[-1]
         try:
-            rule.check("D", self.shape[-1])
+            rule.check("D", dim)
         except ParameterError as problem:
-            raise self.wrong(
-                f"D, the last axis, {problem.rule.removeprefix('it ')}", advice
-            ) from None
+            full = f"D, the last axis, is {dim}; {problem.rule}"
+            raise self.wrong(full, advice) from None
 
 
 def open_inputs(
     files: Sequence[str], chosen: Collection[str] = ()
 ) -> tuple[list[Input], dict[str, str]]:
-    """The tensors of files (or FILE:NAME) that have the chosen names, or all, and the texts that came with them, but
-    for those about their origin, which is not the result's."""
+    """Read tensors from files, and the metadata that came with them.
+
+    The spec of the files is not part of the metadata: it does not describe the result.
+
+    Args:
+        files: paths, or FILE:NAME.
+        chosen: the names of the tensors to read; all of them if empty.
+    """
     inputs: dict[str, Input] = {}
     metadata: dict[str, str] = {}
-    known = []
-    for text in files:
-        loaded = open_tensors(text)
+    present = []
+    for file in files:
+        loaded = open_tensors(file)
         metadata = loaded.metadata | metadata
-        for label, array in loaded.tensors.items():
-            name = name_of(loaded, label)
-            tensor = Input(
-                array, f"{'the array' if loaded.format == 'npy' else label} of {loaded.path}", name
-            )
-            known.append(f"{name} {array.shape}")
+        for key, array in loaded.tensors.items():
+            name = name_of(loaded, key)
+            present.append(f"{name} {array.shape}")
             if chosen and name not in chosen:
                 continue
+            source = "the array" if loaded.format == "npy" else key
+            tensor = Input(array, f"{source} of {loaded.path}", name)
             if name in inputs:
-                rule = (
-                    f"{inputs[name].label} has the same name, and a file holds one tensor of a name"
-                )
-                raise ParameterError(
-                    tensor.label, "given too", rule, "apply to one after the other"
-                )
+                raise _same_name(tensor, inputs[name])
             inputs[name] = tensor
     metadata.pop(KEY, None)
     missing = [repr(name) for name in chosen if name not in inputs]
     if missing or not inputs:
-        rule = f"{', '.join(files)} has {listed(known, MAX_LISTED) or 'no tensors'}"
+        rule = f"{', '.join(files)} has {listed(present, MAX_LISTED) or 'no tensors'}"
         raise ParameterError("tensor", missing[0] if missing else "missing", rule)
     return list(inputs.values()), metadata
 
 
+def _same_name(tensor: Input, first: Input) -> ParameterError:
+    rule = f"{first.label} has the same name, and a file holds one tensor of a name"
+    return ParameterError(tensor.label, "given too", rule, "apply to one after the other")
+
+
 def open_file(text: str) -> LoadedFile:
-    """Open `FILE`, or one tensor of it with `FILE:NAME`."""
+    """Read `FILE`, or one tensor of it with `FILE:NAME`; refuse tensors that cannot be read."""
     loaded = open_tensors(text)
     for tensor in loaded.unread:
         problem = f"tensor {quoted(tensor.name)} is stored as {tensor.dtype}, which is not read"
@@ -101,13 +123,18 @@ def open_file(text: str) -> LoadedFile:
 
 
 def read_numbers(name: str, text: str) -> Array:
-    """The one array of a file that is given for a parameter; float64 where the file has no dtype of its own."""
+    """Return the array of a file that is the value of a parameter.
+
+    Numbers of a format without dtypes are float64. A .csv of one column is a vector of positions.
+    """
     loaded = open_tensors(text)
     tensors = loaded.read_as("float64").tensors
     if len(tensors) != 1:
-        known = [f"{label} {array.shape}" for label, array in tensors.items()]
-        rule = f"it has {listed(known, MAX_LISTED) or 'no tensors'}"
+        present = [f"{label} {array.shape}" for label, array in tensors.items()]
+        rule = f"it has {listed(present, MAX_LISTED) or 'no tensors'}"
         raise ParameterError(name, text, rule, "name one, as FILE:NAME")
     (array,) = tensors.values()
-    is_column = name == "positions" and loaded.format == "csv" and array.shape[1:] == (1,)
-    return array[:, 0] if is_column else array
+    is_column = loaded.format == "csv" and array.shape[1:] == (1,)
+    if name == "positions" and is_column:
+        return array[:, 0]
+    return array

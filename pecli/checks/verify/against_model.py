@@ -28,7 +28,7 @@ from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, config_file, load_model
 
 if TYPE_CHECKING:
-    from pecli.tensors.apply import RowPositions
+    from pecli.tensors.row_positions import RowPositions
 
 QUERIES = "if these are queries or keys after the rotation, and not tables, dump them before it, too, and give --before FILE"
 MAX_UNNAMED = 16  #: tensors of a file that are recognised by their values when no name has a role
@@ -57,7 +57,7 @@ def verify_tables(
         if not (answer.passed or place.offset or place.own):
             rows = _counted(tables)
     else:
-        from pecli.tensors.apply import row_positions
+        from pecli.tensors.row_positions import row_positions
 
         tables = {name: _per_batch(array) for name, array in tables.items()}
         every = row_positions(places.pop("positions", None), attention_mask)
@@ -85,7 +85,7 @@ def _counted(tables: Mapping[str, Array]) -> "RowPositions | None":
     for array in (tables[name] for name in tables if role_of(name) == "cos"):
         is_stack = array.ndim == 3 and len(array) <= array.shape[1]
         if is_stack and all((array != array.take([0], axis)).any() for axis in (0, 1)):
-            from pecli.tensors.apply import row_positions
+            from pecli.tensors.row_positions import row_positions
 
             return row_positions(np.tile(np.arange(array.shape[1]), (len(array), 1)))
     return None

@@ -50,8 +50,9 @@ from pecli.files.load import Given, opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
-from pecli.tensors.apply import head_counts, model_rotation, row_positions
 from pecli.tensors.inputs import Input
+from pecli.tensors.row_positions import row_positions
+from pecli.tensors.row_rotation import head_counts, model_rotation
 
 OF_A_ROTATION = (
     "nothing is rotated",

@@ -1,0 +1,174 @@
+"""Positions of the rows of a tensor: consecutive ones, or ids, also of a batch or of several axes."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pecli.engine.arrays import numbers
+from pecli.engine.schemes import Whole
+from pecli.engine.schemes.given_positions import LAST_POSITION, whole_positions
+from pecli.errors import ParameterError
+from pecli.tensors.inputs import Input
+
+OFFSET = Whole(
+    help="the position, or the row of a table, for the first row", low=0, high=LAST_POSITION
+)
+SHIFT = Whole(help="positions to move by", low=-LAST_POSITION, high=LAST_POSITION)
+
+Ids = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+def given_options(**options: Any) -> dict[str, Any]:
+    """Return the options that were given: all except None, and flags that are not set."""
+    return {
+        name: value for name, value in options.items() if value is not None and value is not False
+    }
+
+
+class Places(NamedTuple):
+    """The positions of a tensor's rows."""
+
+    ids: Ids  #: (axes, batch, L); batch may be 1
+    seen: Mask  #: (batch, L): False for padding
+
+
+@dataclass(frozen=True, eq=False)
+class RowPositions:
+    """Positions from `offset` on, or those in `ids`.
+
+    Attributes:
+        offset: the position of the first row.
+        ids: (L,), (batch, L), or for several axes (axes, L) or (axes, batch, L).
+        name: the parameter that they come from.
+        seen: False for padding, if they come from an attention mask.
+    """
+
+    offset: int = 0
+    ids: Ids | None = None
+    name: str = "positions"
+    seen: Mask | None = None
+
+    def span(self, length: int) -> tuple[int, int]:
+        """Return the first position and the one after the last, for `length` rows."""
+        if self.ids is None:
+            return self.offset, self.offset + length
+        if not self.ids.size:
+            return 0, 0
+        return int(self.ids.min()), int(self.ids.max()) + 1
+
+    def seq_len(self, length: int, parameters: Collection[str]) -> int | None:
+        """Return the rows of a table that holds all these positions.
+
+        Returns None if the parameters of the scheme state its positions.
+        """
+        if "positions" in parameters or "grid" in parameters:
+            return None
+        if self.ids is not None:
+            length = self.span(length)[1]
+        return max(1, length)
+
+    def arranged(self, axes: int) -> Ids | None:
+        """Return the ids as (axes, batch, L), in which axes and batch may be 1.
+
+        For three axes, ids of shape (3, 10) are one sequence and become (3, 1, 10); for one axis
+        they are a batch of three and become (1, 3, 10).
+        """
+        ids = self.ids
+        if ids is None:
+            return None
+        has_axes = axes > 1 and ids.ndim > 1
+        most_axes = 3 if axes > 1 else 2
+        fits = not has_axes or len(ids) in (1, axes)
+        if not fits or not 1 <= ids.ndim <= most_axes:
+            raise self._wrong(f"they must be {_allowed_shapes(axes)}")
+        leading = len(ids) if has_axes else 1
+        has_batch = ids.ndim > (2 if has_axes else 1)
+        batch = ids.shape[-2] if has_batch else 1
+        return ids.reshape(leading, batch, ids.shape[-1])
+
+    def places(self, tensor: Input, seq_axis: int, axes: int = 1) -> Places:
+        """Return the positions of a tensor's rows.
+
+        Raises:
+            ParameterError: the ids do not fit the tensor.
+        """
+        rows = tensor.shape[seq_axis]
+        shape = f"{tensor.label} is of shape {tensor.shape}"
+        ids = self.arranged(axes)
+        if ids is None:
+            if self.offset + rows - 1 > LAST_POSITION:
+                rule = f"with {tensor.label} of shape {tensor.shape} it goes beyond 2^40"
+                raise ParameterError("offset", self.offset, rule)
+            ids = np.arange(self.offset, self.offset + rows)[None, None]
+        _, batch, length = ids.shape
+        if length != rows:
+            # (batch, L, heads, D) instead of (batch, heads, L, D) is the usual reason.
+            is_before = tensor.shape[-3:-2] == (length,)
+            advice = "give `seq_axis` -3" if is_before else ""
+            raise self._wrong(f"{shape}, with L = {rows} rows", advice)
+        positions_are_first = seq_axis % len(tensor.shape) == 0
+        if batch != 1 and (positions_are_first or batch != tensor.shape[0]):
+            raise self._wrong(shape, "the first axis of both must agree")
+        seen = np.ones((batch, length), bool)
+        if self.seen is not None:
+            seen = self.seen.reshape(batch, length)
+        return Places(np.broadcast_to(ids, (axes, batch, length)), seen)
+
+    def _wrong(self, rule: str, advice: str = "") -> ParameterError:
+        shape = () if self.ids is None else self.ids.shape
+        return ParameterError(self.name, f"of shape {shape}", rule, advice)
+
+
+def _allowed_shapes(axes: int) -> str:
+    if axes > 1:
+        return f"(L,), (axes, L) or (axes, batch, L) with {axes} axes"
+    return "(L,) or (batch, L)"
+
+
+def row_positions(
+    positions: Any = None,
+    attention_mask: Any = None,
+    shift: int | None = None,
+    offset: int | None = None,
+) -> RowPositions:
+    """Return the positions that at most one of the arguments states.
+
+    A shift moves rows alike wherever they are: it needs no positions.
+    """
+    names = [
+        *given_options(
+            positions=positions, attention_mask=attention_mask, shift=shift, offset=offset
+        )
+    ]
+    if len(names) > 1:
+        rule = f"`{names[0]}` says where rows stand"
+        raise ParameterError(names[1], "given", rule, "leave out one of them")
+    if shift is not None:
+        SHIFT.check("shift", shift)
+    if attention_mask is not None:
+        return _masked_positions(attention_mask)
+    if positions is not None:
+        return RowPositions(0, whole_positions("positions", positions))
+    if offset is not None:
+        return RowPositions(OFFSET.check("offset", offset))
+    return RowPositions()
+
+
+def _masked_positions(attention_mask: Any) -> RowPositions:
+    """Count the tokens of a mask; padding before the first token is at position 0.
+
+    The mask 0 0 1 1 1 0 gives the positions 0 0 0 1 2 2, as Hugging Face's models count them.
+    """
+    mask = numbers("attention_mask", attention_mask)
+    if ((mask != 0) & (mask != 1)).any():
+        value = f"of shape {mask.shape} and dtype {mask.dtype}"
+        raise ParameterError("attention_mask", value, "it is 1 for tokens and 0 for padding")
+    if not mask.any():
+        value = f"of shape {mask.shape}"
+        raise ParameterError("attention_mask", value, "it has no token at all")
+    counts = np.cumsum(mask != 0, axis=-1)
+    return RowPositions(0, np.maximum(counts - 1, 0), "attention_mask", mask != 0)

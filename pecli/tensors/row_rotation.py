@@ -1,0 +1,229 @@
+"""Rotation of tensors' rows at their positions, as a rotary scheme or a model rotates them."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pecli.engine.application import LAYOUTS, rotate
+from pecli.engine.arrays import Array
+from pecli.engine.schemes import Choice, Whole
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.rotation_factors import Positions, RotationFactors
+from pecli.errors import ParameterError
+from pecli.models.encoding import Encoding
+from pecli.models.find import Model
+from pecli.tensors.head_layout import attention_of
+from pecli.tensors.inputs import SEQ_AXIS, Input
+from pecli.tensors.row_positions import RowPositions
+
+LAYOUT = Choice(help="which channels make a pair", options=tuple(LAYOUTS))
+AXIS = Whole(help="the axis of positions", low=-64, high=64)
+
+
+@dataclass(frozen=True, eq=False)
+class RowRotation:
+    """How tensors are rotated.
+
+    Attributes:
+        rope: the frequencies.
+        rows: the positions of the rows.
+        layout: which channels make a pair: a name of LAYOUTS.
+        trailing: whether the last channels of a row rotate, if only some do.
+        inverse: undo the rotation.
+        shift: move tensors that were rotated before by so many positions.
+        seq_axis: the axis of positions.
+        transposed: apply the transposed matrix, which takes a gradient back.
+    """
+
+    rope: Rope
+    rows: RowPositions
+    layout: str = "halves"
+    trailing: bool = False
+    inverse: bool = False
+    shift: int | None = None
+    seq_axis: int = SEQ_AXIS
+    transposed: bool = False
+
+    @cached_property
+    def _exact_factors(self) -> RotationFactors:
+        """Factors for float64 tensors, to the last bit."""
+        return RotationFactors(self.rope, exact=True, inverse=self.inverse)
+
+    @cached_property
+    def _fast_factors(self) -> RotationFactors:
+        """Factors for all other dtypes, which take less time."""
+        return RotationFactors(self.rope, exact=False, inverse=self.inverse)
+
+    def check(self, tensor: Input) -> None:
+        """Raise a ParameterError if the tensor cannot be rotated so."""
+        length, dim = tensor.check_sequence(self.seq_axis)
+        rope = self.rope
+        if self.shift is not None and self.inverse:
+            rule = "a shift goes either way"
+            raise ParameterError("inverse", "given", rule, "change the sign of `shift`")
+        if dim < rope.rotary_dim:
+            rule = f"the rotary dimension is {rope.rotary_dim}"
+            raise tensor.wrong(rule, f"D, the last axis, is {dim}")
+        if not rope.is_range:
+            self._check_own_positions(tensor, length)
+        if self.shift is None:
+            self.rows.places(tensor, self.seq_axis, rope.position_axes)
+
+    def _check_own_positions(self, tensor: Input, length: int) -> None:
+        """Check a scheme with positions of its own: no others may be given, and L must agree."""
+        place = self.rope.place()
+        if self.shift is not None or self.rows.ids is not None:
+            name = self.rows.name if self.shift is None else "shift"
+            raise ParameterError(name, "given", f"{place} says where rows stand", "leave it out")
+        if length != self.rope.seq_len:
+            raise tensor.wrong(f"{place} has {self.rope.seq_len} rows", f"L is {length}")
+
+    def apply(self, tensor: Input) -> Array:
+        """Return the tensor rotated: one product in float64, rounded once to its dtype."""
+        self.check(tensor)
+        x = tensor.array
+        out = np.empty(x.shape, x.dtype.newbyteorder("="))
+        factors = self._exact_factors if x.dtype == np.float64 else self._fast_factors
+        axis = self.seq_axis % x.ndim - x.ndim
+        length = x.shape[axis]
+        if self.shift is None and x.size:
+            factors.reserve(*self.rows.span(length))
+        source, target = self._layouts()
+        first_channel = x.shape[-1] - self.rope.rotary_dim if self.trailing else 0
+        sequences = self._sequences(length)
+        # One list of positions is that of all batches; several are one per batch.
+        parts = [(x, out)] if len(sequences) == 1 else zip(x, out, strict=True)
+        for (part, place), positions in zip(parts, sequences, strict=True):
+            turns = partial(self._turns, factors, positions)
+            rotate(
+                part,
+                turns,
+                source,
+                target,
+                seq_axis=axis,
+                first_channel=first_channel,
+                out=place,
+            )
+        return out
+
+    def _layouts(self) -> tuple[str, str]:
+        """Return the pair layouts of the input and the output.
+
+        They differ for DeepSeek, which takes interleaved channels and returns halves.
+        """
+        source, target = LAYOUTS[self.layout]
+        if self.shift is not None:  # The input is the output of a rotation.
+            source = target
+        if self.inverse != self.transposed:
+            return target, source
+        return source, target
+
+    def _sequences(self, length: int) -> Sequence[Positions]:
+        """Return the positions of each sequence: (L,), or (L, axes) for several axes."""
+        ids = self.rows.arranged(self.rope.position_axes)
+        if ids is None:
+            return [range(self.rows.offset, self.rows.offset + length)]
+        if len(ids) == 1:
+            return list(ids[0])
+        return list(np.moveaxis(ids, 0, -1))
+
+    def _turns(
+        self, factors: RotationFactors, positions: Positions, start: int, stop: int
+    ) -> NDArray[Any]:
+        """Return the complex factors of rows start … stop − 1."""
+        if self.shift is None:
+            turns = factors.at(positions[start:stop])
+        else:
+            turns = factors.shift(self.shift)
+        return turns.conj() if self.transposed else turns
+
+
+def model_rotation(
+    inputs: Sequence[Input],
+    file: str,
+    encoding: Encoding,
+    rows: RowPositions,
+    heads: Collection[int],
+    fields: Mapping[str, Any],
+    **parameters: Any,
+) -> RowRotation:
+    """Return how a model rotates tensors.
+
+    Scalings that depend on the length are read at the tensors' last position.
+
+    Args:
+        inputs: the tensors.
+        file: the model's name in errors.
+        encoding: the model's encoding.
+        rows: the positions of the rows.
+        heads: the model's numbers of heads. An axis of such a length is not taken for positions
+            unless `seq_axis` is given.
+        fields: fields of the RowRotation that override the model's.
+        parameters: parameters of the scheme that override the model's.
+    """
+    _check_rotary(file, encoding, parameters)
+    seq_axis = fields.get("seq_axis", SEQ_AXIS)
+    length = max(tensor.check_sequence(seq_axis).length for tensor in inputs)
+    rope = encoding.rope(rows.seq_len(length, parameters), **parameters)
+    _check_head(inputs[0], file, encoding.head_dim or rope.rotary_dim, rope, fields)
+    # A shift is the same at all positions, so that their axis does not matter.
+    needs_axis = "seq_axis" not in fields and "shift" not in fields
+    if needs_axis and not encoding.part:
+        for tensor in inputs:
+            _refuse_heads_as_positions(tensor, file, heads)
+    defaults = {"layout": encoding.layout or "halves", "trailing": encoding.trailing}
+    return RowRotation(rope, rows, **{**defaults, **fields})
+
+
+def _check_rotary(file: str, encoding: Encoding, parameters: Mapping[str, Any]) -> None:
+    if not encoding.is_rotary:
+        raise ParameterError("model", file, f"its encoding is {encoding.scheme}, not rope")
+    if "positions" in parameters or "grid" in parameters:
+        return
+    if encoding.grid.axes:
+        rule = "it rotates by places in an image"
+    elif encoding.order:
+        rule = "its frequencies are in another order"
+    else:
+        return
+    layer_type = f"{encoding.layer_type!r} of {file}"
+    raise ParameterError("layer_type", layer_type, f"{rule}, which is not supported")
+
+
+def _check_head(
+    tensor: Input, file: str, head_dim: int, rope: Rope, fields: Mapping[str, Any]
+) -> None:
+    """Refuse a tensor whose rows are neither heads of the model nor their rotary parts."""
+    dim = tensor.shape[-1]
+    is_longer = "trailing" in fields and dim > rope.rotary_dim
+    if dim in (head_dim, rope.rotary_dim) or is_longer:
+        return
+    rule = f"a head of {file} has {head_dim} channels"
+    if rope.rotary_dim < head_dim:
+        rule += f", {rope.rotary_dim} of which rotate"
+    raise tensor.wrong(rule, f"D, the last axis, is {dim}")
+
+
+def _refuse_heads_as_positions(tensor: Input, file: str, heads: Collection[int]) -> None:
+    """Refuse (…, L, heads, D) whose axis of heads would be taken for positions."""
+    axis = len(tensor.shape) - 2
+    if axis < 1:
+        return
+    count = tensor.shape[-2]
+    if count in heads and tensor.shape[-3] not in heads:
+        rule = f"axis {axis} would be positions, and {count} is a number of heads of {file}"
+        advice = (
+            f"give `seq_axis` {axis - 1} for (…, L, heads, D), "
+            f"or {axis} if these are positions after all"
+        )
+        raise tensor.wrong(rule, advice)
+
+
+def head_counts(model: Model | None, layer_type: str | None) -> tuple[int, ...]:
+    """Return how many query and key heads a model has, as far as it states them."""
+    attention = attention_of(model, layer_type)
+    return tuple(attention[name] for name in ("heads", "kv_heads") if name in attention)
