@@ -1,4 +1,4 @@
-"""The way in. Signals are dealt with before anything slow is imported, so that Ctrl-C is hardly ever a traceback."""
+"""Entry point. Signals are handled before anything slow is imported, so that Ctrl-C is hardly ever a traceback."""
 
 from __future__ import annotations
 
@@ -16,32 +16,45 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
+EXIT_DEFECT = 70
+EXIT_SIGNAL = 128
+"""Added to the number of the signal that ended the process."""
+
+RESEND_SECONDS = 0.01
+"""Time after which a swallowed signal is sent again: Python has left the callback by then."""
+
+GC_THRESHOLD = 50_000
+"""Imports make many objects and no garbage; to search for some at the default threshold takes 8 ms."""
+
 
 class Stopped(BaseException):
-    """A signal asked the process to end; raised so that half-written files are cleaned up on the way out."""
+    """A signal asked the process to end. It is an exception so that half-written files are removed."""
 
 
 def _stop(number: int, frame: FrameType | None) -> NoReturn:
     raise Stopped(number)
 
 
-def _come_again(dropped: Any) -> None:
-    """A signal that came where Python drops exceptions, as in the callback of a weak reference, comes once more."""
-    problem = dropped.exc_value
-    if not isinstance(problem, (KeyboardInterrupt, Stopped)):
-        sys.__unraisablehook__(dropped)
+def _resend_signal(unraisable: Any) -> None:
+    """Re-send a signal whose exception Python swallowed, in the callback of a weak reference for example."""
+    problem = unraisable.exc_value
+    if isinstance(problem, Stopped):
+        number = problem.args[0]
+    elif isinstance(problem, KeyboardInterrupt):
+        number = signal.SIGINT
+    else:
+        sys.__unraisablehook__(unraisable)
         return
-    number = problem.args[0] if isinstance(problem, Stopped) else signal.SIGINT
 
     def send() -> None:
-        time.sleep(0.01)
+        time.sleep(RESEND_SECONDS)
         os.kill(os.getpid(), number)
 
     _thread.start_new_thread(send, ())
 
 
 class _StandardOutput(io.FileIO):
-    """Standard output, whose errors name it; other errors without a file are not its own."""
+    """Standard output whose errors have its name, to tell them from errors of other files."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -52,86 +65,92 @@ class _StandardOutput(io.FileIO):
 
 
 def _open_streams() -> None:
-    """Text for a stream that the caller closed leads nowhere; a table for it is an error. Its descriptor is taken by
-    what cannot be written to, else the next file to be opened would be in its place."""
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
+    """Replace closed standard streams, and make the others show characters that they cannot encode."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            os.open(os.devnull, os.O_RDONLY)  # which gives the lowest number that is free
-            setattr(sys, name, open(os.devnull, "r" if number == 0 else "w"))  # noqa: SIM115 - for good
+            # This takes the descriptor of the closed stream, the lowest that is free: otherwise the next
+            # file would get it, and text for the stream would end up in that file.
+            os.open(os.devnull, os.O_RDONLY)
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - open until the process ends
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.name == "<stdout>":
-        old = sys.stdout
-        raw = io.BufferedWriter(_StandardOutput(1, "w", closefd=False))
-        sys.stdout = io.TextIOWrapper(
-            raw, old.encoding, "replace", line_buffering=old.line_buffering
-        )
+        sys.stdout = _with_named_errors(sys.stdout)
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # what cannot be shown is no reason to stop
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _with_named_errors(stdout: io.TextIOWrapper) -> io.TextIOWrapper:
+    binary = io.BufferedWriter(_StandardOutput(1, "w", closefd=False))
+    return io.TextIOWrapper(
+        binary, stdout.encoding, "replace", line_buffering=stdout.line_buffering
+    )
+
+
+def _signals(*names: str) -> list[signal.Signals]:
+    """Return the signals of these names that the system has; Windows has no SIGHUP."""
+    return [getattr(signal, name) for name in names if hasattr(signal, name)]
 
 
 def main() -> NoReturn:
     """Run the command line and exit."""
-    code = 70  # a defect, until something else is known
+    code = EXIT_DEFECT
     try:
-        sys.unraisablehook = _come_again
+        sys.unraisablehook = _resend_signal
         _open_streams()
-        for name in ("SIGTERM", "SIGHUP"):
-            if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) == signal.SIG_DFL:
-                signal.signal(getattr(signal, name), _stop)
-        gc.set_threshold(
-            50_000
-        )  # imports make many objects and no garbage: to look for some takes 8 ms
-        os.environ.setdefault(
-            "OPENBLAS_NUM_THREADS", "1"
-        )  # else NumPy starts threads for products, none large here
+        for number in _signals("SIGTERM", "SIGHUP"):
+            if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP, and so do we
+                signal.signal(number, _stop)
+        gc.set_threshold(GC_THRESHOLD)
+        # Otherwise NumPy starts threads for matrix products, none of which is large here.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         from pecli.cli.app import run
 
         code = run(sys.argv[1:])
     except BaseException as problem:
-        stopped = (
-            problem if isinstance(problem, (KeyboardInterrupt, Stopped)) else problem.__cause__
-        )
-        if isinstance(
-            stopped, Stopped
-        ):  # as a cause in Python before 3.12, where a class was being made
-            code = 128 + int(stopped.args[0])
-        elif isinstance(stopped, KeyboardInterrupt):
-            code = 130
-        else:
-            _say_no_start(problem)
+        code = _exit_code(problem)
     _leave(code)
 
 
-def _say_no_start(problem: BaseException) -> None:
-    """The last resort, which imports nothing: pecli, or what it reports errors with, cannot be loaded."""
+def _exit_code(problem: BaseException) -> int:
+    """Return the exit code of a signal; report everything else as a defect."""
+    # Before Python 3.12, an exception while a class is being made is the cause of a RuntimeError.
+    for reason in (problem, problem.__cause__):
+        if isinstance(reason, Stopped):
+            return EXIT_SIGNAL + int(reason.args[0])
+        if isinstance(reason, KeyboardInterrupt):
+            return EXIT_SIGNAL + signal.SIGINT
+    _report_defect(problem)
+    return EXIT_DEFECT
+
+
+def _report_defect(problem: BaseException) -> None:
+    """Print an error without importing anything: pecli itself may be what cannot be imported."""
     if os.environ.get("PECLI_DEBUG"):
         sys.excepthook(type(problem), problem, problem.__traceback__)
-    what = " ".join(f"{type(problem).__name__}: {problem}".split())
+    text = " ".join(f"{type(problem).__name__}: {problem}".split())
     advice = "this is a defect of its installation or of the system; set PECLI_DEBUG=1 to see the traceback"
-    try:  # noqa: SIM105 - which needs an import
-        os.write(
-            2,
-            f"pecli: error: pecli cannot run: {what}; {advice}\n".encode(errors="backslashreplace"),
-        )
+    line = f"pecli: error: pecli cannot run: {text}; {advice}\n"
+    try:  # noqa: SIM105 - contextlib would have to be imported
+        os.write(2, line.encode(errors="backslashreplace"))
     except OSError:
-        pass  # there is nobody to tell
+        pass  # stderr is closed
 
 
 def _leave(code: int) -> NoReturn:
-    """Exit at once: the interpreter would take itself apart, write once more what cannot be, report late signals."""
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-        if hasattr(signal, name) and callable(signal.getsignal(getattr(signal, name))):
-            signal.signal(getattr(signal, name), signal.SIG_DFL)
+    """Exit at once.
+
+    An orderly end would dismantle the interpreter, try again to write output that cannot be written,
+    and print a traceback for a signal that arrives meanwhile.
+    """
+    for number in _signals("SIGINT", "SIGTERM", "SIGHUP"):
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        try:  # noqa: SIM105 - which needs an import
+        try:  # noqa: SIM105 - contextlib would have to be imported
             stream.flush()
-        except (
-            OSError,
-            ValueError,
-            AttributeError,
-        ):  # the last where there was no stream to begin with
-            pass
+        except (OSError, ValueError, AttributeError):
+            pass  # it is closed, its reader went away, or it was never opened
     os._exit(code)
 
 
