@@ -107,11 +107,7 @@ SHARED_OPTIONS = (
 _DECIDED_BY_INPUT = frozenset({"seq_len", "dim", "heads", "slopes", "dtype", "relative"})
 """Parameters of added tables that the shape of the input decides, or that would change nothing."""
 
-_ROTARY = {
-    name: parameter
-    for name, parameter in Rope.parameters().items()
-    if name not in {"seq_len", "layout", "dtype", "recipe", "positions"}
-}
+_ROTARY = options.without(Rope.parameters(), {"seq_len", "layout", "dtype", "recipe", "positions"})
 """Parameters of rope that the input does not decide, and that mean the same as for a table."""
 
 
@@ -242,11 +238,7 @@ def _along(tensor: Input, seq_axis: int = SEQ_AXIS) -> str:
 
 
 def _added_parameters(kind: type[Scheme]) -> dict[str, Parameter]:
-    return {
-        name: parameter
-        for name, parameter in kind.parameters().items()
-        if name not in _DECIDED_BY_INPUT
-    }
+    return options.without(kind.parameters(), _DECIDED_BY_INPUT)
 
 
 def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Values) -> Applied:

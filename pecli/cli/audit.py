@@ -112,5 +112,4 @@ def _recipes(scheme: Scheme, text: str | None) -> tuple[str, ...] | None:
 def _provenance(kind: type[Scheme], values: options.Values) -> dict[str, Any]:
     """Return the command that draws the figure again, without the options that do not change it."""
     omitted = ("output", "details", "json", "quiet", "no_progress")
-    kept = {name: value for name, value in values.items() if name not in omitted}
-    return provenance(["audit", kind.name], kept)
+    return provenance(["audit", kind.name], options.without(values, omitted))

@@ -6,7 +6,7 @@ import os
 import shlex
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,42 +57,51 @@ def config(
       pecli config old/config.json new/config.json
       pecli config --model gpt-oss-20b --strict
     """
-    names = [(name, "MODEL") for name in files or []]
-    names += [(name, "model") for name in model or []]
-    if not names:
+    sources = [_Source(name, "MODEL") for name in files or []]
+    sources += [_Source(name, "model") for name in model or []]
+    if not sources:
         rule = "name a config.json or a preset"
         raise ParameterError("MODEL", "missing", rule, "see pecli models")
     codes = [Exit.DONE]
     shown: list[ModelEncodings] = []
-    for name, parameter in names:
+    for source in sources:
         try:
-            encodings = _read(name, parameter)
-            description = encodings.as_json(seq_len) if json else {}
+            encodings = _read(source)
+            _print(source.name, encodings, seq_len, json=json, first=not shown)
         except PecliError as problem:
             codes.append(print_error(problem))
             continue
+        shown.append(encodings)
         if strict and encodings.warnings:
             codes.append(Exit.CHECK_FAILED)
-        if json:
-            screen.print_json(description)
-        else:
-            _show(name, encodings, seq_len, first=not shown)
-        shown.append(encodings)
     if not json and len(shown) > 1:
         view.show_differences(shown, seq_len)
     return max(codes)
 
 
-def _read(name: str, parameter: str) -> ModelEncodings:
+class _Source(NamedTuple):
+    """A model as it was named, and the parameter that an error about it names."""
+
+    name: str
+    parameter: str
+
+
+def _read(source: _Source) -> ModelEncodings:
     """Read a model; weights beside the configuration add a warning if they hold other frequencies."""
-    encodings = describe(name, parameter).encodings()
-    if os.path.isdir(name):
-        warnings = (*encodings.warnings, *_stored_frequencies(name, encodings))
+    encodings = describe(source.name, source.parameter).encodings()
+    if os.path.isdir(source.name):
+        warnings = (*encodings.warnings, *_stored_frequencies(source.name, encodings))
         encodings = replace(encodings, warnings=warnings)
     return encodings
 
 
-def _show(name: str, encodings: ModelEncodings, seq_len: int | None, *, first: bool) -> None:
+def _print(
+    name: str, encodings: ModelEncodings, seq_len: int | None, *, json: bool, first: bool
+) -> None:
+    """Print a model as JSON, or as tables and the commands that make its tables."""
+    if json:
+        screen.print_json(encodings.as_json(seq_len))
+        return
     view.show(encodings, seq_len, first=first)
     option = "--config" if os.path.exists(name) else "--model"
     for line in view.commands(encodings, f"{option} {shlex.quote(name)}", seq_len):
@@ -165,7 +174,7 @@ def models(words: list[str] | None, json: bool) -> int:
 
 
 def _described(preset: Preset, model: ModelEncodings) -> dict[str, Any]:
-    about = {name: value for name, value in vars(preset).items() if name != "config"}
+    about = options.without(vars(preset), ("config",))
     encodings = [
         {
             "layer_type": encoding.layer_type,

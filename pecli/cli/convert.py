@@ -169,7 +169,7 @@ def _save(job: _Conversion, path: str, on_block: OnBlock, *, header: bool) -> No
         assert file.contents is not None
         write_copy(path, file.contents, file.tensors, changed, on_block)
         return
-    metadata = {name: text for name, text in file.metadata.items() if name != KEY}
+    metadata = options.without(file.metadata, (KEY,))
     tables = [result.table(name) for name in result.arrays]
     spec = None if job.is_changed else _spec_without_digest(file)
     save_tables(path, tables, spec, metadata=metadata, on_block=on_block, header=header)
@@ -180,7 +180,7 @@ def _spec_without_digest(file: LoadedFile) -> dict[str, Any] | None:
     spec = carried_spec(file.path, file.metadata)
     if not spec:
         return None
-    return {name: value for name, value in spec.items() if name != "sha256"}
+    return options.without(spec, ("sha256",))
 
 
 def _as_json(job: _Conversion, written: str | None) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from inspect import Parameter as Option
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -271,6 +271,24 @@ def check_output(path: str, *, json: bool) -> None:
     if sys.stdout.isatty():
         rule = "refusing to write binary to a terminal"
         raise ParameterError("output", "-", rule, "redirect it: … -o - > pe.npy")
+
+
+Item = TypeVar("Item")
+
+
+def only(items: Mapping[str, Item], names: Collection[str]) -> dict[str, Item]:
+    """Return the items of some names."""
+    return {name: item for name, item in items.items() if name in names}
+
+
+def without(items: Mapping[str, Item], names: Collection[str]) -> dict[str, Item]:
+    """Return all items except those of some names."""
+    return {name: item for name, item in items.items() if name not in names}
+
+
+def set_options(values: Values) -> dict[str, Any]:
+    """Return the options that were given."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def shows_progress(values: Values) -> bool:

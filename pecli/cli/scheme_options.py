@@ -34,11 +34,8 @@ def options_of(kind: type[Scheme]) -> list[Option]:
 
 def parameter_options(kind: type[Scheme], without: Collection[str] = ()) -> list[Option]:
     """Return the parameters of a scheme as options."""
-    return [
-        parameter_option(name, parameter, kind)
-        for name, parameter in kind.parameters().items()
-        if name not in without
-    ]
+    parameters = options.without(kind.parameters(), without)
+    return [parameter_option(name, parameter, kind) for name, parameter in parameters.items()]
 
 
 def parameter_option(name: str, parameter: Parameter, kind: type[Scheme]) -> Option:
@@ -150,9 +147,7 @@ def _table_of_model(kind: type[Scheme], values: Values, parameters: Mapping[str,
         rule = f"it has no {kind.name} table, but {schemes or 'no encoding that pecli makes'}"
         raise ParameterError("model", repr(model.file), rule)
     table = replace(model, encodings=tables).one(values["layer_type"])
-    settings = {
-        name: value for name, value in table.parameters.items() if name in kind.parameters()
-    }
+    settings = options.only(table.parameters, kind.parameters())
     return kind(**settings | dict(parameters))
 
 
@@ -222,8 +217,8 @@ def model_encodings(
     encodings = model.ropes()
     if one or layer_type is not None:
         encodings = (model.one(layer_type),)
-    others = {name: value for name, value in parameters.items() if name in _NOT_IN_MODEL}
-    changes = {name: value for name, value in parameters.items() if name not in _NOT_IN_MODEL}
+    others = options.only(parameters, _NOT_IN_MODEL)
+    changes = options.without(parameters, _NOT_IN_MODEL)
     if changes:
         _note_changes(model.file, encodings[0], changes)
         encodings = tuple(_overridden(encoding, changes, model.context) for encoding in encodings)
@@ -267,9 +262,7 @@ def _rescaled(parameters: Mapping[str, Any], scaling: str, context: int | None) 
     from pecli.engine.schemes.rope import Rope
 
     trained = parameters.get("original_max_position_embeddings") or context
-    kept = {
-        name: value for name, value in parameters.items() if name not in Rope.scaling_parameters()
-    }
+    kept = options.without(parameters, Rope.scaling_parameters())
     if trained is None:
         return kept
     for name in ("original_max_position_embeddings", "max_position_embeddings"):

@@ -123,15 +123,13 @@ def verify(
       pecli verify golden; pecli verify --golden golden answers.npz
     """
     tolerances = options.tolerances(values)
-    target = {
-        name: value
-        for name, value in values.items()
-        if value is not None and name not in tolerances
-    }
-    _check_outputs(files, {"junit": junit, "output": output})
-    needs_reasons = json or not quiet or junit is not None or output is not None
+    target = options.without(options.set_options(values), tolerances)
+    written = options.set_options({"junit": junit, "output": output})
+    _check_outputs(files, written)
+    needs_reasons = json or not quiet or bool(written)
     checks = _checks(files, golden, target, tolerances, reasons=needs_reasons)
-    report = _Report(json=json, quiet=quiet, as_table=any(map(is_manifest, files)) and not json)
+    has_manifest = any(map(is_manifest, files))
+    report = _Report(json=json, quiet=quiet, as_table=has_manifest and not json)
     wanted = report.as_table and not quiet and not no_progress
     results: list[Outcome] = []
     with progress.counting("verify", len(checks), wanted=wanted) as advance:
@@ -145,16 +143,14 @@ def verify(
         outcomes.write_junit(junit, results)
     if output is not None:
         about = provenance(["verify", *files], {"golden": golden, **values})
-        _draw(output, results, about)
-        if not json and not quiet:
-            screen.print_written(output)
+        report.draw(output, results, about)
     return max([code, *map(print_error, without_tables(results))])
 
 
-def _check_outputs(files: Sequence[str], written: Mapping[str, str | None]) -> None:
+def _check_outputs(files: Sequence[str], written: Mapping[str, str]) -> None:
     """Raise ParameterError if a file to write is one of the files to verify."""
     for option, path in written.items():
-        if path is not None and any(_is_same(path, file) for file in files):
+        if any(_is_same(path, file) for file in files):
             raise ParameterError(option, path, "it is one of the files to verify", "name another")
 
 
@@ -195,6 +191,14 @@ class _Report:
             outcomes.annotate(results)
         return max(self.codes)
 
+    def draw(self, path: str, results: Sequence[Outcome], about: dict[str, Any]) -> None:
+        """Write a figure of the checks that failed."""
+        from pecli.views.pictures import mistakes
+
+        mistakes.save(path, [outcome.result for outcome in results], about)
+        if not self.json and not self.quiet:
+            screen.print_written(path)
+
 
 def _conclude(outcome: Outcome) -> Exit:
     """Return the exit code of a check; if it could not be made, print the error."""
@@ -210,12 +214,6 @@ def _show(outcome: Outcome) -> None:
         screen.print_styled(Styled("skipped", "dim"), Styled(f"  {outcome.result}"))
     elif not isinstance(outcome.result, PecliError):
         check_results.show_verification(outcome.result, outcome.status)
-
-
-def _draw(path: str, results: Sequence[Outcome], about: dict[str, Any]) -> None:
-    from pecli.views.pictures import mistakes
-
-    mistakes.save(path, [outcome.result for outcome in results], about)
 
 
 def _checks(
@@ -236,10 +234,10 @@ def _checks(
         reasons: Explain failures.
     """
     describes_itself = golden is not None or all(map(is_manifest, files))
-    if describes_itself:
-        for name, value in target.items():
-            rule = "a manifest or a suite defines what its files should be"
-            raise ParameterError(name, repr(value), rule, "leave it out")
+    if target and describes_itself:
+        name, value = next(iter(target.items()))
+        rule = "a manifest or a suite defines what its files should be"
+        raise ParameterError(name, repr(value), rule, "leave it out")
     if golden is not None:
         from pecli.golden import answer_checks
 
@@ -300,7 +298,8 @@ def _spec(given: Mapping[str, str]) -> str | Array | None:
         if "layer_type" in given:
             encodings.one(given["layer_type"])
         return model
-    for name, value in given.items():
+    if given:
+        name, value = next(iter(given.items()))
         advice = "add --config or --model, or make the table: pecli rope … --verify FILE"
         raise ParameterError(name, repr(value), "it belongs to a model", advice)
     return None
@@ -322,10 +321,8 @@ def _places(given: Mapping[str, str]) -> dict[str, Any]:
     arrays = {"attention_mask"}
     if "before" in given:
         arrays.add("positions")  # positions of a rotation can differ between the rows of a batch
-    places: dict[str, Any] = {}
-    for name, text in given.items():
-        if name in ("config", "model", "table"):
-            continue
+    places: dict[str, Any] = options.without(given, ("config", "model", "table"))
+    for name, text in places.items():
         if name in arrays:
             places[name] = _numbers(name, text)
         elif name == "shift":
@@ -334,8 +331,6 @@ def _places(given: Mapping[str, str]) -> dict[str, Any]:
             places[name] = SHIFT.parse(name, text)
         elif name in PLACES:
             places[name] = options.parse(name, PLACES[name], text)
-        else:
-            places[name] = text
     return places
 
 
