@@ -1,24 +1,20 @@
-"""What a check compared, as a picture: expected, found, and the difference of each table, or lines for a vector. A cell
-of a large table shows the element farthest off, so that the three belong together, and no wrong element is lost."""
+"""The outcome of a check as a picture: expected and found values of each table, and their difference."""
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pecli.checks.verification import Verification
-from pecli.compare.comparison import READ_BYTES, Comparison
-from pecli.compare.part import Part, slabs
-from pecli.compare.tolerance import Tolerance
-from pecli.engine.arrays import AnyArray, Floats, Indices, absolute_errors, widest
+from pecli.compare.comparison import Comparison
+from pecli.engine.arrays import Floats
 from pecli.errors import PecliError, listed
-from pecli.files.tensor_roles import role_of
 from pecli.views.check_results import reasons
 from pecli.views.pictures import figure, figure_files, terminal_render
 from pecli.views.pictures.axis_labels import typeset
 from pecli.views.pictures.downsample import Reduction
+from pecli.views.pictures.error_map import ErrorMap, error_maps
 from pecli.views.pictures.panels import (
     Chart,
     Curve,
@@ -31,272 +27,262 @@ from pecli.views.pictures.panels import (
 from pecli.views.screen import printable, terminal
 from pecli.views.tensor_lines import MAX_LISTED, worst_element
 
-MAX_TABLES = 4
-TERMINAL_LINES = 16  #: How much of a terminal the errors of a tensor take
-MIN_ERROR, MIN_SHARE = 1e-280, 1e-16
-"""The smallest error that has a colour of its own, and what colours reach down to, as a share of the largest."""
-MAX_ROWS = MAX_COLUMNS = 192  #: Cells of a map; a picture has as many pixels for each of three
-MAX_POINTS = 4096  #: Elements of a vector that are drawn
+if TYPE_CHECKING:
+    from pecli.checks.diff import Difference
+
+MAX_TABLES = 4  #: Tables that a picture shows.
+ACROSS = 3  #: Panels per table: expected, found, difference.
+CHART_SHARE = 0.7  #: The height of a vector's charts, as a share of a table's.
+TERMINAL_LINES = 16  #: Lines of a terminal for the errors of a tensor.
+MIN_ERROR = 1e-280  #: The smallest error that has a colour.
+MIN_SHARE = 1e-16  #: The smallest error that has a colour, as a share of the largest.
 
 
-@dataclass(frozen=True, eq=False)
-class ErrorMap:
-    """A table of a tensor, or a vector (one row), cell by cell."""
+class Sides(NamedTuple):
+    """The names of the two sides that were compared."""
 
-    name: str
-    shape: tuple[int, int]  #: rows and columns of the table
-    expected: Floats
-    found: Floats
-    errors: Floats  #: |expected − found|; relative where the tolerance is
-    allowed: Tolerance
-    is_relative: bool  #: where the size of what is expected is what the tolerance goes by
-    rows: str
-    columns: str
-    layers: int = 1  #: matrices over which a cell is the worst: heads, copies
-
-    @property
-    def tolerance(self) -> float:
-        """The largest error that passes, where it is the same for all elements; else 0."""
-        mixed = self.allowed.atol > 0 < self.allowed.rtol or self.allowed.max_ulp > 0
-        return 0.0 if mixed else self.allowed.atol or self.allowed.rtol
+    first: str
+    second: str
 
 
-def error_maps(
-    result: Comparison, rows: int = MAX_ROWS, columns: int = MAX_COLUMNS
-) -> Iterator[ErrorMap]:
-    """The tables of a tensor that has errors: one, or cosines and sines."""
-    parts: dict[str, list[Part]] = {}
-    for part in result.parts if result.worst_index is not None else ():
-        parts.setdefault(part.name or result.name, []).append(part)
-    for name, some in parts.items():
-        label = result.name if len(parts) == 1 else f"{result.name}: {name}"
-        yield _error_map(label, some, result, (rows, columns))
+VERIFIED = Sides("expected", "found")
+COMPARED = Sides("A", "B")
 
 
-def _error_map(
-    label: str, parts: list[Part], result: Comparison, most: tuple[int, int]
-) -> ErrorMap:
-    shape = parts[0].expected.shape
-    flat = len(shape) < 2
-    height, width = (math.prod(shape), 1) if flat else shape[-2:]
-    down, across = min(height, MAX_POINTS if flat else most[0]), min(width, most[1])
-    cells = np.full((3, down, across), -1.0)
-    relative = result.allowed.rtol > 0 and not result.allowed.atol
-    for part in parts:
-        for slab in slabs(shape[:-1] or shape, max(1, READ_BYTES // (8 * width))):
-            ours = widest(part.rows(slab)).reshape(slab.length, width)
-            lines = np.arange(slab.start, slab.start + slab.length) % height * down // height
-            for at in np.ndindex(part.copies):
-                theirs = widest(part.decoded(part.found[(*at, *slab.at)]))
-                theirs = theirs.reshape(slab.length, width)
-                _keep_worst(cells, lines, ours, theirs, relative)
-    cells = cells.swapaxes(1, 2) if flat else cells
-    expected, found, errors = cells if not result.sides_swapped else cells[[1, 0, 2]]
-    found_row = math.prod(result.shape[-1:])  # within which columns are doubled
-    copies = [
-        size
-        for size, step in zip(parts[0].copies, parts[0].view.steps, strict=False)
-        if step >= found_row
-    ]
-    layers = len(parts) * math.prod((*copies, *shape[:-2]))
-    size = (1, height) if flat else (height, width)
-    axes = _axes(label, expected, shape)
-    return ErrorMap(label, size, expected, found, errors, result.allowed, relative, *axes, layers)
+def comparison_picture(checked: "Sequence[Verification | Difference | PecliError]") -> Picture:
+    """Return the tables that are farthest off, in rows of three panels.
 
-
-def _keep_worst(
-    cells: Floats, lines: Indices, ours: AnyArray, theirs: AnyArray, relative: bool
-) -> None:
-    """Put elements into their cells that are farther off than those which are there; `lines` are the cells of rows."""
-    width, across = ours.shape[1], cells.shape[2]
-    errors = absolute_errors(ours, theirs)[1]
-    if relative:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            errors = np.where(errors == 0, 0.0, errors / np.abs(ours))
-    columns = np.arange(width) * across // width
-    worst = np.full(cells.shape[1:], -1.0)
-    np.maximum.at(
-        worst,
-        lines,
-        np.maximum.reduceat(errors, np.flatnonzero(np.diff(columns, prepend=-1)), axis=1),
-    )
-    worst[worst <= cells[2]] = np.nan  # nothing new
-    row, column = np.nonzero(errors == worst[lines][:, columns])
-    for values, cell in zip((ours.real, theirs.real, errors), cells, strict=True):
-        cell[lines[row], columns[column]] = values[row, column]
-
-
-def _axes(name: str, expected: Floats, shape: tuple[int, ...]) -> tuple[str, str]:
-    """What rows and columns are, going by what the tensor is called and whether its columns are doubled."""
-    role = role_of(name.rpartition(": ")[2])
-    if len(shape) < 2:
-        return "", {"inv_freq": "pair", "slopes": "head"}.get(role or "", "element")
-    if len(shape) > 2 and (role == "bias" or shape[-2] == shape[-1]):
-        return "query", "key"
-    half, row = shape[-1] // 2, expected[-1]
-    whole = expected.shape[1] == shape[-1] and not shape[-1] % 2
-    doubled = whole and any(map(np.array_equal, (row[:half], row[::2]), (row[half:], row[1::2])))
-    return "position", "pair" if role in ("cos", "sin") and not doubled else "channel"
-
-
-def comparison_picture(checked: Sequence[Any]) -> Picture:
-    """The tables that are farthest off, in rows of three; those that are left out are named below them. What was
-    checked are verifications, or problems that there are none, or a difference."""
-    results = [each for each in checked if not isinstance(each, PecliError)]
-    sides = (
-        ("expected", "found")
-        if all(isinstance(each, Verification) for each in results)
-        else ("A", "B")
-    )
-    tensors = [(result, tensor) for result in results for tensor in result.tensors]
-    tensors.sort(key=lambda each: (each[1].passed, -(each[1].max_abs_error or 0.0)))
+    Args:
+        checked: Verifications, or a difference; or the problems that kept files from being checked.
+            Tables that are left out, and problems, are named in the subtitle.
+    """
+    results = [result for result in checked if not isinstance(result, PecliError)]
+    is_verified = all(isinstance(result, Verification) for result in results)
+    sides = VERIFIED if is_verified else COMPARED
+    left_out = [printable(str(each)) for each in checked if isinstance(each, PecliError)]
     maps: list[ErrorMap] = []
-    others = [printable(str(problem)) for problem in checked if isinstance(problem, PecliError)]
-    for result, tensor in tensors:
-        prefix = f"{printable(result.file)} " if len(results) > 1 else ""
-        found = list(error_maps(tensor)) if len(maps) < MAX_TABLES else []
-        maps += [replace(each, name=f"{prefix}{each.name}") for each in found]
-        if not found:
-            passed = "no error" if tensor.worst_index is None else "within tolerance"
-            why = tensor.problem or (passed if tensor.passed else "")
-            others.append(f"{prefix}{printable(tensor.name)}{f' ({why})' if why else ''}")
-    scales = {
-        relative: _colours([each for each in maps if each.is_relative == relative])
-        for relative in (True, False)
-    }
-    panels = [
-        panel for each in maps for panel in table_panels(each, sides, scales[each.is_relative])
-    ]
-    nothing = "" if maps else "No element to draw, as all are equal, or none can be compared"
-    words = [nothing, f"Left out: {listed(others, 2 * MAX_LISTED)}" if others else ""]
-    title = "; ".join(_summary(result, sides) for result in sorted(results, key=bool)[:MAX_LISTED])
-    return Picture(title, panels, 3, ". ".join(filter(None, words)))
+    for tensor in _worst_first(results):
+        tensor_maps = list(error_maps(tensor.comparison)) if len(maps) < MAX_TABLES else []
+        maps += [replace(errors, name=tensor.prefix + errors.name) for errors in tensor_maps]
+        if not tensor_maps:
+            left_out.append(_left_out(tensor))
+    words = []
+    if not maps:
+        words.append("No element to draw, as all are equal, or none can be compared")
+    if left_out:
+        words.append(f"Left out: {listed(left_out, 2 * MAX_LISTED)}")
+    failures_first = sorted(results, key=bool)
+    title = "; ".join(_summary(result, sides) for result in failures_first[:MAX_LISTED])
+    return Picture(title, _panels(maps, sides), ACROSS, ". ".join(words))
 
 
-def _summary(result: Any, sides: tuple[str, str]) -> str:
-    verdict = "passed" if result.passed else "FAILED"
+class _Tensor(NamedTuple):
+    """A compared tensor."""
+
+    comparison: Comparison
+    prefix: str  #: The name of its file in front of its own, if there are several files.
+
+
+def _worst_first(results: "Sequence[Verification | Difference]") -> list[_Tensor]:
+    """Return the tensors of all results: those that failed, then by their largest error."""
+    tensors = []
+    for result in results:
+        prefix = ""
+        if len(results) > 1:
+            assert isinstance(result, Verification), "only verifications are of several files"
+            prefix = f"{printable(result.file)} "
+        tensors += [_Tensor(comparison, prefix) for comparison in result.tensors]
+
+    def badness(tensor: _Tensor) -> tuple[bool, float]:
+        return tensor.comparison.passed, -_max_error(tensor.comparison)
+
+    return sorted(tensors, key=badness)
+
+
+def _max_error(comparison: Comparison) -> float:
+    return comparison.max_abs_error or 0.0
+
+
+def _left_out(tensor: _Tensor) -> str:
+    """Return the name of a tensor that is not drawn, and why."""
+    comparison = tensor.comparison
+    reason = comparison.problem
+    if not reason and comparison.passed:
+        reason = "no error" if comparison.worst_index is None else "within tolerance"
+    name = f"{tensor.prefix}{printable(comparison.name)}"
+    return f"{name} ({reason})" if reason else name
+
+
+def _summary(result: "Verification | Difference", sides: Sides) -> str:
+    """Return the verdict, the first reason and the worst element of a result."""
+    sentences = [_verdict(result), *reasons(result)[:1]]
+    worst = max(result.tensors, key=_max_error, default=None)
+    if worst is not None and worst.worst_index is not None:
+        sentences.append(f"{worst.name}: {worst_element(worst, sides)}")
+    return ". ".join(printable(sentence) for sentence in sentences if sentence)
+
+
+def _verdict(result: "Verification | Difference") -> str:
     if isinstance(result, Verification):
-        names = f"{result.file}: {verdict}" if result.file else verdict
-    else:
-        files = {"A": result.a, "B": result.b}
-        names = ", ".join(f"{side}: {file}" for side, file in files.items() if file)
-    worst = max(result.tensors, key=lambda tensor: tensor.max_abs_error or 0.0, default=None)
-    where = (
-        f"{worst.name}: {worst_element(worst, sides)}"
-        if worst and worst.worst_index is not None
-        else ""
-    )
-    return ". ".join(map(printable, filter(None, [names, *reasons(result)[:1], where])))
+        verdict = "passed" if result.passed else "FAILED"
+        return f"{result.file}: {verdict}" if result.file else verdict
+    files = {"A": result.a, "B": result.b}
+    return ", ".join(f"{side}: {file}" for side, file in files.items() if file)
 
 
-def _colours(maps: Sequence[ErrorMap]) -> tuple[float, float]:
-    """The ends of the colours of all differences; what is infinite cannot be drawn to scale."""
-    every = np.concatenate(
-        [np.empty(0), *(np.append(each.errors, each.tolerance) for each in maps)]
-    )
-    known = every[np.isfinite(every) & (every > 0)]
-    low, high = (
-        (float(known.min()), max(float(known.max()), MIN_ERROR)) if known.size else (0.1, 1.0)
-    )
-    return min(max(low, high * MIN_SHARE), high / 10), high
+class ColourScale(NamedTuple):
+    """The ends of the logarithmic colours of differences."""
+
+    low: float
+    high: float
 
 
-def table_panels(
-    errors: ErrorMap, sides: tuple[str, str], scale: tuple[float, float]
-) -> list[Panel]:
-    """What was expected, what was found, and the difference."""
-    what = "vectors" if not errors.rows else "heads" if errors.rows == "query" else "matrices"
-    name, worst = (
-        printable(errors.name),
-        f", the worst of {errors.layers:,} {what}" if errors.layers > 1 else "",
-    )
-    every = np.stack([errors.expected, errors.found])
-    if not errors.rows:
-        points = np.linspace(0, errors.shape[1] - 1, errors.expected.shape[1])
-        curves = [Curve(side, points, values[0]) for side, values in zip(sides, every, strict=True)]
-        positive = all(bool(np.all(curve.y > 0)) for curve in curves)
-        chart = Chart(f"{name}{worst}", curves, errors.columns, log_y=positive, share=0.7)
-        return [chart, difference_panel("difference", errors, sides, scale)]
-    pair = [
-        HeatmapPanel(
-            f"{name}, {side}",
-            values,
-            errors.rows,
-            errors.columns,
-            0,
-            errors.shape,
-            reduction=Reduction.WORST,
-        )
-        for side, values in zip(sides, every, strict=True)
-    ]
+def _panels(maps: Sequence[ErrorMap], sides: Sides) -> list[Panel]:
+    """Return the panels of all tables; absolute and relative errors have a scale each."""
+    scales = {}
+    for is_relative in (True, False):
+        same_kind = [errors for errors in maps if errors.is_relative == is_relative]
+        scales[is_relative] = _colour_scale(same_kind)
+    panels: list[Panel] = []
+    for errors in maps:
+        panels += table_panels(errors, sides, scales[errors.is_relative])
+    return panels
+
+
+def _colour_scale(maps: Sequence[ErrorMap]) -> ColourScale:
+    """Return the scale of all differences; infinite ones cannot be drawn to scale."""
+    values = [np.append(errors.errors, errors.tolerance) for errors in maps]
+    numbers = np.concatenate([np.empty(0), *values])
+    positive = numbers[np.isfinite(numbers) & (numbers > 0)]
+    if not positive.size:
+        return ColourScale(0.1, 1.0)
+    high = max(float(positive.max()), MIN_ERROR)
+    low = max(float(positive.min()), high * MIN_SHARE)
+    return ColourScale(min(low, high / 10), high)
+
+
+def table_panels(errors: ErrorMap, sides: Sides, scale: ColourScale) -> list[Panel]:
+    """Return the panels of a table: both sides and their difference, or charts of a vector."""
+    name = printable(errors.name)
+    worst = _worst_of(errors)
+    if errors.is_vector:
+        return [
+            _sides_chart(f"{name}{worst}", errors, sides),
+            difference_panel("difference", errors, sides, scale),
+        ]
+    pair = []
+    for side, values in zip(sides, (errors.expected, errors.found), strict=True):
+        pair.append(_heatmap(f"{name}, {side}", values, errors, Reduction.WORST))
     return [*on_one_scale(pair), difference_panel(f"difference{worst}", errors, sides, scale)]
 
 
-def difference_panel(
-    title: str, errors: ErrorMap, sides: tuple[str, str], scale: tuple[float, float]
-) -> Panel:
-    """Errors on a logarithmic scale, none blank, with the tolerance that was applied."""
-    one, other = sides
-    meaning = f"|{one} − {other}|{f' / |{one}|' if errors.is_relative else ''}"
-    cells = np.where(np.isfinite(errors.errors), errors.errors, np.nan)
-    tolerance, allowed = errors.tolerance, errors.allowed
-    words = (
-        [f"{typeset(allowed.atol)} + {typeset(allowed.rtol)}·|{one}|"]
-        if allowed.atol and allowed.rtol
-        else []
+def _worst_of(errors: ErrorMap) -> str:
+    """Return the note that a cell is the worst of several matrices, if it is."""
+    if errors.layers <= 1:
+        return ""
+    if errors.is_vector:
+        things = "vectors"
+    elif errors.rows == "query":
+        things = "heads"
+    else:
+        things = "matrices"
+    return f", the worst of {errors.layers:,} {things}"
+
+
+def _points(errors: ErrorMap) -> Floats:
+    """Return the indices of the elements of a vector that are drawn."""
+    return np.linspace(0, errors.shape[1] - 1, errors.errors.shape[1])
+
+
+def _sides_chart(title: str, errors: ErrorMap, sides: Sides) -> Chart:
+    curves = []
+    for side, values in zip(sides, (errors.expected, errors.found), strict=True):
+        curves.append(Curve(side, _points(errors), values[0]))
+    is_positive = all(bool(np.all(curve.y > 0)) for curve in curves)
+    return Chart(title, curves, errors.columns, log_y=is_positive, share=CHART_SHARE)
+
+
+def _heatmap(title: str, values: Floats, errors: ErrorMap, reduction: Reduction) -> HeatmapPanel:
+    return HeatmapPanel(
+        title,
+        values,
+        errors.rows,
+        errors.columns,
+        table_shape=errors.shape,
+        reduction=reduction,
     )
-    words += [f"{allowed.max_ulp:,} ulp"] if allowed.max_ulp else []
-    mixed = f", tolerance: {' or '.join(words)}" if words else ""
-    if not errors.rows:
-        y = np.where(cells[0] > 0, cells[0], np.nan)
-        points = np.linspace(0, errors.shape[1] - 1, len(y))
-        levels = [Level(f"tolerance {typeset(tolerance)}", tolerance)] if tolerance else []
+
+
+def difference_panel(title: str, errors: ErrorMap, sides: Sides, scale: ColourScale) -> Panel:
+    """Return errors on a logarithmic scale, with the tolerance; no error is left blank."""
+    values = np.where(np.isfinite(errors.errors), errors.errors, np.nan)
+    meaning = f"|{sides[0]} − {sides[1]}|"
+    if errors.is_relative:
+        meaning += f" / |{sides[0]}|"
+    mixed_tolerance = _mixed_tolerance(errors, sides)
+    if errors.is_vector:
+        positive = np.where(values[0] > 0, values[0], np.nan)
+        levels = []
+        if errors.tolerance:
+            label = f"tolerance {typeset(errors.tolerance)}"
+            levels.append(Level(label, errors.tolerance))
         return Chart(
             title,
-            [Curve("", points, y)],
+            [Curve("", _points(errors), positive)],
             errors.columns,
-            meaning + mixed,
+            meaning + mixed_tolerance,
             log_y=True,
             levels=levels,
         )
-    panel = HeatmapPanel(
-        title,
-        cells,
-        errors.rows,
-        errors.columns,
-        0,
-        errors.shape,
-        scale,
+    panel = _heatmap(title, values, errors, Reduction.MAX)
+    return replace(
+        panel,
+        limits=scale,
         log=True,
-        reduction=Reduction.MAX,
+        meaning=f"{meaning}, none: blank{mixed_tolerance}",
+        marked=Level("tolerance", errors.tolerance) if errors.tolerance else None,
     )
-    marked = Level("tolerance", tolerance) if tolerance else None
-    return replace(panel, meaning=f"{meaning}, none: blank{mixed}", marked=marked)
+
+
+def _mixed_tolerance(errors: ErrorMap, sides: Sides) -> str:
+    """Return a tolerance that is not one number for all elements, in words."""
+    allowed = errors.allowed
+    words = []
+    if allowed.atol and allowed.rtol:
+        words.append(f"{typeset(allowed.atol)} + {typeset(allowed.rtol)}·|{sides[0]}|")
+    if allowed.max_ulp:
+        words.append(f"{allowed.max_ulp:,} ulp")
+    return f", tolerance: {' or '.join(words)}" if words else ""
 
 
 def error_picture(result: Comparison, rows: int, columns: int) -> Picture | None:
-    """The differences of a tensor alone, for a terminal; None where there are none."""
-    for errors in error_maps(result, rows, columns):
-        panel = difference_panel("", errors, ("A", "B"), _colours([errors]))
-        pooled = (
-            f", maximum of {errors.shape[0] / rows:.0f} rows"
-            if errors.shape[0] >= 1.5 * rows
-            else ""
-        )
-        return Picture(f"|A − B| of {errors.name}{pooled}", [panel])
-    return None
+    """Return only the differences of a tensor, for a terminal; None if there are none."""
+    errors = next(error_maps(result, rows, columns), None)
+    if errors is None:
+        return None
+    title = f"|A − B| of {errors.name}"
+    if errors.shape[0] >= 1.5 * rows:
+        title += f", maximum of {errors.shape[0] / rows:.0f} rows"
+    panel = difference_panel("", errors, COMPARED, _colour_scale([errors]))
+    return Picture(title, [panel])
 
 
 def show(tensors: Sequence[Comparison]) -> None:
-    """The differences of the worst tensor, in the terminal."""
+    """Print the differences of the worst tensor in the terminal."""
+    worst = max(tensors, key=_max_error, default=None)
+    if worst is None:
+        return
     room = terminal()._replace(lines=TERMINAL_LINES)
     rows = (TERMINAL_LINES - 5) * (2 if room.colours else 1)
-    worst = max(tensors, key=lambda tensor: tensor.max_abs_error or 0.0, default=None)
-    picture = error_picture(worst, rows, room.columns) if worst else None
+    picture = error_picture(worst, rows, room.columns)
     if picture is not None:
         print("\n".join(["", *terminal_render.lines(picture, room)]))
 
 
-def save(path: str, checked: Sequence[Any], about: Mapping[str, Any]) -> None:
-    """What was expected, what was found, and the difference, in a file."""
+def save(
+    path: str,
+    checked: "Sequence[Verification | Difference | PecliError]",
+    about: Mapping[str, Any],
+) -> None:
+    """Write the picture of a comparison to a file; `about` is the command that made it."""
     figure_files.save(figure.render(comparison_picture(checked)), path, about=about)

@@ -5,7 +5,15 @@ import pytest
 
 import pecli
 from pecli.compare.tolerance import Tolerance
-from pecli.views.pictures.mistakes import error_maps, table_panels
+from pecli.views.pictures.error_map import ErrorMap, error_maps
+from pecli.views.pictures.figure import render
+from pecli.views.pictures.mistakes import (
+    ColourScale,
+    Sides,
+    comparison_picture,
+    error_picture,
+    table_panels,
+)
 
 RNG = np.random.default_rng(0)
 
@@ -71,9 +79,10 @@ def test_frequencies_are_judged_relatively() -> None:
         "pair",
         1e-3,
     )
-    assert [[*panel.curves[0].x] for panel in table_panels(found, ("a", "b"), (1e-9, 1.0))] == [
-        [*range(8)]
-    ] * 2
+    assert [
+        [*panel.curves[0].x]
+        for panel in table_panels(found, Sides("a", "b"), ColourScale(1e-9, 1.0))
+    ] == [[*range(8)]] * 2
 
 
 def test_axes_are_named_as_the_table_has_them() -> None:
@@ -122,3 +131,73 @@ def test_what_is_not_finite_is_infinitely_far_off() -> None:
     (errors,) = error_maps(pecli.diff(a, b).tensors[0])
     assert np.argwhere(np.isinf(errors.errors)).tolist() == [[1, 2], [3, 3]]
     assert not list(error_maps(pecli.diff(a, a).tensors[0]))
+
+
+def map_of(name: str, table: np.ndarray) -> ErrorMap:
+    (errors,) = error_maps(pecli.diff({name: table}, {name: table + 1.0}).tensors[0])
+    return errors
+
+
+@pytest.mark.parametrize(
+    ("row", "columns"),
+    [
+        ([1.0, 2.0, 1.0, 2.0], "channel"),
+        ([1.0, 1.0, 2.0, 2.0], "channel"),
+        ([1.0, 2.0, 1.0, 3.0], "pair"),
+        ([1.0, 1.0, 1.0], "pair"),
+    ],
+    ids=["halves", "interleaved", "compact", "odd"],
+)
+def test_columns_of_cosines_are_channels_if_every_frequency_is_there_twice(
+    row: list[float], columns: str
+) -> None:
+    errors = map_of("cos", np.tile(row, (9, 1)))
+    assert errors.rows == "position"
+    assert errors.columns == columns
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "axes"),
+    [
+        ("x", (4, 4), ("position", "channel")),
+        ("bias", (4, 4), ("position", "channel")),
+        ("bias", (2, 4, 5), ("query", "key")),
+        ("x", (2, 5, 5), ("query", "key")),
+        ("x", (2, 4, 5), ("position", "channel")),
+        ("inv_freq", (4,), ("", "pair")),
+        ("slopes", (4,), ("", "head")),
+        ("x", (4,), ("", "element")),
+    ],
+)
+def test_axes_are_named_by_the_tensor_and_its_shape(
+    name: str, shape: tuple[int, ...], axes: tuple[str, str]
+) -> None:
+    errors = map_of(name, np.ones(shape))
+    assert (errors.rows, errors.columns) == axes
+
+
+@pytest.mark.parametrize(
+    ("rows", "note"),
+    [(3, ", maximum of 2 rows"), (4, ", maximum of 2 rows"), (5, "")],
+)
+def test_a_terminal_states_how_many_rows_a_line_stands_for(rows: int, note: str) -> None:
+    comparison = pecli.diff(np.zeros((6, 2)), np.ones((6, 2))).tensors[0]
+    picture = error_picture(comparison, rows, 2)
+    assert picture is not None
+    assert picture.title == f"|A − B| of array{note}"
+
+
+def test_matrices_and_copies_are_counted() -> None:
+    two_matrices = np.array([[[1.0]], [[5.0]]])
+    assert map_of("x", two_matrices).layers == 2
+    cos = 1.01 * pecli.Rope(64, 128, layout="halves").tables()["cos"]
+    result = pecli.verify({"cos": np.stack([cos] * 3)}, "llama-2-7b", Tolerance(atol=1e-3))
+    assert next(error_maps(result.tensors[0])).layers == 3
+
+
+def test_the_label_of_the_colour_bar_fits_beside_one_table() -> None:
+    cos = 1.01 * pecli.Rope(64, 128, layout="halves").tables()["cos"]
+    cos[5, 3] = np.nan
+    result = pecli.verify({"cos": np.stack([cos] * 3)}, "llama-2-7b", Tolerance(atol=1e-3))
+    label = render(comparison_picture([result])).axes[-1].get_ylabel()
+    assert max(len(line) for line in label.splitlines()) < 47

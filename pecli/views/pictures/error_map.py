@@ -1,0 +1,191 @@
+"""Maps of errors: a compared table in as many cells as a picture has room for.
+
+A cell shows the element that is farthest off among those it stands for. The same element is shown
+as expected, as found, and by its error, so that the three maps belong together and no wrong element
+is lost.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.compare.comparison import READ_BYTES, Comparison
+from pecli.compare.part import Part, slabs
+from pecli.compare.tolerance import Tolerance
+from pecli.engine.arrays import AnyArray, Floats, Indices, absolute_errors, widest
+from pecli.files.tensor_roles import role_of
+
+MAX_ROWS = 192  #: Rows of a map; a figure has as many pixels for each of three maps.
+MAX_COLUMNS = 192
+MAX_POINTS = 4096  #: Elements of a vector that are drawn.
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorMap:
+    """A table of a tensor, or a vector (one row), cell by cell."""
+
+    name: str
+    shape: tuple[int, int]  #: Rows and columns of the table.
+    expected: Floats
+    found: Floats
+    errors: Floats  #: |expected − found|, relative if the tolerance is.
+    allowed: Tolerance
+    is_relative: bool  #: True if errors are divided by the expected magnitude.
+    rows: str  #: The name of the rows; empty for a vector.
+    columns: str
+    layers: int = 1  #: Matrices over which a cell is the worst: heads, copies.
+
+    @property
+    def is_vector(self) -> bool:
+        return not self.rows
+
+    @property
+    def tolerance(self) -> float:
+        """The largest error that passes, if it is the same for all elements; otherwise 0."""
+        has_both = self.allowed.atol > 0 and self.allowed.rtol > 0
+        if has_both or self.allowed.max_ulp > 0:
+            return 0.0
+        return self.allowed.atol or self.allowed.rtol
+
+
+def error_maps(
+    result: Comparison, rows: int = MAX_ROWS, columns: int = MAX_COLUMNS
+) -> Iterator[ErrorMap]:
+    """Yield the tables of a tensor that has errors: one, or cosines and sines."""
+    if result.worst_index is None:
+        return
+    parts_by_name: dict[str, list[Part]] = {}
+    for part in result.parts:
+        parts_by_name.setdefault(part.name or result.name, []).append(part)
+    if len(parts_by_name) == 1:
+        (parts,) = parts_by_name.values()
+        yield _error_map(result.name, result.name, parts, result, _Cells(rows, columns))
+        return
+    for name, parts in parts_by_name.items():
+        label = f"{result.name}: {name}"
+        yield _error_map(label, name, parts, result, _Cells(rows, columns))
+
+
+class _Cells(NamedTuple):
+    """The most rows and columns of a map."""
+
+    rows: int
+    columns: int
+
+
+def _error_map(
+    label: str, table_name: str, parts: Sequence[Part], result: Comparison, most: _Cells
+) -> ErrorMap:
+    shape = parts[0].expected.shape
+    is_vector = len(shape) < 2
+    height, width = (math.prod(shape), 1) if is_vector else shape[-2:]
+    cell_rows = min(height, MAX_POINTS if is_vector else most.rows)
+    worst = _WorstElements(cell_rows, min(width, most.columns))
+    is_relative = result.allowed.rtol > 0 and not result.allowed.atol
+    for part in parts:
+        for slab in slabs(shape[:-1] or shape, max(1, READ_BYTES // (8 * width))):
+            expected = widest(part.rows(slab)).reshape(slab.length, width)
+            rows = np.arange(slab.start, slab.start + slab.length) % height
+            rows_to_cells = rows * cell_rows // height
+            for copy in np.ndindex(part.copies):
+                found = widest(part.decoded(part.found[(*copy, *slab.at)]))
+                found = found.reshape(slab.length, width)
+                worst.add(rows_to_cells, expected, found, is_relative)
+    expected, found, errors = worst.expected, worst.found, worst.errors
+    if is_vector:
+        expected, found, errors = expected.T, found.T, errors.T
+    if result.sides_swapped:
+        expected, found = found, expected
+    row_name, column_name = _axis_names(table_name, expected, shape)
+    return ErrorMap(
+        label,
+        (1, height) if is_vector else (height, width),
+        expected,
+        found,
+        errors,
+        result.allowed,
+        is_relative,
+        row_name,
+        column_name,
+        _count_layers(parts, result),
+    )
+
+
+def _count_layers(parts: Sequence[Part], result: Comparison) -> int:
+    """Return over how many matrices a cell is the worst."""
+    row_length = math.prod(result.shape[-1:])
+    layers = len(parts) * math.prod(parts[0].expected.shape[:-2])
+    for size, step in zip(parts[0].copies, parts[0].view.steps, strict=False):
+        if step >= row_length:  # Copies within a row are doubled columns.
+            layers *= size
+    return layers
+
+
+class _WorstElements:
+    """The element that is farthest off, cell by cell."""
+
+    def __init__(self, rows: int, columns: int) -> None:
+        self.expected = np.full((rows, columns), -1.0)
+        self.found = np.full((rows, columns), -1.0)
+        self.errors = np.full((rows, columns), -1.0)
+
+    def add(
+        self, rows_to_cells: Indices, expected: AnyArray, found: AnyArray, is_relative: bool
+    ) -> None:
+        """Keep the elements of a slab that are farther off than those in their cells.
+
+        Args:
+            rows_to_cells: The row of cells that each row of the slab belongs to.
+            expected: The slab, rows by columns.
+            found: The same elements of the other side.
+            is_relative: True if errors are divided by the expected magnitude.
+        """
+        errors = _errors(expected, found, is_relative)
+        width = expected.shape[1]
+        columns_to_cells = np.arange(width) * self.errors.shape[1] // width
+        first_columns = np.flatnonzero(np.diff(columns_to_cells, prepend=-1))
+        largest_in_row = np.maximum.reduceat(errors, first_columns, axis=1)
+        largest = np.full(self.errors.shape, -1.0)
+        np.maximum.at(largest, rows_to_cells, largest_in_row)
+        largest[largest <= self.errors] = np.nan  # Nothing equals NaN, so these cells stay.
+        rows, columns = np.nonzero(errors == largest[rows_to_cells][:, columns_to_cells])
+        cells = rows_to_cells[rows], columns_to_cells[columns]
+        self.expected[cells] = expected.real[rows, columns]
+        self.found[cells] = found.real[rows, columns]
+        self.errors[cells] = errors[rows, columns]
+
+
+def _errors(expected: AnyArray, found: AnyArray, is_relative: bool) -> Floats:
+    errors: Floats = absolute_errors(expected, found)[1]
+    if not is_relative:
+        return errors
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(errors == 0, 0.0, errors / np.abs(expected))
+
+
+def _axis_names(name: str, expected: Floats, shape: tuple[int, ...]) -> tuple[str, str]:
+    """Return the names of rows and columns, by the name of the table and its values."""
+    role = role_of(name)
+    if len(shape) < 2:
+        return "", {"inv_freq": "pair", "slopes": "head"}.get(role or "", "element")
+    if len(shape) > 2 and (role == "bias" or shape[-2] == shape[-1]):
+        return "query", "key"
+    if role not in ("cos", "sin"):
+        return "position", "channel"
+    is_whole_row = expected.shape[1] == shape[-1]
+    if is_whole_row and _has_doubled_columns(expected[-1]):
+        return "position", "channel"
+    return "position", "pair"
+
+
+def _has_doubled_columns(row: Floats) -> bool:
+    """Return True if a row holds every frequency twice, as halves or interleaved."""
+    if len(row) % 2:
+        return False
+    half = len(row) // 2
+    as_halves = np.array_equal(row[:half], row[half:])
+    interleaved = np.array_equal(row[0::2], row[1::2])
+    return as_halves or interleaved
