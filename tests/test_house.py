@@ -52,11 +52,11 @@ ASKED = {
 """Where it is asked which scheme something is, instead of what it answers; these numbers may only fall."""
 
 SAME_THING = """
-    additive alibi edits relative rope rotary
+    additive alibi edits litgpt mlc relative rope rotary
     apply audit convert diff extend golden identify resize runtimes verification verify
 """
 """Names that files of several folders share because they hold the same thing: a scheme, its layer, its configuration,
-its application; a command, its work, its view.
+its application; a command, its work, its view; a project's runtime and its dialect of configurations.
 """
 
 

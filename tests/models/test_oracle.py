@@ -239,5 +239,6 @@ def test_rows_and_columns_of_some() -> None:
         found = by_layer({"model_type": name}).values()
         assert {sizes[1:] for sizes in found if sizes[0] in ("learned", "sinusoidal")} == shapes
         assert not any(
-            "no key names one" in warning for warning in load_config({"model_type": name}).warnings
+            "no key that is read here names one" in warning
+            for warning in load_config({"model_type": name}).warnings
         )

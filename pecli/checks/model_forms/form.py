@@ -15,8 +15,8 @@ from pecli.engine.arrays import Array
 from pecli.errors import FileError, PecliError
 from pecli.files.load import load_file
 from pecli.models import find, key_names
-from pecli.models.dialects.gguf import as_in_gguf
 from pecli.models.encoding import ModelEncodings
+from pecli.models.gguf_names import as_in_gguf
 from pecli.tensors.convert import heads_of
 from pecli.tensors.head_layout import Heads
 

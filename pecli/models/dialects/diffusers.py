@@ -1,128 +1,184 @@
-"""Transformers of diffusers, whose configuration names its class. diffusers.json beside this file has the defaults of
-those that rotate by several axes, with the key of the channels of each axis, of those that add a table, and notes."""
+"""Transformers of diffusers, whose configuration names its class.
 
-from dataclasses import replace
+diffusers.json has the defaults of the classes: in `axial` those that rotate by several axes, in `tables` those that add
+a table, and notes on some of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.errors import quoted
 from pecli.models.data import stored
-from pecli.models.encoding import Encoding
+from pecli.models.encoding import Encoding, Grid, Parsed
 from pecli.models.families import INTERLEAVED
 from pecli.models.heads import head_size
-from pecli.models.keys import ClassDefaults, Keys, Setting
+from pecli.models.keys import ClassDefaults, Keys, Setting, sources_of, values_of
+from pecli.models.table_rules import FAMILY, encoding_of
+
+DEFAULT_BASE = 10000.0
+#: PixArt stretches positions by its size over that of 512 pixels, which are 64 latent cells.
+PIXART_SIZE = 64
 
 
-def read(keys: Keys, warnings: list[str]) -> list[Encoding]:
-    """The encoding of a class of diffusers."""
+def read(keys: Keys) -> Parsed:
+    """Return the encoding of a class of diffusers."""
     name = keys.needed(keys.word("_class_name"), "_class_name").value
     data = stored("dialects/diffusers.json")
-    if row := data["axial"].get(name):
+    note = data["notes"].get(name)
+    if name in data["axial"]:
+        row = data["axial"][name]
         keys = replace(keys, defaults=ClassDefaults(name, row["values"]))
-        warnings += [data["notes"][name]] if name in data["notes"] else []
-        more = {
-            option: keys.numbers(row[option])
-            for option in ("grid_base", "axis_factors")
-            if option in row
-        }
-        given = {
-            option: Setting(tuple(values.value), values.source)
-            for option, values in more.items()
-            if values
-        }
-        return [
-            _axial_rope(keys, row["style"], row["axes"], row.get("layout", INTERLEAVED), **given)
-        ]
-    if values := data["tables"].get(name):
-        return [TABLES[name](replace(keys, defaults=ClassDefaults(name, values)))]
-    note, known = data["notes"].get(name), ", ".join((*data["axial"], *data["tables"]))
-    said = f"_class_name {quoted(name)}"
-    warnings.append(f"{said}: {note}" if note else f"{said} is none of {known}")
-    return []
+        return Parsed([_axial_rope(keys, row)], [note] if note else [])
+    if name in data["tables"]:
+        keys = replace(keys, defaults=ClassDefaults(name, data["tables"][name]))
+        return Parsed([TABLES[name](keys)], [])
+    label = f"_class_name {quoted(name)}"
+    if note:
+        return Parsed([], [f"{label}: {note}"])
+    known = ", ".join((*data["axial"], *data["tables"]))
+    return Parsed([], [f"{label} is none of {known}"])
 
 
-def _size(keys: Keys, name: str) -> Setting[Any]:
+def _size(keys: Keys, name: str) -> Setting[int]:
     return keys.needed(keys.whole(name), name)
 
 
-def _axial_rope(
-    keys: Keys, style: str, axes: str = "", layout: str = INTERLEAVED, **more: Setting[Any]
-) -> Encoding:
-    """Axes of positions, each with the channels that a key gives it; or with a share of the head, as the style has."""
-    split: Setting[Any] | None = keys.numbers(axes) if axes else None
-    if split is None:
-        head = head_size(keys)
-        if ROTARY[style].mixed:  # all heads together
-            heads = _size(keys, "num_attention_heads")
-            head = Setting(heads.value * head.value, f"{heads.source} · {head.source}")
-        split = Setting(
-            ROTARY[style].split(head.value), f"{head.source}, shared out by the style {style}"
-        )
-    else:
-        head = Setting(sum(map(int, split.value)), f"the sum of {split.source}")
-    count = len(split.value)
-    channels = Setting([int(channels) for channels in split.value], split.source)
-    extra = {"axes": Setting(count, "family"), "axis_channels": channels}
-    reason = (
+@dataclass(frozen=True)
+class Channels:
+    """The channels of a head, and how the axes share them."""
+
+    head: Setting[int]
+    axes: Setting[tuple[int, ...]]
+
+
+def _axial_rope(keys: Keys, row: Mapping[str, Any]) -> Encoding:
+    """Return the rotary encoding of a row of `axial`.
+
+    The row has a style, the key of the channels of each axis (`axes`), and perhaps keys for `grid_base` and
+    `axis_factors`, and a layout.
+    """
+    style = row["style"]
+    given = {
+        option: keys.numbers(row[option])
+        for option in ("grid_base", "axis_factors")
+        if option in row
+    }
+    channels = _channels(keys, style, row["axes"])
+    count = len(channels.axes.value)
+    if style == "hunyuan-image" and count == 3:
+        # With three axes, the image is a video of one frame.
+        style = "hunyuan-video"
+    grid: dict[str, Setting[Any]] = {
+        "axes": Setting(count, FAMILY),
+        "axis_channels": channels.axes,
+    }
+    no_table = (
         f"its positions have {count} axes, which --axes and --positions give channels and numbers"
     )
-    if style == "hunyuan-image" and count == 3:
-        style = "hunyuan-video"
     if style:
-        extra |= {"style": Setting(style, "family"), **more}
-        reason = f"its positions have {count} axes: {', '.join(ROTARY[style].axes)}; give a grid"
-    base = keys.number("rope_theta", "theta") or Setting(10000.0, "default")
-    found = {"dim": head, "base": base, "scaling": Setting("none", "default")}
-    return Encoding.of(
-        "rope", found, extra, head_dim=head, layout=Setting(layout, "family"), no_table=reason
+        no_table = f"its positions have {count} axes: {', '.join(ROTARY[style].axes)}; give a grid"
+        grid["style"] = Setting(style, FAMILY)
+        for option, numbers in given.items():
+            if numbers is not None:
+                grid[option] = Setting(tuple(numbers.value), numbers.source)
+    parameters: dict[str, Setting[Any]] = {
+        "dim": channels.head,
+        "base": keys.number("rope_theta", "theta") or Setting(DEFAULT_BASE, "default"),
+        "scaling": Setting("none", "default"),
+    }
+    layout = Setting(row.get("layout", INTERLEAVED), FAMILY)
+    sources = {**parameters, **grid, "head_dim": channels.head, "layout": layout}
+    return Encoding(
+        layer_type="",
+        scheme="rope",
+        parameters=values_of(parameters),
+        sources=sources_of(sources),
+        layout=layout.value,
+        head_dim=channels.head.value,
+        no_table=no_table,
+        grid=Grid(**values_of(grid)),
     )
 
 
-def _table(keys: Keys, style: str, **others: Setting[Any]) -> Encoding:
-    count, head = _size(keys, "num_attention_heads"), _size(keys, "attention_head_dim")
-    dim = Setting(count.value * head.value, f"{count.source} · {head.source}")
-    said = {"dim": dim, "style": Setting(style, "family"), "base": Setting(10000.0, "default")}
-    return Encoding.of("sinusoidal", {"grid": others.pop("grid"), **said, **others})
+def _channels(keys: Keys, style: str, axes_key: str) -> Channels:
+    """Return the channels of each axis: as a key lists them, or as the style divides a head."""
+    listed = keys.numbers(axes_key) if axes_key else None
+    if listed is not None:
+        counts = tuple(int(count) for count in listed.value)
+        head = Setting(sum(counts), f"the sum of {listed.source}")
+        return Channels(head, Setting(counts, listed.source))
+    head = head_size(keys)
+    if ROTARY[style].mixed:
+        # LTX rotates all heads together, as one vector.
+        heads = _size(keys, "num_attention_heads")
+        head = Setting(heads.value * head.value, f"{heads.source} · {head.source}")
+    shares: Sequence[int] = ROTARY[style].split(head.value)
+    source = f"{head.source}, shared out by the style {style}"
+    return Channels(head, Setting(tuple(int(share) for share in shares), source))
 
 
-def _sd3(keys: Keys, **others: Setting[Any]) -> Encoding:
-    """A table of the largest grid, from which the middle is cut."""
-    size, patch = _size(keys, "sample_size"), _size(keys, "patch_size")
+def _table(keys: Keys, style: str, grid: Setting[GridSize], **options: Setting[Any]) -> Encoding:
+    """Return a table of sines and cosines that is as wide as all heads together."""
+    heads = _size(keys, "num_attention_heads")
+    head = _size(keys, "attention_head_dim")
+    parameters: dict[str, Setting[Any]] = {
+        "grid": grid,
+        "dim": Setting(heads.value * head.value, f"{heads.source} · {head.source}"),
+        "style": Setting(style, FAMILY),
+        "base": Setting(DEFAULT_BASE, "default"),
+        **options,
+    }
+    return encoding_of("sinusoidal", parameters)
+
+
+def _sd3(keys: Keys) -> Encoding:
+    """Return Stable Diffusion 3's table of its largest grid, from whose middle the model cuts."""
+    return _cut_table(keys)
+
+
+def _cut_table(keys: Keys, **options: Setting[Any]) -> Encoding:
+    size = _size(keys, "sample_size")
+    patch = _size(keys, "patch_size")
     side = Setting(size.value // patch.value, f"{size.source} // {patch.source}")
-    most = keys.whole("pos_embed_max_size") or side
-    grid = Setting(GridSize((most.value, most.value)), most.source)
-    return _table(
-        keys, "sd3", grid=grid, grid_base=Setting((float(side.value),), side.source), **others
-    )
+    largest = keys.whole("pos_embed_max_size") or side
+    grid = Setting(GridSize((largest.value, largest.value)), largest.source)
+    grid_base = Setting((float(side.value),), side.source)
+    return _table(keys, "sd3", grid, grid_base=grid_base, **options)
 
 
 def _pixart(keys: Keys) -> Encoding:
-    """A table of its own grid, which it stretches."""
-    size, given = _size(keys, "sample_size"), keys.number("interpolation_scale")
-    scale = given or Setting(float(max(size.value // 64, 1)), f"max({size.source} // 64, 1)")
-    return _sd3(keys, grid_scale=Setting((scale.value,), scale.source))
+    """Return PixArt's table of its own grid, which it stretches: by 2 for a sample_size of 128."""
+    size = _size(keys, "sample_size")
+    scale = keys.number("interpolation_scale")
+    if scale is None:
+        stretch = max(size.value // PIXART_SIZE, 1)
+        scale = Setting(float(stretch), f"max({size.source} // {PIXART_SIZE}, 1)")
+    return _cut_table(keys, grid_scale=Setting((scale.value,), scale.source))
 
 
 def _cogvideox(keys: Keys) -> Encoding:
-    """Rotary where it says so; else an added table of 3 axes."""
+    """Return CogVideoX's encoding: rotary in the model of 5B, an added table over time, rows and columns in that of 2B."""
     if keys.is_true("use_rotary_positional_embeddings"):
-        return _axial_rope(keys, "cogvideox")
-    patch, height, width = (
-        _size(keys, "patch_size"),
-        _size(keys, "sample_height"),
-        _size(keys, "sample_width"),
-    )
-    frames, ratio = _size(keys, "sample_frames"), _size(keys, "temporal_compression_ratio")
+        return _axial_rope(keys, {"style": "cogvideox", "axes": ""})
+    patch = _size(keys, "patch_size")
+    height = _size(keys, "sample_height")
+    width = _size(keys, "sample_width")
+    frames = _size(keys, "sample_frames")
+    ratio = _size(keys, "temporal_compression_ratio")
+    # The first frame is compressed by itself: 49 frames, 4 at a time, make 13.
     time = (frames.value - 1) // ratio.value + 1
     space = keys.number("spatial_interpolation_scale") or Setting(1.0, "default")
     pace = keys.number("temporal_interpolation_scale") or Setting(1.0, "default")
-    source = f"({frames.source} − 1) // {ratio.source} + 1, {height.source}, {width.source} // {patch.source}"
-    grid = Setting(
-        GridSize((time, height.value // patch.value, width.value // patch.value)), source
+    source = (
+        f"({frames.source} − 1) // {ratio.source} + 1,"
+        f" {height.source}, {width.source} // {patch.source}"
     )
+    size = GridSize((time, height.value // patch.value, width.value // patch.value))
     scale = Setting((pace.value, space.value, space.value), f"{pace.source}, {space.source}")
-    return _table(keys, "cogvideox", grid=grid, grid_scale=scale)
+    return _table(keys, "cogvideox", Setting(size, source), grid_scale=scale)
 
 
 TABLES = {

@@ -1,269 +1,348 @@
-"""GGUF metadata → encodings, as llama.cpp reads them: brought into Hugging Face's spelling, with what llama.cpp has for
-the architecture. And GGUF's names of the tensors of Hugging Face's and Meta's checkpoints."""
+"""GGUF metadata as llama.cpp reads them.
+
+They are brought into Hugging Face's spelling, together with llama.cpp's own rules for the architecture.
+"""
 
 import math
-import re
-from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Array
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError
 from pecli.files.gguf_file import Header, header_of
-from pecli.models.data import plain_name, stored
-from pecli.models.dialects import inconsistencies
-from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.consistency import inconsistencies
+from pecli.models.data import stored
+from pecli.models.encoding import Encoding, ModelEncodings, Parsed
 from pecli.models.families import HALVES, INTERLEAVED, Family
 from pecli.models.key_names import ORIGINAL
-from pecli.models.keys import Account, Keys, Setting
+from pecli.models.keys import Account, Keys, Setting, Settings
 from pecli.models.rope import rope_encodings
 from pecli.models.table_rules import AlibiRule, LearnedRule
 from pecli.models.unread import unread_keys
 
-FREQS, LONG, SHORT = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
+#: A tensor that divides all frequencies; it holds the scaling of Llama 3.1.
+FREQS = "rope_freqs.weight"
+#: Tensors of longrope.
+LONG = "rope_factors_long.weight"
+SHORT = "rope_factors_short.weight"
+
+#: Architectures by llama.cpp's rules for them.
+#: `neighbours`: ggml pairs neighbours (NORMAL), unless there are sections; all others rotate halves (NEOX), of which
+#: `halves` are those in no other row. `mixed_sections`: M-RoPE sections are interleaved (IMROPE). `own_sliding`: sliding
+#: layers have the base 10000 and no scaling, unless a key differs. `unscaled_sliding`: sliding layers have the base of
+#: the others, unscaled.
 ARCHITECTURES = {
-    kind: frozenset(names.split()) for kind, names in stored("dialects/gguf.json").items()
+    rule: frozenset(names.split()) for rule, names in stored("dialects/gguf.json").items()
 }
-"""`neighbours`: whose pairs ggml takes as neighbours (NORMAL), without sections; all others rotate halves (NEOX), of
-which `halves` are those in no other row. `mixed_sections`: that interleave M-RoPE sections (IMROPE). `own_sliding`:
-whose sliding layers have the base 10000 and no scaling, unless a key says otherwise. `unscaled_sliding`: whose sliding
-layers have the base of others, unscaled."""
-ALIBI = {"bloom": None, "jina-bert-v2": None, "refact": None, "baichuan": 40}
-"""Architectures that llama.cpp gives ALiBi without a key for it; Baichuan with that many blocks only."""
-LONG_CONTEXT = 16384  #: Positions from which on a base of 10000 is a surprise
+#: Architectures that llama.cpp gives ALiBi without a key for it; Baichuan only with that many blocks (the model of 13B).
+ALIBI: dict[str, int | None] = {
+    "bloom": None,
+    "jina-bert-v2": None,
+    "refact": None,
+    "baichuan": 40,
+}
+DEFAULT_BASE = 10000.0
+#: Positions from which on a base of 10000 is a surprise.
+LONG_CONTEXT = 16384
+#: Decimals of a number that was stored as float32.
+FLOAT32_DIGITS = 6
 
 
-def read(header: Header, label: str) -> ModelEncodings:
-    """The encodings of a GGUF file."""
-    arch, keys = _keys(header, label)
-    warnings: list[str] = []
-    bias, blocks = keys.number("attention.max_alibi_bias"), keys.whole("block_count", low=0)
-    has_alibi = arch in ALIBI and ALIBI[arch] in (None, blocks and blocks.value)
-    if has_alibi or (bias is not None and bias.value > 0):
-        bias = bias if bias is not None and bias.value > 0 else Setting(8.0, f"llama.cpp's {arch}")
-        heads = keys.whole("attention.head_count")
-        found = AlibiRule().encodings(
-            keys.translated({}, {"alibi_bias_max": bias, "num_heads": heads})
-        )
-    elif arch in ARCHITECTURES["position_free"]:
-        found = []
-        warnings.append("no positional encoding was found: no key names one")
-    elif arch in ARCHITECTURES["learned"] and "rope.dimension_count" not in keys:
-        found = LearnedRule(rows=("context_length",), dim=("embedding_length",)).encodings(keys)
-    else:
-        found = _ropes(header, keys, arch, warnings)
-    own = {
-        name: value
-        for name, value in keys.data.items()
-        if not name.startswith(("general.", "tokenizer."))
-    }
-    warnings += unread_keys(
-        replace(keys, data={arch: own}, prefix=""), {each.scheme for each in found}
-    )
-    context, window = keys.whole("context_length"), keys.data.get("attention.sliding_window")
-    plain = any(each.is_rotary and each.parameters["scaling"] == "none" for each in found)
-    if plain and context and context.value >= LONG_CONTEXT and "rope.freq_base" not in keys:
-        said = f"{context.source} is {context.value}, and rope.freq_base is missing"
-        warnings.append(f"{said}: llama.cpp then takes 10000")
-    length = context.value if context else None
-    warnings += inconsistencies(found, length, arch, "context_length", FREQS)
-    window = window if isinstance(window, int) and window > 0 else None
-    return ModelEncodings(label, arch, tuple(found), tuple(warnings), length, window)
+@dataclass(frozen=True)
+class Model:
+    """The header of a GGUF file, its architecture, and the keys without the architecture's prefix."""
+
+    header: Header
+    architecture: str
+    keys: Keys
+
+    def follows(self, rule: str) -> bool:
+        return self.architecture in ARCHITECTURES[rule]
+
+    @property
+    def is_known(self) -> bool:
+        return any(self.architecture in names for names in ARCHITECTURES.values())
 
 
-def _keys(header: Header, label: str) -> tuple[str, Keys]:
-    arch = header.values.get("general.architecture")
-    if not isinstance(arch, str) or not arch:
+def _model_of(header: Header, label: str) -> Model:
+    architecture = header.values.get("general.architecture")
+    if not isinstance(architecture, str) or not architecture:
         raise FileError(label, "has no general.architecture")
+    prefix = f"{architecture}."
     values = {
-        name.removeprefix(f"{arch}."): value
+        name.removeprefix(prefix): value
         for name, value in header.values.items()
         if value is not None
     }
-    return arch, Keys(values, label, f"{arch}.")
+    return Model(header, architecture, Keys(values, label, prefix))
+
+
+def read(header: Header, label: str) -> ModelEncodings:
+    """Return the encodings of a GGUF file."""
+    model = _model_of(header, label)
+    keys = model.keys
+    encodings, warnings = _encodings(model)
+    warnings += unread_keys(_keys_of_model(model), {each.scheme for each in encodings})
+    context = keys.whole("context_length")
+    if context is not None and _lacks_base(model, encodings, context.value):
+        warnings.append(
+            f"{context.source} is {context.value}, and rope.freq_base is missing:"
+            " llama.cpp then takes 10000"
+        )
+    length = None if context is None else context.value
+    warnings += inconsistencies(
+        encodings, length, model.architecture, length_key="context_length", scaling_key=FREQS
+    )
+    window = keys.data.get("attention.sliding_window")
+    if not isinstance(window, int) or window <= 0:
+        window = None
+    return ModelEncodings(
+        label, model.architecture, tuple(encodings), tuple(warnings), length, window
+    )
+
+
+def _keys_of_model(model: Model) -> Keys:
+    """Return the keys about the model, under their full names, without those of the file and the tokenizer."""
+    data = {
+        name: value
+        for name, value in model.keys.data.items()
+        if not name.startswith(("general.", "tokenizer."))
+    }
+    return replace(model.keys, data={model.architecture: data}, prefix="")
+
+
+def _lacks_base(model: Model, encodings: list[Encoding], context: int) -> bool:
+    """Return True if a long context has the default base, and no scaling that would explain it."""
+    if context < LONG_CONTEXT or "rope.freq_base" in model.keys:
+        return False
+    return any(each.is_rotary and each.parameters["scaling"] == "none" for each in encodings)
+
+
+def _encodings(model: Model) -> Parsed:
+    keys = model.keys
+    bias = _alibi_bias(model)
+    if bias is not None:
+        settings = {"alibi_bias_max": bias, "num_heads": keys.whole("attention.head_count")}
+        return Parsed(AlibiRule().encodings(keys.translated({}, settings)), [])
+    if model.follows("position_free"):
+        return Parsed([], ["no positional encoding was found: no key that is read here names one"])
+    if model.follows("learned") and "rope.dimension_count" not in keys:
+        rule = LearnedRule(rows=("context_length",), dim=("embedding_length",))
+        return Parsed(rule.encodings(keys), [])
+    return _ropes(model)
+
+
+def _alibi_bias(model: Model) -> Setting[float] | None:
+    """Return the largest bias of ALiBi; None if the model has none."""
+    keys = model.keys
+    architecture = model.architecture
+    bias = keys.number("attention.max_alibi_bias")
+    blocks = keys.whole("block_count", low=0)
+    if bias is not None and bias.value > 0:
+        return bias
+    if architecture not in ALIBI:
+        return None
+    required = ALIBI[architecture]
+    if required is not None and (blocks is None or blocks.value != required):
+        return None
+    return Setting(8.0, f"llama.cpp's {architecture}")
 
 
 def factor_frequencies(path: str) -> dict[str, Table]:
-    """The frequencies that a file's factors make of base^(−2i/dim), by the name of the tensor of factors."""
+    """Return the frequencies that a file's tensors of factors make of base^(−2i/dim), by the name of the tensor."""
     header = header_of(path)
-    found = {name: factors for name in (FREQS, SHORT, LONG) if (factors := header.numbers(name))}
-    if not found:
+    factors = {name: header.numbers(name) or [] for name in (FREQS, SHORT, LONG)}
+    factors = {name: numbers for name, numbers in factors.items() if numbers}
+    if not factors:
         return {}
-    keys = _keys(header, path)[1]
-    theta, (size, rotary) = keys.number("rope.freq_base"), _head(keys)
-    base, dim = (
-        theta.value if theta else 10000.0,
-        keys.needed(rotary or size, "rope.dimension_count").value,
-    )
-    with np.errstate(divide="ignore"):
-        values = {
-            name: base ** (-2.0 * np.arange(len(each)) / dim) / np.array(each)
-            for name, each in found.items()
-        }
-    return {name: table_of(f"{name}/inv_freq", array) for name, array in values.items()}
+    keys = _model_of(header, path).keys
+    theta = keys.number("rope.freq_base")
+    base = DEFAULT_BASE if theta is None else theta.value
+    size, rotary = _head(keys)
+    dim = keys.needed(rotary or size, "rope.dimension_count").value
+    tables = {}
+    for name, numbers in factors.items():
+        with np.errstate(divide="ignore"):
+            exponents = -2.0 * np.arange(len(numbers)) / dim
+            frequencies = base**exponents / np.array(numbers)
+        tables[name] = table_of(f"{name}/inv_freq", frequencies)
+    return tables
 
 
-def _head(keys: Keys) -> tuple[Setting[Any] | None, Setting[Any] | None]:
-    """The width of a head, and how much of it rotates."""
-    size, width = keys.whole("attention.key_length"), keys.whole("embedding_length")
-    if (
-        size is None
-        and width is not None
-        and not isinstance(keys.data.get("attention.head_count"), list)
-    ):
+def _head(keys: Keys) -> tuple[Setting[int] | None, Setting[int] | None]:
+    """Return the width of a head, and the channels of it that rotate."""
+    size = keys.whole("attention.key_length")
+    width = keys.whole("embedding_length")
+    # Some models have a number of heads per layer.
+    is_list = isinstance(keys.data.get("attention.head_count"), list)
+    if size is None and width is not None and not is_list:
         heads = keys.whole("attention.head_count")
-        size = heads and Setting(width.value // heads.value, f"{width.source} // {heads.source}")
+        if heads is not None:
+            size = Setting(width.value // heads.value, f"{width.source} // {heads.source}")
     rotary = keys.whole("rope.dimension_count")
     return size or rotary, rotary
 
 
-def _ropes(header: Header, keys: Keys, arch: str, warnings: list[str]) -> list[Encoding]:
-    """The encoding of all layers, or those of full and of sliding layers where they differ."""
-    settings = {**_scaling(header, keys, arch), **_sections(keys, arch)}
-    if any(value and value.source == FREQS for value in settings.values()):
+def _ropes(model: Model) -> Parsed:
+    """Return the encoding of all layers, or those of full and of sliding layers if they differ."""
+    keys = model.keys
+    scaling = {**_scaling(model), **_sections(model)}
+    warnings = []
+    if any(setting is not None and setting.source == FREQS for setting in scaling.values()):
         warnings.append(
             f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says"
         )
-    base = keys.number("rope.freq_base") or Setting(10000.0, "default")
+    settings = _sizes_and_bases(model)
+    if not model.is_known:
+        warnings.append(
+            f"architecture {model.architecture[:60]!r} is unknown:"
+            " read by the general rules; check layout and defaults"
+        )
+    family = _family(model, has_sections="mrope_section" in scaling)
+    # A separate record of names, so that no hint about an unread key offers a name of Hugging Face's.
+    separate = replace(keys, account=Account(keys.account.read))
+    parsed = rope_encodings(separate.translated(scaling, settings), family)
+    warnings += parsed.warnings
+    first = parsed.encodings[0]
+    if all(encoding.parameters == first.parameters for encoding in parsed.encodings):
+        return Parsed([replace(first, layer_type="")], warnings)
+    return Parsed(parsed.encodings, warnings)
+
+
+def _sizes_and_bases(model: Model) -> Settings:
+    """Return sizes and bases, also those of sliding layers, by Hugging Face's names."""
+    keys = model.keys
+    base = keys.number("rope.freq_base") or Setting(DEFAULT_BASE, "default")
     size, rotary = _head(keys)
     local = keys.number("rope.freq_base_swa")
     if local is None and keys.data.get("attention.sliding_window"):
-        local = (
-            Setting(10000.0, "llama.cpp's sliding layers")
-            if arch in ARCHITECTURES["own_sliding"]
-            else base
-        )
-    others = {"rope_theta": base, "local_rope_theta": local, "rotary_dim": rotary}
-    others["head_dim"] = keys.needed(size, "rope.dimension_count")
-    others["swa_head_dim"] = keys.whole("attention.key_length_swa")
-    others["swa_rotary_dim"] = keys.whole("rope.dimension_count_swa")
-    if not (is_known := any(arch in names for names in ARCHITECTURES.values())):
-        warnings.append(
-            f"architecture {arch[:60]!r} is unknown: read by the general rules; check layout and defaults"
-        )
-    is_normal = arch in ARCHITECTURES["neighbours"] and "mrope_section" not in settings
+        local = base
+        if model.follows("own_sliding"):
+            local = Setting(DEFAULT_BASE, "llama.cpp's sliding layers")
+    return {
+        "rope_theta": base,
+        "local_rope_theta": local,
+        "rotary_dim": rotary,
+        "head_dim": keys.needed(size, "rope.dimension_count"),
+        "swa_head_dim": keys.whole("attention.key_length_swa"),
+        "swa_rotary_dim": keys.whole("rope.dimension_count_swa"),
+    }
+
+
+def _family(model: Model, *, has_sections: bool) -> Family:
+    """Return ggml's rules for an architecture as a family."""
+    name = "of no known architecture"
+    if model.is_known:
+        name = f"ggml's rope type of {model.architecture}"
+    is_normal = model.follows("neighbours") and not has_sections
+    is_unscaled = model.follows("own_sliding") or model.follows("unscaled_sliding")
     layout = INTERLEAVED if is_normal else HALVES
-    name = f"ggml's rope type of {arch}" if is_known else "of no known architecture"
-    scales_all = arch not in ARCHITECTURES["own_sliding"] | ARCHITECTURES["unscaled_sliding"]
-    family = Family(name, layout=layout, scales_all_layers=scales_all)
-    own = replace(
-        keys, account=Account(keys.account.read)
-    )  # so that nobody is offered a name of Hugging Face's
-    found, more = rope_encodings(own.translated(settings, others), family)
-    warnings += more
-    if all(each.parameters == found[0].parameters for each in found):
-        return [replace(found[0], layer_type="")]
-    return found
+    return Family(name, layout=layout, scales_all_layers=not is_unscaled)
 
 
-def _sections(keys: Keys, arch: str) -> dict[str, Setting[Any] | None]:
-    """How many frequencies follow time, rows and columns; a fourth number is for an axis that no model uses."""
-    given = keys.numbers("rope.dimension_sections")
-    counts = [int(count) for count in given.value] if given else []
+def _sections(model: Model) -> Settings:
+    """Return the sections of M-RoPE. GGUF has four numbers; the last one is for an axis that no model uses."""
+    given = model.keys.numbers("rope.dimension_sections")
+    if given is None:
+        return {}
+    counts = [int(count) for count in given.value]
     while counts and not counts[-1]:
         counts.pop()
-    if given is None or not counts:
+    if not counts:
         return {}
-    mixed = Setting(arch in ARCHITECTURES["mixed_sections"], f"ggml's rope type of {arch}")
-    return {"mrope_section": Setting(counts, given.source), "mrope_interleaved": mixed}
+    source = f"ggml's rope type of {model.architecture}"
+    return {
+        "mrope_section": Setting(counts, given.source),
+        "mrope_interleaved": Setting(model.follows("mixed_sections"), source),
+    }
 
 
-def _scaling(header: Header, keys: Keys, arch: str) -> dict[str, Setting[Any] | None]:
-    kind = keys.word("rope.scaling.type") or Setting(
-        "linear", "default"
-    )  # a factor without a type, in llama.cpp
-    attention, factor = (
-        keys.number("rope.scaling.attn_factor"),
-        keys.number("rope.scaling.factor", "rope.scale_linear"),
-    )
-    factor = factor if factor and factor.value else None  # 0 stands for none
+def _scaling(model: Model) -> Settings:
+    """Return the scaling: factors in tensors if there are any, else what `rope.scaling.type` names."""
+    keys = model.keys
+    # A factor without a type means linear in llama.cpp.
+    kind = keys.word("rope.scaling.type") or Setting("linear", "default")
+    attention = keys.number("rope.scaling.attn_factor")
+    factor = keys.number("rope.scaling.factor", "rope.scale_linear")
+    if factor is not None and not factor.value:
+        factor = None  # 0 stands for none.
     original = keys.whole("rope.scaling.original_context_length") or keys.whole("context_length")
-    found: dict[str, Setting[Any] | None] = {
+    by_tensors = _scaling_by_tensors(model.header, kind, original)
+    if by_tensors:
+        return {**by_tensors, "attention_factor": attention or Setting(1.0, "default")}
+    if kind.value == "none" or (kind.value == "linear" and factor is None):
+        return {"rope_type": replace(kind, value="none")} if "rope.scaling.type" in keys else {}
+    if kind.value == "longrope":
+        problem = f"{kind.source} is 'longrope'"
+        raise FileError(keys.path, problem, f"it needs the tensors {SHORT} and {LONG}")
+    scaling: dict[str, Setting[Any] | None] = {
         "rope_type": kind,
         "factor": factor,
         ORIGINAL: original,
     }
-    divisors, short, long = map(header.numbers, (FREQS, SHORT, LONG))
-    if divisors or (short and long):
-        found = {
-            "rope_type": Setting("longrope", FREQS if divisors else kind.source),
-            ORIGINAL: original,
-        }
-        found["short_factor"] = Setting(divisors or short, FREQS if divisors else SHORT)
-        found["long_factor"] = Setting(divisors or long, FREQS if divisors else LONG)
-        return {**found, "attention_factor": attention or Setting(1.0, "default")}
-    if kind.value == "none" or (kind.value == "linear" and factor is None):
-        return {"rope_type": replace(kind, value="none")} if "rope.scaling.type" in keys else {}
-    if kind.value == "longrope":
-        raise FileError(
-            keys.path, f"{kind.source} is 'longrope'", f"it needs the tensors {SHORT} and {LONG}"
-        )
     if keys.known_kind(kind, "none", "linear", "yarn", "longrope") == "yarn":
-        found["beta_fast"] = keys.number("rope.scaling.yarn_beta_fast")
-        found["beta_slow"] = keys.number("rope.scaling.yarn_beta_slow")
-        if (multiplier := keys.number("rope.scaling.yarn_log_multiplier")) and multiplier.value:
-            whole = round(
-                multiplier.value * (10 if arch.startswith("deepseek") else 1), 6
-            )  # of a float32
-            found["mscale_all_dim"] = Setting(whole, multiplier.source)
-            found["mscale"] = Setting(
-                whole if arch == "deepseek2" else 1.0, f"as llama.cpp has it for {arch}"
-            )
-        if attention is not None and factor is not None and factor.value > 1:
-            g = attention.value * (1 + 0.1 * math.log(factor.value))
-            found["attention_factor"] = Setting(g, f"{attention.source} · (1 + 0.1 ln factor)")
-    return found
+        scaling |= _yarn(model, attention, factor)
+    return scaling
 
 
-TENSOR_NAMES = {
-    word: name for name, words in stored("tensor_names.json").items() for word in words.split()
-}
-"""GGUF's names by those of Hugging Face and Meta."""
-AFTER_ATTENTION = frozenset(("gemma2", "gemma3", "gemma3_text", "olmo2", "olmo3", "gpt_oss"))
-"""Families whose post_attention_layernorm is just that, and not the norm before the feed-forward layer."""
-TRANSPOSED = {
-    "gpt2": re.compile(r"c_attn|c_proj|c_fc"),
-    "gpt_oss": re.compile(r"experts\.(?:down|gate_up)_proj"),
-}
-"""Weights that Hugging Face keeps with inputs as rows, by family."""
-_NAME = re.compile(
-    r"(?:(?:model|language_model|gpt_neox|transformer)\.)*(?:(?:layers|h)\.(\d+)\.)?(.+?)(?:[._](weight|bias))?"
-)
+def _scaling_by_tensors(
+    header: Header, kind: Setting[str], original: Setting[int] | None
+) -> Settings:
+    """Return longrope with the factors that a file's tensors hold; empty if it has none."""
+    divisors = header.numbers(FREQS)
+    if divisors:
+        both = Setting(divisors, FREQS)
+        return {
+            "rope_type": Setting("longrope", FREQS),
+            ORIGINAL: original,
+            "short_factor": both,
+            "long_factor": both,
+        }
+    short = header.numbers(SHORT)
+    long = header.numbers(LONG)
+    if not short or not long:
+        return {}
+    return {
+        "rope_type": Setting("longrope", kind.source),
+        ORIGINAL: original,
+        "short_factor": Setting(short, SHORT),
+        "long_factor": Setting(long, LONG),
+    }
 
 
-def canonical(name: str, model_type: str | None) -> str:
-    """GGUF's name of a tensor of Hugging Face's or Meta's; empty where it is not known.
+def _yarn(
+    model: Model, attention: Setting[float] | None, factor: Setting[float] | None
+) -> dict[str, Setting[Any] | None]:
+    """Return the parameters of YaRN."""
+    keys = model.keys
+    scaling: dict[str, Setting[Any] | None] = {
+        "beta_fast": keys.number("rope.scaling.yarn_beta_fast"),
+        "beta_slow": keys.number("rope.scaling.yarn_beta_slow"),
+        **_mscales(model),
+    }
+    if attention is not None and factor is not None and factor.value > 1:
+        # ggml multiplies the factor that is given by YaRN's own.
+        product = attention.value * (1 + 0.1 * math.log(factor.value))
+        source = f"{attention.source} · (1 + 0.1 ln factor)"
+        scaling["attention_factor"] = Setting(product, source)
+    return scaling
 
-    >>> canonical("model.layers.3.self_attn.q_proj.weight", "llama"), canonical("layers.3.attention.wq.weight", None)
-    ('blk.3.attn_q.weight', 'blk.3.attn_q.weight')
-    >>> canonical("model.layers.0.mlp.experts.7.up_proj.weight", "qwen3_moe")
-    'blk.0.ffn_up_exps.7.weight'
+
+def _mscales(model: Model) -> Settings:
+    """Return mscale and mscale_all_dim, which `yarn_log_multiplier` stands for.
+
+    Converters write 0.1 · mscale_all_dim for DeepSeek: a multiplier of 0.0707 is an mscale_all_dim of 0.707.
     """
-    parts = _NAME.fullmatch(name)
-    layer, stem, suffix = parts.groups() if parts else (None, "", "")
-    stem, expert = re.sub(r"(?<=experts)\.\d+", "", stem), re.search(r"(?<=experts)\.\d+", stem)
-    own = stem == "post_attention_layernorm" and plain_name(model_type) in AFTER_ATTENTION
-    known = "post_attention_norm" if own else TENSOR_NAMES.get(stem)
-    where = f"blk.{layer}." if layer else ""
-    return f"{where}{known}{expert.group() if expert else ''}.{suffix or 'weight'}" if known else ""
-
-
-def as_in_gguf(name: str, array: Array, model_type: str | None) -> Iterator[tuple[str, Array]]:
-    """GGUF's names of a tensor of Hugging Face's or Meta's, or of its parts, with views of them; none if not known."""
-    family, is_bias = plain_name(model_type), name.endswith("bias")
-    if array.ndim > 1 and not is_bias and family in TRANSPOSED and TRANSPOSED[family].search(name):
-        array = array.swapaxes(-1, -2)
-    words, parts = ["gate_up_proj"], [array]
-    if "experts.gate_up_proj" in name and array.ndim > 1:
-        words = ["gate_proj", "up_proj"]
-        parts = (
-            [array[:, ::2], array[:, 1::2]]
-            if family == "gpt_oss"
-            else np.array_split(array, 2, axis=1)
-        )
-    for word, part in zip(words, parts, strict=True):
-        if known := canonical(name.replace("gate_up_proj", word), model_type):
-            yield known, part
+    architecture = model.architecture
+    multiplier = model.keys.number("rope.scaling.yarn_log_multiplier")
+    if multiplier is None or not multiplier.value:
+        return {}
+    scale = 10 if architecture.startswith("deepseek") else 1
+    mscale_all_dim = round(multiplier.value * scale, FLOAT32_DIGITS)
+    mscale = mscale_all_dim if architecture == "deepseek2" else 1.0
+    return {
+        "mscale_all_dim": Setting(mscale_all_dim, multiplier.source),
+        "mscale": Setting(mscale, f"as llama.cpp has it for {architecture}"),
+    }

@@ -1,274 +1,337 @@
-"""Hugging Face's config.json: a language model at the top or in `text_config`, towers for images and sound beside."""
+"""Hugging Face's config.json: a language model at the top or in `text_config`, towers for images and sound beside it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pecli.errors import quoted
 from pecli.models import non_rotary
-from pecli.models.data import plain_name, stored
-from pecli.models.encoding import Encoding
-from pecli.models.families import Family, class_defaults, family_of, model_type_of
+from pecli.models.data import plain_name
+from pecli.models.encoding import Encoding, Parsed
+from pecli.models.families import Family, family_of, model_type_of
 from pecli.models.key_names import EVIDENCE, HEADS, SETTINGS, SIZES, TEXTS, THETAS, WIDTHS
-from pecli.models.keys import NO_CLASS, Keys
+from pecli.models.keys import NO_CLASS, Keys, Setting
+from pecli.models.model_parts import (
+    ROTARY_WORDS,
+    STATEMENTS,
+    ModelPart,
+    lacks_text_model,
+    make_part,
+    parts_of,
+)
 from pecli.models.rope import rope_encodings
 from pecli.models.table_rules import ROWS, AlibiRule, ChoiceRule, EncodingRule, LearnedRule
 
-SIDES = ("encoder", "decoder", "text_encoder", "audio_encoder", "vision_tower", "language_model")
-NOT_PARTS = (
-    "attn_config",
-    "ffn_config",
-    "quantization_config",
-    "per_layer_config",
-    "compression_config",
-    "moe_config",
-)
-IMAGES = ("vision", "visual")  #: Words in the names of what reads images
+#: Parts within parts, such as the language model of the thinker of Qwen2.5-Omni.
 MAX_DEPTH = 4
-_SAYS = ("position_embedding_type", "position_embeddings_type", "pos_emb_type")
-_ROTARY = ("rope", "rotary", "rotary_position_embedding")
-_RELATIVE = ("relative", "relative_key", "relative_key_query")
-_OTHERS = (
+#: Other words that the keys of STATEMENTS may have.
+OTHER_WORDS = (
     "absolute",
     "learned",
     "learned_absolute",
     "alibi",
     "nope",
     "none",
-    *_RELATIVE,
+    "relative",
+    "relative_key",
+    "relative_key_query",
     "sine",
     "rotary_2d",
 )
+LEARNED_WORDS = ("absolute", "learned", "learned_absolute")
+
+
+def read(keys: Keys) -> Parsed:
+    """Return the encodings of a whole configuration, the language model's first."""
+    model_type = _model_type(keys)
+    top = make_part(keys, "", model_type, is_text=True)
+    encodings, warnings = _read_part(top, MAX_DEPTH)
+    if not encodings:
+        warnings += _nothing_found(top)
+    tables = non_rotary.tables_of(model_type)
+    if encodings and tables is not None and lacks_text_model(top):
+        warnings += tables.notes(keys)
+    return Parsed(encodings, warnings)
+
+
+def _model_type(keys: Keys) -> str | None:
+    """Return the model type; if it is missing, the one that `architectures` implies."""
+    given = keys.word("model_type")
+    if given is not None:
+        return given.value
+    for architecture in keys.words("architectures"):
+        model_type = model_type_of(architecture)
+        if model_type:
+            return model_type
+    return None
+
+
+def _nothing_found(part: ModelPart) -> list[str]:
+    """Return warnings that a part has no encoding, with the reason."""
+    keys = part.keys
+    warnings = []
+    rule = _rule_of(keys, part.model_type)
+    if rule is None:
+        rule = non_rotary.tables_of(part.model_type)
+        if rule is not None:
+            warnings += rule.notes(keys)
+    if rule is not None and rule.note:
+        # The note states what the model has instead.
+        return warnings
+    warnings.append(f"no positional encoding was found: {_reason(part, rule)}")
+    return warnings
+
+
+def _reason(part: ModelPart, rule: EncodingRule | None) -> str:
+    keys = part.keys
+    model = keys.part("model")
+    # torchtune and Hydra name the code that makes the model.
+    code = None if model is None else model.word("_component_", "_target_")
+    paths = [name for name in TEXTS if isinstance(keys.data.get(name), str)]
+    path = keys.word(*paths)
+    if path is not None:
+        return f"{path.source} is {quoted(path.value)}, whose config.json says what it has"
+    reason = "the model has none"
+    if rule is None:
+        reason = "no key that is read here names one"
+    if code is not None:
+        reason = f"{code.source} is {quoted(code.value)}, whose code says what it has"
+    is_known = family_of(part.model_type, vision=part.vision) is not None
+    if rule is None and part.model_type and not is_known:
+        reason += f", and model_type {part.model_type[:60]!r} is unknown"
+    return reason
+
+
+def _read_part(part: ModelPart, depth: int) -> Parsed:
+    """Return the encodings of a part, and of the parts within it, the language model's first."""
+    inner = parts_of(part) if depth else []
+    texts = [each for each in inner if each.is_text]
+    others = [each for each in inner if not each.is_text]
+    family = family_of(part.model_type) if texts else None
+    beside_text = "" if family is None else family.beside_text
+    encodings: list[Encoding] = []
+    warnings: list[str] = []
+    if beside_text:
+        # The keys at the top of MusicFlamingo are about its audio tower, not about the language model.
+        parsed = _own_encodings(part)
+        encodings += [replace(encoding, part=beside_text) for encoding in parsed.encodings]
+        warnings += parsed.warnings
+    elif not texts and (_has_layers(part) or not inner):
+        parsed = _own_encodings(part)
+        encodings += parsed.encodings
+        warnings += parsed.warnings
+    for each in [*texts[:1], *others]:
+        is_main = each.is_text and not beside_text
+        parsed = _read_inner(each, "" if is_main else each.label, depth - 1)
+        encodings += parsed.encodings
+        warnings += parsed.warnings
+    return Parsed(encodings, warnings)
+
+
+def _has_layers(part: ModelPart) -> bool:
+    """Return True unless a configuration only holds its parts, without a width and heads of its own.
+
+    The class defaults count if they are those of the model itself, not of a text model within.
+    """
+    keys = part.keys
+    if keys.defaults.model_type != plain_name(part.model_type):
+        keys = replace(keys, defaults=NO_CLASS)
+    return keys.resolves(*WIDTHS) and keys.resolves(*HEADS, *SIZES)
+
+
+def _read_inner(part: ModelPart, label: str, depth: int) -> Parsed:
+    """Return the encodings of an inner part, named after it: `vision`, or `vision.patches`."""
+    encodings, warnings = _read_part(part, depth)
+    if not encodings and part.keys.any(*HEADS):
+        warnings += _nothing_found(part)
+    labelled = []
+    for encoding in encodings:
+        layer_type = _joined(label, encoding.layer_type)
+        place = encoding.part if part.is_text else _joined(label, encoding.part)
+        labelled.append(replace(encoding, layer_type=layer_type, part=place))
+    return Parsed(labelled, [f"{part.label}: {warning}" for warning in warnings])
+
+
+def _joined(*words: str) -> str:
+    return ".".join(word for word in words if word)
 
 
 @dataclass(frozen=True)
-class Part:
-    """A part of a configuration that may have encodings of its own."""
+class Evidence:
+    """What the keys of a part, and its family, state about its encoding.
 
-    keys: Keys
-    label: str
-    model_type: str | None
-    is_text: bool
-    vision: bool
+    Attributes:
+        part: The part.
+        family: Its family of rotary models, if it is known.
+        rule: The rule for another encoding, if there is one.
+        tables: The tables of its class in transformers.
+        stated: The encoding that a key names in a word, as `position_embedding_type` does.
+        is_rotary: The file has keys that only rotary models have.
+    """
 
-    @classmethod
-    def of(cls, keys: Keys, label: str, model_type: str | None, *, is_text: bool) -> "Part":
-        """A part whose class, if it is a known one, says what its keys leave out. Whether it reads images is told by
-        names; `granite4_vision_text` is the language model of one that does."""
-        name = "" if (model_type or "").endswith(("_text", "_text_model")) else model_type or ""
-        vision = any(word in f"{label} {name}" for word in IMAGES)
-        defaults = class_defaults(model_type, vision=vision)
-        is_bare = not any(map(keys.data.get, SETTINGS))  # which replace the class's
-        ignores = defaults.ignores | (
-            {"rope_theta"} if is_bare and "rope_theta alone" in defaults.ignores else set()
-        )
-        family = family_of(model_type, vision=vision)
-        if family and defaults.name and not family.reads_type:
-            ignores |= {name for name in _SAYS if str(keys.data.get(name)).lower() not in _ROTARY}
-        return cls(
-            replace(keys, defaults=replace(defaults, ignores=ignores)),
-            label,
-            model_type,
-            is_text,
-            vision,
-        )
+    part: ModelPart
+    family: Family | None
+    rule: EncodingRule | None
+    tables: EncodingRule | None
+    stated: Setting[str] | None
+    is_rotary: bool
+
+    @property
+    def word(self) -> str:
+        return "" if self.stated is None else self.stated.value.lower()
 
 
-def read(keys: Keys, warnings: list[str]) -> list[Encoding]:
-    """The encodings of a whole configuration, the language model first. Where a model_type is missing, `architectures`
-    may lead to it."""
-    said = keys.word("model_type")
-    name = (
-        said.value
-        if said
-        else next(filter(None, map(model_type_of, keys.words("architectures"))), None)
-    )
-    top = Part.of(keys, "", name, is_text=True)
-    found = _read(top, warnings, MAX_DEPTH)
-    _warn_of_nothing(top, found, warnings)
-    if found and _text_of_class(top) and (tables := non_rotary.tables_of(name)):
-        warnings.extend(tables.notes(keys))
-    return found
+@dataclass(frozen=True)
+class NoEncoding:
+    """A part without an encoding; the warning says why, if there is a reason to report."""
+
+    warning: str = ""
 
 
-def _text_of_class(part: Part) -> bool:
-    """Whether the file has no text model, but the class of a larger one has."""
-    is_bare = not part.keys.any(*TEXTS, *EVIDENCE, *WIDTHS, *HEADS)
-    return is_bare and plain_name(part.model_type) in stored("class_parts.json")
+@dataclass(frozen=True)
+class OtherEncoding:
+    """A part whose encoding a rule makes, instead of rope."""
+
+    rule: EncodingRule
 
 
-def _warn_of_nothing(part: Part, found: list[Encoding], warnings: list[str]) -> None:
-    if found:
-        return
-    kind = _kind_of(part.keys, part.model_type)
-    if kind is None and (kind := non_rotary.tables_of(part.model_type)):
-        warnings.extend(kind.notes(part.keys))
-    if kind and kind.note:  # which says it already
-        return
-    reason = "no key names one" if kind is None else "the model has none"
-    inner = part.keys.part("model")
-    if inner and (code := inner.word("_component_", "_target_")):  # as torchtune and Hydra have it
-        reason = f"{code.source} is {quoted(code.value)}, whose code says what it has"
-    if path := part.keys.word(
-        *(name for name in TEXTS if isinstance(part.keys.data.get(name), str))
-    ):
-        reason = f"{path.source} is {quoted(path.value)}, whose config.json says what it has"
-    elif kind is None and part.model_type and not family_of(part.model_type, vision=part.vision):
-        reason += f", and model_type {part.model_type[:60]!r} is unknown"
-    warnings.append(f"no positional encoding was found: {reason}")
+@dataclass(frozen=True)
+class RotaryEncoding:
+    """A part that rotates, perhaps with tables beside it."""
+
+    tables: EncodingRule
 
 
-def _read(part: Part, warnings: list[str], depth: int) -> list[Encoding]:
-    inner = _parts_of(part) if depth else []
-    texts = [each for each in inner if each.is_text]
-    found: list[Encoding] = []
-    family = family_of(part.model_type) if texts else None
-    beside = family.beside_text if family else ""
-    if beside:
-        found += [replace(encoding, part=beside) for encoding in _own(part, warnings)]
-    elif not texts:
-        is_class = part.keys.defaults.model_type == plain_name(
-            part.model_type
-        )  # not that of a text model within
-        keys = part.keys if is_class else replace(part.keys, defaults=NO_CLASS)
-        has_layers = keys.resolves(*WIDTHS) and keys.resolves(
-            *HEADS, *SIZES
-        )  # else it only holds its parts
-        found += _own(part, warnings) if has_layers or not inner else []
-    for each in [*texts[:1], *(each for each in inner if not each.is_text)]:
-        notes: list[str] = []
-        label = "" if each.is_text and not beside else each.label
-        inside = _read(each, notes, depth - 1)
-        for encoding in inside:
-            name = ".".join(filter(None, (label, encoding.layer_type)))
-            where = (
-                encoding.part if each.is_text else ".".join(filter(None, (label, encoding.part)))
-            )
-            found.append(replace(encoding, layer_type=name, part=where))
-        if each.keys.any(*HEADS):
-            _warn_of_nothing(each, inside, notes)
-        warnings.extend(f"{each.label}: {note}" for note in notes)
-    return found
+Decision = NoEncoding | OtherEncoding | RotaryEncoding
 
 
-def _parts_of(part: Part) -> list[Part]:
-    found = []
-    bare: Mapping[str, object] = {"text_config": {}} if _text_of_class(part) else {}
-    text_type, values, *filled_in = stored("class_parts.json").get(
-        plain_name(part.model_type), ("", {})
-    )
-    for name, value in {**part.keys.data, **bare}.items():
-        is_text = name in TEXTS
-        is_part = is_text or name.endswith(("_config", "_cfg")) or name in SIDES
-        if (
-            not isinstance(value, Mapping)
-            or not is_part
-            or name in NOT_PARTS
-            or name.startswith("rope_")
-        ):
-            continue
-        part.keys.mark(name)
-        keys = Keys(
-            value, part.keys.path, f"{part.keys.full_name(name)}.", account=part.keys.account
-        )
-        label = name.removesuffix("_config").removesuffix("_cfg")
-        said = keys.word("model_type")
-        implied = (text_type if is_text else "") or _inherited(part.model_type, label, is_text)
-        each = Part.of(keys, label, said.value if said and said.value else implied, is_text=is_text)
-        if is_text and (bare or filled_in):
-            defaults = each.keys.defaults
-            whole = f"{part.model_type} for {defaults.name}"
-            defaults = replace(defaults, name=whole, values={**defaults.values, **values})
-            each = replace(each, keys=replace(each.keys, defaults=defaults))
-        if is_text or keys.any("model_type", *EVIDENCE) or each.keys.resolves(*WIDTHS, "embed_dim"):
-            found.append(each)
-    return found
+def _own_encodings(part: ModelPart) -> Parsed:
+    """Return the encodings of a part itself, without the parts within it."""
+    evidence = _gather(part)
+    decision = _decide(evidence)
+    match decision:
+        case NoEncoding(warning) if warning:
+            return Parsed([], [warning])
+        case NoEncoding():
+            return Parsed([], _unknown_word(evidence))
+        case OtherEncoding(rule):
+            warnings = [*_unknown_word(evidence), *_unknown_family(evidence, rule)]
+            warnings += _overruled_word(evidence, decision)
+            warnings += rule.notes(part.keys)
+            return Parsed(rule.encodings(part.keys), warnings)
+        case RotaryEncoding(tables):
+            warnings = [*_unknown_word(evidence), *_unknown_family(evidence, None)]
+            warnings += _overruled_word(evidence, decision)
+            warnings += tables.notes(part.keys)
+            family = evidence.family or Family()
+            parsed = rope_encodings(part.keys, family, vision=part.vision)
+            encodings = [*parsed.encodings, *tables.encodings(part.keys)]
+            return Parsed(encodings, [*warnings, *parsed.warnings])
 
 
-def _inherited(parent: str | None, label: str, is_text: bool) -> str | None:
-    """What a part without a model_type is: the parent's name with the part's, where that is a name at all."""
-    if parent is None:
-        return None
-    others = (
-        ("_vision_model", "_vision") if any(word in label for word in IMAGES) else (f"_{label}",)
-    )
-    names = [parent + word for word in (("_text_model", "_text", "") if is_text else others)]
-    exact = next(
-        (name for name in names if class_defaults(name).model_type == plain_name(name)), None
-    )
-    return exact or next(
-        (name for name in names if family_of(name) or name in non_rotary.FAMILIES), names[-1]
-    )
-
-
-def _own(part: Part, warnings: list[str]) -> list[Encoding]:
+def _gather(part: ModelPart) -> Evidence:
     keys = part.keys
     family = family_of(part.model_type, vision=part.vision)
     tables = non_rotary.tables_of(part.model_type)
-    kind = _kind_of(keys, part.model_type) or (tables if family is None else None)
-    said, within = keys.word(*_SAYS), keys.part("attn_config")
-    word = said.value.lower() if said else ""
-    asks = word in _ROTARY or (
-        within and (within.any("rope_theta") or within.data.get("rope") is True)
-    )
-    rotary = (keys.any(*EVIDENCE) or asks) and not _said(keys).startswith("relative")
-    if keys.data.get("qk_rope_head_dim") == 0 and not keys.any(*SETTINGS, *THETAS):
-        warnings.append(f"{keys.prefix}qk_rope_head_dim is 0: there is no rope")
+    rule = _rule_of(keys, part.model_type)
+    if rule is None and family is None:
+        rule = tables
+    stated = keys.word(*STATEMENTS)
+    is_stated = stated is not None and stated.value.lower() in ROTARY_WORDS
+    has_keys = keys.any(*EVIDENCE) or is_stated or _attends_with_rope(keys)
+    is_rotary = has_keys and not _stated_word(keys).startswith("relative")
+    return Evidence(part, family, rule, tables, stated, is_rotary)
+
+
+def _attends_with_rope(keys: Keys) -> bool:
+    """Return True if MPT's or DBRX's settings of attention have rope."""
+    attention = keys.part("attn_config")
+    if attention is None:
+        return False
+    return attention.any("rope_theta") or attention.data.get("rope") is True
+
+
+def _decide(evidence: Evidence) -> Decision:
+    """Return what a part has: a rule's encoding, rope, or nothing."""
+    part = evidence.part
+    if part.keys.data.get("qk_rope_head_dim") == 0 and not part.keys.any(*SETTINGS, *THETAS):
+        return NoEncoding(f"{part.keys.prefix}qk_rope_head_dim is 0: there is no rope")
+    rule = evidence.rule
+    if rule is not None and (rule.overrides_rope or not evidence.is_rotary):
+        return OtherEncoding(rule)
+    if not evidence.is_rotary:
+        if evidence.family is None:
+            return NoEncoding()
+        if part.vision and not evidence.family.axes:
+            # The family is that of the language model beside this tower.
+            return NoEncoding()
+    beside = non_rotary.beside(part.model_type, vision=part.vision)
+    return RotaryEncoding(beside or evidence.tables or EncodingRule())
+
+
+def _unknown_word(evidence: Evidence) -> list[str]:
+    stated = evidence.stated
+    known = (*ROTARY_WORDS, *OTHER_WORDS)
+    if stated is None or evidence.word in known:
         return []
-    if said is not None and word not in (*_ROTARY, *_OTHERS):
-        warnings.append(
-            f"{said.source} is {quoted(said.value)}, which is none of {', '.join((*_ROTARY, *_OTHERS))}"
-        )
-    is_table = kind is not None and (not rotary or kind.overrides_rope)
-    if not is_table and not rotary and family is None:
+    return [f"{stated.source} is {quoted(stated.value)}, which is none of {', '.join(known)}"]
+
+
+def _unknown_family(evidence: Evidence, rule: EncodingRule | None) -> list[str]:
+    """Return a warning that general rules were applied, unless the family or the rule's own row is known."""
+    if evidence.family is not None:
         return []
-    if family is None and not (is_table and plain_name(part.model_type) in non_rotary.FAMILIES):
-        name = (
-            f"model_type {part.model_type[:60]!r} is unknown"
-            if part.model_type
-            else "there is no model_type"
-        )
-        warnings.append(f"{name}: read by the general rules; check layout and defaults")
-    if is_table and kind is not None:
-        if said is not None and isinstance(kind, AlibiRule) and word != "alibi":
-            warnings.append(
-                f"{said.source} is {quoted(said.value)}, but the model has ALiBi, which is what is read"
-            )
-        warnings.extend(kind.notes(keys))
-        return kind.encodings(keys)
-    if not rotary and part.vision and family is not None and not family.axes:
+    model_type = evidence.part.model_type
+    if rule is not None and plain_name(model_type) in non_rotary.FAMILIES:
         return []
-    if said is not None and word in _OTHERS:
-        warnings.append(
-            f"{said.source} is {quoted(said.value)}, but other keys ask for rope, which is what is read"
-        )
-    beside = non_rotary.beside(part.model_type, vision=part.vision) or tables or EncodingRule()
-    warnings.extend(beside.notes(keys))
-    found, more = rope_encodings(keys, family or Family(), vision=part.vision)
-    warnings.extend(more)
-    return [*found, *beside.encodings(keys)]
+    name = f"model_type {model_type[:60]!r} is unknown" if model_type else "there is no model_type"
+    return [f"{name}: read by the general rules; check layout and defaults"]
 
 
-def _said(keys: Keys) -> str:
-    said = keys.word(*_SAYS[:2])
-    return said.value.lower() if said else ""
+def _overruled_word(evidence: Evidence, decision: Decision) -> list[str]:
+    """Return a warning that a word names another encoding than the one that is read."""
+    stated = evidence.stated
+    if stated is None:
+        return []
+    said = f"{stated.source} is {quoted(stated.value)}"
+    if isinstance(decision, RotaryEncoding):
+        if evidence.word in OTHER_WORDS:
+            return [f"{said}, but other keys ask for rope, which is what is read"]
+        return []
+    if isinstance(evidence.rule, AlibiRule) and evidence.word != "alibi":
+        return [f"{said}, but the model has ALiBi, which is what is read"]
+    return []
 
 
-def _kind_of(keys: Keys, model_type: str | None) -> EncodingRule | None:
-    """The kind of encoding that a family, or keys that say so outright, ask for; None where neither does. The length
-    that MosaicBERT makes its bias for asks for ALiBi, too."""
-    kind = non_rotary.FAMILIES.get(plain_name(model_type))
-    if isinstance(kind, ChoiceRule):
-        kind = kind.chosen(keys)
-    word, within = _said(keys), keys.part("attn_config")
-    flag = keys.flag("alibi", "use_alibi") or (within.flag("alibi") if within else None)
-    if word == "alibi" or (flag and flag.value) or keys.number("alibi_starting_size"):
-        return kind if isinstance(kind, AlibiRule) else AlibiRule()
-    if isinstance(kind, AlibiRule):
-        return kind
+def _stated_word(keys: Keys) -> str:
+    """Return the word of `position_embedding_type`; `pos_emb_type` does not choose among other encodings than rope."""
+    stated = keys.word(*STATEMENTS[:2])
+    return "" if stated is None else stated.value.lower()
+
+
+def _rule_of(keys: Keys, model_type: str | None) -> EncodingRule | None:
+    """Return the rule that a family has, or that keys ask for in a word; None if neither does."""
+    rule = non_rotary.FAMILIES.get(plain_name(model_type))
+    if isinstance(rule, ChoiceRule):
+        rule = rule.chosen(keys)
+    word = _stated_word(keys)
+    if _asks_for_alibi(keys, word):
+        return rule if isinstance(rule, AlibiRule) else AlibiRule()
+    if isinstance(rule, AlibiRule):
+        return rule
     if keys.is_true("mla_use_nope") or word in ("nope", "none"):
         return EncodingRule()
-    if kind is None and word in ("absolute", "learned", "learned_absolute") and keys.any(*ROWS):
+    if rule is None and word in LEARNED_WORDS and keys.any(*ROWS):
         return LearnedRule()
-    if word == "relative" or (kind is None and word.startswith("relative")):
+    if word == "relative" or (rule is None and word.startswith("relative")):
         return EncodingRule(note=non_rotary.RELATIVE_NOTE)
-    return kind
+    return rule
+
+
+def _asks_for_alibi(keys: Keys, word: str) -> bool:
+    """Return True if a word or a flag requests ALiBi, or MosaicBERT's length of the bias, `alibi_starting_size`."""
+    attention = keys.part("attn_config")
+    flag = keys.flag("alibi", "use_alibi")
+    if flag is None and attention is not None:
+        flag = attention.flag("alibi")
+    if word == "alibi" or (flag is not None and flag.value):
+        return True
+    return keys.number("alibi_starting_size") is not None

@@ -1,0 +1,60 @@
+"""Warnings about settings of a model that do not fit one another."""
+
+from collections.abc import Iterator, Sequence
+
+from pecli.models.encoding import Encoding
+from pecli.models.key_names import ORIGINAL
+
+#: Base and context of Llama 3.1; a file with both and without a scaling has lost it.
+LLAMA3_BASE = 500000.0
+LLAMA3_CONTEXT = 131072
+
+
+def inconsistencies(
+    encodings: Sequence[Encoding],
+    context: int | None,
+    model_type: str | None,
+    *,
+    length_key: str,
+    scaling_key: str,
+) -> Iterator[str]:
+    """Yield warnings about the language model's rotary encodings and its context length.
+
+    Args:
+        encodings: All encodings of the model.
+        context: The context length; without one there is nothing to compare with.
+        model_type: The model type.
+        length_key: The key of the context length, for messages.
+        scaling_key: The key or tensor of the scaling, for messages.
+    """
+    if context is None:
+        return
+    for encoding in encodings:
+        if encoding.is_rotary and not encoding.part:
+            yield from _stretched_length(encoding, context, length_key)
+            if model_type == "llama" and _lost_scaling(encoding, context):
+                yield (
+                    f"base {LLAMA3_BASE:g} and {LLAMA3_CONTEXT} positions are those of Llama 3.1,"
+                    f" but its scaling (llama3, factor 8) is not given: {scaling_key} may have been lost"
+                )
+
+
+def _stretched_length(encoding: Encoding, context: int, length_key: str) -> Iterator[str]:
+    """Yield a warning if factor times original length is not the context: 4 × 32768 must make 131072."""
+    parameters = encoding.parameters
+    factor = parameters.get("factor")
+    original = parameters.get(ORIGINAL)
+    if parameters["scaling"] not in ("yarn", "longrope") or not factor or not original:
+        return
+    if round(factor * original) != context:
+        source = encoding.sources.get("factor", "factor")
+        yield (
+            f"{source} {factor:g} × {original} positions make {factor * original:.12g},"
+            f" but the model says {context} ({length_key}): check which of them is meant"
+        )
+
+
+def _lost_scaling(encoding: Encoding, context: int) -> bool:
+    parameters = encoding.parameters
+    is_llama3 = parameters["base"] == LLAMA3_BASE and context == LLAMA3_CONTEXT
+    return is_llama3 and parameters["scaling"] == "none"

@@ -1,0 +1,53 @@
+"""DeepSeek's own inference configurations, up to V3.2."""
+
+from pecli.models.dialects.translation import (
+    renamed,
+    softmax_warnings,
+    translated_ropes,
+    with_defaults,
+)
+from pecli.models.encoding import Parsed
+from pecli.models.families import INTERLEAVED, Family
+from pecli.models.keys import Keys, Setting, Settings
+
+READS = ("qk_rope_head_dim", "qk_nope_head_dim", "rope_theta")
+
+
+def read(keys: Keys) -> Parsed:
+    """Return the encodings: YaRN as soon as the context exceeds the original one.
+
+    The code multiplies the softmax scale, not cos and sin.
+    """
+    keys = with_defaults(keys, "DeepSeek's ModelArgs")
+    length = keys.needed(keys.whole("max_seq_len"), "max_seq_len")
+    original = keys.needed(keys.whole("original_seq_len"), "original_seq_len")
+    factor = keys.number("rope_factor")
+    mscale = keys.number("mscale")
+    scaling: Settings = {}
+    warnings = []
+    if length.value > original.value:
+        scaling = _yarn(keys, length, original)
+        warnings += softmax_warnings(factor, mscale)
+    if keys.any("index_n_heads", "index_head_dim"):
+        # The sparse attention of V3.2 selects tokens with an indexer.
+        warnings.append(
+            "queries and keys of the indexer rotate halves, not pairs, by the same frequencies"
+        )
+    family = Family("DeepSeek's inference code", layout=INTERLEAVED)
+    parsed = translated_ropes(keys, family, reads=READS, scaling=scaling)
+    return Parsed(parsed.encodings, [*warnings, *parsed.warnings])
+
+
+def _yarn(keys: Keys, length: Setting[int], original: Setting[int]) -> Settings:
+    exceeds = f"{length.value} exceeds {original.value} ({original.source})"
+    return {
+        **renamed(
+            keys,
+            factor="rope_factor",
+            original_max_position_embeddings="original_seq_len",
+            beta_fast="beta_fast",
+            beta_slow="beta_slow",
+        ),
+        "rope_type": Setting("yarn", f"{length.source}: {exceeds}"),
+        "attention_factor": Setting(1.0, "DeepSeek's code leaves cos and sin as they are"),
+    }

@@ -1,0 +1,26 @@
+"""DeepSeek-V4's own inference configurations."""
+
+from pecli.models.dialects.translation import renamed, translated_ropes
+from pecli.models.encoding import Parsed
+from pecli.models.families import INTERLEAVED, Family
+from pecli.models.keys import Keys, Setting
+
+READS = ("head_dim", "rope_theta", "compress_rope_theta")
+
+
+def read(keys: Keys) -> Parsed:
+    """Return the encodings: plain layers, and layers that compress, which have YaRN and a base of their own.
+
+    The last channels of a head rotate.
+    """
+    scaling = renamed(
+        keys,
+        factor="rope_factor",
+        original_max_position_embeddings="original_seq_len",
+        beta_fast="beta_fast",
+        beta_slow="beta_slow",
+    )
+    scaling["rope_type"] = Setting("yarn", "as in DeepSeek-V4's code")
+    family = Family("DeepSeek-V4's code", layout=INTERLEAVED, trailing=True)
+    settings = renamed(keys, qk_rope_head_dim="rope_head_dim")
+    return translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)

@@ -1,0 +1,27 @@
+"""OpenAI's own config.json of gpt-oss."""
+
+from pecli.models.dialects.translation import renamed, translated_ropes, with_defaults
+from pecli.models.encoding import Parsed
+from pecli.models.families import Family
+from pecli.models.keys import Keys, Setting
+
+READS = ("hidden_size", "num_attention_heads", "head_dim", "rope_theta")
+
+
+def read(keys: Keys) -> Parsed:
+    """Return the encodings: YaRN with unrounded limits, from `initial_context_length`, if its factor exceeds 1."""
+    keys = with_defaults(keys, "gpt-oss's ModelConfig")
+    family = Family("gpt-oss's code", theta=150000.0)
+    factor = keys.number("rope_scaling_factor")
+    scaling = renamed(
+        keys,
+        factor="rope_scaling_factor",
+        original_max_position_embeddings="initial_context_length",
+        beta_fast="rope_ntk_beta",
+        beta_slow="rope_ntk_alpha",
+    )
+    scaling["rope_type"] = Setting("yarn", "as in gpt-oss's code")
+    scaling["truncate"] = Setting(False, "truncate of gpt-oss's code")
+    if factor is None or factor.value <= 1:
+        scaling = {}
+    return translated_ropes(keys, family, reads=READS, scaling=scaling)

@@ -1,0 +1,35 @@
+"""Arguments of command lines as keys: `--rotary-base`, `rotary-base` and `rotary_base` are one name."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from pecli.errors import quoted
+from pecli.models.keys import Keys
+
+
+class PlainKeys(NamedTuple):
+    """Keys with underscores in all names, and warnings about names that are given twice."""
+
+    keys: Keys
+    warnings: list[str]
+
+
+def plain_keys(keys: Keys) -> PlainKeys:
+    """Return the keys without leading hyphens, and with underscores instead of the others; the last of a name counts."""
+    full_names: dict[str, str] = {}
+    warnings = []
+    for full_name, value in keys.data.items():
+        name = full_name.lstrip("-").replace("-", "_")
+        earlier = full_names.get(name, full_name)
+        full_names[name] = full_name
+        if keys.data[earlier] != value:
+            keys.mark(earlier)
+            both = f"{_shown(keys, earlier)} and {_shown(keys, full_name)}"
+            warnings.append(f"{both}, which are one key: the last one counts")
+    data = {name: keys.data[full_name] for name, full_name in full_names.items()}
+    origins = {name: keys.full_name(full_name) for name, full_name in full_names.items()}
+    return PlainKeys(replace(keys, data=data, origins=origins), warnings)
+
+
+def _shown(keys: Keys, name: str) -> str:
+    return f"{keys.full_name(name)} is {quoted(keys.data[name])}"

@@ -1,0 +1,66 @@
+"""litgpt's model_config.yaml."""
+
+from pecli.errors import FileError
+from pecli.models.dialects.translation import (
+    linear_scaling,
+    renamed,
+    translated_ropes,
+    with_defaults,
+)
+from pecli.models.encoding import Parsed
+from pecli.models.families import Family
+from pecli.models.keys import Keys, Setting, Settings
+
+READS = (
+    "n_embd",
+    "n_head",
+    "head_size",
+    "rope_base",
+    "rope_local_base_freq",
+    "rope_interleave",
+)
+
+
+def read(keys: Keys) -> Parsed:
+    """Return the encodings of a litgpt model.
+
+    Raises:
+        FileError: The adjustments are YaRN's, which litgpt computes differently.
+    """
+    keys = with_defaults(keys, "litgpt's Config")
+    scaling = _scaling(keys)
+    keys.mark("rope_n_elem", "rope_indices")
+    settings = renamed(keys, partial_rotary_factor="rotary_percentage")
+    family = Family("litgpt")
+    return translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)
+
+
+def _scaling(keys: Keys) -> Settings:
+    """Return the scaling: a ratio divides all positions; adjustments are Llama 3.1's, or only a factor."""
+    adjustments = keys.section("rope_adjustments")
+    ratio = keys.number("rope_condense_ratio")
+    if adjustments is not None:
+        return _adjusted(adjustments)
+    if ratio is not None and ratio.value != 1:
+        return linear_scaling(ratio)
+    return {}
+
+
+def _adjusted(adjustments: Keys) -> Settings:
+    if adjustments.any("beta_fast", "beta_slow"):
+        problem = (
+            "rope_adjustments is YaRN's, which litgpt's code blends the other way round:"
+            " it divides high frequencies and keeps low ones"
+        )
+        raise FileError(adjustments.path, problem, "read the model's own config.json")
+    kind = "llama3" if "low_freq_factor" in adjustments else "linear"
+    return {
+        "rope_type": Setting(kind, "rope_adjustments"),
+        **renamed(
+            adjustments,
+            factor="factor",
+            low_freq_factor="low_freq_factor",
+            high_freq_factor="high_freq_factor",
+            original_max_position_embeddings="original_max_seq_len",
+        ),
+    }

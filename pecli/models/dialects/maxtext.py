@@ -1,0 +1,104 @@
+"""MaxText's configs/models/*.yml, over the defaults of its base.yml."""
+
+import os
+
+from pecli.models.dialects.translation import (
+    linear_scaling,
+    llama3_scaling,
+    renamed,
+    softmax_warnings,
+    translated_ropes,
+    with_defaults,
+    yarn_magnitude,
+)
+from pecli.models.encoding import Parsed
+from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, Family
+from pecli.models.keys import Keys, Setting, Settings
+from pecli.models.table_rules import LearnedRule
+
+
+def read(keys: Keys) -> Parsed:
+    """Return the encodings: a learned table if it has a size, else rotary ones."""
+    keys = with_defaults(keys, "MaxText's base.yml")
+    learned = keys.number("trainable_position_size")
+    if learned is not None and learned.value > 0:
+        rule = LearnedRule(rows=("trainable_position_size",), dim=("base_emb_dim",))
+        return Parsed(rule.encodings(keys), [])
+    kind = keys.needed(keys.word("rope_type"), "rope_type").value
+    settings = renamed(
+        keys, rope_theta="rope_max_timescale", num_hidden_layers="base_num_decoder_layers"
+    )
+    settings["local_rope_theta"] = _if_positive(keys, "local_rope_max_timescale")
+    settings["no_rope_layer_interval"] = _if_positive(keys, "nope_layer_interval")
+    layout = _layout(keys, kind)
+    scaling = _scaling(keys, kind)
+    if keys.is_true("use_mrope"):
+        sections = keys.numbers("mrope_section")
+        interleaved = Setting(True, "use_mrope")
+        scaling = {**scaling, "mrope_section": sections, "mrope_interleaved": interleaved}
+    is_latent = keys.data.get("attention_type") == "mla"
+    warnings = []
+    reads: tuple[str, ...] = ("head_dim", "partial_rotary_factor")
+    if is_latent:
+        reads = ("qk_rope_head_dim", "qk_nope_head_dim")
+        mscale = keys.number("mscale")
+        if mscale is not None:
+            warnings += softmax_warnings(keys.number("rope_factor"), mscale)
+    # Only Gemma 3 leaves its sliding layers unscaled.
+    scales_all = keys.data.get("decoder_block") != "gemma3"
+    family = Family("MaxText", layout=layout, scales_all_layers=scales_all)
+    parsed = translated_ropes(keys, family, reads=reads, scaling=scaling, settings=settings)
+    return Parsed(parsed.encodings, [*warnings, *parsed.warnings])
+
+
+def _if_positive(keys: Keys, name: str) -> Setting[float] | None:
+    """Return a number; 0 and −1 stand for none."""
+    number = keys.number(name)
+    return number if number is not None and number.value > 0 else None
+
+
+def _is_llama3(keys: Keys, kind: str) -> bool:
+    """Return True for Llama 3.1, which a model's name selects as well as its rope type; the name may be the file's."""
+    name = str(keys.data.get("model_name") or os.path.basename(keys.path))
+    return kind.startswith("llama3.1") or name.startswith("llama3.1")
+
+
+def _layout(keys: Keys, kind: str) -> str:
+    """Return the layout: MaxText interleaves pairs only for Llama 3.1, and as DeepSeek does for YaRN."""
+    if _is_llama3(keys, kind):
+        return INTERLEAVED
+    if not kind.startswith("yarn"):
+        return HALVES
+    interleave = keys.flag("rope_interleave")
+    return HALVES if interleave is not None and not interleave.value else DEEPSEEK
+
+
+def _scaling(keys: Keys, kind: str) -> Settings:
+    linear = keys.number("rope_linear_scaling_factor")
+    if _is_llama3(keys, kind):
+        return llama3_scaling(keys, "rope_use_scale")
+    if kind.startswith("yarn"):
+        return _yarn(keys)
+    if linear is not None and linear.value != 1:
+        return linear_scaling(linear)
+    return {}
+
+
+def _yarn(keys: Keys) -> Settings:
+    """Return YaRN, which multiplies cos and sin only with `rope_attention_scaling`."""
+    attention = 1.0
+    if keys.is_true("rope_attention_scaling"):
+        attention = yarn_magnitude(keys.number("rope_factor"), Setting(1.0, ""))
+    source = "rope_attention_scaling, which is false by default"
+    return {
+        **renamed(
+            keys,
+            rope_type="rope_type",
+            factor="rope_factor",
+            original_max_position_embeddings="original_max_position_embeddings",
+            beta_fast="beta_fast",
+            beta_slow="beta_slow",
+            truncate="rope_truncate",
+        ),
+        "attention_factor": Setting(attention, source),
+    }

@@ -1,0 +1,99 @@
+"""Arguments of Megatron and NeMo, at the top of a file or in an object."""
+
+import math
+
+from pecli.models.dialects import huggingface
+from pecli.models.dialects.hyphens import plain_keys
+from pecli.models.dialects.translation import (
+    linear_scaling,
+    llama3_scaling,
+    renamed,
+    translated_ropes,
+    with_defaults,
+    yarn_magnitude,
+)
+from pecli.models.encoding import Parsed
+from pecli.models.families import DEEPSEEK, Family
+from pecli.models.keys import Keys, Setting, Settings
+from pecli.models.table_rules import LearnedRule
+
+#: The fraction of a head that rotates, by the names of models of NeMo whose code has a default of its own.
+PARTIALS = {"megatron_griffin": 0.5}
+READS = ("hidden_size", "num_attention_heads", "kv_channels")
+
+
+def read(keys: Keys) -> Parsed:
+    """Return the encodings of a training run; encodings that Megatron shares with Hugging Face are read as such."""
+    inner = keys.part("model") or keys.part("MODEL_ARGS")
+    if inner is None or "num_attention_heads" in keys:
+        inner = keys
+    plain, warnings = plain_keys(inner)
+    model_name = str(keys.data.get("name"))
+    parsed = _read_plain(plain, model_name)
+    return Parsed(parsed.encodings, [*warnings, *parsed.warnings])
+
+
+def _read_plain(keys: Keys, model_name: str) -> Parsed:
+    kind = keys.word("position_embedding_type")
+    if keys.is_true("multi_latent_attention"):
+        return _latent(keys)
+    word = "" if kind is None else kind.value
+    if keys.is_true("use_rotary_position_embeddings"):
+        word = "rope"
+    if word == "rope":
+        return _rotary(keys, model_name)
+    if word not in ("", "learned_absolute"):
+        return huggingface.read(keys)
+    warnings = []
+    if not word:
+        warnings.append("position_embedding_type is not given: Megatron then adds a learned table")
+    return Parsed(LearnedRule(rows=("max_position_embeddings",)).encodings(keys), warnings)
+
+
+def _rotary(keys: Keys, model_name: str) -> Parsed:
+    ratio = keys.number("rotary_seq_len_interpolation_factor", "seq_len_interpolation_factor")
+    scaling = llama3_scaling(keys, "use_rope_scaling", factor="rope_scaling_factor")
+    if ratio is not None and not scaling:
+        scaling = linear_scaling(ratio)
+    settings = renamed(keys, rope_theta="rotary_base", rope_interleave="rotary_interleaved")
+    settings["partial_rotary_factor"] = keys.number("rotary_percent", "rotary_percentage")
+    family = Family("Megatron", partial=PARTIALS.get(model_name))
+    return translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)
+
+
+def _latent(keys: Keys) -> Parsed:
+    """Return the encodings of latent attention: YaRN unless `rope_type` is rope."""
+    keys = with_defaults(keys, "Megatron's MLATransformerConfig")
+    word = keys.needed(keys.word("rope_type"), "rope_type")
+    kind = keys.known_kind(word, "yarn", "rope")
+    scaling = _latent_yarn(keys) if kind == "yarn" else {}
+    settings = renamed(
+        keys,
+        rope_theta="rotary_base",
+        qk_rope_head_dim="qk_pos_emb_head_dim",
+        qk_nope_head_dim="qk_head_dim",
+    )
+    if kind == "rope":
+        settings["partial_rotary_factor"] = keys.number("rotary_percent")
+    family = Family("Megatron", layout=DEEPSEEK)
+    return translated_ropes(keys, family, scaling=scaling, settings=settings)
+
+
+def _latent_yarn(keys: Keys) -> Settings:
+    scaling = renamed(
+        keys,
+        rope_type="rope_type",
+        factor="rotary_scaling_factor",
+        original_max_position_embeddings="original_max_position_embeddings",
+        beta_fast="beta_fast",
+        beta_slow="beta_slow",
+        mscale="mscale",
+        mscale_all_dim="mscale_all_dim",
+    )
+    factor = keys.number("rotary_scaling_factor")
+    numerator = yarn_magnitude(factor, keys.number("mscale"))
+    denominator = yarn_magnitude(factor, keys.number("mscale_all_dim"))
+    # A negative mscale_all_dim may make it 0; the limit of the ratio is then refused as an attention factor of 0.
+    ratio = numerator / (denominator or math.inf)
+    source = "g(mscale) / g(mscale_all_dim), g(m) = 0.1 · m · ln factor + 1"
+    return {**scaling, "attention_factor": Setting(ratio, source)}

@@ -1,0 +1,89 @@
+"""Meta's and Mistral's own params.json, and Lingua's YAML, which has the same keys in `model`."""
+
+from dataclasses import replace
+
+from pecli.models.dialects import huggingface
+from pecli.models.dialects.translation import llama3_scaling, renamed, translated_ropes
+from pecli.models.encoding import Encoding, Parsed
+from pecli.models.families import INTERLEAVED, Family
+from pecli.models.key_names import ORIGINAL
+from pecli.models.keys import Keys, Setting, Settings
+from pecli.models.rope_warnings import multiplied_queries
+
+READS = (
+    "dim",
+    "n_heads",
+    "head_dim",
+    "rope_theta",
+    "qk_rope_head_dim",
+    "qk_nope_head_dim",
+    "vision_chunk_size",
+    "attn_temperature_tuning",
+    "attn_scale",
+    "floor_scale",
+)
+#: Objects that hold a vision tower, and its model_type in transformers.
+TOWERS = {"vision_encoder": "pixtral", "vision_args": "llama4_vision_model"}
+
+
+def read(keys: Keys) -> Parsed:
+    """Return the encodings of a language model, whose pairs are interleaved, and of its vision tower."""
+    if "dim" not in keys:
+        keys = keys.part("model") or keys
+    family = Family("the code that params.json is for", layout=INTERLEAVED)
+    settings = {
+        "no_rope_layer_interval": keys.whole("nope_layer_interval"),
+        "num_hidden_layers": keys.whole("n_layers"),
+    }
+    scaling = _scaling(keys)
+    encodings, warnings = translated_ropes(
+        keys, family, reads=READS, scaling=scaling, settings=settings
+    )
+    tuned = keys.section("llama_4_scaling")
+    beta = None if tuned is None else tuned.number("beta")
+    if tuned is not None and beta is not None:
+        original = tuned.needed(tuned.whole(ORIGINAL), ORIGINAL)
+        warnings.append(multiplied_queries(beta.value, original.value))
+        encodings = [replace(each, llama_4_scaling_beta=beta.value) for each in encodings]
+    for name, model_type in TOWERS.items():
+        tower = _tower(keys, name, model_type)
+        encodings += [_interleaved(encoding) for encoding in tower.encodings]
+        warnings += tower.warnings
+    return Parsed(encodings, warnings)
+
+
+def _scaling(keys: Keys) -> Settings:
+    """Return Llama 3.1's scaling, or Mistral's `yarn`, whose alpha and beta are the slow and the fast limit."""
+    scaling = llama3_scaling(
+        keys,
+        factor=("rope_scale_factor", "rope_scaling_factor"),
+        high_freq_factor="rope_high_freq_factor",
+    )
+    yarn = keys.section("yarn")
+    if yarn is None:
+        return scaling
+    scaling = renamed(
+        yarn,
+        factor="factor",
+        original_max_position_embeddings=ORIGINAL,
+        beta_fast="beta",
+        beta_slow="alpha",
+    )
+    scaling["rope_type"] = Setting("yarn", "yarn")
+    applies = yarn.flag("apply_scale")
+    if applies is not None and not applies.value:
+        scaling["attention_factor"] = Setting(1.0, "yarn.apply_scale is false")
+    return scaling
+
+
+def _tower(keys: Keys, name: str, model_type: str) -> Parsed:
+    inner = keys.part(name)
+    if inner is None:
+        return Parsed([], [])
+    data = {"vision_config": {"model_type": model_type, **inner.data}}
+    return huggingface.read(replace(keys, data=data, origins={"vision_config": name}))
+
+
+def _interleaved(encoding: Encoding) -> Encoding:
+    """Return a tower's encoding with the layout of Meta's weights; transformers permutes them into halves."""
+    return replace(encoding, layout=INTERLEAVED) if encoding.layout else encoding

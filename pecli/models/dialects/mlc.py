@@ -1,0 +1,40 @@
+"""MLC's mlc-chat-config.json, and nanotron's config.yaml: both hold a configuration of Hugging Face in `model_config`."""
+
+import re
+
+from pecli.models.dialects import huggingface
+from pecli.models.encoding import Parsed
+from pecli.models.keys import Keys, Setting
+
+#: nanotron marks the kind of model by a flag: `is_llama_config: true`.
+NANOTRON = re.compile(r"is_(\w+)_config")
+
+
+def read(keys: Keys) -> Parsed:
+    """Return the encodings of a configuration whose base is `position_embedding_base` in MLC."""
+    outer = keys.part("model") or keys
+    inner = outer.part("model_config") or keys
+    theta = _mlc_base(inner)
+    model_type = None if "model_type" in inner else keys.word("model_type")
+    flag = _nanotron_flag(inner)
+    if flag:
+        model_type = Setting(NANOTRON.sub(r"\1", flag), inner.full_name(flag))
+        # nanotron's code has no other positional encoding.
+        theta = theta or inner.number("rope_theta") or Setting(10000.0, "default of nanotron")
+    settings = {"rope_theta": theta, "rotary_emb_base": theta, "model_type": model_type}
+    return huggingface.read(inner.translated({}, settings))
+
+
+def _mlc_base(keys: Keys) -> Setting[float] | None:
+    """Return the base; 0 stands for none. Its kind is checked when Hugging Face's rules read it."""
+    base = keys.data.get("position_embedding_base")
+    if not base:
+        return None
+    return Setting(base, keys.full_name("position_embedding_base"))
+
+
+def _nanotron_flag(keys: Keys) -> str:
+    for name, value in keys.data.items():
+        if NANOTRON.fullmatch(name) and value is True:
+            return name
+    return ""

@@ -1,0 +1,62 @@
+"""Kyutai's configurations of Moshi and its relatives, and of their depth transformers."""
+
+from dataclasses import replace
+
+from pecli.models.dialects.translation import translated_ropes, with_defaults
+from pecli.models.encoding import Parsed
+from pecli.models.families import Family
+from pecli.models.keys import Keys, Setting
+from pecli.models.non_rotary import project_rules
+
+#: What the keys of the depth transformer begin with.
+DEPTH = "depformer_"
+KINDS = ("rope", "sin_rope", "rope_concat", "sin", "none")
+
+
+def read(keys: Keys) -> Parsed:
+    """Return the encodings that `positional_embedding` names, of the transformer and of the depth transformer."""
+    warnings = []
+    kind = keys.word("positional_embedding")
+    if kind is None:
+        kind = Setting("sin", "default of moshi's transformer")
+        warnings.append(
+            "positional_embedding is not given: moshi's transformer then adds sines and cosines"
+        )
+    depth = _depth_keys(keys)
+    depth_kind = depth.word("pos_emb", "positional_embedding")
+    encodings, more = _part("", keys, kind)
+    warnings += more
+    if depth_kind is not None:
+        parsed = _part("depformer", depth, depth_kind)
+        encodings += parsed.encodings
+        warnings += parsed.warnings
+    if not encodings:
+        warnings.append(f"{kind.source} is {kind.value}: the model has no positional encoding")
+    return Parsed(encodings, warnings)
+
+
+def _depth_keys(keys: Keys) -> Keys:
+    """Return the keys of the depth transformer without their prefix."""
+    names = {name.removeprefix(DEPTH): name for name in keys.data if name.startswith(DEPTH)}
+    data = {name: keys.data[full_name] for name, full_name in names.items()}
+    return replace(keys, data=data, origins=names)
+
+
+def _part(name: str, keys: Keys, kind: Setting[str]) -> Parsed:
+    """Return the encodings of one transformer; `sin_rope` has both."""
+    word = keys.known_kind(kind, *KINDS)
+    base = keys.number("max_period")
+    encodings = []
+    warnings = []
+    if word in ("rope", "sin_rope", "rope_concat"):
+        settings = {
+            "rope_theta": base,
+            "rope_interleave": Setting(word != "rope_concat", kind.source),
+        }
+        parsed = translated_ropes(keys, Family(), reads=("dim", "num_heads"), settings=settings)
+        encodings += parsed.encodings
+        warnings += parsed.warnings
+    if word in ("sin", "sin_rope"):
+        rule = project_rules("moshi")["sin"]
+        encodings += rule.encodings(with_defaults(keys, "moshi's transformer"))
+    return Parsed([replace(each, layer_type=name, part=name) for each in encodings], warnings)

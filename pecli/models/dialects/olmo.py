@@ -1,0 +1,22 @@
+"""OLMo's own configurations (config.yaml or JSON); a training run's has the same in `model`."""
+
+from pecli.models.dialects.translation import translated_ropes, with_defaults
+from pecli.models.encoding import Parsed
+from pecli.models.families import Family
+from pecli.models.keys import Keys
+from pecli.models.table_rules import AlibiRule, LearnedRule
+
+READS = ("d_model", "n_heads", "rope_theta")
+
+
+def read(keys: Keys) -> Parsed:
+    """Return the encoding: `rope: true`, `alibi: true`, or else a learned table."""
+    if "d_model" not in keys:
+        keys = keys.part("model") or keys
+    if keys.is_true("rope"):
+        return translated_ropes(keys, Family("OLMo's code"), reads=READS)
+    if keys.is_true("alibi"):
+        return Parsed(AlibiRule(rule="naive").encodings(keys), [])
+    warning = "neither rope nor alibi is true: OLMo's code then adds a learned table"
+    rule = LearnedRule(rows=("max_sequence_length",), dim=("d_model",))
+    return Parsed(rule.encodings(with_defaults(keys, "OLMo's ModelConfig")), [warning])

@@ -1,0 +1,46 @@
+"""TensorRT-LLM's config.json; that of an engine has the same in `pretrained_config`."""
+
+from pecli.models.dialects.translation import renamed, translated_ropes
+from pecli.models.encoding import Parsed
+from pecli.models.families import HALVES, INTERLEAVED, Family
+from pecli.models.key_names import ORIGINAL
+from pecli.models.keys import Keys
+from pecli.models.non_rotary import project_rules
+
+#: Layouts by the rotary words of `position_embedding_type`.
+LAYOUTS = {
+    "rope_gptj": INTERLEAVED,
+    "chatglm": INTERLEAVED,
+    "rope_gpt_neox": HALVES,
+    "yarn": HALVES,
+    "long_rope": HALVES,
+    "mrope": HALVES,
+}
+READS = (
+    "hidden_size",
+    "num_attention_heads",
+    "max_position_embeddings",
+    "qk_rope_head_dim",
+    "qk_nope_head_dim",
+    "rotary_dim",
+    ORIGINAL,
+)
+
+
+def read(keys: Keys) -> Parsed:
+    """Return the encodings that `position_embedding_type` names."""
+    inner = keys.part("pretrained_config") or keys
+    rules = project_rules("tensorrt-llm")
+    word = inner.needed(inner.word("position_embedding_type"), "position_embedding_type")
+    kind = keys.known_kind(word, *LAYOUTS, *rules)
+    if kind in rules:
+        return Parsed(rules[kind].encodings(inner), [])
+    settings = renamed(
+        inner,
+        rope_theta="rotary_base",
+        rope_scaling="rotary_scaling",
+        partial_rotary_factor="rotary_pct",
+        head_dim="head_size",
+    )
+    family = Family("TensorRT-LLM", layout=LAYOUTS[kind])
+    return translated_ropes(inner, family, reads=READS, settings=settings)

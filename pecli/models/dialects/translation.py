@@ -1,0 +1,100 @@
+"""Helpers of dialects that translate a project's keys into Hugging Face's.
+
+A project's `rotary_base`, for example, becomes `rope_theta` with the source "rotary_base", and the rules for Hugging
+Face's configurations do the rest.
+"""
+
+import math
+from dataclasses import replace
+
+from pecli.models.data import stored
+from pecli.models.encoding import Parsed
+from pecli.models.families import Family
+from pecli.models.key_names import ORIGINAL
+from pecli.models.keys import NO_CLASS, Account, ClassDefaults, Keys, Setting, Settings
+from pecli.models.rope import rope_encodings
+
+#: The scaling that `use_scaled_rope` stands for in Meta's code.
+LLAMA3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGINAL: 8192}
+
+
+def translated_ropes(
+    keys: Keys,
+    family: Family,
+    *,
+    reads: tuple[str, ...] = (),
+    scaling: Settings | None = None,
+    settings: Settings | None = None,
+) -> Parsed:
+    """Return the rotary encodings of a project's configuration.
+
+    Args:
+        keys: The keys of the project, with the defaults of its code.
+        family: What the project's code implies.
+        reads: Keys that the code reads with the meaning that Hugging Face gives them.
+        scaling: Settings by the names that they have in `rope_scaling`.
+        settings: Settings by the names that they have beside it.
+    """
+    keys.account.looked_for.update(reads)
+    data = {name: keys.data[name] for name in reads if name in keys.data}
+    implied = {name: keys.value(name) for name in reads if name not in keys}
+    # A separate record of names, so that no hint about an unread key offers a name that only Hugging Face has.
+    account = Account(keys.account.read)
+    plain = replace(keys, data=data, account=account, defaults=NO_CLASS)
+    translated = plain.translated(scaling or {}, {**implied, **(settings or {})})
+    return rope_encodings(translated, family)
+
+
+def renamed(keys: Keys, **names: str | tuple[str, ...]) -> dict[str, Setting[object] | None]:
+    """Return settings by Hugging Face's names, read from the names that a project has for them.
+
+    `renamed(keys, rope_theta="rotary_base")` reads `rotary_base`; of several names, the first that is present counts.
+    """
+    settings = {}
+    for name, sources in names.items():
+        candidates = (sources,) if isinstance(sources, str) else sources
+        settings[name] = keys.value(*candidates)
+    return settings
+
+
+def with_defaults(keys: Keys, name: str) -> Keys:
+    """Return the keys with the defaults that defaults.json has for a project's class."""
+    return replace(keys, defaults=ClassDefaults(name, stored("dialects/defaults.json")[name]))
+
+
+def llama3_scaling(
+    keys: Keys, flag: str = "use_scaled_rope", **names: str | tuple[str, ...]
+) -> Settings:
+    """Return Llama 3.1's scaling if a flag requests it; `names` are keys that may give some of its numbers."""
+    if not keys.is_true(flag):
+        return {}
+    source = keys.full_name(flag)
+    given = renamed(keys, **names)
+    scaling: dict[str, Setting[object]] = {"rope_type": Setting("llama3", source)}
+    for name, value in LLAMA3.items():
+        scaling[name] = given.get(name) or Setting(value, source)
+    return scaling
+
+
+def linear_scaling(factor: Setting[float]) -> Settings:
+    """Return a scaling that divides positions by a factor."""
+    return {"rope_type": Setting("linear", factor.source), "factor": factor}
+
+
+def yarn_magnitude(factor: Setting[float] | None, mscale: Setting[float] | None) -> float:
+    """Return YaRN's 0.1 · mscale · ln(factor) + 1; 1 if one of them is missing, or if nothing is stretched.
+
+    A factor of 40 and an mscale of 1 make 1.3689.
+    """
+    if factor is None or mscale is None or factor.value <= 1:
+        return 1.0
+    return 0.1 * mscale.value * math.log(factor.value) + 1
+
+
+def softmax_warnings(factor: Setting[float] | None, mscale: Setting[float] | None) -> list[str]:
+    """Return a warning if the attention scores are multiplied, which no table shows."""
+    scale = yarn_magnitude(factor, mscale)
+    if scale == 1:
+        return []
+    squared = f"{scale * scale:.7g} (= {scale:.7g}²)"
+    return [f"the softmax scale is multiplied by {squared} outside the table, for mscale"]

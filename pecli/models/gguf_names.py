@@ -1,0 +1,81 @@
+"""GGUF's names of the tensors of Hugging Face's and Meta's checkpoints."""
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from pecli.engine.arrays import Array
+from pecli.models.data import plain_name, stored
+
+#: GGUF's stems by those of Hugging Face and Meta: `attn_q` by `self_attn.q_proj` and by `attention.wq`.
+TENSOR_NAMES: dict[str, str] = {
+    stem: name for name, stems in stored("tensor_names.json").items() for stem in stems.split()
+}
+#: Families with a norm after attention; in others, `post_attention_layernorm` is the norm before the feed-forward layer.
+AFTER_ATTENTION = frozenset(("gemma2", "gemma3", "gemma3_text", "olmo2", "olmo3", "gpt_oss"))
+#: Weights that Hugging Face keeps with inputs as rows, by family.
+TRANSPOSED = {
+    "gpt2": re.compile(r"c_attn|c_proj|c_fc"),
+    "gpt_oss": re.compile(r"experts\.(?:down|gate_up)_proj"),
+}
+_NAME = re.compile(
+    r"(?:(?:model|language_model|gpt_neox|transformer)\.)*(?:(?:layers|h)\.(?P<layer>\d+)\.)?"
+    r"(?P<stem>.+?)(?:[._](?P<suffix>weight|bias))?"
+)
+_EXPERT = re.compile(r"(?<=experts)\.\d+")
+#: The weights of a gate and of what it multiplies, in one tensor.
+PACKED = "experts.gate_up_proj"
+
+
+def canonical(name: str, model_type: str | None) -> str:
+    """Return GGUF's name of a tensor of Hugging Face's or Meta's; empty if it is not known.
+
+    >>> canonical("model.layers.3.self_attn.q_proj.weight", "llama"), canonical("layers.3.attention.wq.weight", None)
+    ('blk.3.attn_q.weight', 'blk.3.attn_q.weight')
+    >>> canonical("model.layers.0.mlp.experts.7.up_proj.weight", "qwen3_moe")
+    'blk.0.ffn_up_exps.7.weight'
+    """
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return ""
+    stem = match["stem"]
+    expert = _EXPERT.search(stem)
+    known = _known_stem(_EXPERT.sub("", stem), model_type)
+    if not known:
+        return ""
+    block = f"blk.{match['layer']}." if match["layer"] else ""
+    number = expert.group() if expert else ""
+    return f"{block}{known}{number}.{match['suffix'] or 'weight'}"
+
+
+def _known_stem(stem: str, model_type: str | None) -> str:
+    if stem == "post_attention_layernorm" and plain_name(model_type) in AFTER_ATTENTION:
+        return "post_attention_norm"
+    return TENSOR_NAMES.get(stem, "")
+
+
+def as_in_gguf(name: str, array: Array, model_type: str | None) -> Iterator[tuple[str, Array]]:
+    """Yield GGUF's name of a tensor and a view of it as GGUF has it; several for packed weights, none if unknown."""
+    family = plain_name(model_type)
+    is_weight = array.ndim > 1 and not name.endswith("bias")
+    if is_weight and family in TRANSPOSED and TRANSPOSED[family].search(name):
+        array = array.swapaxes(-1, -2)
+    for part_name, part in _unpacked(name, array, family):
+        known = canonical(part_name, model_type)
+        if known:
+            yield known, part
+
+
+def _unpacked(name: str, array: Array, family: str) -> list[tuple[str, Array]]:
+    """Return the parts of packed weights: gpt-oss interleaves rows of the gate and of what it multiplies."""
+    if PACKED not in name or array.ndim < 2:
+        return [(name, array)]
+    if family == "gpt_oss":
+        gate, up = array[:, ::2], array[:, 1::2]
+    else:
+        gate, up = np.array_split(array, 2, axis=1)
+    return [
+        (name.replace("gate_up_proj", "gate_proj"), gate),
+        (name.replace("gate_up_proj", "up_proj"), up),
+    ]

@@ -1,0 +1,192 @@
+"""The parts of a Hugging Face configuration: a language model, and towers for images and sound beside it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from pecli.models import non_rotary
+from pecli.models.data import plain_name, stored
+from pecli.models.families import class_defaults, family_of
+from pecli.models.key_names import EVIDENCE, HEADS, SETTINGS, TEXTS, WIDTHS
+from pecli.models.keys import NO_CLASS, ClassDefaults, Keys
+
+#: Objects that are parts although their names do not end with `_config`.
+SIDES = ("encoder", "decoder", "text_encoder", "audio_encoder", "vision_tower", "language_model")
+#: Objects that are not parts although their names do.
+NOT_PARTS = (
+    "attn_config",
+    "ffn_config",
+    "quantization_config",
+    "per_layer_config",
+    "compression_config",
+    "moe_config",
+)
+#: Words in the names of parts that read images.
+IMAGES = ("vision", "visual")
+#: Keys that name the kind of encoding in a word.
+STATEMENTS = ("position_embedding_type", "position_embeddings_type", "pos_emb_type")
+ROTARY_WORDS = ("rope", "rotary", "rotary_position_embedding")
+
+
+@dataclass(frozen=True)
+class ModelPart:
+    """A part of a configuration that may have encodings of its own.
+
+    Attributes:
+        keys: Its keys, with the defaults of its configuration class.
+        label: Its name without `_config`; empty for the whole file.
+        model_type: Its model type, or the one that its place implies.
+        is_text: True for a language model.
+        vision: True for a part that reads images.
+    """
+
+    keys: Keys
+    label: str
+    model_type: str | None
+    is_text: bool
+    vision: bool
+
+
+def make_part(keys: Keys, label: str, model_type: str | None, *, is_text: bool) -> ModelPart:
+    """Return a part with the defaults of its class, if the class is known."""
+    vision = _reads_images(label, model_type or "")
+    defaults = class_defaults(model_type, vision=vision)
+    ignores = _ignored_keys(keys, defaults, model_type, vision=vision)
+    keys = replace(keys, defaults=replace(defaults, ignores=ignores))
+    return ModelPart(keys, label, model_type, is_text, vision)
+
+
+def _reads_images(label: str, model_type: str) -> bool:
+    """Return True if the names say so; `granite4_vision_text` is the language model of a model that reads images."""
+    if model_type.endswith(("_text", "_text_model")):
+        model_type = ""
+    return any(word in f"{label} {model_type}" for word in IMAGES)
+
+
+def _ignored_keys(
+    keys: Keys, defaults: ClassDefaults, model_type: str | None, *, vision: bool
+) -> frozenset[str]:
+    """Return the keys that the code of a class does not read in this configuration."""
+    ignores = set(defaults.ignores)
+    has_settings = any(keys.data.get(name) for name in SETTINGS)
+    if "rope_theta alone" in defaults.ignores and not has_settings:
+        # The base is read only together with settings, which replace the class's own.
+        ignores.add("rope_theta")
+    family = family_of(model_type, vision=vision)
+    if family is not None and defaults.name and not family.reads_type:
+        # Most rotary classes of transformers rotate whatever `position_embedding_type` is.
+        for name in STATEMENTS:
+            if str(keys.data.get(name)).lower() not in ROTARY_WORDS:
+                ignores.add(name)
+    return frozenset(ignores)
+
+
+class ClassPart(NamedTuple):
+    """The language model that a class of larger models has by default (a row of class_parts.json).
+
+    Attributes:
+        model_type: Its model type.
+        values: Values in which it differs from the defaults of its own class.
+        fills_in: True if these values also fill in what a `text_config` leaves out.
+    """
+
+    model_type: str = ""
+    values: Mapping[str, Any] = {}
+    fills_in: bool = False
+
+
+def class_part(model_type: str | None) -> ClassPart | None:
+    """Return the default language model of a class; None if it has none, or is not known."""
+    row = stored("class_parts.json").get(plain_name(model_type))
+    return None if row is None else ClassPart(*row)
+
+
+def lacks_text_model(part: ModelPart) -> bool:
+    """Return True if the file has no language model, although the class of the model has one.
+
+    `{"model_type": "llava"}` is such a file: the class then makes a Llama of default size.
+    """
+    is_bare = not part.keys.any(*TEXTS, *EVIDENCE, *WIDTHS, *HEADS)
+    return is_bare and class_part(part.model_type) is not None
+
+
+def parts_of(part: ModelPart) -> list[ModelPart]:
+    """Return the parts within a part."""
+    default_text = class_part(part.model_type) or ClassPart()
+    is_bare = lacks_text_model(part)
+    objects: dict[str, Any] = dict(part.keys.data)
+    if is_bare:
+        objects["text_config"] = {}
+    parts = []
+    for name, value in objects.items():
+        if not isinstance(value, Mapping) or not _names_part(name):
+            continue
+        inner = _inner_part(part, name, value, default_text)
+        if inner.is_text and (is_bare or default_text.fills_in):
+            inner = _filled_in(inner, part, default_text)
+        if _has_encodings(inner):
+            parts.append(inner)
+    return parts
+
+
+def _names_part(name: str) -> bool:
+    if name in NOT_PARTS or name.startswith("rope_"):
+        return False
+    return name in TEXTS or name in SIDES or name.endswith(("_config", "_cfg"))
+
+
+def _inner_part(
+    part: ModelPart, name: str, value: Mapping[str, Any], default_text: ClassPart
+) -> ModelPart:
+    part.keys.mark(name)
+    prefix = f"{part.keys.full_name(name)}."
+    keys = Keys(value, part.keys.path, prefix, account=part.keys.account)
+    label = name.removesuffix("_config").removesuffix("_cfg")
+    is_text = name in TEXTS
+    given = keys.word("model_type")
+    if given is not None and given.value:
+        return make_part(keys, label, given.value, is_text=is_text)
+    implied = default_text.model_type if is_text else ""
+    if not implied:
+        return make_part(keys, label, _inherited_type(part, label, is_text), is_text=is_text)
+    return make_part(keys, label, implied, is_text=is_text)
+
+
+def _inherited_type(part: ModelPart, label: str, is_text: bool) -> str | None:
+    """Return the model type of a part that has none: the parent's with a suffix, if that is a known name.
+
+    The `vision_config` of qwen2_vl is `qwen2_vl_vision`; a `text_config` may be of the parent's own type.
+    """
+    if part.model_type is None:
+        return None
+    suffixes: tuple[str, ...] = (f"_{label}",)
+    if is_text:
+        suffixes = ("_text_model", "_text", "")
+    elif any(word in label for word in IMAGES):
+        suffixes = ("_vision_model", "_vision")
+    names = [part.model_type + suffix for suffix in suffixes]
+    for name in names:
+        if class_defaults(name).model_type == plain_name(name):
+            return name
+    for name in names:
+        if family_of(name) or name in non_rotary.FAMILIES:
+            return name
+    return names[-1]
+
+
+def _filled_in(inner: ModelPart, part: ModelPart, default_text: ClassPart) -> ModelPart:
+    """Return a language model with the values that the class of the larger model has for it."""
+    defaults = inner.keys.defaults
+    name = f"{part.model_type} for {defaults.name}"
+    values = {**defaults.values, **default_text.values}
+    defaults = replace(defaults, name=name, values=values)
+    return replace(inner, keys=replace(inner.keys, defaults=defaults))
+
+
+def _has_encodings(part: ModelPart) -> bool:
+    """Return True unless an object is only named like a part: one that has neither a type, nor a base, nor a width."""
+    # A key that the class ignores is evidence as well.
+    without_class = replace(part.keys, defaults=NO_CLASS)
+    if part.is_text or without_class.any("model_type", *EVIDENCE):
+        return True
+    return part.keys.resolves(*WIDTHS, "embed_dim")
