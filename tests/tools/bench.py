@@ -1,11 +1,12 @@
-"""Side by side in one run: pecli against NumPy, torch (where installed) and the limits of the machine.
+"""Measure pecli beside NumPy, torch (if it is installed) and the limits of the machine.
 
     pip install torch==2.13.0
     python -m tests.tools.bench [--quick] [--cpu] [--write] [FOLDER]
 
-Every figure is the best of several turns, taken in rotation, so that what else the machine does hits all alike. On a
-busy machine --cpu compares the time of the processors instead of the clock's. --write puts the figures in the reference
-and the README. The folder takes 6 GiB; all of it takes less than ten minutes.
+Every figure is the best of several turns, taken in rotation, so that other load of the machine
+affects all alike. On a busy machine, --cpu compares processor time instead of elapsed time. --write
+puts the figures into the reference and the README. The folder needs 6 GiB; a run takes less than
+ten minutes.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,9 +33,17 @@ from tests.conftest import MEASURE
 
 Work = Callable[[], object]
 Works = dict[str, Work]
-"""What is done, in words, and the doing of it; the first of them is what the others are compared with."""
-Row = tuple[str, float, str]
-"""What was done, a number, and its unit."""
+"""Functions to measure, by label; the others are compared with the first one."""
+Clock = Callable[[], float]
+
+
+class Row(NamedTuple):
+    """A measured number with its unit, and with its ratio to the first one if it is a time."""
+
+    label: str
+    value: float
+    unit: str
+
 
 ROOT = Path(__file__).parents[2]
 FIGURES = re.compile(r"(<!-- begin figures.*? -->\n)(.*?)(<!-- end figures -->)", re.DOTALL)
@@ -46,43 +55,44 @@ rotating 32 × 4,096 × 128 in halves | pecli, halves | torch, halves, as Huggin
 comparing two files of 1 GiB | pecli diff, equal | cat a b > /dev/null
 a small table, start-up included | pecli sinusoidal --seq-len 512 --dim 64 -o pe.npy | import numpy, typer
 """
-"""The README's rows: what is done, the line of pecli, and the line that it is compared with."""
-
-clock = time.perf_counter
+"""The README's rows: a title, the label of pecli, and the label that it is compared with."""
 
 
 def cpu_time() -> float:
-    """Of this process and of those that have ended."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+    """Return the processor time of this process and of its children that have ended."""
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
 def run(*words: object, check: bool = True) -> Work:
     return lambda: subprocess.run([*map(str, words)], check=check, stdout=subprocess.DEVNULL)
 
 
-def best(works: Works, turns: int) -> list[Row]:
-    """The shortest time of each after one warm-up, and how many times longer than the first it takes."""
-    times: dict[str, list[float]] = {name: [] for name in works}
+def best(works: Works, turns: int, clock: Clock) -> list[Row]:
+    """Return the shortest time of each function after one warm-up."""
+    shortest = dict.fromkeys(works, math.inf)
     for turn in range(turns + 1):
-        for name, work in works.items():
+        for label, work in works.items():
             start = clock()
             work()
-            if turn:
-                times[name].append(clock() - start)
-    base = min(next(iter(times.values())))
-    return [
-        (name, 1000 * min(spent), f"ms  × {min(spent) / base:.2f}") for name, spent in times.items()
-    ]
+            elapsed = clock() - start
+            if turn > 0:
+                shortest[label] = min(shortest[label], elapsed)
+    first = next(iter(shortest.values()))
+    rows = []
+    for label, seconds in shortest.items():
+        rows.append(Row(label, 1000 * seconds, f"ms  × {seconds / first:.2f}"))
+    return rows
 
 
-def plain_table(library: Any, dtype: str, kept: str = "float32") -> object:
-    dtype, kept = getattr(library, dtype), getattr(library, kept)
-    positions = library.arange(ROWS, dtype=dtype)[:, None]
-    angles = positions * library.exp(
-        library.arange(0, DIM, 2, dtype=dtype) * (-math.log(10000.0) / DIM)
-    )
-    table = library.empty((ROWS, DIM), dtype=kept)
+def plain_table(library: Any, dtype: str, table_dtype: str = "float32") -> object:
+    """Return a sinusoidal table as a user of NumPy or torch would compute it in a dtype."""
+    computed = getattr(library, dtype)
+    positions = library.arange(ROWS, dtype=computed)[:, None]
+    exponents = library.arange(0, DIM, 2, dtype=computed) * (-math.log(10000.0) / DIM)
+    angles = positions * library.exp(exponents)
+    table = library.empty((ROWS, DIM), dtype=getattr(library, table_dtype))
     table[:, 0::2] = library.sin(angles)
     table[:, 1::2] = library.cos(angles)
     return table
@@ -92,7 +102,7 @@ def tables(torch: Any) -> Iterator[Works]:
     source = np.ones((ROWS, DIM), np.float32)
     target = np.empty_like(source)
     works: Works = {"pecli, every element correctly rounded": pecli.Sinusoidal(ROWS, DIM).tables}
-    if torch:  # whose threads go on spinning for a while: NumPy comes before the next turn of pecli
+    if torch:  # Its threads keep spinning for a while, so NumPy comes before pecli's next turn.
         works["torch, float32, 2 threads"] = lambda: plain_table(torch, "float32")
     works["NumPy, float32 throughout"] = lambda: plain_table(np, "float32")
     works["NumPy, float64 then cast"] = lambda: plain_table(np, "float64")
@@ -126,7 +136,7 @@ def tables(torch: Any) -> Iterator[Works]:
 
 
 def rotations(torch: Any) -> Iterator[Works]:
-    """(1, 32, 4096, 128) float32 into memory that is there already; torch, as Hugging Face writes it, makes its own."""
+    """Rotate (1, 32, 4096, 128) in float32, into existing memory except for Hugging Face's way."""
     x = np.random.default_rng(0).standard_normal((1, 32, 4096, 128)).astype(np.float32)
     target = np.empty_like(x)
     made = pecli.Rope(4096, 128).tables()
@@ -202,7 +212,7 @@ def text_files(folder: Path) -> Iterator[Works]:
 
 
 def compared(folder: Path, size: int) -> Iterator[Works]:
-    """Whole commands on files that are in memory already: equal, and different in one way or another."""
+    """Compare files with whole commands: equal ones, and ones that differ in three ways."""
     random = np.random.default_rng(0)
     draw = random.standard_normal((size // 4096, 1024), dtype=np.float32)
     noise = draw * (1 + np.float32(1e-4) * random.standard_normal(draw.shape, dtype=np.float32))
@@ -260,94 +270,98 @@ def peak_memory(folder: Path) -> list[Row]:
         done = subprocess.run(
             [sys.executable, "-c", MEASURE, *words], check=True, capture_output=True, text=True
         )
-        rows.append((f"peak memory of a {label} table", float(done.stdout.split()[1]), "MiB"))
+        peak = float(done.stdout.split()[1])
+        rows.append(Row(f"peak memory of a {label} table", peak, "MiB"))
         output.unlink()
-    return [*rows, ("  the difference", rows[1][1] - rows[0][1], "MiB")]
+    small, large = rows
+    return [small, large, Row("  the difference", large.value - small.value, "MiB")]
 
 
-def sections(folder: Path, *, quick: bool) -> dict[str, list[Row]]:
+def sections(folder: Path, clock: Clock, *, quick: bool) -> dict[str, list[Row]]:
+    """Measure everything, and return the rows of each section."""
     torch = import_module("torch") if find_spec("torch") else None
     if torch:
         torch.set_num_threads(2)
     turns = 2 if quick else 7
+    compared_bytes = 1 << (28 if quick else 30)
+    compared_size = "256 MiB" if quick else "1 GiB"
     parts = {
         f"tables of {ROWS:,} × {DIM:,} in memory": tables(torch),
         "rotating 1 × 32 × 4096 × 128 float32": rotations(torch),
         "to disk, 268 MB": to_disk(folder),
         "2 M numbers as text": text_files(folder),
-        f"comparing two files of {'256 MiB' if quick else '1 GiB'}": compared(
-            folder, 1 << (28 if quick else 30)
-        ),
+        f"comparing two files of {compared_size}": compared(folder, compared_bytes),
         "start-up and pictures": start_up(folder),
     }
-    figures = {
-        title: [row for works in part for row in best(works, turns)]
-        for title, part in parts.items()
-    }
+    figures: dict[str, list[Row]] = {}
+    for title, part in parts.items():
+        figures[title] = []
+        for works in part:
+            figures[title] += best(works, turns, clock)
     if not quick:
         figures["memory"] = peak_memory(folder)
     return figures
 
 
 def text_of(figures: dict[str, list[Row]]) -> str:
+    """Return all figures as text, for the reference."""
     lines = ["× is how many times longer than the last line with × 1.00"]
     for title, rows in figures.items():
-        lines += [
-            "",
-            title,
-            *(f"  {label:<52} {value:>8.1f} {unit}" for label, value, unit in rows),
-        ]
+        lines += ["", title]
+        lines += [f"  {row.label:<52} {row.value:>8.1f} {row.unit}" for row in rows]
     return "\n".join(lines)
 
 
 def table_of(figures: dict[str, list[Row]]) -> str:
-    times = {label: value for rows in figures.values() for label, value, _ in rows}
+    """Return the rows of SUMMARY as a Markdown table, for the README."""
+    times = {row.label: row.value for rows in figures.values() for row in rows}
     lines = ["| | pecli | instead | | × |", "|---|---|---|---|---|"]
-    for row in SUMMARY.strip().splitlines():
-        label, ours, other = row.split(" | ")
-        if ours in times and other in times:
-            ratio = times[ours] / times[other]
-            lines.append(
-                f"| {label} | {times[ours]:,.0f} ms | {other} | {times[other]:,.0f} ms | {ratio:.2f} |"
-            )
+    for summary in SUMMARY.strip().splitlines():
+        title, ours, other = summary.split(" | ")
+        if ours not in times or other not in times:
+            continue
+        ratio = times[ours] / times[other]
+        lines.append(
+            f"| {title} | {times[ours]:,.0f} ms | {other} | {times[other]:,.0f} ms | {ratio:.2f} |"
+        )
     return "\n".join(lines)
 
 
-def main() -> None:
-    global clock
+def write_figures(path: Path, figures: str) -> None:
+    """Replace the figures between the two comments of a page."""
+    page = path.read_text(encoding="utf-8")
+    written = FIGURES.sub(lambda match: f"{match[1]}\n{figures}\n\n{match[3]}", page, count=1)
+    path.write_text(written, encoding="utf-8")
+
+
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
         "--quick", action="store_true", help="fewer turns, smaller files, no 4 GiB table"
     )
-    parser.add_argument(
-        "--cpu", action="store_true", help="time of the processors, not of the clock"
-    )
+    parser.add_argument("--cpu", action="store_true", help="processor time, not elapsed time")
     parser.add_argument(
         "--write", action="store_true", help="put the figures in samples/reference.md and README.md"
     )
     parser.add_argument("folder", nargs="?", default=".", help="where to write tables")
-    options = parser.parse_args()
-    if options.cpu:
-        clock = cpu_time
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parse_arguments()
+    clock = cpu_time if options.cpu else time.perf_counter
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
-        os.environ.pop(
-            "PYTHONDONTWRITEBYTECODE", None
-        )  # commands start as they do where they are installed
+        # Commands start as they do when installed: with compiled modules.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         os.environ["PYTHONPYCACHEPREFIX"] = str(Path(name) / "pycache")
-        figures = sections(Path(name), quick=options.quick)
-    text, table = text_of(figures), table_of(figures)
+        figures = sections(Path(name), clock, quick=options.quick)
+    text = text_of(figures)
+    table = table_of(figures)
     print(f"{text}\n\n{table}")
     if options.write:
         about = "The last run of `python -m tests.tools.bench --write`, torch 2.13.0 beside it:"
-        for path, written in (
-            ("samples/reference.md", f"{about}\n\n```text\n{text}\n```"),
-            ("README.md", table),
-        ):
-            page = (ROOT / path).read_text(encoding="utf-8")
-            page = FIGURES.sub(
-                lambda part, written=written: f"{part[1]}\n{written}\n\n{part[3]}", page, count=1
-            )
-            (ROOT / path).write_text(page, encoding="utf-8")
+        write_figures(ROOT / "samples/reference.md", f"{about}\n\n```text\n{text}\n```")
+        write_figures(ROOT / "README.md", table)
 
 
 if __name__ == "__main__":
