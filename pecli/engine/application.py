@@ -101,7 +101,7 @@ def rotate(
     axis = seq_axis % x.ndim
     shape = (prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 : -1]), x.shape[-1])
     layouts = PairLayouts(takes, gives)
-    job = _Rotation(x.reshape(shape), out.reshape(shape), factors, layouts, first_channel)
+    job = _RotationJob(x.reshape(shape), out.reshape(shape), factors, layouts, first_channel)
     if x.nbytes < _MIN_THREADED_BYTES:
         for share in job.shares():
             job.rotate(share)
@@ -119,7 +119,7 @@ class _Share(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Rotation:
+class _RotationJob:
     """The rotation of an array (batches, positions, heads, channels), cut into shares."""
 
     source: NDArray[Any]
