@@ -9,14 +9,17 @@ blocks.
 from collections.abc import Callable
 from functools import cached_property
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pecli.engine.arrays import Array
 from pecli.engine.numerics.correct_rounding import round_waves
-from pecli.engine.numerics.float64_tiles import Float64Tiles
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.numerics.tiles import Doubtful, Factors, Tile
+
+if TYPE_CHECKING:
+    from pecli.engine.numerics.float64_tiles import Float64Tiles
 
 COLUMNS = 512
 """Waves of a tile, at most."""
@@ -117,5 +120,7 @@ class Rotation:
         return self._make_waves()
 
     @cached_property
-    def _float64_tiles(self) -> Float64Tiles:
+    def _float64_tiles(self) -> "Float64Tiles":
+        from pecli.engine.numerics.float64_tiles import Float64Tiles  # few tables need it
+
         return Float64Tiles(self.waves, self._count)
