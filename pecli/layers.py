@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from pecli.engine.application import rotate
 from pecli.engine.arrays import as_numpy, dtype_name, floating, round_to
-from pecli.engine.schemes import Flag, Whole
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.given_positions import LAST_POSITION
 from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.parameters import Flag, Whole
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.rotation_factors import Positions, RotationFactors
 from pecli.engine.schemes.sinusoidal import Sinusoidal

@@ -16,8 +16,9 @@ from pathlib import Path
 from unittest import mock
 
 from pecli.cli.app import run as cli
-from pecli.engine.schemes import SCHEMES, Choice, Flag, Parameter, scheme_named
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes import SCHEMES, scheme_named
+from pecli.engine.schemes.parameters import Choice, Flag, Parameter
+from pecli.engine.schemes.scheme import Scheme, default_of
 
 README = Path(__file__).parent.parent / "README.md"
 REFERENCE = README.parent / "samples" / "reference.md"
@@ -26,7 +27,7 @@ END = "<!-- end reference -->"
 
 
 def row(name: str, parameter: Parameter, kind: type[Scheme]) -> str:
-    default = kind.default_of(name)
+    default = default_of(kind, name)
     options = " ".join(f"`{word}`" for word in (f"--{name.replace('_', '-')}", *parameter.aliases))
     if isinstance(parameter, Choice):
         values = ", ".join(parameter.options)

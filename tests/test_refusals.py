@@ -14,9 +14,9 @@ import pecli
 from pecli import layers
 from pecli.engine.application import add_bias
 from pecli.engine.arrays import indices, numbers
-from pecli.engine.schemes import Real, Whole
 from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.schemes.given_positions import whole_positions
+from pecli.engine.schemes.parameters import Real, Whole
 from pecli.engine.table import table_of
 from pecli.errors import FileError, KindError, ParameterError, PecliError
 from pecli.tensors.convert import converted

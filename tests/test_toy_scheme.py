@@ -9,7 +9,8 @@ import pytest
 
 import pecli
 from pecli.engine.arrays import round_to
-from pecli.engine.schemes import SCHEMES, Real, Whole
+from pecli.engine.schemes import SCHEMES
+from pecli.engine.schemes.parameters import Real, Whole
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 

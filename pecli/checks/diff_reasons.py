@@ -14,7 +14,7 @@ from pecli.compare.comparison import Comparison
 from pecli.compare.target import PLURALS
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme, holds_several
 from pecli.errors import listed
 from pecli.explain import array_transforms, rotation, search, sinusoid_readings, time_limit
 from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Layout, Scaled, merged
@@ -86,7 +86,7 @@ def _by_parameters(
     found: list[Explanation] = []
     for group in sinusoid_readings.groups(ours) if scheme is None else [ours]:
         own, alone = _recognised(group) if scheme is None else (scheme, "")
-        if own is None or own.holds_several or not group:
+        if own is None or holds_several(own) or not group:
             continue
         single, known = own.single_array().name, {table.name for table in own.tensors()}
         named = {

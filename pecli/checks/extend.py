@@ -9,8 +9,8 @@ from typing import Any
 from pecli.checks import plain_fields
 from pecli.checks.runtimes import RuntimeResult, rotary_layers, runtimes
 from pecli.display import Printed
-from pecli.engine.schemes import Choice, Whole
 from pecli.engine.schemes.given_positions import LAST_POSITION
+from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings

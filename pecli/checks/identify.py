@@ -11,7 +11,7 @@ from pecli.checks import Answer, plain_fields
 from pecli.compare.forms import from_integers
 from pecli.compare.waves import row_widths, wave_readings
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, round_to, widened
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme, runtime_names
 from pecli.explain.edits import (
     Edit,
     Explanation,
@@ -226,7 +226,7 @@ def _match(found: Explanation, scheme: Scheme, tensors: Mapping[str, Array]) -> 
     edits, residual = [edit for edit in found.edits if not isinstance(edit, Recipe)], found.residual
     how = [edit.found for edit in found.edits if isinstance(edit, Recipe)]
     runtimes: list[str] = []
-    if scheme.runtime_names():
+    if runtime_names(type(scheme)):
         samples = {name: sample(name, tensors[name]) for name in found.tensors}
         computed = None
         with limited():  # what there is no time for is not claimed

@@ -10,8 +10,10 @@ from pecli.checks.verification import Verification
 from pecli.checks.verify import verify
 from pecli.checks.verify.targets import PLACES
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.schemes import SCHEMES, Choice, Parameter, scheme_named
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes import SCHEMES, scheme_named
+from pecli.engine.schemes.aliases import by_parameter_name
+from pecli.engine.schemes.parameters import Choice, Parameter
+from pecli.engine.schemes.scheme import Scheme, default_of
 from pecli.errors import ParameterError, PecliError, quoted
 from pecli.models import presets
 from pecli.models.encoding import ModelEncodings
@@ -119,10 +121,10 @@ def _read_scheme(keys: Mapping[str, Any]) -> Scheme:
     name = Choice(help="a scheme", options=(*SCHEMES,)).check("scheme", text_of(keys, "scheme"))
     kind: type[Scheme] = scheme_named(name)
     given = {key: value for key, value in keys.items() if key != "scheme"}
-    values = kind.by_own_names(given)
+    values = by_parameter_name(kind, given)
     require_known(values, (*COMMON, "scheme", *kind.parameters()))
     for key, parameter in kind.parameters().items():
-        if key not in values and kind.default_of(key) is MISSING:
+        if key not in values and default_of(kind, key) is MISSING:
             raise ParameterError(key, "missing", parameter.rule)
     return kind(**values)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from pecli.checks.position_errors import Drift, Drifts, ErrorCurve, measure_drifts
 from pecli.engine.arrays import Array, Positions, widened
-from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.rope import Rope, as_read
 from pecli.engine.table import ByPosition
 
 DENSE_POSITIONS = 8192  #: positions that are all compared, from the first on
@@ -66,7 +66,7 @@ def _departure(drift: Drift, defined: Rope, rope: Rope, count: int, tolerance: f
     limits = (pairs[0], pairs[-1]) if pairs else None
     first = drift.first_beyond
     if first is not None:
-        first = _first_beyond(first, defined, rope.as_read(), count, tolerance)
+        first = _first_beyond(first, defined, as_read(rope), count, tolerance)
     return Departure(drift.max_abs_error, first, limits)
 
 
@@ -90,7 +90,7 @@ def _measured(
     places = compared_positions(count)
     tables = {"computed": _rows(rope, places)}
     if reads_differently:
-        tables["read"] = _rows(rope.as_read(), places)
+        tables["read"] = _rows(as_read(rope), places)
     return measure_drifts(exact, tables, tolerance, places)
 
 

@@ -10,8 +10,8 @@ from pecli.checks.runtime_departures import measure_runtime
 from pecli.compare.tolerance import DRIFT, ERROR
 from pecli.engine.runtimes import EMULATED, RUNTIMES, runtime_named
 from pecli.engine.runtimes.runtime import Runtime
-from pecli.engine.schemes import Choice, Whole
 from pecli.engine.schemes.given_positions import LAST_POSITION
+from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import NoScalingError, ParameterError, UnsupportedError
 from pecli.models.encoding import Encoding, ModelEncodings

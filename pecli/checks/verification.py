@@ -14,7 +14,7 @@ from pecli.compare.problems import CopiesDiffer, LearnedConstant, LearnedNotFini
 from pecli.compare.reading import Reading
 from pecli.compare.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, widened
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme, holds_several, named_tensors
 from pecli.errors import PecliError, listed
 from pecli.files.tensor_roles import LAYER
 
@@ -353,7 +353,7 @@ def _weak(scheme: Scheme, names: Iterable[str], tolerance: Tolerance) -> Iterato
     from pecli.explain.edits import said
     from pecli.explain.known_mistakes import neighbours
 
-    tables = {} if scheme.holds_several else scheme.named_tensors()
+    tables = {} if holds_several(scheme) else named_tensors(scheme)
     compared = [name for name in names if name in tables]
     count = next((tables[name].shape[-2] for name in compared if len(tables[name].shape) > 1), 0)
     rows = f"{count:,} row{'s' if count != 1 else ''}" if count else ", ".join(compared)
@@ -415,7 +415,7 @@ def _error(
     right: Scheme, wrong: Scheme, names: Sequence[str], tolerance: Tolerance, *, few: bool
 ) -> float:
     """The largest error, as a multiple of one that does no harm; infinite where rows, a few or many, tell of it."""
-    tables, others, error = right.named_tensors(), wrong.named_tensors(), 0.0
+    tables, others, error = named_tensors(right), named_tensors(wrong), 0.0
     for name in names:
         one, other = tables[name], others.get(name)
         if other is None or one.shape != other.shape:

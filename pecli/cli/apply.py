@@ -13,8 +13,9 @@ from pecli.cli import options, scheme_options
 from pecli.cli.commands import SchemeGroup, command_of, examples
 from pecli.cli.options import Values
 from pecli.engine.arrays import Array
-from pecli.engine.schemes import SCHEMES, Parameter, scheme_named
+from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.parameters import Parameter
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of

@@ -11,8 +11,9 @@ from pecli.cli import options, scheme_options
 from pecli.cli.answers import answer_with_figure, provenance
 from pecli.cli.commands import SchemeGroup, command_of, examples
 from pecli.compare.tolerance import DRIFT, ERROR
-from pecli.engine.schemes import SCHEMES, Choice, ListOf, scheme_named
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes import SCHEMES, scheme_named
+from pecli.engine.schemes.parameters import Choice, ListOf
+from pecli.engine.schemes.scheme import Scheme, runtime_names
 from pecli.views import drift, drift_pictures, progress
 from pecli.views.pictures import figure_files
 
@@ -104,7 +105,7 @@ def _recipes(scheme: Scheme, text: str | None) -> tuple[str, ...] | None:
     """Return the recipes that were named; None means all."""
     if text is None:
         return None
-    names = ("exact", *scheme.recipe_names(), *scheme.runtime_names())
+    names = ("exact", *scheme.recipe_names(), *runtime_names(type(scheme)))
     rule = ListOf(help="recipes", each=Choice(help="a recipe", options=names))
     return tuple(rule.parse("recipes", text))
 

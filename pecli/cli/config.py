@@ -14,7 +14,7 @@ from pecli.cli import options
 from pecli.cli.commands import command
 from pecli.cli.messages import Exit, print_error, print_note
 from pecli.engine.arrays import Floats, widened
-from pecli.engine.schemes import Whole
+from pecli.engine.schemes.parameters import Whole
 from pecli.errors import ParameterError, PecliError, quoted
 from pecli.files.load import load_file
 from pecli.models.dialects import read_object

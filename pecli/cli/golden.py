@@ -9,7 +9,7 @@ from typing import Any
 from pecli.cli import options
 from pecli.cli.answers import answer
 from pecli.cli.commands import command
-from pecli.engine.schemes import Choice
+from pecli.engine.schemes.parameters import Choice
 from pecli.errors import ParameterError, counted, listed
 from pecli.golden import INDEX, WRITERS, write
 from pecli.views import screen

@@ -13,7 +13,7 @@ import typer
 
 from pecli.cli.commands import OUTPUT as OUTPUT
 from pecli.cli.messages import print_note
-from pecli.engine.schemes import Choice, Flag, Parameter
+from pecli.engine.schemes.parameters import Choice, Flag, Parameter
 from pecli.errors import ParameterError
 
 TABLE = "Table"

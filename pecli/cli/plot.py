@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from pecli.cli import options, scheme_options
 from pecli.cli.answers import provenance
 from pecli.cli.commands import command
-from pecli.engine.schemes import SCHEMES, ListOf, Real, Whole, scheme_named
+from pecli.engine.schemes import SCHEMES, scheme_named
+from pecli.engine.schemes.parameters import ListOf, Real, Whole
 from pecli.errors import FileError, ParameterError
 from pecli.files.contents import LoadedFile
 from pecli.files.load import SHARD_KINDS, open_tensors

@@ -10,7 +10,7 @@ import numpy as np
 from pecli.cli import options
 from pecli.cli.commands import command
 from pecli.engine.arrays import Array, dtype_name, widened
-from pecli.engine.schemes import Whole
+from pecli.engine.schemes.parameters import Whole
 from pecli.engine.table import table_of
 from pecli.errors import FileError, ParameterError, listed, quoted
 from pecli.files import save_tables

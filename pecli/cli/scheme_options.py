@@ -12,8 +12,10 @@ from pecli.cli import options
 from pecli.cli.commands import command_of
 from pecli.cli.messages import option_name, print_note
 from pecli.cli.options import Values
-from pecli.engine.schemes import Choice, Flag, Parameter, scheme_named
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.scalings import PARAMETERS
+from pecli.engine.schemes import scheme_named
+from pecli.engine.schemes.parameters import Choice, Flag, Parameter
+from pecli.engine.schemes.scheme import Scheme, default_of
 from pecli.errors import ParameterError, spelled
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def parameter_option(name: str, parameter: Parameter, kind: type[Scheme]) -> Opt
         help += f": {', '.join(choices)}"
     elif choices:
         metavar = f"[{'|'.join(choices)}]"
-    help = _sentence(help) + _default(kind.default_of(name))
+    help = _sentence(help) + _default(default_of(kind, name))
     names = " ".join(sorted((long_name, *parameter.aliases), key=len))  # the shortest stands first
     return options.text(names, metavar, help, panel, choices=choices, name=name)
 
@@ -130,7 +132,7 @@ def scheme_from(kind: type[Scheme], values: Values) -> Scheme:
             return _rotary_scheme(values, parameters)
         return _table_of_model(kind, values, parameters)
     for name, parameter in kind.parameters().items():
-        if name not in parameters and kind.default_of(name) is MISSING:
+        if name not in parameters and default_of(kind, name) is MISSING:
             raise ParameterError(name, "missing", parameter.rule)
     return kind(**parameters)
 
@@ -259,10 +261,9 @@ def _rescaled(parameters: Mapping[str, Any], scaling: str, context: int | None) 
     a scaling, that is the model's context.
     """
     from pecli.engine.scalings import SCALINGS
-    from pecli.engine.schemes.rope import Rope
 
     trained = parameters.get("original_max_position_embeddings") or context
-    kept = options.without(parameters, Rope.scaling_parameters())
+    kept = options.without(parameters, PARAMETERS)
     if trained is None:
         return kept
     for name in ("original_max_position_embeddings", "max_position_embeddings"):

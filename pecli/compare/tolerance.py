@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from pecli.engine.schemes import Real, Whole
+from pecli.engine.schemes.parameters import Real, Whole
 from pecli.errors import KindError, ParameterError
 from pecli.files.tensor_roles import role_of
 

@@ -8,14 +8,15 @@ from itertools import combinations, permutations, product
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pecli.engine.edits import Layout, Parameter, edit_of
+from pecli.engine.scalings import PARAMETERS
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.given_positions import GridSize, PositionList
 from pecli.engine.schemes.grid_styles import ADDED, ROTARY, GridStyle
 from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.positions import Positioned
-from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.rope import Rope, as_read
+from pecli.engine.schemes.scheme import Scheme, default_of
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError, spelled
 from pecli.explain.wave_tables import WaveTable, wave_table
@@ -63,7 +64,7 @@ def neighbours(scheme: Scheme) -> tuple[Neighbour[Scheme], ...]:
     for name in scheme.parameters():
         if name in left_out:
             continue
-        default = scheme.default_of(name)
+        default = default_of(type(scheme), name)
         if default not in (None, MISSING, getattr(scheme, name)):
             mistakes.append(neighbour(scheme, **{name: default}))
     if "offset" in scheme.parameters():
@@ -147,8 +148,8 @@ def _(scheme: Rope) -> tuple[Neighbour[Scheme], ...]:
     if scheme.runtime == "none":
         return mistakes
     # A runtime may read both alike: such a mistake has no effect.
-    read = scheme.as_read()
-    return tuple(mistake for mistake in mistakes if mistake.scheme.as_read() != read)
+    read = as_read(scheme)
+    return tuple(mistake for mistake in mistakes if as_read(mistake.scheme) != read)
 
 
 def _rope_candidates(scheme: Rope) -> Iterator[Neighbour[Rope] | None]:
@@ -194,7 +195,7 @@ def _other_scalings(scheme: Rope) -> Iterator[dict[str, Any]]:
     factor = scheme.factor
     if kind == "none":
         return
-    parameters = [name for name in scheme.scaling_parameters() if getattr(scheme, name) is not None]
+    parameters = [name for name in PARAMETERS if getattr(scheme, name) is not None]
     yield {"scaling": "none", **dict.fromkeys(parameters)}
     if kind in ("linear", "ntk", "ntk-fixed", "proportional") and factor is not None:
         yield {"factor": factor**2}

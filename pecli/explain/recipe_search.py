@@ -14,9 +14,15 @@ import numpy as np
 
 from pecli.engine.arrays import AnyArray, Indices, holds, round_to, widened
 from pecli.engine.runtimes import EMULATED
-from pecli.engine.schemes import STORED, Choice, Flag, Real, Whole
+from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
+from pecli.engine.schemes.recipes import STORED
 from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import (
+    Scheme,
+    default_of,
+    named_tensors,
+    runtime_names,
+)
 from pecli.errors import ParameterError
 from pecli.explain import acceptance, time_limit
 from pecli.explain.edits import Edit, Errors, Explanation, Parameter, Recipe, Runtime
@@ -85,9 +91,9 @@ def explain_computed(prior: Scheme, samples: Samples) -> Explanation | None:
     if "recipe" not in prior.parameters():
         return None
     allowed = max(_allowed(one.values) for one in samples.values())
-    names = (*prior.runtime_names(), *prior.recipe_names())
+    names = (*runtime_names(type(prior)), *prior.recipe_names())
     made = {name: scheme for name in names for scheme in constructed(prior.computed_as, way=name)}
-    runtimes = [name for name in prior.runtime_names() if name in made]
+    runtimes = [name for name in runtime_names(type(prior)) if name in made]
     runtimes = [name for name in runtimes if name in EMULATED or _reads_otherwise(made[name])]
     own = distance(prior, samples)
     found = {name: own for name in made if name in (*runtimes, *prior.recipe_names())}
@@ -111,14 +117,14 @@ def explain_computed(prior: Scheme, samples: Samples) -> Explanation | None:
     scheme = made[near[0]]
     recipes = [Recipe(name) for name in near if name not in runtimes]
     same = [name for name in near if name in runtimes]
-    by = [Runtime(same[0], tuple(same[1:]), scheme.runtime_causes())] if same else []
+    by = [Runtime(same[0], tuple(same[1:]), scheme.runtime_reading.causes)] if same else []
     left, largest = scheme_errors(scheme, drifts=bool(recipes)), found[near[0]].largest
     return Explanation((*by, *recipes[:1]), scheme, tuple(samples), left, residual=largest)
 
 
 def _reads_otherwise(scheme: Any) -> bool:
     """Whether its runtime takes another scaling; where it takes none, that it is missing says as much."""
-    return bool(scheme.runtime_causes()) and scheme.runtime_reading.scaling != NO_SCALING
+    return bool(scheme.runtime_reading.causes) and scheme.runtime_reading.scaling != NO_SCALING
 
 
 def explain_reading(scheme: Any, reading: Reading, prior: WaveScheme | None) -> Explanation | None:
@@ -188,7 +194,7 @@ def _errors_by_tensor(
     scheme: Scheme, samples: Samples, chosen: Callable[[Sample], Indices | slice]
 ) -> list[Errors]:
     """What a scheme leaves of some rows of each tensor; nothing where it makes none of that name and shape."""
-    made, errors = scheme.named_tensors(), list[Errors]()
+    made, errors = named_tensors(scheme), list[Errors]()
     for name, one in samples.items():
         time_limit.check_time()
         if name not in made or made[name].shape != one.shape or np.iscomplexobj(one.values):
@@ -267,7 +273,7 @@ def explain_parameter(prior: Scheme, judge: acceptance.Judge) -> Iterator[Explan
         return
     sizes = [size for one in samples.values() for size in one.shape]
     for name, parameter in prior.parameters().items():
-        given, default = getattr(prior, name), prior.default_of(name)
+        given, default = getattr(prior, name), default_of(type(prior), name)
         values: Iterable[Any] = ()
         if isinstance(parameter, Flag):
             values = (not given,)

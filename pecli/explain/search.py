@@ -17,7 +17,7 @@ import numpy as np
 from pecli.compare import forms
 from pecli.engine.arrays import AnyArray, Array, dtype_name, numpy_dtype, widest
 from pecli.engine.scalings import PARAMETERS
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme, holds_several, named_tensors
 from pecli.errors import ParameterError
 from pecli.explain import alibi_slopes, frequency_fit, sinusoid_readings, sinusoid_search
 from pecli.explain import edits as kinds
@@ -76,7 +76,7 @@ Searches = Sequence[
 def explain(prior: Scheme, found: Mapping[str, Array], atol: float = 0.0) -> list[Explanation]:
     """Why tables of a scheme, by its names for them, are not what it makes: for each group of them the best reason."""
     out: list[Explanation] = []
-    if prior.holds_several:
+    if holds_several(prior):
         for part, scheme in cast(Any, prior).parts:
             own = {
                 name.removeprefix(f"{part}."): found[name]
@@ -341,7 +341,7 @@ def _by_kind(prior: Any, judge: Judge) -> Iterable[Explanation]:
 
 def _transformed(prior: Scheme, judge: Judge) -> Iterator[Explanation]:
     ((name, one),) = judge.samples.items()
-    table = prior.in_dtype("float64").named_tensors().get(name)
+    table = named_tensors(prior.in_dtype("float64")).get(name)
     if table is None or not one.whole or table.size > max(MAX_TRANSFORMED, one.values.size):
         return
     for found in transform(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pecli.engine.schemes import options
+from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import number
 from pecli.explain.edits import (

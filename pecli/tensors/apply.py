@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from pecli.engine.application import LAYOUTS, add_rows
 from pecli.engine.arrays import Array, like, numbers
-from pecli.engine.schemes import Flag
+from pecli.engine.schemes.parameters import Flag
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import table_of
 from pecli.errors import KindError, ParameterError

@@ -21,7 +21,7 @@ from pecli.engine.arrays import (
     round_to,
     widened,
 )
-from pecli.engine.schemes import Choice, Dtype, Flag, Parameter, Whole
+from pecli.engine.schemes.parameters import Choice, Dtype, Flag, Parameter, Whole
 from pecli.engine.table import Table, table_of
 from pecli.errors import KindError, ParameterError, listed, quoted
 from pecli.models.find import Model

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pecli.engine.arrays import FLOATS, Array, floating
-from pecli.engine.schemes import Parameter
+from pecli.engine.schemes.parameters import Parameter
 from pecli.errors import FileError, ParameterError, bracketed, listed, quoted
 from pecli.files.contents import LoadedFile
 from pecli.files.load import name_of, open_tensors

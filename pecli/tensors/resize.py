@@ -16,8 +16,8 @@ from pecli.engine.arrays import (
     round_to,
     widened,
 )
-from pecli.engine.schemes import Choice, Flag, Whole
 from pecli.engine.schemes.given_positions import GridParameter
+from pecli.engine.schemes.parameters import Choice, Flag, Whole
 from pecli.engine.table import work_through
 from pecli.errors import ParameterError, spelled
 

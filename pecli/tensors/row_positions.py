@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pecli.engine.arrays import numbers
-from pecli.engine.schemes import Whole
 from pecli.engine.schemes.given_positions import LAST_POSITION, whole_positions
+from pecli.engine.schemes.parameters import Whole
 from pecli.errors import ParameterError
 from pecli.tensors.inputs import Input
 

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from pecli.engine.application import LAYOUTS, rotate
 from pecli.engine.arrays import Array
-from pecli.engine.schemes import Choice, Whole
+from pecli.engine.schemes.parameters import Choice, Whole
+from pecli.engine.schemes.positions import place_of_rows
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.rotation_factors import Positions, RotationFactors
 from pecli.errors import ParameterError
@@ -75,7 +76,7 @@ class RowRotation:
 
     def _check_own_positions(self, tensor: Input, length: int) -> None:
         """Check a scheme with positions of its own: no others may be given, and L must agree."""
-        place = self.rope.place()
+        place = place_of_rows(self.rope)
         if self.shift is not None or self.rows.ids is not None:
             name = self.rows.name if self.shift is None else "shift"
             raise ParameterError(name, "given", f"{place} says where rows stand", "leave it out")

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.compare.tolerance import FREQ_RTOL
-from pecli.engine.schemes import options, scheme_named
+from pecli.engine.schemes import scheme_named
+from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError, counted, number
 from pecli.models.encoding import Encoding, ModelEncodings

@@ -10,6 +10,7 @@ import pecli
 from pecli.checks.runtime_departures import compared_positions
 from pecli.checks.runtimes import RuntimeResult
 from pecli.engine.runtimes import EMULATED
+from pecli.engine.schemes.rope import as_read
 from tests.compare.test_one_reading import CONFIG
 from tests.engine.runtimes.test_runtimes import COMPUTED
 from tests.explain.test_recipe_search import config
@@ -262,7 +263,7 @@ def test_departures_far_out_are_found_to_the_position() -> None:
     assert found.first_beyond is not None
     assert found.first_beyond > 8192
     encoding = pecli.load_config(model).one()
-    read = encoding.rope(1, runtime="llama.cpp").as_read()
+    read = as_read(encoding.rope(1, runtime="llama.cpp"))
     places = np.arange(found.first_beyond - 300, found.first_beyond + 1)
     expected = encoding.rope(1).at(places)
     tables = read.at(places)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.schemes import RECIPES
+from pecli.engine.schemes.recipes import RECIPES
 from pecli.engine.schemes.rope import Rope
 from tests.explain.test_recipe_search import config, dump
 

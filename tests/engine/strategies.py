@@ -2,9 +2,9 @@
 
 from hypothesis import strategies as st
 
-from pecli.engine.schemes import BIAS_RECIPE, RECIPES
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.recipes import BIAS_RECIPE, RECIPES
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import STYLES, Sinusoidal

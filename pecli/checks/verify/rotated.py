@@ -26,7 +26,7 @@ from pecli.engine.arrays import (
     numbers,
     widened,
 )
-from pecli.engine.schemes import options
+from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, KindError, ParameterError, PecliError, bracketed, listed, quoted
 from pecli.explain import acceptance, array_transforms, search

@@ -22,12 +22,14 @@ from pecli.engine.arrays import (
     round_to,
     widened,
 )
-from pecli.engine.schemes import RECIPE, Choice, Parameter, Whole, rope_parameters
+from pecli.engine.schemes import rope_parameters
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.given_positions import LAST_POSITION, PositionList
+from pecli.engine.schemes.parameters import Choice, Parameter, Whole
+from pecli.engine.schemes.recipes import RECIPE
 from pecli.engine.schemes.relative import Relative
 from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme, holds_several
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import KindError, ParameterError
 from pecli.files.tensor_roles import role_of
@@ -111,7 +113,7 @@ def scheme_targets(scheme: Scheme) -> list[Target]:
         common = {"quantised": "pe" in tables, "masked": "bias" in tables}
         others = [table for name, table in tables.items() if name not in PLURALS]
         targets += [fixed({prefix + table.name: table}, scheme, **common) for table in others]
-        if not scheme.holds_several and (single := scheme.single_array()).name not in (
+        if not holds_several(scheme) and (single := scheme.single_array()).name not in (
             *tables,
             "cos_sin",
         ):

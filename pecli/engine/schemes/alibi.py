@@ -12,181 +12,229 @@ from pecli.engine import numerics
 from pecli.engine.application import add_bias
 from pecli.engine.arrays import Array, ArrayLike, as_dtype, numpy_dtype
 from pecli.engine.numerics import DoubleDouble, round_double_double, round_fixed, undecided
-from pecli.engine.schemes import BIAS_RECIPE, Choice, Flag, Real, Whole, recipe_named, with_aliases
+from pecli.engine.schemes.aliases import with_aliases
+from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
+from pecli.engine.schemes.recipes import BIAS_RECIPE, recipe_named
 from pecli.engine.schemes.scheme import Axes, Scheme
 from pecli.engine.table import ByPosition, Table
 
 _MAX_KEYS = 2**24
 _SLOPE_BITS = 512
-_SLICE = 1 << 14  #: distances dealt with at once, so that intermediate arrays stay in the cache
+"""Fractional bits of a slope: enough for slopes down to 2^−256 with 256 significant bits."""
+_SLICE = 1 << 14
+"""Distances that are multiplied at once, so that intermediate arrays stay in the cache."""
+_RELATIVE_ERROR = 2.0**-100
+"""Bound on the error of a slope times a distance in double-double (106 bits), with a margin."""
+_FLOAT64_BITS = 53
+
+_HEADS = Whole("attention heads", high=65536)
+_SEQ_LEN = Whole("keys and queries; slopes alone without it", high=_MAX_KEYS)
 _RULE = Choice(
     "how slopes are chosen; naive is wrong for heads that are not a power of two",
     options=("paper", "naive"),
 )
+_MAX_BIAS = Real("the smallest slope is 2^(−max_bias)", above=1e-30, up_to=256)
 _FORM = Choice(
     "the bias is −m·|i−j|; the same, −inf above the diagonal; +m·j; or m·(j−(L−1))",
     options=("symmetric", "causal", "key", "key-last"),
 )
-_RELATIVE_ERROR = 2.0**-100  #: of a slope times a distance in 106 bits, with a margin
+_SLOPES = Flag("the slopes alone")
 
 
 @with_aliases
 @dataclass(frozen=True, repr=False)
 class Alibi(Scheme):
-    """Attention with linear biases (Press et al., 2022).
+    """Attention with linear biases (ALiBi; Press et al., 2022, https://arxiv.org/abs/2108.12409).
+
+    The bias of query i and key j in a head of slope m is −m·|i − j|. The tensors are `bias` (heads, seq_len, seq_len), if
+    there is a length, and `slopes` (heads).
+
+    Args:
+        heads: attention heads.
+        seq_len: queries and keys of the bias; without it, there are only slopes.
+        rule: `paper` takes the slopes of the next smaller power of two, then every other slope of the next larger one;
+            `naive` applies the formula to any number of heads, as some ports do by mistake.
+        max_bias: the smallest slope is 2^(−max_bias).
+        form: `symmetric` is −m·|i − j|; `causal` is −inf for keys after the query; `key` is m·j, as in BLOOM;
+            `key-last` is m·(j − (L − 1)), as in MPT. Both key forms have one row: softmax ignores a constant per row.
+        slopes: only the slopes.
+        recipe: precision recipe that is emulated: float32 rounds slopes and products; exact rounds once.
+        dtype: type of the numbers in the tables: float64, float32, float16 or bfloat16.
+
+    Raises:
+        ParameterError: a value breaks the rule of its parameter.
 
     >>> Alibi(heads=8).tables()["slopes"].tolist()
     [0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625]
+    >>> Alibi(heads=1, seq_len=3, max_bias=1).tables()["bias"][0].tolist()
+    [[0.0, -0.5, -1.0], [-0.5, 0.0, -0.5], [-1.0, -0.5, 0.0]]
     """
 
     name = "alibi"
+    applied_as = "bias"
 
-    heads: Annotated[int, Whole("attention heads", high=65536)]
-    seq_len: Annotated[
-        int | None, Whole("keys and queries; slopes alone without it", high=_MAX_KEYS)
-    ] = None
+    heads: Annotated[int, _HEADS]
+    seq_len: Annotated[int | None, _SEQ_LEN] = None
     rule: Annotated[str, _RULE] = "paper"
-    max_bias: Annotated[
-        float, Real("the smallest slope is 2^(−max_bias)", above=1e-30, up_to=256)
-    ] = 8.0
+    max_bias: Annotated[float, _MAX_BIAS] = 8.0
     form: Annotated[str, _FORM] = "symmetric"
-    slopes: Annotated[bool, Flag("the slopes alone")] = False
+    slopes: Annotated[bool, _SLOPES] = False
     _: KW_ONLY
     recipe: Annotated[str, BIAS_RECIPE] = "exact"
 
-    applied_as = "bias"
-
     @property
-    def _alone(self) -> bool:
+    def _has_only_slopes(self) -> bool:
         return self.slopes or self.seq_len is None
 
     @property
     def inert_parameters(self) -> frozenset[str]:
-        return frozenset({"form"}) if self._alone else frozenset()
+        return frozenset({"form"}) if self._has_only_slopes else frozenset()
 
     @property
     def derived_tensors(self) -> frozenset[str]:
-        return frozenset() if self._alone else frozenset({"slopes"})
+        return frozenset() if self._has_only_slopes else frozenset({"slopes"})
 
     @property
-    def compute_dtype(self) -> str:
-        """The dtype in which values are made, before they are given in their own."""
+    def _compute_dtype(self) -> str:
+        """Return the dtype in which values are computed, before they are given in their own."""
         recipe = recipe_named(self.recipe)
-        return recipe.table or (self.dtype if recipe.is_exact else "float32")
+        if recipe.table:
+            return recipe.table
+        return self.dtype if recipe.is_exact else "float32"
 
-    def _slopes(self) -> list[int]:
-        """Over 2**_SLOPE_BITS; where a recipe is not exact, slopes are float32 numbers."""
-        power = self.heads if self.rule == "naive" else 1 << (self.heads.bit_length() - 1)
-        slopes = _geometric_slopes(self.max_bias, power)
-        if self.heads > power:
-            slopes += _geometric_slopes(self.max_bias, 2 * power)[::2][: self.heads - power]
+    def _fixed_slopes(self) -> list[int]:
+        """Return the slopes over 2^_SLOPE_BITS; a recipe that is not exact rounds them to float32.
+
+        For 12 heads, the paper takes the 8 slopes 2^(−1), …, 2^(−8) of 8 heads, and then the first 4 of every other slope
+        of 16 heads: 2^(−0.5), 2^(−1.5), 2^(−2.5), 2^(−3.5).
+        """
+        power_of_two = 1 << (self.heads.bit_length() - 1)
+        first = self.heads if self.rule == "naive" else power_of_two
+        slopes = _geometric_slopes(self.max_bias, first)
+        if self.heads > first:
+            between = _geometric_slopes(self.max_bias, 2 * first)[::2]
+            slopes += between[: self.heads - first]
         if recipe_named(self.recipe).is_exact:
             return slopes
-        singles = (Fraction(round_fixed(slope, _SLOPE_BITS, "float32")) for slope in slopes)
-        return [numerics.fixed(value, _SLOPE_BITS) for value in singles]
+        singles = [Fraction(round_fixed(slope, _SLOPE_BITS, "float32")) for slope in slopes]
+        return [numerics.fixed(single, _SLOPE_BITS) for single in singles]
 
     def slope_values(self) -> list[float]:
-        """What distances are multiplied by, in float64."""
-        return [slope / (1 << _SLOPE_BITS) for slope in self._slopes()]
+        """Return the factor of the distances in each head, in float64."""
+        return [slope / (1 << _SLOPE_BITS) for slope in self._fixed_slopes()]
 
     def tensors(self) -> tuple[Table, ...]:
-        def fill_slopes(start: int, out: Array) -> None:
-            slopes = self._slopes()[start : start + len(out)]
-            values = [round_fixed(slope, _SLOPE_BITS, self.compute_dtype) for slope in slopes]
-            out[:, 0] = as_dtype(np.array(values, numpy_dtype(self.compute_dtype)), self.dtype)
-
-        slopes = Table("slopes", self.dtype, (self.heads,), fill_slopes)
+        slopes = Table("slopes", self.dtype, (self.heads,), self._fill_slopes)
         if self.slopes or self.seq_len is None:
             return (slopes,)
         queries = 1 if self.form.startswith("key") else self.seq_len
-        bias = Table(
-            "bias",
-            self.dtype,
-            (self.heads, queries, self.seq_len),
-            self._bias_filler(queries, self.seq_len),
-        )
-        return bias, slopes
+        shape = (self.heads, queries, self.seq_len)
+        fill = self._bias_filler(queries, self.seq_len)
+        return Table("bias", self.dtype, shape, fill), slopes
+
+    def _fill_slopes(self, start: int, out: Array) -> None:
+        dtype = self._compute_dtype
+        slopes = self._fixed_slopes()[start : start + len(out)]
+        values = [round_fixed(slope, _SLOPE_BITS, dtype) for slope in slopes]
+        out[:, 0] = as_dtype(np.array(values, numpy_dtype(dtype)), self.dtype)
 
     def _bias_filler(self, queries: int, keys: int) -> Callable[[int, Array], None]:
-        """How rows of the bias are filled: each is a window on one vector of its head (the matrix is Toeplitz)."""
-        slopes = self._slopes()
+        """Return a function that fills rows of the bias.
+
+        The matrix of a head is Toeplitz: for 3 keys, its rows 0 −1 −2, −1 0 −1, −2 −1 0 (times the slope) are windows on
+        the vector −2 −1 0 −1 −2, from right to left.
+        """
+        slopes = self._fixed_slopes()
 
         @lru_cache(maxsize=4)
         def vector(head: int) -> Array:
             first = 0 if self.form == "key" else 1 - keys
-            past = as_dtype(_multiples(slopes[head], first, keys, self.compute_dtype), self.dtype)
+            multiples = _multiples(slopes[head], first, keys, self._compute_dtype)
+            past = as_dtype(multiples, self.dtype)
             if self.form.startswith("key"):
                 return past
-            future = (
-                past[-2::-1]
-                if self.form == "symmetric"
-                else np.full(keys - 1, -np.inf).astype(past.dtype)
-            )
+            if self.form == "symmetric":
+                future = past[-2::-1]
+            else:
+                future = np.full(keys - 1, -np.inf).astype(past.dtype)
             return np.concatenate([past, future])
 
         def fill(start: int, out: Array) -> None:
             done = 0
             while done < len(out):
                 head, query = divmod(start + done, queries)
-                many = min(queries - query, len(out) - done)
+                count = min(queries - query, len(out) - done)
                 windows = np.lib.stride_tricks.sliding_window_view(vector(head), keys)[::-1]
-                out[done : done + many] = windows[query : query + many]
-                done += many
+                out[done : done + count] = windows[query : query + count]
+                done += count
 
         return fill
 
-    def at(self, first: int, count: int) -> Array:
-        """slope · distance for the distances first, first + 1, …: one row per distance, one column per head."""
-        columns = [_multiples(slope, first, count, self.compute_dtype) for slope in self._slopes()]
+    def _at_distances(self, first: int, count: int) -> Array:
+        """Return slope · distance for first, first + 1, …: one row per distance, one column per head."""
+        dtype = self._compute_dtype
+        columns = [_multiples(slope, first, count, dtype) for slope in self._fixed_slopes()]
         return as_dtype(np.stack(columns, axis=1), self.dtype)
 
     def axes_of(self, tensor: str) -> Axes:
-        return (
-            Axes(("head",), value="slope")
-            if tensor == "slopes"
-            else Axes(("head", "query", "key"), value="bias")
-        )
+        if tensor == "slopes":
+            return Axes(("head",), value="slope")
+        return Axes(("head", "query", "key"), value="bias")
 
     def by_position(self) -> ByPosition:
-        """Distances stand for positions: the bias of a matrix depends on nothing else."""
+        """Return the bias by distance, on which alone it depends."""
         if self.seq_len is None:
-            raise self.wrong("seq_len", "an audit runs over distances", "say how far")
-        slopes, heads = (
-            replace(self, recipe="exact", dtype="float64").slope_values(),
-            np.arange(self.heads),
-        )
-        return ByPosition(0, self.seq_len, "slopes", slopes, heads, lambda a, b: self.at(a, b - a))
+            raise self._wrong("seq_len", "an audit runs over distances", "say how far")
+        exact = replace(self, recipe="exact", dtype="float64")
+        heads = np.arange(self.heads)
+
+        def read(start: int, stop: int) -> Array:
+            return self._at_distances(start, stop - start)
+
+        return ByPosition(0, self.seq_len, "slopes", exact.slope_values(), heads, read)
 
     def applied_to(self, x: ArrayLike) -> Array:
-        """Scores (…, H, Lq, Lk) plus the bias; the queries are the last. Lk is seq_len, where there is one."""
-        keys = self.seq_len or (np.shape(x) or (1,))[-1]
-        return add_bias(x, replace(self, seq_len=keys, slopes=False, dtype="float64").tensors()[0])
+        """Return scores (…, H, Lq, Lk) plus the bias; the queries are the last Lq of the Lk positions."""
+        shape = np.shape(x) or (1,)
+        keys = self.seq_len or shape[-1]
+        whole = replace(self, seq_len=keys, slopes=False, dtype="float64")
+        return add_bias(x, whole.tensors()[0])
 
 
 def _geometric_slopes(max_bias: float, heads: int) -> list[int]:
-    """2 ** (−max_bias · h / heads) for h = 1 … heads."""
+    """Return 2^(−max_bias · h / heads) for h = 1 … heads, over 2^_SLOPE_BITS.
+
+    Whole exponents are exact powers; the others are products with the ratio of two slopes.
+    """
     step = Fraction(max_bias) / heads
-    ratio, value, slopes = numerics.power(Fraction(2), -step, _SLOPE_BITS), 1 << _SLOPE_BITS, []
+    ratio = numerics.power(Fraction(2), -step, _SLOPE_BITS)
+    value = 1 << _SLOPE_BITS
+    slopes = []
     for h in range(1, heads + 1):
         whole, rest = divmod(step.numerator * h, step.denominator)
-        value = value * ratio >> _SLOPE_BITS if rest else 1 << (_SLOPE_BITS - whole)
+        if rest:
+            value = value * ratio >> _SLOPE_BITS
+        else:
+            value = 1 << (_SLOPE_BITS - whole)
         slopes.append(value)
     return slopes
 
 
 def _multiples(slope: int, first: int, count: int, dtype: str) -> Array:
-    """slope · distance for the distances first, first + 1, …, each rounded once."""
-    out, significant = np.empty(count, numpy_dtype(dtype)), slope // (slope & -slope)
+    """Return slope · distance for the distances first, first + 1, …, each rounded once."""
+    out = np.empty(count, numpy_dtype(dtype))
+    significant = slope // (slope & -slope)
+    is_exact = significant.bit_length() <= _FLOAT64_BITS
     for start in range(0, count, _SLICE):
-        part, distances = (
-            out[start : start + _SLICE],
-            np.arange(first + start, first + min(start + _SLICE, count)),
-        )
-        value = DoubleDouble.fixed(slope, _SLOPE_BITS) * DoubleDouble.plain(
-            distances.astype(np.float64)
-        )
-        part[...] = round_double_double(value, dtype)
-        if significant.bit_length() > 53:  # else the products are exact
-            for k in np.flatnonzero(undecided(value, _RELATIVE_ERROR * np.abs(value.hi), dtype)):
-                part[k] = round_fixed(slope * int(distances[k]), _SLOPE_BITS, dtype)
+        part = out[start : start + _SLICE]
+        distances = np.arange(first + start, first + start + len(part))
+        factor = DoubleDouble.plain(distances.astype(np.float64))
+        products = DoubleDouble.fixed(slope, _SLOPE_BITS) * factor
+        part[...] = round_double_double(products, dtype)
+        if is_exact:
+            continue
+        # Products too close to a tie are rounded again, from integers.
+        error = _RELATIVE_ERROR * np.abs(products.hi)
+        for k in np.flatnonzero(undecided(products, error, dtype)):
+            part[k] = round_fixed(slope * int(distances[k]), _SLOPE_BITS, dtype)
     return out

@@ -1,6 +1,6 @@
 """Positions as they are given: one by one, or as the sizes of a grid.
 
-They are exact: a float is the number it is, and a decimal that was typed is that decimal, not the float nearest to it.
+They are exact: a float is the number that it is, and a decimal that was typed is that decimal, not the nearest float.
 """
 
 import math
@@ -12,52 +12,64 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.engine.arrays import as_numpy
-from pecli.engine.schemes import Parameter
+from pecli.engine.schemes.parameters import Parameter
 from pecli.errors import KindError, ParameterError, bracketed, quoted, spelled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-LAST_POSITION = 2**40  #: positions go up to this, and down to minus this
-_DECIMAL = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?|[+-]?\d+/\d+"
-_NO_NUMBER = r"(?i)[+-]?(nan|inf|infinity|)"
-"""What nobody calls a file in a list of numbers: it is refused as a number."""
-_SEPARATOR = r"\s*[,;]\s*"
+LAST_POSITION = 2**40
+"""Positions are at most this, and at least minus this."""
+_DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?|[+-]?\d+/\d+")
+_NOT_A_NUMBER = re.compile(r"(?i)[+-]?(nan|inf|infinity|)")
+"""Words in a list that are refused as numbers, and not taken for the name of a file."""
+_SEPARATOR = re.compile(r"\s*[,;]\s*")
 _MAX_DIGITS = 48
 
 
 class PositionList(tuple[Any, ...]):
-    """Positions that were checked: numbers, or a tuple of them for each axis. What no float is, is kept as text."""
+    """Positions that were checked: numbers, or a tuple of them for each axis.
+
+    A position is an int, a float, or a text if it is neither: "0.1" and "1/3" are not floats.
+    """
 
     @property
     def axes(self) -> tuple[tuple[Any, ...], ...]:
+        """Return the positions of each axis."""
         return tuple(self) if isinstance(self[0], tuple) else (tuple(self),)
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Return (L,) for a single axis, else (axes, L)."""
         return (len(self), len(self[0])) if isinstance(self[0], tuple) else (len(self),)
 
     def exact(self) -> list[list[int | Fraction]]:
-        """The numbers themselves, axis by axis."""
-        return [
-            [value if isinstance(value, int) else Fraction(value) for value in axis]
-            for axis in self.axes
-        ]
+        """Return the exact numbers, axis by axis."""
+        return [[_exact(value) for value in axis] for axis in self.axes]
 
     @staticmethod
     def kept(exact: Fraction, text: str = "") -> int | float | str:
+        """Return a number as an int or a float if it is one, else as the text that was typed."""
         if exact.denominator == 1:
             return int(exact)
-        return float(exact) if Fraction(float(exact)) == exact else text or str(exact)
+        if Fraction(float(exact)) == exact:
+            return float(exact)
+        return text or str(exact)
 
     def spelled(self) -> str:
+        """Return the positions as the command line takes them: 0,1;2,3."""
         return ";".join(map(spelled, self.axes))
+
+
+def _exact(value: int | float | str) -> int | Fraction:
+    return value if isinstance(value, int) else Fraction(value)
 
 
 class GridSize(tuple[int, ...]):
     """Points along each axis of a grid: (H, W) or (T, H, W)."""
 
     def spelled(self) -> str:
+        """Return the sizes as the command line takes them: 14x14."""
         return "x".join(map(str, self))
 
 
@@ -68,13 +80,16 @@ class GivenPositions(Parameter):
     rule = "they must be numbers from −2^40 to 2^40, of shape (L,) or (axes, L)"
 
     def is_value(self, text: str) -> bool:
-        """Whether it is a list, and no name of a file: all parts are numbers, or the first two of three or more."""
-        kinds, parts = (_DECIMAL, _NO_NUMBER), re.split(_SEPARATOR, text)
-        are_numbers = [any(re.fullmatch(kind, part) for kind in kinds) for part in parts]
+        """Return True for a list, False for the name of a file.
+
+        All parts of a list are numbers; a list whose first two parts are numbers has a typing error later on.
+        """
+        parts = re.split(_SEPARATOR, text)
+        are_numbers = [_looks_like_number(part) for part in parts]
         return all(are_numbers) or are_numbers[:2] == [True, True]
 
     def parse(self, name: str, text: str) -> PositionList:
-        """`0,0.5,1`, or `0,1;2,3` for two axes."""
+        """Return the positions of `0,0.5,1`, or of `0,1;2,3` for two axes."""
         axes = [[part.strip() for part in axis.split(",")] for axis in text.split(";")]
         return self.check(name, axes if len(axes) > 1 else axes[0])
 
@@ -82,52 +97,50 @@ class GivenPositions(Parameter):
         if isinstance(value, PositionList):
             return value
         if hasattr(value, "tolist"):
-            value = as_numpy(name, value)
-            said = f"of shape {bracketed(value.shape)}"
-            if value.dtype.kind in "cbOSU":
-                raise KindError(name, f"{said} and dtype {value.dtype}", self.rule)
-            if (
-                value.ndim == 3 and (value == value[:, :1]).all()
-            ):  # (axes, batch, L), the same in all of the batch
-                value = value[:, 0]
-            if value.ndim not in (1, 2) or not value.size:
-                raise ParameterError(name, said, self.rule)
-            value = value.tolist()
+            value = self._list_of_array(name, value)
         if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
             raise KindError(name, quoted(value), self.rule)
         items = list(value)
         if not items:
             raise ParameterError(name, "empty", self.rule)
         if not any(isinstance(item, (list, tuple)) for item in items):
-            return PositionList(_position(f"{name}[{k}]", item) for k, item in enumerate(items))
+            return PositionList(_positions(name, items))
         sizes = [len(item) if isinstance(item, (list, tuple)) else 0 for item in items]
         if len({*sizes}) > 1 or not sizes[0]:
-            raise ParameterError(
-                name, f"axes of {', '.join(map(str, sizes[:8]))} positions", self.rule
-            )
-        rows = enumerate(items)
-        return PositionList(
-            tuple(_position(f"{name}[{a}][{k}]", x) for k, x in enumerate(axis)) for a, axis in rows
-        )
+            given = f"axes of {', '.join(map(str, sizes[:8]))} positions"
+            raise ParameterError(name, given, self.rule)
+        axes = enumerate(items)
+        return PositionList(_positions(f"{name}[{index}]", axis) for index, axis in axes)
+
+    def _list_of_array(self, name: str, value: Any) -> Any:
+        """Return an array (L,) or (axes, L) as lists; position ids (axes, batch, L) may repeat along the batch."""
+        array = as_numpy(name, value)
+        given = f"of shape {bracketed(array.shape)}"
+        if array.dtype.kind in "cbOSU":
+            raise KindError(name, f"{given} and dtype {array.dtype}", self.rule)
+        if array.ndim == 3 and (array == array[:, :1]).all():
+            array = array[:, 0]
+        if array.ndim not in (1, 2) or not array.size:
+            raise ParameterError(name, given, self.rule)
+        return array.tolist()
+
+
+def _looks_like_number(text: str) -> bool:
+    return bool(_DECIMAL.fullmatch(text) or _NOT_A_NUMBER.fullmatch(text))
+
+
+def _positions(name: str, values: Any) -> tuple[int | float | str, ...]:
+    items = enumerate(values)
+    return tuple(_position(f"{name}[{index}]", value) for index, value in items)
 
 
 def _position(name: str, value: Any) -> int | float | str:
+    """Return a checked position."""
     rule = "a position is a finite number from −2^40 to 2^40"
     if type(value).__name__ == "bool":
         raise KindError(name, quoted(value), rule)
     try:
-        if isinstance(value, str) and (
-            len(value) > _MAX_DIGITS or not re.fullmatch(_DECIMAL, value)
-        ):
-            raise ValueError(value)
-        is_exact = isinstance(value, (str, Fraction))
-        exact = Fraction(
-            value
-            if is_exact
-            else operator.index(value)
-            if hasattr(value, "__index__")
-            else float(value)
-        )
+        exact = _fraction(value)
     except (TypeError, ValueError, OverflowError, ZeroDivisionError):
         raise ParameterError(name, quoted(value), rule) from None
     if abs(exact) > LAST_POSITION:
@@ -135,16 +148,32 @@ def _position(name: str, value: Any) -> int | float | str:
     return PositionList.kept(exact, str(value))
 
 
-def whole_positions(name: str, given: Any) -> "NDArray[np.int64]":
-    """Positions as an array of integers, of any shape."""
-    ids = as_numpy(name, given)
+def _fraction(value: Any) -> Fraction:
+    """Return the exact number of a text, a fraction, an integer or a float of any library."""
+    if isinstance(value, str):
+        if len(value) > _MAX_DIGITS or not _DECIMAL.fullmatch(value):
+            raise ValueError(value)
+        return Fraction(value)
+    if isinstance(value, Fraction):
+        return value
+    if hasattr(value, "__index__"):
+        return Fraction(operator.index(value))
+    return Fraction(float(value))
+
+
+def whole_positions(name: str, value: Any) -> "NDArray[np.int64]":
+    """Return positions as an array of integers, of any shape.
+
+    Raises:
+        ParameterError: they are not integers, negative, or beyond 2^40.
+    """
+    ids = as_numpy(name, value)
     if ids.dtype.kind not in "iu":
-        raise KindError(
-            name, f"of shape {ids.shape} and dtype {ids.dtype}", "positions are integers"
-        )
+        given = f"of shape {ids.shape} and dtype {ids.dtype}"
+        raise KindError(name, given, "positions are integers")
     if ids.size and not 0 <= int(ids.min()) <= int(ids.max()) <= LAST_POSITION:
-        said = f"{ids.min()} … {ids.max()}, of shape {ids.shape}"
-        raise ParameterError(name, said, "positions must be 0 or more and at most 2^40")
+        given = f"{ids.min()} … {ids.max()}, of shape {ids.shape}"
+        raise ParameterError(name, given, "positions must be 0 or more and at most 2^40")
     return ids.astype(np.int64)
 
 
@@ -161,16 +190,20 @@ class GridParameter(Parameter):
         return self.check(name, [int(part) for part in parts])
 
     def check(self, name: str, value: Any) -> GridSize:
-        if isinstance(value, (GridSize, str)):
-            return self.parse(name, value) if isinstance(value, str) else value
+        if isinstance(value, GridSize):
+            return value
+        if isinstance(value, str):
+            return self.parse(name, value)
         try:
-            sizes = [operator.index(each) for each in value]
+            sizes = [operator.index(size) for size in value]
         except TypeError:
             raise KindError(name, quoted(value), self.rule) from None
-        if (
-            len(sizes) not in (2, 3)
-            or not 1 <= min(sizes) <= max(sizes) <= 2**20
-            or math.prod(sizes) > LAST_POSITION
-        ):
+        if not _is_grid(sizes):
             raise ParameterError(name, quoted(value), self.rule)
         return GridSize(sizes)
+
+
+def _is_grid(sizes: list[int]) -> bool:
+    if len(sizes) not in (2, 3):
+        return False
+    return 1 <= min(sizes) <= max(sizes) <= 2**20 and math.prod(sizes) <= LAST_POSITION

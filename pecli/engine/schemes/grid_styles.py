@@ -1,13 +1,14 @@
-"""Tables on grids as other projects make them: which axes, with which share of the channels, at which positions.
+"""Tables on grids as other projects make them: the axes, their shares of the channels, and their positions.
 
-Of an axis of d channels, the angles at position p are p · base^(−i/(d/2)), i < d/2. Styles are data: one family of them
-for tables that are added (`Sinusoidal`), and one for rotations (`Rope`).
+An axis of d channels has the angles p · base^(−i/(d/2)), i < d/2, at position p. A style is data: `ADDED` has those of
+tables that are added (`Sinusoidal`), `ROTARY` those of rotations (`Rope`). To add a project, add a row.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,120 +18,252 @@ from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.errors import ParameterError, spelled
 
 AXES = "thwl"
-"""Time, rows and columns, which a grid has, and text beside it: the order of the axes of given positions."""
+"""Time, rows (height) and columns (width) of a grid, and text (l) beside it: the order of the axes of positions."""
 
 Split = Callable[[int], Sequence[int]]
-
-
-def shares(*parts: Fraction | float) -> Split:
-    """Channels in these proportions, rounded down."""
-    return lambda dim: [math.floor(dim * Fraction(part)) for part in parts]
-
-
-def _wan(dim: int) -> tuple[int, int, int]:
-    each = 2 * (dim // 6)
-    return dim - 2 * each, each, each
-
+"""Returns how many of dim channels each axis has."""
 
 _HALF = Fraction(1, 2)
-COORDINATES: dict[str, Callable[[int, int, str], Fraction]] = {
-    "index": lambda i, n, axis: Fraction(i),
-    "from one": lambda i, n, axis: Fraction(i + 1),
-    "centred": lambda i, n, axis: Fraction(
-        i if axis == "t" else i - (n - n // 2)
-    ),  # time starts at 0
-    "video latents": lambda i, n, axis: (
-        i + (_HALF if axis != "t" else Fraction(-3, 8) if i else Fraction(1, 16))
-    ),
-    "edge to edge": lambda i, n, axis: Fraction(i, max(1, n - 1)) - _HALF,
-    "-1 to 1": lambda i, n, axis: Fraction(2 * i + 1, n) - 1,
-    "share": lambda i, n, axis: (i + 1) / (n + Fraction(1, 10**6)),
+
+
+def shares(*parts: Fraction) -> Split:
+    """Return a split into these proportions, rounded down.
+
+    >>> shares(Fraction(1, 8), Fraction(7, 16), Fraction(7, 16))(128)
+    [16, 56, 56]
+    """
+    return lambda dim: [math.floor(dim * part) for part in parts]
+
+
+def _two_thirds_for_space(dim: int) -> list[int]:
+    """Return the split of Wan and Cosmos: an even third for rows, one for columns, the rest for time.
+
+    128 channels are 44 for time, 42 for rows and 42 for columns.
+    """
+    third = 2 * (dim // 6)
+    return [dim - 2 * third, third, third]
+
+
+def _in_even_parts(count: int) -> Split:
+    """Return the split of the package positional-encodings: equal even parts, rounded up.
+
+    12 channels on three axes are 4 each; 10 channels on two axes are 6 each, of which the last two are cut off.
+    """
+    return lambda dim: [math.ceil(Fraction(dim, 2 * count)) * 2] * count
+
+
+def _index(i: int, n: int, axis: str) -> Fraction:
+    return Fraction(i)
+
+
+def _from_one(i: int, n: int, axis: str) -> Fraction:
+    return Fraction(i + 1)
+
+
+def _centred(i: int, n: int, axis: str) -> Fraction:
+    """Return −2, −1, 0, 1 for four points, as Qwen-Image has them; time starts at 0."""
+    if axis == "t":
+        return Fraction(i)
+    return Fraction(i - (n - n // 2))
+
+
+def _middle_of_latent(i: int, n: int, axis: str) -> Fraction:
+    """Return the middle of a latent of LTX-2: of 8 frames, except for the first one, which is of one frame.
+
+    Time has the middles 1/16, 5/8, 13/8, …, in latents of 8 frames; rows and columns have 1/2, 3/2, …
+    """
+    if axis != "t":
+        return i + _HALF
+    if i == 0:
+        return Fraction(1, 16)
+    return i - Fraction(3, 8)
+
+
+def _edge_to_edge(i: int, n: int, axis: str) -> Fraction:
+    """Return −1/2 for the first point and 1/2 for the last."""
+    return Fraction(i, max(1, n - 1)) - _HALF
+
+
+def _minus_one_to_one(i: int, n: int, axis: str) -> Fraction:
+    """Return the middles of n equal parts of the interval from −1 to 1: −3/4, −1/4, 1/4, 3/4 for four."""
+    return Fraction(2 * i + 1, n) - 1
+
+
+def _share(i: int, n: int, axis: str) -> Fraction:
+    """Return 1/n, 2/n, …, 1, except for the 1e-6 that DETR adds to n against a division by zero."""
+    return (i + 1) / (n + Fraction(1, 10**6))
+
+
+COORDINATES: Mapping[str, Callable[[int, int, str], Fraction]] = {
+    "index": _index,
+    "from one": _from_one,
+    "centred": _centred,
+    "video latents": _middle_of_latent,
+    "edge to edge": _edge_to_edge,
+    "-1 to 1": _minus_one_to_one,
+    "share": _share,
 }
-"""The position of point i of n along an axis. Latents are at their middles; the first of a video is of one frame."""
+"""The position of point i of n along an axis."""
+
+
+class GridRows(NamedTuple):
+    """The sizes of a grid, and the rows beside it."""
+
+    time: int
+    height: int
+    width: int
+    keep: int
+
+    @property
+    def points(self) -> int:
+        return self.time * self.height * self.width
+
+    def size_of(self, axis: str) -> int:
+        """Return the number of points along an axis; text has one."""
+        return {"t": self.time, "h": self.height, "w": self.width, "l": 1}[axis]
 
 
 @dataclass(frozen=True)
 class GridStyle:
-    """One project's conventions."""
+    """One project's conventions for tables on grids.
+
+    Attributes:
+        name: the name of the style.
+        axes: the axes in the order of their channels: t time, h rows, w columns, l text.
+        split: how many of dim channels each of them has.
+        base: the base of the frequencies, unless another is given.
+        layout: the order of sines and cosines of an axis in a table that is added: halves or interleaved.
+        sines_first: all sines come before all cosines; otherwise each axis has its own halves.
+        coordinate: the positions along an axis, a name in `COORDINATES`.
+        in_turns: positions are multiplied by 2π.
+        shared_frequencies: the axes take turns in the frequencies of the whole dim; otherwise each has its own.
+        keep: rows for tokens beside the grid, unless another number is given.
+        keep_last: these rows come after the grid.
+        counted: the axes along which these rows count, from `first` on. If time is one, the grid comes at the next time.
+        first: the first number of these rows.
+        merge: points come in blocks of merge × merge, of which the model makes one token.
+        repeats_time: every image of a video has the same rows.
+        law: frequencies rise from 1 to the base, as `rising` powers or `linear`; otherwise they fall from 1.
+        mixed: the axes take turns at each rising frequency, after pairs of angle 0 if they do not divide dim.
+        alternating: the axes take turns at each falling frequency.
+        cut: the last channels are left out if the axes have more than dim.
+        factors: factors by which NTK stretches the base of each axis.
+        grid_base: the default of `grid_base`; positions are rounded down if the style has one.
+        grid_scale: the default of `grid_scale`; positions p are at p/2 − 1/4 if the style has one.
+    """
 
     name: str
-    axes: str  #: the axes in the order of their channels, of time, rows and columns
-    split: Split  #: how many of dim channels each of them has
+    axes: str
+    split: Split
     base: float = 10000.0
-    layout: str = ""  #: how the sines and cosines of an axis lie, where a table is added: halves or interleaved
-    sines_first: bool = (
-        False  #: all sines come before all cosines; else each axis has its own halves
-    )
-    coordinate: str = "index"  #: which of COORDINATES are the positions along an axis
-    in_turns: bool = False  #: positions are multiplied by 2π
+    layout: str = ""
+    sines_first: bool = False
+    coordinate: str = "index"
+    in_turns: bool = False
     shared_frequencies: bool = False
-    """The axes share the frequencies of the whole dim, one after the other; else each has its own."""
-    keep: int = 0  #: rows for other tokens where nothing is said
-    keep_last: bool = False  #: these come after the grid
-    counted: str = ""  #: axes along which these count, from `first` on; where time is one, the grid comes at the next
+    keep: int = 0
+    keep_last: bool = False
+    counted: str = ""
     first: int = 0
-    merge: int = 1  #: points come in blocks of merge × merge, which a model makes one token of
-    repeats_time: bool = False  #: each image of a video has the same rows
-    law: str = ""  #: frequencies rise from 1 to the base, as "rising" powers or "linear"; else they fall from 1
-    mixed: bool = False  #: the axes take turns at each frequency, after pairs of angle 0 where those do not share dim
-    alternating: bool = False  #: the axes take turns at each frequency, which falls from 1
-    cut: bool = False  #: the last channels are left out where the axes have more than dim
-    factors: tuple[float, ...] = ()  #: by which NTK stretches the base of each axis
-    grid_base: tuple[float, ...] | None = (
-        None  #: where nothing is said; positions are rounded down then
-    )
-    grid_scale: tuple[float, ...] | None = (
-        None  #: where nothing is said; positions p are at p/2 − 1/4 then
-    )
+    merge: int = 1
+    repeats_time: bool = False
+    law: str = ""
+    mixed: bool = False
+    alternating: bool = False
+    cut: bool = False
+    factors: tuple[float, ...] = ()
+    grid_base: tuple[float, ...] | None = None
+    grid_scale: tuple[float, ...] | None = None
 
     @property
     def sorted_axes(self) -> str:
-        """The axes in the order of a grid's sizes."""
+        """Return the axes in the order of a grid's sizes."""
         return "".join(sorted(self.axes, key=AXES.index))
 
+    @property
+    def _places(self) -> list[int]:
+        """Return the number of each axis among the axes of positions: [1, 0] for columns before rows."""
+        return [self.sorted_axes.index(axis) for axis in self.axes]
+
     def blocks(self, dim: int, channels: Sequence[int] | None = None) -> tuple[AxisBlock, ...]:
-        """The frequencies of each axis, in the order of the channels; `channels` replace the style's own shares."""
+        """Return the frequencies of each axis, in the order of the channels.
+
+        Args:
+            dim: the channels of all axes.
+            channels: the channels of each axis, instead of the style's own shares and order.
+
+        Raises:
+            ParameterError: the channels do not fit the axes.
+        """
+        if channels is None and self.mixed and dim // 2 // len(self.axes) > 1:
+            return self._mixed_blocks(dim)
+        if channels is None and self.alternating and dim % 4 == 0:
+            return self._alternating_blocks(dim)
         split = tuple(channels or self.split(dim))
-        places = [self.sorted_axes.index(axis) for axis in self.axes]
-        if self.mixed and channels is None and (many := dim // 2 // len(places)) > 1:
-            still = AxisBlock(0, dim - 2 * many * len(places), Fraction(1), law="still")
-            rising = (
-                AxisBlock(place, 2, Fraction(1 - many), k) for k in range(many) for place in places
-            )
-            return still, *rising
-        if self.alternating and channels is None and dim % 4 == 0:
-            return tuple(
-                AxisBlock(place, 2, Fraction(dim, 4), k)
-                for k in range(dim // 4)
-                for place in places
-            )
+        self._check_split(split, dim, is_given=bool(channels))
+        blocks = []
+        for k, (place, count) in enumerate(zip(self._places, split, strict=True)):
+            if self.law:
+                blocks.append(self._rising_block(place, count))
+            elif self.shared_frequencies:
+                blocks.append(
+                    AxisBlock(place, count, Fraction(dim, 2), start=k, step=len(self.axes))
+                )
+            else:
+                blocks.append(AxisBlock(place, count, Fraction(count, 2)))
+        return tuple(blocks)
+
+    def _mixed_blocks(self, dim: int) -> tuple[AxisBlock, ...]:
+        """Return the pairs of LTX: pairs of angle 0, then t0 h0 w0 t1 h1 w1 …, with rising frequencies.
+
+        Of 64 channels, three axes have 10 frequencies each, base^(i/9) for i < 10, and the first 64 − 60 = 4 channels
+        have the angle 0.
+        """
+        count = dim // 2 // len(self.axes)
+        still = AxisBlock(0, dim - 2 * count * len(self.axes), Fraction(1), law="still")
+        blocks = [still]
+        for k in range(count):
+            blocks += [AxisBlock(place, 2, Fraction(1 - count), k) for place in self._places]
+        return tuple(blocks)
+
+    def _alternating_blocks(self, dim: int) -> tuple[AxisBlock, ...]:
+        """Return the pairs of MoonViT: w0 h0 w1 h1 …, with the frequencies base^(−i/(dim/4)).
+
+        Of 8 channels, the pairs are w0 h0 w1 h1 with the frequencies 1, 1, base^(−1/2), base^(−1/2).
+        """
+        blocks = []
+        for k in range(dim // 4):
+            blocks += [AxisBlock(place, 2, Fraction(dim, 4), k) for place in self._places]
+        return tuple(blocks)
+
+    def _rising_block(self, place: int, count: int) -> AxisBlock:
+        """Return frequencies from 1 to the base, over the pairs of an axis but one.
+
+        These are the «pixel» frequencies of rotary-embedding-torch (linear, up to max_freq/2 = 5) and of timm (powers, up to
+        max_freq/2 = 112). For 5 pairs they are 1 + (base − 1)·i/4, and base^(i/4).
+        """
+        steps = Fraction(max(1, count // 2 - 1))
+        if self.law == "linear":
+            return AxisBlock(place, count, steps, law="linear")
+        return AxisBlock(place, count, -steps)
+
+    def _check_split(self, split: tuple[int, ...], dim: int, *, is_given: bool) -> None:
         if len(split) != len(self.axes):
             rule = f"the {self.name} style has the axes {', '.join(self.axes)}"
             raise ParameterError("axes", spelled(split), rule, "give the channels of each")
-        said = ", ".join(f"{axis} {count}" for axis, count in zip(self.axes, split, strict=True))
-        if (
-            sum(split) < dim
-            or (sum(split) > dim and not self.cut)
-            or any(count < 2 or count % 2 for count in split)
-        ):
-            rule = f"the {self.name} style gives its axes {said} channels, which must be even and add up to dim"
-            raise ParameterError(
-                "axes" if channels else "dim", spelled(split) if channels else dim, rule
-            )
-        if self.law:
-            signs = {"rising": -1, "linear": 1}
-            ends = [signs[self.law] * Fraction(max(1, count // 2 - 1)) for count in split]
-            law = self.law.removeprefix("rising")
-            return tuple(
-                AxisBlock(*block, law=law) for block in zip(places, split, ends, strict=True)
-            )
-        if not self.shared_frequencies:
-            pairs = zip(places, split, strict=True)
-            return tuple(AxisBlock(place, count, Fraction(count, 2)) for place, count in pairs)
-        many = len(self.axes)
-        return tuple(
-            AxisBlock(place, split[k], Fraction(dim, 2), k, many) for k, place in enumerate(places)
+        total = sum(split)
+        has_odd_parts = any(count < 2 or count % 2 for count in split)
+        is_too_large = total > dim and not self.cut
+        if total >= dim and not is_too_large and not has_odd_parts:
+            return
+        parts = [f"{axis} {count}" for axis, count in zip(self.axes, split, strict=True)]
+        rule = (
+            f"the {self.name} style gives its axes {', '.join(parts)} channels, "
+            "which must be even and add up to dim"
         )
+        if is_given:
+            raise ParameterError("axes", spelled(split), rule)
+        raise ParameterError("dim", dim, rule)
 
     def check(
         self,
@@ -138,25 +271,31 @@ class GridStyle:
         base: Sequence[float] | None = None,
         scale: Sequence[float] | None = None,
     ) -> None:
-        """Refuse a grid that the style has no table of."""
+        """Raise ParameterError for a grid, a grid_base or a grid_scale that the style does not have."""
         given = "x".join(map(str, grid))
         if len(grid) == 3 and "t" not in self.axes and not self.repeats_time:
-            raise ParameterError(
-                "grid", given, f"the {self.name} style has no axis of time", "give HxW"
-            )
+            rule = f"the {self.name} style has no axis of time"
+            raise ParameterError("grid", given, rule, "give HxW")
         if grid[-1] % self.merge or grid[-2] % self.merge:
             points = f"{self.merge} x {self.merge} points"
-            raise ParameterError(
-                "grid", given, f"the {self.name} style merges {points}; H and W are not multiples"
-            )
-        for name, values in (("grid_base", base), ("grid_scale", scale)):
-            own = self.coordinate != "index" and not self.grid_scale
-            if values is not None and own:
-                rule = f"the {self.name} style has positions of its own along a grid"
-                raise ParameterError(name, spelled(values), rule, "leave it out")
-            if values is not None and len(values) not in (1, len(grid)):
-                rule = f"it must be one number, or one for each axis of the grid {given}"
-                raise ParameterError(name, spelled(values), rule)
+            rule = f"the {self.name} style merges {points}; H and W are not multiples"
+            raise ParameterError("grid", given, rule)
+        self._check_resampling("grid_base", base, grid)
+        self._check_resampling("grid_scale", scale, grid)
+
+    def _check_resampling(
+        self, name: str, values: Sequence[float] | None, grid: Sequence[int]
+    ) -> None:
+        if values is None:
+            return
+        has_own_positions = self.coordinate != "index" and not self.grid_scale
+        if has_own_positions:
+            rule = f"the {self.name} style has positions of its own along a grid"
+            raise ParameterError(name, spelled(values), rule, "leave it out")
+        if len(values) not in (1, len(grid)):
+            sizes = "x".join(map(str, grid))
+            rule = f"it must be one number, or one for each axis of the grid {sizes}"
+            raise ParameterError(name, spelled(values), rule)
 
     def coordinates(
         self,
@@ -165,79 +304,108 @@ class GridStyle:
         base: Sequence[float] | None,
         scale: Sequence[float] | None,
     ) -> Coordinates:
-        time, height, width = (1, *grid) if len(grid) == 2 else grid
-        sizes, merge = {"t": time, "h": height, "w": width, "l": 1}, self.merge
-        points, first = time * height * width, self.first
+        """Return the positions of all rows: of the grid's points, and of `keep` rows beside it.
+
+        Args:
+            grid: the sizes (H, W) or (T, H, W).
+            keep: the number of rows beside the grid.
+            base: `grid_base`, one number or one per axis of the grid.
+            scale: `grid_scale`, one number or one per axis of the grid.
+        """
+        time = grid[0] if len(grid) == 3 else 1
+        rows = GridRows(time, grid[-2], grid[-1], keep)
         values = []
         for axis in self.sorted_axes:
-            n, place = sizes[axis], AXES.index(axis) - (3 - len(grid))
-            per_point = (
-                _at(base or self.grid_base, place, n) / n / _at(scale or self.grid_scale, place, 1)
-            )
-            found = [COORDINATES[self.coordinate](i, n, axis) * per_point for i in range(n)]
-            if self.grid_base:
-                found = [Fraction(math.floor(value)) for value in found]
-            if self.grid_scale:
-                found = [value / 2 - Fraction(1, 4) for value in found]
-            if axis == "t" and "t" in self.counted:
-                found = [value + first + keep for value in found]
-            beside = range(first, first + keep) if axis in self.counted else (0,)
-            values.append([*found, *map(Fraction, beside)])
+            place = AXES.index(axis) - (3 - len(grid))  # The number of the axis in `grid`.
+            size = rows.size_of(axis)
+            points_of_base = _at(base or self.grid_base, place, size)
+            divisor = _at(scale or self.grid_scale, place, 1)
+            values.append(self._axis_values(axis, rows, points_of_base / size / divisor))
+        return Coordinates(
+            tuple(values), rows.points + keep, lambda start, stop: self._index(rows, start, stop)
+        )
 
-        def index(start: int, stop: int) -> Indices:
-            rows = np.arange(start, stop) - (0 if self.keep_last else keep)
-            inside = (rows >= 0) & (rows < points)
-            shape = (time, height // merge, width // merge, merge, merge)
-            t, h, w, down, across = np.unravel_index(np.where(inside, rows, 0), shape)
-            found = {"t": t, "h": h * merge + down, "w": w * merge + across, "l": 0 * t}
-            beside = np.where(rows < 0, rows + keep, rows - points)
-            kept = {axis: size + beside * (axis in self.counted) for axis, size in sizes.items()}
-            return np.array(
-                [np.where(inside, found[axis], kept[axis]) for axis in self.sorted_axes]
-            )
+    def _axis_values(self, axis: str, rows: GridRows, spacing: Fraction) -> list[Fraction]:
+        """Return the positions of the points along an axis, then those of the rows beside the grid."""
+        size = rows.size_of(axis)
+        position_of = COORDINATES[self.coordinate]
+        positions = [position_of(i, size, axis) * spacing for i in range(size)]
+        if self.grid_base:
+            positions = [Fraction(math.floor(position)) for position in positions]
+        if self.grid_scale:
+            positions = [position / 2 - Fraction(1, 4) for position in positions]
+        if axis not in self.counted:
+            return [*positions, Fraction(0)]
+        if axis == "t":
+            # Z-Image, with 3 tokens of text: these have the times 1, 2, 3, and the image has 4.
+            positions = [position + self.first + rows.keep for position in positions]
+        beside = [Fraction(number) for number in range(self.first, self.first + rows.keep)]
+        return [*positions, *beside]
 
-        return Coordinates(tuple(values), points + keep, index)
+    def _index(self, rows: GridRows, start: int, stop: int) -> Indices:
+        """Return, for rows start … stop − 1, the index of their position in the values of each axis.
+
+        Points come in blocks of merge × merge, of which Qwen2-VL makes one token: with merge 2, the points of a grid of 2 × 4
+        are in the rows 0 0 1 1 0 0 1 1 and the columns 0 1 0 1 2 3 2 3.
+        """
+        numbers = np.arange(start, stop)
+        if not self.keep_last:
+            numbers -= rows.keep
+        is_point = (numbers >= 0) & (numbers < rows.points)
+        merge = self.merge
+        shape = (rows.time, rows.height // merge, rows.width // merge, merge, merge)
+        time, block_row, block_column, row, column = np.unravel_index(
+            np.where(is_point, numbers, 0), shape
+        )
+        of_point = {
+            "t": time,
+            "h": block_row * merge + row,
+            "w": block_column * merge + column,
+            "l": np.zeros_like(time),
+        }
+        # Rows beside the grid are numbered from 0, whether they come before the grid or after it.
+        beside = np.where(numbers < 0, numbers + rows.keep, numbers - rows.points)
+        every = []
+        for axis in self.sorted_axes:
+            # Their positions follow those of the points; axes that do not count have a single one.
+            of_kept = rows.size_of(axis) + (beside if axis in self.counted else 0)
+            every.append(np.where(is_point, of_point[axis], of_kept))
+        return np.array(every)
 
 
 def _at(values: Sequence[float] | None, place: int, default: int) -> Fraction:
-    """The number of one axis, where there may be one for all."""
-    if values is None or place < 0 or 1 < len(values) <= place:
+    """Return the number of one axis; a single number is for all axes, and an axis without one has the default."""
+    if values is None or place < 0:
         return Fraction(default)
-    return Fraction(values[0] if len(values) == 1 else values[place])
+    if len(values) == 1:
+        return Fraction(values[0])
+    return Fraction(values[place]) if place < len(values) else Fraction(default)
 
 
 _HALVES = shares(_HALF, _HALF)
 _VIDEO = shares(Fraction(1, 4), Fraction(3, 8), Fraction(3, 8))
 _FLUX = shares(Fraction(1, 8), Fraction(7, 16), Fraction(7, 16))
-_THIRDS = shares(*[Fraction(1, 3)] * 3)
+_THIRDS = shares(Fraction(1, 3), Fraction(1, 3), Fraction(1, 3))
+_QUARTERS = shares(*[Fraction(1, 4)] * 4)
+_TIME_HALF = shares(_HALF, _HALF / 2, _HALF / 2)
 
 _ADDED = (
+    # MAE's meshgrid puts columns first, although its code calls that half emb_h; the port of Hugging Face has rows first.
     GridStyle("mae", "wh", _HALVES, layout="halves"),
     GridStyle("vit-mae", "hw", _HALVES, layout="halves"),
     GridStyle("sd3", "wh", _HALVES, layout="halves"),
     GridStyle("cogvideox", "twh", _VIDEO, layout="halves"),
     GridStyle("detr", "hw", _HALVES, layout="interleaved", coordinate="share", in_turns=True),
     GridStyle("timm", "hw", _HALVES, layout="halves", sines_first=True),
-    GridStyle(
-        "positional-encodings-2d",
-        "hw",
-        lambda dim: [-(-dim // 4) * 2] * 2,
-        layout="interleaved",
-        cut=True,
-    ),
-    GridStyle(
-        "positional-encodings-3d",
-        "thw",
-        lambda dim: [-(-dim // 6) * 2] * 3,
-        layout="interleaved",
-        cut=True,
-    ),
+    GridStyle("positional-encodings-2d", "hw", _in_even_parts(2), layout="interleaved", cut=True),
+    GridStyle("positional-encodings-3d", "thw", _in_even_parts(3), layout="interleaved", cut=True),
 )
-ADDED = {style.name: style for style in _ADDED}  #: of tables that are added
+ADDED = {style.name: style for style in _ADDED}
+"""The styles of tables that are added."""
 
 _ROTARY = (
     GridStyle("flux", "thw", _FLUX),
-    GridStyle("wan", "thw", _wan),
+    GridStyle("wan", "thw", _two_thirds_for_space),
     GridStyle("cogvideox", "thw", _VIDEO),
     GridStyle("hunyuan-video", "thw", _FLUX, base=256.0),
     GridStyle("qwen2-vl", "hw", _HALVES, merge=2, repeats_time=True),
@@ -249,15 +417,15 @@ _ROTARY = (
     GridStyle("moonvit", "wh", _HALVES, alternating=True),
     GridStyle("qwen-image", "thw", _FLUX, coordinate="centred"),
     GridStyle("qwen-image-2.1", "thw", _FLUX, coordinate="centred", counted="thw"),
-    GridStyle("flux2", "thwl", shares(*[Fraction(1, 4)] * 4), base=2000.0, counted="l"),
+    GridStyle("flux2", "thwl", _QUARTERS, base=2000.0, counted="l"),
     GridStyle("z-image", "thw", _VIDEO, base=256.0, keep_last=True, counted="t", first=1),
     GridStyle("lumina2", "thw", _THIRDS, counted="t"),
-    GridStyle("hidream", "thw", shares(_HALF, _HALF / 2, _HALF / 2), keep_last=True),
+    GridStyle("hidream", "thw", _TIME_HALF, keep_last=True),
     GridStyle("kandinsky5", "thw", _VIDEO),
     GridStyle("hunyuan-image", "hw", _HALVES, base=256.0),
     GridStyle("cogview4", "hw", _HALVES, grid_base=(256.0,)),
     GridStyle("glm-image", "hw", _HALVES),
-    GridStyle("cosmos", "thw", _wan, factors=(2.0, 1.0, 1.0)),
+    GridStyle("cosmos", "thw", _two_thirds_for_space, factors=(2.0, 1.0, 1.0)),
     GridStyle("ltx", "thw", _THIRDS, mixed=True, in_turns=True, grid_scale=(62.5, 64.0, 64.0)),
     GridStyle(
         "ltx2",
@@ -269,7 +437,13 @@ _ROTARY = (
         coordinate="video latents",
     ),
     GridStyle(
-        "pixel", "hw", _HALVES, base=5.0, law="linear", coordinate="edge to edge", in_turns=True
+        "pixel",
+        "hw",
+        _HALVES,
+        base=5.0,
+        law="linear",
+        coordinate="edge to edge",
+        in_turns=True,
     ),
     GridStyle(
         "timm-pixel",
@@ -281,6 +455,7 @@ _ROTARY = (
         in_turns=True,
     ),
 )
-ROTARY = {style.name: style for style in _ROTARY}  #: of rotations
+ROTARY = {style.name: style for style in _ROTARY}
+"""The styles of rotations."""
 PLAIN = {2: replace(ROTARY["eva"], name="axes"), 3: replace(ROTARY["flux"], name="axes")}
-"""Grids with channels given for each of so many axes, and no style."""
+"""The styles of grids without a style, whose axes, two or three, have given channels."""

@@ -1,37 +1,56 @@
 """Learned tables before learning: the initial values that frameworks give them, reproducible everywhere.
 
 NumPy promises the raw streams of its generators, not the distributions made from them; and logarithms differ in the
-last place from one machine to the next. So the raw stream is used, and the normal distribution is made here from
-additions, multiplications, divisions and square roots alone, which IEEE 754 defines to the last bit.
+last place from one machine to the next. So this module takes the raw stream, and makes the normal distribution of
+additions, multiplications, divisions and square roots only, which IEEE 754 defines to the last bit.
 """
 
 import math
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from pecli.engine.arrays import Array, Floats, round_to
-from pecli.engine.schemes import Choice, Real, Whole, with_aliases
+from pecli.engine.schemes.aliases import with_aliases
+from pecli.engine.schemes.parameters import Choice, Real, Whole
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.engine.table import ByPosition, Table
 from pecli.errors import ParameterError
 
-_DRAWN = frozenset({"std", "seed"})
-_INERT = {"xavier-uniform": frozenset({"std"}), "zeros": _DRAWN, "sinusoidal": _DRAWN}
-"""What makes no difference to some ways to begin."""
+_UNUSED = {
+    "xavier-uniform": frozenset({"std"}),
+    "zeros": frozenset({"std", "seed"}),
+    "sinusoidal": frozenset({"std", "seed"}),
+}
+"""Parameters that have no effect on some distributions."""
 _INIT = Choice(
     "distribution; trunc-normal is cut at ±2 std, the last three have no std",
     options=("normal", "trunc-normal", "uniform", "xavier-uniform", "zeros", "sinusoidal"),
 )
-_SLICE = 1 << 14  #: elements drawn at once, so that intermediate arrays stay in the cache
+_SLICE = 1 << 14
+"""Elements that are drawn at once, so that intermediate arrays stay in the cache."""
 
 
 @with_aliases
 @dataclass(frozen=True, repr=False)
 class LearnedInit(Scheme):
-    """The initial weights of a learned positional embedding.
+    """The initial weights of a learned positional embedding, before training.
+
+    The tensor is `weight` (max_len, dim). The same seed gives the same table on every machine, for any range of rows.
+
+    Args:
+        max_len: rows of the table.
+        dim: channels of a row.
+        init: distribution of the weights: normal, trunc-normal (cut at ±2 std), uniform (of that std), xavier-uniform,
+            zeros, or sinusoidal (Vaswani et al., 2017).
+        std: standard deviation of normal, trunc-normal before it is cut, and uniform.
+        seed: seed of the random numbers.
+        dtype: type of the numbers in the table: float64, float32, float16 or bfloat16.
+
+    Raises:
+        ParameterError: a value breaks the rule of its parameter.
 
     >>> LearnedInit(max_len=2, dim=2, init="zeros").tables()["weight"].tolist()
     [[0.0, 0.0], [0.0, 0.0]]
@@ -45,69 +64,86 @@ class LearnedInit(Scheme):
     std: Annotated[float, Real("standard deviation", above=0, up_to=1e30)] = 0.02
     seed: Annotated[int, Whole("seed of the random numbers", low=0, high=2**64 - 1)] = 0
 
-    former_parameters = (("rng", "pecli"),)
+    _former_parameters = (("rng", "pecli"),)
 
     @property
     def inert_parameters(self) -> frozenset[str]:
-        return _INERT.get(self.init, frozenset())
+        return _UNUSED.get(self.init, frozenset())
 
     def tensors(self) -> tuple[Table, ...]:
         if self.init == "sinusoidal":
             (table,) = Sinusoidal(self.max_len, self.dim, dtype=self.dtype).tensors()
             return (replace(table, name="weight"),)
-        fill = (lambda start, out: out.fill(0)) if self.init == "zeros" else self._fill
+        fill = _fill_zeros if self.init == "zeros" else self._fill_drawn
         return (Table("weight", self.dtype, (self.max_len, self.dim), fill),)
 
-    def _fill(self, start: int, out: Array) -> None:
+    def _fill_drawn(self, start: int, out: Array) -> None:
+        """Fill rows with random numbers: the element of row r and column c is number r · dim + c of the stream."""
         step = max(1, _SLICE // self.dim)
         for row in range(0, len(out), step):
             part = out[row : row + step]
-            u = uniform(self.seed, (start + row) * self.dim, part.size)
-            if self.init.endswith("uniform"):
-                xavier = self.init == "xavier-uniform"
-                values = (2 * u - 1) * (
-                    math.sqrt(6 / (self.max_len + self.dim)) if xavier else self.std * math.sqrt(3)
-                )
-            else:  # a truncated one is moved to where a normal distribution lies within ±2σ
-                values = (
-                    normal(_PHI_TWO + u * (1 - 2 * _PHI_TWO) if self.init == "trunc-normal" else u)
-                    * self.std
-                )
-            part[...] = round_to(values, self.dtype).reshape(part.shape)
+            numbers = uniform(self.seed, (start + row) * self.dim, part.size)
+            part[...] = round_to(self._distributed(numbers), self.dtype).reshape(part.shape)
+
+    def _distributed(self, u: Floats) -> Floats:
+        """Return uniform numbers in (0, 1) as numbers of the chosen distribution."""
+        if self.init == "xavier-uniform":
+            return (2 * u - 1) * math.sqrt(6 / (self.max_len + self.dim))
+        if self.init == "uniform":
+            # Numbers from −a to a have the standard deviation a/√3.
+            return (2 * u - 1) * (self.std * math.sqrt(3))
+        if self.init == "trunc-normal":
+            # The quantiles between −2σ and 2σ.
+            u = _PHI_MINUS_TWO + u * (1 - 2 * _PHI_MINUS_TWO)
+        return normal(u) * self.std
 
     @classmethod
     def recipe_names(cls) -> tuple[str, ...]:
         return ()
 
     def by_position(self) -> ByPosition:
-        raise ParameterError(
-            "the scheme", repr(self.name), "it has no recipes: its numbers are random, not computed"
-        )
+        """Raise ParameterError: there is nothing that a recipe could compute differently."""
+        rule = "it has no recipes: its numbers are random, not computed"
+        raise ParameterError("the scheme", repr(self.name), rule)
 
 
-_LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
-_SQRT_HALF = 0x3FE6A09E667F3BCD  #: the bits of √½
-_PHI_TWO = 0.022750131948179209
-"""Φ(−2): the share of a normal distribution that truncation at ±2σ cuts off at each end."""
+def _fill_zeros(start: int, out: Array) -> None:
+    out.fill(0)
+
+
+_LN2_HIGH = 0.6931471803691238
+"""The upper bits of ln 2: multiples of it by an exponent of float64 are exact."""
+_LN2_LOW = 1.9082149292705877e-10
+"""The rest of ln 2."""
+_SQRT_HALF = 0x3FE6A09E667F3BCD
+"""The bits of √½ as float64."""
+_PHI_MINUS_TWO = 0.022750131948179209
+"""Φ(−2): the share of a normal distribution below −2σ."""
 
 
 def uniform(seed: int, start: int, count: int) -> Floats:
-    """Elements of the seed's stream of numbers in the open interval (0, 1): 52 bits and a half, in units of 2**-52."""
+    """Return numbers start, start + 1, … of the seed's stream, in the open interval (0, 1).
+
+    A number is 52 random bits and a half, in units of 2^−52, so that it is never 0 or 1.
+    """
     generator = np.random.Philox(key=seed, counter=start // 4)
-    generator.random_raw(start % 4)  # a counter yields four draws
+    generator.random_raw(start % 4)  # A counter yields four draws: skip those before the start.
     raw = generator.random_raw(count)
     raw >>= np.uint64(12)
-    raw |= np.uint64(0x3FF << 52)  # from here on the bits of 1 + 52 bits · 2**-52
+    raw |= np.uint64(0x3FF << 52)  # The bits of a float64 from 1 to 2: 1 + random · 2^−52.
     u = raw.view(np.float64)
     u -= 1 - 2.0**-53
     return u
 
 
 def log(x: Floats) -> Floats:
-    """The natural logarithm of positive normal numbers, within 1e-16 or two units of the last place."""
+    """Return the natural logarithm of positive normal numbers, within 1e-16 or two ULPs.
+
+    x = 2^k · m with m from √½ to √2, and ln m = 2·artanh(r) with r = (m − 1)/(m + 1), by its series in r².
+    """
     bits = x.view(np.int64) - _SQRT_HALF
     power: Floats = (bits >> 52).astype(np.float64)
-    mantissa = ((bits & (1 << 52) - 1) + _SQRT_HALF).view(np.float64)  # from √½ to √2
+    mantissa = ((bits & (1 << 52) - 1) + _SQRT_HALF).view(np.float64)
     ratio = (mantissa - 1) / (mantissa + 1)
     square = ratio * ratio
     series = square * (1 / 23)
@@ -117,20 +153,27 @@ def log(x: Floats) -> Floats:
     return power * _LN2_HIGH + (series * double + power * _LN2_LOW + double)
 
 
-# Wichura's AS 241 (PPND16): the inverse of the normal distribution function, to about 1e-16.
-_CENTRE = (
+class Quotient(NamedTuple):
+    """The coefficients of two polynomials, the highest power first."""
+
+    numerator: tuple[float, ...]
+    denominator: tuple[float, ...]
+
+
+# Wichura's AS 241 (PPND16, 1988): the inverse of the normal distribution function, to about 1e-16.
+_CENTRE = Quotient(
     (2509.0809287301226727, 33430.575583588128105, 67265.770927008700853, 45921.953931549871457,
      13731.693765509461125, 1971.5909503065514427, 133.14166789178437745, 3.387132872796366608),
     (5226.495278852545925, 28729.085735721942674, 39307.89580009271061, 21213.794301586595867,
      5394.1960214247511077, 687.1870074920579083, 42.313330701600911252, 1.0),
 )  # fmt: skip
-_MIDDLE = (
+_MIDDLE = Quotient(
     (7.7454501427834140764e-4, 0.0227238449892691845833, 0.24178072517745061177, 1.27045825245236838258,
      3.64784832476320460504, 5.7694972214606914055, 4.6303378461565452959, 1.42343711074968357734),
     (1.05075007164441684324e-9, 5.475938084995344946e-4, 0.0151986665636164571966, 0.14810397642748007459,
      0.68976733498510000455, 1.6763848301838038494, 2.05319162663775882187, 1.0),
 )  # fmt: skip
-_TAIL = (
+_TAIL = Quotient(
     (2.01033439929228813265e-7, 2.71155556874348757815e-5, 0.0012426609473880784386, 0.026532189526576123093,
      0.29656057182850489123, 1.7848265399172913358, 5.4637849111641143699, 6.6579046435011037772),
     (2.04426310338993978564e-15, 1.4215117583164458887e-7, 1.8463183175100546818e-5, 7.868691311456132591e-4,
@@ -138,25 +181,35 @@ _TAIL = (
 )  # fmt: skip
 
 
-def _ratio(coefficients: tuple[tuple[float, ...], tuple[float, ...]], x: Floats) -> Floats:
-    """One polynomial over another, by Horner's rule."""
-    above, below = (x * row[0] for row in coefficients)
-    for sums, row in zip((above, below), coefficients, strict=True):
-        for term in row[1:-1]:
-            sums += term
-            sums *= x
-        sums += row[-1]
-    above /= below
-    return above
+def _value(quotient: Quotient, x: Floats) -> Floats:
+    """Return one polynomial over the other."""
+    value = _polynomial(quotient.numerator, x)
+    value /= _polynomial(quotient.denominator, x)
+    return value
+
+
+def _polynomial(coefficients: tuple[float, ...], x: Floats) -> Floats:
+    """Return a polynomial by Horner's rule, in one order of additions on every machine."""
+    value = x * coefficients[0]
+    for coefficient in coefficients[1:-1]:
+        value += coefficient
+        value *= x
+    value += coefficients[-1]
+    return value
 
 
 def normal(u: Floats) -> Floats:
-    """Uniform numbers in (0, 1) as numbers of the standard normal distribution."""
+    """Return uniform numbers in (0, 1) as numbers of the standard normal distribution.
+
+    AS 241 has a quotient of polynomials for the centre, |u − ½| ≤ 0.425, and two for the tails, in r = √(−ln min(u, 1 − u)),
+    up to r = 5 and beyond.
+    """
     q = u - 0.5
-    out = q * _ratio(_CENTRE, 0.180625 - q * q)
+    out = q * _value(_CENTRE, 0.180625 - q * q)
     far = np.flatnonzero(np.abs(q) > 0.425)
     r = np.sqrt(-log(np.minimum(u[far], 1 - u[far])))
-    value, farther = _ratio(_MIDDLE, r - 1.6), np.flatnonzero(r > 5)
-    value[farther] = _ratio(_TAIL, r[farther] - 5)
+    value = _value(_MIDDLE, r - 1.6)
+    farther = np.flatnonzero(r > 5)
+    value[farther] = _value(_TAIL, r[farther] - 5)
     out[far] = np.copysign(value, q[far])
     return out

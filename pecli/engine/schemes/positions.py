@@ -1,4 +1,4 @@
-"""Where the rows of a table are: a range, positions given one by one, or the points of a grid."""
+"""Schemes with a row per position: a range, a list of positions, or the points of a grid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from pecli.engine.arrays import Array, Indices, numpy_dtype
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.phases import Waves
-from pecli.engine.schemes import ListOf, Real, Recipe, Whole, recipe_named
 from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.given_positions import (
     LAST_POSITION,
@@ -26,6 +25,8 @@ from pecli.engine.schemes.given_positions import (
     GridSize,
     PositionList,
 )
+from pecli.engine.schemes.parameters import ListOf, Real, Whole
+from pecli.engine.schemes.recipes import Recipe, recipe_named
 from pecli.engine.schemes.scheme import UNSET, Scheme
 from pecli.engine.table import ByPosition
 from pecli.errors import ParameterError, bracketed
@@ -35,110 +36,116 @@ if TYPE_CHECKING:
     from pecli.engine.runtimes.runtime import Phases
     from pecli.engine.schemes.recipe_tables import Filler
 
-_MAX_LISTED = 1 << 16  #: positions that a known mistake lists one by one
 PLACED: dict[str, Any] = {"panel": "Positions", "omitted_default": None}
-"""Parameters about where rows are: younger than the files that lack them."""
-_sizes = partial(ListOf, each=Real("a number", above=0))
-_GIVEN = GivenPositions("numbers, or a file of them, instead of --seq-len and --offset", **PLACED)
-_BESIDE = "extra rows for non-patch tokens (CLS, registers), at the origin or as the style has it"
-_KEEP = Whole(_BESIDE, low=0, high=2**20, **PLACED)
-_GRID_BASE = _sizes("points that an axis of the grid is resampled from", **PLACED)
+"""Options of the parameters about places of rows; they were added after the first release, so old specs lack them."""
+
+_GRID_ONLY = ("keep", "grid_base", "grid_scale")
+_SEQ_LEN = Whole("rows of the table, unless --positions or --grid is given")
+_DIM = Whole("channels of a row", high=65536, default=MISSING)
+_BASE = Real("base of the frequencies", above=0, default=10000.0)
+_POSITIONS = GivenPositions(
+    "numbers, or a file of them, instead of --seq-len and --offset", **PLACED
+)
+_GRID = GridParameter("one row per grid point, row-major", **PLACED)
+_KEEP = Whole(
+    "extra rows for non-patch tokens (CLS, registers), at the origin or as the style has it",
+    low=0,
+    high=2**20,
+    **PLACED,
+)
+_GRID_BASE = ListOf(
+    "points that an axis of the grid is resampled from", each=Real("a number", above=0), **PLACED
+)
+_GRID_SCALE = ListOf(
+    "divides the positions of a grid's axes", each=Real("a number", above=0), **PLACED
+)
 
 
 @dataclass(frozen=True, repr=False)
 class Positioned(Scheme):
-    """A scheme with a row per position: `seq_len` positions from `offset` on, those of a list, or those of a grid."""
+    """A scheme with a row per position.
 
-    seq_len: Annotated[int, Whole("rows of the table, unless --positions or --grid is given")] = (
-        UNSET
-    )
-    dim: Annotated[int, Whole("channels of a row", high=65536, default=MISSING)] = UNSET
-    base: Annotated[float, Real("base of the frequencies", above=0, default=10000.0)] = UNSET
+    The positions are `seq_len` numbers from the offset on, those of a list, or those of a grid.
+    """
+
+    seq_len: Annotated[int, _SEQ_LEN] = UNSET
+    dim: Annotated[int, _DIM] = UNSET
+    base: Annotated[float, _BASE] = UNSET
     _: KW_ONLY
-    positions: Annotated[PositionList | None, _GIVEN] = None
-    grid: Annotated[
-        GridSize | None, GridParameter("one row per grid point, row-major", **PLACED)
-    ] = None
+    positions: Annotated[PositionList | None, _POSITIONS] = None
+    grid: Annotated[GridSize | None, _GRID] = None
     keep: Annotated[int | None, _KEEP] = None
     grid_base: Annotated[tuple[float, ...] | None, _GRID_BASE] = None
-    grid_scale: Annotated[
-        tuple[float, ...] | None, _sizes("divides the positions of a grid's axes", **PLACED)
-    ] = None
+    grid_scale: Annotated[tuple[float, ...] | None, _GRID_SCALE] = None
 
     def _complete(self, preset: Mapping[str, Any]) -> None:
-        """Rows that positions or a grid decide need not be given."""
+        """Set the number of rows, if positions or a grid decide it, before all is checked."""
         self._check_first("positions", "grid")
         self._check_place()
         if self.grid is not None and self.keep is None and preset.get("keep"):
-            object.__setattr__(self, "keep", preset["keep"])
-        if self.grid is not None or self.positions is not None:
-            rows = (
-                self.positions.shape[-1]
-                if self.positions
-                else math.prod(self.grid or ()) + (self.keep or 0)
+            self._set("keep", preset["keep"])
+        rows = self._rows_of_place()
+        if rows is not None:
+            is_other = self.seq_len not in (None, rows)
+            self._refuse_if(
+                is_other, "seq_len", f"{place_of_rows(self)} has {rows} rows", "leave it out"
             )
-            other = self.seq_len not in (None, rows)
-            self.refuse_if(other, "seq_len", f"{self.place()} has {rows} rows", "leave it out")
-            object.__setattr__(self, "seq_len", rows)
+            self._set("seq_len", rows)
+        # Styles have rows beside the grid; without a grid they must not be filled in.
         super()._complete({name: value for name, value in preset.items() if name != "keep"})
 
+    def _rows_of_place(self) -> int | None:
+        """Return the number of rows of the positions or the grid, None if there are neither."""
+        if self.positions is not None:
+            return self.positions.shape[-1]
+        if self.grid is not None:
+            return math.prod(self.grid) + (self.keep or 0)
+        return None
+
     def _check_place(self) -> None:
-        style = self.grid_style
         if self.grid is None:
-            for name in ("keep", "grid_base", "grid_scale"):
-                self.refuse_if(
-                    getattr(self, name) is not None, name, "it belongs to a grid", "add --grid"
-                )
-            if style is not None and self.positions is None:
-                raise self.wrong("grid", f"the {style.name} style is of tables on grids")
+            self._check_without_grid()
         elif self.positions is not None:
-            raise self.wrong("grid", "rows are those of a grid or of positions", "leave one out")
-        elif style is None:
+            raise self._wrong("grid", "rows are those of a grid or of positions", "leave one out")
+        elif self.grid_style is None:
             axes = ", or 2 or 3 --axes" if "axes" in self.parameters() else ""
-            rule = (
-                f"the grid {self.grid.spelled()} needs a style, whose conventions it follows{axes}"
-            )
+            grid = self.grid.spelled()
+            rule = f"the grid {grid} needs a style, whose conventions it follows{axes}"
             raise ParameterError("style", "missing", rule)
 
-    def place(self) -> str:
-        """Where rows are, in words."""
-        if self.grid is not None:
-            kept = f" with {self.keep} rows beside it" if self.keep else ""
-            return f"the grid {self.grid.spelled()}{kept}"
-        return (
-            "it"
-            if self.positions is None
-            else f"positions of shape {bracketed(self.positions.shape)}"
-        )
+    def _check_without_grid(self) -> None:
+        for name in _GRID_ONLY:
+            is_given = getattr(self, name) is not None
+            self._refuse_if(is_given, name, "it belongs to a grid", "add --grid")
+        style = self.grid_style
+        if style is not None and self.positions is None:
+            raise self._wrong("grid", f"the {style.name} style is of tables on grids")
 
     def _check(self) -> None:
         if self.grid is not None and self.grid_style is not None:
             self.grid_style.check(self.grid, self.grid_base, self.grid_scale)
-        given = not self.is_range and self.first_position
-        self.refuse_if(given, "offset", "positions are given otherwise", "leave it out")
-        beyond = self.first_position + self.seq_len - 1 > LAST_POSITION
-        self.refuse_if(beyond, "offset", "the last position must be at most 2^40")
-
-    @property
-    def in_turns(self) -> bool:
-        """Whether positions are turns, so that angles are those times 2π."""
-        return self.grid_style is not None and self.grid_style.in_turns
+        is_moved = not self.is_range and self.first_position
+        self._refuse_if(is_moved, "offset", "positions are given otherwise", "leave it out")
+        last = self.first_position + self.seq_len - 1
+        self._refuse_if(last > LAST_POSITION, "offset", "the last position must be at most 2^40")
 
     @property
     def is_range(self) -> bool:
-        """Whether rows are those of consecutive positions."""
         return self.positions is None and self.grid is None
 
     @property
     def inert_parameters(self) -> frozenset[str]:
         if self.is_range:
             return frozenset()
-        names = ("keep", "base", "layout") if self.grid_style else ()
-        same = (name for name in names if getattr(self, name) == getattr(self.grid_style, name))
-        return frozenset({"seq_len", "offset", *same})
+        inert = {"seq_len", "offset"}
+        style = self.grid_style
+        if style is not None:
+            defaults = {"keep": style.keep, "base": style.base, "layout": style.layout}
+            inert |= {name for name, value in defaults.items() if getattr(self, name) == value}
+        return frozenset(inert)
 
     def coordinates(self) -> Coordinates:
-        """The positions of all rows, axis by axis, where these are not consecutive."""
+        """Return the positions of all rows, axis by axis; only for rows that are not a range."""
         from pecli.engine.numerics.axis_tables import listed_coordinates
 
         if self.positions is not None:
@@ -150,124 +157,161 @@ class Positioned(Scheme):
         )
 
     @property
+    def _in_turns(self) -> bool:
+        """Return True if positions are turns: angles are 2π times positions and frequencies."""
+        return self.grid_style is not None and self.grid_style.in_turns
+
+    @property
     @abstractmethod
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
-        """The frequencies of each axis; none where all axes share those of the dim."""
+        """Return the frequencies of each axis; none if all axes share those of the dim."""
 
     @property
     def pair_axes(self) -> list[int]:
-        """Which axis of positions each frequency follows."""
+        """Return the axis of positions that each frequency follows."""
         return [block.axis for block in self.axis_blocks for _ in block.indices]
 
     @property
     def rotating_pairs(self) -> int:
-        """How many waves there are."""
+        """Return the number of frequencies that are not zero."""
         return sum(block.pairs for block in self.axis_blocks)
 
-    def block_frequencies(self, scale: float = 1.0) -> Frequencies:
-        """The frequencies of all blocks, one after the other, exact."""
-        return numerics.joined(
-            [self._frequencies(b, scale).take(b.indices) for b in self.axis_blocks if b.pairs]
-        )
-
     def frequencies(self) -> Frequencies:
-        """Those of all waves, in radians per position."""
-        values, bits = self.block_frequencies()
-        turn = 2 * numerics.pi(bits) if self.in_turns else 1 << bits
-        return Frequencies(
-            tuple(numerics.round_shift(value * turn, bits) for value in values), bits
-        )
+        """Return the exact frequencies of all pairs, in radians per position."""
+        values, bits = self._block_frequencies()
+        turn = 2 * numerics.pi(bits) if self._in_turns else 1 << bits
+        radians = [numerics.round_shift(value * turn, bits) for value in values]
+        return Frequencies(tuple(radians), bits)
 
     def angular_frequencies(self) -> list[float]:
-        return [self.value_of("scale", 1.0) * value for value in self.frequencies().floats()]
+        scale = self.value_of("scale", 1.0)
+        return [scale * value for value in self.frequencies().floats()]
 
-    def _frequencies(self, block: AxisBlock, scale: float) -> Frequencies:
+    def _block_frequencies(self, scale: float = 1.0) -> Frequencies:
+        """Return the exact frequencies of all blocks, one after the other, in units of the positions."""
+        blocks = [block for block in self.axis_blocks if block.pairs]
+        return numerics.joined([self._law_of(block, scale).take(block.indices) for block in blocks])
+
+    def _law_of(self, block: AxisBlock, scale: float) -> Frequencies:
+        """Return the frequencies of which a block has some, from index 0 to its last one."""
         count = block.last + 1
         if block.law:
-            rise, bits = (Fraction(self.base) - 1) / block.denominator, numerics.bits_for(1.0) + 64
-            values = [1 + rise * i if block.law == "linear" else Fraction(0) for i in range(count)]
-            return Frequencies(tuple(numerics.fixed(value, bits) for value in values), bits)
+            return self._linear_or_still(block, count)
         if block.factor != 1:
             from pecli.engine.scalings.ntk import Ntk
 
             return Ntk(block.factor).frequencies(self.base, block.channels)
         return numerics.geometric(self.base, block.denominator, count, scale)
 
+    def _linear_or_still(self, block: AxisBlock, count: int) -> Frequencies:
+        bits = numerics.bits_for(1.0) + 64
+        values = [Fraction(0)] * count
+        if block.law == "linear":
+            rise = (Fraction(self.base) - 1) / block.denominator
+            values = [1 + rise * i for i in range(count)]
+        return Frequencies(tuple(numerics.fixed(value, bits) for value in values), bits)
+
     @abstractmethod
     def waves(self, unit: Fraction = Fraction(1)) -> Waves:
-        """What exact tables are made from: frequencies, over positions in multiples of a unit, and the amplitude."""
+        """Return the exact frequencies, over positions in multiples of a unit, and the amplitude."""
 
-    def recipe_phases(self, recipe: Recipe) -> Iterator[tuple[Phases, range]]:
-        """The phases that a recipe makes, and which of them the scheme has: those of its waves, in order."""
+    def _recipe_phases(self, recipe: Recipe) -> Iterator[tuple[Phases, range]]:
+        """Yield phases that a recipe computes, and which of them the scheme has, in the order of its pairs."""
         from pecli.engine.schemes.recipe_tables import geometric_phases, rounded
 
         for block in self.axis_blocks:
-            if block.law or block.factor != 1:  # these are no powers of one ratio
-                exact = np.array(self._frequencies(block, 1.0).floats(), np.float32)
-                yield partial(np.multiply, rounded(exact, recipe.frequencies)), block.indices
+            is_geometric = not block.law and block.factor == 1
+            if is_geometric:
+                count = block.last + 1
+                phases = geometric_phases(recipe, self.base, block.denominator, count)
             else:
-                yield (
-                    geometric_phases(recipe, self.base, block.denominator, block.last + 1),
-                    block.indices,
-                )
+                exact = np.array(self._law_of(block, 1.0).floats(), np.float32)
+                phases = partial(np.multiply, rounded(exact, recipe.frequencies))
+            yield phases, block.indices
 
     @property
-    def amplitude_value(self) -> float:
-        """What cos and sin are multiplied by, as float64."""
+    def _amplitude(self) -> float:
+        """Return the factor of cos and sin."""
         return float(self.value_of("amplitude", 1.0))
 
-    def filler(self, recipe: Recipe, rows: int, coordinates: Coordinates | None = None) -> Filler:
-        """What makes cos and sin of about so many consecutive positions, or at the given coordinates."""
+    def _filler(self, recipe: Recipe, rows: int, coordinates: Coordinates | None = None) -> Filler:
+        """Return an object that fills tables of cos and sin.
+
+        Args:
+            recipe: the precision in which they are computed.
+            rows: about how many consecutive positions are needed.
+            coordinates: the positions, if they are not consecutive.
+        """
         if coordinates is None and recipe.is_exact and not recipe.table:
             return Rotation(self.waves, rows)
         from pecli.engine.numerics.axis_tables import AxisRotation
-        from pecli.engine.schemes.recipe_tables import CastFiller, RecipeFiller
+        from pecli.engine.schemes.recipe_tables import CastFiller, RecipeFiller, RecipeWaves
 
-        several = coordinates is not None and len(coordinates.values) > 1
-        axes = self.pair_axes[: self.rotating_pairs] if several else [0] * self.rotating_pairs
+        axes = [0] * self.rotating_pairs
+        if coordinates is not None and len(coordinates.values) > 1:
+            axes = self.pair_axes[: self.rotating_pairs]
         if not recipe.is_exact:
-            return RecipeFiller(self, recipe, axes, coordinates)
-        exact = (
-            Rotation(self.waves, rows)
-            if coordinates is None
-            else AxisRotation(self.waves, axes, coordinates)
-        )
+            waves = RecipeWaves(
+                partial(self._recipe_phases, recipe),
+                axes,
+                self._amplitude,
+                self.value_of("scale", 1.0),
+                self._in_turns,
+            )
+            return RecipeFiller(waves, recipe, coordinates)
+        exact: Rotation | AxisRotation
+        if coordinates is None:
+            exact = Rotation(self.waves, rows)
+        else:
+            exact = AxisRotation(self.waves, axes, coordinates)
         return CastFiller(exact, recipe.table) if recipe.table else exact
 
-    def row_filler(self, recipe: Recipe) -> Filler:
-        """What makes cos and sin of its rows, wherever they are."""
-        return self.filler(recipe, self.seq_len, None if self.is_range else self.coordinates())
+    def _row_filler(self, recipe: Recipe) -> Filler:
+        """Return an object that fills the rows of the scheme's own tables."""
+        coordinates = None if self.is_range else self.coordinates()
+        return self._filler(recipe, self.seq_len, coordinates)
 
     @property
     def _recipe(self) -> Recipe:
         return recipe_named(self.value_of("recipe", "exact"))
 
     @property
-    def rows(self) -> int:
+    def _rows(self) -> int:
         return self.seq_len
 
     @property
-    def parts(self) -> tuple[str, str]:
-        """The functions of a wave, in the order of their channels."""
+    def _functions(self) -> tuple[str, str]:
+        """Return the functions of a wave, in the order of their channels."""
         return ("cos", "sin")
 
-    def padding_rows(self, first: int, count: int) -> Indices:
-        """Which of so many rows are zeros."""
+    def _padding_rows(self, first: int, count: int) -> Indices:
+        """Return which of `count` rows from the position `first` on are zeros."""
         return np.empty(0, np.intp)
 
     def by_position(self) -> ByPosition:
-        """Both functions of each wave side by side: layouts only arrange them."""
-        frequencies = (self.computed_as("exact").inverse_frequencies() or [])[: self.rotating_pairs]
-        self.refuse_if(not frequencies, "dim", "in halves, that leaves no frequency at all")
-        filler, groups = (
-            self.row_filler(self._recipe),
-            np.arange(min(2 * len(frequencies), self.dim)) // 2,
-        )
+        """Return both functions of each wave side by side: layouts only arrange them."""
+        frequencies = self.computed_as("exact").inverse_frequencies() or []
+        frequencies = frequencies[: self.rotating_pairs]
+        self._refuse_if(not frequencies, "dim", "in halves, that leaves no frequency at all")
+        filler = self._row_filler(self._recipe)
+        columns = min(2 * len(frequencies), self.dim)
+        groups = np.arange(columns) // 2
 
         def read(start: int, stop: int) -> Array:
-            out = np.empty((stop - start, len(groups)), numpy_dtype(self.dtype))
-            filler.fill(",".join(self.parts), self.first_position + start, out, self.dtype)
-            out[self.padding_rows(self.first_position + start, len(out))] = 0
+            out = np.empty((stop - start, columns), numpy_dtype(self.dtype))
+            first = self.first_position + start
+            filler.fill(",".join(self._functions), first, out, self.dtype)
+            out[self._padding_rows(first, len(out))] = 0
             return out
 
-        return ByPosition(self.first_position, self.rows, "frequencies", frequencies, groups, read)
+        return ByPosition(self.first_position, self._rows, "frequencies", frequencies, groups, read)
+
+
+def place_of_rows(scheme: Positioned) -> str:
+    """Return the place of the rows as the subject of a sentence."""
+    if scheme.grid is not None:
+        kept = f" with {scheme.keep} rows beside it" if scheme.keep else ""
+        return f"the grid {scheme.grid.spelled()}{kept}"
+    if scheme.positions is not None:
+        return f"positions of shape {bracketed(scheme.positions.shape)}"
+    return "it"

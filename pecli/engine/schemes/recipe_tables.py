@@ -1,10 +1,10 @@
-"""Tables of cos and sin as a recipe computes them, with the same `fill` as the exact ones have."""
+"""Tables of cos and sin as a recipe computes them, with the same `fill` as the exact ones."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property, partial
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,39 +16,59 @@ from pecli.engine.numerics.cos_sin_tables import Rotation
 from pecli.engine.numerics.float32_functions import power, round_single, waves_of
 from pecli.engine.runtimes.runtime import Phases, recurrence
 from pecli.engine.scalings.scaling import reciprocal
-from pecli.engine.schemes import Recipe
+from pecli.engine.schemes.recipes import Recipe
 
 MAX_FLOAT16 = 65504.0
-_CHUNK = 1 << 13  #: elements dealt with at once: few enough for the cache, many enough for threads
+_CHUNK = 1 << 13
+"""Elements that are computed at once: few enough for the cache, many enough for threads."""
+_RATIO_BITS = 128
+"""Fractional bits of a ratio of frequencies, before it is rounded to float32."""
 
 
 def geometric_phases(
-    recipe: Recipe, base: float, denominator: Fraction, count: int,
-    steps: Callable[[Singles], Singles] = reciprocal, scaled: Callable[[], Frequencies] | None = None,
-) -> Phases:  # fmt: skip
-    """The phases that a recipe makes of frequencies base^(−i/denominator), in float32. `steps` lead from
-    base^(i/denominator) to inverse frequencies; where these are more than divisions, `scaled` gives the exact
-    frequencies after them, and the recurrence divides phases by how much these are slowed, as ggml does."""
-    single, over = round_single(base), np.float32(float(denominator))
+    recipe: Recipe,
+    base: float,
+    denominator: Fraction,
+    count: int,
+    steps: Callable[[Singles], Singles] = reciprocal,
+    scaled: Callable[[], Frequencies] | None = None,
+) -> Phases:
+    """Return the function from positions to phases that a recipe makes of base^(−i/denominator), in float32.
+
+    Args:
+        recipe: the dtype of the frequencies, and whether phases are a recurrence.
+        base: the base of the powers.
+        denominator: half the dimension, in most schemes.
+        count: the number of frequencies.
+        steps: turns base^(i/denominator) into inverse frequencies, with the rounding of a scaling.
+        scaled: the exact frequencies after a scaling that does more than divide all by one number. The recurrence, which
+            cannot take `steps`, divides phases by the slowing of each pair, as ggml does.
+    """
+    single = round_single(base)
+    over = np.float32(float(denominator))
     if not recipe.recurrence:
         powers = [power(single, float(np.float32(i) / over)) for i in range(count)]
-        return partial(
-            np.multiply, rounded(steps(np.array(powers, np.float32)), recipe.frequencies)
-        )
-    ratio, slowing = power(single, float(np.float32(-1) / over)), None
+        frequencies = steps(np.array(powers, np.float32))
+        return partial(np.multiply, rounded(frequencies, recipe.frequencies))
+    ratio = power(single, float(np.float32(-1) / over))
+    slowing = None
     if scaled is not None:
-        before, after = numerics.geometric(base, denominator, count), scaled()
-        pairs = zip(before.values, after.values[:count], strict=True)
-        ratios = [
-            numerics.fixed(Fraction(old << after.bits, new << before.bits), 128)
-            for old, new in pairs
-        ]
-        slowing = np.array([round_fixed(value, 128, "float32") for value in ratios], np.float32)
+        slowing = _slowing(numerics.geometric(base, denominator, count), scaled())
     return partial(recurrence, pairs=count, ratio=ratio, divisors=slowing)
 
 
+def _slowing(before: Frequencies, after: Frequencies) -> Singles:
+    """Return how many times slower each pair is after a scaling, in float32."""
+    ratios = []
+    for old, new in zip(before.values, after.values[: len(before.values)], strict=True):
+        exact = Fraction(old << after.bits, new << before.bits)
+        fixed = numerics.fixed(exact, _RATIO_BITS)
+        ratios.append(round_fixed(fixed, _RATIO_BITS, "float32"))
+    return np.array(ratios, np.float32)
+
+
 def rounded(values: Singles, dtype: str) -> Singles:
-    """Values that only a dtype has, in float32; beyond the largest float16 they stay there."""
+    """Return values rounded to float16 or bfloat16, in float32; beyond the largest float16 they stay there."""
     if dtype not in ("float16", "bfloat16"):
         return values
     if dtype == "float16":
@@ -56,100 +76,131 @@ def rounded(values: Singles, dtype: str) -> Singles:
     return values.astype(numpy_dtype(dtype)).astype(np.float32)
 
 
+class RecipeWaves(NamedTuple):
+    """The waves of a scheme as a recipe computes them."""
+
+    phases: Callable[[], Iterator[tuple[Phases, range]]]
+    """Functions from positions to phases, and which of these phases the scheme has."""
+    axes: Sequence[int]
+    """The axis of positions that each pair follows."""
+    amplitude: float
+    scale: float
+    in_turns: bool
+
+
 class Band(NamedTuple):
-    """Some of a recipe's phases that follow one axis of positions, and the columns that they have among all waves."""
+    """Neighbouring pairs of channels that follow one axis of positions."""
 
     phases: Phases
     axis: int
-    picked: slice
-    columns: range
+    picked: slice  #: which of the phases they have
+    columns: range  #: their places among all pairs
 
 
 class RecipeFiller:
-    """Makes rows of cos and sin by a recipe, at consecutive positions, or at coordinates along the axes of waves."""
+    """Fills rows of cos and sin by a recipe, at consecutive positions or at coordinates."""
 
-    def __init__(
-        self, scheme: Any, recipe: Recipe, axes: Sequence[int], coordinates: Coordinates | None
-    ) -> None:
-        self._scheme, self._recipe, self._axes, self._coordinates = (
-            scheme,
-            recipe,
-            axes,
-            coordinates,
-        )
-        self._amplitude, self._scale = (
-            np.float32(scheme.amplitude_value),
-            np.float32(scheme.value_of("scale", 1.0)),
-        )
-        factor = 2 * np.pi if scheme.in_turns else 1.0
+    def __init__(self, waves: RecipeWaves, recipe: Recipe, coordinates: Coordinates | None) -> None:
+        self._waves = waves
+        self._recipe = recipe
+        self._coordinates = coordinates
+        self._amplitude = np.float32(waves.amplitude)
+        self._scale = np.float32(waves.scale)
+        turn = 2 * np.pi if waves.in_turns else 1.0
         values = coordinates.values if coordinates else ()
-        self._values = [np.array([float(value) for value in axis]) * factor for axis in values]
+        self._values = [np.array([float(value) for value in axis]) * turn for axis in values]
 
     @cached_property
     def _bands(self) -> list[Band]:
-        bands, first = [], 0
-        for phases, indices in self._scheme.recipe_phases(self._recipe):
-            for axis, run in groupby(self._axes[first : first + len(indices)]):
-                columns = range(first, first + len([*run]))
-                picked, indices = indices[: len(columns)], indices[len(columns) :]
-                bands.append(
-                    Band(phases, axis, slice(picked.start, picked.stop, picked.step), columns)
-                )
-                first = columns.stop
+        """Split the pairs of each function of phases into runs that follow one axis.
+
+        Interleaved M-RoPE has axes 0 1 2 0 1 2 …: every pair is a band. Sections 0 0 1 1 1 are two bands.
+        """
+        bands = []
+        first = 0
+        for phases, indices in self._waves.phases():
+            axes = self._waves.axes[first : first + len(indices)]
+            taken = 0
+            for axis, run in groupby(axes):
+                count = len([*run])
+                chosen = indices[taken : taken + count]
+                picked = slice(chosen.start, chosen.stop, chosen.step)
+                bands.append(Band(phases, axis, picked, range(first, first + count)))
+                taken += count
+                first += count
         return bands
 
     def fill(self, part: str, first: int | Indices, out: Array, dtype: str) -> None:
-        """Write positions first, first + 1, … into the rows of `out`, or those given; see `Rotation.fill`."""
+        """Write the rows of positions first, first + 1, …, or of an array of positions, into `out`.
+
+        Args:
+            part: `cos`, `sin`, or both in the order of the columns: `cos,sin`.
+            first: the first position, or all positions; with coordinates, the first row.
+            out: one column per pair and function.
+            dtype: the dtype of the numbers.
+        """
         parts = part.split(",")
-        positions: list[Indices | Floats]
-        if self._coordinates is not None:
-            index = self._coordinates.index(int(first), int(first) + len(out))
-            positions = [values[rows] for values, rows in zip(self._values, index, strict=True)]
-        else:
-            positions = [
-                np.arange(first, first + len(out), dtype=np.int64)
-                if isinstance(first, int)
-                else first
-            ]
+        positions = self._positions(first, len(out))
         for band in self._bands:
-            places = rounded(positions[band.axis].astype(np.float32), self._recipe.positions)
+            singles = positions[band.axis].astype(np.float32)
+            places = rounded(singles, self._recipe.positions)
             self._fill_band(band, parts, places, out, dtype)
+
+    def _positions(self, first: int | Indices, count: int) -> Sequence[Indices | Floats]:
+        """Return the positions of some rows, axis by axis."""
+        if self._coordinates is not None:
+            index = self._coordinates.index(int(first), int(first) + count)
+            return [values[rows] for values, rows in zip(self._values, index, strict=True)]
+        if isinstance(first, int):
+            return [np.arange(first, first + count, dtype=np.int64)]
+        return [first]
 
     def _fill_band(
         self, band: Band, parts: list[str], places: Singles, out: Array, dtype: str
     ) -> None:
         columns = slice(band.columns.start * len(parts), band.columns.stop * len(parts))
         distinct, rows = np.unique(places, return_inverse=True)
-        if 2 * len(distinct) < len(out):  # rows that far out are the same: make each of them once
+        if 2 * len(distinct) < len(out):
+            # Distant positions round to the same number: compute each distinct row once.
             few = np.empty((len(distinct), out.shape[1]), out.dtype)
             self._fill_band(band, parts, distinct, few, dtype)
             out[:, columns] = few[:, columns][rows.reshape(-1)]
             return
         step = max(1, _CHUNK // max(1, len(band.columns)))
         for start in range(0, len(out), step):
-            some = places[start : start + step]
-            angles = band.phases(np.abs(some)[:, None] * self._scale)[:, band.picked]
-            waves = waves_of(rounded(angles, self._recipe.product), parts)
-            if (negative := np.signbit(some)).any() and "sin" in parts:
-                waves[parts.index("sin")][negative] *= -1
-            for k, values in enumerate(waves):
-                target = out[start : start + step, columns][:, k :: len(parts)]
-                stored = as_dtype(
-                    values[:, : target.shape[1]] * self._amplitude, self._recipe.table or "float32"
-                )
-                target[...] = as_dtype(stored, dtype)
+            chunk = out[start : start + step, columns]
+            self._fill_chunk(band, parts, places[start : start + step], chunk, dtype)
+
+    def _fill_chunk(
+        self, band: Band, parts: list[str], places: Singles, out: Array, dtype: str
+    ) -> None:
+        scaled = np.abs(places)[:, None] * self._scale
+        angles = band.phases(scaled)[:, band.picked]
+        waves = waves_of(rounded(angles, self._recipe.product), parts)
+        # The sine is odd, the cosine even: negative positions take the phases of positive ones.
+        negative = np.signbit(places)
+        if negative.any() and "sin" in parts:
+            waves[parts.index("sin")][negative] *= -1
+        for k, values in enumerate(waves):
+            target = out[:, k :: len(parts)]
+            scaled_values = values[:, : target.shape[1]] * self._amplitude
+            stored = as_dtype(scaled_values, self._recipe.table or "float32")
+            target[...] = as_dtype(stored, dtype)
 
 
 class CastFiller:
-    """The exact values, rounded to a dtype on the way."""
+    """Fills rows with the exact values, rounded to another dtype on the way."""
 
     def __init__(self, exact: Rotation | AxisRotation, through: str) -> None:
-        self._exact, self._through = exact, through
+        self._exact = exact
+        self._through = through
 
     def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
+        """Write the rows of positions first, first + 1, … into `out`."""
         narrow = np.empty(out.shape, numpy_dtype(self._through))
         self._exact.fill(part, first, narrow, self._through)
         out[...] = as_dtype(narrow, dtype)
 
 
-Filler = Rotation | AxisRotation | RecipeFiller | CastFiller  #: what fills tables of cos and sin
+Filler = Rotation | AxisRotation | RecipeFiller | CastFiller
+"""Objects that fill tables of cos and sin."""

@@ -12,30 +12,77 @@ import numpy as np
 from pecli.engine.application import rotated
 from pecli.engine.arrays import Array, ArrayLike, Complex, Indices, numpy_dtype
 from pecli.engine.numerics import Frequencies
-from pecli.engine.numerics.axis_tables import listed_coordinates
+from pecli.engine.numerics.axis_tables import Coordinates, listed_coordinates
 from pecli.engine.numerics.phases import Waves
 from pecli.engine.runtimes import runtime_named
 from pecli.engine.runtimes.runtime import Phases
-from pecli.engine.scalings import SCALINGS, name_of
-from pecli.engine.schemes import EXACT, Recipe, recipe_named, with_aliases
+from pecli.engine.scalings import PARAMETERS, SCALINGS, name_of
+from pecli.engine.schemes.aliases import with_aliases
 from pecli.engine.schemes.given_positions import whole_positions
 from pecli.engine.schemes.recipe_tables import Filler, RecipeFiller, geometric_phases
+from pecli.engine.schemes.recipes import EXACT, Recipe, recipe_named
 from pecli.engine.schemes.rope_parameters import RotaryParameters
-from pecli.engine.schemes.scheme import Axes
+from pecli.engine.schemes.scheme import Axes, runtime_names
 from pecli.engine.table import Table, stacked
 from pecli.errors import ParameterError
-
-USUAL_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
-"""Factors of scalings that models have: one is easily taken for another."""
 
 
 @with_aliases
 @dataclass(frozen=True, repr=False)
 class Rope(RotaryParameters):
-    """Rotary position embedding (Su et al., 2021): angle = position · base^(−2i/dim).
+    """Rotary position embedding (RoPE; Su et al., 2021, https://arxiv.org/abs/2104.09864).
 
-    >>> sorted(Rope(seq_len=4, dim=8).tables())
+    Pair i of channels is rotated by the angle position · base^(−2i/dim). The tensors are `cos` and `sin`, one row per
+    position, `inv_freq`, one number per pair, and `axis` if positions have several axes.
+
+    Args:
+        seq_len: rows of the table: positions offset, offset + 1, … Not with `positions` or `grid`.
+        dim: rotary dimension, an even number of channels; by default the sum of `axes`.
+        base: base of the frequencies; `theta` is the same parameter.
+        offset: position of the first row.
+        layout: `compact` has one column per pair; `halves` repeats them as c0 c1 … c0 c1 … (GPT-NeoX, Hugging Face);
+            `interleaved` as c0 c0 c1 c1 … (GPT-J, Meta).
+        scaling: method that extends the context a model was trained on: none, linear, ntk, dynamic, yarn, longrope,
+            llama3, proportional or ntk-fixed. The parameters up to `length` belong to scalings.
+        factor: how many times longer the context becomes.
+        original_max_position_embeddings: context that the model was trained on; `original_len` is the same.
+        max_position_embeddings: context after scaling, as the model states it; `max_len` is the same.
+        attention_factor: yarn, longrope: factor of cos and sin, by default computed from `factor`.
+        beta_fast: yarn: pairs that turn more often than this within the original context keep their frequency (32).
+        beta_slow: yarn: pairs that turn less often than this are slowed by the whole factor (1).
+        truncate: yarn: round the limits of the ramp between them to whole pairs (true).
+        mscale: yarn: scales the attention factor, as in DeepSeek.
+        mscale_all_dim: yarn: divides the attention factor, as in DeepSeek.
+        low_freq_factor: llama3: pairs that turn less often than this are slowed by the whole factor.
+        high_freq_factor: llama3: pairs that turn more often than this keep their frequency.
+        short_factor: longrope: a divisor per pair, for lengths up to the original one.
+        long_factor: longrope: a divisor per pair, for longer ones.
+        length: dynamic, longrope: length at which they are evaluated, by default the end of the table.
+        partial_rotary_factor: share of `dim` that is rotary, such as 0.25 in GPT-NeoX.
+        mrope_section: M-RoPE: how many pairs follow each axis of positions (time, height, width).
+        mrope_interleaved: M-RoPE: the sections take turns, as in Qwen3-VL, instead of following each other.
+        positions: a row for each of these numbers, (L,), or (axes, L) for several axes.
+        grid: a row for each point of a grid, (H, W) or (T, H, W), row-major; needs a `style` or `axes`.
+        keep: extra rows for tokens beside the grid, such as CLS.
+        grid_base: points from which the axes of the grid are resampled: one number, or one per axis.
+        grid_scale: numbers that divide the positions of the grid's axes: one, or one per axis.
+        style: project whose conventions the grid follows, such as flux, wan, qwen2-vl or pixtral.
+        axes: channels that each axis of positions rotates.
+        axis_factors: an NTK factor per axis, which stretches its base.
+        recipe: precision recipe that is emulated, such as float32 or bfloat16-autocast; exact rounds once.
+        runtime: the table that this runtime computes; `length` is then its served context.
+        dtype: type of the numbers in the tables: float64, float32, float16 or bfloat16.
+
+    Raises:
+        ParameterError: a value breaks the rule of its parameter, or parameters contradict each other.
+
+    >>> rope = Rope(seq_len=4, dim=8, theta=500000)
+    >>> sorted(rope.tables())
     ['cos', 'inv_freq', 'sin']
+    >>> rope.tables()["cos"].shape
+    (4, 4)
+    >>> Rope(seq_len=4, dim=8, scaling="linear", factor=2).inverse_frequencies()[0]
+    0.5
     """
 
     name = "rope"
@@ -45,165 +92,207 @@ class Rope(RotaryParameters):
     def frequencies(self) -> Frequencies:
         if self.axis_blocks:
             return super().frequencies()
-        every, count = (
-            self.scaling_value.frequencies(self.base, self.exponent_dim),
-            self.rotating_pairs,
-        )
-        return Frequencies((*every.values[:count], *[0] * (len(every.values) - count)), every.bits)
+        every = self.scaling_value.frequencies(self.base, self.exponent_dim)
+        rotating = every.values[: self.rotating_pairs]
+        still = (0,) * (len(every.values) - len(rotating))
+        return Frequencies((*rotating, *still), every.bits)
 
     def attention_factor_value(self) -> float:
-        """What cos and sin are multiplied by, as float64."""
         return self.scaling_value.attention_value
 
-    amplitude_value = property(attention_factor_value)
+    @property
+    def _amplitude(self) -> float:
+        return self.attention_factor_value()
 
     def waves(self, unit: Fraction = Fraction(1)) -> Waves:
-        rotating = (
-            self.block_frequencies()
-            if self.axis_blocks
-            else self.frequencies().take(range(self.rotating_pairs))
-        )
-        amplitude = self.scaling_value.exact_attention or self.scaling_value.attention
-        return Waves.of(rotating, scale=unit, amplitude=amplitude, in_turns=self.in_turns)
-
-    def recipe_phases(self, recipe: Recipe) -> Iterator[tuple[Phases, range]]:
         if self.axis_blocks:
-            yield from super().recipe_phases(recipe)
+            rotating = self._block_frequencies()
+        else:
+            rotating = self.frequencies().take(range(self.rotating_pairs))
+        amplitude = self.scaling_value.exact_attention or self.scaling_value.attention
+        return Waves.of(rotating, scale=unit, amplitude=amplitude, in_turns=self._in_turns)
+
+    def _recipe_phases(self, recipe: Recipe) -> Iterator[tuple[Phases, range]]:
+        if self.axis_blocks:
+            yield from super()._recipe_phases(recipe)
             return
-        scaling, d, every = self.scaling_value, self.exponent_dim, range(self.rotating_pairs)
+        scaling = self.scaling_value
+        pairs = range(self.rotating_pairs)
         if self.runtime != "none":
-            yield runtime_named(self.runtime).phases(self._given(scaling)), every
+            yield runtime_named(self.runtime).phases(self._definition(scaling)), pairs
             return
-        steps = partial(scaling.float32_steps, base=self.base, dim=d)
+        dim = self.exponent_dim
+        base = scaling.float32_base(self.base, dim)
+        steps = partial(scaling.float32_steps, base=self.base, dim=dim)
         scaled = self.frequencies if scaling.per_frequency else None
-        base = scaling.float32_base(self.base, d)
-        yield geometric_phases(recipe, base, Fraction(d, 2), len(every), steps, scaled), every
+        yield geometric_phases(recipe, base, Fraction(dim, 2), len(pairs), steps, scaled), pairs
 
     def computed_as(self, way: str) -> "Rope":
-        if way in self.runtime_names():
+        if way in runtime_names(type(self)):
             return replace(self, recipe="exact", runtime=way)
+        # Without a runtime, a length is a parameter of the scaling, not a served context.
         length = self.length if "length" in SCALINGS[self.scaling].names() else None
         return replace(self, recipe=way, runtime="none", length=length)
 
-    def as_read(self) -> "Rope":
-        """What the runtime makes of the parameters, computed exactly where a scaling can say it."""
-        if self.runtime != "none" and self.runtime_reading.by_position:
-            return self
-        scaling = self.scaling_value
-        parameters = {
-            **dict.fromkeys(self.scaling_parameters()),
-            **vars(scaling),
-            "scaling": name_of(scaling),
-        }
-        return replace(self, **parameters, runtime="none")
-
     @property
     def _recipe(self) -> Recipe:
+        """Return the recipe; runtimes compute in float32."""
         return recipe_named(self.recipe) if self.runtime == "none" else Recipe()
 
     def at(self, position_ids: ArrayLike) -> dict[str, Array]:
-        """cos and sin, one column per frequency, of positions (L,), or (axes, L) where there are sections."""
-        ids, count = (
-            np.atleast_2d(whole_positions("position_ids", position_ids)),
-            self.position_axes,
-        )
-        if ids.ndim != 2 or len(ids) not in (1, count):
-            rule = f"they must be of shape (L,) or ({count}, L)"
+        """Return cos and sin of positions, one column per frequency.
+
+        Args:
+            position_ids: whole numbers (L,), or (axes, L) if positions have several axes.
+
+        >>> Rope(seq_len=1, dim=2, dtype="float64").at([0, 1])["cos"].round(4).tolist()
+        [[1.0], [0.5403]]
+        """
+        ids = np.atleast_2d(whole_positions("position_ids", position_ids))
+        axes = self.position_axes
+        if ids.ndim != 2 or len(ids) not in (1, axes):
+            rule = f"they must be of shape (L,) or ({axes}, L)"
             raise ParameterError("position_ids", f"of shape {ids.shape}", rule)
-        filler = self.filler(self._recipe, 0, listed_coordinates(ids.tolist()))
-        tables = {
-            part: np.empty((ids.shape[1], self.rotary_dim // 2), numpy_dtype(self.dtype))
-            for part in self.parts
-        }
-        for part, table in tables.items():
+        filler = self._filler(self._recipe, 0, listed_coordinates(ids.tolist()))
+        tables = {}
+        for part in self._functions:
+            table = np.empty((ids.shape[1], self.rotary_dim // 2), numpy_dtype(self.dtype))
             self._fill(filler, part, 0, 0, table)
+            tables[part] = table
         return tables
 
     def inverse_frequencies(self) -> list[float]:
-        """As float64; where a recipe rounds them, as rounded."""
+        """Return radians per position of every pair, rounded if a recipe or runtime rounds them."""
         if self._recipe.is_exact:
             return self.frequencies().floats()
-        turn = 2 * math.pi if self.in_turns else 1.0
+        turn = 2 * math.pi if self._in_turns else 1.0
         one = np.ones((1, 1), np.float32)
-        parts = [(phases(one)[0], indices) for phases, indices in self.recipe_phases(self._recipe)]
-        rotating = [turn * float(inv_freq[k]) for inv_freq, indices in parts for k in indices]
-        return rotating + [0.0] * (self.rotary_dim // 2 - len(rotating))
+        rotating = []
+        for phases, indices in self._recipe_phases(self._recipe):
+            at_one = phases(one)[0]
+            rotating += [turn * float(at_one[k]) for k in indices]
+        still = [0.0] * (self.rotary_dim // 2 - len(rotating))
+        return rotating + still
 
     def tensors(self) -> tuple[Table, ...]:
-        inv_freq = _vector("inv_freq", "float64", self.inverse_frequencies, self.rotary_dim // 2)
-        axis = _vector("axis", "int32", lambda: self.pair_axes, self.rotary_dim // 2)
-        return *self._cos_sin(), inv_freq, *([axis] if self.position_axes > 1 else [])
+        pairs = self.rotary_dim // 2
+        tables = self._cos_sin()
+        tables.append(_vector("inv_freq", "float64", self.inverse_frequencies, pairs))
+        if self.position_axes > 1:
+            tables.append(_vector("axis", "int32", lambda: self.pair_axes, pairs))
+        return tuple(tables)
 
     def _cos_sin(self) -> list[Table]:
-        filler = self.row_filler(self._recipe)
-        shape = self.seq_len, self.rotary_dim // (2 if self.layout == "compact" else 1)
+        filler = self._row_filler(self._recipe)
+        width = self.rotary_dim // 2 if self.layout == "compact" else self.rotary_dim
+        shape = (self.seq_len, width)
+        # A recipe computes every row by itself, so that any rows can be picked.
         gathers = isinstance(filler, RecipeFiller) and self.is_range
-        fills = {part: partial(self._fill, filler, part, self.offset) for part in self.parts}
-        return [Table(part, self.dtype, shape, fill, gathers) for part, fill in fills.items()]
+        tables = []
+        for part in self._functions:
+            fill = partial(self._fill, filler, part, self.offset)
+            tables.append(Table(part, self.dtype, shape, fill, gathers))
+        return tables
 
     def _fill(self, filler: Filler, part: str, offset: int, start: Any, out: Array) -> None:
-        """Pairs that rotate, those whose angle is 0, and the copies of both, if the array has room for them."""
-        pairs, rotating = self.rotary_dim // 2, self.rotating_pairs
-        single, copies = out[:, :pairs], out[:, pairs:]
-        if copies.size and self.layout == "interleaved":
-            single, copies = out[:, ::2], out[:, 1::2]
+        """Fill rows of cos or sin: pairs that rotate, pairs whose angle is 0, and the copies of both.
+
+        Copies are made if the array has room for them: for 2 pairs, `halves` has the columns c0 c1 | c0 c1, and
+        `interleaved` c0 c0 c1 c1.
+        """
+        pairs = self.rotary_dim // 2
+        rotating = self.rotating_pairs
+        is_doubled = out.shape[1] > pairs
+        if is_doubled and self.layout == "interleaved":
+            single = out[:, ::2]
+            copies = out[:, 1::2]
+        else:
+            single = out[:, :pairs]
+            copies = out[:, pairs:]
         filler.fill(part, offset + start, single[:, :rotating], self.dtype)
         single[:, rotating:] = 1 if part == "cos" else 0
         copies[...] = single[:, : copies.shape[1]]
 
     def single_array(self) -> Table:
-        """cos and sin, one after the other: (2, seq_len, width)."""
+        """Return cos and sin, one after the other: (2, seq_len, width)."""
         return stacked("cos_sin", self._cos_sin())
 
     def axes_of(self, tensor: str) -> Axes:
-        if tensor in ("inv_freq", "axis"):
-            return Axes(("pair",), value="frequency" if tensor == "inv_freq" else "axis")
+        if tensor == "inv_freq":
+            return Axes(("pair",), value="frequency")
+        if tensor == "axis":
+            return Axes(("pair",), value="axis")
         column = "pair" if self.layout == "compact" else "channel"
-        stack = ("part",) if tensor == "cos_sin" else ()
+        names: tuple[str, ...] = ("position", column)
+        if tensor == "cos_sin":
+            names = ("part", "position", column)
         value = {"cos": "cosine", "sin": "sine"}.get(tensor, "value")
-        return Axes(
-            (*stack, "position", column),
-            self.offset,
-            value,
-            2 if self.layout == "interleaved" else 1,
-        )
-
-    @property
-    def rows_are_listed(self) -> bool:
-        """Whether rows are rotated by the numbers of its tables: positions are listed, or a recipe computes them."""
-        return not (self.is_range and self._recipe.is_exact)
+        return Axes(names, self.offset, value, step=2 if self.layout == "interleaved" else 1)
 
     def factors(self, positions: range | Indices) -> Complex:
-        """What rotates rows at these positions, (n,) or (n, axes), in float64; where rows are listed, these rows."""
+        """Return the complex factors cos + i·sin that rotate rows, (n, d/2) in float64.
+
+        Args:
+            positions: a range, or whole numbers (n,) or (n, axes). If the scheme has positions or a grid, they are
+                numbers of its rows.
+        """
         if isinstance(positions, range):
-            first, stop, coordinates = (
-                positions.start,
-                positions.stop,
-                None if self.is_range else self.coordinates(),
-            )
+            first = positions.start
+            last = positions.stop
+            coordinates = None if self.is_range else self.coordinates()
         else:
-            first, stop = 0, int(positions.max(initial=-1)) + 1
-            coordinates = listed_coordinates(positions.reshape(len(positions), -1).T.tolist())
-            if not self.is_range:
-                own = self.coordinates()
-                index = own.index(0, own.rows)[:, positions]
-                coordinates = replace(
-                    own, rows=len(positions), index=lambda start, stop: index[:, start:stop]
-                )
-        self.check_rows(stop)
+            first = 0
+            last = int(positions.max(initial=-1)) + 1
+            coordinates = self._coordinates_of(positions)
+        self._check_rows(last)
         factors = np.ones((len(positions), self.rotary_dim // 2), np.complex128)
+        # Complex numbers lie in memory as cos, sin, cos, sin, …
         pairs = factors.view(np.float64)[:, : 2 * self.rotating_pairs]
-        recipe = self._recipe if self.rows_are_listed else EXACT
-        self.filler(recipe, len(positions), coordinates).fill("cos,sin", first, pairs, "float64")
+        recipe = self._recipe if rows_are_listed(self) else EXACT
+        filler = self._filler(recipe, len(positions), coordinates)
+        filler.fill("cos,sin", first, pairs, "float64")
         return factors
 
+    def _coordinates_of(self, positions: Indices) -> Coordinates:
+        """Return the coordinates of some positions, or of some rows of the positions or the grid."""
+        if self.is_range:
+            by_axis = positions.reshape(len(positions), -1).T
+            return listed_coordinates(by_axis.tolist())
+        coordinates = self.coordinates()
+        index = coordinates.index(0, coordinates.rows)[:, positions]
+        return replace(
+            coordinates, rows=len(positions), index=lambda start, stop: index[:, start:stop]
+        )
+
     def applied_to(self, x: ArrayLike) -> Array:
-        """x (…, seq_len, D), its first channels rotated; compact tables are of pairs (i, i + d/2)."""
+        """Return x (…, seq_len, D) with its first channels rotated; compact tables rotate pairs (i, i + d/2)."""
         factors = self.factors(range(self.offset, self.offset + self.seq_len))
-        return rotated(x, factors, "interleaved" if self.layout == "interleaved" else "halves")
+        layout = "interleaved" if self.layout == "interleaved" else "halves"
+        return rotated(x, factors, layout)
+
+
+def as_read(rope: Rope) -> Rope:
+    """Return the scheme that a rope's runtime makes of the parameters, computed exactly.
+
+    A rope whose runtime no single scaling describes is returned as it is.
+    """
+    if rope.runtime_reading.by_position:
+        return rope
+    scaling = rope.scaling_value
+    parameters: dict[str, Any] = dict.fromkeys(PARAMETERS)
+    parameters.update(vars(scaling))
+    parameters["scaling"] = name_of(scaling)
+    return replace(rope, **parameters, runtime="none")
+
+
+def rows_are_listed(rope: Rope) -> bool:
+    """Return True if rows are rotated by the numbers of the tables: positions are listed, or a recipe rounds."""
+    return not rope.is_range or not rope._recipe.is_exact
 
 
 def _vector(name: str, dtype: str, values: Callable[[], list[Any]], count: int) -> Table:
+    """Return a table of one axis whose numbers are computed when they are needed."""
+
     def fill(start: int, out: Array) -> None:
         out[:, 0] = values()[start : start + len(out)]
 

@@ -10,58 +10,80 @@ from pecli.engine import numerics
 from pecli.engine.runtimes import RUNTIMES, runtime_named
 from pecli.engine.runtimes.runtime import Definition, RuntimeReading
 from pecli.engine.scalings import SCALINGS, new_parameters
-from pecli.engine.scalings.scaling import Scaling
-from pecli.engine.schemes import RECIPE, Choice, ListOf, OptionalFlag, Real, Whole, check_base
+from pecli.engine.scalings.scaling import RotaryDims, Scaling
 from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.grid_styles import PLAIN, ROTARY, GridStyle
+from pecli.engine.schemes.parameters import Choice, ListOf, OptionalFlag, Real, Whole
 from pecli.engine.schemes.positions import PLACED, Positioned
+from pecli.engine.schemes.recipes import RECIPE, check_base
 from pecli.engine.schemes.scheme import UNSET
 from pecli.errors import ParameterError, UnsupportedError, spelled
 
-_PANEL = "Scaling"  #: all parameters of this panel belong to scalings
+_SCALING_PANEL = "Scaling"
+"""The heading of the options that belong to scalings."""
 _SHARE: dict[str, Any] = {"panel": "Rotary dimension"}
-_ONE_AXIS = ("scaling", "partial_rotary_factor", "mrope_section")
-"""What concerns frequencies that are those of the whole dim."""
+_SHARED_FREQUENCIES = ("scaling", "partial_rotary_factor", "mrope_section")
+"""Parameters that change the frequencies of the whole dim; axes with their own frequencies have none of these."""
+_MIN_DIVISOR = 1e-19
+"""The smallest divisor of a frequency, so that frequencies stay below 2^64 radians per position."""
+
 _even = partial(Whole, low=2, high=65536, even=True)
+_scaling_real = partial(Real, panel=_SCALING_PANEL)
+_turns = partial(Real, above=0, panel=_SCALING_PANEL)
+_scaling_whole = partial(Whole, panel=_SCALING_PANEL)
+_scaling_flag = partial(OptionalFlag, panel=_SCALING_PANEL)
+_divisors = partial(ListOf, each=Real("a divisor", above=_MIN_DIVISOR), panel=_SCALING_PANEL)
+
+_DIM = _even("rotary dimension, in pairs of channels; or the sum of --axes")
 _BASE = Real("theta, the base of the frequencies", above=0, aliases=("--theta",), default=1e4)
-_scaling_real = partial(Real, panel=_PANEL)
-_edge = partial(Real, above=0, panel=_PANEL)  # of a ramp between frequencies
-_scaling_whole = partial(Whole, panel=_PANEL)
-_scaling_flag = partial(OptionalFlag, panel=_PANEL)
-_divisors = partial(
-    ListOf, each=Real("a divisor", above=1e-19), panel=_PANEL
-)  # at most 2^64 radians per position
+_OFFSET = Whole("position of the first row", low=0)
 _LAYOUT = Choice(
     "one column per pair; or doubled, as c0 c1 … c0 c1 … or c0 c0 c1 c1 …",
     options=("compact", "halves", "interleaved"),
 )
+_SCALING = Choice(
+    "method that extends the context a model was trained on",
+    options=tuple(SCALINGS),
+    panel=_SCALING_PANEL,
+)
+_FACTOR = _scaling_real("context extension factor", at_least=1)
 _ORIGINAL = _scaling_whole("length before scaling (O)", aliases=("--original-len",))
 _EXTENDED = _scaling_whole(
     "length after scaling, as the model states it (M)", aliases=("--max-len",)
 )
 _ATTENTION = _scaling_real("yarn, longrope: multiplies cos and sin", above=1e-30, up_to=10**6)
+_BETA_FAST = _turns("yarn: rotations above which frequencies are unchanged (32)")
+_BETA_SLOW = _turns("yarn: rotations below which frequencies are fully scaled (1)")
+_TRUNCATE = _scaling_flag("yarn: round the limits to whole frequencies (true)")
+_MSCALE = _scaling_real("yarn: scales the attention factor")
+_MSCALE_ALL_DIM = _scaling_real("yarn: divides the attention factor")
+_LOW_FREQ_FACTOR = _turns("llama3: rotations below which frequencies are fully scaled")
+_HIGH_FREQ_FACTOR = _turns("llama3: rotations above which frequencies are unchanged")
+_SHORT_FACTOR = _divisors("longrope: divisors up to the original length")
+_LONG_FACTOR = _divisors("longrope: divisors beyond it")
 _LENGTH = _scaling_whole("dynamic, longrope: length they are evaluated at (that of the table)")
 _PARTIAL = Real("share of the dim that is rotary", above=0, up_to=1, **_SHARE)
-_SCALING = Choice(
-    "method that extends the context a model was trained on", options=tuple(SCALINGS), panel=_PANEL
-)
-_PAIRS = Whole("frequencies of an axis", low=0, high=32768)
 _SECTION = ListOf(
-    "how many frequencies follow each axis of positions (M-RoPE)", each=_PAIRS, **_SHARE
+    "how many frequencies follow each axis of positions (M-RoPE)",
+    each=Whole("frequencies of an axis", low=0, high=32768),
+    **_SHARE,
 )
+_SECTIONS_INTERLEAVED = OptionalFlag("interleave M-RoPE sections (Qwen3-VL)", **_SHARE)
 _STYLE = Choice("project whose grid conventions are followed", options=tuple(ROTARY), **PLACED)
+_AXES = ListOf(
+    "channels that each axis of positions rotates", each=_even("channels of an axis"), **PLACED
+)
 _FACTORS = ListOf(
     "NTK factor of each axis: its base is base · factor^(d/(d − 2))",
     each=Real("a", above=0),
     **PLACED,
 )
-_AXES = ListOf(
-    "channels that each axis of positions rotates", each=_even("channels of an axis"), **PLACED
-)
 RUNTIME = Choice(
     "the table that this runtime computes, length being its served context",
-    options=("none", *RUNTIMES), default="none", omitted_default="none",
-)  # fmt: skip
+    options=("none", *RUNTIMES),
+    default="none",
+    omitted_default="none",
+)
 
 
 def _with_new_parameters(kind: type[Positioned]) -> type[Positioned]:
@@ -76,51 +98,31 @@ def _with_new_parameters(kind: type[Positioned]) -> type[Positioned]:
 @dataclass(frozen=True, repr=False)
 @_with_new_parameters
 class RotaryParameters(Positioned):
-    """What a rotary scheme is made of."""
+    """The parameters of a rotary scheme, and the values that follow from them."""
 
-    dim: Annotated[int, _even("rotary dimension, in pairs of channels; or the sum of --axes")] = (
-        UNSET
-    )
+    dim: Annotated[int, _DIM] = UNSET
     base: Annotated[float, _BASE] = UNSET
-    offset: Annotated[int, Whole("position of the first row", low=0)] = 0
+    offset: Annotated[int, _OFFSET] = 0
     layout: Annotated[str, _LAYOUT] = "compact"
 
     scaling: Annotated[str, _SCALING] = "none"
-    factor: Annotated[float | None, _scaling_real("context extension factor", at_least=1)] = None
+    factor: Annotated[float | None, _FACTOR] = None
     original_max_position_embeddings: Annotated[int | None, _ORIGINAL] = None
     max_position_embeddings: Annotated[int | None, _EXTENDED] = None
     attention_factor: Annotated[float | None, _ATTENTION] = None
-    beta_fast: Annotated[
-        float | None, _edge("yarn: rotations above which frequencies are unchanged (32)")
-    ] = None
-    beta_slow: Annotated[
-        float | None, _edge("yarn: rotations below which frequencies are fully scaled (1)")
-    ] = None
-    truncate: Annotated[
-        bool | None, _scaling_flag("yarn: round the limits to whole frequencies (true)")
-    ] = None
-    mscale: Annotated[float | None, _scaling_real("yarn: scales the attention factor")] = None
-    mscale_all_dim: Annotated[float | None, _scaling_real("yarn: divides the attention factor")] = (
-        None
-    )
-    low_freq_factor: Annotated[
-        float | None, _edge("llama3: rotations below which frequencies are fully scaled")
-    ] = None
-    high_freq_factor: Annotated[
-        float | None, _edge("llama3: rotations above which frequencies are unchanged")
-    ] = None
-    short_factor: Annotated[
-        tuple[float, ...] | None, _divisors("longrope: divisors up to the original length")
-    ] = None
-    long_factor: Annotated[tuple[float, ...] | None, _divisors("longrope: divisors beyond it")] = (
-        None
-    )
+    beta_fast: Annotated[float | None, _BETA_FAST] = None
+    beta_slow: Annotated[float | None, _BETA_SLOW] = None
+    truncate: Annotated[bool | None, _TRUNCATE] = None
+    mscale: Annotated[float | None, _MSCALE] = None
+    mscale_all_dim: Annotated[float | None, _MSCALE_ALL_DIM] = None
+    low_freq_factor: Annotated[float | None, _LOW_FREQ_FACTOR] = None
+    high_freq_factor: Annotated[float | None, _HIGH_FREQ_FACTOR] = None
+    short_factor: Annotated[tuple[float, ...] | None, _SHORT_FACTOR] = None
+    long_factor: Annotated[tuple[float, ...] | None, _LONG_FACTOR] = None
     length: Annotated[int | None, _LENGTH] = None
     partial_rotary_factor: Annotated[float | None, _PARTIAL] = None
     mrope_section: Annotated[tuple[int, ...] | None, _SECTION] = None
-    mrope_interleaved: Annotated[
-        bool | None, OptionalFlag("interleave M-RoPE sections (Qwen3-VL)", **_SHARE)
-    ] = None
+    mrope_interleaved: Annotated[bool | None, _SECTIONS_INTERLEAVED] = None
     _: KW_ONLY
     style: Annotated[str | None, _STYLE] = None
     axes: Annotated[tuple[int, ...] | None, _AXES] = None
@@ -131,147 +133,178 @@ class RotaryParameters(Positioned):
     def __post_init__(self) -> None:
         self._check_first("axes", "style")
         if self.axes is not None and self.dim is None:
-            object.__setattr__(self, "dim", sum(self.axes))
+            self._set("dim", sum(self.axes))
         style = self.grid_style
-        self._complete({} if style is None else {"base": style.base, "keep": style.keep})
+        preset: dict[str, Any] = {}
+        if style is not None:
+            preset = {"base": style.base, "keep": style.keep}
+        self._complete(preset)
 
     def _check(self) -> None:
         super()._check()
         rule = f"it leaves {self.exponent_dim} of {self.dim} channels, and channels rotate in pairs"
-        self.refuse_if(self.exponent_dim < 2, "partial_rotary_factor", rule)
+        self._refuse_if(self.exponent_dim < 2, "partial_rotary_factor", rule)
         numerics.check_base(self.base, 1.0)
         check_base(self.recipe, self.base)
         self._check_scaling()
         self._check_runtime()
-        self.refuse_if(
-            not self.rotating_pairs, "partial_rotary_factor", "it leaves no pair that rotates"
-        )
+        rule = "it leaves no pair that rotates"
+        self._refuse_if(not self.rotating_pairs, "partial_rotary_factor", rule)
         self._check_axes()
+        self._check_sections()
 
     def _check_scaling(self) -> None:
         kind = SCALINGS[self.scaling]
-        for name in self.scaling_parameters():
+        for name in self._scaling_parameters():
             value = getattr(self, name)
             if value is None and name in kind.required():
                 raise ParameterError(name, "missing", f"{self.scaling} scaling needs it")
-            if (
-                name == "length" and self.runtime != "none"
-            ):  # a served context, whether it matters or not
+            is_served_context = name == "length" and self.runtime != "none"
+            if value is None or name in kind.names() or is_served_context:
                 continue
-            if value is not None and name not in kind.names():
-                users = ", ".join(word for word, other in SCALINGS.items() if name in other.names())
-                said = f"{len(value)} numbers" if isinstance(value, tuple) else spelled(value)
-                raise ParameterError(
-                    name, said, f"only {users} scaling uses it", f"`scaling` is {self.scaling}"
-                )
+            users = [word for word, other in SCALINGS.items() if name in other.names()]
+            given = f"{len(value)} numbers" if isinstance(value, tuple) else spelled(value)
+            rule = f"only {', '.join(users)} scaling uses it"
+            raise ParameterError(name, given, rule, f"`scaling` is {self.scaling}")
         self.defined_scaling.check(self.base, self.exponent_dim)
 
     def _check_runtime(self) -> None:
         if self.runtime == "none":
             return
         rule = f"{self.runtime} has an arithmetic of its own"
-        self.refuse_if(self.recipe != "exact", "recipe", rule, "leave out `recipe` or `runtime`")
+        self._refuse_if(self.recipe != "exact", "recipe", rule, "leave out `recipe` or `runtime`")
         rule = "what runtimes compute is known for one position after the other"
-        self.refuse_if(not self.is_range, "runtime", rule, "leave out `runtime`, or the positions")
+        self._refuse_if(not self.is_range, "runtime", rule, "leave out `runtime`, or the positions")
         check_base("float32", self.base)
-        self.check_rows(self.offset + self.seq_len)
+        self._check_rows(self.offset + self.seq_len)
 
-    def check_rows(self, last: int) -> None:
-        rows = None if self.runtime == "none" else self.runtime_reading.rows
+    def _check_rows(self, last: int) -> None:
+        """Raise UnsupportedError if the runtime has fewer positions, as vLLM's precomputed cache does."""
+        rows = self.runtime_reading.rows
         if rows is not None and last > rows:
-            rule = f"{self.runtime} has {rows:,} positions for these parameters, and the table ends at {last:,}"
+            rule = (
+                f"{self.runtime} has {rows:,} positions for these parameters, "
+                f"and the table ends at {last:,}"
+            )
             raise UnsupportedError("seq_len", self.seq_len, rule)
 
     def _check_axes(self) -> None:
-        clash = [name for name in _ONE_AXIS if getattr(self, name) not in (None, "none")]
-        if self.axis_blocks and clash:
-            rule = f"{'axes' if self.style is None else f'the {self.style} style'} has frequencies of its own"
-            raise self.wrong(clash[0], rule, "leave it out")
-        self.refuse_if(
-            self.axes and self.is_range, "axes", "they are those of --positions or of a --grid"
-        )
-        count, positions = self.position_axes, self.positions
-        several = positions is not None and (self.axis_blocks or len(positions.shape) > 1)
-        if positions is not None and several and len(positions.axes) != count:
-            one = (
-                "(L,)"
-                if count == 1
-                else f"(L,) or ({count}, L)"
-                if self.mrope_section
-                else f"({count}, L)"
-            )
-            rule = f"the frequencies follow {count} {'axes' if count > 1 else 'axis'}: they must be of shape {one}"
-            raise self.wrong("positions", rule)
-        section, half = self.mrope_section, self.rotary_dim // 2
-        alone = section is None and self.mrope_interleaved is not None
-        self.refuse_if(alone, "mrope_interleaved", "it belongs to mrope_section")
-        other = section is not None and sum(section) != half
-        self.refuse_if(other, "mrope_section", f"the sections must add up to {half}, d/2")
+        clashes = [
+            name for name in _SHARED_FREQUENCIES if getattr(self, name) not in (None, "none")
+        ]
+        if self.axis_blocks and clashes:
+            owner = "axes" if self.style is None else f"the {self.style} style"
+            rule = f"{owner} has frequencies of its own"
+            raise self._wrong(clashes[0], rule, "leave it out")
+        is_without_positions = self.axes and self.is_range
+        rule = "they are those of --positions or of a --grid"
+        self._refuse_if(is_without_positions, "axes", rule)
+        self._check_count_of_axes()
+
+    def _check_count_of_axes(self) -> None:
+        """Raise ParameterError unless positions have as many axes as the frequencies follow.
+
+        M-RoPE also takes one list of positions, (L,): text has the same position on all axes.
+        """
+        if self.positions is None:
+            return
+        has_several = self.axis_blocks or len(self.positions.shape) > 1
+        count = self.position_axes
+        if not has_several or len(self.positions.axes) == count:
+            return
+        if count == 1:
+            shapes = "(L,)"
+        elif self.mrope_section:
+            shapes = f"(L,) or ({count}, L)"
+        else:
+            shapes = f"({count}, L)"
+        noun = "axes" if count > 1 else "axis"
+        rule = f"the frequencies follow {count} {noun}: they must be of shape {shapes}"
+        raise self._wrong("positions", rule)
+
+    def _check_sections(self) -> None:
+        section = self.mrope_section
+        if section is None:
+            is_alone = self.mrope_interleaved is not None
+            self._refuse_if(is_alone, "mrope_interleaved", "it belongs to mrope_section")
+            return
+        pairs = self.rotary_dim // 2
+        rule = f"the sections must add up to {pairs}, d/2"
+        self._refuse_if(sum(section) != pairs, "mrope_section", rule)
 
     @property
     def grid_style(self) -> GridStyle | None:
-        if self.style is None and self.grid is not None and self.axes is not None:
+        if self.style is not None:
+            return ROTARY.get(self.style)
+        if self.grid is not None and self.axes is not None:
             return PLAIN.get(len(self.axes))
-        return None if self.style is None else ROTARY.get(self.style)
+        return None
 
     @cached_property
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
-        """The frequencies of each axis, where these have their own; none where all axes share those of the dim."""
-        style, factors = self.grid_style, self.axis_factors
-        if style is None and self.axes is None:
-            self.refuse_if(factors, "axis_factors", "they are those of --axes or of a --style")
-            return ()
+        """Return the frequencies of each axis, if these have their own; none if all axes share those of the dim."""
+        style = self.grid_style
+        factors = self.axis_factors
         if style is not None:
-            blocks, factors = style.blocks(self.dim, self.axes), factors or style.factors
-        elif sum(self.axes or ()) != self.dim:
-            raise self.wrong("axes", f"they must add up to dim, {self.dim}")
-        else:
-            blocks = tuple(
-                AxisBlock(axis, count, Fraction(count, 2))
-                for axis, count in enumerate(self.axes or ())
-            )
+            return self._stretched(style.blocks(self.dim, self.axes), factors or style.factors)
+        if self.axes is None:
+            rule = "they are those of --axes or of a --style"
+            self._refuse_if(factors, "axis_factors", rule)
+            return ()
+        if sum(self.axes) != self.dim:
+            raise self._wrong("axes", f"they must add up to dim, {self.dim}")
+        sizes = enumerate(self.axes)
+        blocks = tuple(AxisBlock(axis, size, Fraction(size, 2)) for axis, size in sizes)
+        return self._stretched(blocks, factors)
+
+    def _stretched(
+        self, blocks: tuple[AxisBlock, ...], factors: tuple[float, ...] | None
+    ) -> tuple[AxisBlock, ...]:
+        """Return blocks with an NTK factor for each axis, as Cosmos has for time.
+
+        NTK defines the base of d channels as base · factor^(d/(d − 2)), for powers of one base only.
+        """
         if not factors:
             return blocks
         count = len({block.axis for block in blocks})
-        other = len(factors) != count or any(
-            b.channels < 4 or b.law or b.step > 1 or b.start for b in blocks
-        )
+        is_wrong = len(factors) != count or not all(map(_can_be_stretched, blocks))
         rule = f"they must be {count}, of axes of 4 channels or more with powers of a base"
-        self.refuse_if(other, "axis_factors", rule)
+        self._refuse_if(is_wrong, "axis_factors", rule)
         return tuple(block._replace(factor=factors[block.axis]) for block in blocks)
 
     @property
     def position_axes(self) -> int:
-        """How many axes of positions the frequencies follow."""
-        return len({block.axis for block in self.axis_blocks}) or len(self.mrope_section or (1,))
+        """Return how many axes of positions the frequencies follow."""
+        if self.axis_blocks:
+            return len({block.axis for block in self.axis_blocks})
+        return len(self.mrope_section) if self.mrope_section else 1
 
     @classmethod
     @cache
-    def scaling_parameters(cls) -> tuple[str, ...]:
+    def _scaling_parameters(cls) -> tuple[str, ...]:
+        """Return the parameters of all scalings, in the order in which they are checked."""
         parameters = cls.parameters().items()
-        return tuple(
-            name
-            for name, parameter in parameters
-            if parameter.panel == _PANEL and name != "scaling"
-        )
+        names = [name for name, parameter in parameters if parameter.panel == _SCALING_PANEL]
+        return tuple(name for name in names if name != "scaling")
 
     @cached_property
     def scaling_value(self) -> Scaling:
-        return self.defined_scaling if self.runtime == "none" else self.runtime_reading.scaling
+        """Return the scaling, as the runtime reads it if there is one."""
+        return self.runtime_reading.scaling
 
     @property
     def runtime_reading(self) -> RuntimeReading[Scaling]:
-        """The scaling as the runtime takes it, and why that departs from the definition."""
-        return runtime_named(self.runtime).reading(self._given(self.defined_scaling))
+        """Return the scaling as the runtime reads it, and why it departs from the definition."""
+        if self.runtime == "none":
+            return RuntimeReading(self.defined_scaling)
+        return runtime_named(self.runtime).reading(self._definition(self.defined_scaling))
 
-    def runtime_causes(self) -> tuple[str, ...]:
-        return () if self.runtime == "none" else self.runtime_reading.causes
-
-    def _given(self, scaling: Scaling) -> Definition[Scaling]:
+    def _definition(self, scaling: Scaling) -> Definition[Scaling]:
         return Definition(scaling, self.base, self.exponent_dim, self.rotating_pairs, self.dim)
 
     @cached_property
     def defined_scaling(self) -> Scaling:
+        """Return the scaling that the parameters define, without a runtime."""
         kind = SCALINGS[self.scaling]
         values = {name: getattr(self, name) for name in kind.names()}
         if "length" in values:
@@ -280,39 +313,57 @@ class RotaryParameters(Positioned):
 
     @property
     def pair_axes(self) -> list[int]:
-        """Which axis of positions each frequency follows; all the first, unless there are sections or axes."""
+        """Return the axis of positions that each frequency follows; axis 0, unless there are sections or axes.
+
+        For mrope_section (4, 2, 2), blocked sections (Qwen2-VL) give 0 0 0 0 1 1 2 2. Interleaved ones (Qwen3-VL) give
+        0 1 2 0 1 2 0 0: the axes take turns, until an axis has had its 2 pairs; all other pairs follow axis 0.
+        """
         if self.axis_blocks:
             return super().pair_axes
-        half, section = self.rotary_dim // 2, self.mrope_section or (self.rotary_dim // 2,)
-        if self.mrope_interleaved:
-            count = len(section)
-            return [i % count if i < section[i % count] * count else 0 for i in range(half)]
-        return [axis for axis, count in enumerate(section) for _ in range(count)]
+        pairs = self.rotary_dim // 2
+        section = self.mrope_section or (pairs,)
+        if not self.mrope_interleaved:
+            return [axis for axis, count in enumerate(section) for _ in range(count)]
+        count = len(section)
+        axes = []
+        for pair in range(pairs):
+            axis = pair % count
+            axes.append(axis if pair < section[axis] * count else 0)
+        return axes
 
     @property
-    def _rotary(self) -> tuple[int, int]:
+    def _rotary(self) -> RotaryDims:
         return SCALINGS[self.scaling].rotary(self.dim, self.partial_rotary_factor or 1.0)
 
     @property
     def exponent_dim(self) -> int:
-        """d in the formulas: the rotary dimension. A partial factor may leave an odd number."""
-        return self._rotary[0]
+        """Return d of the exponent −2i/d: the rotary dimension, which a partial factor may leave odd."""
+        return self._rotary.dim
 
     @property
     def rotary_dim(self) -> int:
-        """The rotary dimension in whole pairs; with proportional scaling all of it, part of it by angle 0."""
+        """Return the rotary dimension in whole pairs.
+
+        Proportional scaling counts all channels, and rotates those beyond its share by the angle 0.
+        """
         return self.exponent_dim + self.exponent_dim % 2
 
     @property
     def rotating_pairs(self) -> int:
-        """How many pairs rotate at all; those whose angle proportional scaling makes 0 come last."""
-        return self._rotary[1]
+        """Return how many pairs rotate; those whose angle proportional scaling makes 0 come last."""
+        return self._rotary.pairs
 
     @property
     def effective_length(self) -> int:
-        """The length that dynamic and longrope scaling go by."""
+        """Return the length at which dynamic and longrope scaling are evaluated."""
         if self.length is not None:
             return self.length
         if self.positions is None:
             return self.offset + self.seq_len
-        return max(1, math.floor(max(map(max, self.positions.exact()))) + 1)
+        farthest = max(max(axis) for axis in self.positions.exact())
+        return max(1, math.floor(farthest) + 1)
+
+
+def _can_be_stretched(block: AxisBlock) -> bool:
+    has_all_powers = not block.law and block.step == 1 and block.start == 0
+    return has_all_powers and block.channels >= 4

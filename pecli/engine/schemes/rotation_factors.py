@@ -1,4 +1,4 @@
-"""What pairs of channels are multiplied by to rotate them, at any positions: one cache for layers and tensors."""
+"""Complex factors that rotate pairs of channels, at any positions: one cache for layers and tensors."""
 
 from functools import cached_property
 from threading import Lock
@@ -9,30 +9,35 @@ from numpy.typing import NDArray
 
 from pecli.engine.arrays import Complex
 from pecli.engine.numerics import phases
-from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.rope import Rope, rows_are_listed
 
 Positions = range | NDArray[np.int64]
 
-MAX_CACHED_BYTES = (
-    1 << 27
-)  #: bytes of factors that are kept; those of more positions are made anew for every block
-ALWAYS_CACHED_BYTES = (
-    1 << 24
-)  #: bytes up to which factors are kept however few of them are asked for
-MAX_PRECOMPUTED_BYTES = (
-    1 << 30
-)  #: bytes of the largest table that is made because a layer has a limit on positions
-_RUN = 256  #: positions in a row whose factors are products of two
-_GROWTH = Lock()  #: held while factors are made to be kept; of the module, so that layers can be copied and pickled
+MAX_CACHED_BYTES = 1 << 27
+"""Bytes of factors that are kept; factors of more positions are computed again for every block."""
+ALWAYS_CACHED_BYTES = 1 << 24
+"""Bytes up to which factors are kept, however few of them are needed."""
+MAX_PRECOMPUTED_BYTES = 1 << 30
+"""Bytes of the largest table that is computed because a layer has a limit on positions."""
+_RUN = 256
+"""Positions in a row whose factors are products of two: of the first one of the run, and of a distance."""
+_GROWTH = Lock()
+"""Guards the caches. It belongs to the module, so that layers can be copied and pickled."""
 
 
 class RotationFactors:
-    """The factors of a rotary scheme at any positions, kept as long as there are not too many; used by any thread.
+    """The factors of a rotary scheme at any positions, kept if there are not too many; safe in threads.
 
-    For amplitude 1 they are within 0.6·2**-53 of the true value; where `exact` is not asked for, those of neighbouring
-    positions are products of two such, within 4·2**-53. `dtype` is their precision, float64 or float32. With `inverse`
-    they undo the rotation, its amplitude included. With a `limit` on positions, the first call makes those of all
-    positions below it. Where rows are listed, or a recipe or runtime computes them, they are those of the tables.
+    For amplitude 1 they are within 0.6·2^−53 of the true value. Unless they have to be `exact`, factors of neighbouring
+    positions are products of two such, within 4·2^−53. If positions are listed, or a recipe or runtime computes them, the
+    factors are the numbers of the tables.
+
+    Args:
+        rope: the scheme.
+        dtype: the precision of the factors, float64 or float32.
+        exact: compute every factor by itself.
+        inverse: return factors that undo the rotation, its amplitude included.
+        limit: positions stay below this; the first call computes the factors of all of them.
     """
 
     def __init__(
@@ -44,73 +49,93 @@ class RotationFactors:
         inverse: bool = False,
         limit: int = 0,
     ) -> None:
-        self.rope, self._exact, self._inverse = rope, exact, inverse
+        self.rope = rope
+        self._exact = exact
+        self._inverse = inverse
         self._dtype = np.dtype(np.complex128 if dtype == "float64" else np.complex64)
-        self._half, self._rotating = rope.rotary_dim // 2, rope.rotating_pairs
-        self._row_bytes = self._half * self._dtype.itemsize
-        self._limit = limit if limit * self._row_bytes <= MAX_PRECOMPUTED_BYTES else 0
+        self._pairs = rope.rotary_dim // 2
+        self._rotating = rope.rotating_pairs
+        self._row_bytes = self._pairs * self._dtype.itemsize
+        is_small = limit * self._row_bytes <= MAX_PRECOMPUTED_BYTES
+        self._limit = limit if is_small else 0
         self._keeps = True
         self.first = 0
-        self.kept: NDArray[Any] = np.empty((0, self._half), self._dtype)
+        self.kept: NDArray[Any] = np.empty((0, self._pairs), self._dtype)
 
     def at(self, positions: Positions) -> NDArray[Any]:
-        """The factors (n, d/2) of n positions: a range, an array (n,), or (n, axes) for a scheme with sections."""
+        """Return the factors (n, d/2) of n positions: a range, an array (n,), or (n, axes) for sections."""
         if isinstance(positions, range):
-            low, high = positions.start, positions.stop
+            low = positions.start
+            high = positions.stop
         else:
-            low, high = int(positions.min()), int(positions.max()) + 1
+            low = int(positions.min())
+            high = int(positions.max()) + 1
         first, kept = self._covering(low, high, len(positions))
         if not first <= low <= high <= first + len(kept):
-            return self._made(positions)
+            return self._computed(positions)
         if isinstance(positions, range):
             return kept[low - first : high - first]
         rows = positions - first
-        return (
-            kept[rows]
-            if rows.ndim == 1
-            else kept[rows[:, self.rope.pair_axes], np.arange(self._half)]
-        )
+        if rows.ndim == 1:
+            return kept[rows]
+        # Each pair has the position of its own axis.
+        return kept[rows[:, self.rope.pair_axes], np.arange(self._pairs)]
 
     def reserve(self, low: int, high: int) -> None:
-        """Make the factors of all these positions now, or, where they are too many to keep, in every call anew."""
+        """Compute the factors of all these positions now; if they are too many to keep, compute them in every call."""
         self._keeps = (high - low) * self._row_bytes <= MAX_CACHED_BYTES
         with _GROWTH:
             if self._keeps and not self._covers(low, high):
                 self._keep(range(low, high))
 
     def _covering(self, low: int, high: int, count: int) -> tuple[int, NDArray[Any]]:
-        """The first position of the table that is kept, and the table, grown to hold these unless that is too much."""
+        """Return the first position of the kept table, and the table, grown to cover these if it is not too large."""
         with _GROWTH:
-            most = MAX_CACHED_BYTES // self._row_bytes
-            near = max(ALWAYS_CACHED_BYTES // self._row_bytes, 2 * len(self.kept), 4 * count)
-            if (
-                self._keeps
-                and not self._covers(low, high)
-                and high <= max(min(most, near), self._limit)
-            ):
-                twice = min(most, 2 * len(self.kept))
-                self._keep(range(self._limit if high <= self._limit else max(high, twice)))
+            if self._keeps and not self._covers(low, high) and high <= self._largest(count):
+                self._keep(range(self._grown(high)))
             return self.first, self.kept
+
+    def _largest(self, count: int) -> int:
+        """Return the end of the largest table that is kept for a call with so many positions.
+
+        A table is not computed up to a distant position for the sake of a few: it may have four times as many rows as
+        are needed, twice as many as before, or ALWAYS_CACHED_BYTES.
+        """
+        most = MAX_CACHED_BYTES // self._row_bytes
+        always = ALWAYS_CACHED_BYTES // self._row_bytes
+        near = max(always, 2 * len(self.kept), 4 * count)
+        return max(min(most, near), self._limit)
+
+    def _grown(self, high: int) -> int:
+        """Return the end of the next table: the limit, or at least twice the current one."""
+        if high <= self._limit:
+            return self._limit
+        most = MAX_CACHED_BYTES // self._row_bytes
+        return max(high, min(most, 2 * len(self.kept)))
 
     def _covers(self, low: int, high: int) -> bool:
         return self.first <= low and high <= self.first + len(self.kept)
 
     def _keep(self, span: range) -> None:
-        self.first, self.kept = span.start, self._made(span)
+        self.kept = self._computed(span)
         self.kept.flags.writeable = False
+        self.first = span.start
 
-    def _made(self, positions: Positions) -> NDArray[Any]:
+    def _computed(self, positions: Positions) -> NDArray[Any]:
         amplitude = self.rope.attention_factor_value()
-        if self.rope.rows_are_listed or (self._exact and isinstance(positions, range)):
+        are_listed = rows_are_listed(self.rope)
+        if are_listed or (self._exact and isinstance(positions, range)):
             factors = self.rope.factors(positions)
         else:
-            factors = (
-                self._along(positions) if isinstance(positions, range) else self._turns(positions)
-            )
+            if isinstance(positions, range):
+                factors = self._along(positions)
+            else:
+                factors = self._turns(positions)
             factors[:, : self._rotating] *= amplitude
-        if self._inverse and self.rope.rows_are_listed:
+        if self._inverse and are_listed:
             factors = 1 / factors
         elif self._inverse:
+            # The inverse of a·e^(iφ) is a·e^(−iφ)/a².
             np.conjugate(factors, out=factors)
             factors[:, : self._rotating] /= amplitude**2
         return factors.astype(self._dtype, copy=False)
@@ -120,28 +145,33 @@ class RotationFactors:
         return np.ascontiguousarray(self.rope.waves().limbs[:, None, :])
 
     @cached_property
-    def _small(self) -> Complex:
+    def _within_run(self) -> Complex:
         return self._turns(np.arange(_RUN))
 
     def _along(self, positions: range) -> Complex:
-        """Neighbours, in runs that begin at the same positions wherever a block does."""
-        out = np.empty((len(positions), self._half), np.complex128)
+        """Return the factors of a range, in runs that begin at multiples of _RUN wherever a block begins.
+
+        So the factor of position 1000 is the same in every block: that of 768 times that of 232.
+        """
+        out = np.empty((len(positions), self._pairs), np.complex128)
         starts = range(positions.start - positions.start % _RUN, positions.stop, _RUN)
         for anchor, start in zip(self._turns(np.array(starts)), starts, strict=True):
-            begin, end = max(start, positions.start), min(start + _RUN, positions.stop)
-            place = out[begin - positions.start : end - positions.start]
-            np.multiply(anchor, self._small[begin - start : end - start], out=place)
+            begin = max(start, positions.start)
+            end = min(start + _RUN, positions.stop)
+            rows = out[begin - positions.start : end - positions.start]
+            np.multiply(anchor, self._within_run[begin - start : end - start], out=rows)
         return out
 
     def _turns(self, positions: NDArray[np.int64]) -> Complex:
-        """Each by itself, without the amplitude: positions (n,), or (n, axes)."""
-        positions = positions if positions.ndim == 1 else positions[:, self.rope.pair_axes]
-        out = np.ones((len(positions), self._half), np.complex128)
-        wanted = positions.astype(np.uint64).reshape(len(positions), -1)[:, : self._rotating]
-        out[:, : self._rotating] = phases.directions(self._limbs, wanted)
+        """Return the factor of each position (n,) or (n, axes) by itself, without the amplitude."""
+        if positions.ndim > 1:
+            positions = positions[:, self.rope.pair_axes]
+        out = np.ones((len(positions), self._pairs), np.complex128)
+        columns = positions.astype(np.uint64).reshape(len(positions), -1)
+        out[:, : self._rotating] = phases.directions(self._limbs, columns[:, : self._rotating])
         return out
 
     def shift(self, places: int) -> Complex:
-        """The factors (1, d/2) that move what was rotated already by so many positions, its amplitude left as it is."""
+        """Return the factors (1, d/2) that move rotated rows by so many positions and keep their amplitude."""
         turns = self._turns(np.array([abs(places)]))
         return turns if places >= 0 else turns.conj()

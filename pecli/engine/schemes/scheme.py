@@ -1,8 +1,8 @@
-"""What a scheme is: parameters, checked when it is made, from which its tables follow."""
+"""Schemes: positional encodings with parameters that are checked when a scheme is made."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, MISSING, dataclass, fields, replace
+from dataclasses import KW_ONLY, MISSING, Field, dataclass, fields, replace
 from functools import cache
 from typing import (
     TYPE_CHECKING,
@@ -19,43 +19,55 @@ import numpy as np
 
 from pecli.display import Displayed
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ArrayLike
-from pecli.engine.schemes import STORED, Choice, Dtype, Parameter, Whole, recipe_named, scheme_named
+from pecli.engine.schemes import scheme_named
+from pecli.engine.schemes.parameters import Choice, Dtype, Parameter, Whole
+from pecli.engine.schemes.recipes import STORED, recipe_named
 from pecli.engine.table import ByPosition, Table
 from pecli.errors import ParameterError, bracketed, nearest, spelled
 
 if TYPE_CHECKING:
+    from pecli.engine.runtimes.runtime import RuntimeReading
+    from pecli.engine.scalings.scaling import Scaling
     from pecli.engine.schemes.grid_styles import GridStyle
+
+UNSET: Any = None
+"""The default of a field that a style or the parameter's own default fills in."""
 
 
 class Axes(NamedTuple):
-    """What the axes of a tensor mean."""
+    """The meaning of a tensor's axes."""
 
     names: tuple[str, ...]  #: a word for each axis: position, channel, pair, head, query, key
     first: int = 0  #: the position of the first row
-    value: str = "value"  #: what the elements are: value, cosine, sine, bias, slope, frequency
+    value: str = "value"  #: the elements: value, cosine, sine, bias, slope, frequency
     step: int = 1  #: columns from one pair of channels to the next
-
-
-UNSET: Any = None  #: the default of a field that something else may fill in: a style, or the parameter's own default
 
 
 @dataclass(frozen=True, repr=False)
 class Scheme(Displayed, ABC):
-    """A positional encoding with all its parameters.
+    """A positional encoding with all its parameters: the base class of all schemes.
 
-    A subclass is a frozen dataclass whose fields are annotated with a `Parameter` each; checks, the saved spec and
-    command-line options derive from those. Besides, it answers what others ask of a scheme, so that nobody asks which
-    one it is. Only `tensors` has to be written; the rest serves a scheme with one table (positions, channels).
+    A subclass is a frozen dataclass whose fields are annotated with a `Parameter` each; checks, the saved spec and the
+    command-line options derive from these. Callers use the methods below instead of `isinstance`. A subclass has to
+    define only `tensors`; the defaults of the other methods serve a scheme with one table (positions, channels).
+
+    Args:
+        dtype: type of the numbers in the tables: float64, float32, float16 or bfloat16.
+
+    Raises:
+        ParameterError: a value breaks the rule of its parameter.
+
+    >>> from pecli import Rope, Scheme
+    >>> rope = Rope(seq_len=4, dim=8)
+    >>> Scheme.from_spec(rope.spec()) == rope
+    True
     """
 
     name: ClassVar[str]
     applied_as: ClassVar[str] = "rows"
-    """How it is applied: rows added to the input, a rotation of it, or a bias on attention scores."""
-    former_parameters: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """Parameters that specs of earlier versions name, with the value that is still what it does."""
-    holds_several: ClassVar[bool] = (
-        False  #: whether it holds schemes of which no single array can stand for all
-    )
+    """The way it is applied: `rows` are added to the input, a `rotation` of it, a `bias` on attention scores."""
+    _former_parameters: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Parameters in specs of earlier versions, with the value that describes what the scheme still does."""
 
     _: KW_ONLY
     dtype: Annotated[str, Dtype("type of the numbers", options=tuple(SIGNIFICAND_BITS))] = "float32"
@@ -63,170 +75,191 @@ class Scheme(Displayed, ABC):
     def __post_init__(self) -> None:
         self._complete({})
 
+    def _set(self, name: str, value: Any) -> None:
+        """Set a field of the frozen dataclass while it is being made."""
+        object.__setattr__(self, name, value)
+
     def _check_first(self, *names: str) -> None:
-        for name in names:  # on which others depend
-            if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, self.parameters()[name].check(name, value))
+        """Check parameters on which the defaults of others depend."""
+        for name in names:
+            value = getattr(self, name)
+            if value is not None:
+                self._set(name, self.parameters()[name].check(name, value))
 
     def _complete(self, preset: Mapping[str, Any]) -> None:
-        """Fill in what was not given, from the preset first, and check every value."""
+        """Fill in parameters that were not given, from the preset first, and check every value."""
         for name, parameter in self.parameters().items():
             value = getattr(self, name)
-            if value is None:
-                value = preset.get(
-                    name, None if parameter.default is MISSING else parameter.default
-                )
+            if value is None and name in preset:
+                value = preset[name]
+            elif value is None and parameter.default is not MISSING:
+                value = parameter.default
             if value is not None:
                 value = parameter.check(name, value)
             elif name not in self._optional():
                 raise ParameterError(name, "missing", parameter.rule)
-            object.__setattr__(self, name, value)
+            self._set(name, value)
         self._check()
 
     def _check(self) -> None:
-        """Rules that concern several parameters."""
+        """Check rules that concern several parameters."""
 
-    def wrong(self, name: str, rule: str, advice: str = "") -> ParameterError:
-        value = getattr(self, name)
-        given = (
-            repr(value)
-            if isinstance(value, str)
-            else "missing"
-            if value is None
-            else spelled(value)
-        )
-        given = f"of shape {bracketed(value.shape)}" if hasattr(value, "shape") else given
-        return ParameterError(name, given, rule, advice)
+    def _wrong(self, name: str, rule: str, advice: str = "") -> ParameterError:
+        """Return the error for a parameter that breaks a rule."""
+        return ParameterError(name, _in_words(getattr(self, name)), rule, advice)
 
-    def refuse_if(self, wrong: object, name: str, rule: str, advice: str = "") -> None:
-        if wrong:
-            raise self.wrong(name, rule, advice)
+    def _refuse_if(self, condition: object, name: str, rule: str, advice: str = "") -> None:
+        if condition:
+            raise self._wrong(name, rule, advice)
 
     @classmethod
     @cache
     def parameters(cls) -> dict[str, Parameter]:
-        """The parameters by name, in order: those of keywords alone after the others, and `dtype` last."""
+        """Return the parameters by name: keyword-only ones after the others, `recipe` and `dtype` last."""
         hints = get_type_hints(cls, include_extras=True)
         parameters = {}
-        for field in sorted(
-            fields(cls), key=lambda f: (f.name == "dtype", f.kw_only, f.name == "recipe")
-        ):
-            (parameters[field.name],) = (
-                extra for extra in get_args(hints[field.name]) if isinstance(extra, Parameter)
-            )
+        for field in sorted(fields(cls), key=_place_of_parameter):
+            extras = get_args(hints[field.name])
+            (parameters[field.name],) = [each for each in extras if isinstance(each, Parameter)]
         return parameters
 
     @classmethod
     @cache
-    def parameter_of_alias(cls) -> dict[str, str]:
-        """The other names of parameters in Python, and the parameters."""
-        aliases = (
-            (alias, name)
-            for name, parameter in cls.parameters().items()
-            for alias in parameter.aliases
-        )
-        return {alias.lstrip("-").replace("-", "_"): name for alias, name in aliases}
-
-    @classmethod
-    def by_own_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Values by the names of the parameters, where some are given by an alias."""
-        named, aliases = dict[str, Any](), cls.parameter_of_alias()
-        for key, value in values.items():
-            name = aliases.get(key, key)
-            if name in named or (name != key and name in values):
-                raise ParameterError(
-                    key, f"given beside {name}", "they are one parameter", "leave one out"
-                )
-            named[name] = value
-        return named
-
-    def __repr__(self) -> str:
-        values = {name: getattr(self, name) for name in self.parameters()}
-        said = [
-            f"{name}={value!r}" for name, value in values.items() if value != self.default_of(name)
-        ]
-        return f"{type(self).__name__}({', '.join(said)})"
-
-    @classmethod
-    def default_of(cls, name: str) -> Any:
-        """What counts for a parameter that is not given; MISSING where it has to be."""
-        own = {f.name: f.default for f in fields(cls)}.get(name)
-        return cls.parameters()[name].default if own is None else own
-
-    @classmethod
-    @cache
     def _optional(cls) -> frozenset[str]:
+        """Return the parameters that may be None."""
         hints = get_type_hints(cls)
-        return frozenset(f.name for f in fields(cls) if type(None) in get_args(hints[f.name]))
-
-    def spec(self) -> dict[str, Any]:
-        """The scheme as plain data; `from_spec` makes it again."""
-        omitted = {name: each.omitted_default for name, each in self.parameters().items()}
-        said = {
-            name: getattr(self, name) for name in omitted if getattr(self, name) != omitted[name]
-        }
-        return {"scheme": self.name, "parameters": said}
-
-    @classmethod
-    def from_spec(cls, spec: Mapping[str, Any]) -> Self:
-        """The scheme of a spec. `Scheme.from_spec` finds the class by the spec's `scheme`."""
-        if not isinstance(spec, Mapping):
-            raise ParameterError(
-                "spec", repr(spec), "it must be a mapping with scheme and parameters"
-            )
-        name, parameters = spec.get("scheme"), spec.get("parameters")
-        kind: type[Scheme] = scheme_named(name)
-        if not issubclass(kind, cls):
-            raise ParameterError("scheme", repr(name), f"it must be {cls.name}")
-        if not isinstance(parameters, Mapping):
-            raise ParameterError(
-                "parameters", repr(parameters), "they must be a mapping of names to values"
-            )
-        parameters = {
-            key: value
-            for key, value in parameters.items()
-            if (key, value) not in kind.former_parameters
-        }
-        for key in parameters:
-            if key not in kind.parameters():
-                advice = nearest(key, kind.parameters())
-                raise ParameterError(str(key), "unknown", f"{name} has no such parameter", advice)
-        for key, parameter in kind.parameters().items():
-            if key not in parameters and parameter.omitted_default is MISSING:
-                raise ParameterError(key, "missing", f"a spec of {name} names every parameter")
-        return kind(**parameters)
-
-    @property
-    def inert_parameters(self) -> frozenset[str]:
-        """Parameters that change nothing beside the others: commands leave them out, a spec has them all the same."""
-        return frozenset()
-
-    @property
-    def derived_tensors(self) -> frozenset[str]:
-        """Tensors that follow from the others; a file from elsewhere may lack them."""
-        return frozenset()
-
-    @abstractmethod
-    def tensors(self) -> tuple[Table, ...]:
-        """The tensors of the scheme, made on demand."""
-
-    def single_array(self) -> Table:
-        """The one tensor that stands for the scheme in files that hold a single array."""
-        return self.tensors()[0]
-
-    def named_tensors(self) -> dict[str, Table]:
-        """All tensors by name, those of the single array first."""
-        return {table.name: table for table in (self.single_array(), *self.tensors())}
-
-    def axes_of(self, tensor: str) -> Axes:
-        """What the axes of the tensor of that name mean."""
-        table = next(table for table in self.tensors() if table.name == tensor)
-        names = ("head",) * (len(table.shape) - 2) + ("position", "channel")
-        return Axes(names[-len(table.shape) :], self.first_position if len(table.shape) > 1 else 0)
+        names = [field.name for field in fields(cls)]
+        return frozenset(name for name in names if type(None) in get_args(hints[name]))
 
     def value_of(self, name: str, default: Any = None) -> Any:
         """Return the value of a parameter, or the default if the scheme has no such parameter."""
         return getattr(self, name) if name in self.parameters() else default
+
+    @property
+    def inert_parameters(self) -> frozenset[str]:
+        """Return parameters that have no effect beside the others: commands leave them out, specs do not."""
+        return frozenset()
+
+    def __repr__(self) -> str:
+        parts = []
+        for name in self.parameters():
+            value = getattr(self, name)
+            if value != default_of(type(self), name):
+                parts.append(f"{name}={value!r}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    def spec(self) -> dict[str, Any]:
+        """Return the scheme as plain data, from which `from_spec` makes it again.
+
+        >>> from pecli import LearnedInit
+        >>> LearnedInit(max_len=2, dim=3).spec()["scheme"]
+        'learned-init'
+        """
+        parameters = {}
+        for name, parameter in self.parameters().items():
+            value = getattr(self, name)
+            if value != parameter.omitted_default:
+                parameters[name] = value
+        return {"scheme": self.name, "parameters": parameters}
+
+    @classmethod
+    def from_spec(cls, spec: Mapping[str, Any]) -> Self:
+        """Return the scheme of a spec; `Scheme.from_spec` finds the class by the spec's `scheme`.
+
+        Args:
+            spec: a mapping with `scheme` and `parameters`, as `spec()` returns it and files carry it.
+
+        Raises:
+            ParameterError: the spec names another scheme, or a parameter is unknown, missing or wrong.
+        """
+        if not isinstance(spec, Mapping):
+            rule = "it must be a mapping with scheme and parameters"
+            raise ParameterError("spec", repr(spec), rule)
+        name = spec.get("scheme")
+        kind: type[Scheme] = scheme_named(name)
+        if not issubclass(kind, cls):
+            raise ParameterError("scheme", repr(name), f"it must be {cls.name}")
+        parameters = spec.get("parameters")
+        if not isinstance(parameters, Mapping):
+            rule = "they must be a mapping of names to values"
+            raise ParameterError("parameters", repr(parameters), rule)
+        current = {
+            key: value
+            for key, value in parameters.items()
+            if (key, value) not in kind._former_parameters
+        }
+        kind._check_names(current)
+        return kind(**current)
+
+    @classmethod
+    def _check_names(cls, names: Mapping[str, Any]) -> None:
+        """Raise ParameterError unless a spec has all parameters that it has to name, and no others."""
+        for name in names:
+            if name not in cls.parameters():
+                rule = f"{cls.name} has no such parameter"
+                raise ParameterError(str(name), "unknown", rule, nearest(name, cls.parameters()))
+        for name, parameter in cls.parameters().items():
+            if name not in names and parameter.omitted_default is MISSING:
+                raise ParameterError(name, "missing", f"a spec of {cls.name} names every parameter")
+
+    def in_dtype(self, dtype: str) -> Self:
+        """Return the same scheme with tables of another dtype."""
+        return self if self.dtype == dtype else replace(self, dtype=dtype)
+
+    def named_parts(self) -> "tuple[tuple[str, Scheme], ...]":
+        """Return the schemes that it holds by name; a single scheme holds itself, without a name."""
+        return (("", self),)
+
+    @abstractmethod
+    def tensors(self) -> tuple[Table, ...]:
+        """Return the tensors of the scheme, whose numbers are made on demand."""
+
+    def single_array(self) -> Table:
+        """Return the tensor that stands for the scheme in files that hold a single array."""
+        return self.tensors()[0]
+
+    @property
+    def derived_tensors(self) -> frozenset[str]:
+        """Return the tensors that follow from the others; files of other programs may lack them."""
+        return frozenset()
+
+    def axes_of(self, tensor: str) -> Axes:
+        """Return the meaning of the axes of the tensor of that name."""
+        table = next(table for table in self.tensors() if table.name == tensor)
+        rank = len(table.shape)
+        names = ("head",) * (rank - 2) + ("position", "channel")
+        return Axes(names[-rank:], self.first_position if rank > 1 else 0)
+
+    def tables(self) -> dict[str, Array]:
+        """Return all tensors in memory, by name.
+
+        >>> from pecli import Sinusoidal
+        >>> {name: table.shape for name, table in Sinusoidal(seq_len=4, dim=6).tables().items()}
+        {'pe': (4, 6)}
+        """
+        return {table.name: table.array() for table in self.tensors()}
+
+    def blocks(self, name: str | None = None, rows: int | None = None) -> Iterator[Array]:
+        """Yield a tensor some rows at a time, with constant memory; the values do not depend on the size of blocks.
+
+        Args:
+            name: the tensor, by default the first one.
+            rows: rows of a block. A row is the last axis: heads and queries are run through in order, and a vector
+                comes in vectors.
+
+        Raises:
+            ParameterError: there is no tensor of that name.
+        """
+        by_name = {table.name: table for table in self.tensors()}
+        if name is not None and name not in by_name:
+            raise ParameterError("name", repr(name), f"it must be one of {', '.join(by_name)}")
+        table = by_name[name] if name else self.tensors()[0]
+        if rows is not None:
+            rows = Whole("rows of a block").check("rows", rows)
+        blocks = table.blocks(rows)
+        if len(table.shape) == 1:
+            return (block.reshape(-1) for block in blocks)
+        return blocks
 
     @property
     def first_position(self) -> int:
@@ -243,85 +276,106 @@ class Scheme(Displayed, ABC):
         """Return the conventions of a table on a grid, None if there are none."""
         return None
 
+    def inverse_frequencies(self) -> list[float] | None:
+        """Return radians per position of every pair of channels; None if there are no frequencies."""
+        return None
+
+    def angular_frequencies(self) -> list[float] | None:
+        """Return the frequencies without the rounding of a recipe, times the scale of positions."""
+        return self.inverse_frequencies()
+
     def attention_factor_value(self) -> float:
         """Return the attention factor, by which cos and sin are multiplied."""
         return 1.0
 
-    def in_dtype(self, dtype: str) -> Self:
-        """The same scheme with tables of another dtype."""
-        return self if self.dtype == dtype else replace(self, dtype=dtype)
-
-    def named_parts(self) -> "tuple[tuple[str, Scheme], ...]":
-        """The schemes that it holds, by name; itself, without one, where it is a single scheme."""
-        return (("", self),)
-
-    def inverse_frequencies(self) -> list[float] | None:
-        """Radians per position of every pair of channels, as float64; None where it has no frequencies."""
-        return None
-
-    def angular_frequencies(self) -> list[float] | None:
-        """The same without what a recipe rounds, and with what positions are multiplied by."""
-        return self.inverse_frequencies()
-
     @classmethod
     def recipe_names(cls) -> tuple[str, ...]:
-        """The recipes it can be computed by, but for the exact one; those of storage where it has no such parameter."""
-        return cls._options("recipe", "exact") if "recipe" in cls.parameters() else STORED
+        """Return the recipes by which it can be computed, except for the exact one."""
+        if "recipe" not in cls.parameters():
+            return STORED
+        return _other_options(cls, "recipe", "exact")
 
-    @classmethod
-    def runtime_names(cls) -> tuple[str, ...]:
-        """The runtimes that compute it in their own way."""
-        return cls._options("runtime", "none")
+    @property
+    def runtime_reading(self) -> "RuntimeReading[Scaling]":
+        """Return the scaling as the scheme's runtime reads it, as it is defined without a runtime."""
+        from pecli.engine.runtimes.runtime import RuntimeReading
+        from pecli.engine.scalings.scaling import Scaling
 
-    @classmethod
-    def _options(cls, name: str, usual: str) -> tuple[str, ...]:
-        parameter = cls.parameters().get(name)
-        return (
-            tuple(word for word in parameter.options if word != usual)
-            if isinstance(parameter, Choice)
-            else ()
-        )
-
-    def runtime_causes(self) -> tuple[str, ...]:
-        """What its runtime, if it has one, reads otherwise than it is defined."""
-        return ()
+        return RuntimeReading(Scaling())
 
     def computed_as(self, way: str) -> Self:
-        """The same as a recipe or a runtime computes it; without such a parameter, in the dtype of the recipe."""
+        """Return the scheme as a recipe or a runtime computes it.
+
+        A scheme without recipes is given in the dtype in which the recipe stores a table.
+        """
         if "recipe" not in self.parameters():
             return self.in_dtype(recipe_named(way).table or self.dtype)
-        changes: Any = {"recipe": way}
+        changes: dict[str, Any] = {"recipe": way}
         return replace(self, **changes)
 
     def by_position(self) -> ByPosition:
-        """Its numbers by position; ParameterError where they have none that could be computed otherwise."""
+        """Return the numbers by position, as an audit compares them.
+
+        Raises:
+            ParameterError: the scheme has no table with a row per position.
+        """
         table = self.single_array()
         if len(table.shape) != 2:
-            raise ParameterError(
-                "the scheme", repr(self.name), "it has no table with a row per position"
-            )
-        columns = np.arange(table.width)  # which stand for themselves
+            rule = "it has no table with a row per position"
+            raise ParameterError("the scheme", repr(self.name), rule)
+        columns = np.arange(table.width)  # Every column stands for itself.
         values = columns.astype(np.float64).tolist()
         return ByPosition(self.first_position, table.rows, "columns", values, columns, table.read)
 
     def applied_to(self, x: ArrayLike) -> Array:
-        """x (…, L, D) with the encoding applied, from its first position on: in float64, rounded once to x's dtype."""
+        """Return x (…, L, D) with the encoding applied, from the first position on.
+
+        The result is computed in float64 and rounded once to x's dtype.
+        """
         from pecli.engine.application import add_rows
 
         return add_rows(x, self.in_dtype("float64").single_array())
 
-    def tables(self) -> dict[str, Array]:
-        """All tensors in memory, by name."""
-        return {table.name: table.array() for table in self.tensors()}
 
-    def blocks(self, name: str | None = None, rows: int | None = None) -> Iterator[Array]:
-        """A tensor some rows at a time; without a name, the first. Whatever the size of the blocks, the values are
-        the same. Rows are the last axis: heads and queries are run through in order, and a vector comes in vectors."""
-        by_name = {table.name: table for table in self.tensors()}
-        if name is not None and name not in by_name:
-            raise ParameterError("name", repr(name), f"it must be one of {', '.join(by_name)}")
-        table = by_name[name] if name else self.tensors()[0]
-        blocks = table.blocks(
-            None if rows is None else Whole("rows of a block").check("rows", rows)
-        )
-        return blocks if len(table.shape) > 1 else (block.reshape(-1) for block in blocks)
+def _in_words(value: Any) -> str:
+    """Return a parameter's value as an error quotes it."""
+    if hasattr(value, "shape"):
+        return f"of shape {bracketed(value.shape)}"
+    if value is None:
+        return "missing"
+    return repr(value) if isinstance(value, str) else spelled(value)
+
+
+def _place_of_parameter(field: "Field[Any]") -> tuple[bool, bool, bool]:
+    return field.name == "dtype", bool(field.kw_only), field.name == "recipe"
+
+
+def default_of(kind: type[Scheme], name: str) -> Any:
+    """Return the value of a parameter that is not given; MISSING if it has to be given."""
+    for field in fields(kind):
+        if field.name == name and field.default is not None:
+            return field.default
+    return kind.parameters()[name].default
+
+
+def _other_options(kind: type[Scheme], name: str, usual: str) -> tuple[str, ...]:
+    """Return the options of a parameter except for the usual one; none if there is no such parameter."""
+    parameter = kind.parameters().get(name)
+    if not isinstance(parameter, Choice):
+        return ()
+    return tuple(option for option in parameter.options if option != usual)
+
+
+def runtime_names(kind: type[Scheme]) -> tuple[str, ...]:
+    """Return the runtimes that compute a scheme of that kind in their own way."""
+    return _other_options(kind, "runtime", "none")
+
+
+def named_tensors(scheme: Scheme) -> dict[str, Table]:
+    """Return all tensors of a scheme by name, the single array first."""
+    return {table.name: table for table in (scheme.single_array(), *scheme.tensors())}
+
+
+def holds_several(scheme: Scheme) -> bool:
+    """Return True if a scheme holds others, and no single array can stand for all of them."""
+    return any(part is not scheme for _, part in scheme.named_parts())

@@ -1,62 +1,96 @@
-"""Sinusoidal tables: the paper's, and every other project's idea of them.
+"""Sinusoidal tables: the paper's, and those of other projects.
 
-angle = position · scale · base^(−i / (D/2 − freq_shift)), one sine and one cosine channel for each i. On a grid every
-axis has a share of the channels and its own angles.
+The angle of pair i is position · scale · base^(−i / (D/2 − freq_shift)), with a sine and a cosine channel for each i. On
+a grid every axis has a share of the channels and its own angles.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.arrays import Array, Indices
 from pecli.engine.numerics.phases import Waves
-from pecli.engine.schemes import RECIPE, Choice, Flag, Real, Whole, check_base, with_aliases
+from pecli.engine.schemes.aliases import with_aliases
 from pecli.engine.schemes.axis_blocks import AxisBlock
+from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
 from pecli.engine.schemes.positions import Positioned
+from pecli.engine.schemes.recipes import RECIPE, check_base
 from pecli.engine.schemes.scheme import UNSET, Axes
 from pecli.engine.table import Table
 
 if TYPE_CHECKING:
     from pecli.engine.numerics.axis_tables import Coordinates
     from pecli.engine.schemes.grid_styles import GridStyle
+    from pecli.engine.schemes.recipe_tables import Filler
 
 _HALVES: Mapping[str, Any] = {"layout": "halves"}
-_TENSOR2TENSOR = {**_HALVES, "freq_shift": 1.0}
-_DIFFUSION = {**_HALVES, "cos_first": True}
+_TENSOR2TENSOR: Mapping[str, Any] = {"layout": "halves", "freq_shift": 1.0}
+_FAIRSEQ: Mapping[str, Any] = {**_TENSOR2TENSOR, "padding_idx": 1}
+_DIFFUSION: Mapping[str, Any] = {"layout": "halves", "cos_first": True}
 
-STYLES: dict[str, Mapping[str, Any]] = {
-    **{key: {} for key in ("paper", "lucid", "lightwatch")},
-    **dict.fromkeys(("roformer", "marian", "gptj", "ctrl"), _HALVES),
-    **dict.fromkeys(("tensor2tensor", "whisper"), _TENSOR2TENSOR),
-    **{key: {**_TENSOR2TENSOR, "padding_idx": 1} for key in ("fairseq", "m2m100", "fsmt")},
+STYLES: Mapping[str, Mapping[str, Any]] = {
+    "paper": {},
+    "lucid": {},
+    "lightwatch": {},
+    "roformer": _HALVES,
+    "marian": _HALVES,
+    "gptj": _HALVES,
+    "ctrl": _HALVES,
+    "tensor2tensor": _TENSOR2TENSOR,
+    "whisper": _TENSOR2TENSOR,
+    "fairseq": _FAIRSEQ,
+    "m2m100": _FAIRSEQ,
+    "fsmt": _FAIRSEQ,
     "ddpm": _TENSOR2TENSOR,
-    **dict.fromkeys(("stable-diffusion", "dit"), _DIFFUSION),
-    "flux": {**_DIFFUSION, "scale": 1000.0},
-    "mlx": {**_TENSOR2TENSOR, "amplitude": lambda dim: math.sqrt(2 / dim)},
-    "x-transformers": {**_HALVES, "amplitude": lambda dim: 1 / math.sqrt(dim)},
+    "stable-diffusion": _DIFFUSION,
+    "dit": _DIFFUSION,
+    "flux": {**_DIFFUSION, "scale": 1000.0},  # Timesteps from 0 to 1.
+    "mlx": _TENSOR2TENSOR,
+    "x-transformers": _HALVES,
 }
-"""What each project does; a value may depend on the dim."""
+"""The parameters of each project's tables."""
+
+_AMPLITUDES: Mapping[str, Callable[[int], float]] = {
+    "mlx": lambda dim: math.sqrt(2 / dim),
+    "x-transformers": lambda dim: 1 / math.sqrt(dim),
+}
+"""Amplitudes that depend on the dim: rows of such tables have length 1, or √½."""
 
 EVEN_ONLY = frozenset({"roformer", "marian", "gptj", "ctrl", "mlx", "x-transformers"})
-"""Styles whose projects have no table of odd dim."""
+"""Styles whose projects have no table of an odd dim."""
 
 GRID_STYLES = (
-    "mae", "vit-mae", "sd3", "cogvideox", "detr", "timm", "positional-encodings-2d", "positional-encodings-3d",
-)  # fmt: skip
+    "mae",
+    "vit-mae",
+    "sd3",
+    "cogvideox",
+    "detr",
+    "timm",
+    "positional-encodings-2d",
+    "positional-encodings-3d",
+)
 """Styles of tables on grids, which `grid_styles.ADDED` describes."""
+
+_MIN_DENOMINATOR = Fraction(1, 2)
+"""The least that freq_shift must leave of D/2: towards 0, the exponents −i/(D/2 − freq_shift) are unbounded."""
 
 _LAYOUT = Choice(
     "sin and cos in turn, or all sin, then all cos",
     default="interleaved",
     options=("interleaved", "halves"),
 )
+_COS_FIRST = Flag("cos before sin", default=False)
+_FREQ_SHIFT = Real("subtracted from D/2 in the exponent", default=0.0)
+_OFFSET = Whole("position of the first row", default=0, low=0)
+_SCALE = Real("multiplies the positions", default=1.0, above=0)
+_AMPLITUDE = Real("multiplies the values", default=1.0, above=1e-30, up_to=1e30)
+_PADDING_IDX = Whole("the row of this position is zeros", low=0)
 _RELATIVE = Flag(
     "positions L−1, …, −(L−1), L being --seq-len", panel="Positions", omitted_default=False
 )
@@ -65,29 +99,63 @@ STYLE = Choice(
     options=(*STYLES, *GRID_STYLES),
     omitted_default=None,
 )
-"""Those on grids are part of the scheme; the others stand for other parameters, and leave no trace in the spec."""
+"""Styles of grids are part of the scheme; the others stand for other parameters, and leave no trace in the spec."""
+
+
+class HalfColumns(NamedTuple):
+    """In halves, the columns of the first function and those of the second, for one block of pairs."""
+
+    first: slice
+    second: slice
 
 
 @with_aliases
 @dataclass(frozen=True, repr=False)
 class Sinusoidal(Positioned):
-    """Sinusoidal positional encoding (Vaswani et al., 2017).
+    """Sinusoidal positional encoding (Vaswani et al., 2017, https://arxiv.org/abs/1706.03762).
+
+    The tensor is `pe` (seq_len, dim), whose rows are added to the input.
+
+    Args:
+        seq_len: rows of the table: positions offset, offset + 1, … Not with `positions` or `grid`.
+        dim: channels of a row, D.
+        base: base of the frequencies.
+        layout: `interleaved` has sin and cos in turn, `halves` all sines, then all cosines.
+        cos_first: cosines before sines.
+        freq_shift: number subtracted from D/2 in the exponent; 1 in tensor2tensor, Whisper and fairseq.
+        offset: position of the first row.
+        scale: factor of the positions.
+        amplitude: factor of the values.
+        padding_idx: the row of this position is zeros.
+        style: another project's conventions, such as whisper, fairseq or stable-diffusion, or on a grid mae, detr, timm;
+            parameters given beside it win.
+        positions: a row for each of these numbers, (L,), or (axes, L) with a style of grids.
+        grid: a row for each point of a grid, (H, W) or (T, H, W), row-major; needs a `style`.
+        keep: extra rows, zeros, for tokens beside the grid, such as CLS.
+        grid_base: points from which the axes of the grid are resampled: one number, or one per axis.
+        grid_scale: numbers that divide the positions of the grid's axes: one, or one per axis.
+        relative: positions seq_len − 1, …, −(seq_len − 1), as in Transformer-XL.
+        recipe: precision recipe that is emulated, such as float32; exact rounds once.
+        dtype: type of the numbers in the table: float64, float32, float16 or bfloat16.
+
+    Raises:
+        ParameterError: a value breaks the rule of its parameter, or parameters contradict each other.
 
     >>> Sinusoidal(seq_len=2, dim=2, dtype="float64").tables()["pe"].tolist()
     [[0.0, 1.0], [0.8414709848078965, 0.5403023058681398]]
+    >>> Sinusoidal(seq_len=1500, dim=384, style="whisper").layout
+    'halves'
     """
 
     name = "sinusoidal"
 
     layout: Annotated[str, _LAYOUT] = UNSET
-    cos_first: Annotated[bool, Flag("cos before sin", default=False)] = UNSET
-    freq_shift: Annotated[float, Real("subtracted from D/2 in the exponent", default=0.0)] = UNSET
-    offset: Annotated[int, Whole("position of the first row", default=0, low=0)] = UNSET
-    scale: Annotated[float, Real("multiplies the positions", default=1.0, above=0)] = UNSET
-    amplitude: Annotated[
-        float, Real("multiplies the values", default=1.0, above=1e-30, up_to=1e30)
-    ] = UNSET
-    padding_idx: Annotated[int | None, Whole("the row of this position is zeros", low=0)] = UNSET
+    cos_first: Annotated[bool, _COS_FIRST] = UNSET
+    freq_shift: Annotated[float, _FREQ_SHIFT] = UNSET
+    offset: Annotated[int, _OFFSET] = UNSET
+    scale: Annotated[float, _SCALE] = UNSET
+    amplitude: Annotated[float, _AMPLITUDE] = UNSET
+    padding_idx: Annotated[int | None, _PADDING_IDX] = UNSET
     style: Annotated[str | None, STYLE] = None
     _: KW_ONLY
     relative: Annotated[bool, _RELATIVE] = False
@@ -95,51 +163,69 @@ class Sinusoidal(Positioned):
 
     def __post_init__(self) -> None:
         self._check_first("style", "dim")
-        self.refuse_if(self.dim is None, "dim", self.parameters()["dim"].rule)
-        style, dim = self.style, self.dim
-        if (on_grid := self.grid_style) is not None:
+        self._refuse_if(self.dim is None, "dim", self.parameters()["dim"].rule)
+        on_grid = self.grid_style
+        if on_grid is not None:
             self._complete({"layout": on_grid.layout, "base": on_grid.base, "keep": on_grid.keep})
             return
-        self.refuse_if(
-            self.grid is not None and style,
-            "style",
-            f"on grids it must be one of {', '.join(GRID_STYLES)}",
-        )
-        self.refuse_if(
-            style in EVEN_ONLY and dim % 2, "dim", f"the {style} style has even dims only"
-        )
-        object.__setattr__(self, "style", None)
-        preset = STYLES[style or "paper"].items()
-        self._complete({name: value(dim) if callable(value) else value for name, value in preset})
+        style = self.style
+        rule = f"on grids it must be one of {', '.join(GRID_STYLES)}"
+        self._refuse_if(self.grid is not None and style, "style", rule)
+        is_odd = self.dim % 2 == 1
+        rule = f"the {style} style has even dims only"
+        self._refuse_if(style in EVEN_ONLY and is_odd, "dim", rule)
+        self._set("style", None)
+        self._complete(self._preset(style or "paper"))
+
+    def _preset(self, style: str) -> dict[str, Any]:
+        """Return the parameters of a project's tables of this dim."""
+        preset = dict(STYLES[style])
+        if style in _AMPLITUDES:
+            preset["amplitude"] = _AMPLITUDES[style](self.dim)
+        return preset
 
     def _check(self) -> None:
         super()._check()
-        placed = self.positions is not None or self.grid is not None
-        self.refuse_if(
-            self.relative and placed,
+        has_places = self.positions is not None or self.grid is not None
+        self._refuse_if(
+            self.relative and has_places,
             "relative",
             "it has positions of its own",
             "give --seq-len alone",
         )
-        padded = self.padding_idx is not None and (self.relative or self.grid is not None)
-        self.refuse_if(padded, "padding_idx", "such a table has no row of padding", "leave it out")
+        is_padded = self.padding_idx is not None and (self.relative or self.grid is not None)
+        rule = "such a table has no row of padding"
+        self._refuse_if(is_padded, "padding_idx", rule, "leave it out")
+        self._check_axes_of_positions()
+        is_cut = 2 * self.rotating_pairs > self.dim + 1
+        rule = f"the {self.style} style leaves out channels, which are interleaved"
+        self._refuse_if(is_cut and self.layout == "halves", "layout", rule)
+        for block in self.axis_blocks:
+            self._check_block(block)
+        check_base(self.recipe, self.base)
+
+    def _check_axes_of_positions(self) -> None:
+        """Raise ParameterError unless positions have as many axes as the style."""
+        if self.positions is None:
+            return
         style = self.grid_style
         axes = "" if style is None else style.sorted_axes
-        if self.positions is not None and len(self.positions.axes) != max(1, len(axes)):
-            rule = "without a style of grids they must be of shape (L,)"
-            if style is not None:
-                rule = f"the {style.name} style has the axes {', '.join(axes)}: they must be of shape ({len(axes)}, L)"
-            raise self.wrong("positions", rule)
-        cut = 2 * self.rotating_pairs > self.dim + 1 and self.layout == "halves"
-        self.refuse_if(
-            cut, "layout", f"the {self.style} style leaves out channels, which are interleaved"
-        )
-        for block in self.axis_blocks:
-            half = float(block.denominator + Fraction(self.freq_shift))
-            left = block.pairs < 2 or block.denominator >= Fraction(1, 2)
-            self.refuse_if(not left, "freq_shift", f"it must leave at least 0.5 of D/2 = {half:g}")
-            numerics.check_base(self.base, float(block.last / block.denominator), self.scale)
-        check_base(self.recipe, self.base)
+        if len(self.positions.axes) == max(1, len(axes)):
+            return
+        rule = "without a style of grids they must be of shape (L,)"
+        if style is not None:
+            rule = (
+                f"the {style.name} style has the axes {', '.join(axes)}: "
+                f"they must be of shape ({len(axes)}, L)"
+            )
+        raise self._wrong("positions", rule)
+
+    def _check_block(self, block: AxisBlock) -> None:
+        half = float(block.denominator + Fraction(self.freq_shift))
+        is_too_small = block.pairs >= 2 and block.denominator < _MIN_DENOMINATOR
+        rule = f"it must leave at least 0.5 of D/2 = {half:g}"
+        self._refuse_if(is_too_small, "freq_shift", rule)
+        numerics.check_base(self.base, float(block.last / block.denominator), self.scale)
 
     @property
     def grid_style(self) -> "GridStyle | None":
@@ -155,36 +241,46 @@ class Sinusoidal(Positioned):
 
     @property
     def inert_parameters(self) -> frozenset[str]:
-        return super().inert_parameters - ({"seq_len"} if self.relative else set())
+        inert = super().inert_parameters
+        return inert - {"seq_len"} if self.relative else inert
 
     @property
-    def rows(self) -> int:
+    def _rows(self) -> int:
         return 2 * self.seq_len - 1 if self.relative else self.seq_len
 
     @cached_property
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
-        """With an odd dim the projects that pad a column count whole pairs in the exponent, the others do not."""
-        halves = self.layout == "halves"
-        pairs = self.dim // 2 if halves else (self.dim + 1) // 2
-        half = Fraction(self.dim // 2) if halves else Fraction(self.dim, 2)
-        blocks = (
-            self.grid_style.blocks(self.dim)
-            if self.grid_style
-            else (AxisBlock(0, 2 * pairs, half),)
-        )
-        shift = Fraction(self.freq_shift)  # one frequency is 1, even over zero
-        return tuple(
-            b._replace(denominator=b.denominator - shift if b.pairs > 1 else Fraction(1))
-            for b in blocks
-        )
+        """Return the frequencies of each axis.
+
+        With an odd dim, projects with halves pad a column of zeros: dim 5 has 2 pairs over D/2 = 2. Interleaved tables end
+        on a sine: dim 5 has 3 pairs over D/2 = 2.5.
+        """
+        shift = Fraction(self.freq_shift)
+        blocks = []
+        for block in self._unshifted_blocks():
+            # A single frequency is base^0 = 1, even if the shift makes its denominator 0.
+            denominator = block.denominator - shift if block.pairs > 1 else Fraction(1)
+            blocks.append(block._replace(denominator=denominator))
+        return tuple(blocks)
+
+    def _unshifted_blocks(self) -> tuple[AxisBlock, ...]:
+        style = self.grid_style
+        if style is not None:
+            return style.blocks(self.dim)
+        if self.layout == "halves":
+            pairs = self.dim // 2
+            return (AxisBlock(0, 2 * pairs, Fraction(pairs)),)
+        pairs = (self.dim + 1) // 2
+        return (AxisBlock(0, 2 * pairs, Fraction(self.dim, 2)),)
 
     def inverse_frequencies(self) -> list[float]:
-        """base^(−i / (D/2 − freq_shift)), as float64, axis by axis; a dim of one, in halves, has none."""
+        """Return base^(−i / (D/2 − freq_shift)), axis by axis; a dim of one, in halves, has none."""
         return self.frequencies().floats()
 
     def waves(self, unit: Fraction = Fraction(1)) -> Waves:
-        frequencies, scale = self.block_frequencies(self.scale), unit * Fraction(self.scale)
-        return Waves.of(frequencies, scale=scale, amplitude=self.amplitude, in_turns=self.in_turns)
+        frequencies = self._block_frequencies(self.scale)
+        scale = unit * Fraction(self.scale)
+        return Waves.of(frequencies, scale=scale, amplitude=self.amplitude, in_turns=self._in_turns)
 
     def coordinates(self) -> "Coordinates":
         if not self.relative:
@@ -194,57 +290,74 @@ class Sinusoidal(Positioned):
         return listed_coordinates([range(self.seq_len - 1, -self.seq_len, -1)])
 
     def tensors(self) -> tuple[Table, ...]:
-        filler, parts, blocks = self.row_filler(self._recipe), self.parts, self._blocks
+        filler = self._row_filler(self._recipe)
+        half_columns = self._half_columns()
 
         def fill(start: int, out: Array) -> None:
             first = self.offset + start
             if self.layout == "interleaved":
-                filler.fill(",".join(parts), first, out, self.dtype)
+                filler.fill(",".join(self._functions), first, out, self.dtype)
             else:
                 out[:, 2 * self.rotating_pairs :] = 0
-                for part, columns in (
-                    zip(parts, zip(*blocks, strict=True), strict=True)
-                    if self.rotating_pairs
-                    else ()
-                ):
-                    if len(blocks) == 1:
-                        filler.fill(part, first, out[:, columns[0]], self.dtype)
-                        continue
-                    pairs = np.empty((len(out), self.rotating_pairs), out.dtype)
-                    filler.fill(part, first, pairs, self.dtype)
-                    out[:, np.r_[columns]] = pairs
-            out[: max(0, (self.keep or 0) - start)] = 0
-            out[self.padding_rows(first, len(out))] = 0
+                self._fill_halves(filler, half_columns, first, out)
+            kept_rows = max(0, (self.keep or 0) - start)
+            out[:kept_rows] = 0
+            out[self._padding_rows(first, len(out))] = 0
 
-        return (Table("pe", self.dtype, (self.rows, self.dim), fill),)
+        return (Table("pe", self.dtype, (self._rows, self.dim), fill),)
+
+    def _fill_halves(
+        self, filler: "Filler", blocks: list[HalfColumns], first: int, out: Array
+    ) -> None:
+        """Fill all columns of one function, then all of the other."""
+        if not self.rotating_pairs:
+            return
+        first_function, second_function = self._functions
+        for function, columns in (
+            (first_function, [block.first for block in blocks]),
+            (second_function, [block.second for block in blocks]),
+        ):
+            if len(columns) == 1:
+                filler.fill(function, first, out[:, columns[0]], self.dtype)
+                continue
+            pairs = np.empty((len(out), self.rotating_pairs), out.dtype)
+            filler.fill(function, first, pairs, self.dtype)
+            out[:, np.r_[tuple(columns)]] = pairs
 
     @property
-    def parts(self) -> tuple[str, str]:
+    def _functions(self) -> tuple[str, str]:
         return ("cos", "sin") if self.cos_first else ("sin", "cos")
 
-    @property
-    def _blocks(self) -> list[tuple[slice, slice]]:
-        """In halves, the columns of the first and of the second part of each block of pairs."""
-        whole = self.grid_style is None or self.grid_style.sines_first
-        pairs = [self.rotating_pairs] if whole else [block.pairs for block in self.axis_blocks]
-        blocks = zip(accumulate((2 * size for size in pairs), initial=0), pairs, strict=False)
-        return [
-            (slice(start, start + size), slice(start + size, start + 2 * size))
-            for start, size in blocks
-        ]
+    def _half_columns(self) -> list[HalfColumns]:
+        """Return the columns of each block of pairs, in halves.
 
-    def padding_rows(self, first: int, count: int) -> Indices:
+        Two axes of 2 pairs each, rows and columns of an image: MAE has the columns sin cos of one axis, then of the other,
+        so 0:2 and 2:4, then 4:6 and 6:8. timm has all sines before all cosines: one block, 0:4 and 4:8.
+        """
+        style = self.grid_style
+        sizes = [self.rotating_pairs]
+        if style is not None and not style.sines_first:
+            sizes = [block.pairs for block in self.axis_blocks]
+        columns = []
+        start = 0
+        for size in sizes:
+            middle = start + size
+            end = middle + size
+            columns.append(HalfColumns(slice(start, middle), slice(middle, end)))
+            start = end
+        return columns
+
+    def _padding_rows(self, first: int, count: int) -> Indices:
         if self.padding_idx is None:
-            return super().padding_rows(first, count)
+            return super()._padding_rows(first, count)
         if self.is_range:
             return np.flatnonzero(np.arange(first, first + count) == self.padding_idx)
         coordinates = self.coordinates()
-        values, (index,) = coordinates.values[0], coordinates.index(first, first + count)
-        return np.flatnonzero(
-            np.isin(index, [k for k, value in enumerate(values) if value == self.padding_idx])
-        )
+        values = coordinates.values[0]
+        (index,) = coordinates.index(first, first + count)
+        padded = [k for k, value in enumerate(values) if value == self.padding_idx]
+        return np.flatnonzero(np.isin(index, padded))
 
     def axes_of(self, tensor: str) -> Axes:
-        return Axes(
-            ("position", "channel"), self.offset, step=2 if self.layout == "interleaved" else 1
-        )
+        step = 2 if self.layout == "interleaved" else 1
+        return Axes(("position", "channel"), self.offset, step=step)

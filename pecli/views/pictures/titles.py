@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme, default_of
 from pecli.errors import ParameterError, counted, number, spelled
 from pecli.views.pictures.subjects import Subject
 
@@ -89,7 +89,7 @@ def title_of(subjects: Sequence[Subject], shows: str) -> str:
 def _notable_parameters(scheme: Scheme) -> list[str]:
     words = []
     for name, value in _parameters(scheme).items():
-        is_notable = name in _ALWAYS_NAMED or value != scheme.default_of(name)
+        is_notable = name in _ALWAYS_NAMED or value != default_of(type(scheme), name)
         if is_notable and name not in _ON_AXES:
             words.append(_format_parameter(name, value))
     return words

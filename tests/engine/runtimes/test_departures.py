@@ -7,7 +7,7 @@ import pytest
 
 import pecli
 from pecli.engine.runtimes import EMULATED, RUNTIMES
-from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.rope import Rope, as_read
 from pecli.errors import UnsupportedError
 
 DIM, BASE = 64, 1e6
@@ -130,7 +130,7 @@ def test_attention_factor_of_a_departure(name: str) -> None:
 @pytest.mark.parametrize("name", DEPARTURES)
 def test_cause_of_a_departure(name: str) -> None:
     case = DEPARTURES[name]
-    assert case.cause in " ".join(departing_rope(case).runtime_causes())
+    assert case.cause in " ".join(departing_rope(case).runtime_reading.causes)
 
 
 @pytest.mark.parametrize("runtime", [name for name in RUNTIMES if name not in EMULATED])
@@ -139,7 +139,7 @@ def test_scalings_without_departures_are_computed_as_by_transformers(runtime: st
         ropes = [Rope(64, DIM, BASE, runtime=name, **scaling) for name in (runtime, "transformers")]
         ours, theirs = (rope.tables()["cos"] for rope in ropes)
         assert np.array_equal(ours, theirs)
-        assert not ropes[0].runtime_causes()
+        assert not ropes[0].runtime_reading.causes
 
 
 def test_exllamav3_has_no_dynamic_ntk() -> None:
@@ -152,7 +152,7 @@ def test_exllamav3_has_no_dynamic_ntk() -> None:
 def test_candle_switches_factors_at_the_original_length() -> None:
     places = np.arange(4090, 4102)
     rope = Rope(1, DIM, BASE, runtime="candle", length=131072, **LONGROPE)
-    assert rope.as_read() == rope  # No single scaling describes all positions.
+    assert as_read(rope) == rope  # No single scaling describes all positions.
     tables = rope.at(places)
     angles = places[:, None] * np.where(places[:, None] < 4096, PLAIN * SHORT, PLAIN * LONG)
     # float32 angles of up to 30,000 are off by up to 2e-3.

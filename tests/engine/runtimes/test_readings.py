@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.rope import Rope, as_read
 
 G4 = 1 + 0.1 * math.log(4)
 """YaRN's attention factor at factor 4."""
@@ -37,7 +37,7 @@ def longrope_causes(runtime: str, longest: int, length: int) -> tuple[str, ...]:
         length=length,
         **divisors,
     )
-    return rope.runtime_causes()
+    return rope.runtime_reading.causes
 
 
 @pytest.mark.parametrize(
@@ -68,11 +68,11 @@ def test_at_the_original_length_the_model_still_has_the_short_factors(
 def test_llama_cpp_reads_mscale_only_if_both_are_equal(
     parameters: dict[str, float], mscale: float | None
 ) -> None:
-    assert yarn("llama.cpp", **parameters).as_read().mscale == mscale
+    assert as_read(yarn("llama.cpp", **parameters)).mscale == mscale
 
 
 def test_llama_cpp_reports_an_attention_factor_that_it_ignores() -> None:
-    (cause,) = yarn("llama.cpp", attention_factor=2.0).runtime_causes()
+    (cause,) = yarn("llama.cpp", attention_factor=2.0).runtime_reading.causes
     assert cause.startswith("attention factor 1.13863, not 2: computes it only from factor")
 
 
@@ -101,7 +101,7 @@ def test_onnx_runtime_never_rounds_the_limits(
     truncate: bool | None, causes: tuple[str, ...]
 ) -> None:
     scheme = yarn("onnxruntime-genai", beta_fast=32.0, truncate=truncate)
-    assert scheme.runtime_causes() == causes
+    assert scheme.runtime_reading.causes == causes
 
 
 def test_mlx_lm_multiplies_queries_and_keys_by_the_attention_factor() -> None:

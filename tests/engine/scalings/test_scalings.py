@@ -243,5 +243,5 @@ def test_sections_give_each_frequency_its_axis() -> None:
     assert chunked.tables()["axis"].tolist() == chunked.pair_axes
     turns = Rope(4, 128, 5e6, mrope_section=(24, 20, 20), mrope_interleaved=True)
     assert turns.pair_axes == [0, 1, 2] * 20 + [0] * 4
-    assert set(Rope.scaling_parameters()) == set(scalings.PARAMETERS)
+    assert set(Rope._scaling_parameters()) == set(scalings.PARAMETERS)
     assert set(Rope.parameters()["scaling"].options) == {*scalings.SCALINGS}

@@ -6,9 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pecli.engine.schemes import Choice, Flag, ListOf, Real, Whole
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.parameters import Choice, Flag, ListOf, Real, Whole
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal

@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pecli.engine.schemes import RECIPES
 from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.recipes import RECIPES
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from tests.oracle import ulps

@@ -1,0 +1,38 @@
+"""The command-line options that stand for a scheme."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pecli.engine.schemes.parameters import Flag, Parameter
+from pecli.engine.schemes.scheme import Scheme, default_of
+from pecli.errors import spelled
+
+
+def options(scheme: Scheme) -> Iterator[str]:
+    """Yield the options of the command that makes a scheme; each value parses to the parameter.
+
+    Parameters at their defaults, and those that have no effect, are left out.
+    """
+    for name, parameter in scheme.parameters().items():
+        value = getattr(scheme, name)
+        if value is None or name in scheme.inert_parameters:
+            continue
+        if _is_same(value, default_of(type(scheme), name)):
+            continue
+        option = _option_name(name, parameter)
+        if type(parameter) is Flag:
+            yield option if value else option.replace("--", "--no-", 1)
+        else:
+            yield option
+            yield spelled(value)
+
+
+def _is_same(value: Any, default: Any) -> bool:
+    """Return True for equal values of one type: 1 and 1.0 are spelled differently."""
+    return value == default and type(value) is type(default)
+
+
+def _option_name(name: str, parameter: Parameter) -> str:
+    if parameter.aliases:
+        return parameter.aliases[0]
+    return f"--{name.replace('_', '-')}"

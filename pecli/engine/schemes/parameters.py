@@ -1,0 +1,286 @@
+"""Parameters of schemes: rules that check values, parse text and word errors.
+
+A scheme annotates each of its fields with a parameter. The library checks values with it, the command line parses text
+with it, and the error for a value that breaks the rule is worded in one place.
+"""
+
+import math
+import operator
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import MISSING
+from typing import Any
+
+from pecli.errors import KindError, ParameterError, nearest, quoted, shown
+
+MAX_NUMBER_LENGTH = 40
+"""Characters of the longest whole number that is parsed: int() is slow on very long texts."""
+
+
+class Parameter(ABC):
+    """The rule and the help text of one parameter.
+
+    Args:
+        help: what the parameter means, for `--help`.
+        default: the value if none is given and the scheme's field has no default.
+        aliases: other names of the option, such as `--theta` for `--base`.
+        panel: the heading under which `--help` lists the option.
+        omitted_default: a spec leaves the parameter out if it has this value. Parameters that were added after the first
+            release have one, so that older files, which lack them, still match.
+    """
+
+    metavar = ""
+    """The placeholder of a value in `--help`."""
+    requirement = ""
+    """The rule without its subject: «must be a whole number from 1 to 2^40»."""
+    rule = ""
+    """The rule as a clause of an error: «it must be a whole number from 1 to 2^40»."""
+
+    def __init__(
+        self,
+        help: str,
+        *,
+        default: Any = None,
+        aliases: tuple[str, ...] = (),
+        panel: str = "",
+        omitted_default: Any = MISSING,
+    ) -> None:
+        self.help = help
+        self.default = default
+        self.aliases = aliases
+        self.panel = panel
+        self.omitted_default = omitted_default
+
+    def parse(self, name: str, text: str) -> Any:
+        """Return the value that a text on the command line stands for."""
+        return self.check(name, text)
+
+    def is_value(self, text: str) -> bool:
+        """Return True if a text is the value itself, False if it names a file that holds the value."""
+        return True
+
+    @abstractmethod
+    def check(self, name: str, value: Any) -> Any:
+        """Return a value in its proper type; raise ParameterError if it breaks the rule."""
+
+
+def _parse_number(kind: Callable[[str], Any], name: str, text: str, rule: str) -> Any:
+    """Return int(text) or float(text); for «8k» the error suggests 8192 and 8000."""
+    try:
+        return kind(text)
+    except ValueError:
+        advice = ""
+        thousands = re.fullmatch("([0-9]{1,9})[kK]", text)
+        if thousands:
+            count = int(thousands[1])
+            advice = f"{count * 1024} or {count * 1000}?"
+        raise ParameterError(name, repr(text[:40]), rule, advice) from None
+
+
+class Whole(Parameter):
+    """A whole number from low to high."""
+
+    metavar = "INTEGER"
+
+    def __init__(
+        self, help: str, *, low: int = 1, high: int = 2**40, even: bool = False, **common: Any
+    ) -> None:
+        super().__init__(help, **common)
+        self.low = low
+        self.high = high
+        self.even = even
+        kind = "an even whole number" if even else "a whole number"
+        self.requirement = f"must be {kind} from {low} to {_as_power(high)}"
+        self.rule = f"it {self.requirement}"
+
+    def parse(self, name: str, text: str) -> int:
+        if len(text) > MAX_NUMBER_LENGTH:
+            raise ParameterError(name, f"{text[:37]}…", self.rule)
+        return self.check(name, _parse_number(int, name, text, self.rule))
+
+    def check(self, name: str, value: Any) -> int:
+        if _is_bool(value):
+            raise KindError(name, quoted(value), self.rule)
+        try:
+            number = operator.index(value)
+        except TypeError:
+            raise KindError(name, quoted(value), self.rule) from None
+        is_odd = number % 2 == 1
+        if not self.low <= number <= self.high or (self.even and is_odd):
+            is_short = abs(number) < 10**40
+            given = number if is_short else f"a number of {number.bit_length():,} bits"
+            raise ParameterError(name, given, self.rule)
+        return number
+
+
+def _is_bool(value: Any) -> bool:
+    """Return True for Python's and NumPy's booleans, which would pass for numbers."""
+    return type(value).__name__ == "bool"
+
+
+def _as_power(number: int) -> str:
+    """Return a large number as a power of two, or one less: 2^40, 2^64 − 1."""
+    if number > 10**6 and number.bit_count() == 1:
+        return f"2^{number.bit_length() - 1}"
+    if number >= 10**6 and (number + 1).bit_count() == 1:
+        return f"2^{number.bit_length()} − 1"
+    return f"{number:,}" if number >= 10**4 else str(number)
+
+
+class Real(Parameter):
+    """A finite number, within limits if there are any."""
+
+    metavar = "NUMBER"
+
+    def __init__(
+        self,
+        help: str,
+        *,
+        above: float | None = None,
+        at_least: float = -math.inf,
+        up_to: float = math.inf,
+        **common: Any,
+    ) -> None:
+        super().__init__(help, **common)
+        self.above = above
+        self.at_least = at_least
+        self.up_to = up_to
+        limits = []
+        if above is not None:
+            limits.append(f"above {above:g}")
+        if at_least > -math.inf:
+            limits.append(f"of at least {at_least:g}")
+        if up_to < math.inf:
+            limits.append(f"up to {up_to:g}")
+        self.requirement = f"must be a finite number {', '.join(limits)}".rstrip()
+        self.rule = f"it {self.requirement}"
+
+    def parse(self, name: str, text: str) -> float:
+        return self.check(name, _parse_number(float, name, text, self.rule))
+
+    def check(self, name: str, value: Any) -> float:
+        if isinstance(value, (str, bytes)) or _is_bool(value):
+            raise KindError(name, quoted(value), self.rule)
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        except (TypeError, ValueError):
+            raise KindError(name, quoted(value), self.rule) from None
+        if not self._is_within(number):
+            raise ParameterError(name, shown(number), self.rule)
+        return number
+
+    def _is_within(self, number: float) -> bool:
+        if not math.isfinite(number):
+            return False
+        if self.above is not None and number <= self.above:
+            return False
+        return self.at_least <= number <= self.up_to
+
+
+SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    "halves": ("neox", "neox-style", "rotate-half", "split", "half"),
+    "interleaved": (
+        "gptj",
+        "gpt-j",
+        "traditional",
+        "norm",
+        "normal",
+        "adjacent",
+        "rotate-every-two",
+    ),
+    "longrope": ("su",),
+    "ntk": ("ntk-aware",),
+    "dynamic": ("dynamic-ntk",),
+    "none": ("default",),
+    "float64": ("fp64", "f64", "double"),
+    "float32": ("fp32", "f32", "float", "single"),
+    "float16": ("fp16", "f16", "half"),
+    "bfloat16": ("bf16",),
+}
+"""Names of other programs for the options of a choice."""
+
+
+class Choice(Parameter):
+    """One of a few words; the names of other programs for them are understood."""
+
+    def __init__(self, help: str, *, options: tuple[str, ...], **common: Any) -> None:
+        super().__init__(help, **common)
+        self.options = options
+        self.requirement = f"must be one of {', '.join(options)}"
+        self.rule = f"it {self.requirement}"
+
+    def check(self, name: str, value: Any) -> str:
+        if not isinstance(value, str):
+            raise ParameterError(name, quoted(value), self.rule)
+        if value in self.options:
+            return str(value)
+        word = value.lower().replace("_", "-")
+        for option in self.options:
+            if word in SYNONYMS.get(option, ()):
+                return option
+        raise ParameterError(name, quoted(value), self.rule, nearest(value, self.options))
+
+
+class Dtype(Choice):
+    """A dtype by name, or an object of NumPy, torch, JAX or MLX."""
+
+    def check(self, name: str, value: Any) -> str:
+        with suppress(ParameterError):
+            return super().check(name, value)
+        return super().check(name, self._dtype_name(value))
+
+    def _dtype_name(self, value: Any) -> Any:
+        from numpy import dtype
+
+        if value is None:
+            return None  # NumPy would take it for float64.
+        try:
+            return dtype(value).name
+        except (TypeError, ValueError, SyntaxError):
+            return str(value).rpartition(".")[2]  # torch.bfloat16
+
+
+class Flag(Parameter):
+    """True or False."""
+
+    rule = "it must be true or false"
+
+    def check(self, name: str, value: Any) -> bool:
+        if value is not True and value is not False:
+            raise KindError(name, quoted(value), self.rule)
+        return value
+
+
+class OptionalFlag(Flag):
+    """True, False, or None if the parameter is not given; the command line takes a word."""
+
+    metavar = "[true|false]"
+
+    def parse(self, name: str, text: str) -> bool:
+        if text.lower() not in ("true", "false"):
+            raise ParameterError(name, repr(text), self.rule)
+        return text.lower() == "true"
+
+
+class ListOf(Parameter):
+    """Several values that follow one rule."""
+
+    def __init__(self, help: str, *, each: Parameter, **common: Any) -> None:
+        super().__init__(help, **common)
+        self.each = each
+        self.metavar = f"{each.metavar},…"
+        self.rule = f"each of them, separated by commas, {each.requirement}"
+
+    def parse(self, name: str, text: str) -> tuple[Any, ...]:
+        items = enumerate(text.split(","))
+        return tuple(self.each.parse(f"{name}[{index}]", item) for index, item in items)
+
+    def check(self, name: str, value: Any) -> tuple[Any, ...]:
+        if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+            raise KindError(name, quoted(value), self.rule)
+        items = enumerate(value)
+        return tuple(self.each.check(f"{name}[{index}]", item) for index, item in items)

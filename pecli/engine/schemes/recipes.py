@@ -1,0 +1,89 @@
+"""Precision recipes: the points at which a real pipeline rounds.
+
+`exact` rounds once, at the end. The other recipes work in float32 (exponents, powers, reciprocals, products with
+positions), except for the one thing that their name states. Every function value is the correctly rounded one of its
+float32 argument, so that a recipe gives the same bytes on every machine. Sinusoidal tables take the steps of rotary
+ones; projects that compute exp(−i·ln b/…) instead of a power differ in a last bit.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pecli.engine.schemes.parameters import Choice
+from pecli.errors import ParameterError
+
+_MIN_NORMAL_FLOAT32 = 2.0**-126
+_MAX_FLOAT32 = (2 - 2.0**-23) * 2.0**127
+
+
+class Recipe(NamedTuple):
+    """The dtypes of positions, frequencies, their product and the table.
+
+    Each is float32, bfloat16, float16 or, except for the table, exact. A table without a dtype has the requested one.
+    """
+
+    positions: str = "float32"
+    frequencies: str = "float32"
+    product: str = "float32"
+    table: str = ""
+    recurrence: bool = False
+    """True if each phase is the one before times a constant in float32, as in ggml."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Return True if only the table is rounded."""
+        return self.positions == self.frequencies == self.product == "exact"
+
+
+EXACT = Recipe("exact", "exact", "exact")
+
+RECIPES: Mapping[str, Recipe] = {
+    "float32": Recipe(),
+    "float32-recurrence": Recipe(recurrence=True),
+    "bfloat16-inv-freq": Recipe(frequencies="bfloat16"),
+    "bfloat16-positions": Recipe(positions="bfloat16"),
+    "bfloat16-phases": Recipe(product="bfloat16"),
+    "float16-inv-freq": Recipe(frequencies="float16"),
+    "float16-positions": Recipe(positions="float16"),
+    "float16-phases": Recipe(product="float16"),
+    # PyTorch's autocast of an einsum of positions and frequencies.
+    "bfloat16-autocast": Recipe("bfloat16", "bfloat16", "bfloat16"),
+    # A module that was cast with .to(torch.bfloat16), its frequencies included.
+    "bfloat16-module": Recipe(frequencies="bfloat16", table="bfloat16"),
+    "float32-bfloat16-table": Recipe(table="bfloat16"),
+    "float16-table": EXACT._replace(table="float16"),
+    "bfloat16-table": EXACT._replace(table="bfloat16"),
+}
+"""The recipes by name, except for exact."""
+
+STORED = tuple(name for name, recipe in RECIPES.items() if recipe.is_exact)
+"""The recipes that every computed table can follow: they only store it in another dtype."""
+
+
+def _recipe_parameter(*names: str) -> Choice:
+    # Files that were made before there were recipes do not name one: they are exact.
+    return Choice(
+        "emulate this precision recipe",
+        options=("exact", *names),
+        default="exact",
+        omitted_default="exact",
+    )
+
+
+RECIPE = _recipe_parameter(*RECIPES)
+BIAS_RECIPE = _recipe_parameter("float32", *STORED)
+"""The recipes of ALiBi, which has no frequencies: float32 rounds the slopes, and their products with the distances."""
+
+
+def recipe_named(name: str) -> Recipe:
+    """Return the recipe of that name, `exact` included."""
+    return EXACT if name == "exact" else RECIPES[name]
+
+
+def check_base(recipe: str, base: float) -> None:
+    """Raise ParameterError for a base that float32 cannot represent, if the recipe computes in float32."""
+    if recipe_named(recipe).is_exact:
+        return
+    if not _MIN_NORMAL_FLOAT32 <= base <= _MAX_FLOAT32:
+        rule = f"the recipe {recipe} computes in float32, which cannot represent it"
+        raise ParameterError("base", f"{base:g}", rule)
