@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # comparing two files needs no scheme
 
 SAME = 1e-3  #: mean error below which a table is the expected one, apart from rounding
 MAX_DISTANCE = 0.1  #: largest mean error of a table that is recognised by its values
+MAX_GUESS_DISTANCE = 0.01  #: largest mean error of a guess that copies contradict
 MAX_ERROR = 2.0  #: error that an element counts for if it is further off, or not a number
 PROBE_ROWS = 4  #: first positions that are probed, beside one in the middle and the last
 PROBE_GROUPS = 16  #: heads, or sequences of a batch, that are probed
@@ -219,8 +220,6 @@ class Reading:
         """
         if self.is_learned:
             return True
-        if self.is_guess:
-            return False
         if self.transposed:
             return self._begins_with_position_0()
         table_shape = self.parts[0].expected.shape
@@ -342,8 +341,20 @@ def best_reading(
         if nearest is not None and nearest.distance < SAME:
             return nearest
     one = stands_for_one(array)
-    possible = [reading for reading in candidates if reading.is_near or reading.is_meaningful]
+    possible = [reading for reading in candidates if _is_possible(reading)]
     return min(possible, key=lambda reading: _doubts(reading, one), default=None)
+
+
+def _is_possible(reading: Reading) -> bool:
+    """Return True if a reading may be meant although no reading fits.
+
+    Slow frequencies are nearly alike at all positions, so that a guess may be near by accident: its copies must be
+    alike as well, unless nearly all elements are right.
+    """
+    if reading.is_guess:
+        is_confirmed = reading.is_near and reading.is_plausible
+        return is_confirmed or reading.distance < MAX_GUESS_DISTANCE
+    return reading.is_near or reading.is_meaningful
 
 
 def _doubts(reading: Reading, one: int) -> tuple[float, ...]:

@@ -64,7 +64,7 @@ def verify(
         spec = Scheme.from_spec(spec)
     is_table = spec.applied_as == "rows" if isinstance(spec, Scheme) else hasattr(spec, "__array__")
     if model_options.get("before") is not None and (is_table or hasattr(spec, "__dlpack__")):
-        from pecli.checks.verify.rotated import verify_added
+        from pecli.checks.verify.added import verify_added
 
         return verify_added(given, spec, allowed, reasons, **model_options)
     if spec is not None and not isinstance(spec, Scheme):

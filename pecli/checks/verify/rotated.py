@@ -1,58 +1,36 @@
-"""Tensors compared with those before an encoding: queries or keys that it rotated, inputs to which it added rows."""
+"""Queries or keys compared with the rotation of those before it."""
 
 import math
-import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pecli.checks.verification import Verification, diagnosis
+from pecli.checks.verify.head_tensors import HeadTensor, head_tensor, unfolded_shape
+from pecli.checks.verify.rotation_advice import Found, advice
 from pecli.checks.verify.targets import Place
-from pecli.compare.comparison import Comparison, compare_arrays, problems_of
-from pecli.compare.problems import NotFinite
+from pecli.checks.verify.tensor_pairs import TensorPair, tensor_pairs
+from pecli.compare.comparison import Comparison, compare, compare_arrays, problems_of
+from pecli.compare.factors import Shape
+from pecli.compare.problems import CopiesDiffer, NotFinite
 from pecli.compare.tolerance import FREQ_RTOL, Tolerance
 from pecli.engine.application import LAYOUTS
-from pecli.engine.arrays import (
-    SIGNIFICAND_BITS,
-    Array,
-    Floats,
-    Indices,
-    as_dtype,
-    dtype_name,
-    numbers,
-    widened,
-)
-from pecli.engine.schemes.command_options import options
-from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import FileError, KindError, ParameterError, PecliError, bracketed, listed, quoted
-from pecli.explain import acceptance, array_transforms, search
-from pecli.explain.edits import (
-    Edit,
-    Errors,
-    Explanation,
-    Layout,
-    Parameter,
-    Positions,
-    Rotation,
-    Rows,
-    clause,
-    merged,
-)
+from pecli.engine.arrays import Array, Flags, as_dtype, widened
+from pecli.engine.schemes.rope import Rope
+from pecli.errors import ParameterError, PecliError, counted, quoted
+from pecli.explain.edits import Explanation, Parameter, Positions, Rotation, Rows, clause
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
-from pecli.explain.sample import UNITS, Sample, precision, rms
-from pecli.explain.used_positions import explain_positions, runs, situation
-from pecli.explain.wave_tables import wave_table
-from pecli.files.load import Given, opened
-from pecli.files.npy import ARRAY_NAME
+from pecli.explain.used_positions import explain_positions
+from pecli.files.load import Given
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
-from pecli.tensors.inputs import Input
-from pecli.tensors.row_positions import row_positions
-from pecli.tensors.row_rotation import head_counts, model_rotation
+from pecli.tensors.inputs import SEQ_AXIS, Input
+from pecli.tensors.row_positions import RowPositions, row_positions
+from pecli.tensors.row_rotation import RowRotation, head_counts, model_rotation
 
 OF_A_ROTATION = (
     "nothing is rotated",
@@ -60,479 +38,471 @@ OF_A_ROTATION = (
     "the direction is reversed",
     "all ",
 )
-BLOCK_ELEMENTS = 1 << 22  #: distances between rows of a table that are in memory at once
-MIN_GAIN = 0.5  #: what a factor may leave of what is wrong without it
+"""How reasons for positions begin that are mistakes of the rotation, unless it is known where tokens stand."""
 STILL = ((Rotation("none"),), (Rows("constant", 0),))  #: mistakes that leave the values as they are
+SOME_ROWS = 16  #: rows that show most mistakes
+BEFORE_HEADS = -3  #: the axis of positions in (batch, L, heads, D)
+
+
+class Tokens(NamedTuple):
+    """Where tokens stand, as the options state it; all None if they count from 0, or from an offset."""
+
+    positions: Any = None
+    attention_mask: Any = None
+    shift: int | None = None
+
+    @property
+    def are_placed(self) -> bool:
+        return any(value is not None for value in self)
+
+    @property
+    def sequence_length(self) -> int | None:
+        """The number of tokens in a sequence; None if nothing states it."""
+        places = self.positions if self.attention_mask is None else self.attention_mask
+        if places is None or not np.shape(places):
+            return None
+        return int(np.shape(places)[-1])
+
+    def rows(self, offset: int | None) -> RowPositions:
+        return row_positions(self.positions, self.attention_mask, self.shift, offset)
+
+
+@dataclass(frozen=True)
+class RotationJob:
+    """What queries or keys are compared with, and how."""
+
+    model: Model
+    encodings: ModelEncodings
+    layer_type: str | None
+    seq_axis: int | None
+    tokens: Tokens
+    place: Place
+    tolerance: Tolerance
+    reasons: bool  #: whether reasons for failures are searched for
+
+    @classmethod
+    def of(cls, model: Model, tolerance: Tolerance, reasons: bool, **options: Any) -> "RotationJob":
+        """Return the job that options of `verify` describe.
+
+        Raises:
+            ParameterError: If an option does not go with tensors before a rotation.
+        """
+        layer_type = options.pop("layer_type", None)
+        seq_axis = options.pop("seq_axis", None)
+        tokens = Tokens(**{name: options.pop(name, None) for name in Tokens._fields})
+        place = Place.of(options)
+        for name in place.own:
+            rule = "with `before`, tokens have positions"
+            raise ParameterError(name, quoted(options[name]), rule, "give `positions`")
+        encodings = load_model(model)
+        return cls(model, encodings, layer_type, seq_axis, tokens, place, tolerance, reasons)
+
+    @cached_property
+    def rotary_encodings(self) -> Sequence[Encoding]:
+        """The rotary encodings of the layers in question."""
+        encodings: Sequence[Encoding] = self.encodings.ropes()
+        if self.layer_type is not None:
+            encodings = (self.encodings.one(self.layer_type),)
+        if not encodings or not encodings[0].is_rotary:
+            rule = "the model has no rotary encoding"
+            raise ParameterError("before", "given", rule, "leave it out")
+        return encodings
+
+    @cached_property
+    def head_counts(self) -> Collection[int]:
+        """The numbers of query and key heads that the model has; empty if they are not known."""
+        if isinstance(self.model, (ModelEncodings, Encoding)):
+            return ()
+        with suppress(PecliError):  # Layers may differ.
+            return head_counts(self.model, self.layer_type)
+        return ()
+
+    def encodings_named(self, name: str) -> Sequence[Encoding]:
+        """Return the encodings of the layers that a tensor's name states, or all."""
+        layer_type = self.encodings.layer_named(name, by_number=self.layer_type is None)
+        if layer_type is None:
+            return self.rotary_encodings
+        named = [each for each in self.rotary_encodings if each.layer_type == layer_type]
+        return named or self.rotary_encodings
+
+    def position_axis(self, shape: Shape) -> int:
+        """Return the axis of positions: the one before the last, unless that is a number of heads.
+
+        The other of the two is not tried: a tensor that was rotated along its heads would pass.
+        """
+        if len(shape) < 3 or self.tokens.sequence_length == shape[-2]:
+            return SEQ_AXIS
+        are_heads = shape[-2] in self.head_counts and shape[-3] not in self.head_counts
+        return BEFORE_HEADS if are_heads else SEQ_AXIS
 
 
 def verify_rotated(
-    given: Given, before: Given, model: Model, tolerance: Tolerance, reasons: bool, **places: Any
+    given: Given, before: Given, model: Model, tolerance: Tolerance, reasons: bool, **options: Any
 ) -> Verification:
-    """Compare rotated tensors (…, positions, channels) with the rotation of those before; where `seq_axis` does not say
-    so, positions are the last axis but one, unless that is a number of heads of the model."""
-    layer_type, seq_axis = (places.pop(name, None) for name in ("layer_type", "seq_axis"))
-    tokens = {
-        name: places.pop(name, None) for name in ("attention_mask", "positions", "shift")
-    }  # where they stand
-    place = Place.of(places)
-    for name in place.own:
-        raise ParameterError(
-            name, quoted(places[name]), "with `before`, tokens have positions", "give `positions`"
-        )
-    found = load_model(model)
-    encodings = (found.one(layer_type),) if layer_type is not None else found.ropes()
-    if not encodings or not encodings[0].is_rotary:
-        raise ParameterError("before", "given", "the model has no rotary encoding", "leave it out")
-    label, pairs, rest = both_sides(given, before)
-    checks = []
-    for sides in pairs:
-        shape = sides.after.shape
-        axis = _position_axis(shape, model, layer_type, tokens) if seq_axis is None else seq_axis
-        named = found.layer_named(sides.name, by_number=layer_type is None)
-        likely = [each for each in encodings if named in (None, each.layer_type)] or encodings
-        likely = [
-            each for each in likely if shape[-1] in (each.head_dim, each.rotary_dim)
-        ] or likely[:1]
-        every = [
-            _RotatedCheck(sides, each, found.file, axis, place, tokens, tolerance, reasons)
-            for each in likely
-        ]
-        passed = [each for each in every if each.result.passed]
-        checks.append(passed[0] if passed else min(every, key=_RotatedCheck.doubt))
-        is_guessed = reasons and seq_axis is None and len(shape) > 2 and not checks[-1].tokens
-        if is_guessed and not passed and not checks[-1].reasons:  # a shard has fewer heads
-            other, number = {-2: -3, -3: -2}[axis], every.index(checks[-1])
-            edit, back = (
-                Parameter("position_axis", axis, other),
-                Parameter("position_axis", other, axis),
-            )
-            with suppress(PecliError):  # so many positions may be more than there are
-                turned = _RotatedCheck(
-                    sides, likely[number], found.file, other, place, tokens, tolerance, reasons
-                )
-                why = [each for each in turned.reasons if back not in each.edits]
-                checks[-1].reasons = [replace(each, edits=(edit, *each.edits)) for each in why]
-    results = tuple(each.result for each in checks)
-    why = [reason for each in checks for reason in each.reasons]
-    lines = diagnosis([replace(each, scheme=None) for each in why], results, tolerance)
-    lines += [line for each in checks for line in each.advice()]
-    weak = tuple(line for each in checks if each.result.passed for line in each.weak())
-    readings = {each.sides.name: each.reading for each in checks if each.reading}
+    """Compare rotated queries or keys with the rotation of those before.
+
+    Args:
+        given: Tensors after the rotation, (…, L, D), or with heads folded into columns or positions on another axis.
+        before: The tensors of the same names before it.
+        model: The model whose layers rotate them.
+        tolerance: The errors that pass.
+        reasons: Whether reasons for failures are searched for.
+        options: `layer_type`, `seq_axis`, where tokens stand, and where dynamic scalings are read.
+    """
+    job = RotationJob.of(model, tolerance, reasons, **options)
+    assert job.rotary_encodings  # A model without any is refused before files are read.
+    matched = tensor_pairs(given, before)
+    found = [_checked(pair, job) for pair in matched.pairs]
+    results = tuple(each.check.result for each in found)
+    explanations = [reason for each in found for reason in each.reasons]
+    lines = diagnosis([replace(each, scheme=None) for each in explanations], results, tolerance)
+    for each in found:
+        lines += advice(each.check.advised, each.reasons)
+    weak = [line for each in found if each.check.result.passed for line in each.check.weaknesses()]
+    notes = {each.check.name: each.check.note for each in found if each.check.note}
     return Verification(
-        label, "rope", results, problems_of(results), tuple(lines), readings, tuple(why), weak, rest
+        matched.label,
+        "rope",
+        results,
+        problems_of(results),
+        tuple(lines),
+        notes,
+        tuple(explanations),
+        tuple(weak),
+        matched.unmatched,
     )
 
 
-class Sides(NamedTuple):
-    """A tensor before and after the rotation, in the dtype that both are compared in."""
+class Checked(NamedTuple):
+    """A tensor that was compared, and the reasons for which it fails."""
 
-    name: str
-    label: str  #: what errors call it
-    dtype: str
+    check: "RotatedCheck"
+    reasons: Sequence[Explanation]
+
+
+def _checked(pair: TensorPair, job: RotationJob) -> Checked:
+    """Compare a tensor with the rotation of each encoding that it may have, and return the best."""
+    encodings = job.encodings_named(pair.name)
+    tensor = _arranged(pair, encodings, job)
+    width = tensor.before.shape[-1]
+    fitting = [each for each in encodings if width in (each.head_dim, each.rotary_dim)]
+    checks = [RotatedCheck(tensor, each, job) for each in fitting or encodings[:1]]
+    for check in checks:
+        if check.result.passed:
+            return Checked(check, [])
+    best = min(checks, key=RotatedCheck.doubts)
+    is_axis_guessed = job.seq_axis is None and not tensor.is_unfolded and tensor.before.ndim > 2
+    if best.reasons or not job.reasons or not is_axis_guessed or job.tokens.are_placed:
+        return Checked(best, best.reasons)
+    return Checked(best, _reasons_along_heads(best))
+
+
+def _arranged(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob) -> HeadTensor:
+    """Return a pair of tensors with known axes."""
+    head_dims = [each.head_dim for each in encodings if each.head_dim]
+    rotary_dims = [each.rotary_dim for each in encodings if each.rotary_dim]
+    widths = [*dict.fromkeys((*head_dims, *rotary_dims))]
+    if job.seq_axis is not None:
+        Input(pair.before, pair.label).check_sequence(job.seq_axis)
+        axis = job.seq_axis
+    elif unfolded_shape(pair.before.shape, widths, job.head_counts) != pair.before.shape:
+        axis = SEQ_AXIS  # The columns of each position hold all heads.
+    else:
+        axis = job.position_axis(pair.before.shape)
+    return head_tensor(pair, widths, job.head_counts, axis)
+
+
+def _reasons_along_heads(check: "RotatedCheck") -> list[Explanation]:
+    """Return the reasons that explain a tensor if positions are where heads were taken to be.
+
+    A shard of a model has fewer heads, so that their number does not tell which axis is which.
+    """
+    axis = check.tensor.axis
+    turned = SEQ_AXIS if axis == BEFORE_HEADS else BEFORE_HEADS
+    edit = Parameter("position_axis", axis, turned)
+    undone = Parameter("position_axis", turned, axis)
+    with suppress(PecliError):  # So many positions may be more than there are.
+        tensor = check.tensor._replace(axis=turned)
+        reasons = RotatedCheck(tensor, check.encoding, check.job).reasons
+        return [
+            replace(reason, edits=(edit, *reason.edits))
+            for reason in reasons
+            if undone not in reason.edits
+        ]
+    return []
+
+
+class TokenSequence(NamedTuple):
+    """One sequence of a batch, (heads, positions, channels)."""
+
     before: Array
     after: Array
-    file: str  #: what the tensor before was given as
-    several: bool  #: whether it is one of several
+    plan: HeadRotation  #: how it should be rotated
+    seen: Flags  #: the rows that are not padding
 
 
-def both_sides(after: Given, before: Given) -> tuple[str, list[Sides], tuple[str, ...]]:
-    """Tensors that belong together: the only ones, or those of the same name; and what is there before alone."""
-    label, file = opened(after)
-    place, source = opened(before)
-    found = []
-    ours, there = file.tensors, dict(source.tensors)
-    for name, array in (*ours.items(), *there.items()):
-        if array.dtype.kind == "c":
-            rule = "queries and keys are real"
-            raise ParameterError(name, dtype_name(array.dtype), rule, "give two channels per pair")
-    if len(ours) == len(there) == 1:
-        there = dict(zip(ours, there.values(), strict=True))
-    for name, array in ours.items():
-        if name not in there:
-            rule = f"holds {name}, and {place or 'those before'} {listed(list(there), 8)}"
-            raise FileError(
-                label or "arrays", rule, "the names must agree; or name one of each: FILE:NAME"
-            )
-        called = f"{'the array' if name == ARRAY_NAME else name} of {label}".removesuffix(" of ")
-        if array.shape != there[name].shape or array.ndim < 2:
-            rule = f"before it is of shape {there[name].shape}"
-            raise ParameterError(
-                called, f"of shape {array.shape}", rule, "they must be alike, (…, L, D)"
-            )
-        if not array.size:
-            raise ParameterError(
-                called, f"of shape {array.shape}", "it holds no numbers", "give some to compare"
-            )
-        dtype = (
-            dtype_name(array.dtype) if dtype_name(array.dtype) in SIGNIFICAND_BITS else "float32"
+class RotatedCheck:
+    """A tensor compared with the rotation that one of a model's encodings requires."""
+
+    def __init__(self, tensor: HeadTensor, encoding: Encoding, job: RotationJob) -> None:
+        self.tensor = tensor
+        self.encoding = encoding
+        self.job = job
+        self.name = tensor.pair.name
+        self.rows = job.tokens.rows(job.place.offset)
+        self.rotation = self._model_rotation()
+        self.before = np.moveaxis(tensor.before, tensor.axis, -2)
+        self.after = np.moveaxis(tensor.after, tensor.axis, -2)
+        after = Input(tensor.after, tensor.pair.label)
+        rope = self.rotation.rope
+        self.places, self.seen = self.rows.places(after, tensor.axis, rope.position_axes)
+        self.plan = HeadRotation(
+            rope, LAYOUTS[self.rotation.layout], encoding.trailing, tensor.axis
         )
-        exact = there[name] if dtype_name(there[name].dtype) == dtype else widened(there[name])
-        found.append(
-            Sides(name, called, dtype, exact, as_dtype(array, dtype), place, len(ours) > 1)
+        if job.tokens.shift is not None:
+            self._plan_shift(job.tokens.shift)
+        self.result = self._compare_all()
+
+    def _model_rotation(self) -> RowRotation:
+        place = self.job.place
+        after = Input(self.tensor.after, self.tensor.pair.label)
+        after.check_sequence(self.tensor.axis)
+        fields: dict[str, Any] = {"seq_axis": self.tensor.axis, "shift": self.job.tokens.shift}
+        if place.layout:
+            fields["layout"] = place.layout
+        return model_rotation(
+            [after],
+            self.job.encodings.file,
+            self.encoding,
+            self.rows,
+            (),
+            fields,
+            offset=place.offset or 0,
+            length=place.length,
+            recipe=place.recipe,
+            runtime=place.runtime,
+            dtype="float64",
         )
-    return label, found, tuple(name for name in there if name not in ours)
 
+    def _plan_shift(self, shift: int) -> None:
+        """Plan a rotation by the same positions for all rows; the attention factor is applied already."""
+        self.places = np.full_like(self.places, shift)
+        rope = self.plan.rope
+        if rope.attention_factor_value() != 1:
+            rope = replace(rope, attention_factor=1.0)
+        _, gives = self.plan.layouts
+        self.plan = replace(self.plan, rope=rope, layouts=(gives, gives))
 
-def _position_axis(
-    shape: tuple[int, ...], model: Model, layer_type: str | None, tokens: Mapping[str, Any]
-) -> int:
-    """Where positions are: before the last axis, or with a model's number of heads there, and not as many tokens,
-    before those. The other of the two is not tried: what was rotated along its heads would pass."""
-    given = [value for name, value in tokens.items() if name != "shift" and value is not None]
-    if isinstance(model, (ModelEncodings, Encoding)) or (
-        given and np.shape(given[0])[-1:] == shape[-2:-1]
-    ):
-        return -2
-    heads: Collection[int] = ()
-    with suppress(PecliError):  # layers that differ
-        heads = head_counts(model, layer_type)
-    return -3 if len(shape) > 2 and shape[-2] in heads and shape[-3] not in heads else -2
-
-
-class _RotatedCheck:
-    """A tensor compared with the rotation that one of a model's encodings asks for."""
-
-    def __init__(
-        self,
-        sides: Sides,
-        encoding: Encoding,
-        file: str,
-        axis: int,
-        place: Place,
-        tokens: Mapping[str, Any],
-        tolerance: Tolerance,
-        search: bool,
-    ) -> None:
-        tensor, ndim = Input(sides.after, sides.label), sides.after.ndim
-        tensor.check_sequence(axis)
-        axis = axis - ndim if axis >= 0 else axis
-        rows, self.shift = row_positions(**tokens, offset=place.offset), tokens.get("shift")
-        fields = {
-            "seq_axis": axis,
-            "shift": self.shift,
-            **({"layout": place.layout} if place.layout else {}),
-        }
-        how = {
-            "length": place.length,
-            "recipe": place.recipe,
-            "runtime": place.runtime,
-            "dtype": "float64",
-        }
-        rotation = model_rotation(
-            [tensor], file, encoding, rows, (), fields, offset=place.offset or 0, **how
+    def _compare_all(self) -> Comparison:
+        """Compare the whole tensor; rows of padding are expected as they are."""
+        pair = self.tensor.pair
+        expected = self.rotation.apply(Input(self.tensor.before, pair.label))
+        rows = np.moveaxis(expected, self.tensor.axis, -2)
+        for number, seen in enumerate(self.seen):
+            padding: Any = (..., ~seen, slice(None))
+            if len(self.seen) > 1:
+                padding = (number, *padding)
+            rows[padding] = self.after[padding]
+        part = self.tensor.part(as_dtype(expected, pair.dtype))
+        result = compare([part], self.job.tolerance, name=self.name)
+        strange = sum(
+            np.count_nonzero(~np.isfinite(each.before[:, each.seen])) for each in self._sequences()
         )
-        rope, self.layout = rotation.rope, rotation.layout
-        self.model = ["--model", file] + ["--layer-type", encoding.layer_type] * bool(
-            encoding.layer_type
-        )
-        self.plan = HeadRotation(rope, LAYOUTS[self.layout], encoding.trailing, axis)
-        self.sides, self.tolerance, self.search = sides, tolerance, search
-        self.before, self.after = (
-            np.moveaxis(each, axis, -2) for each in (sides.before, sides.after)
-        )
-        self.tokens = any(value is not None for value in tokens.values())
-        self.places, self.seen = rows.places(tensor, axis, rope.position_axes)
-        if self.shift is not None:
-            self.places = np.full_like(self.places, self.shift)
-            once = (
-                replace(rope, attention_factor=1.0) if rope.attention_factor_value() != 1 else rope
-            )
-            self.plan = replace(self.plan, rope=once, layouts=self.plan.layouts[1:] * 2)
-        expected = rotation.apply(Input(sides.before, sides.label))
-        for k, seen in enumerate(self.seen):  # what stands on padding is as it is
-            which = (
-                (k, ..., ~seen, slice(None)) if len(self.seen) > 1 else (..., ~seen, slice(None))
-            )
-            np.moveaxis(expected, axis, -2)[which] = self.after[which]
-        self.result = self._compared(expected, sides.after)
-        if strange := sum(
-            np.count_nonzero(~np.isfinite(x[:, seen])) for x, _, _, seen in self._sequences()
-        ):
-            self.result.finding = NotFinite(int(strange), "of its values before")
-        several = f"of {encoding.layer_type} layers" if encoding.layer_type else ""
-        padding = (
-            f"{padded:,} rows of padding not compared"
-            if (padded := np.count_nonzero(~self.seen))
-            else ""
-        )
-        along = f"positions along axis {axis + ndim}" * (axis != -2)
-        self.reading = ", ".join(filter(None, (several, along, padding)))
+        if strange:
+            result.finding = NotFinite(int(strange), "of its values before")
+        elif result.mismatched and not self._has_equal_copies():
+            result.finding = CopiesDiffer()
+        return result
 
-    def _sequences(self) -> Iterator[tuple[Array, Array, HeadRotation, Array]]:
-        """Each sequence of a batch (heads, positions, channels) before and after, how it should be rotated, and which
-        of its rows are no padding; without an axis of batches, or of heads, there is one."""
-        batch = len(self.after) if self.after.ndim > 3 or len(self.seen) > 1 else 1
-        sides = (side.reshape(batch, -1, *side.shape[-2:]) for side in (self.before, self.after))
-        for k, (x, y) in enumerate(zip(*sides, strict=True)):
-            row = min(k, len(self.seen) - 1)
-            yield x, y, replace(self.plan, places=self.places[:, row]), self.seen[row]
+    def _has_equal_copies(self) -> bool:
+        values = self.tensor.view.values
+        if values.ndim == self.tensor.before.ndim:
+            return True
+        return bool(np.isclose(widened(values), widened(self.tensor.after), equal_nan=True).all())
+
+    @property
+    def note(self) -> str:
+        """How the tensor was read."""
+        notes = []
+        if self.encoding.layer_type:
+            notes.append(f"of {self.encoding.layer_type} layers")
+        notes.append(self.tensor.note)
+        if self.tensor.axis != SEQ_AXIS and not self.tensor.is_unfolded:
+            notes.append(f"positions along axis {self.tensor.axis + self.tensor.before.ndim}")
+        padded = np.count_nonzero(~self.seen)
+        if padded:
+            notes.append(f"{padded:,} rows of padding not compared")
+        return ", ".join(filter(None, notes))
+
+    def _sequences(self) -> Iterator[TokenSequence]:
+        """Yield each sequence of a batch; without an axis of batches, or of heads, there is one."""
+        has_batch = self.after.ndim > 3 or len(self.seen) > 1
+        batch = len(self.after) if has_batch else 1
+        before = self.before.reshape(batch, -1, *self.before.shape[-2:])
+        after = self.after.reshape(batch, -1, *self.after.shape[-2:])
+        for number, (x, y) in enumerate(zip(before, after, strict=True)):
+            row = min(number, len(self.seen) - 1)
+            plan = replace(self.plan, places=self.places[:, row])
+            yield TokenSequence(x, y, plan, self.seen[row])
 
     def _compared(self, expected: Array, found: Array) -> Comparison:
-        return compare_arrays(
-            as_dtype(expected, self.sides.dtype), found, self.tolerance, name=self.sides.name
-        )
+        rounded = as_dtype(expected, self.tensor.pair.dtype)
+        return compare_arrays(rounded, found, self.job.tolerance, name=self.name)
 
     @cached_property
     def reasons(self) -> list[Explanation]:
-        """First the positions that were used, where they differ from those of the tokens; then how they are rotated.
-        Where nobody said where tokens stand, what all rows share is of the rotation, such as another offset."""
-        if self.result.passed or not self.search:
+        """Why the tensor fails: first other positions than those of the tokens, then another rotation."""
+        if self.result.passed or not self.job.reasons:
             return []
-        atol, dtype = self.tolerance.atol, self.sides.dtype
+        if isinstance(self.result.finding, CopiesDiffer):
+            return []
+        reasons = self._reasons_by_sequence(self._explain_positions)
+        if self._is_about_rotation(reasons):
+            reasons = []
+        if not reasons and self.job.tokens.are_placed:
+            reasons = self._reasons_by_sequence(self._explain_tokens)
+        elif not reasons:
+            reasons = explain_rotation(
+                widened(self.before),
+                widened(self.after),
+                self.plan,
+                self.job.tolerance.atol,
+                self.tensor.pair.dtype,
+            )
+        if not self.tensor.pair.is_one_of_several:
+            return reasons
+        return [replace(each, tensors=(self.name, *_parts_named(each))) for each in reasons]
 
-        def by_tokens(x: Array, y: Array, plan: Any, seen: Array) -> list[Explanation]:
-            own = replace(plan, places=plan.places[:, seen])
-            return explain_rotation(widened(x[:, seen]), widened(y[:, seen]), own, atol, dtype)
+    def _explain_positions(self, sequence: TokenSequence) -> list[Explanation]:
+        places = sequence.plan.places
+        assert places is not None
+        atol = self.job.tolerance.atol
+        dtype = self.tensor.pair.dtype
+        before, after, plan, seen = sequence
+        return explain_positions(before, after, plan, places, seen, atol, dtype)
 
-        found = self._one_by_one(
-            lambda x, y, plan, seen: explain_positions(x, y, plan, plan.places, seen, atol, dtype)
+    def _explain_tokens(self, sequence: TokenSequence) -> list[Explanation]:
+        """Explain the rows of a sequence that are not padding."""
+        before, after, plan, seen = sequence
+        assert plan.places is not None
+        of_tokens = replace(plan, places=plan.places[:, seen])
+        return explain_rotation(
+            widened(before[:, seen]),
+            widened(after[:, seen]),
+            of_tokens,
+            self.job.tolerance.atol,
+            self.tensor.pair.dtype,
         )
-        if (
-            [each.tensors for each in found] == [("after",)]
-            and not self.tokens
-            and not self.plan.rope.mrope_section
-        ):
-            reason = getattr(found[0].mistakes[0], "reason", "")
-            found = found if reason and not reason.startswith(OF_A_ROTATION) else []
-        if not found and self.tokens:
-            found = self._one_by_one(by_tokens)
-        elif not found:
-            found = explain_rotation(
-                widened(self.before), widened(self.after), self.plan, atol, dtype
-            )
-        if not self.sides.several:
-            return found
-        return [
-            replace(each, tensors=(self.sides.name, *(t for t in each.tensors if t != "after")))
-            for each in found
-        ]
 
-    def _one_by_one(self, explain: Callable[..., list[Explanation]]) -> list[Explanation]:
-        """The reasons of each sequence, named where there are several."""
-        each = [explain(*sequence)[:1] for sequence in self._sequences()]
-        alike = {found[0].mistakes if found else () for found in each}
-        if len(alike) == 1 and all(found and found[0].tensors == ("after",) for found in each):
-            return each[0]
-        return [
-            replace(
-                one,
-                tensors=(", ".join((f"sequence {k}", *(t for t in one.tensors if t != "after"))),),
-            )
-            for k, found in enumerate(each)
-            for one in found
-            if one.mistakes
-        ]
+    def _is_about_rotation(self, reasons: Sequence[Explanation]) -> bool:
+        """Return True if all rows share the reason, and nobody stated where tokens stand.
 
-    def doubt(self) -> tuple[float, float]:
-        """How many mistakes would make this the rotation of the model, on average; then the largest error."""
-        mistakes = [len(each.mistakes) for each in self.reasons]
-        return sum(mistakes) / len(
-            mistakes
-        ) if mistakes else math.inf, self.result.max_abs_error or 0.0
+        Then it is a mistake of the rotation, such as another offset, for which there are better words.
+        """
+        is_one = [each.tensors for each in reasons] == [("after",)]
+        if not is_one or self.job.tokens.are_placed or self.plan.rope.mrope_section:
+            return False
+        mistake = reasons[0].mistakes[0]
+        reason = mistake.reason if isinstance(mistake, Positions) else ""
+        return not reason or reason.startswith(OF_A_ROTATION)
 
-    def advice(self) -> Iterator[str]:
-        """Where positions seem to be; or the command that rotates as the tensor was."""
-        if len(self.reasons) != 1:
+    def _reasons_by_sequence(
+        self, explain: Callable[[TokenSequence], list[Explanation]]
+    ) -> list[Explanation]:
+        """Return the best reason of each sequence, named if sequences have several reasons."""
+        by_sequence = [explain(sequence)[:1] for sequence in self._sequences()]
+        is_whole = all(found and found[0].tensors == ("after",) for found in by_sequence)
+        mistakes_found = {found[0].mistakes if found else () for found in by_sequence}
+        if is_whole and len(mistakes_found) == 1:
+            return by_sequence[0]
+        reasons = []
+        for number, found in enumerate(by_sequence):
+            for each in found:
+                if each.mistakes:
+                    name = ", ".join((f"sequence {number}", *_parts_named(each)))
+                    reasons.append(replace(each, tensors=(name,)))
+        return reasons
+
+    def doubts(self) -> tuple[float, float]:
+        """Return how many mistakes, on average, would make this the rotation; then the largest error."""
+        counts = [len(each.mistakes) for each in self.reasons]
+        mean = sum(counts) / len(counts) if counts else math.inf
+        return mean, self.result.max_abs_error or 0.0
+
+    @property
+    def advised(self) -> Found:
+        """What advice on the reasons depends on."""
+        model = ["--model", self.job.encodings.file]
+        if self.encoding.layer_type:
+            model += ["--layer-type", self.encoding.layer_type]
+        return Found(self.tensor, self.plan, self.rotation.layout, model)
+
+    def weaknesses(self) -> Iterator[str]:
+        """Yield a sentence for each known mistake that the same data would have passed as well."""
+        tokens = self.job.tokens
+        if tokens.shift == 0:
             return
-        (found,) = self.reasons
-        layout, axis, scheme = self.layout, self.plan.axis, found.scheme
-        for edit in found.edits:
-            if isinstance(edit, Parameter) and edit.name == "position_axis":
-                axis = edit.found
-                number, shape = axis + self.after.ndim, bracketed(self.sides.after.shape)
-                yield f"if positions are along axis {number} of {shape}, verify with --seq-axis {number}"
-            elif isinstance(edit, Layout):
-                layout = {"interleaved before, halves after": "deepseek"}.get(
-                    edit.found, edit.found
-                )
-        known = layout in LAYOUTS and all(
-            isinstance(edit, (Layout, Parameter)) for edit in found.mistakes
-        )
-        if not known or scheme is None or not self.sides.file or vars(scheme)["recipe"] != "exact":
-            return  # no option is for recipes
-        if scheme == self.plan.rope and self.model[1]:
-            words = [
-                *self.model,
-                *["--offset", str(self.plan.rope.offset)] * bool(self.plan.rope.offset),
-            ]
-            words += ["--layout", layout] * (layout != self.layout)
+        count = self.after.shape[-2]
+        shape = self.after.shape
+        whole = TokenSequence(self.before, self.after, self.plan, np.ones(count, bool))
+        sequences = [whole]
+        if tokens.are_placed:
+            sequences = [*self._sequences()]
+            shape = shape[-2:]
         else:
-            plain: dict[str, Any] = {
-                "seq_len": 1,
-                "layout": "compact",
-                "dtype": "float32",
-                "recipe": "exact",
-            }
-            words = [*options(replace(scheme, **plain))]
-            words = words[2:] if words[0] == "--seq-len" else words
-            words += ["--layout", layout] * (layout != "halves") + [
-                "--trailing"
-            ] * self.plan.trailing
-        words += ["--seq-axis", str(axis + self.after.ndim)] * (axis != -2)
-        source = self.sides.file + f":{self.sides.name}" * self.sides.several
-        output = "again.safetensors" if self.sides.dtype == "bfloat16" else "again.npy"
-        apart = "apart from those elements, " * bool(found.beyond)
-        yield f"{apart}reproduce with {shlex.join(['pecli', 'apply', 'rope', source, *words, '-o', output])}"
-
-    def weak(self) -> Iterator[str]:
-        """Known mistakes that the same data would have passed, too."""
-        if self.shift == 0:
-            return
-        count, shape = self.after.shape[-2], self.after.shape
-        sequences = [(self.before, self.after, self.plan, np.ones(count, bool))]
-        if self.tokens:
-            sequences, shape = [*self._sequences()], shape[-2:]
-        for k, (x, *_) in enumerate(() if self.tokens else self._sequences()):
-            as_first = (x == x[:, :1]).all(axis=(0, 2))
-            if 1 < (equal := count if as_first.all() else int(as_first.argmin())) < count:
-                which = f"sequence {k} begins" if self.before.ndim > 3 else "it begins"
-                advice = "positions of padding were not checked: give --attention-mask"
-                yield f"{which} with {equal} equal rows, which look like padding; {advice}"
-        rows = f"{self.sides.name}: " * self.sides.several + (
-            f"{count:,} rows" if count != 1 else "1 row"
-        )
-        for alike in zip(
-            *(mistakes(plan, shape) for _, _, plan, _ in sequences), strict=True
-        ):  # of all sequences
-            would_pass = (self._passes(*each) for each in zip(alike, sequences, strict=True))
-            if not all(would_pass) or self._harmless(alike[0]):
+            yield from self._unstated_padding()
+        rows = counted(count, "row")
+        if self.tensor.pair.is_one_of_several:
+            rows = f"{self.name}: {rows}"
+        # The same mistake, made in all sequences of a batch.
+        for alike in zip(*(mistakes(each.plan, shape) for each in sequences), strict=True):
+            would_pass = all(map(self._passes, alike, sequences))
+            if not would_pass or self._is_harmless(alike[0]):
                 continue
-            if alike[0].edits in STILL:  # and hence no other mistake shows
+            if alike[0].edits in STILL:  # Then no other mistake shows.
                 yield f"{rows} cannot detect a missing rotation"
                 return
             unseen = " and ".join(clause(edit) for edit in alike[0].edits)
             yield f"{rows} cannot tell whether {unseen}; compare more positions"
 
-    def _passes(self, mistake: Mistake, sequence: tuple[Array, Array, HeadRotation, Array]) -> bool:
-        """Whether a sequence would have passed, had it been rotated so; some rows tell most."""
-        x, y, _, seen = sequence
-        every = np.flatnonzero(seen)
-        some = (every[:: max(1, len(every) // 16)], every)
-        made = ((mistake.render(widened(x[..., rows, :]), rows), y[..., rows, :]) for rows in some)
-        return all(self._compared(*pair).passed for pair in made)
+    def _unstated_padding(self) -> Iterator[str]:
+        """Yield a sentence for each sequence that begins with equal rows, as padding does."""
+        count = self.after.shape[-2]
+        for number, sequence in enumerate(self._sequences()):
+            is_like_first = (sequence.before == sequence.before[:, :1]).all(axis=(0, 2))
+            equal = count if is_like_first.all() else int(is_like_first.argmin())
+            if 1 < equal < count:
+                which = f"sequence {number} begins" if self.before.ndim > 3 else "it begins"
+                hint = "positions of padding were not checked: give --attention-mask"
+                yield f"{which} with {equal} equal rows, which look like padding; {hint}"
 
-    def _harmless(self, mistake: Mistake) -> bool:
-        ropes: list[Any] = [mistake.scheme, self.plan.rope]
-        if None in ropes or ropes[0] == ropes[1]:
+    def _passes(self, mistake: Mistake, sequence: TokenSequence) -> bool:
+        """Return True if a sequence would have passed, had it been rotated so; some rows show most mistakes."""
+        every = np.flatnonzero(sequence.seen)
+        some = every[:: max(1, len(every) // SOME_ROWS)]
+        for rows in (some, every):
+            made = mistake.render(widened(sequence.before[..., rows, :]), rows)
+            if not self._compared(made, sequence.after[..., rows, :]).passed:
+                return False
+        return True
+
+    def _is_harmless(self, mistake: Mistake) -> bool:
+        """Return True if a mistake changes frequencies by less than float32 arithmetic does."""
+        rope: Rope | None = mistake.scheme
+        if rope is None or rope == self.plan.rope:
             return False
-        one, other = (
-            [each.offset, each.attention_factor_value(), *each.frequencies().floats()]
-            for each in ropes
+        found = _numbers(rope)
+        expected = _numbers(self.plan.rope)
+        return len(found) == len(expected) and bool(
+            np.allclose(found, expected, rtol=FREQ_RTOL, atol=0)
         )
-        return len(one) == len(other) and bool(np.allclose(one, other, rtol=FREQ_RTOL, atol=0))
 
 
-def verify_added(
-    after: Given, table: Any, tolerance: Tolerance, reasons: bool, *, before: Given, **tokens: Any
-) -> Verification:
-    """Compare (L, D) or (batch, L, D) with what was before plus rows of a scheme's table, or of weights (rows, D)."""
-    for other in tokens.keys() - {"positions", "attention_mask", "offset"}:
-        raise KindError(
-            other, "given", "inputs have positions, an offset or an attention_mask", "leave it out"
-        )
-    name, values = "learned table", table
-    if isinstance(table, Scheme):
-        name, values = table.name, table.single_array().array()
-    values = numbers("table", values)
-    if values.dtype.kind == "c":
-        raise ParameterError(
-            "table", f"of dtype {dtype_name(values.dtype)}", "rows that are added are real"
-        )
-    weight, rows = np.asarray(widened(values)), row_positions(**tokens)
-    label, pairs, rest = both_sides(after, before)
-    results: list[Comparison] = []
-    why: list[Explanation] = []
-    for sides in pairs:
-        shape = sides.after.shape
-        if weight.ndim != 2 or weight.shape[1] != shape[-1] or len(shape) > 3:
-            rule = f"{sides.label} is of shape {bracketed(shape)}"
-            advice = "they must be (rows, D) and (L, D) or (batch, L, D)"
-            raise ParameterError("table", f"of shape {bracketed(weight.shape)}", rule, advice)
-        (places,), seen = rows.places(Input(sides.after, sides.label), -2)
-        last = int(places.max(initial=0))
-        if last >= len(weight):
-            raise ParameterError(
-                "table", f"of {len(weight):,} rows", f"row {last:,} is needed", "give a longer one"
-            )
-        sums = np.where(
-            seen[..., None], widened(sides.before) + weight[places], sides.after
-        )  # of (1, L, D) at least
-        expected = as_dtype(sums.reshape(shape), sides.dtype)
-        results.append(compare_arrays(expected, sides.after, tolerance, name=sides.name))
-        if strange := np.count_nonzero(~np.isfinite(sums)[np.broadcast_to(seen, sums.shape[:-1])]):
-            results[-1].finding = NotFinite(int(strange), "of the sums")
-        elif reasons and not results[-1].passed:
-            found = [*_rows_added(sides, weight, places, seen, tolerance.atol)]
-            why += found or merged(_table_added(table, sides, places, seen, tolerance.atol))
-    lines = diagnosis(why, results, tolerance)
-    return Verification(
-        label, name, tuple(results), problems_of(results), tuple(lines), {}, tuple(why), (), rest
-    )
+def _numbers(rope: Rope) -> list[float]:
+    """Return the numbers by which a scheme rotates."""
+    return [rope.offset, rope.attention_factor_value(), *rope.frequencies().floats()]
 
 
-def _rows_added(
-    sides: Sides, weight: Floats, places: Indices, seen: Array, atol: float
-) -> Iterator[Explanation]:
-    """Which rows of the table were added, sequence by sequence, where they are others than expected."""
-    before, after = (
-        widened(side).reshape(-1, *side.shape[-2:]) for side in (sides.before, sides.after)
-    )
-    step = max(1, BLOCK_ELEMENTS // len(weight))
-    size = (weight**2).sum(axis=1)
-    for k, (x, y) in enumerate(zip(before, after, strict=True)):
-        own, shown = places[min(k, len(places) - 1)], seen[min(k, len(seen) - 1)]
-        name, added = (
-            f"sequence {k}" if len(after) > 1 else "after",
-            np.where(shown[:, None], y - x, 0.0),
-        )
-        with np.errstate(invalid="ignore"):  # of infinite values
-            nearest = [
-                (size - 2 * added[at : at + step] @ weight.T).argmin(axis=1)
-                for at in range(0, len(x), step)
-            ]
-            used = np.where(shown, np.concatenate([*nearest, np.empty(0, np.intp)]), own)
-            rows, expected = (np.where(shown[:, None], weight[each], 0.0) for each in (used, own))
-            times = array_transforms.scaled(expected, added)
-        edits: tuple[Edit, ...] = ()
-        if not added.any() and rows.any():
-            rows, edits = added, (Rotation("none added"),)
-        elif (used != own).any():
-            edits = (
-                Positions(
-                    runs(own), runs(used), situation(own, used, int(shown.argmax()), rotated=False)
-                ),
-            )
-        every = [Explanation(edits, None, (name,), Errors(added - rows, y))]
-        if times is not None and rms(added - times[1]) < MIN_GAIN * rms(added - expected):
-            every.append(
-                Explanation(
-                    times[0], None, ("table", name)[: len(after)], Errors(added - times[1], y)
-                )
-            )
-        one = Sample(name, sides.dtype, y.shape, y, np.arange(len(y)))
-        max_noise = (
-            acceptance.MAX_NOISE * rms(added) / (rms(y) or 1.0)
-        )  # the values before may be far larger
-        judge = acceptance.Judge({name: one, "table": one}, atol, sides.dtype, max_noise=max_noise)
-        yield from sorted(
-            (each for each in judge.accepted(every) if each.edits), key=lambda each: each.noise
-        )[:1]
-
-
-def _table_added(
-    scheme: Any, sides: Sides, places: Indices, seen: Array, atol: float
-) -> Iterator[Explanation]:
-    """Why rows that follow each other are not those of a scheme: what was added is a table."""
-    added = (widened(sides.after) - widened(sides.before)).reshape(-1, *sides.after.shape[-2:])
-    limit = max(atol, UNITS * precision(sides.dtype) * float(np.abs(widened(sides.after)).max()))
-    has_waves = isinstance(scheme, Scheme) and wave_table(scheme) is not None
-    is_range = has_waves and seen.all() and (np.diff(places) == 1).all()
-    for k, rows in enumerate(added) if is_range else ():
-        own = replace(
-            scheme,
-            seq_len=len(rows),
-            offset=scheme.offset + int(places[min(k, len(places) - 1), 0]),
-        )
-        name = f"sequence {k}" if len(added) > 1 else "after"
-        found = search.explain(own, {own.single_array().name: rows}, limit)
-        yield from (replace(each, scheme=None, tensors=(name,)) for each in found if each.mistakes)
+def _parts_named(explanation: Explanation) -> list[str]:
+    """Return the names of heads that an explanation is about; none if it is about the whole tensor."""
+    return [name for name in explanation.tensors if name != "after"]

@@ -1,0 +1,205 @@
+"""Inputs compared with those before rows of a table were added."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pecli.checks.verification import Verification, diagnosis
+from pecli.checks.verify.tensor_pairs import TensorPair, tensor_pairs
+from pecli.compare.comparison import Comparison, compare_arrays, problems_of
+from pecli.compare.problems import NotFinite
+from pecli.compare.tolerance import Tolerance
+from pecli.engine.arrays import Flags, Floats, Indices, as_dtype, dtype_name, numbers, widened
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import KindError, ParameterError, bracketed
+from pecli.explain import acceptance, array_transforms, search
+from pecli.explain.edits import Edit, Errors, Explanation, Positions, Rotation, merged
+from pecli.explain.sample import UNITS, Sample, precision, rms
+from pecli.explain.used_positions import runs, situation
+from pecli.explain.wave_tables import wave_table
+from pecli.files.load import Given
+from pecli.tensors.inputs import Input
+from pecli.tensors.row_positions import row_positions
+
+BLOCK_ELEMENTS = 1 << 22  #: distances between rows and table that are in memory at once
+MIN_GAIN = 0.5  #: share of the error without a factor that one with it may leave
+TOKEN_OPTIONS = {"positions", "attention_mask", "offset"}
+
+
+class _Sums(NamedTuple):
+    """Inputs to which rows of a table should have been added.
+
+    Attributes:
+        pair: The inputs before and after.
+        places: The rows that should be added, (batch, L) or (1, L).
+        seen: False for padding, of the same shape.
+        expected: The sums, in float64, (batch, L, D); padding as it is.
+    """
+
+    pair: TensorPair
+    places: Indices
+    seen: Flags
+    expected: Floats
+
+
+def verify_added(
+    after: Given, table: Any, tolerance: Tolerance, reasons: bool, *, before: Given, **tokens: Any
+) -> Verification:
+    """Compare inputs with those before plus rows of a scheme's table, or of a learned one.
+
+    Args:
+        after: Inputs with rows added, (L, D) or (batch, L, D).
+        table: A scheme whose rows are added, or weights (rows, D).
+        tolerance: The errors that pass.
+        reasons: Whether reasons for failures are searched for.
+        before: Inputs without them.
+        tokens: `positions`, an `attention_mask` or an `offset`.
+    """
+    for name in tokens.keys() - TOKEN_OPTIONS:
+        rule = "inputs have positions, an offset or an attention_mask"
+        raise KindError(name, "given", rule, "leave it out")
+    label = table.name if isinstance(table, Scheme) else "learned table"
+    weight = _weight(table)
+    rows = row_positions(**tokens)
+    matched = tensor_pairs(after, before)
+    results: list[Comparison] = []
+    explanations: list[Explanation] = []
+    for pair in matched.pairs:
+        if not pair.has_equal_shapes or pair.after.ndim < 2:
+            raise pair.unlike_shapes()
+        _check_shapes(weight, pair)
+        (places,), seen = rows.places(Input(pair.after, pair.label), -2)
+        sums = _sums(pair, weight, places, seen)
+        expected = as_dtype(sums.expected.reshape(pair.after.shape), pair.dtype)
+        result = compare_arrays(expected, pair.after, tolerance, name=pair.name)
+        results.append(result)
+        strange = _not_finite(sums)
+        if strange:
+            result.finding = NotFinite(strange, "of the sums")
+        elif reasons and not result.passed:
+            found = [*_rows_added(sums, weight, tolerance.atol)]
+            explanations += found or merged(_table_added(table, sums, tolerance.atol))
+    lines = diagnosis(explanations, results, tolerance)
+    return Verification(
+        matched.label,
+        label,
+        tuple(results),
+        problems_of(results),
+        tuple(lines),
+        explanations=tuple(explanations),
+        unchecked=matched.unmatched,
+    )
+
+
+def _weight(table: Any) -> Floats:
+    """Return the rows of a scheme, or of a learned table, in float64."""
+    values = table.single_array().array() if isinstance(table, Scheme) else table
+    array = numbers("table", values)
+    if array.dtype.kind == "c":
+        given = f"of dtype {dtype_name(array.dtype)}"
+        raise ParameterError("table", given, "rows that are added are real")
+    return np.asarray(widened(array))
+
+
+def _check_shapes(weight: Floats, pair: TensorPair) -> None:
+    shape = pair.after.shape
+    if weight.ndim == 2 and weight.shape[1] == shape[-1] and len(shape) <= 3:
+        return
+    rule = f"{pair.label} is of shape {bracketed(shape)}"
+    advice = "they must be (rows, D) and (L, D) or (batch, L, D)"
+    raise ParameterError("table", f"of shape {bracketed(weight.shape)}", rule, advice)
+
+
+def _sums(pair: TensorPair, weight: Floats, places: Indices, seen: Flags) -> _Sums:
+    last = int(places.max(initial=0))
+    if last >= len(weight):
+        given = f"of {len(weight):,} rows"
+        raise ParameterError("table", given, f"row {last:,} is needed", "give a longer one")
+    added = widened(pair.before) + weight[places]
+    expected = np.where(seen[..., None], added, pair.after)
+    return _Sums(pair, places, seen, expected)
+
+
+def _not_finite(sums: _Sums) -> int:
+    """Return how many of the expected sums are not finite, padding apart."""
+    strange = ~np.isfinite(sums.expected)
+    return int(np.count_nonzero(strange[np.broadcast_to(sums.seen, strange.shape[:-1])]))
+
+
+def _rows_added(sums: _Sums, weight: Floats, atol: float) -> Iterator[Explanation]:
+    """Yield the rows of the table that were added to each sequence, if they are not the expected ones."""
+    pair = sums.pair
+    before = widened(pair.before).reshape(-1, *pair.before.shape[-2:])
+    after = widened(pair.after).reshape(-1, *pair.after.shape[-2:])
+    for number, (x, y) in enumerate(zip(before, after, strict=True)):
+        places = sums.places[min(number, len(sums.places) - 1)]
+        seen = sums.seen[min(number, len(sums.seen) - 1)]
+        name = f"sequence {number}" if len(after) > 1 else "after"
+        added = np.where(seen[:, None], y - x, 0.0)
+        proposals = _proposals(name, added, y, weight, places, seen)
+        sample = Sample(name, pair.dtype, y.shape, y, np.arange(len(y)))
+        # The values before may be far larger than the rows that were added.
+        max_noise = acceptance.MAX_NOISE * rms(added) / (rms(y) or 1.0)
+        samples = {name: sample, "table": sample}
+        judge = acceptance.Judge(samples, atol, pair.dtype, max_noise=max_noise)
+        accepted = [each for each in judge.accepted(proposals) if each.edits]
+        if accepted:
+            yield min(accepted, key=lambda each: each.noise)
+
+
+def _proposals(
+    name: str, added: Floats, after: Floats, weight: Floats, places: Indices, seen: Flags
+) -> list[Explanation]:
+    """Return explanations by other rows, by none, and by a factor."""
+    with np.errstate(invalid="ignore"):  # Values may be infinite.
+        used = np.where(seen, _nearest_rows(added, weight), places)
+        rows = np.where(seen[:, None], weight[used], 0.0)
+        expected = np.where(seen[:, None], weight[places], 0.0)
+        scaled = array_transforms.scaled(expected, added)
+    edits: tuple[Edit, ...] = ()
+    if not added.any() and rows.any():
+        rows = added
+        edits = (Rotation("none added"),)
+    elif (used != places).any():
+        reason = situation(places, used, int(seen.argmax()), rotated=False)
+        edits = (Positions(runs(places), runs(used), reason),)
+    proposals = [Explanation(edits, None, (name,), Errors(added - rows, after))]
+    if scaled is not None:
+        factor, product = scaled
+        if rms(added - product) < MIN_GAIN * rms(added - expected):
+            names = ("table", name) if name != "after" else ("table",)
+            errors = Errors(added - product, after)
+            proposals.append(Explanation(factor, None, names, errors))
+    return proposals
+
+
+def _nearest_rows(added: Floats, weight: Floats) -> Indices:
+    """Return the row of the table that is nearest to each of the rows that were added."""
+    sizes = (weight**2).sum(axis=1)
+    step = max(1, BLOCK_ELEMENTS // len(weight))
+    nearest: list[Indices] = [np.empty(0, np.intp)]
+    for start in range(0, len(added), step):
+        # |a - w|² is |a|² - 2 a·w + |w|², and |a|² is the same for all rows w.
+        distances = sizes - 2 * added[start : start + step] @ weight.T
+        nearest.append(distances.argmin(axis=1))
+    return np.concatenate(nearest)
+
+
+def _table_added(scheme: Any, sums: _Sums, atol: float) -> Iterator[Explanation]:
+    """Explain what was added to each sequence as a table, if its rows follow each other."""
+    has_waves = isinstance(scheme, Scheme) and wave_table(scheme) is not None
+    if not has_waves or not sums.seen.all() or not (np.diff(sums.places) == 1).all():
+        return
+    pair = sums.pair
+    after = widened(pair.after)
+    tables = (after - widened(pair.before)).reshape(-1, *after.shape[-2:])
+    limit = max(atol, UNITS * precision(pair.dtype) * float(np.abs(after).max()))
+    for number, table in enumerate(tables):
+        first = int(sums.places[min(number, len(sums.places) - 1), 0])
+        expected = replace(scheme, seq_len=len(table), offset=scheme.offset + first)
+        name = f"sequence {number}" if len(tables) > 1 else "after"
+        for reason in search.explain(expected, {expected.single_array().name: table}, limit):
+            if reason.mistakes:
+                yield replace(reason, scheme=None, tensors=(name,))

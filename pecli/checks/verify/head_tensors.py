@@ -1,0 +1,115 @@
+"""Queries or keys before and after a rotation, with an axis for heads and one for positions."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.checks.verify.tensor_pairs import TensorPair
+from pecli.compare.factors import Shape, View
+from pecli.compare.head_axes import head_axes
+from pecli.compare.part import Part
+from pecli.engine.arrays import AnyArray, Array
+from pecli.errors import counted
+
+
+class HeadTensor(NamedTuple):
+    """A pair of tensors whose axes are known.
+
+    Attributes:
+        pair: The tensors as they were given.
+        before: The tensor before the rotation, (…, L, D) or with positions on another axis.
+        view: The tensor after it, with the axes of `before`, and with copies first if heads are repeated.
+        axis: The axis of positions, as a negative number.
+        note: What was assumed about the axes.
+    """
+
+    pair: TensorPair
+    before: Array
+    view: View
+    axis: int
+    note: str = ""
+
+    @property
+    def is_unfolded(self) -> bool:
+        """True if heads were folded into columns of the tensor before."""
+        return self.before.ndim > self.pair.before.ndim
+
+    @property
+    def after(self) -> AnyArray:
+        """The first copy of the tensor after the rotation."""
+        copies = self.view.values.ndim - self.before.ndim
+        first: AnyArray = self.view.values[(0,) * copies]
+        return first
+
+    def part(self, expected: Array) -> Part:
+        """Return the whole tensor after the rotation as a part that has to equal the expected one.
+
+        Positions come before channels if heads were unfolded, so that rows of the result are positions.
+        """
+        if not self.is_unfolded:
+            return Part(expected, self.view)
+        *steps, channel_step = self.view.steps
+        steps.append(steps.pop(self.axis + 1))
+        values = np.moveaxis(self.view.values, self.axis, -2)
+        view = self.view._replace(values=values, steps=(*steps, channel_step))
+        return Part(np.moveaxis(expected, self.axis, -2), view)
+
+
+def unfolded_shape(shape: Shape, widths: Collection[int], heads: Collection[int]) -> Shape:
+    """Return a shape with an axis for heads that were folded into columns.
+
+    Args:
+        shape: The shape of queries or keys.
+        widths: The channels that a head may have.
+        heads: The numbers of heads that the model has; empty if they are not known.
+
+    >>> unfolded_shape((2, 5, 64), [16], [4, 2])
+    (2, 5, 4, 16)
+    >>> unfolded_shape((2, 4, 5, 16), [16], [4, 2])
+    (2, 4, 5, 16)
+    """
+    columns = shape[-1]
+    if columns in widths:
+        return shape
+    for width in widths:
+        count, rest = divmod(columns, width)
+        if rest == 0 and count > 1 and (not heads or count in heads):
+            return (*shape[:-1], count, width)
+    return shape
+
+
+def head_tensor(
+    pair: TensorPair, widths: Collection[int], heads: Collection[int], axis: int
+) -> HeadTensor:
+    """Return a pair with its axes: heads unfolded, axes in the order before, copies of heads apart.
+
+    Args:
+        pair: The tensors as they were given.
+        widths: The channels that a head may have.
+        heads: The numbers of heads that the model has; empty if they are not known.
+        axis: The axis of positions in the tensor before.
+
+    Raises:
+        ParameterError: If the tensor after cannot have the axes of the one before.
+    """
+    notes = []
+    if pair.before.ndim == pair.after.ndim == 1:
+        notes.append("a single row")
+        pair = pair._replace(before=pair.before[None], after=pair.after[None])
+    before_shape = unfolded_shape(pair.before.shape, widths, heads)
+    after_shape = unfolded_shape(pair.after.shape, widths, heads)
+    for shape, unfolded in ((pair.before.shape, before_shape), (pair.after.shape, after_shape)):
+        if unfolded != shape:
+            notes.append(f"{counted(unfolded[-2], 'head')} of {unfolded[-1]} folded into columns")
+    before = pair.before.reshape(before_shape)
+    if axis >= 0:
+        axis -= before.ndim
+    elif before.ndim > pair.before.ndim:
+        axis -= 1  # Heads have an axis between positions and channels now.
+    ways = head_axes(pair.after, before, after_shape, axis)
+    if ways is None:
+        raise pair.unlike_shapes()
+    notes.append(ways.note)
+    note = ", ".join(dict.fromkeys(filter(None, notes)))
+    return HeadTensor(pair, before, ways.view(pair.after), axis, note)

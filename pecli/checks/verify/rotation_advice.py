@@ -1,0 +1,97 @@
+"""Advice on a rotation that was explained: where positions seem to be, or the command that rotates so."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
+
+from pecli.checks.verify.head_tensors import HeadTensor
+from pecli.engine.application import LAYOUTS
+from pecli.engine.schemes.command_options import options
+from pecli.engine.schemes.rope import Rope
+from pecli.errors import bracketed
+from pecli.explain.edits import Explanation, Layout, Parameter
+from pecli.explain.rotation import HeadRotation
+from pecli.tensors.inputs import SEQ_AXIS
+
+DEEPSEEK = "interleaved before, halves after"
+"""DeepSeek's rotation takes interleaved channels and leaves halves; `pecli apply` has a name for it."""
+
+
+class Found(NamedTuple):
+    """A tensor that is not rotated as expected."""
+
+    tensor: HeadTensor
+    plan: HeadRotation  #: how it should be rotated
+    layout: str  #: which channels should make a pair
+    model: Sequence[str]  #: options that select the model
+
+
+class _Applied(NamedTuple):
+    """How the tensor was rotated."""
+
+    rope: Rope
+    layout: str
+    axis: int
+
+
+def advice(found: Found, reasons: Sequence[Explanation]) -> Iterator[str]:
+    """Yield lines of advice on the only reason that a tensor has."""
+    if len(reasons) != 1:
+        return
+    (reason,) = reasons
+    layout = found.layout
+    axis = found.tensor.axis
+    for edit in reason.edits:
+        if isinstance(edit, Parameter) and edit.name == "position_axis":
+            axis = edit.found
+            number = axis + found.tensor.before.ndim
+            shape = bracketed(found.tensor.pair.after.shape)
+            yield f"if positions are along axis {number} of {shape}, verify with --seq-axis {number}"
+        elif isinstance(edit, Layout):
+            layout = "deepseek" if edit.found == DEEPSEEK else edit.found
+    has_options = all(isinstance(edit, (Layout, Parameter)) for edit in reason.mistakes)
+    rope = cast("Rope | None", reason.scheme)
+    if layout not in LAYOUTS or not has_options or rope is None or not found.tensor.pair.source:
+        return
+    if rope.recipe != "exact":  # `pecli apply` has no option for recipes.
+        return
+    apart = "apart from those elements, " if reason.beyond else ""
+    command = shlex.join(_command(found, _Applied(rope, layout, axis)))
+    yield f"{apart}reproduce with {command}"
+
+
+def _command(found: Found, applied: _Applied) -> list[str]:
+    pair = found.tensor.pair
+    words = _scheme_options(found, applied)
+    if applied.axis != SEQ_AXIS:
+        words += ["--seq-axis", str(applied.axis + found.tensor.before.ndim)]
+    source = f"{pair.source}:{pair.name}" if pair.is_one_of_several else pair.source
+    output = "again.safetensors" if pair.dtype == "bfloat16" else "again.npy"
+    return ["pecli", "apply", "rope", source, *words, "-o", output]
+
+
+def _scheme_options(found: Found, applied: _Applied) -> list[str]:
+    """Return the options of the model if it rotates so, or those of the scheme that does."""
+    _, model = found.model[:2]
+    if applied.rope == found.plan.rope and model:
+        words = [*found.model]
+        if applied.rope.offset:
+            words += ["--offset", str(applied.rope.offset)]
+        if applied.layout != found.layout:
+            words += ["--layout", applied.layout]
+        return words
+    plain: dict[str, Any] = {
+        "seq_len": 1,
+        "layout": "compact",
+        "dtype": "float32",
+        "recipe": "exact",
+    }
+    words = [*options(replace(applied.rope, **plain))]
+    if words[0] == "--seq-len":
+        words = words[2:]
+    if applied.layout != "halves":
+        words += ["--layout", applied.layout]
+    if found.plan.trailing:
+        words.append("--trailing")
+    return words

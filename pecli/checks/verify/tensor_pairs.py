@@ -1,0 +1,94 @@
+"""Tensors before and after an encoding was applied, matched by their names."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, as_dtype, dtype_name, widened
+from pecli.errors import FileError, ParameterError, listed
+from pecli.files.load import Given, opened
+from pecli.files.npy import ARRAY_NAME
+
+MAX_LISTED = 8  #: tensors that an error names
+
+
+class TensorPair(NamedTuple):
+    """A tensor before and after, in the dtype in which both are compared."""
+
+    name: str
+    label: str  #: what errors call it
+    dtype: str
+    before: Array
+    after: Array
+    source: str  #: the file that holds the tensor before
+    is_one_of_several: bool
+
+    @property
+    def has_equal_shapes(self) -> bool:
+        return self.before.shape == self.after.shape
+
+    def unlike_shapes(self) -> ParameterError:
+        """Return the error for shapes that do not belong together."""
+        rule = f"before it is of shape {self.before.shape}"
+        advice = "they must be alike, (…, L, D)"
+        return ParameterError(self.label, f"of shape {self.after.shape}", rule, advice)
+
+
+class TensorPairs(NamedTuple):
+    """The tensors that belong together in two files, and the names that are only in the one before."""
+
+    label: str
+    pairs: list[TensorPair]
+    unmatched: tuple[str, ...]
+
+
+def tensor_pairs(after: Given, before: Given) -> TensorPairs:
+    """Match tensors: the only ones of both files, or those of the same name.
+
+    Raises:
+        FileError: If a tensor after has none before.
+        ParameterError: If a tensor is complex, or empty.
+    """
+    label, file = opened(after)
+    source, source_file = opened(before)
+    tensors = file.tensors
+    known = dict(source_file.tensors)
+    for name, array in (*tensors.items(), *known.items()):
+        if array.dtype.kind == "c":
+            rule = "queries and keys are real"
+            raise ParameterError(name, dtype_name(array.dtype), rule, "give two channels per pair")
+    if len(tensors) == len(known) == 1:
+        known = dict(zip(tensors, known.values(), strict=True))
+    _check_names(tensors, known, label, source)
+    pairs = []
+    for name, array in tensors.items():
+        called = "the array" if name == ARRAY_NAME else name
+        if label:
+            called = f"{called} of {label}"
+        pairs.append(_pair(name, called, known[name], array, source, len(tensors) > 1))
+    unmatched = tuple(name for name in known if name not in tensors)
+    return TensorPairs(label, pairs, unmatched)
+
+
+def _check_names(
+    tensors: Mapping[str, Array], known: Mapping[str, Array], label: str, source: str
+) -> None:
+    for name in tensors:
+        if name not in known:
+            names = listed(list(known), MAX_LISTED)
+            rule = f"holds {name}, and {source or 'those before'} {names}"
+            advice = "the names must agree; or name one of each: FILE:NAME"
+            raise FileError(label or "arrays", rule, advice)
+
+
+def _pair(
+    name: str, label: str, before: Array, after: Array, source: str, is_one_of_several: bool
+) -> TensorPair:
+    dtype = dtype_name(after.dtype)
+    if dtype not in SIGNIFICAND_BITS:
+        dtype = "float32"
+    exact = before if dtype_name(before.dtype) == dtype else widened(before)
+    pair = TensorPair(name, label, dtype, exact, as_dtype(after, dtype), source, is_one_of_several)
+    if pair.has_equal_shapes and after.ndim >= 2 and not after.size:
+        given = f"of shape {after.shape}"
+        raise ParameterError(label, given, "it holds no numbers", "give some to compare")
+    return pair

@@ -1,0 +1,114 @@
+"""How rotated queries or keys lie in an array, compared with those before the rotation.
+
+Programs dump them at different places: before the rotation as a projection returns them, (batch, L, heads · D), and
+after it as attention takes them, (batch, heads, L, D), with the keys of grouped-query attention repeated for every
+query head. What lies in which axis is found by the shapes; if several ways fit, by the lengths of the vectors, which a
+rotation does not change.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.compare.factors import Shape, View, steps_of
+from pecli.engine.arrays import AnyArray, Floats, widened
+from pecli.errors import bracketed
+
+MAX_AXES = 5  #: axes of tensors whose orders are tried
+TINY = 1e-300  #: keeps quotients of zeros finite
+
+
+class HeadAxes(NamedTuple):
+    """How the array after the rotation has the axes of the one before.
+
+    Attributes:
+        shape: The array with an axis for each thing that it counts.
+        order: The axes of `shape` in the order of a view: copies first, then the axes before.
+        note: What was assumed; empty if nothing was.
+    """
+
+    shape: Shape
+    order: tuple[int, ...]
+    note: str = ""
+
+    def view(self, array: AnyArray) -> View:
+        """Return the array with copies and then the axes before the rotation."""
+        steps = steps_of(self.shape)
+        values = array.reshape(self.shape).transpose(self.order)
+        return View(values, array.shape, 0, tuple(steps[axis] for axis in self.order))
+
+
+def head_axes(
+    after: AnyArray, before: AnyArray, after_shape: Shape, position_axis: int
+) -> HeadAxes | None:
+    """Return how the array after the rotation has the axes of the one before; None if it cannot have them.
+
+    Args:
+        after: The array after the rotation.
+        before: The array before it, (…, L, D) or with positions on another axis.
+        after_shape: The shape of `after`, with an axis of its own for heads that were folded into columns.
+        position_axis: The axis of positions in `before`, as a negative number. It is never taken for copies.
+    """
+    if after.shape == after_shape == before.shape:
+        return HeadAxes(after_shape, tuple(range(after.ndim)))
+    ways = [*_ways(after_shape, before.shape, position_axis)]
+    if len(ways) < 2:
+        return ways[0] if ways else None
+    lengths = _vector_lengths(before)
+    distances = [_distance(_vector_lengths(way.view(after).values), lengths) for way in ways]
+    return ways[int(np.argmin(distances))]
+
+
+def _ways(after: Shape, before: Shape, position_axis: int) -> Iterator[HeadAxes]:
+    if len(after) != len(before) or len(before) > MAX_AXES:
+        return
+    for order in permutations(range(len(before))):
+        moved = tuple(before[axis] for axis in order)
+        note = "" if order == tuple(range(len(before))) else f"axes {bracketed(order)} of before"
+        if moved == after:
+            yield HeadAxes(after, tuple(np.argsort(order).tolist()), note)
+        else:
+            fixed = (position_axis % len(before), len(before) - 1)
+            yield from _repeated(after, moved, order, fixed, note)
+
+
+def _repeated(
+    after: Shape, moved: Shape, order: Sequence[int], fixed: Sequence[int], note: str
+) -> Iterator[HeadAxes]:
+    """Yield the ways in which one axis, not positions or channels, holds copies.
+
+    With 2 key heads for 6 query heads, programs write k0 k0 k0 k1 k1 k1 (`repeat_kv`) or k0 k1 k0 k1 k0 k1 (`tile`).
+    """
+    unequal = [axis for axis, length in enumerate(moved) if after[axis] != length]
+    if len(unequal) != 1 or order[unequal[0]] in fixed:
+        return
+    (axis,) = unequal
+    heads = moved[axis]
+    times, rest = divmod(after[axis], max(1, heads))
+    if rest or times < 2:
+        return
+    for heads_first, words in ((True, "each in a row"), (False, "one round after the other")):
+        pair = (heads, times) if heads_first else (times, heads)
+        copies_axis = axis + 1 if heads_first else axis
+        places = [place for place in range(len(after) + 1) if place != copies_axis]
+        by_axis = dict(zip(order, places, strict=True))
+        view_order = (copies_axis, *(by_axis[number] for number in range(len(order))))
+        repeated = f"{heads} heads repeated {times}× along axis {axis}, {words}"
+        shape = (*after[:axis], *pair, *after[axis + 1 :])
+        yield HeadAxes(shape, view_order, ", ".join(filter(None, (note, repeated))))
+
+
+def _vector_lengths(array: AnyArray) -> Floats:
+    """Return the lengths of all vectors (the last axis), relative to their mean."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        wide = np.nan_to_num(widened(array))
+        lengths = np.sqrt((wide**2).sum(axis=-1))
+    relative: Floats = lengths / max(float(lengths.mean()), TINY)
+    return relative
+
+
+def _distance(after: Floats, before: Floats) -> float:
+    """Return the mean difference of lengths; `after` may have an axis of copies first."""
+    return float(np.abs(after - before).mean())

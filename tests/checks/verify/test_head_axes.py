@@ -1,0 +1,181 @@
+"""Queries and keys whose axes lie differently before and after the rotation."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.errors import ParameterError
+
+HEADS, KEY_HEADS, DIM, LENGTH, BATCH = 6, 2, 8, 5, 3
+CONFIG: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": HEADS * DIM,
+    "num_attention_heads": HEADS,
+    "num_key_value_heads": KEY_HEADS,
+}
+RANDOM = np.random.default_rng(7)
+QUERIES = RANDOM.normal(size=(BATCH, HEADS, LENGTH, DIM))
+KEYS = RANDOM.normal(size=(BATCH, KEY_HEADS, LENGTH, DIM))
+SQUARE = RANDOM.normal(size=(BATCH, LENGTH + 1, LENGTH + 1, DIM))  # as many heads as positions
+
+
+def rotated(x: np.ndarray) -> np.ndarray:
+    """Rotate (…, positions, channels) by the textbook formula."""
+    angles = np.outer(np.arange(x.shape[-2]), 1e4 ** (-np.arange(DIM // 2) / (DIM // 2)))
+    cos, sin = np.cos(angles), np.sin(angles)
+    first, second = np.split(x, 2, axis=-1)
+    return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+
+
+def folded(x: np.ndarray) -> np.ndarray:
+    """Return (…, heads, positions, channels) as (…, positions, heads · channels)."""
+    x = x.swapaxes(-2, -3)
+    return x.reshape(*x.shape[:-2], -1)
+
+
+CASES: dict[str, tuple[np.ndarray, np.ndarray, str]] = {
+    "heads folded into columns": (
+        folded(QUERIES),
+        folded(rotated(QUERIES)),
+        "6 heads of 8 folded into columns",
+    ),
+    "one sequence, folded": (
+        folded(QUERIES[0]),
+        folded(rotated(QUERIES[0])),
+        "6 heads of 8 folded into columns",
+    ),
+    "folded before, heads first after": (
+        folded(QUERIES),
+        rotated(QUERIES),
+        "6 heads of 8 folded into columns, axes (0, 2, 1, 3) of before",
+    ),
+    "heads first before, folded after": (
+        QUERIES,
+        folded(rotated(QUERIES)),
+        "6 heads of 8 folded into columns, axes (0, 2, 1, 3) of before",
+    ),
+    "as many heads as positions, folded after": (
+        SQUARE,
+        folded(rotated(SQUARE)),
+        "6 heads of 8 folded into columns, axes (0, 2, 1, 3) of before",
+    ),
+    "axes in another order": (
+        QUERIES,
+        rotated(QUERIES).transpose(0, 2, 1, 3),
+        "axes (0, 2, 1, 3) of before",
+    ),
+    "channels first": (
+        QUERIES,
+        rotated(QUERIES).transpose(3, 2, 1, 0),
+        "axes (3, 2, 1, 0) of before",
+    ),
+    "keys repeated for query heads": (
+        KEYS,
+        np.repeat(rotated(KEYS), 3, axis=1),
+        "2 heads repeated 3× along axis 1, each in a row",
+    ),
+    "keys repeated one round after the other": (
+        KEYS,
+        np.tile(rotated(KEYS), (1, 3, 1, 1)),
+        "2 heads repeated 3× along axis 1, one round after the other",
+    ),
+    "keys folded before, repeated after": (
+        folded(KEYS),
+        np.repeat(rotated(KEYS), 3, axis=1),
+        "2 heads of 8 folded into columns, axes (0, 2, 1, 3) of before, "
+        "2 heads repeated 3× along axis 1, each in a row",
+    ),
+    "a single row": (KEYS[0, 0, 0], rotated(KEYS[0, 0, :1])[0], "a single row"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_right_rotation_passes_with_a_note(case: str) -> None:
+    before, after, note = CASES[case]
+    result = pecli.verify(after, CONFIG, before=before, atol=1e-9)
+    assert result.passed
+    assert note in result.readings["array"]
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case != "a single row"])
+def test_a_wrong_element_has_its_own_index(case: str) -> None:
+    before, after, _ = CASES[case]
+    wrong = after.copy()
+    index = tuple(length - 1 for length in wrong.shape)
+    wrong[index] += 1
+    (tensor,) = pecli.verify(wrong, CONFIG, before=before, atol=1e-9, reasons=False).tensors
+    assert tensor.mismatched == 1
+    assert tensor.worst_index == index
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_values_before_the_rotation_fail(case: str) -> None:
+    before, after, _ = CASES[case]
+    if case == "a single row":
+        pytest.skip("position 0 is not rotated")
+    unrotated = np.empty_like(after)
+    unrotated[...] = after * 1.001
+    assert not pecli.verify(unrotated, CONFIG, before=before, atol=1e-9, reasons=False).passed
+
+
+def test_a_mistake_of_all_folded_heads_is_named() -> None:
+    interleaved = pecli.apply(QUERIES, CONFIG, layout="interleaved")
+    result = pecli.verify(folded(interleaved), CONFIG, before=folded(QUERIES), atol=1e-9)
+    assert not result.passed
+    assert "interleaved" in result.diagnosis[0]
+
+
+def test_rows_of_folded_tensors_are_positions() -> None:
+    wrong = folded(rotated(QUERIES))
+    wrong[1, 3, 2 * DIM + 4] += 1
+    (tensor,) = pecli.verify(
+        wrong, CONFIG, before=folded(QUERIES), atol=1e-9, reasons=False
+    ).tensors
+    assert tensor.where["rows"] == [(3, 3)]
+    assert tensor.where["heads"] == [(2, 2)]
+    assert tensor.where["batch"] == [(1, 1)]
+
+
+def test_repeated_heads_that_differ_are_a_problem() -> None:
+    wrong = np.repeat(rotated(KEYS), 3, axis=1)
+    wrong[0, 2, 1] += 1
+    result = pecli.verify(wrong, CONFIG, before=KEYS, atol=1e-9)
+    assert result.problems == ("array: its copies differ",)
+
+
+def test_positions_are_never_taken_for_copies() -> None:
+    longer = np.concatenate([rotated(KEYS)] * 2, axis=2)
+    with pytest.raises(ParameterError, match="they must be alike"):
+        pecli.verify(longer, CONFIG, before=KEYS)
+
+
+def test_columns_that_are_no_number_of_heads_are_not_unfolded() -> None:
+    before = RANDOM.normal(size=(LENGTH, 5 * DIM))
+    with pytest.raises(ParameterError, match=r"a head of .* has 8 channels"):
+        pecli.verify(before, CONFIG, before=before)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((2, 12, HEADS, DIM), 1),
+        ((2, HEADS, 12, DIM), 2),
+        ((2, HEADS, HEADS, DIM), 2),
+        ((HEADS, DIM), 0),
+        ((12, HEADS, DIM), 0),
+        ((2, 12, 3, DIM), 2),
+    ],
+)
+def test_a_number_of_heads_tells_where_positions_are(shape: tuple[int, ...], axis: int) -> None:
+    before = RANDOM.normal(size=shape)
+    after = np.moveaxis(rotated(np.moveaxis(before, axis, -2)), -2, axis)
+    assert pecli.verify(after, CONFIG, before=before, atol=1e-9).passed
+
+
+def test_the_number_of_tokens_tells_where_positions_are() -> None:
+    before = RANDOM.normal(size=(2, 12, HEADS, DIM))
+    after = rotated(before)
+    positions = np.arange(HEADS)
+    assert pecli.verify(after, CONFIG, before=before, positions=positions, atol=1e-9).passed
