@@ -20,7 +20,7 @@ from pecli.views.pictures.figure_heatmap import (
     share_axis_labels,
 )
 from pecli.views.pictures.figure_text import fitted_lines
-from pecli.views.pictures.panels import Chart, HeatmapPanel, Panel, Picture
+from pecli.views.pictures.panels import Chart, HeatmapPanel, Panel, Picture, row_share
 from pecli.views.pictures.theme import LETTERS_PER_INCH, blank_figure, theme
 
 if TYPE_CHECKING:
@@ -111,8 +111,8 @@ class _Layout(NamedTuple):
 def _layout(picture: Picture, size: tuple[float, float]) -> _Layout:
     width, height = size
     rows = picture.rows(picture.across)
-    across = max((len(row) for row in rows), default=1)
-    shares = [min(panel.share for panel in row) for row in rows]
+    across = max(map(len, rows), default=1)
+    shares = list(map(row_share, rows))
     # A figure with letters of 10 points needs this much room for its panels and their labels.
     full_width = 2.4 + 1.4 * across
     full_height = 2.2 + 1.6 * sum(shares)
@@ -154,13 +154,12 @@ def _places(figure: Figure, layout: _Layout) -> dict[tuple[int, int], SubplotSpe
     numbers = range(len(layout.rows))
     runs = groupby(numbers, lambda down: _is_chart_alone(layout.rows[down]))
     groups = [list(run) for _, run in runs]
-    group_shares = [sum(layout.shares[down] for down in group) for group in groups]
-    outer = figure.add_gridspec(len(groups), 1, height_ratios=group_shares)
+    shares = [[layout.shares[down] for down in group] for group in groups]
+    outer = figure.add_gridspec(len(groups), 1, height_ratios=list(map(sum, shares)))
     places = {}
     for k, group in enumerate(groups):
         across = max(len(layout.rows[down]) for down in group)
-        shares = [layout.shares[down] for down in group]
-        grid = outer[k].subgridspec(len(group), across, height_ratios=shares)
+        grid = outer[k].subgridspec(len(group), across, height_ratios=shares[k])
         for inner, down in enumerate(group):
             for right in range(across):
                 places[down, right] = grid[inner, right]

@@ -212,7 +212,7 @@ def _end_name(label: str, letters: float) -> str | None:
     lines = fit_text(unbroken, letters, END_LINES + 1)
     if not lines or len(lines) > END_LINES:
         return None
-    longest_word = max(len(word) for word in unbroken.split())
+    longest_word = max(map(len, unbroken.split()))
     if longest_word > letters:
         return None
     return "\n".join(lines).replace("\xa0", " ")
@@ -251,7 +251,7 @@ def _add_legend(axes: Axes, names: Mapping[Artist, str], title: str, width: floa
     for artist, name in names.items():
         if name:
             labels[artist] = fitted_lines(name, letters - 5, LEGEND_LINES)
-    longest_line = max(len(line) for label in labels.values() for line in label.split("\n"))
+    longest_line = max(map(len, "\n".join(labels.values()).split("\n")))
     columns = int(letters / (10 + longest_line))
     axes.legend(
         list(labels),

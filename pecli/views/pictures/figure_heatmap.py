@@ -110,18 +110,23 @@ def add_colour_bars(figure: Figure, heatmaps: Sequence[DrawnHeatmap], letters: f
 def _add_colour_bar(figure: Figure, group: Sequence[DrawnHeatmap], letters: float) -> None:
     first = group[0].panel
     group_axes = [heatmap.axes for heatmap in group]
-    places = [axes.get_subplotspec() for axes in group_axes]
-    rows = len({place.rowspan for place in places if place is not None})
-    columns = len({place.colspan for place in places if place is not None})
+    row_spans = set()
+    column_spans = set()
+    for axes in group_axes:
+        place = axes.get_subplotspec()
+        assert place is not None, "every panel has a place in the grid"
+        row_spans.add(place.rowspan)
+        column_spans.add(place.colspan)
+    rows_per_column = len(row_spans) / len(column_spans)
     bar = figure.colorbar(
         group_axes[0].images[0],
         ax=group_axes,
-        aspect=max(MIN_BAR_ASPECT, MIN_BAR_ASPECT * rows / columns),
+        aspect=max(MIN_BAR_ASPECT, MIN_BAR_ASPECT * rows_per_column),
         fraction=0.06,
         pad=0.015,
     )
     bar.outline.set_visible(False)
-    bar.set_label(fitted_lines(_bar_label(group), letters * rows, BAR_LABEL_LINES))
+    bar.set_label(fitted_lines(_bar_label(group), letters * len(row_spans), BAR_LABEL_LINES))
     number_axis(bar.ax.yaxis, first.ends if first.log else None)
     if first.marked is not None:
         _mark(bar, first.marked.value)

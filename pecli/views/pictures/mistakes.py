@@ -119,7 +119,7 @@ def _summary(result: "Verification | Difference", sides: Sides) -> str:
     worst = max(result.tensors, key=_max_error, default=None)
     if worst is not None and worst.worst_index is not None:
         sentences.append(f"{worst.name}: {worst_element(worst, sides)}")
-    return ". ".join(printable(sentence) for sentence in sentences if sentence)
+    return ". ".join(map(printable, filter(None, sentences)))
 
 
 def _verdict(result: "Verification | Difference") -> str:

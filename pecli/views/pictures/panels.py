@@ -191,6 +191,11 @@ class Chart:
 Panel = HeatmapPanel | Chart
 
 
+def row_share(row: Sequence[Panel]) -> float:
+    """Return the height of a row of panels, as a share of a usual row's height."""
+    return min(panel.share for panel in row)
+
+
 @dataclass(frozen=True, eq=False)
 class Picture:
     """A figure: panels in rows of `across`."""
@@ -211,10 +216,10 @@ class Picture:
         if not rows:
             return WIDTH_INCHES, 2.0
         if self._is_comparison():
-            heights = sum(min(panel.share for panel in row) for row in rows)
+            heights = sum(map(row_share, rows))
             return COMPARISON_INCHES, round(1.3 + 2.9 * heights, 1)
         if self._starts_with_square_matrices():
-            longest_row = max(len(row) for row in rows)
+            longest_row = max(map(len, rows))
             side = (WIDTH_INCHES - 1.2) / max(longest_row, 1.2)
             height = round(2 * (1.0 + len(rows) * (side + 0.2))) / 2
             return WIDTH_INCHES, min(8.0, height)

@@ -67,11 +67,21 @@ class Subject(NamedTuple):
     def axes_of(self, table: Table) -> Axes:
         """Return the meaning of a table's axes: the scheme's, or positions and channels."""
         if self.scheme is not None:
-            scheme_tables = [tensor.name for tensor in self.scheme.tensors()]
+            scheme_tables = {tensor.name for tensor in self.scheme.tensors()}
             if table.name in scheme_tables:
                 return self.scheme.axes_of(table.name)
         unnamed = [""] * (len(table.shape) - 2)
         return Axes((*unnamed, "position", "channel"))
+
+    @property
+    def values(self) -> set[str]:
+        """The names of the elements of all tables: cosine, sine, bias, slope, bucket, value."""
+        return {self.axes_of(table).value for table in self.tables}
+
+
+def are_biases(subjects: Sequence[Subject]) -> bool:
+    """Return True if all subjects are attention biases that fall with the distance (ALiBi)."""
+    return all(subject.applied_as == "bias" for subject in subjects)
 
 
 class PlotRequest(NamedTuple):

@@ -40,7 +40,7 @@ def chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
     row_labels = {}
     for place, text in up.labels(high, max(2, high // 4)).items():
         row_labels[high - 1 - place] = text
-    margin = max((len(text) for text in row_labels.values()), default=0) + 2
+    margin = max(map(len, row_labels.values()), default=0) + 2
     wide = max(2, terminal.columns - margin - 1)
     body = _body(chart, across, up, _Size(high, wide), pens)
     column_labels = across.labels(wide, max(3, wide // 12))
@@ -59,7 +59,7 @@ class _Axis:
 
     def __init__(self, values: Sequence[Floats], log: bool) -> None:
         self.log = log
-        numbers = np.concatenate([np.empty(0), *(np.ravel(part) for part in values)])
+        numbers = np.concatenate([np.empty(0), *map(np.ravel, values)])
         if log:
             numbers = numbers[(numbers > 1e-300) & (numbers < 1e300)]
         else:
@@ -131,7 +131,7 @@ def _inks(chart: Chart, terminal: Terminal) -> list[str]:
         else:
             codes.append(palettes.BRIGHT[number % len(palettes.BRIGHT)])
     codes += [grey] * len(chart.levels)
-    return [escape(code) for code in codes]
+    return list(map(escape, codes))
 
 
 def _ordered_colour(number: int, count: int, has_few_colours: bool) -> ColourCode:

@@ -192,7 +192,7 @@ def key_line(heatmaps: Sequence[HeatmapPanel], terminal: Terminal, columns: int)
         columns: Columns of the first heatmap that are drawn.
     """
     panel = heatmaps[0]
-    low, high = (typeset(end) for end in panel.ends)
+    low, high = map(typeset, panel.ends)
     note = _blank_note(heatmaps, terminal)
     room = terminal.columns - visible_length(f"{low}  {high}{note}")
     names = _axis_names(panel, terminal, columns, room - MIN_BAR)

@@ -40,7 +40,7 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
         room -= 1
     rows = _rows(picture, terminal, room)
     height = _row_height(picture, rows, room)
-    across = max((len(row) for row in rows), default=1)
+    across = max(map(len, rows), default=1)
     key = ""
     for row in rows:
         has_only_heatmaps = all(isinstance(panel, HeatmapPanel) for panel in row)
@@ -53,7 +53,7 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
     if heatmaps:
         shown.append(key)
     if not terminal.unicode:
-        return [ascii_text(line) for line in shown]
+        return list(map(ascii_text, shown))
     return shown
 
 
@@ -98,7 +98,7 @@ class _Row:
         gap = 1 if beside > 1 else 0
         self.cell = terminal._replace(columns=self.width - gap)  #: The room of one panel.
         self.titles = [fitted_text(panel.title, self.cell, PANEL_TITLE_LINES) for panel in panels]
-        self.title_height = max(len(title) for title in self.titles)
+        self.title_height = max(map(len, self.titles))
         self.panel_height = height - self.title_height
 
     def lines(self) -> list[str]:

@@ -81,7 +81,7 @@ def title_of(subjects: Sequence[Subject], shows: str) -> str:
     words = [subject.label]
     if subject.scheme is not None and subject.label == subject.kind:
         words += _notable_parameters(subject.scheme)
-    while len(words) > 2 and sum(len(word) for word in words[1:]) > MAX_LETTERS:
+    while len(words) > 2 and sum(map(len, words[1:])) > MAX_LETTERS:
         words.pop()
     return f"{', '.join(words)}: {shows}"
 

@@ -38,11 +38,11 @@ def default_kind(subjects: Sequence[Subject]) -> str:
     """
     values = set()
     for subject in subjects:
-        values |= {subject.axes_of(table).value for table in subject.tables}
+        values |= subject.values
     if values == {"slope"}:
         return "slopes"
-    schemes = [subject.scheme for subject in subjects if subject.scheme is not None]
-    if values == {"bucket"} and not any(is_on_grid(scheme) for scheme in schemes):
+    has_grid = any(is_on_grid(subject.scheme) for subject in subjects)
+    if values == {"bucket"} and not has_grid:
         return "curves"
     return "heatmap"
 

@@ -29,7 +29,7 @@ def heads_of(subjects: Sequence[Subject], request: PlotRequest) -> Iterator[Head
     for subject, name in zip(subjects, names_of(subjects), strict=True):
         slopes = slopes_of(subject)
         prefix = f"{name}, " if name else ""
-        keys = DEFAULT_KEYS if subject.scheme is None else _keys(subject.scheme)
+        keys = _keys(subject.scheme)
         for head in request.choose(len(slopes), most, "heads"):
             yield Head(f"{prefix}head {head}", float(slopes[head]), keys)
 
@@ -41,7 +41,7 @@ def slopes_of(subject: Subject) -> Floats:
 
 
 @singledispatch
-def _keys(scheme: Scheme) -> int:
+def _keys(scheme: Scheme | None) -> int:
     return DEFAULT_KEYS
 
 

@@ -15,7 +15,7 @@ from pecli.views.pictures.kinds.alibi_heads import heads_of
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, informative_pairs
 from pecli.views.pictures.kinds.kind import PictureKind
 from pecli.views.pictures.panels import Chart, Curve, Picture
-from pecli.views.pictures.subjects import PlotRequest, Subject
+from pecli.views.pictures.subjects import PlotRequest, Subject, are_biases
 from pecli.views.pictures.titles import count_positions, names_of
 
 MAX_POSITIONS = 1 << 20  #: Positions of a curve; more would look like a band.
@@ -29,7 +29,7 @@ DASHES = ("-", "--", ":", "-.")  #: One per table, so that equal curves do not h
 
 def curves(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     """Return one chart; with several subjects, the label of a curve names its subject."""
-    if all(subject.applied_as == "bias" for subject in subjects):
+    if are_biases(subjects):
         return _biases(subjects, request)
     if _are_buckets(subjects):
         return _buckets(subjects)
@@ -54,18 +54,17 @@ def _biases(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
 
 
 def _are_buckets(subjects: Sequence[Subject]) -> bool:
+    values = set()
     for subject in subjects:
-        for table in subject.tables:
-            if subject.axes_of(table).value != "bucket":
-                return False
-    return True
+        values |= subject.values
+    return values == {"bucket"}
 
 
 def _buckets(subjects: Sequence[Subject]) -> Picture:
     """Return the buckets of T5 or DeBERTa by distance, as steps."""
     steps = []
     for subject, name in zip(subjects, names_of(subjects), strict=True):
-        if subject.scheme is not None and is_on_grid(subject.scheme):
+        if is_on_grid(subject.scheme):
             rule = "distances on a grid have two axes"
             raise ParameterError("kind", "curves", rule, "take heatmap")
         (table,) = subject.matrices

@@ -11,7 +11,7 @@ from pecli.views.pictures.kinds.alibi_heads import heads_of
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, scaled_rope
 from pecli.views.pictures.kinds.kind import PictureKind
 from pecli.views.pictures.panels import Chart, Curve, Picture
-from pecli.views.pictures.subjects import PlotRequest, Subject
+from pecli.views.pictures.subjects import PlotRequest, Subject, are_biases
 from pecli.views.pictures.titles import names_of
 
 MAX_POINTS = 1200  #: Distances that are drawn.
@@ -20,10 +20,9 @@ MIN_WEIGHT = 1e-9  #: Weights below this are not drawn.
 
 def decay(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     """Return RoPE's score of q = k and its bound, or ALiBi's weights after softmax."""
-    is_bias = [subject.applied_as == "bias" for subject in subjects]
-    if all(is_bias):
+    if are_biases(subjects):
         return _alibi_weights(subjects, request)
-    if any(is_bias):
+    if any(subject.applied_as == "bias" for subject in subjects):
         rule = "ALiBi's weights and rotary scores have no common axis"
         raise ParameterError("kind", "decay", rule, "draw them apart")
     return _rotary_scores(subjects)

@@ -22,13 +22,11 @@ def angular_frequencies(subject: Subject) -> Floats:
 
 def scaled_rope(subject: Subject) -> Rope | None:
     """Return the scheme of a subject if it has a scaling; only RoPE has one."""
-    if subject.scheme is None:
-        return None
     return _scaled_rope(subject.scheme)
 
 
 @singledispatch
-def _scaled_rope(scheme: Scheme) -> Rope | None:
+def _scaled_rope(scheme: Scheme | None) -> Rope | None:
     return None
 
 

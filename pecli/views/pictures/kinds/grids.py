@@ -55,8 +55,8 @@ def _row_order(subject: Subject, grid: tuple[int, ...]) -> _RowOrder:
     expected = subject.keep + math.prod(grid)
     rows = [table.rows for table in subject.matrices]
     if set(rows) != {expected}:
-        size = "x".join(str(length) for length in grid)
+        size = "x".join(map(str, grid))
         rule = f"with {subject.keep} kept that is {expected:,} rows"
-        present = listed([str(count) for count in rows], 4) or "none"
+        present = listed(list(map(str, rows)), 4) or "none"
         raise ParameterError("grid", size, rule, f"{subject.label} has {present}")
     return _RowOrder(subject.keep)

@@ -13,7 +13,7 @@ from pecli.views.pictures.downsample import Reduction, reduced
 from pecli.views.pictures.kinds.grids import grid_rows
 from pecli.views.pictures.kinds.kind import PictureKind, check_panels
 from pecli.views.pictures.panels import HeatmapPanel, Picture, on_one_scale
-from pecli.views.pictures.subjects import PlotRequest, Subject
+from pecli.views.pictures.subjects import PlotRequest, Subject, are_biases
 from pecli.views.pictures.titles import count_positions, names_of
 
 MAX_MAPS = 8  #: Channels of tables on a grid that are drawn, each as a map.
@@ -35,7 +35,7 @@ class _Matrix(NamedTuple):
 def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     """Return one panel per matrix, all with the same colours."""
     # Biases of ALiBi fall by powers of two from head to head, so their colours are logarithmic.
-    is_bias = all(subject.applied_as == "bias" for subject in subjects)
+    is_bias = are_biases(subjects)
     panels: list[HeatmapPanel] = []
     values: list[str] = []
     for subject, name in zip(subjects, names_of(subjects), strict=True):
@@ -71,7 +71,7 @@ def _panel(
         reduction = Reduction.SAMPLE  # A mean would blur the diagonal.
     table = matrix.table
     values = reduced(table, request.rows, request.columns, reduction)
-    title = ", ".join(word for word in (subject_name, matrix.title) if word)
+    title = ", ".join(filter(None, [subject_name, matrix.title]))
     panel = HeatmapPanel(
         title,
         values,

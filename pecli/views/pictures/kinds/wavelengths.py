@@ -61,7 +61,7 @@ def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         panels, notes = _several(waves)
     is_rotary = all(subject.applied_as == "rotation" for subject in subjects)
     pair = "rotary pair" if is_rotary else "sine and cosine pair"
-    distinct_notes = dict.fromkeys(note for note in notes if note)
+    distinct_notes = dict.fromkeys(filter(None, notes))
     return Picture(f"wavelength of each {pair}", panels, 1, ". ".join(distinct_notes))
 
 
@@ -158,7 +158,7 @@ def _several(waves: Sequence[_WaveCurve]) -> tuple[list[Chart], list[str]]:
         if not has_equal_pairs:
             x = x / len(x)
         words = [subject.label, wave.wave.read_at, _contexts_in_words(subject)]
-        label = ", ".join(word for word in words if word)
+        label = ", ".join(filter(None, words))
         curves.append(Curve(label, x, wave.lengths, marks=_marks(wave, x)))
         stretches.append(_stretch_curve(wave, x))
         scaling = _scaling_note(subject)
