@@ -16,7 +16,7 @@ from pecli.views.pictures.titles import labelled, title_of
 
 if TYPE_CHECKING:
     from pecli.checks.audit import Audit
-    from pecli.checks.extend import Extension
+    from pecli.checks.extension import Extension
     from pecli.checks.runtimes import RuntimeComparison, RuntimeResult
 
 Points = tuple[Floats, Floats]

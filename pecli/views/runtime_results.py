@@ -11,7 +11,7 @@ from pecli.views import screen
 from pecli.views.screen import Styled
 
 if TYPE_CHECKING:
-    from pecli.checks.extend import Extension
+    from pecli.checks.extension import Extension
     from pecli.checks.runtimes import RuntimeComparison, RuntimeResult
 
 
@@ -113,9 +113,9 @@ def _settings(extension: Extension) -> dict[str, str]:
 
 def _wavelengths(extension: Extension) -> str:
     counts = extension.wavelengths()
-    kept = counted(counts["kept"], "wavelength")
+    kept = counted(counts.kept, "wavelength")
     factor = f"{extension.factor:g}×"
     return (
-        f"{kept} kept, {counts['blended']} stretched by less than {factor}, "
-        f"{counts['stretched']} by {factor}"
+        f"{kept} kept, {counts.blended} stretched by less than {factor}, "
+        f"{counts.stretched} by {factor}"
     )

@@ -8,7 +8,7 @@ from io import StringIO
 
 from pecli.checks.audit import Audit
 from pecli.checks.diff import Difference
-from pecli.checks.extend import Extension
+from pecli.checks.extension import Extension
 from pecli.checks.identify import Identification
 from pecli.checks.runtimes import RuntimeComparison
 from pecli.checks.verification import Verification

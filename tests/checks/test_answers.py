@@ -1,7 +1,7 @@
 """One table of answers, answers.txt: an expression, and the value that it must have, which is known for a reason."""
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from hashlib import sha256
 from importlib import import_module
 from operator import attrgetter
@@ -16,7 +16,6 @@ import pecli
 from pecli import checks, golden
 from pecli.compare import comparison
 from pecli.errors import NoTablesError, PecliError
-from tests.checks.waves import LLAMA3
 from tests.compare import test_one_reading
 
 ROWS = Path(__file__).with_name("answers.txt").read_text(encoding="utf-8").splitlines()
@@ -59,14 +58,6 @@ NAMES |= {
     "RUN": RUN,
     "TWO_KINDS": test_one_reading.CONFIG | LAYERS | {"model_type": "gemma3_text"},
 }
-OF_LLAMA3 = {"rope_type": "llama3", **LLAMA3, "original_max_position_embeddings": 32}
-NAMES |= {
-    "OF_LLAMA3": {
-        **test_one_reading.CONFIG,
-        "max_position_embeddings": 128,
-        "rope_scaling": OF_LLAMA3,
-    }
-}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 NAMES |= {"YARN": {**test_one_reading.CONFIG, "max_position_embeddings": 64, "rope_scaling": YARN}}
 WRONG_IN_ONE_HEAD = {
@@ -91,20 +82,13 @@ def csv(table: Any, name: str = "t.csv") -> str:
     return name
 
 
-@cache
-def extended(method: str | None, to: int = 256) -> Any:
-    return pecli.extend(
-        {**test_one_reading.CONFIG, "rope_theta": 1e4, "max_position_embeddings": 64}, to, method
-    )
-
-
 def error(call: Callable[[], object]) -> str:
     with pytest.raises(PecliError) as caught:
         call()
     return str(caught.value)
 
 
-HELPERS = (csv, error, extended, NoTablesError)
+HELPERS = (csv, error, NoTablesError)
 NAMES |= {each.__name__: each for each in HELPERS} | {"of": attrgetter}
 
 

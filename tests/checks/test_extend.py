@@ -1,7 +1,8 @@
-"""Settings of a longer context, against formulas of their own and against what runtimes make of them."""
+"""Settings of a longer context, against transformers, llama.cpp's formulas, and runtimes."""
 
 import json
 from collections import defaultdict
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,38 +13,66 @@ import pytest
 from matplotlib.text import Text
 
 import pecli
+from pecli.checks.extension import Extension
 from pecli.errors import ParameterError
 from pecli.models.presets import presets
 from pecli.views.drift_pictures import extension_picture
+from tests.checks.waves import LLAMA3
+from tests.compare.test_one_reading import CONFIG
 
-MODELS = "llama-2-7b mistral-7b-v0.3 qwen2.5-7b qwen3-8b llama-3-8b gemma-2-9b olmo-2-7b tinyllama-1.1b smollm2-1.7b"
-MODELS += " llama-3.1-8b gpt-neox-20b gpt-oss-20b deepseek-v3"
+MODELS = (
+    "llama-2-7b",
+    "mistral-7b-v0.3",
+    "qwen2.5-7b",
+    "qwen3-8b",
+    "llama-3-8b",
+    "gemma-2-9b",
+    "olmo-2-7b",
+    "tinyllama-1.1b",
+    "smollm2-1.7b",
+    "llama-3.1-8b",
+    "gpt-neox-20b",
+    "gpt-oss-20b",
+    "deepseek-v3",
+)
 BARE = {
     "model_type": "llava",
     "text_config": {"model_type": "llama", "max_position_embeddings": 4096},
-}  # no base
+}
+"""A configuration without any base."""
 NESTED = (
-    "bare qwen3-vl-2b devstral-small-2-24b qwen2.5-vl-7b gemma-3-4b ministral-3-3b voxtral-mini-3b"
+    "bare",
+    "qwen3-vl-2b",
+    "devstral-small-2-24b",
+    "qwen2.5-vl-7b",
+    "gemma-3-4b",
+    "ministral-3-3b",
+    "voxtral-mini-3b",
 )
+"""Models whose settings are in a part of the configuration."""
 LENGTH = 262144
-FULL, SLIDING = "full_attention", "sliding_attention"
+FULL = "full_attention"
+SLIDING = "sliding_attention"
 EXTENDED = np.load(Path(__file__).parent / "data" / "extended.npz")
 
 
 @pytest.fixture
 def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runtimes, whose tables take seconds, are left out."""
+    """Leave out runtimes, whose tables take seconds."""
     nothing = SimpleNamespace(layers=defaultdict(tuple))
     monkeypatch.setattr("pecli.checks.extend.runtimes", lambda model, length: nothing)
 
 
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk", "dynamic"])
-@pytest.mark.parametrize("name", MODELS.split())
+@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.usefixtures("unmeasured")
 @pytest.mark.sample(12)
-def test_extend_printed_config_has_the_frequencies_of_transformers(name: str, method: str) -> None:
-    """extended.npz: inv_freq and attention_scaling of the rotary modules of transformers 5.22.2, made of these configs
-    by AutoConfig.for_model and called with the last position; float32."""
+def test_the_printed_config_has_the_frequencies_of_transformers(name: str, method: str) -> None:
+    """Compare with extended.npz, which transformers 5.22.2 computed.
+
+    It holds inv_freq and attention_scaling of its rotary modules in float32, made from these
+    configs by AutoConfig.for_model, and called with the last position.
+    """
     found = pecli.extend(name, LENGTH, method)
     plain = {key: value for key, value in presets()[name].config.items() if key != "rope_scaling"}
     for config in ({**presets()[name].config, **found.config}, {**plain, **found.newer_config}):
@@ -55,56 +84,65 @@ def test_extend_printed_config_has_the_frequencies_of_transformers(name: str, me
         assert read.attention_factor(LENGTH) == pytest.approx(attention, rel=1e-9)
 
 
-@pytest.mark.usefixtures("unmeasured")
-def test_extend_prints_keys_of_hugging_face_for_configs_of_others() -> None:
-    """The base times the factor to the power of d / (d − 2), under a name that goes with `rope_scaling`."""
-    litgpt = {
-        "n_embd": 256,
-        "n_head": 4,
-        "rotary_percentage": 1.0,
-        "rope_base": 500,
-        "rope_condense_ratio": 2,
-    }
-    found, base = (
-        pecli.extend({**litgpt, "max_position_embeddings": 4096}, 16384, "ntk"),
-        500 * 8 ** (64 / 62),
-    )
-    expected = {"rope_theta": pytest.approx(base), "rope_scaling": {"rope_type": "default"}}
-    assert found.config == {**expected, "max_position_embeddings": 16384}
-    assert found.gguf == {"rope.freq_base": pytest.approx(base), "context_length": 16384}
-    gguf = Path(__file__).parents[1] / "files" / "data" / "tiny.gguf"
-    assert pecli.extend(str(gguf), LENGTH, "linear").config.keys() == {"rope_scaling"}
+LITGPT = {
+    "n_embd": 256,
+    "n_head": 4,
+    "rotary_percentage": 1.0,
+    "rope_base": 500,
+    "rope_condense_ratio": 2,
+    "max_position_embeddings": 4096,
+}
 
 
 @pytest.mark.usefixtures("unmeasured")
-def test_extend_takes_what_the_makers_use() -> None:
-    found = pecli.extend("qwen2.5-7b", 131072)
-    assert found.rope_scaling == {
-        "rope_type": "yarn",
-        "factor": 4.0,
-        "original_max_position_embeddings": 32768,
+def test_a_config_of_another_project_gets_keys_of_hugging_face() -> None:
+    """NTK's base is the base times the factor to the power of d / (d − 2)."""
+    found = pecli.extend(LITGPT, 16384, "ntk")
+    base = pytest.approx(500 * 8 ** (64 / 62))
+    assert found.config == {
+        "rope_theta": base,
+        "rope_scaling": {"rope_type": "default"},
+        "max_position_embeddings": 16384,
     }
-    assert "model card" in found.reason
-    assert pecli.extend("qwen2.5-7b", 131072, "yarn").reason == ""
-    assert pecli.extend("gemma-3-12b", 262144).rope_scaling == {
-        "rope_type": "linear",
-        "factor": 16.0,
-    }
-    found = pecli.extend("llama-3.1-8b", 262144)
-    assert found.rope_scaling == {
-        "rope_type": "yarn",
-        "factor": 32.0,
-        "original_max_position_embeddings": 8192,
-    }
-    assert found.notes[0].startswith("this replaces the model's own llama3 scaling")
-    turns = (
-        8192 / (2 * np.pi) * 500000.0 ** (-np.arange(64) / 64)
-    )  # yarn's ramp is from 32 turns down to 1
-    whole = int((turns < 1).sum())
-    assert (found.wavelengths()["stretched"], found.wavelengths()["largest"]) == (
-        whole,
-        pytest.approx(32.0),
-    )
+    assert found.gguf == {"rope.freq_base": base, "context_length": 16384}
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_a_gguf_file_gets_keys_of_hugging_face() -> None:
+    path = Path(__file__).parents[1] / "files" / "data" / "tiny.gguf"
+    assert pecli.extend(str(path), LENGTH, "linear").config.keys() == {"rope_scaling"}
+
+
+@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.parametrize(
+    ("name", "to", "expected"),
+    [
+        (
+            "qwen2.5-7b",
+            131072,
+            {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768},
+        ),
+        ("gemma-3-12b", 262144, {"rope_type": "linear", "factor": 16.0}),
+        (
+            "llama-3.1-8b",
+            262144,
+            {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 8192},
+        ),
+    ],
+)
+def test_the_default_method_is_that_of_the_makers(
+    name: str, to: int, expected: dict[str, Any]
+) -> None:
+    assert pecli.extend(name, to).rope_scaling == expected
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_yarn_stretches_wavelengths_that_turn_less_than_once_by_the_whole_factor() -> None:
+    """YaRN's ramp is from 32 turns within the original context down to 1."""
+    found = pecli.extend("llama-3.1-8b", 262144).wavelengths()
+    turns = 8192 / (2 * np.pi) * 500000.0 ** (-np.arange(64) / 64)
+    assert found.stretched == (turns < 1).sum()
+    assert found.largest == pytest.approx(32.0)
 
 
 @pytest.mark.usefixtures("unmeasured")
@@ -119,68 +157,78 @@ def test_extend_takes_what_the_makers_use() -> None:
         ("modernbert-base", "yarn", {FULL: ("yarn", 16e4, None), SLIDING: ("default", 1e4, None)}),
     ],
 )
-def test_extend_vllm_overrides_hold_all_that_they_replace(
+def test_overrides_for_vllm_hold_all_that_they_replace(
     name: str, method: str, expected: dict[str, Any]
 ) -> None:
-    """--hf-overrides sets `rope_parameters` whole; what vLLM's maximum is derived from has to reach the length."""
+    """--hf-overrides replaces `rope_parameters` as a whole, and vLLM derives its maximum from it."""
     found = pecli.extend(name, LENGTH, method)
     settings = json.loads(found.commands["vllm"].split("'")[1])
-    layers = settings["rope_parameters"] if len(expected) > 1 else {"": settings["rope_parameters"]}
-    read = {
-        key: (own["rope_type"], own["rope_theta"], own.get("partial_rotary_factor"))
-        for key, own in layers.items()
-    }
-    assert read == {
-        key: (kind, pytest.approx(base), part) for key, (kind, base, part) in expected.items()
-    }
+    parameters = settings["rope_parameters"]
+    by_layer = parameters if len(expected) > 1 else {"": parameters}
+    assert by_layer.keys() == expected.keys()
+    for layer_type, (kind, base, share) in expected.items():
+        assert by_layer[layer_type]["rope_type"] == kind
+        assert by_layer[layer_type]["rope_theta"] == pytest.approx(base)
+        assert by_layer[layer_type].get("partial_rotary_factor") == share
     assert settings["max_position_embeddings"] == LENGTH
     config = pasted({**presets()[name].config, "rope_scaling": None}, found.newer_config)
     assert len(pecli.load_config(config)) == len(expected)
 
 
-def test_extend_of_a_model_whose_gguf_keeps_factors_asks_for_another_conversion() -> None:
-    found = pecli.extend("llama-3.1-8b", LENGTH)
-    assert str(found).startswith(
+@pytest.fixture(scope="module")
+def extended_llama3() -> Extension:
+    """Return a stretched model whose .gguf file keeps the factors of llama3 in a tensor."""
+    return pecli.extend("llama-3.1-8b", LENGTH)
+
+
+def test_the_title_names_the_original_context(extended_llama3: Extension) -> None:
+    assert str(extended_llama3).startswith(
         "llama-3.1-8b: 131,072 → 262,144 positions by yarn, factor 32 of the original 8,192\n"
     )
-    assert found.commands["llama.cpp"].startswith("convert_hf_to_gguf.py ")
-    assert "--rope" not in found.commands["llama.cpp"]
-    assert "rope_freqs.weight" in found.notes[-1]
-    figure = extension_picture(found)
-    assert f"{found.model}: wavelength of each rotary pair" in [
-        text.get_text() for text in figure.findobj(Text)
-    ]
-    labels = [text.get_text().split() for axes in figure.axes for text in axes.texts]
-    assert {label[-1] for label in labels} >= {"131,072", "262,144"}
-    assert "262,144" in found._repr_html_()
-    (notes,) = (result.notes for result in found.runtimes if result.runtime == "llama.cpp")
+
+
+def test_a_gguf_file_that_keeps_factors_is_converted_again(extended_llama3: Extension) -> None:
+    command = extended_llama3.commands["llama.cpp"]
+    assert command.startswith("convert_hf_to_gguf.py ")
+    assert "--rope" not in command
+    assert "rope_freqs.weight" in extended_llama3.notes[-1]
+    (notes,) = (
+        result.notes for result in extended_llama3.runtimes if result.runtime == "llama.cpp"
+    )
     assert notes[-1] == "of a .gguf that is converted again"
 
 
+def test_the_figure_names_both_contexts(extended_llama3: Extension) -> None:
+    figure = extension_picture(extended_llama3)
+    texts = [text.get_text() for text in figure.findobj(Text)]
+    assert "llama-3.1-8b: wavelength of each rotary pair" in texts
+    labels = [text.get_text().split()[-1] for axes in figure.axes for text in axes.texts]
+    assert {"131,072", "262,144"} <= {*labels}
+    assert "262,144" in extended_llama3._repr_html_()
+
+
 def pasted(config: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-    """The config with these settings, each where it belongs."""
-    parts = {
-        key: pasted(config[key], value)
-        for key, value in settings.items()
-        if key.endswith("_config")
-    }
-    return {**config, **settings, **parts}
+    """Return the configuration with these settings, each in the part that it belongs to."""
+    merged = {**config, **settings}
+    for key, value in settings.items():
+        if key.endswith("_config"):
+            merged[key] = pasted(config[key], value)
+    return merged
 
 
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk", "dynamic"])
-@pytest.mark.parametrize("name", NESTED.split())
+@pytest.mark.parametrize("name", NESTED)
 @pytest.mark.usefixtures("unmeasured")
 @pytest.mark.sample(12)
-def test_extend_settings_are_printed_where_the_config_has_its_own(name: str, method: str) -> None:
-    """In the part of the language model, as rope_parameters where these are in use, with M-RoPE's sections."""
+def test_settings_are_printed_where_the_config_has_its_own(name: str, method: str) -> None:
+    """They are in the part of the language model, and keep the sections of M-RoPE."""
     config = BARE if name == "bare" else presets()[name].config
     found = pecli.extend(config, 2**23, method)
     before = pecli.load_config(config).one(found.before.layer_type)
     read = pecli.load_config(pasted(config, found.config)).one(found.before.layer_type)
-    ours, after, given = (
-        encoding.inverse_frequencies(2**23) for encoding in (read, found.after, before)
-    )
-    assert ours == after != given
+    frequencies = read.inverse_frequencies(2**23)
+    assert frequencies == found.after.inverse_frequencies(2**23)
+    assert frequencies != before.inverse_frequencies(2**23)
     assert read.sections.mrope_section == before.sections.mrope_section
 
 
@@ -188,48 +236,56 @@ def test_extend_settings_are_printed_where_the_config_has_its_own(name: str, met
     ("name", "method", "rule"),
     [("phi-4", "yarn", "longrope"), ("gemma-4-e2b", None, "proportional")],
 )
-def test_extend_refuses_what_the_config_cannot_say(
+def test_a_method_that_the_config_cannot_express_is_refused(
     name: str, method: str | None, rule: str
 ) -> None:
     with pytest.raises(ParameterError, match=rule):
         pecli.extend(name, 2**23, method)
 
 
-def by_flags(
-    flags: dict[str, str], positions: np.ndarray, pairs: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """What llama.cpp makes of its flags: ggml_rope_yarn, rope_yarn_ramp and ggml_rope_yarn_corr_dims, in float64."""
-    base, scale = float(flags["--rope-freq-base"]), float(flags.get("--rope-freq-scale", 1))
+Array = np.ndarray[Any, Any]
+
+
+def cos_and_sin_by_flags(
+    flags: dict[str, str], positions: Array, pairs: int
+) -> tuple[Array, Array]:
+    """Return the tables that llama.cpp computes from its flags, in float64.
+
+    The formulas are those of ggml_rope_yarn, rope_yarn_ramp and ggml_rope_yarn_corr_dims.
+    """
+    base = float(flags["--rope-freq-base"])
+    scale = float(flags.get("--rope-freq-scale", 1))
     theta = positions[:, None] * base ** (-np.arange(pairs) / pairs)
     if flags["--rope-scaling"] != "yarn":
         return np.cos(scale * theta), np.sin(scale * theta)
     context = float(flags["--yarn-orig-ctx"])
-    fast, slow = (pairs * np.log(context / (beta * 2 * np.pi)) / np.log(base) for beta in (32, 1))
-    low, high = max(0, np.floor(fast)), min(2 * pairs - 1, np.ceil(slow))
+    fast = pairs * np.log(context / (32 * 2 * np.pi)) / np.log(base)
+    slow = pairs * np.log(context / (2 * np.pi)) / np.log(base)
+    low = max(0, np.floor(fast))
+    high = min(2 * pairs - 1, np.ceil(slow))
     mix = 1 - np.clip((np.arange(pairs) - low) / max(0.001, high - low), 0, 1)
-    angle, magnitude = scale * theta * (1 - mix) + theta * mix, 1 + 0.1 * np.log(1 / scale)
+    angle = scale * theta * (1 - mix) + theta * mix
+    magnitude = 1 + 0.1 * np.log(1 / scale)
     return magnitude * np.cos(angle), magnitude * np.sin(angle)
 
 
 @pytest.mark.usefixtures("unmeasured")
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk"])
 @pytest.mark.parametrize("name", ["qwen2.5-7b", "llama-2-7b", "gemma-2-9b"])
-def test_extend_llama_cpp_flags_say_what_its_runtime_computes(name: str, method: str) -> None:
+def test_flags_of_llama_cpp_mean_the_printed_config(name: str, method: str) -> None:
     found = pecli.extend(name, LENGTH, method)
     words = found.commands["llama.cpp"].split()
     flags = dict(pairwise(words))
-    assert (flags["-c"], flags["--rope-scaling"]) == (
-        str(LENGTH),
-        "none" if method == "ntk" else method,
-    )
+    assert flags["-c"] == str(LENGTH)
+    assert flags["--rope-scaling"] == ("none" if method == "ntk" else method)
     read = pecli.load_config({**presets()[name].config, **found.config}).one()
     tables = read.rope(64, length=LENGTH, runtime="llama.cpp").tables()
-    cos, sin = by_flags(flags, np.arange(64), read.rotary_dim // 2)
+    cos, sin = cos_and_sin_by_flags(flags, np.arange(64), read.rotary_dim // 2)
     np.testing.assert_allclose(tables["cos"], cos, atol=3e-5)
     np.testing.assert_allclose(tables["sin"], sin, atol=3e-5)
 
 
-def test_extend_says_which_runtimes_do_not_honour_it() -> None:
+def test_runtimes_without_dynamic_scaling_depart() -> None:
     results = {
         result.runtime: result for result in pecli.extend("llama-2-7b", 16384, "dynamic").runtimes
     }
@@ -238,25 +294,304 @@ def test_extend_says_which_runtimes_do_not_honour_it() -> None:
     assert not results["transformers"].departs
 
 
-def test_extend_command(pecli_cli, tmp_path, monkeypatch) -> None:
+def test_the_command_prints_json_and_draws(pecli_cli: Any, tmp_path: Path) -> None:
     picture = tmp_path / "waves.png"
     outcome = pecli_cli("extend", "qwen2.5-7b", "--to", 65536, "--json", "-o", picture)
-    assert outcome.json["rope_scaling"]["factor"] == 2.0
     assert outcome.json["method"] == "yarn"
-    assert {result["runtime"] for result in outcome.json["runtimes"]} >= {
-        "transformers",
-        "vllm",
-        "llama.cpp",
-        "mlx-lm",
+    assert outcome.json["rope_scaling"]["factor"] == 2.0
+    names = {result["runtime"] for result in outcome.json["runtimes"]}
+    assert {"transformers", "vllm", "llama.cpp", "mlx-lm"} <= names
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_the_command_prints_settings_to_paste(pecli_cli: Any) -> None:
+    text = pecli_cli("extend", "qwen2.5-7b", "--to", 131072).out
+    assert '"rope_scaling": {"rope_type": "yarn", "factor": 4.0' in text
+    assert "--yarn-orig-ctx 32768" in text
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_the_repr_names_method_and_factor() -> None:
+    text = "<Extension of qwen2.5-7b to 131,072 positions by yarn, factor 4>"
+    assert repr(pecli.extend("qwen2.5-7b", 131072)) == text
+
+
+SMALL = {**CONFIG, "rope_theta": 1e4, "max_position_embeddings": 64}
+"""A llama of 64 positions, with 8 rotary pairs and base 10000."""
+SMALL_LINEAR = {**SMALL, "rope_scaling": {"type": "linear", "factor": 2.0}}
+SMALL_YARN = {
+    **SMALL,
+    "rope_scaling": {
+        "rope_type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 16,
+    },
+}
+SMALL_LLAMA3 = {
+    **CONFIG,
+    "max_position_embeddings": 128,
+    "rope_scaling": {"rope_type": "llama3", **LLAMA3, "original_max_position_embeddings": 32},
+}
+TWO_LAYER_TYPES = {
+    **CONFIG,
+    "model_type": "gemma3_text",
+    "layer_types": [SLIDING, FULL],
+    "rope_local_base_freq": 100.0,
+    "head_dim": 16,
+    "max_position_embeddings": 64,
+}
+NTK_BASE = 1e4 * 4 ** (16 / 14)
+
+
+@cache
+def extended(method: str | None) -> Extension:
+    return pecli.extend(SMALL, 256, method)
+
+
+@pytest.mark.parametrize(
+    ("method", "config"),
+    [
+        ("linear", {"rope_scaling": {"rope_type": "linear", "factor": 4.0}}),
+        ("ntk", {"rope_theta": NTK_BASE, "max_position_embeddings": 256}),
+        (
+            "yarn",
+            {
+                "rope_scaling": {
+                    "rope_type": "yarn",
+                    "factor": 4.0,
+                    "original_max_position_embeddings": 64,
+                },
+                "max_position_embeddings": 256,
+            },
+        ),
+        ("dynamic", {"rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}),
+    ],
+)
+def test_config_json(method: str, config: dict[str, Any]) -> None:
+    assert extended(method).config == config
+
+
+def test_config_json_of_transformers_5() -> None:
+    assert extended("linear").newer_config == {
+        "rope_parameters": {"rope_theta": 10000.0, "rope_type": "linear", "factor": 4.0}
     }
-    assert picture.read_bytes()[:4] == b"\x89PNG"
-    monkeypatch.setattr(
-        "pecli.checks.extend.runtimes", lambda model, length: SimpleNamespace(layers={"": ()})
+
+
+@pytest.mark.parametrize(
+    ("method", "keys"),
+    [
+        ("dynamic", {}),
+        (
+            "linear",
+            {
+                "context_length": 256,
+                "rope.scaling.type": "linear",
+                "rope.scaling.factor": 4.0,
+            },
+        ),
+        (
+            "yarn",
+            {
+                "context_length": 256,
+                "rope.scaling.type": "yarn",
+                "rope.scaling.factor": 4.0,
+                "rope.scaling.original_context_length": 64,
+            },
+        ),
+    ],
+)
+def test_keys_of_gguf(method: str, keys: dict[str, Any]) -> None:
+    assert extended(method).gguf == keys
+
+
+@pytest.mark.parametrize(
+    ("method", "flags"),
+    [
+        ("linear", "--rope-scaling linear --rope-freq-base 10000 --rope-freq-scale 0.25"),
+        (
+            "yarn",
+            "--rope-scaling yarn --rope-freq-base 10000 --rope-freq-scale 0.25 --yarn-orig-ctx 64",
+        ),
+        ("ntk", "--rope-scaling none --rope-freq-base 48760.5461682"),
+    ],
+)
+def test_flags_of_llama_cpp(method: str, flags: str) -> None:
+    assert extended(method).commands["llama.cpp"] == f"llama-server -m MODEL.gguf -c 256 {flags}"
+
+
+def test_llama_cpp_has_no_dynamic_scaling() -> None:
+    overrides = (
+        '{"rope_parameters": {"rope_theta": 10000.0, "rope_type": "dynamic", "factor": 4.0}}'
     )
-    said, found = (
-        pecli_cli("extend", "qwen2.5-7b", "--to", 131072).out,
-        pecli.extend("qwen2.5-7b", 131072),
-    )
-    assert '"rope_scaling": {"rope_type": "yarn", "factor": 4.0' in said
-    assert "--yarn-orig-ctx 32768" in said
-    assert repr(found) == "<Extension of qwen2.5-7b to 131,072 positions by yarn, factor 4>"
+    assert extended("dynamic").commands == {
+        "vllm": f"vllm serve MODEL --hf-overrides '{overrides}' --max-model-len 256"
+    }
+
+
+def test_dynamic_scaling_leaves_short_prompts_alone() -> None:
+    note = "prompts up to 64 positions are encoded as before; longer ones as their length asks for"
+    assert extended("dynamic").notes == (note,)
+
+
+@pytest.mark.parametrize(
+    ("method", "wavelengths"),
+    [("linear", (0, 0, 8, 4.0)), ("ntk", (1, 6, 1, 4.0)), ("yarn", (1, 2, 5, 4.0))],
+)
+def test_wavelengths_that_are_kept_blended_and_stretched(
+    method: str, wavelengths: tuple[int, int, int, float]
+) -> None:
+    """NTK multiplies the base by 4^(16/14). YaRN's ramp is from pair 0 to pair 3."""
+    assert extended(method).wavelengths() == wavelengths
+
+
+def test_an_extension_as_json() -> None:
+    fields = extended("yarn").as_json()
+    assert fields["model"] == "config"
+    assert fields["to"] == 256
+    assert fields["method"] == "yarn"
+    assert fields["factor"] == 4.0
+    assert fields["original_max_position_embeddings"] == 64
+    assert fields["rope_theta"] == 10000.0
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_a_factor_need_not_be_whole() -> None:
+    assert pecli.extend(SMALL, 65, "linear").factor == 65 / 64
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (SMALL, "to is 64; config has 64 positions as it is; name a longer context"),
+        (
+            SMALL_LINEAR,
+            "to is 64; config has 64 positions as it is, with its own linear scaling; "
+            "name a longer context",
+        ),
+    ],
+)
+def test_a_model_that_is_long_enough_is_refused(config: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        pecli.extend(config, 64)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("method", ["yarn", "linear", "ntk", "dynamic"])
+def test_runtimes_are_judged_by_the_settings_that_are_printed(method: str) -> None:
+    found = extended(method)
+    printed = pecli.runtimes({**SMALL, **found.config}, 256).layers[""]
+    expected = [(result.runtime, result.departs) for result in found.runtimes]
+    assert [(result.runtime, result.departs) for result in printed] == expected
+
+
+@pytest.mark.parametrize(
+    ("method", "names"),
+    [
+        ("yarn", ["onnxruntime-genai", "litgpt"]),
+        ("dynamic", ["vllm", "llama.cpp", "sglang", "exllamav3"]),
+    ],
+)
+def test_runtimes_that_do_not_honour_a_method(method: str, names: list[str]) -> None:
+    assert [result.runtime for result in extended(method).runtimes if result.departs] == names
+
+
+def test_sglang_takes_one_base_for_prompts_of_all_lengths() -> None:
+    (sglang,) = (result for result in extended("dynamic").runtimes if result.runtime == "sglang")
+    expected = "shorter prompts get the same base; the model's base follows their length"
+    assert sglang.short_prompts == expected
+
+
+def test_a_printed_original_length_is_not_missing() -> None:
+    """TensorRT-LLM departs from a YaRN without original_max_position_embeddings."""
+    model = {**SMALL, "rope_scaling": {"rope_type": "yarn", "factor": 2.0}}
+    results = {result.runtime: result for result in pecli.extend(model, 256).runtimes}
+    assert results["tensorrt-llm"].causes == ()
+
+
+QWEN_CARD = "Qwen2.5's model card: yarn, factor 4, original 32768"
+
+
+@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.parametrize(
+    ("model_type", "method", "reason"),
+    [
+        ("qwen2", "linear", f"as asked; the makers use yarn ({QWEN_CARD})"),
+        ("qwen2", None, QWEN_CARD),
+        ("qwen2", "yarn", ""),
+        ("llama", "linear", ""),
+        ("llama", None, "yarn, which needs the least fine-tuning; the makers name none"),
+    ],
+)
+def test_the_reason_for_a_method(model_type: str, method: str | None, reason: str) -> None:
+    model = {**SMALL, "model_type": model_type}
+    assert pecli.extend(model, 256, method).reason == reason
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_stated_parameters_of_a_models_own_yarn_are_kept() -> None:
+    scaling = {**SMALL_YARN["rope_scaling"], "beta_fast": 8}
+    found = pecli.extend({**SMALL_YARN, "rope_scaling": scaling}, 256)
+    assert found.original == 16
+    assert found.longest == 64
+    assert found.rope_scaling == {
+        "rope_type": "yarn",
+        "factor": 16.0,
+        "original_max_position_embeddings": 16,
+        "beta_fast": 8.0,
+    }
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_a_models_own_scaling_is_replaced() -> None:
+    note = "this replaces the model's own yarn scaling, which starts at 16 positions"
+    assert pecli.extend(SMALL_YARN, 256).notes[0] == note
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_a_yarn_without_a_factor_reaches_its_context() -> None:
+    """Transformers derives the factor from the two lengths."""
+    scaling = {"rope_type": "yarn", "original_max_position_embeddings": 16}
+    found = pecli.extend({**SMALL, "rope_scaling": scaling}, 256)
+    assert found.original == 16
+    assert found.longest == 64
+    assert found.factor == 16.0
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_the_original_context_of_llama3_is_stretched() -> None:
+    found = pecli.extend(SMALL_LLAMA3, 512, "linear")
+    assert found.original == 32
+    assert found.longest == 256
+    assert found.factor == 16.0
+    assert found.lengths == {}
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_dynamic_scaling_starts_at_the_context_before_a_linear_one() -> None:
+    found = pecli.extend(SMALL_LINEAR, 256, "dynamic")
+    assert found.lengths == {"max_position_embeddings": 32}
+    assert found.original == 32
+    assert found.longest == 64
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_ntk_takes_back_a_models_own_scaling() -> None:
+    assert pecli.extend(SMALL_LINEAR, 256, "ntk").config == {
+        "rope_theta": 1e4 * 8 ** (16 / 14),
+        "rope_scaling": {"rope_type": "default"},
+        "max_position_embeddings": 256,
+    }
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_only_the_layers_that_see_the_whole_context_are_stretched() -> None:
+    found = pecli.extend(TWO_LAYER_TYPES, 256)
+    assert found.config == {
+        "rope_scaling": {"rope_type": "linear", "factor": 4.0},
+        "max_position_embeddings": 256,
+    }
+    assert found.newer_config["rope_parameters"] == {
+        FULL: {"rope_theta": 500000.0, "rope_type": "linear", "factor": 4.0},
+        SLIDING: {"rope_theta": 100.0, "rope_type": "default"},
+    }

@@ -1,0 +1,210 @@
+"""The settings of a longer context, in the spelling of each file and runtime."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from pecli.checks import plain_fields
+from pecli.checks.rope_settings import rope_parameters, rope_scaling, unscaled_parameters
+from pecli.checks.runtimes import RuntimeResult
+from pecli.display import Printed
+from pecli.models.encoding import Encoding
+from pecli.models.families import family_of
+from pecli.models.key_names import SETTINGS, THETAS
+
+FACTOR_TENSORS = {"llama3": "rope_freqs.weight", "longrope": "rope_factors_long.weight"}
+"""Tensors of a .gguf file that hold the factors of a scaling, which no flag changes."""
+SAME_WAVELENGTH = 1e-6  #: relative error of a ratio of two wavelengths
+
+
+class Wavelengths(NamedTuple):
+    """What happens to the wavelengths, compared with those without any scaling.
+
+    Attributes:
+        kept: How many stay as they are.
+        blended: How many are stretched by less than the factor.
+        stretched: How many are stretched by the whole factor.
+        largest: The largest ratio.
+    """
+
+    kept: int
+    blended: int
+    stretched: int
+    largest: float
+
+
+@dataclass(frozen=True, repr=False)
+class Extension(Printed):
+    """How a model is set up for a longer context.
+
+    Attributes:
+        model: The model.
+        to: Positions of the longer context.
+        method: How frequencies are stretched.
+        reason: Why this method.
+        original: Positions that the model has without any scaling.
+        longest: Positions that it has as it is.
+        factor: The ratio of the longer context to the original one.
+        before: The encoding of the layers that see the whole context.
+        after: The same encoding, stretched.
+        runtimes: What runtimes make of it.
+        notes: What else a user should know.
+        lengths: Lengths that config.json has to state differently beside the scaling.
+        others: The encodings of the other layer types, which stay as they are.
+    """
+
+    model: str
+    to: int
+    method: str
+    reason: str
+    original: int
+    longest: int
+    factor: float
+    before: Encoding
+    after: Encoding
+    runtimes: tuple[RuntimeResult, ...]
+    notes: tuple[str, ...]
+    lengths: Mapping[str, int]
+    others: tuple[Encoding, ...]
+
+    def __repr__(self) -> str:
+        method = f"{self.method}, factor {self.factor:g}"
+        return f"<Extension of {self.model} to {self.to:,} positions by {method}>"
+
+    @property
+    def theta(self) -> float:
+        return float(self.after.parameters["base"])
+
+    @property
+    def rope_scaling(self) -> dict[str, Any]:
+        """`rope_scaling` of Hugging Face's config.json; with NTK, which only changes it, the base."""
+        settings = rope_scaling(self.after)
+        if self.method == "ntk":
+            settings["rope_theta"] = self.theta
+        return settings
+
+    @property
+    def rope_parameters(self) -> dict[str, Any]:
+        """`rope_parameters` of transformers 5, which replaces the config's own as a whole."""
+        return rope_parameters(self.after)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What to change in config.json, in the spelling that it has already."""
+        family = family_of(self.before.family)
+        scales_by_layer = family is not None and family.scales_all_layers
+        if scales_by_layer or "rope_parameters" in self.place:
+            return self.newer_config
+        return self._within({**self._older_settings(), **self.lengths})
+
+    def _older_settings(self) -> dict[str, Any]:
+        """Return the settings in the spelling of transformers 4."""
+        if self.method != "ntk":
+            return {"rope_scaling": self.rope_scaling}
+        key = self.before.sources.get("base", "").rpartition(".")[2]
+        is_theta = key in THETAS and self.is_hugging_face
+        settings: dict[str, Any] = {key if is_theta else "rope_theta": self.theta}
+        if self.before.parameters["scaling"] != "none":
+            settings["rope_scaling"] = {"rope_type": "default"}
+        return settings
+
+    @property
+    def newer_config(self) -> dict[str, Any]:
+        """What to change in config.json, in the spelling of transformers 5."""
+        parameters = self.rope_parameters
+        if self.before.layer_type:
+            parameters = {self.before.layer_type: parameters}
+            for encoding in self.others:
+                parameters[encoding.layer_type] = rope_parameters(encoding)
+        return self._within({"rope_parameters": parameters, **self.lengths})
+
+    @property
+    def is_hugging_face(self) -> bool:
+        """True unless the config is another project's, whose families Hugging Face does not have."""
+        return not self.before.family or family_of(self.before.family) is not None
+
+    @property
+    def place(self) -> list[str]:
+        """The keys under which the config has the base, or would have it.
+
+        Of `text_config.rope_parameters.full_attention.rope_theta`, all but the last.
+        """
+        if not self.is_hugging_face:
+            return []
+        *parents, key = self.before.sources.get("base", "").split(".")
+        if key in THETAS:
+            return parents
+        return self.before.prefix.split(".")[:-1]
+
+    def _within(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Return settings in the part of the configuration that they belong to."""
+        parts = [*takewhile(lambda name: name not in SETTINGS, self.place)]
+        for name in reversed(parts):
+            settings = {name: settings}
+        return settings
+
+    @property
+    def commands(self) -> dict[str, str]:
+        """The command lines of runtimes that take the settings there."""
+        overrides = json.dumps(self.newer_config)
+        vllm = f"vllm serve MODEL --hf-overrides '{overrides}' --max-model-len {self.to}"
+        commands = {"vllm": vllm}
+        flags = self._llama_cpp_flags()
+        if flags:
+            server = f"llama-server -m MODEL.gguf -c {self.to}"
+            commands["llama.cpp"] = f"{server} {flags}"
+            if self.before.parameters["scaling"] in FACTOR_TENSORS:
+                convert = "convert_hf_to_gguf.py FOLDER --outfile MODEL.gguf"
+                commands["llama.cpp"] = f"{convert} && {server}"
+        return commands
+
+    def _llama_cpp_flags(self) -> str:
+        """Return the flags of llama-server; empty if it does not have the method."""
+        base = f"--rope-freq-base {self.theta:.12g}"
+        scale = f"{base} --rope-freq-scale {1 / self.factor:.12g}"
+        match self.method:
+            case "yarn":
+                return f"--rope-scaling yarn {scale} --yarn-orig-ctx {self.original}"
+            case "linear":
+                return f"--rope-scaling linear {scale}"
+            case "ntk":
+                return f"--rope-scaling none {base}"
+            case _:
+                return ""
+
+    @property
+    def gguf(self) -> dict[str, Any]:
+        """The keys of a .gguf file, after the name of its architecture; empty if it has none."""
+        keys: dict[str, Any] = {"context_length": self.to}
+        match self.method:
+            case "dynamic":
+                return {}
+            case "ntk":
+                return {**keys, "rope.freq_base": self.theta}
+        keys["rope.scaling.type"] = self.method
+        keys["rope.scaling.factor"] = self.factor
+        if self.method == "yarn":
+            keys["rope.scaling.original_context_length"] = self.original
+        return keys
+
+    def as_json(self) -> dict[str, Any]:
+        names = ("model", "to", "method", "reason", "factor", "rope_scaling", "rope_parameters")
+        return {
+            **plain_fields(self, *names, "config", "commands", "gguf", "runtimes", "notes"),
+            "original_max_position_embeddings": self.original,
+            "rope_theta": self.theta,
+            "wavelengths": self.wavelengths()._asdict(),
+        }
+
+    def wavelengths(self) -> Wavelengths:
+        """Compare the wavelengths at the longer context with those without any scaling."""
+        parameters = {**unscaled_parameters(self.before), "scaling": "none"}
+        before = replace(self.before, parameters=parameters).inverse_frequencies(self.to) or []
+        after = self.after.inverse_frequencies(self.to) or []
+        ratios = [was / now for was, now in zip(before, after, strict=True)]
+        kept = sum(ratio < 1.0 + SAME_WAVELENGTH for ratio in ratios)
+        stretched = sum(ratio > self.factor * (1 - SAME_WAVELENGTH) for ratio in ratios)
+        blended = len(ratios) - kept - stretched
+        return Wavelengths(kept, blended, stretched, max(ratios))

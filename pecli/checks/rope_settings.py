@@ -1,0 +1,49 @@
+"""Rotary encodings in the spelling of Hugging Face's configurations."""
+
+from typing import Any
+
+from pecli.models.encoding import Encoding
+from pecli.models.key_names import PARTIAL
+
+NOT_IN_SCALING = ("dim", "base", "scaling", PARTIAL, "max_position_embeddings")
+"""Parameters of an encoding that stand elsewhere in the configuration, or have another name."""
+
+
+def rope_scaling(encoding: Encoding) -> dict[str, Any]:
+    """Return `rope_scaling`: the scaling, the sections of M-RoPE, and Llama 4's query scale."""
+    kind = encoding.parameters["scaling"]
+    scaling = {
+        name: value for name, value in encoding.parameters.items() if name not in NOT_IN_SCALING
+    }
+    settings: dict[str, Any] = {"rope_type": "default" if kind == "none" else kind, **scaling}
+    if encoding.sections.mrope_section:
+        settings["mrope_section"] = list(encoding.sections.mrope_section)
+    if encoding.sections.mrope_interleaved:
+        settings["mrope_interleaved"] = True
+    if encoding.llama_4_scaling_beta:
+        settings["llama_4_scaling_beta"] = encoding.llama_4_scaling_beta
+    return settings
+
+
+def rope_parameters(encoding: Encoding) -> dict[str, Any]:
+    """Return `rope_parameters` of transformers 5, which holds the base and the rotary share too."""
+    settings = {"rope_theta": float(encoding.parameters["base"]), **rope_scaling(encoding)}
+    share = _rotary_share(encoding)
+    if share:
+        settings[PARTIAL] = share
+    return settings
+
+
+def _rotary_share(encoding: Encoding) -> float | None:
+    """Return the share of a head that rotates, if the configuration states it or a `rotary_dim`."""
+    is_from_rotary_dim = "rotary" in encoding.sources.get("dim", "")
+    if encoding.head_dim and is_from_rotary_dim:
+        return float(encoding.parameters["dim"] / encoding.head_dim)
+    share: float | None = encoding.parameters.get(PARTIAL)
+    return share
+
+
+def unscaled_parameters(encoding: Encoding) -> dict[str, Any]:
+    """Return the parameters that have nothing to do with a scaling."""
+    names = ("dim", "base", PARTIAL, "mrope_section", "mrope_interleaved")
+    return {name: value for name, value in encoding.parameters.items() if name in names}
