@@ -45,7 +45,8 @@ def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
         ["bash", "-c", start, str(script)], capture_output=True, text=True, timeout=60
     )
     _, block = re.findall(r"^```sh\n(.*?)^```", TEXT, re.S | re.M)[:2]
-    assert (result.returncode, result.stdout) == (0, f"+ {block}")
+    assert result.returncode == 0
+    assert result.stdout == f"+ {block}"
 
 
 @pytest.mark.parametrize("command", COMMANDS)

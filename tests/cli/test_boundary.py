@@ -32,11 +32,13 @@ def test_what_nobody_foresaw_is_70_and_one_line_after_the_traceback_asked_for(
     monkeypatch.setenv("PECLI_DEBUG", debug)
     outcome = pecli_cli(*SMALL)
     *traceback, line = outcome.err.splitlines()
-    assert (outcome.code, outcome.out) == (70, "")
+    assert outcome.code == 70
+    assert outcome.out == ""
     assert line.startswith(
         "pecli: error: unexpected OverflowError: cannot convert float infinity to integer; "
     )
-    assert ("defect of pecli" in line, "PECLI_DEBUG=1" in line) == (True, True)
+    assert "defect of pecli" in line
+    assert "PECLI_DEBUG=1" in line
     assert bool(traceback) == bool(debug)
     assert pecli_cli("rope").err.count("\n") == 1  # which is no defect
     if debug:
@@ -65,7 +67,9 @@ def test_a_disk_that_fails_under_a_late_import_is_not_standard_output(
     monkeypatch.delitem(sys.modules, "pecli.views.preview", raising=False)
     monkeypatch.setattr(sys, "meta_path", [Unreadable(), *sys.meta_path])
     outcome = pecli_cli(*SMALL)
-    assert (outcome.code, outcome.out, "standard output" in outcome.err) == (70, "", False)
+    assert outcome.code == 70
+    assert outcome.out == ""
+    assert "standard output" not in outcome.err
     assert outcome.err.startswith("pecli: error: unexpected OSError: [Errno 5]")
 
 
@@ -84,7 +88,8 @@ def test_what_keeps_pecli_from_starting_is_70(
     """A library that is missing; a null device that is missing, too, but for closed streams alone."""
     command = ["sh", "-c", f'"$0" -c "$1" {redirection}', sys.executable, f"{before}; {START}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stderr.count("\n")) == (code, int(code != 0))
+    assert done.returncode == code
+    assert done.stderr.count("\n") == int(code != 0)
     assert done.stderr.startswith(f"pecli: error: {said}" if said else "")
 
 
@@ -96,7 +101,9 @@ def test_no_memory_for_numpy_is_3_and_one_line(process) -> None:
     result = process(
         *SMALL, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size))
     )
-    assert (result.returncode, result.stdout, result.stderr.count(b"\n")) == (3, b"", 1)
+    assert result.returncode == 3
+    assert result.stdout == b""
+    assert result.stderr.count(b"\n") == 1
     assert result.stderr.startswith(b"pecli: error: there is not enough memory to load NumPy")
 
 
@@ -130,7 +137,8 @@ def test_what_libraries_raise_is_3_where_the_system_is_the_cause(pecli_cli, monk
     for raised, said in FOREIGN:
         monkeypatch.setattr("typer.main.get_command", Mock(side_effect=raised))
         result = pecli_cli("models")
-        assert (result.code, result.out) == (70 if "unexpected" in said else 3, ""), said
+        assert result.code == (70 if "unexpected" in said else 3), said
+        assert result.out == "", said
         assert result.err.startswith(f"pecli: error: {said}")
 
 
@@ -149,7 +157,9 @@ def test_a_carried_spec_that_cannot_be_is_no_defect(pecli_cli) -> None:
         save_tables("t.safetensors", [table], None, metadata={"pecli": text})
         for words in (["convert", "t.safetensors", "-o", "u.npz"], ["verify", "t.safetensors"]):
             outcome = pecli_cli(*words)
-            assert (outcome.code, outcome.out, outcome.err.count("\n")) == (3, "", 1), words
+            assert outcome.code == 3, words
+            assert outcome.out == "", words
+            assert outcome.err.count("\n") == 1, words
             assert problem in outcome.err
         for words in ([], ["--json"]):
             assert pecli_cli("inspect", "t.safetensors", *words).code == 0
@@ -195,7 +205,8 @@ def test_infinite_slopes_are_drawn_without_a_warning(pecli_cli) -> None:
     )
     for kind in ("decay", "curves", "slopes", "heatmap"):
         outcome = pecli_cli("plot", "t.safetensors", "--kind", kind)
-        assert (outcome.code, outcome.err) == (0, "")
+        assert outcome.code == 0
+        assert outcome.err == ""
 
 
 COMMANDS = {
@@ -224,7 +235,9 @@ def test_data_that_is_not_what_was_written_is_never_used(pecli_cli, damaged) -> 
     for command, member in COMMANDS.items():
         outcome = pecli_cli(*command.split())
         problem = f"pecli: error: damaged.npz: member '{member}.npy' is damaged: its checksum does not match\n"
-        assert (outcome.code, outcome.out, outcome.err) == (3, "", problem), command
+        assert outcome.code == 3, command
+        assert outcome.out == "", command
+        assert outcome.err == problem, command
     assert not list(Path().glob("out.*"))
     for call in (lambda: pecli.load("damaged.npz"), lambda: pecli.identify("damaged.npz:a")):
         with pytest.raises(FileError, match="its checksum does not match"):
@@ -249,11 +262,13 @@ def test_a_pipe_that_does_not_wait_and_has_nothing_yet_is_3() -> None:
     found = subprocess.run(command, stdin=reader, capture_output=True, text=True)
     os.close(writer)
     os.close(reader)
-    assert (found.returncode, "temporarily unavailable" in found.stderr) == (3, True)
+    assert found.returncode == 3
+    assert "temporarily unavailable" in found.stderr
 
 
 def test_a_tolerance_that_no_axis_has_is_not_drawn(pecli_cli) -> None:
     outcome = pecli_cli(
         "audit", "rope", "--seq-len", "8", "--dim", "8", "--tolerance", "1e307", "-o", "a.png"
     )
-    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.code == 0
+    assert outcome.err == ""

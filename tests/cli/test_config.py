@@ -35,25 +35,26 @@ def config(name: str = "config.json", **changes: Any) -> str:
 def test_json_has_the_fields_of_the_contract(pecli_cli) -> None:
     outcome = pecli_cli("config", config(), "--json")
     found = outcome.json
-    assert (outcome.code, outcome.err, found["warnings"]) == (0, "", [])
+    assert outcome.code == 0
+    assert outcome.err == ""
+    assert found["warnings"] == []
     assert set(found) == {"file", "model_type", "context", "encodings", "warnings"}
     (encoding,) = found["encodings"]
     assert set(encoding) == FIELDS
-    assert (encoding["layer_type"], encoding["scheme"], len(encoding["inv_freq"])) == (
-        "",
-        "rope",
-        32,
-    )
-    assert (encoding["attention_factor"], encoding["sources"]["base"]) == (1.0, "rope_theta")
-    assert (encoding["rotary_dim"], encoding["head_dim"], encoding["layout"]) == (64, 64, "halves")
+    assert encoding["layer_type"] == ""
+    assert encoding["scheme"] == "rope"
+    assert len(encoding["inv_freq"]) == 32
+    assert encoding["attention_factor"] == 1.0
+    assert encoding["sources"]["base"] == "rope_theta"
+    assert encoding["rotary_dim"] == 64
+    assert encoding["head_dim"] == 64
+    assert encoding["layout"] == "halves"
     (encoding,) = pecli_cli(
         "config", config(model_type="bloom", n_head=8, rope_theta=None), "--json"
     ).json["encodings"]
-    assert (encoding["scheme"], encoding["inv_freq"], encoding["attention_factor"]) == (
-        "alibi",
-        None,
-        None,
-    )
+    assert encoding["scheme"] == "alibi"
+    assert encoding["inv_freq"] is None
+    assert encoding["attention_factor"] is None
 
 
 def test_seq_len_reads_dynamic_scaling_there(pecli_cli) -> None:
@@ -70,7 +71,8 @@ def test_several_models_are_shown_and_what_differs(pecli_cli) -> None:
     outcome = pecli_cli(
         "config", "none.json", config(), config("b.json", head_dim=15), config("c.json"), "--json"
     )
-    assert (outcome.code, len(outcome.err.splitlines())) == (3, 2)
+    assert outcome.code == 3
+    assert len(outcome.err.splitlines()) == 2
     assert [json.loads(line)["file"] for line in outcome.out.splitlines()] == [
         "config.json",
         "c.json",
@@ -158,7 +160,5 @@ def test_frequencies_in_the_weights_of_a_folder_are_compared(
     stored = (theta ** (-np.arange(32) / 32)).astype(np.float32)
     save_file({"model.layers.0.self_attn.rotary_emb.inv_freq": stored}, "model.safetensors")
     outcome = pecli_cli("config", ".", "--json")
-    assert (
-        outcome.code,
-        any("inv_freq in the weights" in line for line in outcome.json["warnings"]),
-    ) == (0, warned)
+    assert outcome.code == 0
+    assert any("inv_freq in the weights" in line for line in outcome.json["warnings"]) == warned

@@ -31,27 +31,26 @@ def test_every_format_holds_the_same_table_and_json_describes_it(pecli_cli, sche
     described = pecli_cli(scheme, *SMALL[scheme], "--json").json
     for suffix in ("npy", "npz", "safetensors"):
         outcome = pecli_cli(scheme, *SMALL[scheme], "-o", f"t.{suffix}", "--json")
-        assert (outcome.code, outcome.err, outcome.json) == (
-            0,
-            "",
-            {**described, "output": f"t.{suffix}"},
-        )
+        assert outcome.code == 0
+        assert outcome.err == ""
+        assert outcome.json == {**described, "output": f"t.{suffix}"}
         checked = pecli_cli(scheme, *SMALL[scheme], "--verify", f"t.{suffix}", "--json")
-        assert (checked.code, checked.json["passed"], checked.json["diagnosis"]) == (0, True, [])
+        assert checked.code == 0
+        assert checked.json["passed"]
+        assert checked.json["diagnosis"] == []
     assert np.load("t.npy").shape == PLAIN[scheme]
     assert pecli_cli(scheme, *SMALL[scheme], "-o", "t.npy").out.startswith("t.npy: ")
-    assert (described["scheme"], described["output"]) == (scheme, None)
+    assert described["scheme"] == scheme
+    assert described["output"] is None
     assert {name: tensor["shape"] for name, tensor in described["tensors"].items()} == TENSORS[
         scheme
     ]
     assert described["parameters"]["dtype"] == "float32"
     for name, array in load_file("t.safetensors").items():
         tensor = described["tensors"][name]
-        assert (tensor["dtype"], tensor["min"], tensor["max"]) == (
-            str(array.dtype),
-            array.min(),
-            array.max(),
-        )
+        assert tensor["dtype"] == str(array.dtype)
+        assert tensor["min"] == array.min()
+        assert tensor["max"] == array.max()
         assert tensor["mean"] == pytest.approx(array.astype(np.float64).mean(), rel=1e-12)
         assert tensor["sha256"] == sha256(array.tobytes()).hexdigest()
 
@@ -65,14 +64,14 @@ def test_verify_refuses_one_wrong_element(pecli_cli, scheme) -> None:
     table[place] = np.nextafter(right, np.float32(9))
     np.save("t.npy", table)
     outcome = pecli_cli(scheme, *SMALL[scheme], "--verify", "t.npy", "--json")
-    assert (outcome.code, outcome.json["passed"]) == (1, False)
+    assert outcome.code == 1
+    assert not outcome.json["passed"]
     (tensor,) = outcome.json["tensors"]
-    assert (tensor["mismatched"], tensor["max_ulp_error"], tensor["worst_index"]) == (
-        1,
-        1,
-        list(place),
-    )
-    assert (tensor["expected"], tensor["found"]) == (float(right), float(table[place]))
+    assert tensor["mismatched"] == 1
+    assert tensor["max_ulp_error"] == 1
+    assert tensor["worst_index"] == list(place)
+    assert tensor["expected"] == float(right)
+    assert tensor["found"] == float(table[place])
     for tolerance in (["--max-ulp", "1"], ["--atol", "1e-6"], ["--rtol", "1e-6"]):
         assert pecli_cli(scheme, *SMALL[scheme], "--verify", "t.npy", *tolerance).code == 0
 
@@ -86,7 +85,9 @@ def test_slopes_are_one_a_line_in_a_pipe(pecli_cli) -> None:
 
 def test_preview_in_a_pipe_is_whole_and_plain(pecli_cli) -> None:
     out = pecli_cli("sinusoidal", "--seq-len", "512", "--dim", "64").out
-    assert ("\x1b" in out, "…" in out, "pe  512 × 64  float32" in out) == (False, False, True)
+    assert "\x1b" not in out
+    assert "…" not in out
+    assert "pe  512 × 64  float32" in out
     row = next(line.split() for line in out.splitlines() if line.split()[:1] == ["511"])
     assert [float(value) for value in row[1:3]] == pytest.approx(
         [math.sin(511), math.cos(511)], rel=1e-6
@@ -104,10 +105,8 @@ def test_a_single_tensor_is_told_by_its_shape_or_name(pecli_cli) -> None:
         np.save("t.npy", tables[name])
         for file in ("t.npy", f"t.npz:{name}"):
             outcome = pecli_cli(*ROPE, "--verify", file, "--json")
-            assert (outcome.code, [tensor["name"] for tensor in outcome.json["tensors"]]) == (
-                0,
-                [name],
-            )
+            assert outcome.code == 0
+            assert [tensor["name"] for tensor in outcome.json["tensors"]] == [name]
 
 
 def test_a_file_without_an_essential_tensor_fails(pecli_cli) -> None:

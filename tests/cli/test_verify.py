@@ -30,7 +30,9 @@ def test_a_report_never_replaces_what_is_verified(pecli_cli, file) -> None:
     report = Path("pecli.toml" if file == "pecli.toml" else "x.safetensors")
     before = report.read_bytes()
     refused = pecli_cli("verify", file, "--junit", report)
-    assert (refused.code, refused.out, "one of the files to verify" in refused.err) == (2, "", True)
+    assert refused.code == 2
+    assert refused.out == ""
+    assert "one of the files to verify" in refused.err
     assert report.read_bytes() == before
 
 
@@ -63,22 +65,22 @@ def test_one_changed_element_fails(pecli_cli) -> None:
     cos, sin = (
         next(t for t in outcome.json["tensors"] if t["name"] == name) for name in ("cos", "sin")
     )
-    assert (outcome.code, cos["mismatched"], cos["worst_index"], sin["mismatched"]) == (
-        1,
-        1,
-        [3, 1],
-        0,
-    )
+    assert outcome.code == 1
+    assert cos["mismatched"] == 1
+    assert cos["worst_index"] == [3, 1]
+    assert sin["mismatched"] == 0
     assert cos["max_abs_error"] == pytest.approx(2.0**-20, rel=0.1)
     shown = pecli_cli("verify", "t.safetensors").out
-    assert (shown.startswith("FAILED"), "[3, 1]" in shown) == (True, True)
+    assert shown.startswith("FAILED")
+    assert "[3, 1]" in shown
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_file_that_is_not_what_its_spec_says_fails(pecli_cli, change) -> None:
     pecli.save("t.safetensors", pecli.Rope(4, 4))
     alone = pecli_cli("verify", "t.safetensors:cos", "--json")
-    assert (alone.code, [tensor["name"] for tensor in alone.json["tensors"]]) == (0, ["cos"])
+    assert alone.code == 0
+    assert [tensor["name"] for tensor in alone.json["tensors"]] == ["cos"]
     rewrite("t.safetensors", change)
     outcome = pecli_cli("verify", "t.safetensors", "--json")
     assert outcome.code == 1
@@ -98,7 +100,8 @@ def test_a_spec_that_makes_no_table_is_a_broken_file(pecli_cli) -> None:
         save_file({"pe": np.zeros((2, 2), np.float32)}, "t.safetensors", {"pecli": text})
         for command in ("verify", "plot"):
             outcome = pecli_cli(command, "t.safetensors")
-            assert (outcome.code, outcome.err.count("\n")) == (3, 1), text[:99]
+            assert outcome.code == 3, text[:99]
+            assert outcome.err.count("\n") == 1, text[:99]
             assert outcome.err.startswith("pecli: error: t.safetensors: ")
 
 
@@ -107,12 +110,12 @@ def test_several_files_give_json_lines_and_the_worst_code(pecli_cli) -> None:
     pecli.save("bad.safetensors", pecli.Rope(9, 6))
     rewrite("bad.safetensors", off)
     both = pecli_cli("verify", "good.npz", "bad.safetensors", "--json")
-    assert (both.code, [json.loads(line)["passed"] for line in both.out.splitlines()]) == (
-        1,
-        [True, False],
-    )
+    assert both.code == 1
+    assert [json.loads(line)["passed"] for line in both.out.splitlines()] == [True, False]
     missing = pecli_cli("verify", "no.npz", "good.npz", "bad.safetensors", "-q")
-    assert (missing.code, missing.out, missing.err.count("\n")) == (3, "", 1)
+    assert missing.code == 3
+    assert missing.out == ""
+    assert missing.err.count("\n") == 1
 
 
 def test_python_takes_paths_and_refuses_bare_numbers(here) -> None:
@@ -127,7 +130,9 @@ def test_a_single_frequency_gives_no_base_away(pecli_cli):
     for value, code in (([0.125], 1), (0.125, 1), (1.0, 0)):
         np.save("inv_freq.npy", np.array(value))
         outcome = pecli_cli("verify", "inv_freq.npy", "--config", "config.json")
-        assert (outcome.code, outcome.err, "base" in outcome.out) == (code, "", False)
+        assert outcome.code == code
+        assert outcome.err == ""
+        assert "base" not in outcome.out
 
 
 def test_advice_is_not_to_do_what_was_done(pecli_cli) -> None:
@@ -156,10 +161,8 @@ def test_files_against_a_configuration(pecli_cli) -> None:
         "  cos_cached, sin_cached  9 × 16, two columns per frequency"
     )
     outcome = pecli_cli("verify", "t.npz:sin_cached", *words, "--offset", 1, "--json")
-    assert (outcome.code, [tensor["name"] for tensor in outcome.json["tensors"]]) == (
-        1,
-        ["sin_cached"],
-    )
+    assert outcome.code == 1
+    assert [tensor["name"] for tensor in outcome.json["tensors"]] == ["sin_cached"]
     assert outcome.json["readings"] == {"sin_cached": "two columns per frequency (c0 c1 … c0 c1 …)"}
 
 
@@ -182,7 +185,10 @@ def test_failures_are_drawn(pecli_cli, here) -> None:
     )
     outcome, quiet = pecli_cli(*words), pecli_cli("verify", *words[2:-1], "x.svg", "-q")
     text = Path("fail.svg").read_text(encoding="utf-8")
-    assert (outcome.code, "fail.svg:" in outcome.out, quiet.code, quiet.out) == (3, True, 3, "")
+    assert outcome.code == 3
+    assert "fail.svg:" in outcome.out
+    assert quiet.code == 3
+    assert quiet.out == ""
     assert "wrong.npz: FAILED. " in text
     for shown in ("wrong.npz cos, expected", "wrong.npz sin, found", "difference", "text.npy"):
         assert shown in text

@@ -31,7 +31,8 @@ def report() -> ElementTree.Element:
 
 def test_all_checks_pass(pecli_cli) -> None:
     outcome = pecli_cli("verify", "pecli.toml", "--junit", "r.xml")
-    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.code == 0
+    assert outcome.err == ""
     lines = outcome.out.splitlines()
     assert lines[0].split() == ["status", "check", "worst", "error"]
     assert [line.split()[:3] for line in lines[1:-1]] == [
@@ -50,23 +51,25 @@ def test_one_fails_then_one_is_missing(pecli_cli) -> None:
     np.save("7000.npy", table)
     failed = pecli_cli("verify", "pecli.toml", "--junit", "r.xml")
     lines = failed.out.splitlines()
-    assert (failed.code, failed.err, lines[-1]) == (1, "", "10 checks: 9 passed, 1 failed")
+    assert failed.code == 1
+    assert failed.err == ""
+    assert lines[-1] == "10 checks: 9 passed, 1 failed"
     assert lines[7].split()[:4] == ["FAILED", "base", "7000", "0.5"]
     assert any("1 of 96 out of tolerance" in line for line in lines[8:12])
     (failure,) = report().iter("failure")
     assert "[1, 11, 3]" in failure.text
     os.unlink("9000.npy")
     missing = pecli_cli("verify", "pecli.toml", "--junit", "r.xml")
-    assert (
-        missing.code,
-        missing.err.endswith("9000.npy: does not exist\n"),
-        missing.err.count("\n"),
-    ) == (3, True, 1)
+    assert missing.code == 3
+    assert missing.err.endswith("9000.npy: does not exist\n")
+    assert missing.err.count("\n") == 1
     assert missing.out.splitlines()[-1] == "10 checks: 8 passed, 1 failed, 1 error"
     (error,) = report().iter("error")
     assert "does not exist" in error.get("message")
     quiet = pecli_cli("verify", "pecli.toml", "-q")
-    assert (quiet.code, quiet.out, quiet.err) == (3, "", missing.err)
+    assert quiet.code == 3
+    assert quiet.out == ""
+    assert quiet.err == missing.err
 
 
 def test_a_malformed_manifest_runs_nothing(pecli_cli) -> None:
@@ -75,7 +78,9 @@ def test_a_malformed_manifest_runs_nothing(pecli_cli) -> None:
     outcome = pecli_cli(
         "verify", "1000.npy", "pecli.toml", "--model", "llama-3.1-8b", "--junit", "r.xml"
     )
-    assert (outcome.code, outcome.out, Path("r.xml").exists()) == (2, "", False)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert not Path("r.xml").exists()
     assert "check 11: file is 3" in outcome.err
 
 
@@ -104,10 +109,12 @@ def test_manifests_and_files_together(pecli_cli) -> None:
     pecli.save("own.safetensors", pecli.Alibi(4, 5))
     Path("other.toml").write_text('[[check]]\nfile = "own.safetensors"\n')
     outcome = pecli_cli("verify", "pecli.toml", "own.safetensors", "other.toml", "--junit", "r.xml")
-    assert (outcome.code, outcome.out.splitlines()[-1]) == (0, "12 checks: 12 passed")
+    assert outcome.code == 0
+    assert outcome.out.splitlines()[-1] == "12 checks: 12 passed"
     assert [suite.get("tests") for suite in report()] == ["10", "1", "1"]
     outcome = pecli_cli("verify", "pecli.toml", "--junit", "no/r.xml")
-    assert (outcome.code, "make it first" in outcome.err) == (3, True)
+    assert outcome.code == 3
+    assert "make it first" in outcome.err
 
 
 def test_a_weak_pass_fails_where_checks_are_strict(pecli_cli) -> None:
@@ -119,19 +126,19 @@ def test_a_weak_pass_fails_where_checks_are_strict(pecli_cli) -> None:
     )
     Path("pecli.toml").write_text(f'[[check]]\nfile = "t.npz"\n{keys}')
     outcome = pecli_cli("verify", "pecli.toml")
-    assert (outcome.code, "weak: 2 rows cannot tell linear scaling from none" in outcome.out) == (
-        0,
-        True,
-    )
+    assert outcome.code == 0
+    assert "weak: 2 rows cannot tell linear scaling from none" in outcome.out
     lines = (
         strict := pecli_cli("verify", "pecli.toml", "--strict", "--junit", "r.xml")
     ).out.splitlines()
-    assert (strict.code, lines[-1], lines[1].startswith("WEAK    t.npz")) == (
-        1,
-        "1 check: 1 weak",
-        True,
-    )
+    assert strict.code == 1
+    assert lines[-1] == "1 check: 1 weak"
+    assert lines[1].startswith("WEAK    t.npz")
     (suite,) = report()
-    assert (suite.get("failures"), suite.get("errors"), suite[0][0].tag) == ("1", "0", "failure")
+    assert suite.get("failures") == "1"
+    assert suite.get("errors") == "0"
+    assert suite[0][0].tag == "failure"
     found = pecli_cli("verify", "pecli.toml", "--strict", "--json").json
-    assert (found["status"], found["passed"], bool(found["weak"])) == ("weak", True, True)
+    assert found["status"] == "weak"
+    assert found["passed"]
+    assert bool(found["weak"])

@@ -87,7 +87,8 @@ def test_the_title_has_the_reason_and_what_is_left_out_is_named() -> None:
     others = {name: -array for name, array in many.items()} | {"bias": np.ones((2, 2))}
     left = comparison_picture([pecli.diff(many | {"bias": np.ones((3, 3))}, others)])
     shape = "bias (its shape is (2, 2) where (3, 3) is expected)"
-    assert (len(left.heatmaps), left.subtitle) == (12, f"Left out: t4, t5, {shape}")
+    assert len(left.heatmaps) == 12
+    assert left.subtitle == f"Left out: t4, t5, {shape}"
     result = pecli.diff(A, A)
     for files, title in (
         ({}, ""),
@@ -95,11 +96,9 @@ def test_the_title_has_the_reason_and_what_is_left_out_is_named() -> None:
         ({"a": "x", "b": "y"}, "A: x, B: y"),
     ):
         picture = comparison_picture([replace(result, **files)])
-        assert (picture.panels, picture.title, "all are equal" in picture.subtitle) == (
-            [],
-            title,
-            True,
-        )
+        assert picture.panels == []
+        assert picture.title == title
+        assert "all are equal" in picture.subtitle
 
 
 def test_of_heads_the_worst_is_drawn_and_what_passed_is_named() -> None:

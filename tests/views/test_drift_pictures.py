@@ -21,7 +21,9 @@ def test_one_scheme_is_the_title_and_recipes_are_named() -> None:
     } <= shown
     assert set(RECIPES) <= shown
     (axes,) = made.axes
-    assert (axes.get_xscale(), axes.get_yscale(), axes.get_title(loc="left")) == ("log", "log", "")
+    assert axes.get_xscale() == "log"
+    assert axes.get_yscale() == "log"
+    assert axes.get_title(loc="left") == ""
     assert made.get_size_inches().tolist() == [8.0, 5.0]
 
 
