@@ -55,7 +55,7 @@ def round_waves(
     relative_error = phases.PRODUCT_ERROR if is_float64 else phases.FLOAT64_ERROR
     size = np.abs(value.hi)
     in_doubt = undecided(value, relative_error * size, dtype)
-    if is_float64:
+    if is_float64:  # The low part of a tiny product underflows, and its error bound fails.
         in_doubt |= (size < _MIN_PRODUCT) & (positions > 0)
     out = round_double_double(value, dtype)
     for k in np.flatnonzero(in_doubt):
@@ -103,7 +103,8 @@ def _round_by_integers(waves: Waves, element: Element, dtype: str) -> float | No
     The frequency is off by less than one unit, so the phase by less than `position` units and the
     angle by less than 7 times as many. That moves the value by the error times the slope, which
     is the other one of cosine and sine: near the top of a wave it is almost nothing. The squared
-    term bounds what the slope itself changes.
+    term bounds what the slope itself changes, and the rounding of `cos_sin`. At position 3 with 192
+    bits, for example, the error is at most 28 units of 2**-192 times the slope.
     """
     bits = waves.bits
     work = 2 * bits

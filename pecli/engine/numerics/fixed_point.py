@@ -44,9 +44,9 @@ def fixed(value: Fraction, bits: int) -> int:
 def pi(bits: int) -> int:
     """Return π by the algorithm of Gauss and Legendre.
 
-    The arithmetic mean a and the geometric mean b of the two numbers before approach each other,
-    and each step doubles the number of correct digits: π = (a + b)² / 4t. t starts at 1/4, and
-    step n takes 2**n · (a − b)² / 4 off it. Four steps give 40 digits:
+    Two numbers start at a = 1 and b = 1/√2, and each step replaces them by their arithmetic and
+    their geometric mean, until they are equal. With t = 1/4 minus 2**n · (a − b)² / 4 of every
+    step n, π is (a + b)² / 4t. Each step doubles the number of correct digits; four give 40.
 
     >>> pi(64) / 2**64
     3.141592653589793

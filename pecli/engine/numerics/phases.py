@@ -82,7 +82,8 @@ class Waves:
         """
         nonzero = (value for value in frequencies.values if value)
         smallest = min(nonzero, default=1) / (1 << frequencies.bits)
-        bits = bits_for(smallest * float(scale) / 8)  # A turn is more than 4 radians, below 8.
+        # In turns, a frequency is smaller by 2π, which is less than 8.
+        bits = bits_for(smallest * float(scale) / 8)
         numerator, denominator = scale.as_integer_ratio()
         turn = 1 << frequencies.bits
         if not in_turns:
@@ -123,7 +124,7 @@ class Directions(NamedTuple):
 def sectors() -> Directions:
     """Return the directions of sectors 0 … 256, the last of which is the first again.
 
-    Only a quarter of the circle is computed: a quarter turn further on, cos is −sin before.
+    Only a quarter of the circle is computed, because cos(a + 90°) = −sin a and sin(a + 90°) = cos a.
     """
     bits = 160
     cosines = []
@@ -211,10 +212,7 @@ def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
     for digit in reversed(digits[:-1]):
         scale *= 2.0**-32
         beyond = beyond + digit * scale
-    x = beyond * (2.0**-32 * float(_TURN.hi))
-    z = x * x
-    sine = x + x * z * (-1 / 6 + z * (1 / 120 - z * (1 / 5040)))
-    versine = z * (-1 / 2 + z * (1 / 24 - z * (1 / 720 - z * (1 / 40320))))  # cos x − 1
+    sine, versine = _small_angle(beyond * (2.0**-32 * float(_TURN.hi)))
 
     # cos(a + x) = cos a + (cos a · (cos x − 1) − sin a · sin x). The bracket is small, and so are
     # its rounding errors; only the last sum rounds at full size.
@@ -224,6 +222,17 @@ def cos_sin(limbs: Ints, positions: Ints) -> tuple[Floats, Floats]:
     s = sines.hi[sector]
     s_low = sines.lo[sector]
     return c + (c_low + (c * versine - s * sine)), s + (s_low + (s * versine + c * sine))
+
+
+def _small_angle(x: Floats) -> tuple[Floats, Floats]:
+    """Return sin x and cos x − 1 for |x| ≤ π/256.
+
+    The first terms that are left out, x⁹/9! and x¹⁰/10!, are below 2**-75.
+    """
+    z = x * x
+    sine = x + x * z * (-1 / 6 + z * (1 / 120 - z * (1 / 5040)))
+    versine = z * (-1 / 2 + z * (1 / 24 - z * (1 / 720 - z * (1 / 40320))))
+    return sine, versine
 
 
 def directions(limbs: Ints, positions: Ints) -> Complex:
@@ -252,17 +261,23 @@ def cos_sin_double_double(limbs: Ints, positions: Ints) -> Directions:
         total = exact_sum(hi, digit.astype(np.float64) * scale)
         hi = total.hi
         lo += total.lo
-    x = exact_sum(hi, lo) * _TURN
-    z = x * x
-    # |x| ≤ π/256 and z < 2**-12: the last terms of the series are so small that 53 bits suffice.
-    sine_tail = z.hi * (-1 / 5040 + z.hi * (1 / 362880 + z.hi * (-1 / 39916800)))
-    sine_series = -_1_OVER_6 + z * (_1_OVER_120 + DoubleDouble.plain(sine_tail))
-    sine = x + x * (z * sine_series)
-    versine_tail = z.hi * (
-        -1 / 720 + z.hi * (1 / 40320 + z.hi * (-1 / 3628800 + z.hi * (1 / 479001600)))
-    )
-    versine = z * (-_1_OVER_2 + z * (_1_OVER_24 + DoubleDouble.plain(versine_tail)))
+    sine, versine = _small_angle_double_double(exact_sum(hi, lo) * _TURN)
     sector_cosines, sector_sines = sectors()
     c = sector_cosines[sector]
     s = sector_sines[sector]
     return Directions(c + (c * versine - s * sine), s + (s * versine + c * sine))
+
+
+def _small_angle_double_double(x: DoubleDouble) -> tuple[DoubleDouble, DoubleDouble]:
+    """Return sin x and cos x − 1 for |x| ≤ π/256.
+
+    x² is below 2**-12, so that the last terms of the series are small and 53 bits of them suffice.
+    """
+    z = x * x
+    sine_tail = z.hi * (-1 / 5040 + z.hi * (1 / 362880 + z.hi * (-1 / 39916800)))
+    sine_series = -_1_OVER_6 + z * (_1_OVER_120 + DoubleDouble.plain(sine_tail))
+    versine_tail = z.hi * (
+        -1 / 720 + z.hi * (1 / 40320 + z.hi * (-1 / 3628800 + z.hi * (1 / 479001600)))
+    )
+    versine_series = -_1_OVER_2 + z * (_1_OVER_24 + DoubleDouble.plain(versine_tail))
+    return x + x * (z * sine_series), z * versine_series

@@ -87,6 +87,7 @@ class Factors:
         self._is_conjugate = part == "sin,cos"
         self._limbs = np.ascontiguousarray(waves.limbs[-_LIMBS:, None, columns])
         self._set_sizes(count)
+        # Errors grow with the amplitude, and so do the units of the test: by a power of two.
         amplitude = float(waves.factor.hi)
         self.unit = _UNITS / 2.0 ** np.ceil(np.log2(amplitude))
         self._amplitude: complex = amplitude * self.unit * (1j if self._is_conjugate else 1)

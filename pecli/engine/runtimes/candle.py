@@ -18,8 +18,12 @@ from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.scaling import Scaling
 
 
-def _longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
-    """Multiply frequencies by the factors: by the short ones up to O, by the long ones beyond."""
+def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
+    """Return LongRoPE as candle reads it: frequencies are multiplied by the factors, not divided.
+
+    Positions below the original length have the short factors, the others the long ones. There is
+    no attention factor.
+    """
     longrope = definition.scaling
     original = longrope.original_max_position_embeddings
     multiplied = replace(
@@ -41,7 +45,7 @@ def _reciprocals(factors: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _phases(definition: Definition[Scaling]) -> Phases:
-    """Compute every position with the list of LongRoPE's factors that it belongs to."""
+    """Return float32 angles as candle computes them: LongRoPE's factors depend on the position."""
     longrope = definition.scaling
     if not isinstance(longrope, LongRope):
         return torch_phases(definition)
@@ -58,7 +62,10 @@ def _phases(definition: Definition[Scaling]) -> Phases:
 
 
 def _adapted(encoding: ModelRope) -> Adaptation:
+    """Remove the scaling of Qwen models, which candle does not read."""
     return without_scaling(encoding, ("qwen2", "qwen3"))
 
 
-RUNTIME = like_transformers("candle", {"longrope": _longrope}, phases=_phases, adapted=_adapted)
+RUNTIME = like_transformers(
+    "candle", {"longrope": _read_longrope}, phases=_phases, adapted=_adapted
+)

@@ -9,10 +9,10 @@ from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.yarn import Yarn
 
 
-def _yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
-    """Read YaRN with the factor M/O.
+def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
+    """Return YaRN as exllamav3 reads it: its factor is the context over the original length.
 
-    Qwen3 with factor 4 and M 40,960 departs: 40,960 / 32,768 is 1.25.
+    A Qwen3 config with factor 4 and a context of 40,960 departs: 40,960 / 32,768 is 1.25.
     """
     yarn = definition.scaling
     if yarn.max_position_embeddings is None:
@@ -29,8 +29,11 @@ def _yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
     return RuntimeReading(stretched, (cause,))
 
 
-def _longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
-    """Use the long factors for every position of a model with M > O."""
+def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
+    """Return LongRoPE as exllamav3 reads it: with the long factors, also for short prompts.
+
+    That holds for models whose context is longer than the original length.
+    """
     longrope = definition.scaling
     original = longrope.original_max_position_embeddings
     is_extended = (longrope.max_position_embeddings or 0) > original
@@ -41,13 +44,15 @@ def _longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
         "uses the long factors from position 0 on; "
         f"the model uses the short ones up to {original:,}"
     )
-    return RuntimeReading(replace(longrope, length=original + 1), (cause,))
+    with_long_factors = replace(longrope, length=original + 1)
+    return RuntimeReading(with_long_factors, (cause,))
 
 
 def _adapted(encoding: ModelRope) -> Adaptation:
-    """Read the ratio of both mscales only in DeepSeek-V3.
+    """Return the parameters that exllamav3 reads differently, by the model and its config.
 
-    A factor counts if the config has no original length, since M/O cannot be computed then.
+    The ratio of both mscales is used only for DeepSeek-V3. If the config has no original length,
+    the context cannot be divided by it, and YaRN's factor is read after all.
     """
     parameters = encoding.parameters
     changes: dict[str, Any] = {}
@@ -64,7 +69,7 @@ def _adapted(encoding: ModelRope) -> Adaptation:
 
 RUNTIME = like_transformers(
     "exllamav3",
-    {"yarn": _yarn, "longrope": _longrope, "dynamic": "it raises an error"},
+    {"yarn": _read_yarn, "longrope": _read_longrope, "dynamic": "it raises an error"},
     ignores_prompt=True,
     adapted=_adapted,
 )

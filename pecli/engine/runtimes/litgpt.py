@@ -9,8 +9,8 @@ from pecli.engine.scalings.scaling import unscaled
 from pecli.engine.scalings.yarn import Yarn
 
 
-def _yarn(definition: Definition[Yarn]) -> RuntimeReading[LongRope]:
-    """Read YaRN with beta_fast and beta_slow exchanged.
+def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[LongRope]:
+    """Return YaRN as LitGPT reads it: with beta_fast and beta_slow exchanged.
 
     YaRN's own rules refuse such parameters, so the result is expressed as LongRoPE, which divides
     each frequency by a number of its own.
@@ -28,4 +28,4 @@ def _yarn(definition: Definition[Yarn]) -> RuntimeReading[LongRope]:
     return RuntimeReading(scaling, (cause,)).with_attention(definition, "it has none")
 
 
-RUNTIME = like_transformers("litgpt", {"yarn": _yarn}, version="0.5.13")
+RUNTIME = like_transformers("litgpt", {"yarn": _read_yarn}, version="0.5.13")

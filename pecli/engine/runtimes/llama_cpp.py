@@ -29,10 +29,11 @@ _MIN_RAMP = np.float32(0.001)
 """The shortest ramp of YaRN, in pairs, so that nothing is divided by zero."""
 
 
-def _yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
-    """Read f, O, the betas and mscale_all_dim, which are all that a GGUF file has of YaRN.
+def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
+    """Return YaRN as llama.cpp reads it from a GGUF file.
 
-    The mscale is taken to be 1, except if both are equal, as in DeepSeek-V2.
+    The file has the factor, the original length, the betas and mscale_all_dim, and nothing else of
+    YaRN. The mscale is taken to be 1, except if both mscales are equal, as in DeepSeek-V2.
     """
     reading = with_rounded_limits(definition)
     yarn = reading.scaling
@@ -111,7 +112,7 @@ RUNTIME = Runtime(
         "none": as_defined,
         "linear": as_defined,
         "llama3": as_defined,
-        "yarn": _yarn,
+        "yarn": _read_yarn,
         "longrope": with_attention_of_context,
         "dynamic": "GGUF files have none, and the converter drops it",
     },

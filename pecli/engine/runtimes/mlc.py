@@ -6,6 +6,7 @@ from pecli.engine.runtimes.unscaled_families import without_scaling
 
 
 def _adapted(encoding: ModelRope) -> Adaptation:
+    """Remove the scaling of Gemma 3, which MLC does not read."""
     return without_scaling(encoding, ("gemma3",))
 
 

@@ -38,8 +38,12 @@ _EXP2_COEFFICIENTS = (
 """Of 2**x for |x| ≤ 1/2, in the vector loops of MLX."""
 
 
-def _yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
-    """Read mscale as 1 and mscale_all_dim as 0 unless they are given; ignore attention_factor."""
+def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
+    """Return YaRN as mlx-lm reads it: attention_factor is ignored, limits are always rounded.
+
+    The mscale is 1 and mscale_all_dim 0 unless the config has them. With an mscale_all_dim, the
+    attention factor is a ratio as in transformers; without one, it is 0.1 · mscale · ln f + 1.
+    """
     reading = with_rounded_limits(definition)
     yarn = reading.scaling
     mscale = 1.0 if yarn.mscale is None else yarn.mscale
@@ -52,27 +56,31 @@ def _yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
     return _on_input(replace(reading, scaling=scaling).with_attention(definition, reason))
 
 
-def _longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
-    """Use the long factors at any length."""
+def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
+    """Return LongRoPE as mlx-lm reads it: with the long factors at any length."""
     longrope = definition.scaling
     original = longrope.original_max_position_embeddings
     is_long_prompt = (longrope.length or 0) > original
     if is_long_prompt:
         return _on_input(with_attention_of_context(definition))
-    beyond = replace(definition, scaling=replace(longrope, length=original + 1))
-    reading = with_attention_of_context(beyond)
+    with_long_factors = replace(longrope, length=original + 1)
+    reading = with_attention_of_context(replace(definition, scaling=with_long_factors))
     cause = f"uses the long factors at any length; the model uses the short ones up to {original:,}"
     return _on_input(replace(reading, causes=(cause, *reading.causes)))
 
 
 def _on_input(reading: RuntimeReading[ScalingT]) -> RuntimeReading[ScalingT]:
+    """Note that the attention factor multiplies queries and keys; scores are the same."""
     if reading.scaling.attention_value == 1:
         return reading
     return replace(reading, notes=("its attention factor multiplies q and k, not the table",))
 
 
 def _phases(definition: Definition[Scaling]) -> Phases:
-    """Divide positions by scaled periods, if the scaling changes single frequencies."""
+    """Return float32 angles as mlx-lm computes them.
+
+    A scaling that changes single frequencies has a list of periods, by which positions are divided.
+    """
     scaling = definition.scaling
     match scaling:
         case Llama3():
@@ -89,7 +97,7 @@ def _phases(definition: Definition[Scaling]) -> Phases:
 
 
 def _scaled_positions(definition: Definition[Scaling]) -> Phases:
-    """Multiply positions by 1/f of linear scaling, then by the frequencies."""
+    """Return angles of a scaling without periods: position · 1/f · frequency, in this order."""
     scaling = definition.scaling
     inv_freq = _inverse_frequencies(definition)
     scale = _ONE
@@ -159,8 +167,8 @@ RUNTIME = Runtime(
         "dynamic": as_defined,
         "llama3": as_defined,
         "proportional": as_defined,
-        "yarn": _yarn,
-        "longrope": _longrope,
+        "yarn": _read_yarn,
+        "longrope": _read_longrope,
     },
     _phases,
     ignores_prompt=True,

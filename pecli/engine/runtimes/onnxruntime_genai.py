@@ -16,8 +16,13 @@ from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.scalings.yarn import Yarn
 
 
-def _yarn(definition: Definition[Yarn]) -> RuntimeReading[Scaling]:
-    """Read YaRN without `attention_factor`; an mscale without mscale_all_dim is the multiplier."""
+def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Scaling]:
+    """Return YaRN as ONNX Runtime GenAI reads it.
+
+    It is applied only if the config has beta_fast. The limits are never rounded, and computed over
+    the head size also if a part of the head rotates. `attention_factor` is not read; an mscale
+    without mscale_all_dim is the attention factor itself.
+    """
     yarn = definition.scaling
     if yarn.beta_fast is None:
         cause = "applies YaRN only if the config has beta_fast, which is missing: nothing is scaled"
@@ -35,7 +40,7 @@ def _yarn(definition: Definition[Yarn]) -> RuntimeReading[Scaling]:
     if yarn.mscale and not yarn.mscale_all_dim:
         multiplier = yarn.mscale
     scaling = replace(yarn, truncate=False, attention_factor=multiplier)
-    reason = "computes it from factor, or takes mscale"
+    reason = "computes it from factor, or uses mscale"
     return RuntimeReading(scaling, causes).with_attention(definition, reason)
 
 
@@ -58,4 +63,4 @@ def _adapted(encoding: ModelRope) -> Adaptation:
     return UNCHANGED
 
 
-RUNTIME = like_transformers("onnxruntime-genai", {"yarn": _yarn}, adapted=_adapted)
+RUNTIME = like_transformers("onnxruntime-genai", {"yarn": _read_yarn}, adapted=_adapted)

@@ -15,10 +15,10 @@ from pecli.engine.scalings.ntk import Dynamic, Ntk
 from pecli.errors import UnsupportedError
 
 
-def _dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Ntk]:
-    """Read dynamic NTK as at a length of f·M, at any length.
+def _read_dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Ntk]:
+    """Return dynamic NTK as SGLang reads it: at any length as if the length were f · context.
 
-    There the stretch f·L/M − (f − 1) is f² − f + 1: 3 for factor 2.
+    There the stretch f·L/M − (f − 1) is f² − f + 1, which is 3 for factor 2.
     """
     factor = definition.scaling.factor
     stretch = factor**2 - factor + 1
@@ -54,4 +54,6 @@ def _adapted(encoding: ModelRope) -> Adaptation:
     return Adaptation(parameters, cause)
 
 
-RUNTIME = like_transformers("sglang", {"dynamic": _dynamic, "ntk": as_defined}, adapted=_adapted)
+RUNTIME = like_transformers(
+    "sglang", {"dynamic": _read_dynamic, "ntk": as_defined}, adapted=_adapted
+)

@@ -17,8 +17,8 @@ from pecli.engine.scalings.yarn import Yarn
 _DEFAULT_ORIGINAL_LENGTH = 1024
 
 
-def _yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
-    """Read YaRN with rounded limits and without `attention_factor`."""
+def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
+    """Return YaRN as TensorRT-LLM reads it: with rounded limits, without `attention_factor`."""
     reading = with_rounded_limits(definition)
     scaling = replace(reading.scaling, attention_factor=None)
     reason = "attention_factor is not passed on"
@@ -26,6 +26,7 @@ def _yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
 
 
 def _adapted(encoding: ModelRope) -> Adaptation:
+    """Replace an original length that the config does not have by 1,024."""
     is_yarn = encoding.parameters["scaling"] == "yarn"
     if not is_yarn or not encoding.lacks_original_length:
         return UNCHANGED
@@ -33,4 +34,4 @@ def _adapted(encoding: ModelRope) -> Adaptation:
     return Adaptation({ORIGINAL_LENGTH: _DEFAULT_ORIGINAL_LENGTH}, cause)
 
 
-RUNTIME = like_transformers("tensorrt-llm", {"yarn": _yarn}, version="older", adapted=_adapted)
+RUNTIME = like_transformers("tensorrt-llm", {"yarn": _read_yarn}, version="older", adapted=_adapted)

@@ -22,21 +22,24 @@ from pecli.engine.scalings.scaling import Scaling, reciprocal
 from pecli.engine.scalings.yarn import Yarn
 
 
-def _yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
-    """Read YaRN as defined, with a table of O·f rows."""
+def _read_yarn(definition: Definition[Yarn]) -> RuntimeReading[Yarn]:
+    """Return YaRN as vLLM reads it: as defined, with a table of original length · f rows."""
     yarn = definition.scaling
     rows = math.ceil(yarn.original_max_position_embeddings * yarn.divisor())
     return RuntimeReading(yarn, rows=rows)
 
 
-def _longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
-    """Choose the short or the long factors once, by the served context."""
+def _read_longrope(definition: Definition[LongRope]) -> RuntimeReading[LongRope]:
+    """Return LongRoPE as vLLM reads it: short or long factors are chosen by the served context."""
     reading = with_attention_of_context(definition)
     return replace(reading, rows=definition.scaling.max_position_embeddings)
 
 
-def _dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Scaling]:
-    """Keep the base: it only grows with `max_trained_positions`, which configs do not have."""
+def _read_dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Scaling]:
+    """Return dynamic NTK as vLLM reads it: without scaling.
+
+    The base would grow only with `max_trained_positions`, which configs do not have.
+    """
     dynamic = definition.scaling
     reading = RuntimeReading(Scaling(), rows=dynamic.max_position_embeddings)
     if dynamic.stretch() == 1:
@@ -46,7 +49,10 @@ def _dynamic(definition: Definition[Dynamic]) -> RuntimeReading[Scaling]:
 
 
 def _phases(definition: Definition[Scaling]) -> Phases:
-    """Divide positions by the factor of linear scaling, where transformers divides frequencies."""
+    """Return float32 angles as vLLM computes them.
+
+    Linear scaling divides the positions, and not the frequencies as transformers does.
+    """
     scaling = definition.scaling
     if not isinstance(scaling, Linear):
         return torch_phases(definition)
@@ -68,9 +74,9 @@ RUNTIME = Runtime(
         "linear": as_defined,
         "llama3": as_defined,
         "ntk-fixed": as_defined,
-        "yarn": _yarn,
-        "longrope": _longrope,
-        "dynamic": _dynamic,
+        "yarn": _read_yarn,
+        "longrope": _read_longrope,
+        "dynamic": _read_dynamic,
     },
     _phases,
     limits_to_context=True,
