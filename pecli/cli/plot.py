@@ -14,7 +14,8 @@ from pecli.engine.schemes.parameters import ListOf, Real, Whole
 from pecli.errors import FileError, ParameterError
 from pecli.files.contents import LoadedFile
 from pecli.files.load import SHARD_KINDS, open_tensors
-from pecli.models.find import NamedModel, config_file, find_model, is_config, named_model
+from pecli.models.config_files import config_file, is_config
+from pecli.models.find import NamedModel, find_model, named_model
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures import subjects as plotted
 from pecli.views.pictures.figure_files import check_suffix, save

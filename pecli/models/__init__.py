@@ -1,1 +1,1 @@
-"""What models ship: config.json, params.json, GGUF headers and presets, read as positional encodings."""
+"""Models: config.json, params.json, GGUF headers and presets, read as positional encodings."""

@@ -11,7 +11,6 @@ from pecli.engine.scalings import SCALINGS
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import KindError, ParameterError, quoted
 from pecli.files.tensor_roles import LAYER, layer_named
-from pecli.models.keys import Setting
 
 #: Rows and columns of a small image, to read frequencies that do not depend on its size.
 SMALL_GRID = (2, 2)
@@ -132,31 +131,6 @@ class Encoding:
     slope_dtype: str | None = None
     #: What the bias of ALiBi is divided by together with the scores: √head_dim in Falcon.
     bias_divisor: float | None = None
-
-    @classmethod
-    def of(
-        cls,
-        scheme: str,
-        found: Mapping[str, Setting[Any]],
-        extra: Mapping[str, Setting[Any]] | None = None,
-        **more: Any,
-    ) -> Self:
-        """An encoding from values that come with their sources, as those of other fields may."""
-        values = {name: each for name, each in more.items() if isinstance(each, Setting)}
-        every = {**found, **(extra or {}), **values}
-        beyond = {name: _as_tuple(each.value) for name, each in (extra or {}).items()}
-        groups: dict[str, Any] = {}
-        for name, kind in (("grid", Grid), ("sections", Sections), ("unrotated", UnrotatedLayers)):
-            own = {key: beyond.pop(key) for key in kind.names() if key in beyond}
-            groups[name] = kind(**own)
-        return cls(
-            **{"layer_type": "", **more, **{name: each.value for name, each in values.items()}},
-            scheme=scheme,
-            parameters={name: each.value for name, each in found.items()},
-            sources={name: each.source for name, each in every.items() if each.source},
-            **groups,
-            **beyond,
-        )
 
     @property
     def is_rotary(self) -> bool:
@@ -335,10 +309,6 @@ class Encoding:
             "trailing": self.trailing,
             "sources": dict(self.sources),
         }
-
-
-def _as_tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 class Parsed(NamedTuple):

@@ -1,8 +1,10 @@
-"""What a family of models means where its configuration is silent: the rows of families.json beside this file. A
-model_type is looked up by its exact name, then with suffixes that name a variant of the same text model taken off
+"""Defaults of families of models: the rows of families.json.
+
+A model_type is looked up by its exact name, then without suffixes that name a variant of the same text model
 (`qwen3_5_moe_text` → `qwen3_5_moe` → `qwen3_5`). Sizes and rotary settings that a configuration leaves out are those of
-its class in transformers (class_defaults.json). Families whose keys say everything, in halves, are listed as ordinary:
-their model_type is not unknown."""
+its class in transformers (class_defaults.json). Families whose keys are complete, and that rotate halves, are listed as
+ordinary: their model_type is known, and has no defaults of its own.
+"""
 
 import re
 from collections.abc import Iterator
@@ -15,9 +17,12 @@ from pecli.models.keys import NO_CLASS, ClassDefaults
 
 HALVES = "halves"
 INTERLEAVED = "interleaved"
-DEEPSEEK = "deepseek"  #: Interleaved input, halves output
+#: Channels are read as neighbouring pairs and written as halves.
+DEEPSEEK = "deepseek"
 
 SUFFIXES = ("_text_model", "_text", "_moe", "_vl", "_thinker", "_talker", "_config")
+#: Endings of the names of model classes.
+ARCHITECTURE = re.compile(r"(For[A-Z]\w*|LMHeadModel\w*|PreTrainedModel|Model|Decoder|Encoder)$")
 
 
 class Renamed(NamedTuple):
@@ -32,126 +37,155 @@ NOT_RENAMED = Renamed("", "")
 
 @dataclass(frozen=True)
 class Family:
-    """What the family implies; None where it implies nothing."""
+    """The defaults of a family of models; None for what its configurations state themselves.
+
+    Attributes:
+        name: The model_type, or the project whose code reads the configuration.
+        theta: The base.
+        local_theta: The base of sliding layers, in families whose files do not name layer types (Gemma 3).
+        pattern: Full (F) and sliding (S) layers, repeated, if no key lists them: SSSSSF in Gemma 3.
+        partial: The fraction of a head that rotates; above 1 if several heads share frequencies.
+        layout: How the channels of a head are paired.
+        tables_in_halves: Tables are doubled as halves, and interleaved only when they are applied (GLM).
+        axes: 2 or 3 if each axis of an image or a video rotates a share of the head.
+        style: The conventions of the axes, one of `pecli rope --style`.
+        order: How frequencies are stored: `axes` for even ones (rows), then odd ones (columns), as in Pixtral; `ernie`
+            if those of time follow.
+        renamed: A rope type whose name means another one here: `yarn` is longrope in Phi-3.
+        sections: Frequencies of time, rows and columns (M-RoPE), if they fit the head and no key gives them.
+        mixed_sections: The sections are interleaved, whatever the keys say (Qwen3-VL).
+        trailing: The last channels of a head rotate, not the first (DeepSeek-V4).
+        ignores_rotary_dim: The family's code does not read `rotary_dim` (MiniMax-M3).
+        beside_text: The part that the keys at the top describe, beside a language model in `text_config`.
+        head_dim_rotates: With latent attention, a `head_dim` in the file is the rotary dimension (DeepSeek-V3).
+        partial_of_head: With latent attention, a partial factor is a fraction of the whole head (Mistral 4).
+        scales_all_layers: Flat settings also scale sliding layers that have a base of their own (ModernBERT).
+        reads_alpha: Dynamic scaling with an `alpha` is a fixed NTK scaling (Hunyuan).
+        reads_type: `position_embedding_type` counts; other rotary classes of transformers ignore it.
+        no_table: Why the model uses no table over positions 0, 1, 2, ….
+        note: A warning about facts that no key states.
+    """
 
     name: str = ""
     theta: float | None = None
-    local_theta: float | None = (
-        None  #: Base of the sliding layers, where it differs without layer types being named
-    )
-    pattern: str = (
-        ""  #: Which layers are full (F) and which slide (S), over and over, where no key lists them
-    )
-    partial: float | None = (
-        None  #: The fraction of a head that rotates; above 1 where several heads share frequencies
-    )
+    local_theta: float | None = None
+    pattern: str = ""
+    partial: float | None = None
     layout: str = HALVES
-    tables_in_halves: bool = (
-        False  #: Tables are doubled as halves, and interleaved only when they are used
-    )
-    axes: int = 0  #: 2 or 3: each axis of an image or a video rotates a share of the head
-    style: str = (
-        ""  #: Whose conventions the axes follow, of the styles that `pecli rope` has for grids
-    )
-    order: str = ""  #: Of all frequencies: `axes` for even ones (rows), then odd ones (columns); `ernie`, then time
-    renamed: Renamed = NOT_RENAMED  #: A rope type whose name means another one here
-    sections: tuple[
-        int, ...
-    ] = ()  #: Frequencies of time, rows and columns, where they fit the head and no key says it
-    mixed_sections: bool = False  #: The sections are interleaved, whatever the keys say
-    trailing: bool = False  #: The last channels of a head rotate, not the first
+    tables_in_halves: bool = False
+    axes: int = 0
+    style: str = ""
+    order: str = ""
+    renamed: Renamed = NOT_RENAMED
+    sections: tuple[int, ...] = ()
+    mixed_sections: bool = False
+    trailing: bool = False
     ignores_rotary_dim: bool = False
-    beside_text: str = (
-        ""  #: What rotates by the keys at the top, beside a language model in `text_config`
-    )
-    head_dim_rotates: bool = (
-        False  #: With latent attention, a `head_dim` that is given is the rotary dimension
-    )
-    partial_of_head: bool = (
-        False  #: With latent attention, a partial factor is one of the whole head
-    )
-    scales_all_layers: bool = (
-        False  #: Flat settings scale the sliding layers, too, which have a base of their own
-    )
-    reads_alpha: bool = False  #: Dynamic scaling with an `alpha` is a fixed NTK one
-    reads_type: bool = (
-        False  #: `position_embedding_type` counts; other rotary classes of transformers ignore it
-    )
-    no_table: str = ""  #: Why no table over positions 0, 1, 2, … is what the model uses
-    note: str = ""  #: A warning about what the keys do not say
+    beside_text: str = ""
+    head_dim_rotates: bool = False
+    partial_of_head: bool = False
+    scales_all_layers: bool = False
+    reads_alpha: bool = False
+    reads_type: bool = False
+    no_table: str = ""
+    note: str = ""
 
     @property
     def source(self) -> str:
+        """The source of values that are the family's."""
         return f"family default ({self.name})"
 
 
-_ROWS = stored("families.json")
-FAMILIES: dict[str, Family] = {}
-for _row in _ROWS["families"]:
-    _fields: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in _row.items()
-    }
-    if "renamed" in _fields:
-        _fields["renamed"] = Renamed(*_fields["renamed"])
-    FAMILIES |= {name: Family(name, **_fields) for name in _fields.pop("names").split()}
-ORDINARY = frozenset(" ".join(_ROWS["ordinary"]).split())
+def _families(rows: list[dict[str, Any]]) -> dict[str, Family]:
+    families = {}
+    for row in rows:
+        fields = dict(row)
+        names = fields.pop("names").split()
+        fields["sections"] = tuple(fields.get("sections", ()))
+        fields["renamed"] = Renamed(*fields.get("renamed", NOT_RENAMED))
+        for name in names:
+            families[name] = Family(name, **fields)
+    return families
+
+
+FAMILIES = _families(stored("families.json")["families"])
+ORDINARY = frozenset(" ".join(stored("families.json")["ordinary"]).split())
 
 
 def variants(model_type: str | None) -> Iterator[str]:
-    """A name, and what is left of it when suffixes of variants are taken off, one after the other."""
+    """Yield a name, and what is left of it without one suffix after the other.
+
+    >>> list(variants("qwen3_5_moe_text"))
+    ['qwen3_5_moe_text', 'qwen3_5_moe', 'qwen3_5']
+    """
     name = plain_name(model_type)
     while name:
         yield name
-        name = name.removesuffix(
-            next((suffix for suffix in SUFFIXES if name.endswith(suffix)), name)
-        )
+        name = _without_suffix(name)
+
+
+def _without_suffix(name: str) -> str:
+    """Return a name without its suffix; empty if it has none."""
+    for suffix in SUFFIXES:
+        if name.endswith(suffix):
+            return name.removesuffix(suffix)
+    return ""
 
 
 def family_of(model_type: str | None, *, vision: bool = False) -> Family | None:
-    """The family of a model_type; None where the name says nothing."""
+    """Return the family of a model_type; None if the name is not known.
+
+    Args:
+        model_type: The name.
+        vision: True for a part that reads images: the family's tower takes precedence.
+    """
     name = plain_name(model_type)
     if vision and f"{name}_vision" in FAMILIES:
         name += "_vision"
-    known = (name for name in variants(name) if name in FAMILIES or name in ORDINARY)
-    return next((FAMILIES.get(name, Family(name)) for name in known), None)
+    for variant in variants(name):
+        if variant in FAMILIES:
+            return FAMILIES[variant]
+        if variant in ORDINARY:
+            return Family(variant)
+    return None
 
 
 @cache
 def _classes() -> dict[str, ClassDefaults]:
-    rows = stored("class_defaults.json").items()
-    return {
-        name: ClassDefaults(config, values, name, frozenset(*more))
-        for name, (config, values, *more) in rows
-    }
-
-
-ARCHITECTURE = re.compile(r"(For[A-Z]\w*|LMHeadModel\w*|PreTrainedModel|Model|Decoder|Encoder)$")
-"""How the name of a model's class ends."""
+    """Return the rows of class_defaults.json: the name of a class, its values, and perhaps the keys that it ignores."""
+    classes = {}
+    for model_type, (name, values, *ignored) in stored("class_defaults.json").items():
+        classes[model_type] = ClassDefaults(name, values, model_type, frozenset(*ignored))
+    return classes
 
 
 def model_type_of(architecture: str) -> str | None:
-    """The model_type of a class of models; None where no name is known that is spelled with the same letters.
+    """Return the model_type of a class of models; None if no known name has the same letters.
 
     >>> model_type_of("Qwen2_5_VLForConditionalGeneration"), model_type_of("GPTNeoXForCausalLM")
     ('qwen2_5_vl', 'gpt_neox')
     """
-    by_letters = {name.replace("_", ""): name for name in (*_classes(), *ORDINARY, *FAMILIES)}
-    return by_letters.get(
-        ARCHITECTURE.sub("", architecture).lower().replace("_", "").replace("-", "")
-    )
+    by_letters = {_letters(name): name for name in (*_classes(), *ORDINARY, *FAMILIES)}
+    return by_letters.get(_letters(ARCHITECTURE.sub("", architecture).lower()))
+
+
+def _letters(name: str) -> str:
+    return name.replace("_", "").replace("-", "")
 
 
 def class_defaults(model_type: str | None, *, vision: bool = False) -> ClassDefaults:
-    """What the configuration class of a model_type means by what is left out; nothing for unknown ones.
+    """Return the defaults of the configuration class of a model_type; empty ones if it is not known.
+
+    The name of a larger model stands for its language model, or for its vision tower.
 
     >>> class_defaults("clip_text_model").values["max_position_embeddings"]
     77
     """
     name = plain_name(model_type)
-    more = (
-        [f"{name}_vision", f"{name}_vision_model"]
-        if vision
-        else [f"{name}_text", f"{name}_text_model"]
-    )
-    names = [*more, name] if vision else [name, *more]
-    return next((_classes()[each] for each in names if each in _classes()), NO_CLASS)
+    candidates = (name, f"{name}_text", f"{name}_text_model")
+    if vision:
+        candidates = (f"{name}_vision", f"{name}_vision_model", name)
+    for candidate in candidates:
+        if candidate in _classes():
+            return _classes()[candidate]
+    return NO_CLASS

@@ -1,4 +1,4 @@
-"""Well-known models with confirmed settings, each with where they were read: data in presets.json beside this file."""
+"""Well-known models with confirmed settings, each with its source: the rows of presets.json."""
 
 import re
 from dataclasses import dataclass
@@ -9,24 +9,33 @@ from pecli.errors import listed, nearest
 from pecli.models.data import stored
 
 MAX_OFFERED = 6
+#: Letters that a word must have, to be looked for within names.
+MIN_LETTERS = 3
 
 
 @dataclass(frozen=True)
 class Preset:
-    """A model by its short name; `source` is where its values were read."""
+    """A model by its short name.
+
+    Attributes:
+        name: The short name, such as `llama-3.1-8b`.
+        family: The family that `pecli models` lists it under.
+        repository: Its repository.
+        source: Where the values were read.
+        config: The keys of its config.json that are about positions.
+        aliases: Other repositories with the same values, and other names in use.
+    """
 
     name: str
     family: str
     repository: str
     source: str
     config: dict[str, Any]
-    aliases: tuple[
-        str, ...
-    ] = ()  #: Other repositories with the same values, and other names that people have for it
+    aliases: tuple[str, ...] = ()
 
 
 def find(name: str) -> Preset | None:
-    """The preset of a name, a repository or an alias, however its words are joined; None where there is none.
+    """Return the preset of a name, a repository or an alias, however its words are joined; None if there is none.
 
     >>> find("Llama-3.1-8B-Instruct").name, find("llama3.1:8b").name
     ('llama-3.1-8b', 'llama-3.1-8b')
@@ -36,48 +45,54 @@ def find(name: str) -> Preset | None:
 
 @cache
 def presets() -> dict[str, Preset]:
-    """All presets by name, family by family."""
-    rows = stored("presets.json").items()
-    return {
-        name: Preset(name, **{**row, "aliases": tuple(row.get("aliases", ()))})
-        for name, row in rows
-    }
+    """Return all presets by name, family by family."""
+    rows = {}
+    for name, row in stored("presets.json").items():
+        aliases = tuple(row.get("aliases", ()))
+        rows[name] = Preset(name, **{**row, "aliases": aliases})
+    return rows
 
 
 def stands_for(name: str) -> str:
-    """The preset that a shorter or other name stands for; empty where it is none, or the preset's own or repository's.
+    """Return the preset that a shorter or another name stands for; empty if the name is complete, or no preset's.
 
     >>> stands_for("mistral"), stands_for("Llama 3.1 8B"), stands_for("config.json")
     ('mistral-7b-v0.3', '', '')
     """
     preset = find(name)
-    return preset.name if preset and "/" not in name and _key(preset.name) not in _key(name) else ""
+    if preset is None or "/" in name or _key(preset.name) in _key(name):
+        return ""
+    return preset.name
 
 
 def advice(name: str) -> str:
-    """Presets that may be meant by a name that none has; empty where none is near.
+    """Return a hint at presets that may be meant by an unknown name; empty if none is near.
 
     >>> advice("llama-3.1-9b")
     "did you mean 'llama-3.1-8b'?"
     """
     word = name.lower().rpartition("/")[2]
-    alike = [each for each in presets() if len(word) > 2 and word in each]
-    return (
-        f"it could be: {listed(alike, MAX_OFFERED)}" if len(alike) > 1 else nearest(word, presets())
-    )
+    similar = [preset for preset in presets() if word in preset]
+    if len(word) >= MIN_LETTERS and len(similar) > 1:
+        return f"it could be: {listed(similar, MAX_OFFERED)}"
+    return nearest(word, presets())
 
 
 def _key(name: str) -> str:
-    """A name without what people vary: case, the signs between words, and the plus of Command R+."""
+    """Return a name without case and the signs between words; the plus of Command R+ is spelled out.
+
+    >>> _key("Command R+"), _key("llama3.1:8b")
+    ('commandrplus', 'llama3.18b')
+    """
     return re.sub(r"[^a-z0-9.]+", "", name.lower().replace("+", "plus"))
 
 
 @cache
 def _by_key() -> dict[str, Preset]:
-    """The presets by their names, repositories (also without the owner) and aliases; the first of a name has it."""
-    found = {_key(name): preset for name, preset in presets().items()}
+    """Return the presets by names, repositories (also without the owner) and aliases; the first of a name counts."""
+    by_key = {_key(name): preset for name, preset in presets().items()}
     for preset in presets().values():
         for name in (preset.repository, *preset.aliases):
-            found.setdefault(_key(name), preset)
-            found.setdefault(_key(name.rpartition("/")[2]), preset)
-    return found
+            by_key.setdefault(_key(name), preset)
+            by_key.setdefault(_key(name.rpartition("/")[2]), preset)
+    return by_key

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pecli
-from pecli.models import find
+from pecli.models import config_files
 from tests.models.facts import stored
 
 PLAIN: dict[str, Any] = {
@@ -47,8 +47,8 @@ def test_text_that_is_no_configuration(pecli_cli, tmp_path, name: str) -> None:
 
 
 def test_a_configuration_of_the_largest_size_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(find, "MAX_CONFIG_BYTES", 2)
-    assert find.parse_config("config.json", b"{}") == {}
+    monkeypatch.setattr(config_files, "MAX_CONFIG_BYTES", 2)
+    assert config_files.parse_config("config.json", b"{}") == {}
 
 
 def test_an_infinity_matters_only_where_it_is_read(pecli_cli, tmp_path) -> None:

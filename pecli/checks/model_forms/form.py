@@ -14,7 +14,7 @@ from pecli.engine import application
 from pecli.engine.arrays import Array
 from pecli.errors import FileError, PecliError
 from pecli.files.load import load_file
-from pecli.models import find, key_names
+from pecli.models import config_files, find, key_names
 from pecli.models.encoding import ModelEncodings
 from pecli.models.gguf_names import as_in_gguf
 from pecli.tensors.convert import heads_of
@@ -112,7 +112,7 @@ def find_source(given: object) -> Source | None:
         return None
     folder = os.path.dirname(path) or os.curdir
     is_weight_file = os.path.isfile(path) and path.endswith(WEIGHT_FILES)
-    config = find.config_file(folder if is_weight_file else path)
+    config = config_files.config_file(folder if is_weight_file else path)
     if os.path.basename(path) in CONFIG_FILES:
         path = folder
     if config.endswith(".gguf"):

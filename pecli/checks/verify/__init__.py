@@ -95,7 +95,7 @@ def _own_config(given: Given) -> str | None:
     path = split_name(os.fspath(given))[0] if isinstance(given, (str, os.PathLike)) else ""
     if not (os.path.isdir(path) or path.lower().endswith((INDEX, ".gguf"))):
         return None
-    from pecli.models.find import config_file
+    from pecli.models.config_files import config_file
 
     return config_file(path) or None
 

@@ -24,8 +24,9 @@ from pecli.errors import NoTablesError, ParameterError, bracketed, listed, spell
 from pecli.explain import time_limit
 from pecli.files import contents, load, npy
 from pecli.files.tensor_roles import ANYTHING, role_of, schemes_of
+from pecli.models.config_files import config_file
 from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.find import Model, config_file, load_model
+from pecli.models.find import Model, load_model
 
 if TYPE_CHECKING:
     from pecli.tensors.row_positions import RowPositions

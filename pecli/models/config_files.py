@@ -1,0 +1,103 @@
+"""Files that describe a model: where they are in a folder, and how their text is parsed."""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from pecli.errors import FileError
+from pecli.files.contents import INDEX, package
+from pecli.files.strict_json import MAX_DEPTH, parsed_json
+
+CONFIGS = ("config.json", "params.json")
+#: Bytes of a .json file that show whether it holds tables.
+MAX_START = 1 << 16
+#: Bytes; a hostile file becomes forty times as many in memory.
+MAX_CONFIG_BYTES = 4 << 20
+EXPECTED = "a config.json is expected"
+
+
+def is_config(path: str) -> bool:
+    """Return True if a file describes a model: by its name, or as a .json that begins neither with tables nor shards."""
+    if path.endswith((*CONFIGS, ".gguf")):
+        return True
+    if not path.endswith(".json") or path.endswith(".index.json") or not os.path.isfile(path):
+        return False
+    with suppress(OSError), open(path, "rb") as file:
+        start = file.read(MAX_START)
+        holds_tables = b'"tensors"' in start or b'"pecli"' in start
+        return start.lstrip().startswith(b"{") and not holds_tables
+    return False
+
+
+def config_file(path: str) -> str:
+    """Return the file that describes a model; empty if there is none.
+
+    It is the path itself, or a file in the folder that it names, or beside the index that it names. In a folder only
+    regular files count: opening a pipe would wait for ever.
+    """
+    if path.endswith(INDEX):
+        path = os.path.dirname(path) or os.curdir
+    if not os.path.isdir(path):
+        return path if os.path.exists(path) else ""
+    for name in (*CONFIGS, *_only_gguf(path)):
+        file = os.path.join(path, name)
+        if os.path.isfile(file):
+            return file
+    return ""
+
+
+def _only_gguf(folder: str) -> list[str]:
+    """Return the .gguf file of a folder, unless there are several."""
+    with suppress(OSError):
+        names = [name for name in os.listdir(folder) if name.endswith(".gguf")]
+        if len(names) == 1:
+            return names
+    return []
+
+
+def parse_config(path: str, data: bytes) -> dict[str, Any]:
+    """Return the object in a file's bytes, which are not trusted. OLMo and GPT-NeoX write YAML.
+
+    Raises:
+        FileError: The file is too large, is not an object, or cannot be parsed.
+    """
+    if len(data) > MAX_CONFIG_BYTES:
+        limit = MAX_CONFIG_BYTES >> 20
+        raise FileError(path, f"is larger than {limit} MB, too large for a configuration")
+    if path.lower().endswith((".yaml", ".yml")):
+        kind = "YAML"
+        config = _parse_yaml(path, data)
+    else:
+        kind = "JSON"
+        # Hybrid models have infinities in time_step_limit. They are refused only in keys that are read.
+        config = parsed_json(
+            data,
+            lambda problem: FileError(path, problem, EXPECTED),
+            finite=False,
+            max_depth=MAX_DEPTH,
+        )
+    if not isinstance(config, dict) or not all(isinstance(name, str) for name in config):
+        raise FileError(path, f"is {kind}, but not an object", EXPECTED)
+    return plain_config(config)
+
+
+def plain_config(config: Mapping[Any, Any], depth: int = MAX_DEPTH) -> dict[str, Any]:
+    """Return a configuration as a file has it: keys are texts, also the numbers of `id2label`, and arrays are lists."""
+    plain = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping) and depth:
+            value = plain_config(value, depth - 1)
+        plain[str(key)] = value.tolist() if hasattr(value, "tolist") else value
+    return plain
+
+
+def _parse_yaml(path: str, data: bytes) -> Any:
+    """Return the content of a YAML file; tags that would make objects are refused."""
+    missing = FileError(path, "is YAML, and no reader of it is installed", "pip install pyyaml")
+    yaml = package("yaml", missing)
+    try:
+        return yaml.safe_load(data)
+    except (yaml.YAMLError, ValueError, RecursionError) as problem:
+        lines = str(problem).splitlines() or ["nested too deeply"]
+        raise FileError(path, f"is not YAML that can be read: {lines[0][:80]}") from None

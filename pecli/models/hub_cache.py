@@ -1,0 +1,70 @@
+"""Repositories in the local cache of Hugging Face. Nothing is downloaded.
+
+A repository `org/name` is the folder `models--org--name`: `refs/main` holds the name of a commit, and
+`snapshots/<commit>` its files, as links.
+"""
+
+import os
+import re
+from contextlib import suppress
+
+#: `name` or `org/name`, and a branch, tag or commit after an @.
+REPOSITORY = re.compile(
+    r"[\w-][\w.-]{0,95}(?:/[\w-][\w.-]{0,95})?(?:@[\w-][\w./-]{0,95})?", re.ASCII
+)
+#: Bytes of a ref that are read: the name of a commit, and nothing larger.
+MAX_REF = 256
+
+
+def cache_folder() -> str:
+    """Return the folder of the cache: `HF_HUB_CACHE`, or `hub` in `HF_HOME`, or in ~/.cache/huggingface."""
+    environment = os.environ.get
+    folder = environment("HF_HUB_CACHE") or environment("HUGGINGFACE_HUB_CACHE")
+    if not folder:
+        caches = environment("XDG_CACHE_HOME") or "~/.cache"
+        home = environment("HF_HOME") or os.path.join(caches, "huggingface")
+        folder = os.path.join(home, "hub")
+    return os.path.expanduser(folder)
+
+
+def is_repository(name: str) -> bool:
+    """Return True if a word can name a repository.
+
+    >>> is_repository("meta-llama/Llama-3.1-8B"), is_repository("../config.json")
+    (True, False)
+    """
+    return REPOSITORY.fullmatch(name) is not None and ".." not in name
+
+
+def cached_snapshot(name: str) -> str | None:
+    """Return the folder with the files of a repository; None if it is not in the cache."""
+    if not is_repository(name):
+        return None
+    name, _, revision = name.partition("@")
+    folder = os.path.join(cache_folder(), f"models--{name.replace('/', '--')}")
+    snapshots = os.path.join(folder, "snapshots")
+    commits = [_commit_of_ref(os.path.join(folder, "refs", revision or "main")), revision]
+    if not revision:
+        # A download by commit leaves no ref: the newest snapshot counts.
+        commits += _newest_first(snapshots)
+    for commit in commits:
+        path = os.path.join(snapshots, commit)
+        if commit and "/" not in commit and os.path.isdir(path):
+            return path
+    return None
+
+
+def _commit_of_ref(path: str) -> str:
+    """Return the commit that a ref names; empty if there is none. Only files are opened: a pipe would wait for ever."""
+    with suppress(OSError, ValueError):
+        if os.path.isfile(path):
+            with open(path, encoding="ascii") as file:
+                return file.read(MAX_REF).strip()
+    return ""
+
+
+def _newest_first(folder: str) -> list[str]:
+    with suppress(OSError):
+        entries = sorted(os.scandir(folder), key=lambda entry: -entry.stat().st_mtime)
+        return [entry.name for entry in entries]
+    return []
