@@ -12,28 +12,40 @@ from pecli.files.zarr_store import chunk_of, chunk_shape, create_arrays
 
 
 def dask(scheme: Scheme) -> dict[str, Any]:
-    """A scheme's tensors as lazy Dask arrays by name: their chunks are computed where they are needed.
+    """Return a scheme's tensors as lazy Dask arrays by name; workers compute the chunks that they need.
 
-    A chunk is some whole rows, about 8 MiB of them. Dask's own `to_zarr` writes them, or `save` below.
+    A chunk is some whole rows, about 8 MiB of them. Dask's own `to_zarr` writes them, or `pecli.distributed.save`.
+
+    Args:
+        scheme: a scheme, such as pecli.Rope(4096, 128).
+
+    Returns:
+        A dict of `dask.array.Array` by the names of the tensors.
+
+    Raises:
+        ParameterError: Dask is not installed.
+        TypeError: it is not a scheme.
+
+    >>> import pecli
+    >>> pecli.dask(pecli.Rope(4096, 128))["cos"].shape
+    (4096, 64)
     """
     if not isinstance(scheme, Scheme):
-        raise KindError(
-            "scheme", repr(scheme), "it must be a scheme, such as pecli.Rope(4096, 128)"
-        )
+        rule = "it must be a scheme, such as pecli.Rope(4096, 128)"
+        raise KindError("scheme", repr(scheme), rule)
     missing = ParameterError("scheme", scheme.name, "Dask makes its arrays", "pip install dask")
     dask_array = package("dask.array", missing)
     arrays = {}
     for table in scheme.tensors():
         chunks = dask_array.core.normalize_chunks(chunk_shape(table), table.shape)
-        make = partial(_chunk, scheme, table.name)
         arrays[table.name] = dask_array.map_blocks(
-            make, chunks=chunks, dtype=numpy_dtype(table.dtype)
+            partial(_chunk, scheme, table.name), chunks=chunks, dtype=numpy_dtype(table.dtype)
         )
     return arrays
 
 
 def save(path: str, scheme: Scheme) -> None:
-    """Write a scheme to a Zarr store, its chunks made and written by the workers of the Dask scheduler in use."""
+    """Write a scheme to a Zarr store; the workers of the Dask scheduler in use compute and write its chunks."""
     arrays = dask(scheme)
     from dask.array import store
 
@@ -42,5 +54,6 @@ def save(path: str, scheme: Scheme) -> None:
 
 
 def _chunk(scheme: Scheme, name: str, block_info: Any = None) -> Array:
+    """Return the chunk that Dask asks for; `block_info[None]` describes the output."""
     table = next(table for table in scheme.tensors() if table.name == name)
     return chunk_of(table, block_info[None]["chunk-location"])
