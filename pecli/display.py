@@ -1,7 +1,7 @@
 """The one call upwards: schemes, models and results show themselves with `pecli.views`.
 
-Views import the modules that they show, so these modules cannot import views. They inherit from the classes below, which
-import a view when a notebook or `print` needs it.
+Views import the modules that they show, so these modules cannot import views. They inherit from the
+classes below, which import a view when a notebook or `print` needs it.
 """
 
 

@@ -1,4 +1,4 @@
-"""Tables beyond one process: any rows of a table are a pure function of its spec, so Dask can spread them."""
+"""Tables beyond one process: rows are a pure function of the spec, so Dask can spread them."""
 
 from functools import partial
 from typing import Any
@@ -12,9 +12,10 @@ from pecli.files.zarr_store import chunk_of, chunk_shape, create_arrays
 
 
 def dask(scheme: Scheme) -> dict[str, Any]:
-    """Return a scheme's tensors as lazy Dask arrays by name; workers compute the chunks that they need.
+    """Return a scheme's tensors as lazy Dask arrays, whose chunks are computed by workers.
 
-    A chunk is some whole rows, about 8 MiB of them. Dask's own `to_zarr` writes them, or `pecli.distributed.save`.
+    A chunk is some whole rows, about 8 MiB of them. Dask's own `to_zarr` writes them, or
+    `pecli.distributed.save`.
 
     Args:
         scheme: a scheme, such as pecli.Rope(4096, 128).
@@ -45,7 +46,7 @@ def dask(scheme: Scheme) -> dict[str, Any]:
 
 
 def save(path: str, scheme: Scheme) -> None:
-    """Write a scheme to a Zarr store; the workers of the Dask scheduler in use compute and write its chunks."""
+    """Write a scheme to a Zarr store, whose chunks are computed by the workers of Dask."""
     arrays = dask(scheme)
     from dask.array import store
 

@@ -1,7 +1,8 @@
 """The layers a model would use, over exact tables: NumPy in, NumPy out.
 
-Every layer keeps the dtype of its input, leaves the input untouched, returns new arrays, and has `backward(grad)` for
-its last call. float64 and float32 are computed as they are; float16 and bfloat16 in float32, rounded once at the end.
+Every layer keeps the dtype of its input, leaves the input untouched, returns new arrays, and has
+`backward(grad)` for its last call. float64 and float32 are computed as they are; float16 and
+bfloat16 in float32, rounded once at the end.
 """
 
 from dataclasses import replace
@@ -39,8 +40,8 @@ def sinusoidal_pos_embedding(
 ) -> NDArray[Any]:
     """Return the sinusoidal table of «Attention Is All You Need» (Vaswani et al., 2017).
 
-    Channel 2i is sin(p / 10000^(2i/D)), channel 2i + 1 the cosine of the same angle; an odd D ends on a sine
-    (https://arxiv.org/abs/1706.03762).
+    Channel 2i is sin(p / 10000^(2i/D)), channel 2i + 1 the cosine of the same angle; an odd D ends
+    on a sine (https://arxiv.org/abs/1706.03762).
 
     Args:
         seq_len: rows of the table, positions 0, 1, …
@@ -76,7 +77,7 @@ def _gradient(
     name: str = "grad",
     advice: str = "call the layer first",
 ) -> NDArray[Any]:
-    """Return the gradient of the last output as an array; `shape` is that of the output, None before any call."""
+    """Return the gradient of the last output, which had that shape; None before any call."""
     if shape is None:
         raise ParameterError(name, "without a call", "gradients belong to the last call", advice)
     array = floating(name, grad)
@@ -117,7 +118,7 @@ class _Additive(_Layer):
     _shape: tuple[int, ...] | None = None
 
     def backward(self, grad: ArrayLike) -> Any:
-        """Return the gradient for the last input, given the one for the last output: the table is constant."""
+        """Return the gradient for the last input: that of the output, as the table is constant."""
         return _gradient(grad, self._shape).copy()
 
     def _sum(self, x: NDArray[Any], table: NDArray[Any]) -> NDArray[Any]:
@@ -136,7 +137,9 @@ def _sequences(value: ArrayLike) -> NDArray[Any]:
 
 
 class SinusoidalPosEmbedding(_Additive):
-    """A layer that adds sinusoidal encodings to its input (Vaswani et al., 2017, https://arxiv.org/abs/1706.03762).
+    """A layer that adds sinusoidal encodings to its input (Vaswani et al., 2017).
+
+    The paper is https://arxiv.org/abs/1706.03762.
 
     Args:
         seq_len: the length L of every input; None accepts any length.
@@ -208,15 +211,16 @@ class SinusoidalPosEmbedding(_Additive):
 
 
 class LearnedPosEmbedding(_Additive):
-    """A layer that adds rows of a learned table, as in BERT (Devlin et al., 2019, https://arxiv.org/abs/1810.04805).
+    """A layer that adds rows of a learned table, as in BERT (Devlin et al., 2019).
 
     Update `weight` in place to train.
 
     Args:
         max_len: rows of the table.
         embed_dim: channels of a row; `dim` is the same argument.
-        table: floating weights (max_len, embed_dim), which are copied. Without them, weights are drawn from N(0, 0.02²) in
-            float32, as `LearnedInit` does: the same seed gives the same weights on every machine.
+        table: floating weights (max_len, embed_dim), which are copied. Without them, weights are
+            drawn from N(0, 0.02²) in float32, as `LearnedInit` does: the same seed gives the same
+            weights on every machine.
         seed: seed of the random numbers.
 
     Raises:
@@ -289,8 +293,8 @@ class LearnedPosEmbedding(_Additive):
     def backward(self, grad: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the gradients for the last input, the same as `grad`, and for the whole table.
 
-        The gradient for the table has its dtype. It is summed over the batch in float64, rounded once, and zero in the
-        rows that were not used.
+        The gradient for the table has its dtype. It is summed over the batch in float64, rounded
+        once, and zero in the rows that were not used.
         """
         grad = _gradient(grad, self._shape)
         batches = grad if grad.ndim == 3 else grad[None]
@@ -301,10 +305,12 @@ class LearnedPosEmbedding(_Additive):
 
 
 class AlibiBias(_Additive):
-    """A layer that adds linear biases to attention scores (ALiBi; Press et al., 2022, https://arxiv.org/abs/2108.12409).
+    """A layer that adds linear biases to attention scores (ALiBi; Press et al., 2022).
 
-    The bias of query i and key j is −slope·|i − j|, the same in both directions; a causal mask is not part of it.
-    Slopes follow the paper's rule, also if heads are not a power of two.
+    The paper is https://arxiv.org/abs/2108.12409.
+
+    The bias of query i and key j is −slope·|i − j|, the same in both directions; a causal mask is
+    not part of it. Slopes follow the paper's rule, also if heads are not a power of two.
 
     Args:
         num_heads: attention heads, H.
@@ -432,18 +438,24 @@ class _LastCall(NamedTuple):
 
 
 class RotaryPosEmbedding(_Layer):
-    """A layer that rotates queries and keys (RoPE; Su et al., 2021, https://arxiv.org/abs/2104.09864).
+    """A layer that rotates queries and keys (RoPE; Su et al., 2021).
+
+    The paper is https://arxiv.org/abs/2104.09864.
 
     Pair i of the D channels is rotated by the angle position · base^(−2i/D).
 
     Args:
-        embed_dim: D, even, that every input must have (the head dim, in attention); None accepts any.
-        max_seq_len: positions stay below this, and the first call computes the cos/sin table for all of them.
-        interleaved: a pair is channels (2i, 2i + 1), as in Meta's Llama; otherwise (i, i + D/2), as in Hugging Face's.
+        embed_dim: D, even, that every input must have (the head dim, in attention); None accepts
+            any.
+        max_seq_len: positions stay below this, and the first call computes the cos/sin table for
+            all of them.
+        interleaved: a pair is channels (2i, 2i + 1), as in Meta's Llama; otherwise (i, i + D/2), as
+            in Hugging Face's.
         base: theta, the base of the frequencies.
-        rope: instead, a `Rope` with its scaling and partial rotation, a model, or one of its encodings: D, and of a
-            model which channels make a pair, are its own. Scalings that depend on the length are evaluated at
-            max_seq_len; without one, as the Rope states, or as a model is before any call.
+        rope: instead, a `Rope` with its scaling and partial rotation, a model, or one of its
+            encodings: D, and of a model which channels make a pair, are its own. Scalings that
+            depend on the length are evaluated at max_seq_len; without one, as the Rope states, or
+            as a model is before any call.
 
     Raises:
         ValueError: an argument is out of range, or contradicts `rope`.
@@ -540,7 +552,7 @@ class RotaryPosEmbedding(_Layer):
         return rotated_q, rotated_k
 
     def backward(self, grad: ArrayLike) -> NDArray[Any]:
-        """Return the gradient for the input of the last `layer(x)`; `apply_backward` is for `apply`."""
+        """Return the gradient for the input of the last `layer(x)`, not of `apply`."""
         advice = "call the layer first, or take apply_backward for the gradients of apply"
         grad = _gradient(grad, self._called.shape, advice=advice)
         return self._rotate(grad, self._called.positions, back=True)

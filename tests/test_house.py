@@ -1,4 +1,4 @@
-"""The house stands as it was drawn: layers import downwards only, and public names are what they claim to be."""
+"""The structure of the package: imports point down, and public names are what they claim."""
 
 import ast
 import subprocess
@@ -34,29 +34,38 @@ MAY_IMPORT = {
 }
 FRONT = "pecli"
 CALLS_UP = "pecli.display"
-"""The one module that imports a floor above its own: schemes and results show themselves with views."""
+"""The one module that imports a floor above its own: schemes and results show themselves with
+views.
+"""
 WITHIN_ENGINE = {
     "numerics": {"numerics", "arrays"},
     "scalings": {"scalings", "numerics", "arrays"},
     "runtimes": {"runtimes", "scalings", "numerics", "arrays"},
     "table": {"numerics", "arrays"},
 }
-"""What parts of the engine may import of it; the others import all but the schemes, and these import all."""
+"""What parts of the engine may import of it; the others import all but the schemes, and these
+import all.
+"""
 
 NAMES = {*SCHEMES, "layers"}
 CONCRETE = {scheme_named(name).__name__ for name in NAMES}
 ASKED = {
-    "pecli/models/encoding.py": 1,  # a configuration names its encodings; only the rotary ones have tables
-    "pecli/checks/verify/targets.py": 1,  # as above: the tables that a named encoding leads to expect
+    # A configuration names its encodings, and only the rotary ones have tables.
+    "pecli/models/encoding.py": 1,
+    # The tables that an encoding of a configuration leads to expect.
+    "pecli/checks/verify/targets.py": 1,
 }
-"""Where it is asked which scheme something is, instead of what it answers; these numbers may only fall."""
+"""Where it is asked which scheme something is, instead of what it answers; these numbers may only
+fall.
+"""
 
 SAME_THING = """
     additive alibi edits litgpt mlc relative rope rotary
     apply audit convert diff extend golden identify resize runtimes verification verify
 """
-"""Names that files of several folders share because they hold the same thing: a scheme, its layer, its configuration,
-its application; a command, its work, its view; a project's runtime and its dialect of configurations.
+"""Names that files of several folders share because they hold the same thing: a scheme, its layer,
+its configuration, its application; a command, its work, its view; a project's runtime and its
+dialect of configurations.
 """
 
 
@@ -90,8 +99,9 @@ def imported(name: str) -> set[str]:
 def loaded_by_name(name: str) -> set[str]:
     """Return the modules of pecli that a module may load with `import_module`.
 
-    The argument is a name (`"pecli.views.notebook"`), a row of a table of names in the same module, or the beginning of
-    names (`f"pecli.cli.{command}"`, `f"{__name__}.{dialect}"`), which stands for all modules of that folder.
+    The argument is a name (`"pecli.views.notebook"`), a row of a table of names in the same module,
+    or the beginning of names (`f"pecli.cli.{command}"`, `f"{__name__}.{dialect}"`), which stands
+    for all modules of that folder.
     """
     calls = [node for node in nodes(name) if is_call_of(node, "import_module")]
     if not calls:
@@ -151,7 +161,7 @@ def test_layers_point_down_in_the_engine() -> None:
 
 @pytest.mark.parametrize("name", sorted({*MODULES} - {FRONT}))
 def test_a_registry_loads_only_modules_of_its_own_folder(name: str) -> None:
-    """`import_module` is for registries, whose rows import the registry: no other circle is allowed."""
+    """`import_module` is for registries, whose rows import the registry."""
     folder = name if MODULES[name].stem == "__init__" else name.rpartition(".")[0]
     assert all(other.startswith(f"{folder}.") for other in loaded_by_name(name))
 
@@ -167,7 +177,7 @@ def test_no_file_imports_itself_by_way_of_others() -> None:
 
 
 def words(*parts: ast.AST | None) -> set[str]:
-    """The names and attributes in expressions, and the texts, those in a display of several included."""
+    """Return the names, attributes and texts in expressions."""
     inner = [node for part in parts if part is not None for node in ast.walk(part)]
     texts = {
         node.value
@@ -178,8 +188,9 @@ def words(*parts: ast.AST | None) -> set[str]:
 
 
 def is_question(node: ast.AST) -> bool:
-    """isinstance(…, Rope), case Rope(), type(…) is Rope; name == "rope", name in ("rope", …), case "rope"; a table of
-    functions by class or by name. A function that is registered for a class is the scheme's own facet.
+    """isinstance(…, Rope), case Rope(), type(…) is Rope; name == "rope", name in ("rope", …), case
+    "rope"; a table of functions by class or by name. A function that is registered for a class is
+    the scheme's own facet.
     """
     match node:
         case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, kinds]):

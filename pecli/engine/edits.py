@@ -1,6 +1,7 @@
 """The vocabulary of differences: what can differ between a table and the one that it should be.
 
-An edit is data: a frozen dataclass with a kind, fields, and JSON. Sentences about edits are written in `pecli.explain`.
+An edit is data: a frozen dataclass with a kind, fields, and JSON. Sentences about edits are written
+in `pecli.explain`.
 """
 
 import math
@@ -18,11 +19,11 @@ class Edit:
     cost: ClassVar[float] = 1.0
     """The rank among explanations: the likelier a mistake, the cheaper."""
     storage: ClassVar[bool] = False
-    """True for edits that describe how values were stored or computed, not which values they are."""
+    """True for edits that describe how values were stored or computed, not which they are."""
 
     @property
     def subject(self) -> str:
-        """Return the name of the thing that differs: a parameter's name, or the kind of the edit."""
+        """Return the name of the thing that differs: a parameter, or the kind of the edit."""
         return self.kind
 
     def as_json(self) -> dict[str, Any]:
@@ -258,7 +259,8 @@ class Recipe(Edit):
 class Runtime(Edit):
     """Values are computed as a runtime computes them.
 
-    `also` names other runtimes with the same values, and `causes` what they read differently than the scheme.
+    `also` names other runtimes with the same values, and `causes` what they read differently than
+    the scheme.
     """
 
     kind = "runtime"

@@ -33,7 +33,7 @@ MistakenT = TypeVar("MistakenT", bound=Scheme, covariant=True)
 
 
 class Points(NamedTuple):
-    """The points of a grid: the positions of each axis, and which of them each row of the table has."""
+    """The points of a grid: the positions of each axis, and which of them each row has."""
 
     axes: str
     positions: tuple[Sequence[Any], ...]
@@ -143,7 +143,7 @@ def _(scheme: Sinusoidal) -> tuple[Neighbour[Scheme], ...]:
 
 @neighbours.register
 def _(scheme: Rope) -> tuple[Neighbour[Scheme], ...]:
-    """Return mistakes in the base, the offset, the scaling, the exponent, the places and the sections."""
+    """Return mistakes in base, offset, scaling, exponent, places and sections."""
     mistakes = _existing(_rope_candidates(scheme))
     if scheme.runtime == "none":
         return mistakes
@@ -169,8 +169,8 @@ def _rope_candidates(scheme: Rope) -> Iterator[Neighbour[Rope] | None]:
 def _over_the_dim(scheme: Rope) -> Neighbour[Rope] | None:
     """Return the exponents over the whole dim, if fewer channels rotate, or each axis has its own.
 
-    With base b over d of D channels, b^(−i/(d/2)) becomes b^(−i/(D/2)), the frequencies of the base b^(d/D). If axes
-    have different sizes, the factors of NTK express this per axis.
+    With base b over d of D channels, b^(−i/(d/2)) becomes b^(−i/(D/2)), the frequencies of the base
+    b^(d/D). If axes have different sizes, the factors of NTK express this per axis.
     """
     sizes = [block.channels for block in sorted(scheme.axis_blocks)] or [scheme.exponent_dim]
     usual = [AxisBlock(*block[:2], Fraction(block.channels, 2)) for block in scheme.axis_blocks]
@@ -190,7 +190,7 @@ def _over_the_dim(scheme: Rope) -> Neighbour[Rope] | None:
 
 
 def _other_scalings(scheme: Rope) -> Iterator[dict[str, Any]]:
-    """Yield the changes to no scaling, a second one, another attention factor, ramp, length or factor."""
+    """Yield changes of the scaling: none, twice, another attention factor, ramp or factor."""
     kind = scheme.scaling
     factor = scheme.factor
     if kind == "none":
@@ -220,7 +220,7 @@ def _other_scalings(scheme: Rope) -> Iterator[dict[str, Any]]:
 def _misplaced(
     scheme: PlacedT, styles: Mapping[str, GridStyle]
 ) -> Iterator[Neighbour[PlacedT] | None]:
-    """Yield mistakes in the places of rows: exchanged axes, rows beside the grid, its scale, style or positions."""
+    """Yield mistakes in the places of rows: other grids, styles, points or axes."""
     style = scheme.grid_style
     if scheme.grid is not None:
         yield from _other_grids(scheme, scheme.grid)

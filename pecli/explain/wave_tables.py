@@ -1,4 +1,4 @@
-"""Tables of cosines and sines in the words that rotary and sinusoidal schemes share, and the way back to a scheme."""
+"""Tables of cosines and sines in words that rotary and sinusoidal schemes share."""
 
 import math
 from functools import singledispatch
@@ -18,7 +18,8 @@ USUAL_SHIFTS = (0.0, 0.5, 1.0)
 class WaveTable(NamedTuple):
     """Cosines and sines of consecutive positions.
 
-    The frequency of pair i is scale · base^(−i/exponent) after the scaling, and 0 from pair `rotating` on.
+    The frequency of pair i is scale · base^(−i/exponent) after the scaling, and 0 from pair
+    `rotating` on.
     """
 
     dim: int

@@ -1,4 +1,4 @@
-"""The schemes by name. Each is a class in a file of its own, which is imported when it is first used."""
+"""The schemes by name: classes in files of their own, imported when they are first used."""
 
 from importlib import import_module
 from typing import Any

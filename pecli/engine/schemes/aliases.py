@@ -16,8 +16,9 @@ SchemeType = TypeVar("SchemeType", bound=type[Scheme])
 def with_aliases(kind: SchemeType) -> SchemeType:
     """Let the constructor of a scheme accept aliases of its parameters.
 
-    The dataclass decorator writes a constructor with the fields only, and with UNSET instead of the defaults of
-    parameters. This one translates aliases, and its signature shows plain types and the defaults that count.
+    The dataclass decorator writes a constructor with the fields only, and with UNSET instead of the
+    defaults of parameters. This one translates aliases, and its signature shows plain types and the
+    defaults that count.
     """
     plain_init = kind.__init__
 

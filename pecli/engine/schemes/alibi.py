@@ -46,19 +46,22 @@ _SLOPES = Flag("the slopes alone")
 class Alibi(Scheme):
     """Attention with linear biases (ALiBi; Press et al., 2022, https://arxiv.org/abs/2108.12409).
 
-    The bias of query i and key j in a head of slope m is −m·|i − j|. The tensors are `bias` (heads, seq_len, seq_len), if
-    there is a length, and `slopes` (heads).
+    The bias of query i and key j in a head of slope m is −m·|i − j|. The tensors are `bias` (heads,
+    seq_len, seq_len), if there is a length, and `slopes` (heads).
 
     Args:
         heads: attention heads.
         seq_len: queries and keys of the bias; without it, there are only slopes.
-        rule: `paper` takes the slopes of the next smaller power of two, then every other slope of the next larger one;
-            `naive` applies the formula to any number of heads, as some ports do by mistake.
+        rule: `paper` takes the slopes of the next smaller power of two, then every other slope of
+            the next larger one; `naive` applies the formula to any number of heads, as some ports
+            do by mistake.
         max_bias: the smallest slope is 2^(−max_bias).
-        form: `symmetric` is −m·|i − j|; `causal` is −inf for keys after the query; `key` is m·j, as in BLOOM;
-            `key-last` is m·(j − (L − 1)), as in MPT. Both key forms have one row: softmax ignores a constant per row.
+        form: `symmetric` is −m·|i − j|; `causal` is −inf for keys after the query; `key` is m·j, as
+            in BLOOM; `key-last` is m·(j − (L − 1)), as in MPT. Both key forms have one row: softmax
+            ignores a constant per row.
         slopes: only the slopes.
-        recipe: precision recipe that is emulated: float32 rounds slopes and products; exact rounds once.
+        recipe: precision recipe that is emulated: float32 rounds slopes and products; exact rounds
+            once.
         dtype: type of the numbers in the tables: float64, float32, float16 or bfloat16.
 
     Raises:
@@ -105,8 +108,8 @@ class Alibi(Scheme):
     def _fixed_slopes(self) -> list[int]:
         """Return the slopes over 2^_SLOPE_BITS; a recipe that is not exact rounds them to float32.
 
-        For 12 heads, the paper takes the 8 slopes 2^(−1), …, 2^(−8) of 8 heads, and then the first 4 of every other slope
-        of 16 heads: 2^(−0.5), 2^(−1.5), 2^(−2.5), 2^(−3.5).
+        For 12 heads, the paper takes the 8 slopes 2^(−1), …, 2^(−8) of 8 heads, and then the first
+        4 of every other slope of 16 heads: 2^(−0.5), 2^(−1.5), 2^(−2.5), 2^(−3.5).
         """
         power_of_two = 1 << (self.heads.bit_length() - 1)
         first = self.heads if self.rule == "naive" else power_of_two
@@ -141,8 +144,8 @@ class Alibi(Scheme):
     def _bias_filler(self, queries: int, keys: int) -> Callable[[int, Array], None]:
         """Return a function that fills rows of the bias.
 
-        The matrix of a head is Toeplitz: for 3 keys, its rows 0 −1 −2, −1 0 −1, −2 −1 0 (times the slope) are windows on
-        the vector −2 −1 0 −1 −2, from right to left.
+        The matrix of a head is Toeplitz: for 3 keys, its rows 0 −1 −2, −1 0 −1, −2 −1 0 (times the
+        slope) are windows on the vector −2 −1 0 −1 −2, from right to left.
         """
         slopes = self._fixed_slopes()
 
@@ -171,7 +174,7 @@ class Alibi(Scheme):
         return fill
 
     def _at_distances(self, first: int, count: int) -> Array:
-        """Return slope · distance for first, first + 1, …: one row per distance, one column per head."""
+        """Return slope · distance, one row per distance and one column per head."""
         dtype = self._compute_dtype
         columns = [_multiples(slope, first, count, dtype) for slope in self._fixed_slopes()]
         return as_dtype(np.stack(columns, axis=1), self.dtype)
@@ -194,7 +197,7 @@ class Alibi(Scheme):
         return ByPosition(0, self.seq_len, "slopes", exact.slope_values(), heads, read)
 
     def applied_to(self, x: ArrayLike) -> Array:
-        """Return scores (…, H, Lq, Lk) plus the bias; the queries are the last Lq of the Lk positions."""
+        """Return scores (…, H, Lq, Lk) plus the bias; queries are the last Lq positions."""
         shape = np.shape(x) or (1,)
         keys = self.seq_len or shape[-1]
         whole = replace(self, seq_len=keys, slopes=False, dtype="float64")

@@ -9,10 +9,11 @@ class AxisBlock(NamedTuple):
 
     For a head of 64 channels that an image's rows and columns share, 32 channels each:
 
-    - EVA gives each axis its own frequencies: AxisBlock(axis, 32, denominator=16) has the indices 0, 1, …, 15, and the
-      last frequency is base^(−15/16);
-    - Pixtral shares the frequencies of the whole head: rows have AxisBlock(0, 32, denominator=32, start=0, step=2) with
-      the indices 0, 2, …, 30, columns start=1 with 1, 3, …, 31, and the last frequency is base^(−31/32).
+    - EVA gives each axis its own frequencies: AxisBlock(axis, 32, denominator=16) has the indices
+      0, 1, …, 15, and the last frequency is base^(−15/16);
+    - Pixtral shares the frequencies of the whole head: rows have AxisBlock(0, 32, denominator=32,
+      start=0, step=2) with the indices 0, 2, …, 30, columns start=1 with 1, 3, …, 31, and the last
+      frequency is base^(−31/32).
     """
 
     axis: int
@@ -21,7 +22,7 @@ class AxisBlock(NamedTuple):
     start: int = 0
     step: int = 1
     law: str = ""
-    """`linear` for 1 + (base − 1)·i/denominator, `still` for zeros, otherwise powers of the base."""
+    """`linear` for 1 + (base − 1)·i/denominator, `still` for zeros, else powers of the base."""
     factor: float = 1.0
     """The factor by which NTK stretches the base."""
 

@@ -1,6 +1,7 @@
 """Positions as they are given: one by one, or as the sizes of a grid.
 
-They are exact: a float is the number that it is, and a decimal that was typed is that decimal, not the nearest float.
+They are exact: a float is the number that it is, and a decimal that was typed is that decimal, not
+the nearest float.
 """
 
 import math
@@ -82,7 +83,8 @@ class GivenPositions(Parameter):
     def is_value(self, text: str) -> bool:
         """Return True for a list, False for the name of a file.
 
-        All parts of a list are numbers; a list whose first two parts are numbers has a typing error later on.
+        All parts of a list are numbers; a list whose first two parts are numbers has a typing error
+        later on.
         """
         parts = re.split(_SEPARATOR, text)
         are_numbers = [_looks_like_number(part) for part in parts]
@@ -113,7 +115,7 @@ class GivenPositions(Parameter):
         return PositionList(_positions(f"{name}[{index}]", axis) for index, axis in axes)
 
     def _list_of_array(self, name: str, value: Any) -> Any:
-        """Return an array (L,) or (axes, L) as lists; position ids (axes, batch, L) may repeat along the batch."""
+        """Return an array (L,) or (axes, L) as lists, or (axes, batch, L) with equal batches."""
         array = as_numpy(name, value)
         given = f"of shape {bracketed(array.shape)}"
         if array.dtype.kind in "cbOSU":

@@ -1,7 +1,8 @@
-"""Tables on grids as other projects make them: the axes, their shares of the channels, and their positions.
+"""Tables on grids as other projects make them: axes, shares of the channels, positions.
 
-An axis of d channels has the angles p · base^(−i/(d/2)), i < d/2, at position p. A style is data: `ADDED` has those of
-tables that are added (`Sinusoidal`), `ROTARY` those of rotations (`Rope`). To add a project, add a row.
+An axis of d channels has the angles p · base^(−i/(d/2)), i < d/2, at position p. A style is data:
+`ADDED` has those of tables that are added (`Sinusoidal`), `ROTARY` those of rotations (`Rope`). To
+add a project, add a row.
 """
 
 import math
@@ -18,7 +19,9 @@ from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.errors import ParameterError, spelled
 
 AXES = "thwl"
-"""Time, rows (height) and columns (width) of a grid, and text (l) beside it: the order of the axes of positions."""
+"""Time, rows (height) and columns (width) of a grid, and text (l) beside it: the order of the axes
+of positions.
+"""
 
 Split = Callable[[int], Sequence[int]]
 """Returns how many of dim channels each axis has."""
@@ -36,7 +39,7 @@ def shares(*parts: Fraction) -> Split:
 
 
 def _two_thirds_for_space(dim: int) -> list[int]:
-    """Return the split of Wan and Cosmos: an even third for rows, one for columns, the rest for time.
+    """Return the split of Wan and Cosmos: even thirds for rows and columns, the rest for time.
 
     128 channels are 44 for time, 42 for rows and 42 for columns.
     """
@@ -47,7 +50,8 @@ def _two_thirds_for_space(dim: int) -> list[int]:
 def _in_even_parts(count: int) -> Split:
     """Return the split of the package positional-encodings: equal even parts, rounded up.
 
-    12 channels on three axes are 4 each; 10 channels on two axes are 6 each, of which the last two are cut off.
+    12 channels on three axes are 4 each; 10 channels on two axes are 6 each, of which the last two
+    are cut off.
     """
     return lambda dim: [math.ceil(Fraction(dim, 2 * count)) * 2] * count
 
@@ -68,9 +72,10 @@ def _centred(i: int, n: int, axis: str) -> Fraction:
 
 
 def _middle_of_latent(i: int, n: int, axis: str) -> Fraction:
-    """Return the middle of a latent of LTX-2: of 8 frames, except for the first one, which is of one frame.
+    """Return the middle of a latent of LTX-2: of 8 frames, except for the first, of one frame.
 
-    Time has the middles 1/16, 5/8, 13/8, …, in latents of 8 frames; rows and columns have 1/2, 3/2, …
+    Time has the middles 1/16, 5/8, 13/8, …, in latents of 8 frames; rows and columns have 1/2, 3/2,
+    …
     """
     if axis != "t":
         return i + _HALF
@@ -85,7 +90,7 @@ def _edge_to_edge(i: int, n: int, axis: str) -> Fraction:
 
 
 def _minus_one_to_one(i: int, n: int, axis: str) -> Fraction:
-    """Return the middles of n equal parts of the interval from −1 to 1: −3/4, −1/4, 1/4, 3/4 for four."""
+    """Return the middles of n equal parts of −1 to 1: −3/4, −1/4, 1/4, 3/4 for four."""
     return Fraction(2 * i + 1, n) - 1
 
 
@@ -132,19 +137,24 @@ class GridStyle:
         axes: the axes in the order of their channels: t time, h rows, w columns, l text.
         split: how many of dim channels each of them has.
         base: the base of the frequencies, unless another is given.
-        layout: the order of sines and cosines of an axis in a table that is added: halves or interleaved.
+        layout: the order of sines and cosines of an axis in a table that is added: halves or
+            interleaved.
         sines_first: all sines come before all cosines; otherwise each axis has its own halves.
         coordinate: the positions along an axis, a name in `COORDINATES`.
         in_turns: positions are multiplied by 2π.
-        shared_frequencies: the axes take turns in the frequencies of the whole dim; otherwise each has its own.
+        shared_frequencies: the axes take turns in the frequencies of the whole dim; otherwise each
+            has its own.
         keep: rows for tokens beside the grid, unless another number is given.
         keep_last: these rows come after the grid.
-        counted: the axes along which these rows count, from `first` on. If time is one, the grid comes at the next time.
+        counted: the axes along which these rows count, from `first` on. If time is one, the grid
+            comes at the next time.
         first: the first number of these rows.
         merge: points come in blocks of merge × merge, of which the model makes one token.
         repeats_time: every image of a video has the same rows.
-        law: frequencies rise from 1 to the base, as `rising` powers or `linear`; otherwise they fall from 1.
-        mixed: the axes take turns at each rising frequency, after pairs of angle 0 if they do not divide dim.
+        law: frequencies rise from 1 to the base, as `rising` powers or `linear`; otherwise they
+            fall from 1.
+        mixed: the axes take turns at each rising frequency, after pairs of angle 0 if they do not
+            divide dim.
         alternating: the axes take turns at each falling frequency.
         cut: the last channels are left out if the axes have more than dim.
         factors: factors by which NTK stretches the base of each axis.
@@ -182,7 +192,7 @@ class GridStyle:
 
     @property
     def _places(self) -> list[int]:
-        """Return the number of each axis among the axes of positions: [1, 0] for columns before rows."""
+        """Return the number of each axis among those of positions: [1, 0] for w before h."""
         return [self.sorted_axes.index(axis) for axis in self.axes]
 
     def blocks(self, dim: int, channels: Sequence[int] | None = None) -> tuple[AxisBlock, ...]:
@@ -214,10 +224,10 @@ class GridStyle:
         return tuple(blocks)
 
     def _mixed_blocks(self, dim: int) -> tuple[AxisBlock, ...]:
-        """Return the pairs of LTX: pairs of angle 0, then t0 h0 w0 t1 h1 w1 …, with rising frequencies.
+        """Return the pairs of LTX: some of angle 0, then t0 h0 w0 t1 h1 w1 …, rising.
 
-        Of 64 channels, three axes have 10 frequencies each, base^(i/9) for i < 10, and the first 64 − 60 = 4 channels
-        have the angle 0.
+        Of 64 channels, three axes have 10 frequencies each, base^(i/9) for i < 10, and the first 64
+        − 60 = 4 channels have the angle 0.
         """
         count = dim // 2 // len(self.axes)
         still = AxisBlock(0, dim - 2 * count * len(self.axes), Fraction(1), law="still")
@@ -229,7 +239,8 @@ class GridStyle:
     def _alternating_blocks(self, dim: int) -> tuple[AxisBlock, ...]:
         """Return the pairs of MoonViT: w0 h0 w1 h1 …, with the frequencies base^(−i/(dim/4)).
 
-        Of 8 channels, the pairs are w0 h0 w1 h1 with the frequencies 1, 1, base^(−1/2), base^(−1/2).
+        Of 8 channels, the pairs are w0 h0 w1 h1 with the frequencies 1, 1, base^(−1/2),
+        base^(−1/2).
         """
         blocks = []
         for k in range(dim // 4):
@@ -239,8 +250,9 @@ class GridStyle:
     def _rising_block(self, place: int, count: int) -> AxisBlock:
         """Return frequencies from 1 to the base, over the pairs of an axis but one.
 
-        These are the «pixel» frequencies of rotary-embedding-torch (linear, up to max_freq/2 = 5) and of timm (powers, up to
-        max_freq/2 = 112). For 5 pairs they are 1 + (base − 1)·i/4, and base^(i/4).
+        These are the «pixel» frequencies of rotary-embedding-torch (linear, up to max_freq/2 = 5)
+        and of timm (powers, up to max_freq/2 = 112). For 5 pairs they are 1 + (base − 1)·i/4, and
+        base^(i/4).
         """
         steps = Fraction(max(1, count // 2 - 1))
         if self.law == "linear":
@@ -271,7 +283,7 @@ class GridStyle:
         base: Sequence[float] | None = None,
         scale: Sequence[float] | None = None,
     ) -> None:
-        """Raise ParameterError for a grid, a grid_base or a grid_scale that the style does not have."""
+        """Raise ParameterError for a grid, grid_base or grid_scale that does not fit the style."""
         given = "x".join(map(str, grid))
         if len(grid) == 3 and "t" not in self.axes and not self.repeats_time:
             rule = f"the {self.name} style has no axis of time"
@@ -326,7 +338,7 @@ class GridStyle:
         )
 
     def _axis_values(self, axis: str, rows: GridRows, spacing: Fraction) -> list[Fraction]:
-        """Return the positions of the points along an axis, then those of the rows beside the grid."""
+        """Return the positions of the points along an axis, then of the rows beside the grid."""
         size = rows.size_of(axis)
         position_of = COORDINATES[self.coordinate]
         positions = [position_of(i, size, axis) * spacing for i in range(size)]
@@ -343,10 +355,10 @@ class GridStyle:
         return [*positions, *beside]
 
     def _index(self, rows: GridRows, start: int, stop: int) -> Indices:
-        """Return, for rows start … stop − 1, the index of their position in the values of each axis.
+        """Return the index of the position of each row, start … stop − 1, for each axis.
 
-        Points come in blocks of merge × merge, of which Qwen2-VL makes one token: with merge 2, the points of a grid of 2 × 4
-        are in the rows 0 0 1 1 0 0 1 1 and the columns 0 1 0 1 2 3 2 3.
+        Points come in blocks of merge × merge, of which Qwen2-VL makes one token: with merge 2, the
+        points of a grid of 2 × 4 are in the rows 0 0 1 1 0 0 1 1 and the columns 0 1 0 1 2 3 2 3.
         """
         numbers = np.arange(start, stop)
         if not self.keep_last:
@@ -374,7 +386,7 @@ class GridStyle:
 
 
 def _at(values: Sequence[float] | None, place: int, default: int) -> Fraction:
-    """Return the number of one axis; a single number is for all axes, and an axis without one has the default."""
+    """Return the number of one axis; a single number is for all axes."""
     if values is None or place < 0:
         return Fraction(default)
     if len(values) == 1:
@@ -390,7 +402,8 @@ _QUARTERS = shares(*[Fraction(1, 4)] * 4)
 _TIME_HALF = shares(_HALF, _HALF / 2, _HALF / 2)
 
 _ADDED = (
-    # MAE's meshgrid puts columns first, although its code calls that half emb_h; the port of Hugging Face has rows first.
+    # MAE's meshgrid puts columns first, although its code calls that half emb_h; the port of
+    # Hugging Face has rows first.
     GridStyle("mae", "wh", _HALVES, layout="halves"),
     GridStyle("vit-mae", "hw", _HALVES, layout="halves"),
     GridStyle("sd3", "wh", _HALVES, layout="halves"),

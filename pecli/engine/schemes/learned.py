@@ -1,8 +1,9 @@
-"""Learned tables before learning: the initial values that frameworks give them, reproducible everywhere.
+"""Learned tables before training: initial values as in frameworks, the same everywhere.
 
-NumPy promises the raw streams of its generators, not the distributions made from them; and logarithms differ in the
-last place from one machine to the next. So this module takes the raw stream, and makes the normal distribution of
-additions, multiplications, divisions and square roots only, which IEEE 754 defines to the last bit.
+NumPy promises the raw streams of its generators, not the distributions made from them; and
+logarithms differ in the last place from one machine to the next. So this module takes the raw
+stream, and makes the normal distribution of additions, multiplications, divisions and square roots
+only, which IEEE 754 defines to the last bit.
 """
 
 import math
@@ -38,13 +39,14 @@ _SLICE = 1 << 14
 class LearnedInit(Scheme):
     """The initial weights of a learned positional embedding, before training.
 
-    The tensor is `weight` (max_len, dim). The same seed gives the same table on every machine, for any range of rows.
+    The tensor is `weight` (max_len, dim). The same seed gives the same table on every machine, for
+    any range of rows.
 
     Args:
         max_len: rows of the table.
         dim: channels of a row.
-        init: distribution of the weights: normal, trunc-normal (cut at ±2 std), uniform (of that std), xavier-uniform,
-            zeros, or sinusoidal (Vaswani et al., 2017).
+        init: distribution of the weights: normal, trunc-normal (cut at ±2 std), uniform (of that
+            std), xavier-uniform, zeros, or sinusoidal (Vaswani et al., 2017).
         std: standard deviation of normal, trunc-normal before it is cut, and uniform.
         seed: seed of the random numbers.
         dtype: type of the numbers in the table: float64, float32, float16 or bfloat16.
@@ -78,7 +80,7 @@ class LearnedInit(Scheme):
         return (Table("weight", self.dtype, (self.max_len, self.dim), fill),)
 
     def _fill_drawn(self, start: int, out: Array) -> None:
-        """Fill rows with random numbers: the element of row r and column c is number r · dim + c of the stream."""
+        """Fill rows with random numbers; element (r, c) is number r · dim + c of the stream."""
         step = max(1, _SLICE // self.dim)
         for row in range(0, len(out), step):
             part = out[row : row + step]
@@ -139,7 +141,8 @@ def uniform(seed: int, start: int, count: int) -> Floats:
 def log(x: Floats) -> Floats:
     """Return the natural logarithm of positive normal numbers, within 1e-16 or two ULPs.
 
-    x = 2^k · m with m from √½ to √2, and ln m = 2·artanh(r) with r = (m − 1)/(m + 1), by its series in r².
+    x = 2^k · m with m from √½ to √2, and ln m = 2·artanh(r) with r = (m − 1)/(m + 1), by its series
+    in r².
     """
     bits = x.view(np.int64) - _SQRT_HALF
     power: Floats = (bits >> 52).astype(np.float64)
@@ -162,23 +165,71 @@ class Quotient(NamedTuple):
 
 # Wichura's AS 241 (PPND16, 1988): the inverse of the normal distribution function, to about 1e-16.
 _CENTRE = Quotient(
-    (2509.0809287301226727, 33430.575583588128105, 67265.770927008700853, 45921.953931549871457,
-     13731.693765509461125, 1971.5909503065514427, 133.14166789178437745, 3.387132872796366608),
-    (5226.495278852545925, 28729.085735721942674, 39307.89580009271061, 21213.794301586595867,
-     5394.1960214247511077, 687.1870074920579083, 42.313330701600911252, 1.0),
-)  # fmt: skip
+    (
+        2509.0809287301226727,
+        33430.575583588128105,
+        67265.770927008700853,
+        45921.953931549871457,
+        13731.693765509461125,
+        1971.5909503065514427,
+        133.14166789178437745,
+        3.387132872796366608,
+    ),
+    (
+        5226.495278852545925,
+        28729.085735721942674,
+        39307.89580009271061,
+        21213.794301586595867,
+        5394.1960214247511077,
+        687.1870074920579083,
+        42.313330701600911252,
+        1.0,
+    ),
+)
 _MIDDLE = Quotient(
-    (7.7454501427834140764e-4, 0.0227238449892691845833, 0.24178072517745061177, 1.27045825245236838258,
-     3.64784832476320460504, 5.7694972214606914055, 4.6303378461565452959, 1.42343711074968357734),
-    (1.05075007164441684324e-9, 5.475938084995344946e-4, 0.0151986665636164571966, 0.14810397642748007459,
-     0.68976733498510000455, 1.6763848301838038494, 2.05319162663775882187, 1.0),
-)  # fmt: skip
+    (
+        7.7454501427834140764e-4,
+        0.0227238449892691845833,
+        0.24178072517745061177,
+        1.27045825245236838258,
+        3.64784832476320460504,
+        5.7694972214606914055,
+        4.6303378461565452959,
+        1.42343711074968357734,
+    ),
+    (
+        1.05075007164441684324e-9,
+        5.475938084995344946e-4,
+        0.0151986665636164571966,
+        0.14810397642748007459,
+        0.68976733498510000455,
+        1.6763848301838038494,
+        2.05319162663775882187,
+        1.0,
+    ),
+)
 _TAIL = Quotient(
-    (2.01033439929228813265e-7, 2.71155556874348757815e-5, 0.0012426609473880784386, 0.026532189526576123093,
-     0.29656057182850489123, 1.7848265399172913358, 5.4637849111641143699, 6.6579046435011037772),
-    (2.04426310338993978564e-15, 1.4215117583164458887e-7, 1.8463183175100546818e-5, 7.868691311456132591e-4,
-     0.0148753612908506148525, 0.13692988092273580531, 0.59983220655588793769, 1.0),
-)  # fmt: skip
+    (
+        2.01033439929228813265e-7,
+        2.71155556874348757815e-5,
+        0.0012426609473880784386,
+        0.026532189526576123093,
+        0.29656057182850489123,
+        1.7848265399172913358,
+        5.4637849111641143699,
+        6.6579046435011037772,
+    ),
+    (
+        2.04426310338993978564e-15,
+        1.4215117583164458887e-7,
+        1.8463183175100546818e-5,
+        7.868691311456132591e-4,
+        0.0148753612908506148525,
+        0.13692988092273580531,
+        0.59983220655588793769,
+        1.0,
+    ),
+)
 
 
 def _value(quotient: Quotient, x: Floats) -> Floats:
@@ -201,8 +252,8 @@ def _polynomial(coefficients: tuple[float, ...], x: Floats) -> Floats:
 def normal(u: Floats) -> Floats:
     """Return uniform numbers in (0, 1) as numbers of the standard normal distribution.
 
-    AS 241 has a quotient of polynomials for the centre, |u − ½| ≤ 0.425, and two for the tails, in r = √(−ln min(u, 1 − u)),
-    up to r = 5 and beyond.
+    AS 241 has a quotient of polynomials for the centre, |u − ½| ≤ 0.425, and two for the tails, in
+    r = √(−ln min(u, 1 − u)), up to r = 5 and beyond.
     """
     q = u - 0.5
     out = q * _value(_CENTRE, 0.180625 - q * q)

@@ -1,7 +1,8 @@
 """Parameters of schemes: rules that check values, parse text and word errors.
 
-A scheme annotates each of its fields with a parameter. The library checks values with it, the command line parses text
-with it, and the error for a value that breaks the rule is worded in one place.
+A scheme annotates each of its fields with a parameter. The library checks values with it, the
+command line parses text with it, and the error for a value that breaks the rule is worded in one
+place.
 """
 
 import math
@@ -27,8 +28,9 @@ class Parameter(ABC):
         default: the value if none is given and the scheme's field has no default.
         aliases: other names of the option, such as `--theta` for `--base`.
         panel: the heading under which `--help` lists the option.
-        omitted_default: a spec leaves the parameter out if it has this value. Parameters that were added after the first
-            release have one, so that older files, which lack them, still match.
+        omitted_default: a spec leaves the parameter out if it has this value. Parameters that were
+            added after the first release have one, so that older files, which lack them, still
+            match.
     """
 
     metavar = ""
@@ -58,7 +60,7 @@ class Parameter(ABC):
         return self.check(name, text)
 
     def is_value(self, text: str) -> bool:
-        """Return True if a text is the value itself, False if it names a file that holds the value."""
+        """Return True if a text is the value itself, False if it names a file with the value."""
         return True
 
     @abstractmethod

@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from pecli.engine.schemes.recipe_tables import Filler
 
 PLACED: dict[str, Any] = {"panel": "Positions", "omitted_default": None}
-"""Options of the parameters about places of rows; they were added after the first release, so old specs lack them."""
+"""Options of the parameters about places of rows; they were added after the first release, so old
+specs lack them.
+"""
 
 _GRID_ONLY = ("keep", "grid_base", "grid_scale")
 _SEQ_LEN = Whole("rows of the table, unless --positions or --grid is given")
@@ -188,7 +190,7 @@ class Positioned(Scheme):
         return [scale * value for value in self.frequencies().floats()]
 
     def _block_frequencies(self, scale: float = 1.0) -> Frequencies:
-        """Return the exact frequencies of all blocks, one after the other, in units of the positions."""
+        """Return the exact frequencies of all blocks, one after the other."""
         blocks = [block for block in self.axis_blocks if block.pairs]
         return numerics.joined([self._law_of(block, scale).take(block.indices) for block in blocks])
 
@@ -213,10 +215,10 @@ class Positioned(Scheme):
 
     @abstractmethod
     def waves(self, unit: Fraction = Fraction(1)) -> Waves:
-        """Return the exact frequencies, over positions in multiples of a unit, and the amplitude."""
+        """Return the exact frequencies, over positions in units of `unit`, and the amplitude."""
 
     def _recipe_phases(self, recipe: Recipe) -> Iterator[tuple[Phases, range]]:
-        """Yield phases that a recipe computes, and which of them the scheme has, in the order of its pairs."""
+        """Yield the phases that a recipe computes, and which of them the scheme has."""
         from pecli.engine.schemes.recipe_tables import geometric_phases, rounded
 
         for block in self.axis_blocks:

@@ -33,7 +33,7 @@ def geometric_phases(
     steps: Callable[[Singles], Singles] = reciprocal,
     scaled: Callable[[], Frequencies] | None = None,
 ) -> Phases:
-    """Return the function from positions to phases that a recipe makes of base^(−i/denominator), in float32.
+    """Return the float32 phases that a recipe makes of the frequencies base^(−i/denominator).
 
     Args:
         recipe: the dtype of the frequencies, and whether phases are a recurrence.
@@ -41,8 +41,9 @@ def geometric_phases(
         denominator: half the dimension, in most schemes.
         count: the number of frequencies.
         steps: turns base^(i/denominator) into inverse frequencies, with the rounding of a scaling.
-        scaled: the exact frequencies after a scaling that does more than divide all by one number. The recurrence, which
-            cannot take `steps`, divides phases by the slowing of each pair, as ggml does.
+        scaled: the exact frequencies after a scaling that does more than divide all by one number.
+            The recurrence, which cannot take `steps`, divides phases by the slowing of each pair,
+            as ggml does.
     """
     single = round_single(base)
     over = np.float32(float(denominator))
@@ -68,7 +69,7 @@ def _slowing(before: Frequencies, after: Frequencies) -> Singles:
 
 
 def rounded(values: Singles, dtype: str) -> Singles:
-    """Return values rounded to float16 or bfloat16, in float32; beyond the largest float16 they stay there."""
+    """Return values rounded to float16, where they saturate, or to bfloat16, in float32."""
     if dtype not in ("float16", "bfloat16"):
         return values
     if dtype == "float16":
@@ -114,7 +115,8 @@ class RecipeFiller:
     def _bands(self) -> list[Band]:
         """Split the pairs of each function of phases into runs that follow one axis.
 
-        Interleaved M-RoPE has axes 0 1 2 0 1 2 …: every pair is a band. Sections 0 0 1 1 1 are two bands.
+        Interleaved M-RoPE has axes 0 1 2 0 1 2 …: every pair is a band. Sections 0 0 1 1 1 are two
+        bands.
         """
         bands = []
         first = 0

@@ -1,9 +1,10 @@
 """Precision recipes: the points at which a real pipeline rounds.
 
-`exact` rounds once, at the end. The other recipes work in float32 (exponents, powers, reciprocals, products with
-positions), except for the one thing that their name states. Every function value is the correctly rounded one of its
-float32 argument, so that a recipe gives the same bytes on every machine. Sinusoidal tables take the steps of rotary
-ones; projects that compute exp(−i·ln b/…) instead of a power differ in a last bit.
+`exact` rounds once, at the end. The other recipes work in float32 (exponents, powers, reciprocals,
+products with positions), except for the one thing that their name states. Every function value is
+the correctly rounded one of its float32 argument, so that a recipe gives the same bytes on every
+machine. Sinusoidal tables take the steps of rotary ones; projects that compute exp(−i·ln b/…)
+instead of a power differ in a last bit.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,8 @@ _MAX_FLOAT32 = (2 - 2.0**-23) * 2.0**127
 class Recipe(NamedTuple):
     """The dtypes of positions, frequencies, their product and the table.
 
-    Each is float32, bfloat16, float16 or, except for the table, exact. A table without a dtype has the requested one.
+    Each is float32, bfloat16, float16 or, except for the table, exact. A table without a dtype has
+    the requested one.
     """
 
     positions: str = "float32"
@@ -72,7 +74,9 @@ def _recipe_parameter(*names: str) -> Choice:
 
 RECIPE = _recipe_parameter(*RECIPES)
 BIAS_RECIPE = _recipe_parameter("float32", *STORED)
-"""The recipes of ALiBi, which has no frequencies: float32 rounds the slopes, and their products with the distances."""
+"""The recipes of ALiBi, which has no frequencies: float32 rounds the slopes, and their products
+with the distances.
+"""
 
 
 def recipe_named(name: str) -> Recipe:
@@ -81,7 +85,7 @@ def recipe_named(name: str) -> Recipe:
 
 
 def check_base(recipe: str, base: float) -> None:
-    """Raise ParameterError for a base that float32 cannot represent, if the recipe computes in float32."""
+    """Raise ParameterError if a recipe computes in float32, which cannot represent the base."""
     if recipe_named(recipe).is_exact:
         return
     if not _MIN_NORMAL_FLOAT32 <= base <= _MAX_FLOAT32:

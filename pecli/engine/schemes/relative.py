@@ -1,7 +1,8 @@
-"""Relative positions: integers for the distance of a key from a query, by which models look up learned biases.
+"""Relative positions: integers by which models look up a learned bias for a distance.
 
-T5 (Raffel et al., 2020) and DeBERTa (He et al., 2021) put distances into buckets that grow with the logarithm. Buckets
-are decided in integers, so that they depend on no library. Swin (Liu et al., 2021) numbers all offsets of a window.
+T5 (Raffel et al., 2020) and DeBERTa (He et al., 2021) put distances into buckets that grow with the
+logarithm. Buckets are decided in integers, so that they depend on no library. Swin (Liu et al.,
+2021) numbers all offsets of a window.
 """
 
 from bisect import bisect_left, bisect_right
@@ -38,9 +39,9 @@ _BY_DISTANCE = ("seq_len", "buckets", "max_distance")
 def t5_buckets(count: int, buckets: int, max_distance: int) -> Indices:
     """Return T5's buckets of the distances 0 … count − 1, of one sign.
 
-    Half of the buckets hold one distance each. Of the others, bucket n begins at the first distance with
-    ln(distance/exact) / ln(max_distance/exact) ≥ n / steps. In integers that is
-    distance^steps ≥ max_distance^n · exact^(steps − n).
+    Half of the buckets hold one distance each. Of the others, bucket n begins at the first distance
+    with ln(distance/exact) / ln(max_distance/exact) ≥ n / steps. In integers that is distance^steps
+    ≥ max_distance^n · exact^(steps − n).
 
     >>> t5_buckets(20, 16, 128).tolist()
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8, 9, 9, 9, 9, 10, 10, 10, 10]
@@ -57,8 +58,9 @@ def t5_buckets(count: int, buckets: int, max_distance: int) -> Indices:
 def deberta_buckets(count: int, buckets: int, max_distance: int) -> Indices:
     """Return DeBERTa's buckets of the distances 0 … count − 1, of one sign.
 
-    Distances up to the middle, half of the buckets, have one bucket each. Of the others, bucket n ends at the last
-    distance with ln(distance/middle) / ln((max_distance − 1)/middle) ≤ n / (middle − 1), decided in integers as above.
+    Distances up to the middle, half of the buckets, have one bucket each. Of the others, bucket n
+    ends at the last distance with ln(distance/middle) / ln((max_distance − 1)/middle) ≤ n / (middle
+    − 1), decided in integers as above.
 
     >>> deberta_buckets(20, 8, 16).tolist()
     [0, 1, 2, 3, 4, 5, 5, 6, 6, 6, 7, 7, 7, 7, 7, 7, 8, 8, 8, 8]
@@ -80,7 +82,7 @@ def deberta_buckets(count: int, buckets: int, max_distance: int) -> Indices:
 
 
 class LearnedBiases(GivenPositions):
-    """Learned numbers, a row for each bucket; a spec holds them all, so that files can be verified by themselves."""
+    """Learned numbers, a row for each bucket; a spec holds them, so that files can be verified."""
 
     rule = "they must be numbers of shape (buckets, heads)"
 
@@ -107,7 +109,8 @@ class Relative(Scheme):
         style: t5, deberta or swin.
         seq_len: t5, deberta: queries and keys.
         buckets: t5, deberta: number of buckets, 32 or 256 by default.
-        max_distance: t5, deberta: distances from here on share the last bucket, 128 or 512 by default.
+        max_distance: t5, deberta: distances from here on share the last bucket, 128 or 512 by
+            default.
         causal: t5: all keys after the query share a bucket, as in T5's decoder.
         grid: swin: rows and columns of a window.
         weights: the learned table (buckets, heads), from which the bias is looked up.
@@ -146,7 +149,7 @@ class Relative(Scheme):
             self._check_weights(self.weights)
 
     def _check_style(self) -> None:
-        """Raise ParameterError if a parameter of the style is missing, or one of another style is given."""
+        """Raise ParameterError if parameters are missing, or belong to another style."""
         used = ("grid",) if self.style == "swin" else _BY_DISTANCE
         for name in (*_BY_DISTANCE, "grid"):
             is_given = getattr(self, name) is not None
@@ -201,7 +204,7 @@ class Relative(Scheme):
         return windows[::-1][queries]
 
     def _offsets_of_window(self, grid: GridSize, queries: Indices) -> Indices:
-        """Return Swin's numbers: for a window of 2 × 2, offsets (−1, −1), (−1, 0), …, (1, 1) are 0, 1, …, 8."""
+        """Return Swin's numbers: 0, 1, …, 8 for (−1, −1), (−1, 0), …, (1, 1), if it is 2 × 2."""
         height, width = grid
         keys = np.arange(self.length)
         queries = queries[:, None]

@@ -1,4 +1,4 @@
-"""Rotary tables: the cosines and sines by which pairs of channels are rotated, and their inverse frequencies."""
+"""Rotary tables: cosines and sines that rotate pairs of channels, and their frequencies."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -32,49 +32,61 @@ from pecli.errors import ParameterError
 class Rope(RotaryParameters):
     """Rotary position embedding (RoPE; Su et al., 2021, https://arxiv.org/abs/2104.09864).
 
-    Pair i of channels is rotated by the angle position · base^(−2i/dim). The tensors are `cos` and `sin`, one row per
-    position, `inv_freq`, one number per pair, and `axis` if positions have several axes.
+    Pair i of channels is rotated by the angle position · base^(−2i/dim). The tensors are `cos` and
+    `sin`, one row per position, `inv_freq`, one number per pair, and `axis` if positions have
+    several axes.
 
     Args:
         seq_len: rows of the table: positions offset, offset + 1, … Not with `positions` or `grid`.
         dim: rotary dimension, an even number of channels; by default the sum of `axes`.
         base: base of the frequencies; `theta` is the same parameter.
         offset: position of the first row.
-        layout: `compact` has one column per pair; `halves` repeats them as c0 c1 … c0 c1 … (GPT-NeoX, Hugging Face);
-            `interleaved` as c0 c0 c1 c1 … (GPT-J, Meta).
-        scaling: method that extends the context a model was trained on: none, linear, ntk, dynamic, yarn, longrope,
-            llama3, proportional or ntk-fixed. The parameters up to `length` belong to scalings.
+        layout: `compact` has one column per pair; `halves` repeats them as c0 c1 … c0 c1 …
+            (GPT-NeoX, Hugging Face); `interleaved` as c0 c0 c1 c1 … (GPT-J, Meta).
+        scaling: method that extends the context a model was trained on: none, linear, ntk, dynamic,
+            yarn, longrope, llama3, proportional or ntk-fixed. The parameters up to `length` belong
+            to scalings.
         factor: how many times longer the context becomes.
-        original_max_position_embeddings: context that the model was trained on; `original_len` is the same.
-        max_position_embeddings: context after scaling, as the model states it; `max_len` is the same.
+        original_max_position_embeddings: context that the model was trained on; `original_len` is
+            the same.
+        max_position_embeddings: context after scaling, as the model states it; `max_len` is the
+            same.
         attention_factor: yarn, longrope: factor of cos and sin, by default computed from `factor`.
-        beta_fast: yarn: pairs that turn more often than this within the original context keep their frequency (32).
+        beta_fast: yarn: pairs that turn more often than this within the original context keep their
+            frequency (32).
         beta_slow: yarn: pairs that turn less often than this are slowed by the whole factor (1).
         truncate: yarn: round the limits of the ramp between them to whole pairs (true).
         mscale: yarn: scales the attention factor, as in DeepSeek.
         mscale_all_dim: yarn: divides the attention factor, as in DeepSeek.
-        low_freq_factor: llama3: pairs that turn less often than this are slowed by the whole factor.
+        low_freq_factor: llama3: pairs that turn less often than this are slowed by the whole
+            factor.
         high_freq_factor: llama3: pairs that turn more often than this keep their frequency.
         short_factor: longrope: a divisor per pair, for lengths up to the original one.
         long_factor: longrope: a divisor per pair, for longer ones.
-        length: dynamic, longrope: length at which they are evaluated, by default the end of the table.
+        length: dynamic, longrope: length at which they are evaluated, by default the end of the
+            table.
         partial_rotary_factor: share of `dim` that is rotary, such as 0.25 in GPT-NeoX.
         mrope_section: M-RoPE: how many pairs follow each axis of positions (time, height, width).
-        mrope_interleaved: M-RoPE: the sections take turns, as in Qwen3-VL, instead of following each other.
+        mrope_interleaved: M-RoPE: the sections take turns, as in Qwen3-VL, instead of following
+            each other.
         positions: a row for each of these numbers, (L,), or (axes, L) for several axes.
-        grid: a row for each point of a grid, (H, W) or (T, H, W), row-major; needs a `style` or `axes`.
+        grid: a row for each point of a grid, (H, W) or (T, H, W), row-major; needs a `style` or
+            `axes`.
         keep: extra rows for tokens beside the grid, such as CLS.
-        grid_base: points from which the axes of the grid are resampled: one number, or one per axis.
+        grid_base: points from which the axes of the grid are resampled: one number, or one per
+            axis.
         grid_scale: numbers that divide the positions of the grid's axes: one, or one per axis.
         style: project whose conventions the grid follows, such as flux, wan, qwen2-vl or pixtral.
         axes: channels that each axis of positions rotates.
         axis_factors: an NTK factor per axis, which stretches its base.
-        recipe: precision recipe that is emulated, such as float32 or bfloat16-autocast; exact rounds once.
+        recipe: precision recipe that is emulated, such as float32 or bfloat16-autocast; exact
+            rounds once.
         runtime: the table that this runtime computes; `length` is then its served context.
         dtype: type of the numbers in the tables: float64, float32, float16 or bfloat16.
 
     Raises:
-        ParameterError: a value breaks the rule of its parameter, or parameters contradict each other.
+        ParameterError: a value breaks the rule of its parameter, or parameters contradict each
+        other.
 
     >>> rope = Rope(seq_len=4, dim=8, theta=500000)
     >>> sorted(rope.tables())
@@ -195,10 +207,10 @@ class Rope(RotaryParameters):
         return tables
 
     def _fill(self, filler: Filler, part: str, offset: int, start: Any, out: Array) -> None:
-        """Fill rows of cos or sin: pairs that rotate, pairs whose angle is 0, and the copies of both.
+        """Fill rows of cos or sin: rotating pairs, pairs of angle 0, and copies of both.
 
-        Copies are made if the array has room for them: for 2 pairs, `halves` has the columns c0 c1 | c0 c1, and
-        `interleaved` c0 c0 c1 c1.
+        Copies are made if the array has room for them: for 2 pairs, `halves` has the columns c0 c1
+        | c0 c1, and `interleaved` c0 c0 c1 c1.
         """
         pairs = self.rotary_dim // 2
         rotating = self.rotating_pairs
@@ -233,8 +245,8 @@ class Rope(RotaryParameters):
         """Return the complex factors cos + i·sin that rotate rows, (n, d/2) in float64.
 
         Args:
-            positions: a range, or whole numbers (n,) or (n, axes). If the scheme has positions or a grid, they are
-                numbers of its rows.
+            positions: a range, or whole numbers (n,) or (n, axes). If the scheme has positions or a
+                grid, they are numbers of its rows.
         """
         if isinstance(positions, range):
             first = positions.start
@@ -254,7 +266,7 @@ class Rope(RotaryParameters):
         return factors
 
     def _coordinates_of(self, positions: Indices) -> Coordinates:
-        """Return the coordinates of some positions, or of some rows of the positions or the grid."""
+        """Return the coordinates of some positions, or of some rows of the list or the grid."""
         if self.is_range:
             by_axis = positions.reshape(len(positions), -1).T
             return listed_coordinates(by_axis.tolist())
@@ -265,7 +277,7 @@ class Rope(RotaryParameters):
         )
 
     def applied_to(self, x: ArrayLike) -> Array:
-        """Return x (…, seq_len, D) with its first channels rotated; compact tables rotate pairs (i, i + d/2)."""
+        """Return x (…, seq_len, D) rotated; compact tables rotate the pairs (i, i + d/2)."""
         factors = self.factors(range(self.offset, self.offset + self.seq_len))
         layout = "interleaved" if self.layout == "interleaved" else "halves"
         return rotated(x, factors, layout)
@@ -286,7 +298,7 @@ def as_read(rope: Rope) -> Rope:
 
 
 def rows_are_listed(rope: Rope) -> bool:
-    """Return True if rows are rotated by the numbers of the tables: positions are listed, or a recipe rounds."""
+    """Return True if positions are listed or a recipe rounds: tables hold the factors."""
     return not rope.is_range or not rope._recipe.is_exact
 
 

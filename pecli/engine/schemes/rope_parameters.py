@@ -1,4 +1,4 @@
-"""The parameters of rotary schemes: their rules, alone and together, and the dimensions and scaling that follow."""
+"""The parameters of rotary schemes, their rules, and the values that follow from them."""
 
 import math
 from dataclasses import KW_ONLY, dataclass
@@ -23,7 +23,9 @@ _SCALING_PANEL = "Scaling"
 """The heading of the options that belong to scalings."""
 _SHARE: dict[str, Any] = {"panel": "Rotary dimension"}
 _SHARED_FREQUENCIES = ("scaling", "partial_rotary_factor", "mrope_section")
-"""Parameters that change the frequencies of the whole dim; axes with their own frequencies have none of these."""
+"""Parameters that change the frequencies of the whole dim; axes with their own frequencies have
+none of these.
+"""
 _MIN_DIVISOR = 1e-19
 """The smallest divisor of a frequency, so that frequencies stay below 2^64 radians per position."""
 
@@ -179,7 +181,7 @@ class RotaryParameters(Positioned):
         self._check_rows(self.offset + self.seq_len)
 
     def _check_rows(self, last: int) -> None:
-        """Raise UnsupportedError if the runtime has fewer positions, as vLLM's precomputed cache does."""
+        """Raise UnsupportedError if the runtime has fewer positions, as vLLM's cache does."""
         rows = self.runtime_reading.rows
         if rows is not None and last > rows:
             rule = (
@@ -242,7 +244,7 @@ class RotaryParameters(Positioned):
 
     @cached_property
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
-        """Return the frequencies of each axis, if these have their own; none if all axes share those of the dim."""
+        """Return the frequencies of each axis; none if all axes share those of the dim."""
         style = self.grid_style
         factors = self.axis_factors
         if style is not None:
@@ -262,7 +264,8 @@ class RotaryParameters(Positioned):
     ) -> tuple[AxisBlock, ...]:
         """Return blocks with an NTK factor for each axis, as Cosmos has for time.
 
-        NTK defines the base of d channels as base · factor^(d/(d − 2)), for powers of one base only.
+        NTK defines the base of d channels as base · factor^(d/(d − 2)), for powers of one base
+        only.
         """
         if not factors:
             return blocks
@@ -313,10 +316,11 @@ class RotaryParameters(Positioned):
 
     @property
     def pair_axes(self) -> list[int]:
-        """Return the axis of positions that each frequency follows; axis 0, unless there are sections or axes.
+        """Return the axis that each frequency follows: 0, unless there are sections or axes.
 
-        For mrope_section (4, 2, 2), blocked sections (Qwen2-VL) give 0 0 0 0 1 1 2 2. Interleaved ones (Qwen3-VL) give
-        0 1 2 0 1 2 0 0: the axes take turns, until an axis has had its 2 pairs; all other pairs follow axis 0.
+        For mrope_section (4, 2, 2), blocked sections (Qwen2-VL) give 0 0 0 0 1 1 2 2. Interleaved
+        ones (Qwen3-VL) give 0 1 2 0 1 2 0 0: the axes take turns, until an axis has had its 2
+        pairs; all other pairs follow axis 0.
         """
         if self.axis_blocks:
             return super().pair_axes
@@ -337,7 +341,7 @@ class RotaryParameters(Positioned):
 
     @property
     def exponent_dim(self) -> int:
-        """Return d of the exponent −2i/d: the rotary dimension, which a partial factor may leave odd."""
+        """Return d of the exponent −2i/d, which a partial factor may leave odd."""
         return self._rotary.dim
 
     @property
@@ -350,7 +354,7 @@ class RotaryParameters(Positioned):
 
     @property
     def rotating_pairs(self) -> int:
-        """Return how many pairs rotate; those whose angle proportional scaling makes 0 come last."""
+        """Return how many pairs rotate; those that proportional scaling stops come last."""
         return self._rotary.pairs
 
     @property

@@ -1,4 +1,4 @@
-"""Complex factors that rotate pairs of channels, at any positions: one cache for layers and tensors."""
+"""Complex factors that rotate pairs of channels, cached for layers and tensors."""
 
 from functools import cached_property
 from threading import Lock
@@ -20,17 +20,19 @@ ALWAYS_CACHED_BYTES = 1 << 24
 MAX_PRECOMPUTED_BYTES = 1 << 30
 """Bytes of the largest table that is computed because a layer has a limit on positions."""
 _RUN = 256
-"""Positions in a row whose factors are products of two: of the first one of the run, and of a distance."""
+"""Positions in a row whose factors are products of two: of the first one of the run, and of a
+distance.
+"""
 _GROWTH = Lock()
 """Guards the caches. It belongs to the module, so that layers can be copied and pickled."""
 
 
 class RotationFactors:
-    """The factors of a rotary scheme at any positions, kept if there are not too many; safe in threads.
+    """The factors of a rotary scheme at any positions, in a cache that threads can share.
 
-    For amplitude 1 they are within 0.6·2^−53 of the true value. Unless they have to be `exact`, factors of neighbouring
-    positions are products of two such, within 4·2^−53. If positions are listed, or a recipe or runtime computes them, the
-    factors are the numbers of the tables.
+    For amplitude 1 they are within 0.6·2^−53 of the true value. Unless they have to be `exact`,
+    factors of neighbouring positions are products of two such, within 4·2^−53. If positions are
+    listed, or a recipe or runtime computes them, the factors are the numbers of the tables.
 
     Args:
         rope: the scheme.
@@ -63,7 +65,7 @@ class RotationFactors:
         self.kept: NDArray[Any] = np.empty((0, self._pairs), self._dtype)
 
     def at(self, positions: Positions) -> NDArray[Any]:
-        """Return the factors (n, d/2) of n positions: a range, an array (n,), or (n, axes) for sections."""
+        """Return the factors (n, d/2) of n positions: a range, (n,), or (n, axes)."""
         if isinstance(positions, range):
             low = positions.start
             high = positions.stop
@@ -82,14 +84,14 @@ class RotationFactors:
         return kept[rows[:, self.rope.pair_axes], np.arange(self._pairs)]
 
     def reserve(self, low: int, high: int) -> None:
-        """Compute the factors of all these positions now; if they are too many to keep, compute them in every call."""
+        """Compute the factors of a range now, or in every call if they are too many to keep."""
         self._keeps = (high - low) * self._row_bytes <= MAX_CACHED_BYTES
         with _GROWTH:
             if self._keeps and not self._covers(low, high):
                 self._keep(range(low, high))
 
     def _covering(self, low: int, high: int, count: int) -> tuple[int, NDArray[Any]]:
-        """Return the first position of the kept table, and the table, grown to cover these if it is not too large."""
+        """Return the first position of the kept table, and the table, grown if it may."""
         with _GROWTH:
             if self._keeps and not self._covers(low, high) and high <= self._largest(count):
                 self._keep(range(self._grown(high)))
@@ -98,8 +100,8 @@ class RotationFactors:
     def _largest(self, count: int) -> int:
         """Return the end of the largest table that is kept for a call with so many positions.
 
-        A table is not computed up to a distant position for the sake of a few: it may have four times as many rows as
-        are needed, twice as many as before, or ALWAYS_CACHED_BYTES.
+        A table is not computed up to a distant position for the sake of a few: it may have four
+        times as many rows as are needed, twice as many as before, or ALWAYS_CACHED_BYTES.
         """
         most = MAX_CACHED_BYTES // self._row_bytes
         always = ALWAYS_CACHED_BYTES // self._row_bytes
@@ -149,7 +151,7 @@ class RotationFactors:
         return self._turns(np.arange(_RUN))
 
     def _along(self, positions: range) -> Complex:
-        """Return the factors of a range, in runs that begin at multiples of _RUN wherever a block begins.
+        """Return the factors of a range, in runs that begin at multiples of _RUN.
 
         So the factor of position 1000 is the same in every block: that of 768 times that of 232.
         """
@@ -172,6 +174,6 @@ class RotationFactors:
         return out
 
     def shift(self, places: int) -> Complex:
-        """Return the factors (1, d/2) that move rotated rows by so many positions and keep their amplitude."""
+        """Return the factors (1, d/2) that move rotated rows, without the amplitude."""
         turns = self._turns(np.array([abs(places)]))
         return turns if places >= 0 else turns.conj()

@@ -47,9 +47,10 @@ class Axes(NamedTuple):
 class Scheme(Displayed, ABC):
     """A positional encoding with all its parameters: the base class of all schemes.
 
-    A subclass is a frozen dataclass whose fields are annotated with a `Parameter` each; checks, the saved spec and the
-    command-line options derive from these. Callers use the methods below instead of `isinstance`. A subclass has to
-    define only `tensors`; the defaults of the other methods serve a scheme with one table (positions, channels).
+    A subclass is a frozen dataclass whose fields are annotated with a `Parameter` each; checks, the
+    saved spec and the command-line options derive from these. Callers use the methods below instead
+    of `isinstance`. A subclass has to define only `tensors`; the defaults of the other methods
+    serve a scheme with one table (positions, channels).
 
     Args:
         dtype: type of the numbers in the tables: float64, float32, float16 or bfloat16.
@@ -65,9 +66,13 @@ class Scheme(Displayed, ABC):
 
     name: ClassVar[str]
     applied_as: ClassVar[str] = "rows"
-    """The way it is applied: `rows` are added to the input, a `rotation` of it, a `bias` on attention scores."""
+    """The way it is applied: `rows` are added to the input, a `rotation` of it, a `bias` on
+    attention scores.
+    """
     _former_parameters: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """Parameters in specs of earlier versions, with the value that describes what the scheme still does."""
+    """Parameters in specs of earlier versions, with the value that describes what the scheme still
+    does.
+    """
 
     _: KW_ONLY
     dtype: Annotated[str, Dtype("type of the numbers", options=tuple(SIGNIFICAND_BITS))] = "float32"
@@ -115,7 +120,7 @@ class Scheme(Displayed, ABC):
     @classmethod
     @cache
     def parameters(cls) -> dict[str, Parameter]:
-        """Return the parameters by name: keyword-only ones after the others, `recipe` and `dtype` last."""
+        """Return the parameters by name: keyword-only ones later, `recipe` and `dtype` last."""
         hints = get_type_hints(cls, include_extras=True)
         parameters = {}
         for field in sorted(fields(cls), key=_place_of_parameter):
@@ -137,7 +142,7 @@ class Scheme(Displayed, ABC):
 
     @property
     def inert_parameters(self) -> frozenset[str]:
-        """Return parameters that have no effect beside the others: commands leave them out, specs do not."""
+        """Return parameters that have no effect: commands leave them out, specs do not."""
         return frozenset()
 
     def __repr__(self) -> str:
@@ -167,10 +172,12 @@ class Scheme(Displayed, ABC):
         """Return the scheme of a spec; `Scheme.from_spec` finds the class by the spec's `scheme`.
 
         Args:
-            spec: a mapping with `scheme` and `parameters`, as `spec()` returns it and files carry it.
+            spec: a mapping with `scheme` and `parameters`, as `spec()` returns it and files carry
+                it.
 
         Raises:
-            ParameterError: the spec names another scheme, or a parameter is unknown, missing or wrong.
+            ParameterError: the spec names another scheme, or a parameter is unknown, missing or
+            wrong.
         """
         if not isinstance(spec, Mapping):
             rule = "it must be a mapping with scheme and parameters"
@@ -193,7 +200,7 @@ class Scheme(Displayed, ABC):
 
     @classmethod
     def _check_names(cls, names: Mapping[str, Any]) -> None:
-        """Raise ParameterError unless a spec has all parameters that it has to name, and no others."""
+        """Raise ParameterError unless a spec names all parameters that it must, and no others."""
         for name in names:
             if name not in cls.parameters():
                 rule = f"{cls.name} has no such parameter"
@@ -207,7 +214,7 @@ class Scheme(Displayed, ABC):
         return self if self.dtype == dtype else replace(self, dtype=dtype)
 
     def named_parts(self) -> "tuple[tuple[str, Scheme], ...]":
-        """Return the schemes that it holds by name; a single scheme holds itself, without a name."""
+        """Return the schemes that it holds by name; a single scheme holds itself, unnamed."""
         return (("", self),)
 
     @abstractmethod
@@ -240,12 +247,12 @@ class Scheme(Displayed, ABC):
         return {table.name: table.array() for table in self.tensors()}
 
     def blocks(self, name: str | None = None, rows: int | None = None) -> Iterator[Array]:
-        """Yield a tensor some rows at a time, with constant memory; the values do not depend on the size of blocks.
+        """Yield a tensor some rows at a time; the values do not depend on the size of blocks.
 
         Args:
             name: the tensor, by default the first one.
-            rows: rows of a block. A row is the last axis: heads and queries are run through in order, and a vector
-                comes in vectors.
+            rows: rows of a block. A row is the last axis: heads and queries are run through in
+                order, and a vector comes in vectors.
 
         Raises:
             ParameterError: there is no tensor of that name.
@@ -268,7 +275,7 @@ class Scheme(Displayed, ABC):
 
     @property
     def is_range(self) -> bool:
-        """Return True if rows are consecutive positions, not a list of them or the points of a grid."""
+        """Return True if rows are consecutive positions, not a list or a grid."""
         return True
 
     @property
@@ -277,7 +284,7 @@ class Scheme(Displayed, ABC):
         return None
 
     def inverse_frequencies(self) -> list[float] | None:
-        """Return radians per position of every pair of channels; None if there are no frequencies."""
+        """Return radians per position of every pair of channels, None without frequencies."""
         return None
 
     def angular_frequencies(self) -> list[float] | None:
@@ -297,7 +304,7 @@ class Scheme(Displayed, ABC):
 
     @property
     def runtime_reading(self) -> "RuntimeReading[Scaling]":
-        """Return the scaling as the scheme's runtime reads it, as it is defined without a runtime."""
+        """Return the scaling as the runtime reads it, or as it is defined without a runtime."""
         from pecli.engine.runtimes.runtime import RuntimeReading
         from pecli.engine.scalings.scaling import Scaling
 
@@ -359,7 +366,7 @@ def default_of(kind: type[Scheme], name: str) -> Any:
 
 
 def _other_options(kind: type[Scheme], name: str, usual: str) -> tuple[str, ...]:
-    """Return the options of a parameter except for the usual one; none if there is no such parameter."""
+    """Return the options of a parameter except for the usual one; none without it."""
     parameter = kind.parameters().get(name)
     if not isinstance(parameter, Choice):
         return ()

@@ -1,7 +1,7 @@
 """Sinusoidal tables: the paper's, and those of other projects.
 
-The angle of pair i is position · scale · base^(−i / (D/2 − freq_shift)), with a sine and a cosine channel for each i. On
-a grid every axis has a share of the channels and its own angles.
+The angle of pair i is position · scale · base^(−i / (D/2 − freq_shift)), with a sine and a cosine
+channel for each i. On a grid every axis has a share of the channels and its own angles.
 """
 
 import math
@@ -78,7 +78,9 @@ GRID_STYLES = (
 """Styles of tables on grids, which `grid_styles.ADDED` describes."""
 
 _MIN_DENOMINATOR = Fraction(1, 2)
-"""The least that freq_shift must leave of D/2: towards 0, the exponents −i/(D/2 − freq_shift) are unbounded."""
+"""The least that freq_shift must leave of D/2: towards 0, the exponents −i/(D/2 − freq_shift) are
+unbounded.
+"""
 
 _LAYOUT = Choice(
     "sin and cos in turn, or all sin, then all cos",
@@ -99,11 +101,13 @@ STYLE = Choice(
     options=(*STYLES, *GRID_STYLES),
     omitted_default=None,
 )
-"""Styles of grids are part of the scheme; the others stand for other parameters, and leave no trace in the spec."""
+"""Styles of grids are part of the scheme; the others stand for other parameters, and leave no trace
+in the spec.
+"""
 
 
 class HalfColumns(NamedTuple):
-    """In halves, the columns of the first function and those of the second, for one block of pairs."""
+    """The columns of the first and of the second function, for one block of pairs in halves."""
 
     first: slice
     second: slice
@@ -122,24 +126,27 @@ class Sinusoidal(Positioned):
         base: base of the frequencies.
         layout: `interleaved` has sin and cos in turn, `halves` all sines, then all cosines.
         cos_first: cosines before sines.
-        freq_shift: number subtracted from D/2 in the exponent; 1 in tensor2tensor, Whisper and fairseq.
+        freq_shift: number subtracted from D/2 in the exponent; 1 in tensor2tensor, Whisper and
+            fairseq.
         offset: position of the first row.
         scale: factor of the positions.
         amplitude: factor of the values.
         padding_idx: the row of this position is zeros.
-        style: another project's conventions, such as whisper, fairseq or stable-diffusion, or on a grid mae, detr, timm;
-            parameters given beside it win.
+        style: another project's conventions, such as whisper, fairseq or stable-diffusion, or on a
+            grid mae, detr, timm; parameters given beside it win.
         positions: a row for each of these numbers, (L,), or (axes, L) with a style of grids.
         grid: a row for each point of a grid, (H, W) or (T, H, W), row-major; needs a `style`.
         keep: extra rows, zeros, for tokens beside the grid, such as CLS.
-        grid_base: points from which the axes of the grid are resampled: one number, or one per axis.
+        grid_base: points from which the axes of the grid are resampled: one number, or one per
+            axis.
         grid_scale: numbers that divide the positions of the grid's axes: one, or one per axis.
         relative: positions seq_len − 1, …, −(seq_len − 1), as in Transformer-XL.
         recipe: precision recipe that is emulated, such as float32; exact rounds once.
         dtype: type of the numbers in the table: float64, float32, float16 or bfloat16.
 
     Raises:
-        ParameterError: a value breaks the rule of its parameter, or parameters contradict each other.
+        ParameterError: a value breaks the rule of its parameter, or parameters contradict each
+        other.
 
     >>> Sinusoidal(seq_len=2, dim=2, dtype="float64").tables()["pe"].tolist()
     [[0.0, 1.0], [0.8414709848078965, 0.5403023058681398]]
@@ -252,8 +259,8 @@ class Sinusoidal(Positioned):
     def axis_blocks(self) -> tuple[AxisBlock, ...]:
         """Return the frequencies of each axis.
 
-        With an odd dim, projects with halves pad a column of zeros: dim 5 has 2 pairs over D/2 = 2. Interleaved tables end
-        on a sine: dim 5 has 3 pairs over D/2 = 2.5.
+        With an odd dim, projects with halves pad a column of zeros: dim 5 has 2 pairs over D/2 = 2.
+        Interleaved tables end on a sine: dim 5 has 3 pairs over D/2 = 2.5.
         """
         shift = Fraction(self.freq_shift)
         blocks = []
@@ -274,7 +281,7 @@ class Sinusoidal(Positioned):
         return (AxisBlock(0, 2 * pairs, Fraction(self.dim, 2)),)
 
     def inverse_frequencies(self) -> list[float]:
-        """Return base^(−i / (D/2 − freq_shift)), axis by axis; a dim of one, in halves, has none."""
+        """Return base^(−i / (D/2 − freq_shift)), axis by axis; dim 1 in halves has none."""
         return self.frequencies().floats()
 
     def waves(self, unit: Fraction = Fraction(1)) -> Waves:
@@ -331,8 +338,9 @@ class Sinusoidal(Positioned):
     def _half_columns(self) -> list[HalfColumns]:
         """Return the columns of each block of pairs, in halves.
 
-        Two axes of 2 pairs each, rows and columns of an image: MAE has the columns sin cos of one axis, then of the other,
-        so 0:2 and 2:4, then 4:6 and 6:8. timm has all sines before all cosines: one block, 0:4 and 4:8.
+        Two axes of 2 pairs each, rows and columns of an image: MAE has the columns sin cos of one
+        axis, then of the other, so 0:2 and 2:4, then 4:6 and 6:8. timm has all sines before all
+        cosines: one block, 0:4 and 4:8.
         """
         style = self.grid_style
         sizes = [self.rotating_pairs]
