@@ -1,4 +1,4 @@
-"""Checks of tables and files: each gives a result that reads as an answer."""
+"""Checks of tables and files. The result of a check is an answer: true if it is yes."""
 
 from abc import ABC, abstractmethod
 
@@ -7,11 +7,11 @@ from pecli.compare.json_values import plain_fields as plain_fields
 from pecli.display import Printed
 from pecli.errors import CheckFailedError
 
-MAX_WORDS = 3  #: findings that a repr quotes
+MAX_WORDS = 3  #: parts of an answer that its repr quotes
 
 
 class Answer(Printed, ABC):
-    """A result that is true where the answer is yes."""
+    """A result that is true if the answer is yes."""
 
     @property
     @abstractmethod
@@ -19,17 +19,20 @@ class Answer(Printed, ABC):
 
     @abstractmethod
     def words(self) -> tuple[str, ...]:
-        """What it is about, and what was found, the gravest first."""
+        """Return the subject, then the findings, most severe first; empty ones are left out."""
 
     def __bool__(self) -> bool:
         return self.passed
 
     def raise_if_failed(self) -> None:
-        """Raise `CheckFailedError`, an AssertionError that says what is wrong, where the answer is no."""
+        """Raise `CheckFailedError`, an AssertionError that states what is wrong, if the answer is no."""
         if not self:
             raise CheckFailedError(str(self))
 
     def __repr__(self) -> str:
-        words = [word for word in self.words() if word][:MAX_WORDS]
-        about = f": {'; '.join(words)}" if words else ""
-        return f"<{type(self).__name__} {'passed' if self else 'failed'}{about}>"
+        verdict = "passed" if self else "failed"
+        words = [word for word in self.words() if word]
+        about = "; ".join(words[:MAX_WORDS])
+        if about:
+            return f"<{type(self).__name__} {verdict}: {about}>"
+        return f"<{type(self).__name__} {verdict}>"

@@ -248,7 +248,7 @@ def _is_table(array: Array) -> bool:
         or not array.size
     ):
         return False
-    from pecli.checks.statistics import has_waves
+    from pecli.checks.wave_columns import has_waves
 
     rows = widened(array.real[(0,) * (array.ndim - 2)][:MAX_PROBED])
     rows = rows[:, np.ptp(rows, axis=0) > 0]

@@ -1,46 +1,147 @@
-"""What is told of a table is what NumPy finds in it, however it is cut into slices."""
+"""Statistics of tables are what NumPy computes, however the tables are cut into slices."""
 
 import hashlib
 import math
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from pecli.checks import statistics
-from pecli.checks.statistics import SHARES, described, profile
+from pecli.checks import quantiles, statistics
+from pecli.checks.quantiles import SHARES
+from pecli.checks.statistics import described, profile
 from pecli.engine.table import table_of
 
+NOT_FINITE = np.array([[1.0, np.nan], [np.inf, 3.0], [2.0, -np.inf]], np.float32)
+COMPLEX = np.array([[0, 1j, complex(1, np.nan), complex(-np.inf, 2)]], np.complex64)
 
-@pytest.fixture(params=[1 << 16, 60], ids=["one slice", "many"])
+
+@pytest.fixture(params=[1 << 16, 60], ids=["one slice", "many slices"])
 def slices(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "SLICE_ELEMENTS", request.param)
-    monkeypatch.setattr(
-        statistics, "SAMPLED", request.param
-    )  # elements that say where quantiles lie
+    monkeypatch.setattr(quantiles, "SAMPLED", request.param)
 
 
 @pytest.mark.usefixtures("slices")
 @pytest.mark.parametrize(
     "dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.float64, np.int32]
 )
-def test_values(dtype: type) -> None:
+def test_statistics_of_random_values(dtype: type) -> None:
     array = (np.random.default_rng(1).standard_normal((97, 33)) * 50).astype(dtype)
     array[3, 4] = 0
-    found, values = profile(array), array.astype(np.float64)
+    found = profile(array)
+    values = array.astype(np.float64)
     ordered = np.sort(values, axis=None)
-    expected = {f"{share:g}": float(ordered[int(share * (array.size - 1))]) for share in SHARES}
-    assert found["quantiles"] == expected
+    norms = np.linalg.norm(values, axis=1)
+    for share in SHARES:
+        assert found["quantiles"][f"{share:g}"] == ordered[int(share * (array.size - 1))]
     assert math.isclose(found["std"], values.std(), rel_tol=1e-12)
     assert found["zeros"] == np.count_nonzero(values == 0)
-    norms = np.linalg.norm(values, axis=1)
     assert math.isclose(found["rows"]["norm"]["mean"], norms.mean(), rel_tol=1e-12)
     assert math.isclose(found["rows"]["norm"]["max"], norms.max(), rel_tol=1e-12)
 
 
-def test_quantiles_of_a_table_whose_sample_is_not_fair() -> None:
-    array = np.where(np.arange(1 << 18) % 5, 0, 1)[:, None]  # every fifth element is looked at
+def test_all_statistics_of_a_small_table() -> None:
+    array = np.array([[3.0, 4.0], [0.0, 0.0]])
+    assert profile(array) == {
+        "shape": [2, 2],
+        "dtype": "float64",
+        "min": 0,
+        "max": 4,
+        "mean": 1.75,
+        "std": 3.1875**0.5,
+        "quantiles": {"0.01": 0, "0.25": 0, "0.5": 0, "0.75": 3, "0.99": 3},
+        "zeros": 2,
+        "nan": 0,
+        "inf": 0,
+        "rows": {"norm": {"min": 0, "max": 5, "mean": 2.5}, "constant": 1},
+        "sha256": hashlib.sha256(array.tobytes()).hexdigest(),
+    }
+
+
+def test_a_sample_that_is_not_fair_is_noticed() -> None:
+    """Every fifth element is sampled, and only every fifth is 0."""
+    array = np.where(np.arange(1 << 18) % 5, 0, 1)[:, None]
     assert list(profile(array)["quantiles"].values()) == [0, 0, 0, 0, 1]
+
+
+def test_quantiles_are_elements() -> None:
+    values = np.array([-1e300, -1e-300, 0.1, 2e-310, 1e200])
+    assert profile(values)["quantiles"] == {
+        "0.01": -1e300,
+        "0.25": -1e-300,
+        "0.5": 2e-310,
+        "0.75": 0.1,
+        "0.99": 0.1,
+    }
+
+
+def test_quantiles_of_integers_that_float32_cannot_hold() -> None:
+    assert profile(np.array([2**24 + 1, 2**40 + 1]))["quantiles"]["0.5"] == 2**24 + 1
+
+
+def test_quantiles_are_of_finite_values() -> None:
+    assert profile(NOT_FINITE)["quantiles"]["0.5"] == 2.0
+
+
+def test_quantiles_of_nothing() -> None:
+    assert profile(np.full((2, 2), np.nan))["quantiles"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("nan", 1), ("inf", 2), ("mean", None), ("std", None), ("min", None), ("max", None)],
+)
+def test_values_that_are_not_finite_are_counted(name: str, value: int | None) -> None:
+    assert profile(NOT_FINITE)[name] == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("zeros", 1), ("nan", 1), ("inf", 1), ("min", None), ("quantiles", None)]
+)
+def test_complex_numbers_have_no_order(name: str, value: int | None) -> None:
+    assert profile(COMPLEX)[name] == value
+
+
+@pytest.mark.parametrize(("value", "count"), [(np.inf, 1), (-np.inf, 1), (2.0, 0)])
+def test_infinite_values_of_a_vector(value: float, count: int) -> None:
+    assert profile(np.array([1.0, value]))["inf"] == count
+
+
+@pytest.mark.parametrize(
+    ("values", "deviation"),
+    [
+        (np.empty((0, 3)), None),
+        (np.empty(0), None),
+        (4.0, 0),
+        ([1j], None),
+        (np.full((2, 2), np.nan), None),
+        (np.full((2, 2), -1e308), None),
+    ],
+    ids=str,
+)
+def test_standard_deviations_that_are_not_finite_are_none(
+    values: Any, deviation: float | None
+) -> None:
+    assert profile(np.array(values))["std"] == deviation
+
+
+@pytest.mark.parametrize(
+    ("array", "rows"),
+    [
+        (np.ones(3), None),
+        (np.ones((2, 2)) * 1j, None),
+        (np.empty((0, 3)), {"norm": None, "constant": 0}),
+        (
+            np.ones((2, 2)),
+            {"norm": {"min": 2**0.5, "max": 2**0.5, "mean": 2**0.5}, "constant": 2},
+        ),
+    ],
+    ids=["a vector", "complex", "empty", "ones"],
+)
+def test_statistics_of_rows(array: Any, rows: dict[str, Any] | None) -> None:
+    assert profile(array).get("rows") == rows
 
 
 @pytest.mark.usefixtures("slices")
@@ -51,12 +152,13 @@ def test_constant_rows_are_counted() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 3, 1000])
-def test_blocks_do_not_matter(rows: int, monkeypatch) -> None:
+def test_a_description_does_not_depend_on_blocks(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     array = np.random.default_rng(1).standard_normal((101, 7)).astype(np.float32)
-    whole = described(table_of("t", array))
     monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", rows * 7 * 4)
     found = described(table_of("t", array))
-    assert (found["min"], found["max"]) == (array.min(), array.max())
+    assert found["min"] == array.min()
+    assert found["max"] == array.max()
     assert found["mean"] == pytest.approx(array.astype(np.float64).mean(), abs=1e-15)
     assert found["sha256"] == hashlib.sha256(array.tobytes()).hexdigest()
-    assert whole == found

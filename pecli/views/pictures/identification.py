@@ -81,7 +81,7 @@ def _required(tables: Sequence[Table]) -> list[tuple[str, tuple[int, ...]]]:
 
 def is_worth_a_search(subject: Subject) -> bool:
     """Return True if tables are few, and each is short, or consists of waves or lines."""
-    from pecli.checks.statistics import has_waves
+    from pecli.checks.wave_columns import has_waves
 
     if len(subject.tables) > MAX_TABLES:
         return False
