@@ -17,8 +17,8 @@ import numpy as np
 
 from pecli.engine.arrays import Array, Indices, numpy_dtype
 from pecli.engine.numerics.correct_rounding import round_waves
-from pecli.engine.numerics.cos_sin_tables import Rotation
-from pecli.engine.numerics.phases import Waves
+from pecli.engine.numerics.cos_sin_tables import ExactFiller
+from pecli.engine.numerics.phases import ExactWaves
 
 _MAX_NUMERATOR = 1 << 63
 _EXPONENT_STEP = 8
@@ -64,7 +64,7 @@ def listed_coordinates(axes: Sequence[Sequence[int | Fraction]]) -> Coordinates:
     return Coordinates(tuple(values), every_index.shape[1], index)
 
 
-class AxisRotation:
+class AxisFiller:
     """Makes rows of cos and sin tables in which each wave follows one axis of coordinates.
 
     Args:
@@ -74,7 +74,10 @@ class AxisRotation:
     """
 
     def __init__(
-        self, make_waves: Callable[[Fraction], Waves], axes: Sequence[int], coordinates: Coordinates
+        self,
+        make_waves: Callable[[Fraction], ExactWaves],
+        axes: Sequence[int],
+        coordinates: Coordinates,
     ) -> None:
         self._make_waves = make_waves
         self._waves_of = cache(make_waves)
@@ -85,7 +88,7 @@ class AxisRotation:
         self._shared_table = cache(self._whole_table)
 
     def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
-        """Write rows first, first + 1, … into `out`; the arguments are those of `Rotation.fill`."""
+        """Write rows first, first + 1, … into `out`; the arguments are those of `ExactFiller.fill`."""
         parts = part.split(",")
         index = self._coordinates.index(first, first + len(out))
         for k, single in enumerate(parts):
@@ -133,7 +136,7 @@ class AxisRotation:
         count = int(max(positions)) - low + 1
         width = sum(map(len, self._columns))
         every_row = np.empty((count, width), numpy_dtype(dtype))
-        self._rotation.fill(part, low, every_row, dtype)
+        self._range_filler.fill(part, low, every_row, dtype)
         rows = np.array(positions, np.int64) - low
         return every_row[rows][:, columns]
 
@@ -155,8 +158,8 @@ class AxisRotation:
         return out
 
     @cached_property
-    def _rotation(self) -> Rotation:
-        return Rotation(partial(self._make_waves, Fraction(1)), self._coordinates.rows)
+    def _range_filler(self) -> ExactFiller:
+        return ExactFiller(partial(self._make_waves, Fraction(1)), self._coordinates.rows)
 
 
 def _are_close_integers(positions: Sequence[int | Fraction]) -> bool:

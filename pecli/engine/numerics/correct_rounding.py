@@ -14,7 +14,7 @@ import numpy as np
 from pecli.engine import numerics
 from pecli.engine.arrays import Array, Flags, Indices, Ints
 from pecli.engine.numerics import DoubleDouble, phases, round_double_double, undecided
-from pecli.engine.numerics.phases import Waves
+from pecli.engine.numerics.phases import ExactWaves
 
 _MAX_EXTRA_BITS = 1 << 16
 """Bits after which deciding a rounding is given up."""
@@ -33,8 +33,8 @@ class Element(NamedTuple):
 
 
 def round_waves(
-    waves: Waves,
-    make_waves: Callable[[], Waves],
+    waves: ExactWaves,
+    make_waves: Callable[[], ExactWaves],
     positions: Ints,
     columns: Indices,
     sine: Flags,
@@ -65,7 +65,7 @@ def round_waves(
 
 
 def _products(
-    waves: Waves, positions: Ints, columns: Indices, sine: Flags, dtype: str
+    waves: ExactWaves, positions: Ints, columns: Indices, sine: Flags, dtype: str
 ) -> DoubleDouble:
     """Return amplitude · sin or cos, with about 98 bits for float64 and 51 for other dtypes."""
     limbs = waves.limbs[:, columns]
@@ -78,7 +78,9 @@ def _products(
     return DoubleDouble.plain(np.where(sine, plain_sines, plain_cosines)) * waves.factor
 
 
-def _decide(element: Element, waves: Waves, make_waves: Callable[[], Waves], dtype: str) -> float:
+def _decide(
+    element: Element, waves: ExactWaves, make_waves: Callable[[], ExactWaves], dtype: str
+) -> float:
     """Round one element with more and more bits, until all numbers within the error agree."""
     extra = 0
     finer = waves
@@ -97,7 +99,7 @@ def _decide(element: Element, waves: Waves, make_waves: Callable[[], Waves], dty
             numerics.extra_bits.reset(token)
 
 
-def _round_by_integers(waves: Waves, element: Element, dtype: str) -> float | None:
+def _round_by_integers(waves: ExactWaves, element: Element, dtype: str) -> float | None:
     """Return the element as computed in integers, or None if its error leaves two roundings.
 
     The frequency is off by less than one unit, so the phase by less than `position` units and the

@@ -15,7 +15,7 @@ import numpy as np
 
 from pecli.engine.arrays import Array
 from pecli.engine.numerics.correct_rounding import round_waves
-from pecli.engine.numerics.phases import Waves
+from pecli.engine.numerics.phases import ExactWaves
 from pecli.engine.numerics.tiles import Doubtful, Factors, Tile
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _MAX_IDLE_TILES = 8
 """Tiles that are kept for the next block."""
 
 
-class Rotation:
+class ExactFiller:
     """Makes rows of cos and sin tables of some waves.
 
     Nothing is computed before the first `fill`, which may be called from several threads.
@@ -37,7 +37,7 @@ class Rotation:
         count: About how many positions will be needed, wherever they start.
     """
 
-    def __init__(self, make_waves: Callable[[], Waves], count: int) -> None:
+    def __init__(self, make_waves: Callable[[], ExactWaves], count: int) -> None:
         self._make_waves = make_waves
         self._count = count
         self._lock = Lock()
@@ -116,7 +116,7 @@ class Rotation:
             del self._idle[:-_MAX_IDLE_TILES]
 
     @cached_property
-    def waves(self) -> Waves:
+    def waves(self) -> ExactWaves:
         return self._make_waves()
 
     @cached_property

@@ -16,7 +16,7 @@ from pecli.engine import numerics
 from pecli.engine.arrays import Flags, Floats, Singles, round_to
 from pecli.engine.numerics import Frequencies, bits_for, round_fixed
 from pecli.engine.numerics.correct_rounding import round_waves
-from pecli.engine.numerics.phases import Waves
+from pecli.engine.numerics.phases import ExactWaves
 
 _DROPPED_BITS = 29
 """Bits of a float64 number that float32 does not have."""
@@ -74,12 +74,12 @@ def _exact_waves(angles: Singles, part: str) -> Singles:
     return rounded.astype(np.float32)
 
 
-def _powers_of_two() -> Waves:
+def _powers_of_two() -> ExactWaves:
     """Return waves whose frequencies are the powers of two from _MIN_EXPONENT on."""
     # After the product with a position, the smallest keeps 352 bits and the largest 105.
     bits = 640 + bits_for(1.0)
     values = tuple(1 << (bits + exponent) for exponent in range(_MIN_EXPONENT, _MAX_EXPONENT))
-    return Waves.of(Frequencies(values, bits))
+    return ExactWaves.of(Frequencies(values, bits))
 
 
 _cached_powers_of_two = cache(_powers_of_two)

@@ -13,7 +13,7 @@ import numpy as np
 
 from pecli.engine.arrays import Array, Flags, Floats, aligned_buffer
 from pecli.engine.numerics import DoubleDouble, phases
-from pecli.engine.numerics.phases import Directions, Waves, cos_sin_double_double
+from pecli.engine.numerics.phases import Directions, ExactWaves, cos_sin_double_double
 from pecli.engine.numerics.tiles import Doubtful, multiples, power_of_two
 
 _HEAD_UNIT = 2.0**-26
@@ -89,7 +89,7 @@ class Float64Tiles:
     computed in 106 bits; an element is a product of an anchor and a row of the small table.
     """
 
-    def __init__(self, waves: Waves, count: int) -> None:
+    def __init__(self, waves: ExactWaves, count: int) -> None:
         """Compute the small table and the steps between anchors, for amplitude 1."""
         self._factor = waves.factor
         self._limbs = waves.limbs[:, None, :]

@@ -2,7 +2,7 @@
 
 A position is multiplied by a frequency, so an error of the frequency grows by up to 2**40. The
 number of bits is chosen so that enough of them are left after that product. Scalings act on
-frequencies between `geometric` and `phases.Waves.of`.
+frequencies between `geometric` and `phases.ExactWaves.of`.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ _FUNCTION_ERROR = 4
 
 
 @dataclass(eq=False)
-class Waves:
+class ExactWaves:
     """Frequencies in turns per position, and the amplitude that they share.
 
     Attributes:
@@ -70,7 +70,7 @@ class Waves:
         scale: float | Fraction = 1.0,
         in_turns: bool = False,
         amplitude: Fraction | float | Callable[[int], int] = 1.0,
-    ) -> Waves:
+    ) -> ExactWaves:
         """Return the waves with these frequencies.
 
         Args:

@@ -36,7 +36,7 @@ from pecli.engine.arrays import (
     round_to,
 )
 from pecli.engine.numerics import phases
-from pecli.engine.numerics.phases import Waves
+from pecli.engine.numerics.phases import ExactWaves
 
 ERROR = 1.7e-15
 """Bound on the error of a product, for amplitude 1.
@@ -80,7 +80,7 @@ class Factors:
         steps: E(0), E(fine), E(2 · fine), … of all anchors.
     """
 
-    def __init__(self, waves: Waves, columns: slice, part: str, count: int) -> None:
+    def __init__(self, waves: ExactWaves, columns: slice, part: str, count: int) -> None:
         """Compute the tables of some waves for about `count` positions."""
         self.part = part
         self.columns = columns

@@ -15,8 +15,8 @@ import numpy as np
 from pecli.engine import numerics
 from pecli.engine.arrays import Array, Indices, numpy_dtype
 from pecli.engine.numerics import Frequencies
-from pecli.engine.numerics.cos_sin_tables import Rotation
-from pecli.engine.numerics.phases import Waves
+from pecli.engine.numerics.cos_sin_tables import ExactFiller
+from pecli.engine.numerics.phases import ExactWaves
 from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.given_positions import (
     LAST_POSITION,
@@ -214,7 +214,7 @@ class Positioned(Scheme):
         return Frequencies(tuple(numerics.fixed(value, bits) for value in values), bits)
 
     @abstractmethod
-    def waves(self, unit: Fraction = Fraction(1)) -> Waves:
+    def waves(self, unit: Fraction = Fraction(1)) -> ExactWaves:
         """Return the exact frequencies, over positions in units of `unit`, and the amplitude."""
 
     def _recipe_phases(self, recipe: Recipe) -> Iterator[tuple[Phases, range]]:
@@ -245,8 +245,8 @@ class Positioned(Scheme):
             coordinates: the positions, if they are not consecutive.
         """
         if coordinates is None and recipe.is_exact and not recipe.table:
-            return Rotation(self.waves, rows)
-        from pecli.engine.numerics.axis_tables import AxisRotation
+            return ExactFiller(self.waves, rows)
+        from pecli.engine.numerics.axis_tables import AxisFiller
         from pecli.engine.schemes.recipe_tables import CastFiller, RecipeFiller, RecipeWaves
 
         axes = [0] * self.rotating_pairs
@@ -261,11 +261,11 @@ class Positioned(Scheme):
                 self._in_turns,
             )
             return RecipeFiller(waves, recipe, coordinates)
-        exact: Rotation | AxisRotation
+        exact: ExactFiller | AxisFiller
         if coordinates is None:
-            exact = Rotation(self.waves, rows)
+            exact = ExactFiller(self.waves, rows)
         else:
-            exact = AxisRotation(self.waves, axes, coordinates)
+            exact = AxisFiller(self.waves, axes, coordinates)
         return CastFiller(exact, recipe.table) if recipe.table else exact
 
     def _row_filler(self, recipe: Recipe) -> Filler:

@@ -11,8 +11,8 @@ import numpy as np
 from pecli.engine import numerics
 from pecli.engine.arrays import Array, Floats, Indices, Singles, as_dtype, numpy_dtype
 from pecli.engine.numerics import Frequencies, round_fixed
-from pecli.engine.numerics.axis_tables import AxisRotation, Coordinates
-from pecli.engine.numerics.cos_sin_tables import Rotation
+from pecli.engine.numerics.axis_tables import AxisFiller, Coordinates
+from pecli.engine.numerics.cos_sin_tables import ExactFiller
 from pecli.engine.numerics.float32_functions import power, round_single, waves_of
 from pecli.engine.runtimes.runtime import Phases, recurrence
 from pecli.engine.scalings.scaling import reciprocal
@@ -193,7 +193,7 @@ class RecipeFiller:
 class CastFiller:
     """Fills rows with the exact values, rounded to another dtype on the way."""
 
-    def __init__(self, exact: Rotation | AxisRotation, through: str) -> None:
+    def __init__(self, exact: ExactFiller | AxisFiller, through: str) -> None:
         self._exact = exact
         self._through = through
 
@@ -204,5 +204,5 @@ class CastFiller:
         out[...] = as_dtype(narrow, dtype)
 
 
-Filler = Rotation | AxisRotation | RecipeFiller | CastFiller
+Filler = ExactFiller | AxisFiller | RecipeFiller | CastFiller
 """Objects that fill tables of cos and sin."""

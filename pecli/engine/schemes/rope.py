@@ -13,7 +13,7 @@ from pecli.engine.application import rotated
 from pecli.engine.arrays import Array, ArrayLike, Complex, Indices, numpy_dtype
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.axis_tables import Coordinates, listed_coordinates
-from pecli.engine.numerics.phases import Waves
+from pecli.engine.numerics.phases import ExactWaves
 from pecli.engine.runtimes import runtime_named
 from pecli.engine.runtimes.runtime import Phases
 from pecli.engine.scalings import PARAMETERS, SCALINGS, name_of
@@ -116,13 +116,13 @@ class Rope(RotaryParameters):
     def _amplitude(self) -> float:
         return self.attention_factor_value()
 
-    def waves(self, unit: Fraction = Fraction(1)) -> Waves:
+    def waves(self, unit: Fraction = Fraction(1)) -> ExactWaves:
         if self.axis_blocks:
             rotating = self._block_frequencies()
         else:
             rotating = self.frequencies().take(range(self.rotating_pairs))
         amplitude = self.scaling_value.exact_attention or self.scaling_value.attention
-        return Waves.of(rotating, scale=unit, amplitude=amplitude, in_turns=self._in_turns)
+        return ExactWaves.of(rotating, scale=unit, amplitude=amplitude, in_turns=self._in_turns)
 
     def _recipe_phases(self, recipe: Recipe) -> Iterator[tuple[Phases, range]]:
         if self.axis_blocks:

@@ -15,7 +15,7 @@ import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.arrays import Array, Indices
-from pecli.engine.numerics.phases import Waves
+from pecli.engine.numerics.phases import ExactWaves
 from pecli.engine.schemes.aliases import with_aliases
 from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
@@ -284,10 +284,12 @@ class Sinusoidal(Positioned):
         """Return base^(−i / (D/2 − freq_shift)), axis by axis; dim 1 in halves has none."""
         return self.frequencies().floats()
 
-    def waves(self, unit: Fraction = Fraction(1)) -> Waves:
+    def waves(self, unit: Fraction = Fraction(1)) -> ExactWaves:
         frequencies = self._block_frequencies(self.scale)
         scale = unit * Fraction(self.scale)
-        return Waves.of(frequencies, scale=scale, amplitude=self.amplitude, in_turns=self._in_turns)
+        return ExactWaves.of(
+            frequencies, scale=scale, amplitude=self.amplitude, in_turns=self._in_turns
+        )
 
     def coordinates(self) -> "Coordinates":
         if not self.relative:

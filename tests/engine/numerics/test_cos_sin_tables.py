@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pecli.engine.numerics import correct_rounding, cos_sin_tables, geometric, phases, tiles
-from pecli.engine.numerics.cos_sin_tables import Rotation
-from pecli.engine.numerics.phases import Waves
+from pecli.engine.numerics.cos_sin_tables import ExactFiller
+from pecli.engine.numerics.phases import ExactWaves
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from tests import oracle
 from tests.engine.strategies import dtypes
@@ -18,13 +18,16 @@ from tests.engine.strategies import dtypes
 ALL = ("float32", "float16", "bfloat16", "float64")
 
 
-def make(width: int, count: int, base: float = 10000.0, amplitude: float = 1.0) -> Rotation:
-    return Rotation(
-        lambda: Waves.of(geometric(base, oracle.Fraction(width), width), amplitude=amplitude), count
+def make(width: int, count: int, base: float = 10000.0, amplitude: float = 1.0) -> ExactFiller:
+    return ExactFiller(
+        lambda: ExactWaves.of(geometric(base, oracle.Fraction(width), width), amplitude=amplitude),
+        count,
     )
 
 
-def fill(made: Rotation, part: str, first: int, rows: int, columns: int, dtype: str) -> np.ndarray:
+def fill(
+    made: ExactFiller, part: str, first: int, rows: int, columns: int, dtype: str
+) -> np.ndarray:
     out = np.empty((rows, columns), oracle.DTYPES[dtype])
     made.fill(part, first, out, dtype)
     return out
@@ -148,8 +151,10 @@ def every_element(dtype: str, amplitude: float = 1.0) -> tuple[np.ndarray, np.nd
     position[:40] = rng.integers(0, 3, 40)
     sine = rng.random(count) < 0.5
 
-    def some() -> Waves:
-        return phases.Waves.of(geometric(10000.0, oracle.Fraction(24), 24), amplitude=amplitude)
+    def some() -> ExactWaves:
+        return phases.ExactWaves.of(
+            geometric(10000.0, oracle.Fraction(24), 24), amplitude=amplitude
+        )
 
     found = correct_rounding.round_waves(
         some(), some, position.astype(np.uint64), column, sine, dtype
@@ -186,7 +191,7 @@ def test_floats_and_integers_are_right(monkeypatch, by_integers, dtype, amplitud
 
 def test_what_no_number_of_bits_decides_is_no_silent_guess():
     """An amplitude that is a tie, as far as its digits tell."""
-    one = phases.Waves((1 << 190,), 192, (1 << 200) + (1 << 192), 200, 4)
+    one = phases.ExactWaves((1 << 190,), 192, (1 << 200) + (1 << 192), 200, 4)
     places = np.zeros(1, np.uint64), np.zeros(1, np.intp), np.zeros(1, bool)
     with pytest.raises(
         ArithmeticError, match="more bits do not decide how position 0 of wave 0 rounds"

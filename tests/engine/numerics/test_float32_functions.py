@@ -24,8 +24,8 @@ POSITIONS = [1, 2, 3, 255, 65535, 10**6, 2**32 - 1, 2**32, 2**32 + 1, 2**39 + 12
 BASES = [2.0, 100.0, 10000.0, 500000.0, 1e20, 1e300, 0.5, 1.0]
 
 
-def some_waves(base: float) -> tuple[phases.Waves, np.ndarray, np.ndarray]:
-    wanted = phases.Waves.of(geometric(base, oracle.Fraction(16), 16))
+def some_waves(base: float) -> tuple[phases.ExactWaves, np.ndarray, np.ndarray]:
+    wanted = phases.ExactWaves.of(geometric(base, oracle.Fraction(16), 16))
     column, position = (
         grid.ravel() for grid in np.meshgrid(np.arange(16), np.array(POSITIONS, np.uint64))
     )

@@ -9,8 +9,8 @@ import pytest
 from flint import arb
 
 from pecli.engine import numerics
-from pecli.engine.numerics.axis_tables import AxisRotation, Coordinates, listed_coordinates
-from pecli.engine.numerics.phases import Waves
+from pecli.engine.numerics.axis_tables import AxisFiller, Coordinates, listed_coordinates
+from pecli.engine.numerics.phases import ExactWaves
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from tests.oracle import bits, digits_of, frequencies, rational, rounded, settled
@@ -21,13 +21,13 @@ DIM, BASE = 40, 10000.0
 
 def rotation(
     positions: Sequence[int | Fraction], *, in_turns: bool = False, amplitude: float = 1.0
-) -> AxisRotation:
+) -> AxisFiller:
     frequencies = numerics.geometric(BASE, Fraction(DIM, 2), DIM // 2)
 
-    def make(unit: Fraction) -> Waves:
-        return Waves.of(frequencies, scale=unit, amplitude=amplitude, in_turns=in_turns)
+    def make(unit: Fraction) -> ExactWaves:
+        return ExactWaves.of(frequencies, scale=unit, amplitude=amplitude, in_turns=in_turns)
 
-    return AxisRotation(make, [0] * (DIM // 2), listed_coordinates([positions]))
+    return AxisFiller(make, [0] * (DIM // 2), listed_coordinates([positions]))
 
 
 def expected(
@@ -147,7 +147,7 @@ def test_rows_of_several_axes_are_gathered_alike_however_they_are_cut() -> None:
 
     axes = [k % 2 for k in range(DIM // 2)]
     places = Coordinates((rows, columns), 12000, index)
-    made = AxisRotation(lambda unit: Waves.of(frequencies, scale=unit), axes, places)
+    made = AxisFiller(lambda unit: ExactWaves.of(frequencies, scale=unit), axes, places)
     whole = np.empty((12000, DIM), np.float32)
     made.fill("sin,cos", 0, whole, "float32")
     part = np.empty((777, DIM), np.float32)

@@ -6,33 +6,33 @@ from fractions import Fraction
 import pytest
 
 from pecli.engine.numerics import Frequencies
-from pecli.engine.numerics.phases import Waves
+from pecli.engine.numerics.phases import ExactWaves
 
 ONE = Frequencies((1 << 64,), 64)
 
 
-def frequency(waves: Waves) -> float:
+def frequency(waves: ExactWaves) -> float:
     """Return the only frequency, in turns per position."""
     return waves.turns[0] / 2**waves.bits
 
 
 def test_one_radian_is_a_turn_over_two_pi() -> None:
-    assert frequency(Waves.of(ONE)) == pytest.approx(1 / (2 * math.pi), rel=1e-15)
+    assert frequency(ExactWaves.of(ONE)) == pytest.approx(1 / (2 * math.pi), rel=1e-15)
 
 
 def test_frequencies_in_turns_stay_as_they_are() -> None:
-    assert frequency(Waves.of(ONE, in_turns=True)) == 1.0
+    assert frequency(ExactWaves.of(ONE, in_turns=True)) == 1.0
 
 
 def test_a_scale_on_positions_multiplies_frequencies() -> None:
-    assert frequency(Waves.of(ONE, scale=2.0, in_turns=True)) == 2.0
+    assert frequency(ExactWaves.of(ONE, scale=2.0, in_turns=True)) == 2.0
 
 
 def test_the_default_amplitude_is_exactly_one() -> None:
-    waves = Waves.of(ONE)
+    waves = ExactWaves.of(ONE)
     assert waves.amplitude == 1 << waves.amplitude_bits
     assert waves.amplitude_error == 0
 
 
 def test_an_amplitude_without_a_binary_fraction_is_off_by_one_unit() -> None:
-    assert Waves.of(ONE, amplitude=Fraction(1, 3)).amplitude_error == 1
+    assert ExactWaves.of(ONE, amplitude=Fraction(1, 3)).amplitude_error == 1
