@@ -1,4 +1,4 @@
-"""The generated parts of the README and the reference: every scheme's options, and what the commands shown print.
+"""The generated parts of the README and the reference: the options of every command, and the output of sessions.
 
 python -m tests.readme        writes them
 """
@@ -11,14 +11,12 @@ import subprocess
 import sys
 import tempfile
 from contextlib import chdir, redirect_stderr, redirect_stdout
-from dataclasses import MISSING
 from pathlib import Path
 from unittest import mock
 
 from pecli.cli.app import run as cli
-from pecli.engine.schemes import SCHEMES, scheme_named
-from pecli.engine.schemes.parameters import Choice, Flag, Parameter
-from pecli.engine.schemes.scheme import Scheme, default_of
+from pecli.engine.schemes import SCHEMES
+from tests.command_reference import command_tables, scheme_table
 
 README = Path(__file__).parent.parent / "README.md"
 REFERENCE = README.parent / "samples" / "reference.md"
@@ -26,30 +24,20 @@ BEGIN = "<!-- begin reference: python -m tests.readme writes this -->\n"
 END = "<!-- end reference -->"
 
 
-def row(name: str, parameter: Parameter, kind: type[Scheme]) -> str:
-    default = default_of(kind, name)
-    options = " ".join(f"`{word}`" for word in (f"--{name.replace('_', '-')}", *parameter.aliases))
-    if isinstance(parameter, Choice):
-        values = ", ".join(parameter.options)
-    else:
-        values = "" if type(parameter) is Flag else parameter.rule.removeprefix("it must be ")
-    if default is None or default is False:
-        shown = ""
-    elif default is MISSING:
-        shown = "required"
-    else:
-        shown = f"{default:g}" if isinstance(default, float) else str(default)
-    return f"| {options} | {parameter.help} | {values} | {shown} |"
-
-
 def reference() -> str:
-    parts = []
-    for name in SCHEMES:
-        kind = scheme_named(name)
-        lines = [f"### `pecli {name}`", "", "| option | | values | default |", "|---|---|---|---|"]
-        lines += [row(label, parameter, kind) for label, parameter in kind.parameters().items()]
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts).replace("|i−j|", "\\|i−j\\|")
+    """Return the options of the generators, one section per scheme."""
+    sections = [f"### `pecli {name}`\n\n{scheme_table(name)}" for name in SCHEMES]
+    return "\n\n".join(sections)
+
+
+def with_options(text: str) -> str:
+    """Replace the tables between `<!-- options of COMMAND -->` and `<!-- end -->`."""
+    return re.sub(
+        r"(<!-- options of (\w+) -->\n).*?(<!-- end -->)",
+        lambda match: f"{match[1]}{command_tables(match[2])}\n{match[3]}",
+        text,
+        flags=re.S,
+    )
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -111,7 +99,7 @@ def written(path: Path) -> str:
     if BEGIN in text:
         before, rest = text.split(BEGIN)
         text = f"{before}{BEGIN}\n{reference()}\n\n{END}{rest.split(END, 1)[1]}"
-    return console(text)
+    return console(with_options(text))
 
 
 if __name__ == "__main__":

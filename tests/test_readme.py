@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from pecli.cli.app import COMMANDS
+from tests.command_reference import all_commands, option_names
 from tests.pixels import assert_alike, decoded
 from tests.readme import README, REFERENCE, environment, written
 
@@ -53,6 +54,20 @@ def test_continuous_integration_runs_the_test_command_of_the_readme() -> None:
 def test_every_command_is_in_the_readme(command: str) -> None:
     assert f"pecli {command}" in TEXT
     assert f"pecli {command}" in REFERENCE.read_text(encoding="utf-8")
+
+
+def reference_section(words: str) -> str:
+    """Return the section of a command in the reference."""
+    text = REFERENCE.read_text(encoding="utf-8")
+    start = text.index(f"### `pecli {words.split()[0]}`\n")
+    return text[start:].partition("\n### ")[0]
+
+
+@pytest.mark.parametrize("words", all_commands())
+def test_every_option_of_a_command_is_in_its_section_of_the_reference(words: str) -> None:
+    section = reference_section(words)
+    for name in option_names(all_commands()[words]):
+        assert f"`{name}`" in section
 
 
 def test_the_python_example_and_examples_in_docstrings_run(

@@ -98,7 +98,7 @@ class Commands(typer.core.TyperGroup):
             from pecli.cli.usage import unknown_command
 
             raise HintedUsageError(unknown_command(name, list(COMMANDS)))
-        return name, _imported(name), rest
+        return name, command_named(name), rest
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -107,7 +107,7 @@ class Commands(typer.core.TyperGroup):
             raise ReaderGoneError from None
 
 
-def _imported(name: str) -> Any:
+def command_named(name: str) -> Any:
     """Import the module of a command and return the command."""
     if name in SCHEMES:
         from pecli.cli import generate
