@@ -365,9 +365,14 @@ class AlibiBias(_Additive):
         if not length:
             return out
         for head in range(self.num_heads):
-            rows = bias.read(head * length, (head + 1) * length)
-            heads_scores = scores[..., head, :, :]
-            np.add(heads_scores, rows, out=out[..., head, :, :], dtype=kind, casting="unsafe")
+            # The bias of a head has no name, so that only one is in memory at a time.
+            np.add(
+                scores[..., head, :, :],
+                bias.read(head * length, (head + 1) * length),
+                out=out[..., head, :, :],
+                dtype=kind,
+                casting="unsafe",
+            )
         return out
 
     def backward(self, grad: ArrayLike) -> NDArray[Any]:
