@@ -155,7 +155,7 @@ def diff(
     answer = Difference(one, other, tensors, tuple(problems), tuple(why), notes)
     if not (answer.passed and loose and schemes[0]):
         return answer
-    from pecli.checks.verification import weak_checks
+    from pecli.checks.weak_checks import weak_checks
 
     compared = {name: array for fit in fits for name, array, _ in fit.pairs()}
     return replace(answer, weak=weak_checks({schemes[0]: compared}, allowed))

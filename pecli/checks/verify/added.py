@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.checks.verification import Verification, diagnosis
+from pecli.checks.diagnosis import diagnosis
+from pecli.checks.verification import Verification
 from pecli.checks.verify.tensor_pairs import TensorPair, tensor_pairs
 from pecli.compare.comparison import Comparison, compare_arrays, problems_of
 from pecli.compare.problems import NotFinite
@@ -81,7 +82,7 @@ def verify_added(
         elif reasons and not result.passed:
             found = [*_rows_added(sums, weight, tolerance.atol)]
             explanations += found or merged(_table_added(table, sums, tolerance.atol))
-    lines = diagnosis(explanations, results, tolerance)
+    lines = [line.text for line in diagnosis(explanations, results, tolerance)]
     return Verification(
         matched.label,
         label,

@@ -272,7 +272,7 @@ class _Search:
         words = ", ".join(
             filter(None, ("" if known else reading.name, fits, reading.note, self.notes.get(name)))
         )
-        checked = Checked.of(name, label, reading, tolerance, words=words, layers=layers)
+        checked = replace(Checked.of(name, label, reading, tolerance), note=words, layers=layers)
         for other in self.every if layers and not checked.result.passed else ():
             found = (
                 self._best(name, role_of(reading.name), [other])

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.checks.verification import Verification, diagnosis
+from pecli.checks.diagnosis import diagnosis
+from pecli.checks.verification import Verification
 from pecli.checks.verify.head_tensors import HeadTensor, head_tensor, unfolded_shape
 from pecli.checks.verify.rotation_advice import Found, advice
 from pecli.checks.verify.targets import Place
@@ -155,7 +156,8 @@ def verify_rotated(
     found = [_checked(pair, job) for pair in matched.pairs]
     results = tuple(each.check.result for each in found)
     explanations = [reason for each in found for reason in each.reasons]
-    lines = diagnosis([replace(each, scheme=None) for each in explanations], results, tolerance)
+    without_commands = [replace(each, scheme=None) for each in explanations]
+    lines = [line.text for line in diagnosis(without_commands, results, tolerance)]
     for each in found:
         lines += advice(each.check.advised, each.reasons)
     weak = [line for each in found if each.check.result.passed for line in each.check.weaknesses()]

@@ -1,0 +1,115 @@
+"""Lines that say why tensors fail: explanations, commands that reproduce them, and rounding."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from pecli.compare.comparison import Comparison, compare
+from pecli.compare.tolerance import Tolerance
+from pecli.engine.arrays import SIGNIFICAND_BITS
+
+if TYPE_CHECKING:  # Explanations are imported if a check fails.
+    from pecli.explain.edits import Explanation
+
+MAX_ROUNDING_ULP = (
+    4  #: ULPs by which sines and powers of other libraries differ if all else is right
+)
+FLOAT64_BITS = 53
+
+
+class Line(NamedTuple):
+    """A line of a diagnosis."""
+
+    text: str
+    is_advice: bool = False  #: True for a line that does not begin with the name of a tensor
+
+    def about(self, layers: str) -> str:
+        """Return the line with the layers that it is about, if they are some of several."""
+        if not layers:
+            return self.text
+        if self.is_advice:
+            return f"{layers}: {self.text}"
+        return f"{layers} {self.text}"
+
+
+def diagnosis(
+    explanations: "Sequence[Explanation]", results: Sequence[Comparison], tolerance: Tolerance
+) -> list[Line]:
+    """Return explanations in sentences, each with the command that makes such a table.
+
+    Without any explanation, rounding may be one.
+    """
+    lines: list[Line] = []
+    for explanation in explanations:
+        lines += _explained(explanation, tolerance)
+    lines = _with_rounding(lines, results, tolerance)
+    return [*dict.fromkeys(lines)]
+
+
+def _explained(explanation: "Explanation", tolerance: Tolerance) -> Iterator[Line]:
+    from pecli.explain.words import reproduction, sentence
+
+    yield Line(sentence(explanation))
+    for recipe in _passing_recipes(explanation):
+        words = f"verify with --recipe {recipe}"
+        if explanation.residual > tolerance.atol:
+            decade = math.ceil(math.log10(explanation.residual))
+            if decade:
+                words = f"{words} --atol 1e{decade}"
+        yield Line(words, is_advice=True)
+    for line in reproduction(explanation):
+        yield Line(line, is_advice=True)
+
+
+def _passing_recipes(explanation: "Explanation") -> Iterator[str]:
+    """Yield the recipes with which the tensor would pass, as it has no other mistake."""
+    from pecli.explain.edits import Recipe, Runtime
+
+    has_mistakes = not all(isinstance(edit, Runtime) for edit in explanation.mistakes)
+    if explanation.beyond or has_mistakes:
+        return
+    for edit in explanation.edits:
+        if isinstance(edit, Recipe):
+            yield edit.found
+
+
+def _with_rounding(
+    lines: list[Line], results: Sequence[Comparison], tolerance: Tolerance
+) -> list[Line]:
+    """Return the lines with one on rounding, if all errors are a few ULPs."""
+    failed = [result for result in results if not result.passed]
+    steps = {result.dtype: _step(result.dtype) for result in failed}
+    coarse = [dtype for dtype, step in steps.items() if step > tolerance.atol > 0]
+    ulps = max((result.max_ulp_error or 0 for result in failed), default=0)
+    if coarse and ulps > MAX_ROUNDING_ULP:
+        # Values near 0 may have many ULPs, and be within the tolerance.
+        ulps = max(result.worst_ulp or 0 for result in failed)
+        if not all(_passes_within(result, ulps) for result in failed):
+            return lines
+    if not 0 < ulps <= MAX_ROUNDING_ULP or any(result.finding for result in failed):
+        return lines
+    advice = f"allow --max-ulp {ulps}"
+    if coarse:
+        dtype = coarse[0]
+        step = f"near 1 its steps are {steps[dtype]:.2g}"
+        return [Line(f"{dtype} cannot hold {tolerance.atol:g}: {step}; {advice}"), *lines]
+    if lines:
+        return lines
+    cause = "the last place differs, as sines and powers of other libraries do"
+    return [Line(f"{cause}; {advice}", is_advice=True)]
+
+
+def _step(dtype: str) -> float:
+    """Return the distance from 1 to the next number of a dtype."""
+    return float(2.0 ** (1 - SIGNIFICAND_BITS.get(dtype, FLOAT64_BITS)))
+
+
+def _passes_within(result: Comparison, ulps: int) -> bool:
+    """Return True if a tensor would pass with so many ULPs."""
+    if ulps > MAX_ROUNDING_ULP:
+        return False
+    if not result.parts:
+        return True
+    tolerance = replace(result.allowed, max_ulp=ulps)
+    return compare(result.parts, tolerance, name=result.name, any_dtype=True).passed
