@@ -13,15 +13,8 @@ from pecli.files import format_of, save_tables
 from pecli.files.contents import LoadedFile, carried_spec
 from pecli.files.output import KEY, is_stream
 from pecli.files.writing import OnBlock
-from pecli.tensors.convert import (
-    DTYPE,
-    HEAD_RULES,
-    MAX_LISTED,
-    PAIRS,
-    Converted,
-    ScoreCheck,
-    converted,
-)
+from pecli.tensors.conversion import Converted, ScoreCheck
+from pecli.tensors.convert import DTYPE, HEAD_RULES, MAX_LISTED, PAIRS, converted
 from pecli.tensors.head_layout import ORDERS, Heads
 from pecli.tensors.inputs import open_file
 from pecli.views import progress, screen

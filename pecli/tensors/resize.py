@@ -21,171 +21,205 @@ from pecli.engine.schemes.parameters import Choice, Flag, Whole
 from pecli.engine.table import work_through
 from pecli.errors import ParameterError, spelled
 
-_ELEMENTS = 1 << 16  # about as many are made at once, so that float64 copies stay in the cache
+_ELEMENTS = 1 << 16  # elements that are made at once, so that float64 copies stay in the cache
 _SIDE = Whole(help="cells", low=1, high=1 << 24)
 _KEPT = Whole(help="rows", low=0, high=1 << 24)
 _METHOD = Choice(help="the kernel", options=("linear", "cubic"))
 _FLAG = Flag(help="whether to average over more rows when shrinking")
 _GRID = GridParameter("rows and columns")
 
-Grid = tuple[int, int]
+
+class Grid(NamedTuple):
+    """A grid of table rows, in row-major order."""
+
+    height: int
+    width: int
+
+    @property
+    def cells(self) -> int:
+        return self.height * self.width
 
 
 def resize(
     table: ArrayLike,
-    to: int | str | Grid,
+    to: int | str | tuple[int, int],
     *,
-    grid: str | Grid | None = None,
+    grid: str | tuple[int, int] | None = None,
     keep: int = 0,
     method: str | None = None,
     antialias: bool = False,
     name: str = "the table",
 ) -> Any:
-    """A learned table resampled to another length, or to another grid: in float64, rounded once to its dtype.
+    """Resample a learned table to another length or grid: in float64, rounded once.
 
     Args:
         table: (rows, dim) or (1, rows, dim).
-        to: the new number of rows in all, or the new grid, as (rows, columns) or "24x24".
+        to: the new number of rows in all, or the new grid as (rows, columns) or "24x24".
         grid: the grid that the rows are now.
-        keep: rows at the beginning to leave alone: class and register tokens.
-        method: the kernel, linear or cubic; cubic for a grid unless given, else linear.
+        keep: rows at the beginning to leave as they are: class and register tokens.
+        method: the kernel, linear or cubic; by default cubic for a grid, else linear.
         antialias: average over more rows when shrinking, as timm does; Hugging Face does not.
-        name: what errors call the table.
+        name: the table's name in errors.
+
+    Returns:
+        An array of the kind and dtype of the table.
+
+    Raises:
+        ParameterError: the table is not of that grid, or an option breaks its rule.
 
     >>> resize(np.array([[0.0], [1.0], [2.0], [3.0]]), 2).tolist()
     [[0.5], [2.5]]
     """
     array = floating(name, table)
     if array.ndim < 2 or set(array.shape[:-2]) - {1} or not array.size:
-        raise ParameterError(
-            name, f"of shape {array.shape}", "a learned table is (rows, dim) or (1, rows, dim)"
-        )
+        rule = "a learned table is (rows, dim) or (1, rows, dim)"
+        raise ParameterError(name, f"of shape {array.shape}", rule)
     rows, dim = array.shape[-2:]
     keep = _KEPT.check("keep", keep)
     old, new = _grids(rows, to, grid, keep)
-    if rows != keep + old[0] * old[1]:
-        asked = f"{keep} + " * bool(keep) + f"{old[0]}x{old[1]} are {keep + old[0] * old[1]}"
-        rule = f"it has {rows} rows, and {asked}"
-        raise ParameterError(name, f"of shape {array.shape}", rule, "check `grid` and `keep`")
-    kernel = (
-        ("linear" if grid is None else "cubic")
-        if method is None
-        else _METHOD.check("method", method)
-    )
+    if rows != keep + old.cells:
+        raise _wrong_rows(name, array.shape, old, keep)
+    kernel = "linear" if grid is None else "cubic"
+    if method is not None:
+        kernel = _METHOD.check("method", method)
     if old == new:
         return like(table, array.copy())
     flat = array.reshape(rows, dim)
-    out = np.empty((keep + new[0] * new[1], dim), array.dtype.newbyteorder("="))
+    out = np.empty((keep + new.cells, dim), array.dtype.newbyteorder("="))
     out[:keep] = flat[:keep]
     cells = flat[keep:].reshape(*old, dim)
-    _resample(cells, out[keep:].reshape(*new, dim), kernel, _FLAG.check("antialias", antialias))
+    new_cells = out[keep:].reshape(*new, dim)
+    _resample(cells, new_cells, kernel, _FLAG.check("antialias", antialias))
     return like(table, out.reshape(*array.shape[:-2], *out.shape))
 
 
+def _wrong_rows(name: str, shape: tuple[int, ...], grid: Grid, keep: int) -> ParameterError:
+    cells = f"{grid.height}x{grid.width}"
+    if keep:
+        cells = f"{keep} + {cells}"
+    rule = f"it has {shape[-2]} rows, and {cells} are {keep + grid.cells}"
+    return ParameterError(name, f"of shape {shape}", rule, "check `grid` and `keep`")
+
+
 def _grids(
-    rows: int, to: int | str | Grid, grid: str | Grid | None, keep: int
+    rows: int,
+    to: int | str | tuple[int, int],
+    grid: str | tuple[int, int] | None,
+    keep: int,
 ) -> tuple[Grid, Grid]:
-    """The grids before and after; rows along one axis are a grid of one column."""
+    """Return the grids before and after; rows along one axis are a grid of one column."""
     if grid is not None:
-        return _grid("grid", grid), _grid("to", to)
-    if isinstance(to, tuple) or (isinstance(to, str) and {*"xX×"} & {*to}):
+        return _checked_grid("grid", grid), _checked_grid("to", to)
+    is_grid = isinstance(to, tuple) or (isinstance(to, str) and {"x", "X", "×"} & {*to})
+    if is_grid:
         rule = f"rows become {to} from another grid"
         raise ParameterError("grid", "missing", rule, "give it, such as 14x14, and `keep`")
     if keep >= max(rows, 1):
-        raise ParameterError(
-            "keep", keep, f"the table has {rows} rows, and one must be left to resize"
-        )
-    wanted = _SIDE.parse("to", to) if isinstance(to, str) else _SIDE.check("to", to)
-    if wanted <= keep:
-        raise ParameterError("to", to, f"of these rows {keep} are kept, and one must be left")
-    return (rows - keep, 1), (wanted - keep, 1)
+        rule = f"the table has {rows} rows, and one must be left to resize"
+        raise ParameterError("keep", keep, rule)
+    length = _SIDE.parse("to", to) if isinstance(to, str) else _SIDE.check("to", to)
+    if length <= keep:
+        rule = f"of these rows {keep} are kept, and one must be left"
+        raise ParameterError("to", to, rule)
+    return Grid(rows - keep, 1), Grid(length - keep, 1)
 
 
-def _grid(name: str, given: Any) -> Grid:
-    sides = _GRID.check(name, given)
+def _checked_grid(name: str, value: Any) -> Grid:
+    sides = _GRID.check(name, value)
     if len(sides) != 2:
         raise ParameterError(name, spelled(sides), "it must be rows x columns, such as 14x14")
-    return sides[0], sides[1]
+    return Grid(*sides)
 
 
 def _resample(cells: Array, out: Array, kernel: str, antialias: bool) -> None:
-    (height, width), (tall, wide) = cells.shape[:2], out.shape[:2]
-    horizontal = taps(width, wide, kernel, antialias)
-    lines = max(1, _ELEMENTS // (max(wide, width * -(-height // tall)) * cells.shape[2]))
+    """Fill `out` (height, width, dim) with resampled cells, some lines at a time."""
+    height, width, dim = cells.shape
+    new_height, new_width, _ = out.shape
+    horizontal = taps(width, new_width, kernel, antialias)
+    old_lines_per_line = -(-height // new_height)
+    widest_line = max(new_width, width * old_lines_per_line) * dim
+    lines = max(1, _ELEMENTS // widest_line)
 
     def resample_lines(line: int) -> None:
-        vertical = taps(height, tall, kernel, antialias, slice(line, line + lines))
-        first, last = int(vertical.rows.min()), int(vertical.rows.max())
-        with np.errstate(
-            over="ignore", invalid="ignore"
-        ):  # a table may hold what is not finite, or too large
-            sums = Taps(vertical.rows - first, vertical.weights).apply(
-                widened(cells[first : last + 1])
-            )
-            if (width, wide) != (1, 1):
-                sums = np.moveaxis(
-                    horizontal.apply(np.ascontiguousarray(np.moveaxis(sums, 1, 0))), 0, 1
-                )
-            out[line : line + lines] = round_to(sums, dtype_name(out.dtype))
+        part = slice(line, line + lines)
+        vertical = taps(height, new_height, kernel, antialias, part)
+        first = int(vertical.rows.min())
+        last = int(vertical.rows.max())
+        needed = Taps(vertical.rows - first, vertical.weights)
+        with np.errstate(over="ignore", invalid="ignore"):  # A table may hold infinities.
+            sums = needed.apply(widened(cells[first : last + 1]))
+            if (width, new_width) != (1, 1):
+                columns_first = np.ascontiguousarray(np.moveaxis(sums, 1, 0))
+                sums = np.moveaxis(horizontal.apply(columns_first), 0, 1)
+            out[part] = round_to(sums, dtype_name(out.dtype))
 
-    work_through(resample_lines, range(0, tall, lines))
+    work_through(resample_lines, range(0, new_height, lines))
 
 
-KERNELS = {"linear": 1, "cubic": 2}  # the kernels, with how far they reach
+KERNELS = {"linear": 1, "cubic": 2}
+"""The kernels, and how many rows they reach to each side."""
+CUBIC = -0.75  # torch's coefficient of Keys's cubic kernel
+ANTIALIASED_CUBIC = -0.5  # its coefficient with antialias
 
 
 class Taps(NamedTuple):
-    """For every new row, which old rows it is a weighted sum of, and their weights: both (new, taps).
+    """The old rows that every new row is a weighted sum of, and their weights: both (new, taps).
 
-    Rows are samples at the middle of equal cells (align_corners is false, as everywhere in vision models). The cubic
-    kernel is Keys's, with the coefficient that torch uses: −0.75, or −0.5 with antialias, where the kernel is also
-    stretched by the ratio of the sizes when a table shrinks.
+    Rows are samples at the middle of equal cells: align_corners is false, as in all vision models.
+    The cubic kernel is Keys's. With antialias, it is stretched by the ratio of the sizes when a
+    table shrinks.
     """
 
     rows: Indices
     weights: Floats
 
     def apply(self, values: Floats) -> Floats:
+        """Return the weighted sums of values along their first axis."""
         sums = np.empty((len(self.rows), *values.shape[1:]))
-        part = np.empty_like(sums)
+        product = np.empty_like(sums)
+        other_axes = [1] * (values.ndim - 1)
         for number, (rows, weights) in enumerate(zip(self.rows.T, self.weights.T, strict=True)):
-            target = part if number else sums
-            np.take(
-                values, rows, axis=0, out=target, mode="clip"
-            )  # which checks no indices, and so needs no buffer
-            target *= weights.reshape(-1, *([1] * (values.ndim - 1)))
+            target = product if number else sums
+            # mode="clip" checks no indices, and so needs no buffer.
+            np.take(values, rows, axis=0, out=target, mode="clip")
+            target *= weights.reshape(-1, *other_axes)
             if number:
-                sums += part
+                sums += product
         return sums
 
 
 def taps(
     old: int, new: int, kernel: str, antialias: bool = False, part: slice = slice(None)
 ) -> Taps:
-    """How `old` rows become `new` ones, or some of the new ones.
+    """Return how `old` rows become `new` rows, or a part of these.
 
     >>> taps(4, 2, "linear").weights.tolist()
     [[0.5, 0.5], [0.5, 0.5]]
     """
-    wanted = np.arange(*part.indices(new))
+    new_rows = np.arange(*part.indices(new))
     if old == new:
-        return Taps(wanted[:, None], np.ones((len(wanted), 1)))
+        return Taps(new_rows[:, None], np.ones((len(new_rows), 1)))
     ratio = old / new
     stretch = max(ratio, 1.0) if antialias else 1.0
     reach = KERNELS[kernel] * stretch
-    centre = (wanted.astype(np.float64) + 0.5) * ratio - 0.5
+    # The middle of a new cell, in units of old rows: 4 rows become 2 at 0.5 and 2.5.
+    centre = (new_rows.astype(np.float64) + 0.5) * ratio - 0.5
     if kernel == "linear" and not antialias:
         centre = np.clip(centre, 0, old - 1)
     first = np.floor(centre - reach + 1).astype(np.intp)
-    rows = first[:, None] + np.arange(math.ceil(2 * reach) + antialias)
-    weights = _kernel((rows - centre[:, None]) / stretch, kernel, -0.5 if antialias else -0.75)
-    if antialias:  # rows outside of the table have no weight; else its first and last row go on
+    count = math.ceil(2 * reach) + (1 if antialias else 0)
+    rows = first[:, None] + np.arange(count)
+    distance = (rows - centre[:, None]) / stretch
+    weights = _kernel(distance, kernel, ANTIALIASED_CUBIC if antialias else CUBIC)
+    if antialias:
+        # Rows outside of the table have no weight; without antialias its ends are repeated.
         weights[(rows < 0) | (rows >= old)] = 0
         weights /= weights.sum(axis=1, keepdims=True)
     return Taps(np.clip(rows, 0, old - 1), weights)
 
 
 def _kernel(distance: Floats, kernel: str, a: float) -> Floats:
+    """Return the weights at distances from the centre; `a` is the coefficient of the cubic one."""
     x = np.abs(distance)
     if kernel == "linear":
         return np.asarray(np.maximum(0.0, 1 - x))

@@ -17,8 +17,8 @@ from pecli.engine.schemes.rotation_factors import Positions, RotationFactors
 from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding
 from pecli.models.find import Model
-from pecli.tensors.head_layout import attention_of
 from pecli.tensors.inputs import SEQ_AXIS, Input
+from pecli.tensors.model_heads import attention_of
 from pecli.tensors.row_positions import RowPositions
 
 LAYOUT = Choice(help="which channels make a pair", options=tuple(LAYOUTS))
@@ -227,4 +227,5 @@ def _refuse_heads_as_positions(tensor: Input, file: str, heads: Collection[int])
 def head_counts(model: Model | None, layer_type: str | None) -> tuple[int, ...]:
     """Return how many query and key heads a model has, as far as it states them."""
     attention = attention_of(model, layer_type)
-    return tuple(attention[name] for name in ("heads", "kv_heads") if name in attention)
+    counts = (attention.heads, attention.kv_heads)
+    return tuple(count for count in counts if count is not None)

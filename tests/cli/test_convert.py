@@ -42,7 +42,7 @@ def test_a_grid_grows(pecli_cli) -> None:
 
 
 def test_a_conversion_that_changes_scores_is_not_written(pecli_cli, monkeypatch) -> None:
-    monkeypatch.setattr("pecli.tensors.convert.MAX_SCORE_CHANGE", 0.0)
+    monkeypatch.setattr("pecli.tensors.conversion.MAX_SCORE_CHANGE", 0.0)
     np.savez("qk.npz", q_proj=np.ones((16, 4)), k_proj=np.ones((16, 4)))
     words = (
         "convert",

@@ -2,8 +2,10 @@
 
 import json
 import math
+import sys
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -208,3 +210,40 @@ def test_a_configuration_rotates_as_its_model_does(case, pecli_cli, tmp_path):
     # Their phases are float32: the frequency and the product are off by 2**-24 of the angle each.
     tolerance = np.array(case["positions"])[:, None] * 2.0**-23 + 1e-6
     assert (np.abs(found - expected) <= 3 * tolerance).all()
+
+
+def test_numpy_arrays_stay_numpy_arrays_beside_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(Tensor=str))
+    assert isinstance(pecli.apply(np.ones((2, 4)), pecli.Rope(2, 4)), np.ndarray)
+
+
+def test_rows_of_a_learned_table_from_an_offset_on() -> None:
+    table = np.arange(4.0)[:, None]
+    assert pecli.apply(np.zeros((2, 1)), table, offset=2).tolist() == [[2.0], [3.0]]
+
+
+def test_the_last_position_that_can_be_rotated() -> None:
+    assert pecli.apply(np.ones((1, 2)), pecli.Rope(1, 2), offset=2**40).shape == (1, 2)
+
+
+def test_rows_may_be_as_many_as_heads_if_there_is_no_other_axis() -> None:
+    config = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4}
+    assert pecli.apply(np.ones((4, 8)), config).shape == (4, 8)
+
+
+def test_one_row_of_ids_is_that_of_all_axes() -> None:
+    rope = pecli.Rope(4, 16, mrope_section=[2, 3, 3])
+    x = np.ones((4, 16))
+    assert pecli.apply(x, rope, positions=np.zeros((1, 4), int)).tolist() == x.tolist()
+
+
+def test_nan_spoils_its_pair_only() -> None:
+    x = np.where(np.arange(24).reshape(3, 8) == 10, np.nan, 1.0)
+    spoiled = np.isnan(pecli.apply(x, pecli.Rope(3, 8)))
+    assert np.argwhere(spoiled).tolist() == [[1, 2], [1, 6]]
+
+
+def test_the_offset_of_a_scheme_is_where_rows_begin() -> None:
+    rotated = pecli.apply(np.ones((1, 2)), pecli.Rope(1, 2, offset=1))[0]
+    cos, sin = math.cos(1), math.sin(1)
+    assert rotated.tolist() == pytest.approx([cos - sin, cos + sin], rel=1e-15)

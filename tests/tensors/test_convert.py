@@ -12,8 +12,10 @@ from safetensors.numpy import load_file, save_file
 
 import pecli
 from pecli.errors import ParameterError
-from pecli.tensors.convert import Converted, convert, converted
-from pecli.tensors.head_layout import Heads, projection, weight_of
+from pecli.tensors.conversion import Converted
+from pecli.tensors.convert import convert, converted
+from pecli.tensors.head_layout import Heads
+from pecli.tensors.projections import projection, weight_of
 
 RNG = np.random.default_rng(7)
 HEADS, KV, DIM, INPUTS = 4, 2, 8, 16
@@ -242,3 +244,29 @@ def test_one_pattern_is_a_text() -> None:
     moved = pecli.convert(weights, "interleaved", "halves", heads=2, include="a.*")
     assert not np.array_equal(moved["a.q_proj.weight"], weights["a.q_proj.weight"])
     assert np.array_equal(moved["b.q_proj.weight"], weights["b.q_proj.weight"])
+
+
+def test_integers_and_booleans_are_not_cast() -> None:
+    tensors = {"a": np.arange(3), "b": np.ones(2), "c": np.ones(2, bool)}
+    dtypes = {name: str(array.dtype) for name, array in convert(tensors, dtype="float16").items()}
+    assert dtypes == {"a": "int64", "b": "float16", "c": "bool"}
+
+
+def test_a_cast_rounds_once_to_nearest_even() -> None:
+    """1 + 2^-11 + 2^-20 is above the tie between two float16; 1 + 2^-8 + 2^-40, between bfloat16."""
+    single = np.array([[1 + 2.0**-11 + 2.0**-20, 0.1]], np.float32)
+    assert convert(single, dtype="float16").tobytes() == single.astype(np.float16).tobytes()
+    double = np.array([1 + 2.0**-8 + 2.0**-40])
+    assert convert(double, dtype="bfloat16").astype(float).tolist() == [1 + 2.0**-7]
+
+
+def test_rows_of_every_head_move_alike() -> None:
+    name = "layers.0.self_attn.q_proj.weight"
+    weight = np.arange(8.0)[:, None] * np.ones(4)
+    moved = convert({name: weight}, "halves", "interleaved", heads=2)[name]
+    assert moved[:, 0].tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
+
+
+def test_projections_of_one_tower_alone_need_no_pattern() -> None:
+    tower = {"vision_model.q_proj": np.zeros((8, 2)), "vision_model.k_proj": np.zeros((8, 2))}
+    assert [*convert(tower, "interleaved", "halves", heads=2)] == [*tower]

@@ -8,7 +8,9 @@ import pytest
 
 from pecli.engine.table import table_of
 from pecli.errors import ParameterError
-from pecli.tensors.head_layout import ORDERS, QKV_LAYOUTS, Heads, attention_of
+from pecli.tensors.head_layout import ORDERS, Heads
+from pecli.tensors.model_heads import FAMILY_LAYOUTS, attention_of
+from pecli.tensors.projections import Projection, projection, weight_of
 from tests.models.facts import gguf, stored
 
 GEMMA_4 = {
@@ -24,28 +26,37 @@ KNOWN = stored("tables.json")["attention"]
 def test_published_configurations(
     config: dict[str, Any], counts: tuple[int, ...], order: str
 ) -> None:
-    found = Heads(**attention_of(config))
+    found = attention_of(config)
     assert found.rotates == (config["model_type"] not in ("bloom", "mpt"))
-    assert ((found.heads, found.kv_heads, found.head_dim, found.rotary_dim), found.fused) == (
-        tuple(counts),
-        order,
-    )
+    assert [found.heads, found.kv_heads, found.head_dim, found.rotary_dim] == [*counts]
+    assert found.fused == order
 
 
-def test_presets_and_orders() -> None:
-    assert Heads(**attention_of("pythia-160m")) == Heads(
-        12, 12, 64, 16, False, "groups", model="pythia-160m"
-    )
-    assert Heads(**attention_of("gpt-j-6b")) == Heads(16, 16, 256, 64, model="gpt-j-6b")
-    assert attention_of("deepseek-v3")["trailing"]
-    assert {row["order"] for rows in QKV_LAYOUTS.values() for row in rows} - {None} == set(ORDERS)
+def heads_stated_by(model: Any) -> Heads:
+    stated = {name: value for name, value in vars(attention_of(model)).items() if value is not None}
+    return Heads(**stated)
+
+
+def test_fused_and_separate_projections_of_presets() -> None:
+    pythia = Heads(12, 12, 64, 16, fused="groups", model="pythia-160m")
+    assert heads_stated_by("pythia-160m") == pythia
+    assert heads_stated_by("gpt-j-6b") == Heads(16, 16, 256, 64, model="gpt-j-6b")
+
+
+def test_the_last_channels_of_deepseek_rotate() -> None:
+    assert attention_of("deepseek-v3").trailing
+
+
+def test_every_order_of_fused_rows_is_that_of_some_family() -> None:
+    orders = {layout.order for layouts in FAMILY_LAYOUTS.values() for layout in layouts}
+    assert orders - {None} == {*ORDERS}
 
 
 def test_gguf_has_orders_of_its_own(tmp_path: Path) -> None:
     """llama.cpp brings the rows of every family into blocks, and calls them attn_qkv, which tells their order."""
     sizes = {"embedding_length": 8192, "attention.head_count": 128, "attention.head_count_kv": 8}
     path = str(gguf(tmp_path / "a.gguf", "falcon", sizes))
-    assert Heads(**attention_of(path)) == Heads(128, 8, 64, 64, model=path)
+    assert heads_stated_by(path) == Heads(128, 8, 64, 64, model=path)
     fused = table_of("blk.0.attn_qkv.weight", np.zeros((144 * 64, 1)))
     assert Heads(128, 8, 64, fused="groups", model=path).order(fused) == "blocks"
 
@@ -58,4 +69,65 @@ def test_layers_whose_heads_differ_are_asked_for() -> None:
     config = GEMMA_4 | {"global_head_dim": 512, "rope_parameters": theta}
     with pytest.raises(ParameterError, match=r"layers that differ: .*heads of 512.*heads of 256"):
         attention_of(config)
-    assert attention_of(config, "full_attention")["head_dim"] == 512
+    assert attention_of(config, "full_attention").head_dim == 512
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("l.0.attn_q.weight", Projection("q", "l.0.")),
+        ("l.0.q_norm.weight", Projection("q", "l.0.", norm=True)),
+        ("h.attn_qkv.bias", Projection("qkv", "h.", order="blocks")),
+        ("h.c_attn.weight", Projection("qkv", "h.")),
+        ("q_proj.lora_A.weight", None),  # its rows are a rank, not heads
+        ("q_proj.lora_B.weight", Projection("q", "")),
+        ("x_q_proj", Projection("q", "x_")),
+    ],
+)
+def test_names_of_projections(name: str, expected: Projection | None) -> None:
+    assert projection(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "heads", "slots"),
+    [
+        ("q_proj", Heads(4, 2, 8), "qqqq"),
+        ("q_proj", Heads(4, 2, 8, gated=True), "qgqgqgqg"),
+        ("q_norm", Heads(4, 2, 8, gated=True), "qqqq"),
+        ("k_proj", Heads(4, 2, 8), "kk"),
+        ("k_proj", Heads(4, None, 8), "kkkk"),
+        ("attn_qkv", Heads(4, 2, 8), "qqqqkkvv"),
+        ("query_key_value", Heads(4, 2, 8, fused="groups"), "qqkvqqkv"),
+        ("query_key_value", Heads(4, 2, 8, fused="blocks"), "qqqqkkvv"),
+        ("x", Heads(8, 8, 8, fused="codegen"), "qqvvkk" * 4),
+    ],
+)
+def test_heads_in_the_rows_of_a_projection(name: str, heads: Heads, slots: str) -> None:
+    assert heads.slots(weight_of(name, np.zeros(1))) == slots
+
+
+@pytest.mark.parametrize(
+    ("heads", "words"),
+    [
+        (Heads(4, 4, 8), "4 heads of 8, 4 kv heads, rows q or k of each head"),
+        (Heads(4, 1, 8, 8), "4 heads of 8, 1 kv head, rows q or k of each head"),
+        (
+            Heads(4, 2, 8, 4),
+            "4 heads of 8, the first 4 of 8 channels, 2 kv heads, rows q or k of each head",
+        ),
+    ],
+)
+def test_heads_in_words(heads: Heads, words: str) -> None:
+    assert heads.words([weight_of("q_proj", np.zeros(1))]) == words
+
+
+def test_key_heads_are_counted_by_the_rows_of_keys() -> None:
+    keys = weight_of("k_proj", np.zeros((16, 2)))
+    move = Heads(4, None, 8).move(keys, "interleaved", "halves")
+    assert len(move.order) == 16
+
+
+def test_fused_rows_that_are_too_few_for_the_queries() -> None:
+    fused = weight_of("attn_qkv", np.zeros((4 * 8, 2)))
+    with pytest.raises(ParameterError, match="32 rows are not q, k and v of 4 heads of 8"):
+        Heads(4, None, 8).completed([fused])

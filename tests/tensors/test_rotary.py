@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pecli.engine.schemes.rope import Rope
-from pecli.tensors.apply import RowPositions, RowRotation
 from pecli.tensors.inputs import Input
+from pecli.tensors.row_positions import RowPositions
+from pecli.tensors.row_rotation import RowRotation
 from tests import oracle
 from tests.oracle import DTYPES, bits, rational, rounded
 from tests.tensors.test_apply import random

@@ -12,7 +12,7 @@ from pecli.checks.model_forms.pair import Pair
 from pecli.checks.model_forms.stored import EXPERT, ROUNDING, Stored
 from pecli.engine.arrays import Indices
 from pecli.errors import ParameterError
-from pecli.tensors.head_layout import projection, weight_of
+from pecli.tensors.projections import projection, weight_of
 
 NORMS_PLUS_ONE = frozenset(("gemma", "gemma2", "gemma3", "gemma-embedding", "nemotron"))
 """Architectures that multiply by 1 + weight in a norm; in GGUF the 1 is in the weight."""

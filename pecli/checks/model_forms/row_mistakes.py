@@ -10,7 +10,8 @@ from pecli.checks.model_forms.form import Form
 from pecli.checks.model_forms.pair import Pair
 from pecli.engine import application
 from pecli.engine.arrays import Indices
-from pecli.tensors.head_layout import Heads, projection
+from pecli.tensors.head_layout import Heads
+from pecli.tensors.projections import projection
 
 MAX_HEADS = 512
 """The largest number of heads, a power of two, that rows may have been permuted in by mistake."""

@@ -1,0 +1,190 @@
+"""Tensors on their way to another layout or dtype, and the check of their attention scores."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine.application import rotate
+from pecli.engine.arrays import SIGNIFICAND_BITS, Array, Floats, dtype_name, round_to, widened
+from pecli.engine.table import Table, table_of
+from pecli.errors import ParameterError, quoted
+from pecli.tensors.head_layout import Heads, Move
+from pecli.tensors.inputs import Input
+from pecli.tensors.projections import Projection, projection, weight_of
+
+MAX_SCORE_CHANGE = 1e-9  # relative to the largest score: what float64 arithmetic may lose
+_POSITIONS = np.array([0, 3, 17, 1000])
+"""Positions, near and far, of the random inputs whose attention scores must not change."""
+_BASE = 10000.0  # of the rotation in the check; any other would do
+
+
+class ScoreCheck(NamedTuple):
+    """The result of a check of attention scores.
+
+    Attributes:
+        change: the largest change, relative to the largest score; infinite if it is not finite.
+        layers: the number of layers that were checked.
+        unpaired: tensors that moved and were not checked: their layers lack queries or keys.
+    """
+
+    change: float
+    layers: int
+    unpaired: list[str]
+
+    @property
+    def passed(self) -> bool:
+        return self.change < MAX_SCORE_CHANGE
+
+
+@dataclass(frozen=True, eq=False)
+class Converted:
+    """A planned conversion: tensors, and what is done to each when it is read.
+
+    Attributes:
+        arrays: the tensors as they are.
+        moves: how some of them move, by name.
+        source: the pair layout that they have.
+        target: the pair layout that they get.
+        heads: how projections are divided; None if columns of tables move.
+        dtype: the dtype that floating tensors get; None to keep theirs.
+    """
+
+    arrays: Mapping[str, Array]
+    moves: Mapping[str, Move]
+    source: str
+    target: str
+    heads: Heads | None
+    dtype: str | None
+
+    @cached_property
+    def cast(self) -> list[str]:
+        """The tensors whose dtype changes: floating ones, except for float8.
+
+        Tensors of eight bits have scales beside them, without which their numbers mean nothing.
+        """
+        if self.dtype is None:
+            return []
+        names = []
+        for name, array in self.arrays.items():
+            dtype = dtype_name(array.dtype)
+            if dtype in SIGNIFICAND_BITS and dtype != self.dtype:
+                names.append(name)
+        return names
+
+    @property
+    def moved(self) -> list[Input]:
+        return [weight_of(name, self.arrays[name]) for name in self.moves]
+
+    def table(self, name: str) -> Table:
+        """Return a tensor as a table that is converted block by block as it is written."""
+        table = table_of(name, self.arrays[name])
+        rows = self.arrays[name].reshape(table.rows, table.width)
+        move = self.moves.get(name)
+        dtype = self.dtype if name in self.cast else None
+
+        def fill(start: int, out: Array) -> None:
+            part = slice(start, start + len(out))
+            if move is None:
+                block = rows[part]
+            elif move.axis == 0:
+                block = rows[move.order[part]]
+            else:
+                block = np.take(rows[part], move.order, axis=1)
+            out[...] = block if dtype is None else round_to(widened(block), dtype)
+
+        return replace(table, dtype=dtype or table.dtype, fill=fill)
+
+    def array(self, name: str) -> Array:
+        """Return a converted tensor in memory; one that does not change is not copied."""
+        if name in self.cast or name in self.moves:
+            return self.table(name).array()
+        return self.arrays[name]
+
+    def check(self) -> ScoreCheck:
+        """Compare attention scores before and after, for layers with both queries and keys.
+
+        Scores stay the same if every query and key, rotated in its new layout, is as before except
+        for one order of channels that all of them share. So each tensor of a layer can be checked
+        alone, if the whole layer moved.
+        """
+        if self.heads is None or not self.moves:
+            rule = "scores are those of projections that move"
+            advice = "give `from`, `to` and `heads`, or the model with `config`"
+            raise ParameterError("check", "given", rule, advice)
+        moved = {weight.name: self.heads.named(weight) for weight in self.moved}
+        self._refuse_partial_layers(moved)
+        paired = self._paired_layers(moved)
+        if not paired:
+            rule = "there are no query and key weights that go together"
+            raise ParameterError("check", "given", rule, "convert unchecked")
+        checked = [name for name, named in moved.items() if named.layer in paired]
+        with np.errstate(invalid="ignore", over="ignore"):  # Weights may not be finite.
+            changes = [self._change(name, self.moves[name], self.heads) for name in checked]
+        largest = max(change if math.isfinite(change) else math.inf for change in changes)
+        unpaired = [name for name in moved if name not in checked]
+        return ScoreCheck(largest, len(paired), unpaired)
+
+    def _refuse_partial_layers(self, moved: Mapping[str, Projection]) -> None:
+        """Refuse layers of which some queries or keys moved and others did not."""
+        layers = {named.layer for named in moved.values()}
+        for name in self.arrays:
+            if name in moved:
+                continue
+            named = projection(name)
+            if named is not None and named.layer in layers:
+                rule = (
+                    f"{quoted(name)} did not move, and other tensors of its layer did, "
+                    "so that scores change"
+                )
+                raise ParameterError("check", "given", rule, "name it with `include`, too")
+
+    def _paired_layers(self, moved: Mapping[str, Projection]) -> set[str]:
+        """Return the layers with weights of both queries and keys."""
+        with_queries = set()
+        with_keys = set()
+        for name, named in moved.items():
+            if named.norm or self.arrays[name].ndim != 2:
+                continue
+            if named.kind in ("q", "qkv"):
+                with_queries.add(named.layer)
+            if named.kind != "q":
+                with_keys.add(named.layer)
+        return with_queries & with_keys
+
+    def _change(self, name: str, move: Move, heads: Heads) -> float:
+        """Return the largest change of a tensor's heads for random inputs, relative to its size."""
+        original = table_of(name, self.arrays[name])
+        before = _rotated_heads(original, move, heads, self.source)[..., move.channels]
+        after = _rotated_heads(self.table(name), move, heads, self.target)
+        change = np.abs(after - before).max(initial=0)
+        size = np.abs(before).max(initial=0) or 1.0
+        return float(change / size)
+
+
+def _rotated_heads(table: Table, move: Move, heads: Heads, layout: str) -> Floats:
+    """Return the moving heads of a projection of random inputs, each rotated at its position.
+
+    The result is (heads, positions, channels). A bias is its own product with an input of 1.
+    """
+    channels = len(move.channels)
+    width = table.width if move.axis == 0 else 1
+    # The same inputs before and after: the seed is the number of inputs.
+    inputs = np.random.default_rng(width).standard_normal((width, len(_POSITIONS)))
+    products = [widened(block).reshape(-1, width) @ inputs for block in table.blocks()]
+    by_head = np.concatenate(products).reshape(-1, channels, len(_POSITIONS))
+    values = by_head[move.heads].swapaxes(1, 2)
+    rotary_dim = heads.rotary_dim or channels
+    frequencies = _BASE ** (-np.arange(0, rotary_dim, 2) / rotary_dim)
+    factors = np.exp(1j * np.outer(_POSITIONS, frequencies))
+    first_channel = channels - rotary_dim if heads.trailing else 0
+    return rotate(
+        values,
+        lambda start, stop: factors[start:stop],
+        layout,
+        layout,
+        first_channel=first_channel,
+    )

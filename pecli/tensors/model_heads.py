@@ -1,0 +1,181 @@
+"""Heads of a model, as its configuration states them.
+
+Families that keep q, k and v in one tensor, or whose number of key heads no key states, are rows of
+qkv_layouts.json.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from pecli.errors import ParameterError
+from pecli.models.data import plain_name, stored
+from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.families import class_defaults, variants
+from pecli.models.find import Model, describe
+from pecli.models.heads import head_size
+from pecli.models.key_names import HEADS, TEXTS
+from pecli.models.keys import Keys
+
+KV_HEADS = (
+    "num_key_value_heads",
+    "num_kv_heads",
+    "n_kv_heads",
+    "n_head_kv",
+    "attention.head_count_kv",
+)
+GATED = frozenset(("qwen3_next", "qwen3_5", "qwen3_5_moe"))
+"""Families whose q_proj holds the query of each head, followed by an output gate of its size."""
+
+
+class FamilyLayout(NamedTuple):
+    """How a family divides q, k and v.
+
+    Attributes:
+        order: the order of rows in a fused projection; None if q, k and v are separate.
+        flag: the layout applies only if this key of the configuration is true.
+        flag_default: the value of the flag if the configuration lacks it.
+        kv_keys: keys that state the number of key heads.
+        kv_default: their number if no key states it; `heads` for as many as there are heads.
+    """
+
+    order: str | None = None
+    flag: str | None = None
+    flag_default: bool = False
+    kv_keys: tuple[str, ...] = KV_HEADS
+    kv_default: int | str | None = None
+
+    def applies(self, keys: Keys) -> bool:
+        if self.flag is None:
+            return True
+        value = keys.flag(self.flag)
+        return self.flag_default if value is None else bool(value.value)
+
+    def key_heads(self, keys: Keys, heads: int | None) -> int | None:
+        """Return the number of key heads; None if the configuration does not imply it."""
+        count = _whole(keys, self.kv_keys)
+        within = keys.part("attn_config") if self.kv_keys else None  # MPT's
+        if not count and within is not None:
+            count = _whole(within, ("kv_n_heads",))
+        if count:
+            return count
+        if self.kv_default == "heads":
+            return heads
+        return None if self.kv_default is None else int(self.kv_default)
+
+
+def _family_layouts() -> dict[str, list[FamilyLayout]]:
+    layouts: dict[str, list[FamilyLayout]] = {}
+    for row in stored("qkv_layouts.json"):
+        family = [FamilyLayout(**_fields(layout)) for layout in row["layouts"]]
+        layouts.update(dict.fromkeys(row["names"].split(), family))
+    return layouts
+
+
+def _fields(layout: dict[str, Any]) -> dict[str, Any]:
+    if "kv_keys" in layout:
+        return {**layout, "kv_keys": tuple(layout["kv_keys"])}
+    return layout
+
+
+FAMILY_LAYOUTS = _family_layouts()
+"""Layouts by model_type. The first one whose flag is true applies: Falcon has three."""
+
+
+@dataclass(frozen=True)
+class ModelHeads:
+    """The heads of a model's language part; None if its configuration does not state it.
+
+    The fields are those of `Heads`, which explains them.
+    """
+
+    model: str
+    heads: int | None = None
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    rotary_dim: int | None = None
+    trailing: bool = False
+    fused: str | None = None
+    gated: bool = False
+    rotates: bool = True
+
+
+def attention_of(model: Model | None, layer_type: str | None = None) -> ModelHeads:
+    """Return the heads of a model, of all its layers or of those of one type."""
+    described = describe(model)
+    encodings = described.encodings()
+    keys, model_type = _language_part(Keys(described.values, described.label), encodings)
+    is_gguf = "general.architecture" in keys
+    layout = FamilyLayout()
+    if not is_gguf:  # Its architectures have other names, and rows in the order of their names.
+        keys = replace(keys, defaults=class_defaults(model_type))
+    heads = _whole(keys, (*HEADS, "attention.head_count"))
+    encoding = _shared_encoding(encodings, layer_type)
+    if not is_gguf:
+        layout = _layout_of(model_type, keys)
+    attention = ModelHeads(
+        model=encodings.file,
+        heads=heads,
+        kv_heads=layout.key_heads(keys, heads),
+        fused=layout.order,
+        gated=plain_name(model_type).removesuffix("_text") in GATED,
+    )
+    if encoding is not None:
+        return replace(
+            attention,
+            head_dim=encoding.head_dim,
+            rotary_dim=encoding.rotary_dim,
+            trailing=encoding.trailing,
+        )
+    has_other = any(not other.is_rotary and not other.part for other in encodings)
+    size = head_size(keys).value if heads else None
+    return replace(attention, head_dim=size, rotates=not has_other)
+
+
+def _language_part(keys: Keys, encodings: ModelEncodings) -> tuple[Keys, str | None]:
+    """Return the keys and the model_type of the language part of a multimodal model."""
+    for name in TEXTS:
+        inner = keys.part(name)
+        if inner:
+            model_type = inner.word("model_type")
+            return inner, model_type.value if model_type else encodings.model_type
+    return keys, encodings.model_type
+
+
+def _layout_of(model_type: str | None, keys: Keys) -> FamilyLayout:
+    """Return the first layout of a family that applies, or that of all others."""
+    for layout in _known_layouts(variants(model_type)):
+        if layout.applies(keys):
+            return layout
+    return FamilyLayout()
+
+
+def _known_layouts(names: Iterable[str]) -> list[FamilyLayout]:
+    for name in names:
+        if name in FAMILY_LAYOUTS:
+            return FAMILY_LAYOUTS[name]
+    return []
+
+
+def _shared_encoding(encodings: ModelEncodings, layer_type: str | None) -> Encoding | None:
+    """Return the rotary encoding whose heads all layers share; None if the model has none."""
+    if layer_type is not None:
+        chosen = encodings.one(layer_type)
+        return chosen if chosen.is_rotary else None
+    ropes = [rope for rope in encodings.ropes() if not rope.part and not rope.grid.axes]
+    forms = {(rope.head_dim, rope.rotary_dim, rope.layout, rope.trailing) for rope in ropes}
+    if len(forms) > 1:
+        names = ", ".join(f"{rope.layer_type!r} (heads of {rope.head_dim})" for rope in ropes)
+        rule = f"{encodings.file} has layers that differ: {names}"
+        advice = "name one, and its tensors with `include`"
+        raise ParameterError("layer_type", "missing", rule, advice)
+    return ropes[0] if ropes else None
+
+
+def _whole(keys: Keys, names: tuple[str, ...]) -> int | None:
+    """Return a whole number; a list, with one number per layer, counts as absent."""
+    single = tuple(name for name in names if not isinstance(keys.data.get(name), list))
+    if len(single) < len(names) and not keys.any(*single):
+        return None
+    value = keys.whole(*single)
+    return value.value if value else None

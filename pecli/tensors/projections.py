@@ -1,0 +1,77 @@
+"""Names of query, key and fused projections, as checkpoints spell them."""
+
+import re
+from typing import NamedTuple
+
+from pecli.engine.arrays import Array
+from pecli.errors import quoted
+from pecli.models.data import stored
+from pecli.tensors.inputs import Input
+
+
+class ProjectionWord(NamedTuple):
+    """What a word in a tensor's name means."""
+
+    kind: str  #: q, k, qkv or latent
+    norm: bool  #: True for the norm of a projection
+
+
+def _words() -> dict[str, ProjectionWord]:
+    words = {}
+    for row in stored("projection_names.json"):
+        for word in row["words"].split():
+            words[word] = ProjectionWord(row["kind"], row["norm"])
+    return words
+
+
+_WORDS = _words()
+_LONGEST_FIRST = sorted(_WORDS, key=len, reverse=True)  # so that q_norm is not taken for q
+_NAME = re.compile(
+    rf"(?P<layer>(?:.*[._/])?)(?P<word>{'|'.join(_LONGEST_FIRST)})"
+    r"(?P<suffix>(?:[._](?:weight|bias))?|\..*)",
+    re.DOTALL,
+)
+_BLOCK_NAMES = re.compile(r"(?:^|[./])(?:attn_qkv|Wqkv|self_attn\.qkv_proj)(?=[._]|$)")
+"""Names that imply the order `blocks` of their rows: ggml's, flash-attention's (MPT, ModernBERT),
+Phi-3's and vLLM's. CodeGen's `attn.qkv_proj` has another order, and `query_key_value` has three,
+by family."""
+
+
+class Projection(NamedTuple):
+    """What the name of a tensor states.
+
+    Attributes:
+        kind: q, k, qkv (fused), or latent: a key that all heads share, after other rows (DeepSeek).
+        layer: the beginning that all projections of one attention layer have in common.
+        norm: True for the norm of a projection.
+        order: the order of fused rows, if the name implies it.
+    """
+
+    kind: str
+    layer: str
+    norm: bool = False
+    order: str | None = None
+
+
+def projection(name: str) -> Projection | None:
+    """Parse a tensor's name; return None unless it is a projection of queries or keys.
+
+    >>> projection("model.layers.0.self_attn.k_proj.weight").kind
+    'k'
+    >>> projection("model.layers.0.mlp.up_proj.weight") is None
+    True
+    """
+    match = _NAME.fullmatch(name)
+    # The first factor of a LoRA has rows of its rank, not of heads.
+    if match is None or ".lora_A" in match["suffix"]:
+        return None
+    kind, norm = _WORDS[match["word"]]
+    implies_blocks = kind == "qkv" and _BLOCK_NAMES.search(name)
+    # ggml has the layer's prefix in the word: blk.0.attn_q and blk.0.attn_k share blk.0.
+    layer = match["layer"].removesuffix("attn_")
+    return Projection(kind, layer, norm, "blocks" if implies_blocks else None)
+
+
+def weight_of(name: str, array: Array) -> Input:
+    """Return a tensor of a checkpoint."""
+    return Input(array, f"the tensor {quoted(name)}", name)

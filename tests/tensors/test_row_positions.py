@@ -1,0 +1,73 @@
+"""Positions of rows: ranges, ids of a batch or of several axes, and tables that hold them."""
+
+import numpy as np
+import pytest
+
+from pecli.tensors.inputs import Input
+from pecli.tensors.row_positions import RowPositions, row_positions
+
+
+def ids(*shape: int) -> RowPositions:
+    return RowPositions(ids=np.zeros(shape, int))
+
+
+@pytest.mark.parametrize(
+    ("rows", "length", "span"),
+    [
+        (RowPositions(3), 2, (3, 5)),
+        (RowPositions(ids=np.array([4, 2])), 2, (2, 5)),
+        (RowPositions(ids=np.array([], int)), 0, (0, 0)),
+    ],
+)
+def test_the_span_goes_from_the_first_position_past_the_last(
+    rows: RowPositions, length: int, span: tuple[int, int]
+) -> None:
+    assert rows.span(length) == span
+
+
+def test_a_table_reaches_to_the_last_id() -> None:
+    assert RowPositions(ids=np.array([4, 2])).seq_len(2, ()) == 5
+
+
+def test_a_table_of_a_range_has_as_many_rows_as_the_tensor() -> None:
+    assert RowPositions(9).seq_len(2, ()) == 2
+    assert RowPositions().seq_len(0, ()) == 1
+
+
+@pytest.mark.parametrize("name", ["grid", "positions"])
+def test_a_scheme_with_positions_of_its_own_has_no_length(name: str) -> None:
+    assert RowPositions(ids=np.array([4, 2])).seq_len(2, (name,)) is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "arranged"),
+    [
+        ((4,), 1, (1, 1, 4)),
+        ((2, 4), 1, (1, 2, 4)),
+        ((4,), 3, (1, 1, 4)),
+        ((3, 4), 3, (3, 1, 4)),
+        ((1, 4), 3, (1, 1, 4)),
+        ((3, 2, 4), 3, (3, 2, 4)),
+        ((0,), 1, (1, 1, 0)),
+    ],
+)
+def test_ids_are_arranged_as_axes_batch_and_length(
+    shape: tuple[int, ...], axes: int, arranged: tuple[int, ...]
+) -> None:
+    found = ids(*shape).arranged(axes)
+    assert found is not None
+    assert found.shape == arranged
+
+
+def test_a_mask_counts_tokens_and_leaves_padding_at_the_last_count() -> None:
+    rows = row_positions(attention_mask=[0, 0, 1, 1, 1, 0])
+    assert rows.ids is not None
+    assert rows.ids.tolist() == [0, 0, 0, 1, 2, 2]
+    places = rows.places(Input(np.zeros((6, 4)), "x"), -2)
+    assert places.seen.tolist() == [[False, False, True, True, True, False]]
+
+
+def test_length_and_channels_of_a_sequence_on_another_axis() -> None:
+    length, dim = Input(np.zeros((2, 3, 4)), "x").check_sequence(-3)
+    assert length == 2
+    assert dim == 4
