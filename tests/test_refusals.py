@@ -1,10 +1,11 @@
-"""One table of refusals, refusals.txt: a call, which parameter is named, and part of what is said of it.
+"""The table refusals.txt: a call, the parameter that its error names, and a part of the message.
 
-A call alone is accepted: it is the neighbour of one that is refused, on the other side of a boundary.
+A row with a call alone is accepted: it is the neighbour of a refused one, just within the rule.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -23,33 +24,51 @@ from pecli.tensors.convert import converted
 from pecli.tensors.head_layout import Heads
 from pecli.views import file_summary
 from pecli.views.pictures.figure_files import check_suffix
+from tests.call_rows import result_of
 
-ROWS = [
-    row.split(" | ")
-    for row in Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8").splitlines()
-]
 XL = np.zeros((2, 4))
+
+
+class Exchanged:
+    """An array that only the DLPack protocol can read."""
+
+    dtype = XL.dtype
+
+    def __dlpack__(self, **options: Any) -> object:
+        return XL.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
 APPLIED = layers.RotaryPosEmbedding()
 APPLIED.apply(XL, XL)
 NAMES: dict[str, Any] = {
     **vars(layers),
-    **{
-        each.__name__: each
-        for each in (Bundle, Heads, Real, Whole, add_bias, check_suffix, converted, indices)
-    },
-    **{
-        "np": np,
-        "pecli": pecli,
-        "ml_dtypes": ml_dtypes,
-        "LAST": 2**40,
-        "X": np.ones((2, 5, 8), np.float32),
-    },
-    **{
-        "whole_positions": whole_positions,
-        "table_of": table_of,
-        "file_summary": file_summary,
-        "numbers": numbers,
-    },
+    "np": np,
+    "ml_dtypes": ml_dtypes,
+    "pecli": pecli,
+    "Bundle": Bundle,
+    "Heads": Heads,
+    "Real": Real,
+    "Whole": Whole,
+    "add_bias": add_bias,
+    "check_suffix": check_suffix,
+    "converted": converted,
+    "file_summary": file_summary,
+    "indices": indices,
+    "numbers": numbers,
+    "table_of": table_of,
+    "whole_positions": whole_positions,
+    "LAST": 2**40,
+    "X": np.ones((2, 5, 8), np.float32),
+    "XL": XL,
+    "EXCHANGED": Exchanged(),
+    "Q": np.ones((4, 128), np.float32),
+    "W": {"a": np.zeros((4, 4)), "b": np.zeros(4)},
+    "QK": {"q_proj": np.zeros((32, 3)), "k_proj": np.zeros((12, 3))},
+    "ROPE": pecli.Rope(6, 128),
+    "TO_HALVES": ("interleaved", "halves"),
     "NO_LENGTH": {
         "model_type": "llama",
         "hidden_size": 512,
@@ -61,55 +80,72 @@ NAMES: dict[str, Any] = {
     "FACTORS": {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4},
     "GRID": {"grid": (4, 4), "dim": 16, "style": "pixtral"},
     "MAE": {"dim": 16, "style": "mae"},
-    **{
-        "Q": np.ones((4, 128), np.float32),
-        "ROPE": pecli.Rope(6, 128),
-        "TO_HALVES": ("interleaved", "halves"),
-    },
-    **{
-        "W": {"a": np.zeros((4, 4)), "b": np.zeros(4)},
-        "QK": {"q_proj": np.zeros((32, 3)), "k_proj": np.zeros((12, 3))},
-    },
-    **{
-        "XL": XL,
-        "APPLIED": APPLIED,
-        "ROTARY": layers.RotaryPosEmbedding(),
-        "OF_FOUR": layers.RotaryPosEmbedding(4),
-    },
-    **{
-        "SHORT": layers.RotaryPosEmbedding(max_seq_len=50),
-        "LEARNED": layers.LearnedPosEmbedding(6, 2),
-    },
+    "APPLIED": APPLIED,
+    "ROTARY": layers.RotaryPosEmbedding(),
+    "OF_FOUR": layers.RotaryPosEmbedding(4),
+    "SHORT": layers.RotaryPosEmbedding(max_seq_len=50),
+    "LEARNED": layers.LearnedPosEmbedding(6, 2),
     "FIXED": layers.SinusoidalPosEmbedding(seq_len=5, embed_dim=4),
 }
+"""Names that the rows use."""
 
 
-def test_every_refusal_names_its_parameter() -> None:
-    for row in (row for row in ROWS if len(row) > 1):
-        code, name, rule = (*row, "")[:3]
-        with pytest.raises(KindError if row[3:] else ParameterError) as caught:
-            eval(code, dict(NAMES))
-        assert (caught.value.name, rule in str(caught.value)) == (name, True), (
-            f"{code}: {caught.value}"
-        )
-        assert "\n" not in str(caught.value)
+class Refusal(NamedTuple):
+    """A call that is refused, the parameter that the error names, and a part of its message."""
+
+    call: str
+    name: str
+    message: str = ""
+    kind: str = ""  #: `kind` for a KindError
 
 
-def test_what_is_just_within_a_rule_is_accepted() -> None:
-    accepted = [row[0] for row in ROWS if len(row) == 1 and row[0][:1] not in ("", "#")]
-    assert len(accepted) > 20
-    for code in accepted:
-        eval(code, dict(NAMES))
+def rows() -> Iterator[list[str]]:
+    text = Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if line and not line.startswith("#"):
+            yield line.split(" | ")
 
 
-def test_errors_are_those_that_python_users_catch() -> None:
-    caught = {
-        ParameterError: (PecliError, ValueError),
-        KindError: (ParameterError, TypeError),
-        FileError: (PecliError,),
-    }
-    assert all(issubclass(error, kind) for error, kinds in caught.items() for kind in kinds)
+REFUSALS = [Refusal(*row) for row in rows() if len(row) > 1]
+ACCEPTED = [row[0] for row in rows() if len(row) == 1]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.call)
+def test_a_refusal_names_its_parameter(refusal: Refusal) -> None:
+    error = KindError if refusal.kind else ParameterError
+    with pytest.raises(error) as caught:
+        result_of(refusal.call, NAMES)
+    assert caught.value.name == refusal.name
+    assert refusal.message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("call", ACCEPTED)
+def test_a_value_just_within_the_rule_is_accepted(call: str) -> None:
+    result_of(call, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("error", "base"),
+    [
+        (ParameterError, PecliError),
+        (ParameterError, ValueError),
+        (KindError, ParameterError),
+        (KindError, TypeError),
+        (FileError, PecliError),
+    ],
+)
+def test_errors_are_those_that_python_users_catch(error: type, base: type) -> None:
+    assert issubclass(error, base)
+
+
+def test_an_error_of_a_file_is_no_error_of_a_value() -> None:
     assert not issubclass(FileError, ValueError)
-    for key, rule in (("model_type", "must be a text"), ("rope_scaling", "must be an object")):
-        with pytest.raises(PecliError, match=rule):
-            pecli.load_config({"model_type": "llama", key: np.arange(3)})
+
+
+@pytest.mark.parametrize(
+    ("key", "rule"), [("model_type", "must be a text"), ("rope_scaling", "must be an object")]
+)
+def test_a_configuration_of_arrays_is_refused(key: str, rule: str) -> None:
+    with pytest.raises(PecliError, match=rule):
+        pecli.load_config({"model_type": "llama", key: np.arange(3)})
