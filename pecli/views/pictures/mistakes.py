@@ -260,11 +260,8 @@ def error_picture(result: Comparison, rows: int, columns: int) -> Picture | None
     errors = next(error_maps(result, rows, columns), None)
     if errors is None:
         return None
-    title = f"|A − B| of {errors.name}"
-    if errors.shape[0] >= 1.5 * rows:
-        title += f", maximum of {errors.shape[0] / rows:.0f} rows"
     panel = difference_panel("", errors, COMPARED, _colour_scale([errors]))
-    return Picture(title, [panel])
+    return Picture(f"|A − B| of {errors.name}", [panel])
 
 
 def show(tensors: Sequence[Comparison]) -> None:

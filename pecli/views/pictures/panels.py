@@ -58,6 +58,7 @@ class HeatmapPanel:
     log: bool = False  #: True if colours follow the logarithm; zero is left blank.
     reduction: Reduction = Reduction.MEAN  #: The rule for rows and columns without room.
     marked: Level | None = None  #: A value that is marked on the colour bar.
+    quantity: str = ""  #: The name of the values in front of a terminal's colour bar: |bias|.
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -69,18 +70,28 @@ class HeatmapPanel:
     @property
     def ends(self) -> tuple[float, float]:
         """The values at the ends of the colours."""
-        low, high = self.limits or self._data_limits()
+        low, high = self.limits or self.data_limits
         if self.log:
             # A logarithmic scale spans at least a decade.
             return min(low, MAX_VALUE / 10, high / 10), min(high, MAX_VALUE)
         return apart(low, high)
 
-    def _data_limits(self) -> tuple[float, float]:
-        """Return the smallest and largest value; around zero if there are values on both sides."""
+    @property
+    def _coloured(self) -> Floats:
+        """The values that have a colour."""
         has_colour = np.isfinite(self.values)
         if self.log:
             has_colour &= self.values > 0
-        coloured = self.values[has_colour]
+        return self.values[has_colour]
+
+    @property
+    def has_colours(self) -> bool:
+        return bool(self._coloured.size)
+
+    @property
+    def data_limits(self) -> tuple[float, float]:
+        """The smallest and largest value; around zero if there are values on both sides of it."""
+        coloured = self._coloured
         if not coloured.size:
             return (0.1, 1.0) if self.log else (0.0, 1.0)
         low = float(coloured.min())
@@ -158,11 +169,23 @@ def _with_note(name: str, note: str) -> str:
     return f"{name} ({note})"
 
 
+def _own_limits(panel: HeatmapPanel) -> tuple[float, float]:
+    """Return the limits that a panel needs on a scale that it shares.
+
+    A constant panel would be given a scale around its value if it were alone: ones on 0.5 to 1.5.
+    It must not widen a scale from −1 to 1 in that way, so only its value counts.
+    """
+    return panel.ends if panel.log else panel.data_limits
+
+
 def on_one_scale(panels: Sequence[HeatmapPanel]) -> list[HeatmapPanel]:
     """Return the panels with colours that mean the same in all of them."""
-    low = min(panel.ends[0] for panel in panels)
-    high = max(panel.ends[1] for panel in panels)
-    if any(panel.is_centred for panel in panels):
+    limits = [_own_limits(panel) for panel in panels if panel.has_colours]
+    if not limits:
+        return list(panels)
+    low = min(low for low, _ in limits)
+    high = max(high for _, high in limits)
+    if low < 0 < high:
         # Means of sines hardly ever reach 1: three digits keep the labels of the colour bar short.
         high = float(f"{max(-low, high):.3g}")
         low = -high

@@ -58,10 +58,10 @@ def heatmap_lines(panel: HeatmapPanel, terminal: Terminal, height: int) -> list[
     )
 
 
-def shown_columns(panel: HeatmapPanel, terminal: Terminal, height: int) -> int:
-    """Return how many columns of a heatmap are drawn."""
-    columns: int = _canvas(panel, terminal, height).values.shape[1]
-    return columns
+def drawn_shape(panel: HeatmapPanel, terminal: Terminal, height: int) -> tuple[int, int]:
+    """Return how many rows and columns of values are drawn in that many lines."""
+    rows, columns = _canvas(panel, terminal, height).values.shape
+    return rows, columns
 
 
 def _values_per_line(terminal: Terminal) -> int:
@@ -183,19 +183,21 @@ def _colour_codes(panel: HeatmapPanel, terminal: Terminal) -> tuple[list[ColourC
     return codes, palettes.UNKNOWN_256
 
 
-def key_line(heatmaps: Sequence[HeatmapPanel], terminal: Terminal, columns: int) -> str:
+def key_line(heatmaps: Sequence[HeatmapPanel], terminal: Terminal, shape: tuple[int, int]) -> str:
     """Return the line below heatmaps: the names of their axes, and their colours.
 
     Args:
         heatmaps: Heatmaps that share their colours.
         terminal: The room for the line.
-        columns: Columns of the first heatmap that are drawn.
+        shape: Rows and columns of the first heatmap that are drawn.
     """
     panel = heatmaps[0]
     low, high = map(typeset, panel.ends)
+    if panel.quantity:
+        low = f"{panel.quantity} {low}"
     note = _blank_note(heatmaps, terminal)
     room = terminal.columns - visible_length(f"{low}  {high}{note}")
-    names = _axis_names(panel, terminal, columns, room - MIN_BAR)
+    names = _axis_names(panel, terminal, shape, room - MIN_BAR)
     width = min(MAX_BAR, room - len(names))
     if width < LEAST_BAR:
         return f"{names}{low} to {high}"[: terminal.columns]
@@ -220,16 +222,18 @@ def _blank_note(heatmaps: Sequence[HeatmapPanel], terminal: Terminal) -> str:
     return f"{note} {sample} not finite"
 
 
-def _axis_names(panel: HeatmapPanel, terminal: Terminal, columns: int, room: int) -> str:
-    """Return the names of both axes; without room for them, the columns that are left out."""
-    _, column_name = panel.axis_names(1, columns)
+def _axis_names(panel: HeatmapPanel, terminal: Terminal, shape: tuple[int, int], room: int) -> str:
+    """Return the names of both axes; without room for them, what a cell stands for."""
+    rows, columns = shape
+    row_name, column_name = panel.axis_names(rows, columns)
     if terminal.unicode:
-        names = f"{panel.rows} ↓  {column_name} →   "
+        names = f"{row_name} ↓  {column_name} →   "
     else:
-        names = f"{panel.rows} down, {column_name} right   "
+        names = f"{row_name} down, {column_name} right   "
     if len(names) <= room:
         return names
-    left_out = panel.column_note(columns)
-    if left_out and len(left_out) + 3 <= room:
-        return f"{left_out}   "
+    notes = dict.fromkeys(filter(None, [panel.row_note(rows), panel.column_note(columns)]))
+    words = f"{', '.join(notes)}   "
+    if notes and len(words) <= room:
+        return words
     return ""

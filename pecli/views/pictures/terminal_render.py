@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from pecli.views.pictures.panels import Chart, HeatmapPanel, Panel, Picture
 from pecli.views.pictures.terminal_chart import chart_lines
-from pecli.views.pictures.terminal_heatmap import heatmap_lines, key_line, shown_columns
+from pecli.views.pictures.terminal_heatmap import drawn_shape, heatmap_lines, key_line
 from pecli.views.pictures.terminal_text import ascii_text, fitted_text, visible_length
 from pecli.views.screen import Terminal, terminal
 
@@ -48,8 +48,8 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
         drawn = _Row(row, terminal, beside, height)
         shown += drawn.lines()
         if heatmaps and heatmaps[0] in row:
-            columns = shown_columns(heatmaps[0], drawn.cell, drawn.panel_height)
-            key = key_line(heatmaps, terminal, columns)
+            shape = drawn_shape(heatmaps[0], drawn.cell, drawn.panel_height)
+            key = key_line(heatmaps, terminal, shape)
     if heatmaps:
         shown.append(key)
     if not terminal.unicode:

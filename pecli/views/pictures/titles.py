@@ -44,12 +44,21 @@ def _with_differences(subjects: Sequence[Subject]) -> list[Subject]:
 
 
 def _differences(parameters: dict[str, Any], group: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the parameters that are not the same in the whole group."""
+    """Return the parameters that are not the same in the whole group.
+
+    If a subject has none of them, it is named by one that it lacks: «rope, no padding_idx».
+    """
     words = []
     for name, value in parameters.items():
         if any(member.get(name) != value for member in group):
             words.append(_format_parameter(name, value))
-    return words
+    if words:
+        return words
+    for member in group:
+        for name in member:
+            if name not in parameters:
+                return [f"no {name}"]
+    return []
 
 
 def _numbered(subjects: Sequence[Subject]) -> list[Subject]:

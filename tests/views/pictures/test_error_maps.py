@@ -5,6 +5,7 @@ import pytest
 
 import pecli
 from pecli.compare.tolerance import Tolerance
+from pecli.views.pictures import terminal_render
 from pecli.views.pictures.error_map import ErrorMap, error_maps
 from pecli.views.pictures.figure import render
 from pecli.views.pictures.mistakes import (
@@ -14,6 +15,7 @@ from pecli.views.pictures.mistakes import (
     error_picture,
     table_panels,
 )
+from pecli.views.screen import Terminal
 
 RNG = np.random.default_rng(0)
 
@@ -177,14 +179,19 @@ def test_axes_are_named_by_the_tensor_and_its_shape(
 
 
 @pytest.mark.parametrize(
-    ("rows", "note"),
-    [(3, ", maximum of 2 rows"), (4, ", maximum of 2 rows"), (5, "")],
+    ("rows", "name"),
+    [
+        (3, "position (maximum of 2 rows)"),
+        (4, "position (maximum of 2 rows)"),
+        (5, "position"),
+    ],
 )
-def test_a_terminal_states_how_many_rows_a_line_stands_for(rows: int, note: str) -> None:
+def test_a_terminal_states_how_many_rows_a_line_stands_for(rows: int, name: str) -> None:
     comparison = pecli.diff(np.zeros((6, 2)), np.ones((6, 2))).tensors[0]
     picture = error_picture(comparison, rows, 2)
     assert picture is not None
-    assert picture.title == f"|A − B| of array{note}"
+    assert picture.title == "|A − B| of array"
+    assert f"{name} ↓" in terminal_render.lines(picture, Terminal())[-1]
 
 
 def test_matrices_and_copies_are_counted() -> None:

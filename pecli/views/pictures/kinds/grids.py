@@ -37,6 +37,12 @@ def grid_rows(subject: Subject) -> Indices:
     return skipped + blocks.transpose(0, 2, 1, 3).reshape(height, width)
 
 
+def frame_note(subject: Subject) -> str:
+    """Return «frame 0 of 4» if a grid has frames, of which only the first is drawn."""
+    frames = math.prod(_grid(subject)[:-2])
+    return f"frame 0 of {frames}" if frames > 1 else ""
+
+
 def _grid(subject: Subject) -> tuple[int, ...]:
     if subject.grid:
         return subject.grid

@@ -10,7 +10,7 @@ from pecli.engine.arrays import widened
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError
 from pecli.views.pictures.downsample import Reduction, reduced
-from pecli.views.pictures.kinds.grids import grid_rows
+from pecli.views.pictures.kinds.grids import frame_note, grid_rows
 from pecli.views.pictures.kinds.kind import PictureKind, check_panels
 from pecli.views.pictures.panels import HeatmapPanel, Picture, on_one_scale
 from pecli.views.pictures.subjects import PlotRequest, Subject, are_biases
@@ -82,8 +82,9 @@ def _panel(
         reduction=reduction,
     )
     if is_bias:
-        meaning = "|bias|, logarithmic, none: blank"
-        return replace(panel, values=np.abs(values), meaning=meaning, log=True)
+        quantity = "|bias|"
+        meaning = f"{quantity}, logarithmic, none: blank"
+        return replace(panel, values=np.abs(values), meaning=meaning, quantity=quantity, log=True)
     return panel
 
 
@@ -113,6 +114,8 @@ def _matrices(subject: Subject, request: PlotRequest, subject_count: int) -> Ite
 def _maps(subject: Subject, request: PlotRequest, subject_count: int) -> Iterator[_Matrix]:
     """Yield a map of the grid per channel, for a few channels of each table."""
     points = grid_rows(subject)
+    frame = frame_note(subject)
+    suffix = f", {frame}" if frame else ""
     tables = subject.matrices
     most = max(1, MAX_MAPS // len(tables) // subject_count)
     for table in tables:
@@ -122,7 +125,8 @@ def _maps(subject: Subject, request: PlotRequest, subject_count: int) -> Iterato
         values = widened(table.pick(points.reshape(-1)))
         for column in request.choose(table.width, most, f"{word}s"):
             channel = table_of(table.name, values[:, column].reshape(points.shape))
-            yield _Matrix(channel, f"{prefix}{word} {column}", "row", "column", axes.value)
+            title = f"{prefix}{word} {column}{suffix}"
+            yield _Matrix(channel, title, "row", "column", axes.value)
 
 
 def _slabs(subject: Subject, table: Table, name: str, request: PlotRequest) -> Iterator[_Matrix]:
@@ -138,9 +142,13 @@ def _slabs(subject: Subject, table: Table, name: str, request: PlotRequest) -> I
         heads_by_keys = replace(table, shape=(table.rows, table.width))
         yield _Matrix(heads_by_keys, name, "head", column_name, axes.value)
         return
-    for index in request.choose(table.rows // height, MAX_HEADS, "heads"):
-        title = f"{axes.names[0]} {index}" if axes.names[0] else f"{table.name}[{index}]"
-        yield _Matrix(slab(table, index), title, row_name, column_name, axes.value)
+    for number in request.choose(table.rows // height, MAX_HEADS, "heads"):
+        if axes.names[0]:
+            title = f"{axes.names[0]} {number}"
+        else:
+            index = ", ".join(map(str, np.unravel_index(number, table.shape[:-2])))
+            title = f"{table.name}[{index}]"
+        yield _Matrix(slab(table, number), title, row_name, column_name, axes.value)
 
 
 def slab(table: Table, index: int) -> Table:

@@ -9,7 +9,7 @@ from pecli.engine.arrays import Floats, Indices, widened
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.views.pictures.downsample import Reduction, stride
-from pecli.views.pictures.kinds.grids import grid_rows
+from pecli.views.pictures.kinds.grids import frame_note, grid_rows
 from pecli.views.pictures.kinds.kind import PictureKind, check_panels
 from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture
 from pecli.views.pictures.subjects import PlotRequest, Subject
@@ -56,13 +56,8 @@ def _matrix(
     count = tables[0].rows
     step = stride(count, min(request.rows, MAX_SAMPLES))
     rows = directions(tables, np.arange(0, count, step))
-    words = [name] if name else []
-    if step > 1:
-        words.append("pairs of sampled positions")
-    elif not name:
-        words.append("all pairs of positions")
     return HeatmapPanel(
-        ", ".join(words),
+        name or "pairs of positions",
         rows @ rows.T,
         "position",
         "position",
@@ -132,6 +127,7 @@ def patch(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         row = rows.shape[0] // 2
         column = rows.shape[1] // 2
         title = f"row {row}, column {column}" if len(subjects) == 1 else subject.label
+        title = ", ".join(filter(None, [title, frame_note(subject)]))
         similarities = patches @ patches[row, column]
         panels.append(
             HeatmapPanel(title, similarities, "row", "column", meaning="cosine similarity")
