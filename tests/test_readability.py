@@ -1,0 +1,194 @@
+"""Limits on what makes code hard to read, by folder: they hold, and they may only fall."""
+
+import ast
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import pecli
+
+ROOT = Path(pecli.__file__).parent
+FOLDERS = sorted({path.relative_to(ROOT).parts[0] for path in ROOT.rglob("*.py")})
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+QUESTION_WORDS = ("What ", "Which ", "How ", "Where ", "Whether ", "The same")
+MAX_BRANCH_POINTS = 14
+
+Rule = Callable[[ast.Module], Iterator[ast.AST]]
+"""Yields the places in a module that break a rule."""
+
+
+@cache
+def trees(folder: str) -> dict[str, ast.Module]:
+    """Return the modules of a folder, or of a file beside the folders."""
+    paths = [ROOT / folder] if folder.endswith(".py") else sorted((ROOT / folder).rglob("*.py"))
+    return {
+        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for path in paths
+    }
+
+
+def branch_points(node: ast.AST) -> int:
+    """Count the decisions below a node, those inside expressions included."""
+    count = 0
+    for child in ast.walk(node):
+        match child:
+            case ast.If() | ast.For() | ast.While() | ast.ExceptHandler() | ast.IfExp():
+                count += 1
+            case ast.BoolOp(values=values):
+                count += len(values) - 1
+            case ast.comprehension(ifs=conditions):
+                count += 1 + len(conditions)
+    return count
+
+
+def crowded_functions(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield functions with more than MAX_BRANCH_POINTS branch points."""
+    for node in ast.walk(tree):
+        if isinstance(node, FUNCTIONS) and branch_points(node) > MAX_BRANCH_POINTS:
+            yield node
+
+
+def loops_over_a_ternary(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield `for item in items if flag else ():`."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.iter, ast.IfExp):
+            yield node.iter
+
+
+def products_with_a_flag(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield `text * (count > 1)` and `(item,) * (not same)`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.BinOp(
+                left=ast.Constant(value=str()) | ast.JoinedStr() | ast.Tuple() | ast.List(),
+                op=ast.Mult(),
+                right=ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Not()),
+            ):
+                yield node
+
+
+def parallel_assignments(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield `a, b = x, y`, except for exchanges: `a, b = b, a`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+                if {*map(ast.unparse, targets)} != {*map(ast.unparse, values)}:
+                    yield node
+
+
+def nested_ternaries(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield `a if x else b if y else c`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.IfExp):
+            inner = [part for part in ast.walk(node) if isinstance(part, ast.IfExp)]
+            if len(inner) > 1:
+                yield node
+
+
+def comprehensions_that_do_two_things(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield comprehensions with a ternary or a walrus in them."""
+    for node in ast.walk(tree):
+        if isinstance(node, COMPREHENSIONS):
+            kinds = {type(part) for part in ast.walk(node)}
+            if kinds & {ast.NamedExpr, ast.IfExp}:
+                yield node
+
+
+def getattr_with_a_default(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield `getattr(x, "name", default)`: the base class should have the attribute."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, _, _]):
+                yield node
+
+
+def docstrings_that_ask(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield owners of docstrings that begin with What, Which, How, Where, Whether or «The same»."""
+    for node in ast.walk(tree):
+        if isinstance(node, DOCUMENTED):
+            docstring = ast.get_docstring(node)
+            if docstring is not None and docstring.startswith(QUESTION_WORDS):
+                yield node
+
+
+CEILINGS: dict[Rule, dict[str, int]] = {
+    crowded_functions: {"checks": 16, "explain": 30, "models": 2, "tensors": 6},
+    loops_over_a_ternary: {"checks": 10, "compare": 1, "explain": 17, "tensors": 1},
+    products_with_a_flag: {"checks": 2, "explain": 6},
+    parallel_assignments: {
+        "checks": 17,
+        "engine": 1,
+        "explain": 154,
+        "models": 1,
+        "tensors": 11,
+        "views": 8,
+    },
+    nested_ternaries: {"checks": 3, "explain": 4, "tensors": 4},
+    comprehensions_that_do_two_things: {
+        "checks": 7,
+        "cli": 1,
+        "compare": 1,
+        "engine": 1,
+        "explain": 12,
+        "golden": 1,
+        "models": 1,
+        "tensors": 1,
+        "views": 6,
+    },
+    getattr_with_a_default: {"cli": 1, "engine": 2, "explain": 5, "files": 2},
+    docstrings_that_ask: {
+        "checks": 34,
+        "cli": 1,
+        "compare": 12,
+        "explain": 65,
+        "files": 1,
+        "models": 2,
+        "tensors": 12,
+        "views": 1,
+    },
+}
+"""The places that are left in each folder; folders without a number have none."""
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("rule", CEILINGS, ids=lambda rule: rule.__name__)
+def test_no_folder_has_more_than_before(rule: Rule, folder: str) -> None:
+    places = [
+        f"{path}:{getattr(node, 'lineno', 1)}"
+        for path, tree in trees(folder).items()
+        for node in rule(tree)
+    ]
+    assert len(places) <= CEILINGS[rule].get(folder, 0), places
+
+
+EXAMPLES = {
+    loops_over_a_ternary: "for x in items if flag else ():\n    pass",
+    products_with_a_flag: "'s' * (count != 1)",
+    parallel_assignments: "size, name = len(rows), 'rows'",
+    nested_ternaries: "a if x else b if y else c",
+    comprehensions_that_do_two_things: "[y for x in items if (y := f(x))]",
+    getattr_with_a_default: "getattr(x, 'name', None)",
+    docstrings_that_ask: "def f():\n    'What it is.'",
+}
+HARMLESS = """
+for x in items:
+    a, b = b, a
+    c, d = pair
+    text = '-' * width if x else ''
+    names = [getattr(x, 'name') for x in items if x]
+"""
+
+
+@pytest.mark.parametrize("rule", EXAMPLES, ids=lambda rule: rule.__name__)
+def test_every_idiom_is_seen_and_nothing_else(rule: Rule) -> None:
+    assert len([*rule(ast.parse(EXAMPLES[rule]))]) == 1
+    assert not [*rule(ast.parse(HARMLESS))]
+
+
+def test_branch_points_in_expressions_are_counted() -> None:
+    code = "def f(x):\n    return [a if b else c for a in x if a and b or c]"
+    assert branch_points(ast.parse(code)) == 5
