@@ -12,7 +12,6 @@ from pecli.cli import options
 from pecli.cli.commands import command_of
 from pecli.cli.messages import option_name, print_note
 from pecli.cli.options import Values
-from pecli.engine.scalings import PARAMETERS
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.parameters import Choice, Flag, Parameter
 from pecli.engine.schemes.scheme import Scheme, default_of
@@ -260,7 +259,7 @@ def _rescaled(parameters: Mapping[str, Any], scaling: str, context: int | None) 
     Of the old scaling's parameters only the length that the model was trained on is kept; without
     a scaling, that is the model's context.
     """
-    from pecli.engine.scalings import SCALINGS
+    from pecli.engine.scalings import PARAMETERS, SCALINGS
 
     trained = parameters.get("original_max_position_embeddings") or context
     kept = options.without(parameters, PARAMETERS)
