@@ -12,14 +12,15 @@ at most 1.21 there and back.
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from pecli.engine.arrays import (
     FLOATS,
+    AnyArray,
     Array,
+    ArrayLike,
     Complex,
     Indices,
     dtype_name,
@@ -50,9 +51,9 @@ _BLOCK = 1 << 16
 _MIN_THREADED_BYTES = 1 << 22
 """Size below which one thread is faster than several."""
 
-MakeFactors = Callable[[int, int], NDArray[Any]]
+MakeFactors = Callable[[int, int], AnyArray]
 """`factors(start, stop)` returns complex factors (stop − start, d/2) of those positions."""
-RotateBlock = Callable[[NDArray[Any], NDArray[Any]], None]
+RotateBlock = Callable[[AnyArray, AnyArray], None]
 """Writes its first argument, rotated, into its second, which may be the first itself."""
 
 
@@ -70,15 +71,15 @@ def reorder(channels: int, source: str, target: str) -> Indices:
 
 
 def rotate(
-    x: NDArray[Any],
+    x: AnyArray,
     factors: MakeFactors,
     takes: str,
     gives: str,
     *,
     seq_axis: int = -2,
     first_channel: int = 0,
-    out: NDArray[Any] | None = None,
-) -> NDArray[Any]:
+    out: AnyArray | None = None,
+) -> AnyArray:
     """Return x with every pair of its rotary channels multiplied by its factor.
 
     Args:
@@ -122,8 +123,8 @@ class _Share(NamedTuple):
 class _RotationJob:
     """The rotation of an array (batches, positions, heads, channels), cut into shares."""
 
-    source: NDArray[Any]
-    target: NDArray[Any]
+    source: AnyArray
+    target: AnyArray
     factors: MakeFactors
     layouts: PairLayouts
     first_channel: int
@@ -172,9 +173,9 @@ class _RotationJob:
     def _rotate_block(
         self,
         rotate_block: RotateBlock,
-        factors: NDArray[Any],
-        source: NDArray[Any],
-        target: NDArray[Any],
+        factors: AnyArray,
+        source: AnyArray,
+        target: AnyArray,
     ) -> None:
         """Rotate the rotary channels of a block in the factors' precision, and copy the others."""
         rotary_dim = 2 * factors.shape[-1]
@@ -190,7 +191,7 @@ class _RotationJob:
         _write(target[..., channels], wide)
 
 
-def _rotation_of(factors: NDArray[Any], layouts: PairLayouts) -> RotateBlock:
+def _rotation_of(factors: AnyArray, layouts: PairLayouts) -> RotateBlock:
     """Return the function that rotates blocks of rows by these factors."""
     takes, gives = layouts
     if takes == gives == "halves":
@@ -202,7 +203,7 @@ def _rotation_of(factors: NDArray[Any], layouts: PairLayouts) -> RotateBlock:
     return _pairs_to_halves(factors)
 
 
-def _in_halves(factors: NDArray[Any]) -> RotateBlock:
+def _in_halves(factors: AnyArray) -> RotateBlock:
     """Rotate by x·[c, c] + swapped(x)·[−s, s], where swapped(x) exchanges the halves of a row.
 
     That is (u·c − v·s, v·c + u·s) of all pairs. NumPy pays for every inner loop, and whole rows
@@ -213,7 +214,7 @@ def _in_halves(factors: NDArray[Any]) -> RotateBlock:
     sines = np.concatenate([-factors.imag, factors.imag], axis=-1)
     swapped = np.empty(0, cosines.dtype)
 
-    def rotate_block(block: NDArray[Any], out: NDArray[Any]) -> None:
+    def rotate_block(block: AnyArray, out: AnyArray) -> None:
         nonlocal swapped
         if swapped.shape != block.shape:
             swapped = np.empty(block.shape, block.dtype)
@@ -226,22 +227,22 @@ def _in_halves(factors: NDArray[Any]) -> RotateBlock:
     return rotate_block
 
 
-def _in_pairs(factors: NDArray[Any]) -> RotateBlock:
+def _in_pairs(factors: AnyArray) -> RotateBlock:
     """Rotate interleaved pairs, which lie in memory as complex numbers do."""
     kind = factors.dtype
 
-    def rotate_block(block: NDArray[Any], out: NDArray[Any]) -> None:
+    def rotate_block(block: AnyArray, out: AnyArray) -> None:
         np.multiply(block.view(kind), factors, out=out.view(kind))
 
     return rotate_block
 
 
-def _halves_to_pairs(factors: NDArray[Any]) -> RotateBlock:
+def _halves_to_pairs(factors: AnyArray) -> RotateBlock:
     """Rotate channels (i, i + d/2) into (2i, 2i + 1), by way of an array of complex numbers."""
     half = factors.shape[-1]
     kind = factors.dtype
 
-    def rotate_block(block: NDArray[Any], out: NDArray[Any]) -> None:
+    def rotate_block(block: AnyArray, out: AnyArray) -> None:
         pairs = np.empty((*block.shape[:-1], half), kind)
         pairs.real[...] = block[..., :half]
         pairs.imag[...] = block[..., half:]
@@ -250,12 +251,12 @@ def _halves_to_pairs(factors: NDArray[Any]) -> RotateBlock:
     return rotate_block
 
 
-def _pairs_to_halves(factors: NDArray[Any]) -> RotateBlock:
+def _pairs_to_halves(factors: AnyArray) -> RotateBlock:
     """Rotate channels (2i, 2i + 1) into (i, i + d/2), as DeepSeek-V3 does."""
     half = factors.shape[-1]
     kind = factors.dtype
 
-    def rotate_block(block: NDArray[Any], out: NDArray[Any]) -> None:
+    def rotate_block(block: AnyArray, out: AnyArray) -> None:
         pairs = block.view(kind) * factors
         out[..., :half] = pairs.real
         out[..., half:] = pairs.imag
@@ -263,7 +264,7 @@ def _pairs_to_halves(factors: NDArray[Any]) -> RotateBlock:
     return rotate_block
 
 
-def _write(out: Array, values: NDArray[Any]) -> None:
+def _write(out: Array, values: AnyArray) -> None:
     """Write values into an array of another dtype, rounded once."""
     dtype = dtype_name(out.dtype)
     numpy_rounds_once = dtype in ("float64", "float32", "float16")
