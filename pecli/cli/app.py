@@ -14,7 +14,7 @@ import typer
 import typer.core
 import typer.main
 
-from pecli.cli.commands import HintedUsageError, UsageError, examples
+from pecli.cli.commands import HelpWithExamples, HintedUsageError, UsageError
 from pecli.cli.messages import Exit, print_error
 from pecli.engine import __version__
 from pecli.engine.schemes import SCHEMES, scheme_named
@@ -70,8 +70,15 @@ class ReaderGoneError(Exception):
     """The reader of the pipe went away. Not an OSError, which Typer would turn into exit code 1."""
 
 
-class Commands(typer.core.TyperGroup):
+class Commands(HelpWithExamples, typer.core.TyperGroup):
     """The commands, which are imported on demand."""
+
+    lines = (
+        "pecli rope --model llama-3.1-8b --seq-len 4096 -o rope.safetensors",
+        "pecli verify dump.npz --model llama-3.1-8b --atol 1e-3",
+        "pecli identify unknown.npy",
+        "pecli help COMMAND",
+    )
 
     def list_commands(self, ctx: Any) -> list[str]:
         added = [name for name in SCHEMES if name not in COMMANDS]
@@ -135,18 +142,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-EXAMPLES = (
-    "pecli rope --model llama-3.1-8b --seq-len 4096 -o rope.safetensors",
-    "pecli verify dump.npz --model llama-3.1-8b --atol 1e-3",
-    "pecli identify unknown.npy",
-    "pecli COMMAND --help",
-)
 _VERSION = typer.Option(
     "--version", callback=_print_version, is_eager=True, help="Print the version."
 )
 
 
-@app.callback(epilog=examples(EXAMPLES))
+@app.callback()
 def pecli(version: Annotated[bool, _VERSION] = False) -> None:
     """Positional encodings: generate exact tables, inspect them, verify files against them."""
 
@@ -154,6 +155,7 @@ def pecli(version: Annotated[bool, _VERSION] = False) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run a command line and return the exit code."""
     _set_help_width()
+    arguments = _help_as_option(arguments)
     try:
         if not {"--help", "-h", "--version"}.intersection(arguments):
             _check_memory()
@@ -169,6 +171,14 @@ def run(arguments: Sequence[str]) -> int:
         return _left(leave)
     except Exception as problem:  # the one boundary: every error becomes a line and an exit code
         return print_error(translated(problem), arguments)
+
+
+def _help_as_option(arguments: Sequence[str]) -> list[str]:
+    """Return `COMMAND --help` for `help COMMAND`, and all other command lines unchanged."""
+    words = list(arguments)
+    if words[:1] == ["help"]:
+        return [*words[1:], "--help"]
+    return words
 
 
 def _set_help_width() -> None:

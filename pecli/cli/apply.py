@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pecli.cli import options, scheme_options
-from pecli.cli.commands import SchemeGroup, command_of, examples
+from pecli.cli.commands import SchemeGroup, command_of
 from pecli.cli.options import Values
 from pecli.engine.arrays import Array
 from pecli.engine.schemes import SCHEMES, scheme_named
@@ -130,13 +130,7 @@ def command(name: str) -> Any:
     commands += [_learned_command("learned"), _learned_command("learned-init", hidden=True)]
     commands += [_alibi_command(), _rope_command()]
     first_examples = [lines[0] for lines in EXAMPLES.values()]
-    return SchemeGroup(
-        name=name,
-        commands=commands,
-        help=HELP,
-        epilog=examples(first_examples),
-        no_args_is_help=True,
-    )
+    return SchemeGroup(name, commands, HELP, first_examples)
 
 
 def _schemes_with_rows() -> list[type[Scheme]]:

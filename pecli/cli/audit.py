@@ -9,7 +9,7 @@ from typing import Any
 from pecli.checks.audit import Audit, audit
 from pecli.cli import options, scheme_options
 from pecli.cli.answers import answer_with_figure, provenance
-from pecli.cli.commands import SchemeGroup, command_of, examples
+from pecli.cli.commands import SchemeGroup, command_of
 from pecli.compare.tolerance import DRIFT, ERROR
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.parameters import Choice, ListOf
@@ -42,13 +42,7 @@ OPTIONS = (
 def command(name: str) -> Any:
     """Return the command, with a subcommand per scheme that can be computed in several ways."""
     kinds = [kind for kind in map(scheme_named, SCHEMES) if kind.recipe_names()]
-    return SchemeGroup(
-        name=name,
-        commands=[_command(kind) for kind in kinds],
-        help=SUMMARY,
-        epilog=examples(EXAMPLES),
-        no_args_is_help=True,
-    )
+    return SchemeGroup(name, [_command(kind) for kind in kinds], SUMMARY, EXAMPLES)
 
 
 def _command(kind: type[Scheme]) -> Any:

@@ -14,6 +14,7 @@ import typer.main
 
 from pecli.cli.messages import call_quietly
 from pecli.errors import ParameterError, nearest, quoted
+from pecli.views import screen
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -44,7 +45,23 @@ class ExtraArgumentsError(typer.BadParameter):
         self.words = words
 
 
-class Command(typer.core.TyperCommand):
+class HelpWithExamples:
+    """A mixin for commands whose help ends with examples, each on one line so that it can be pasted.
+
+    Typer's own epilog is wrapped at the width of the terminal.
+    """
+
+    lines: Sequence[str] = ()
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        super().format_help(ctx, formatter)  # type: ignore[misc]
+        screen.print_line()
+        screen.print_line(" Examples:")
+        for line in self.lines:
+            screen.print_line(f"   {line}")
+
+
+class Command(HelpWithExamples, typer.core.TyperCommand):
     """A command with help that lists one name of an option per line."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -136,12 +153,18 @@ def command_of(
     call.__signature__ = Signature(list(options))  # type: ignore[attr-defined]
     call.__annotations__ = {}
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.command(name, cls=Command, epilog=examples(lines), **settings)(call)
-    return typer.main.get_command(app)
+    app.command(name, cls=Command, **settings)(call)
+    command: Any = typer.main.get_command(app)
+    command.lines = lines
+    return command
 
 
-class SchemeGroup(typer.core.TyperGroup):
+class SchemeGroup(HelpWithExamples, typer.core.TyperGroup):
     """A command with a subcommand per scheme."""
+
+    def __init__(self, name: str, commands: Sequence[Any], help: str, lines: Sequence[str]) -> None:
+        super().__init__(name=name, commands=commands, help=help, no_args_is_help=True)
+        self.lines = lines
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return `--help`, hidden: a panel with nothing else in it would say little."""
@@ -165,8 +188,3 @@ class SchemeGroup(typer.core.TyperGroup):
             advice = nearest(name, schemes)
         rule = f"it must be one of {', '.join(schemes)}"
         return ParameterError("the scheme", quoted(name), rule, advice)
-
-
-def examples(lines: Sequence[str]) -> str:
-    """Return examples for the end of a command's help."""
-    return "\n".join(["Examples:", *(f"  {line}" for line in lines)])

@@ -32,7 +32,7 @@ def synonyms() -> Synonyms:
 def unknown_command(name: str, commands: Sequence[str]) -> str:
     """Return an error about a command that does not exist."""
     rule = f"there is no command {quoted(name)}; it must be one of {', '.join(commands)}"
-    advice = _meant_command(name) or nearest(name, commands)
+    advice = _meant_command(name) or nearest(name.lower(), commands)
     return f"{advice} {rule}" if advice else f"{rule}; see pecli --help"
 
 

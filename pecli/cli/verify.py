@@ -26,25 +26,25 @@ from pecli.models.find import find_model
 from pecli.views import check_results, outcomes, progress, screen
 from pecli.views.screen import Styled
 
-MANIFEST = r"""
+MANIFEST = """
 A manifest, whose paths start from its folder:
 
-\[defaults]                # optional: max_ulp, atol, rtol
+[defaults]                # optional: max_ulp, atol, rtol
 max_ulp = 2
-[\[check]]
+[[check]]
 file = "dumps/cos.npy"    # or FILE:NAME; name = "…" is optional
 model = "llama-3.1-8b"    # or config = "config.json"
 recipe = "float32"        # also runtime, offset, length, layer_type
-[\[check]]
+[[check]]
 file = "dumps/q_after.npy"
 before = "dumps/q.npy"    # also attention_mask, shift, seq_axis
 model = "llama-3.1-8b"    # or table = "wpe.npy"
-[\[check]]
+[[check]]
 file = "dumps/pe.npy"
 scheme = "sinusoidal"     # with its parameters as keys
 seq_len = 512
 dim = 64
-[\[check]]                 # neither: the file carries its spec
+[[check]]                 # neither: the file carries its spec
 file = "rope.safetensors"
 """
 

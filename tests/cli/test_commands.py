@@ -42,6 +42,31 @@ def test_help_has_defaults_in_one_style_and_an_example(name: str) -> None:
     assert f"pecli {name}" in HELPS[name].partition("Examples:")[2]
 
 
+@pytest.mark.parametrize("words", ["", "rope", "apply rope"])
+def test_help_is_also_a_command(pecli_cli, words: str) -> None:
+    outcome = pecli_cli("help", *words.split())
+    assert outcome.code == 0
+    assert outcome.out == pecli_cli(*words.split(), "--help").out
+
+
+def test_help_of_an_unknown_command_is_an_error(pecli_cli) -> None:
+    outcome = pecli_cli("help", "ropee")
+    assert outcome.code == 2
+    assert outcome.err.startswith("pecli: error: did you mean 'rope'? there is no command 'ropee'")
+
+
+def test_examples_are_on_one_line_also_in_a_narrow_terminal(pecli_cli, monkeypatch) -> None:
+    monkeypatch.setenv("TERMINAL_WIDTH", "60")
+    example = (
+        "pecli apply rope cache.safetensors --layout interleaved --shift -512 -o moved.safetensors"
+    )
+    assert f"   {example}" in pecli_cli("apply", "rope", "--help").out.splitlines()
+
+
+def test_commands_in_capitals_are_a_hint(pecli_cli) -> None:
+    assert pecli_cli("ROPE").err.startswith("pecli: error: did you mean 'rope'? ")
+
+
 SUBCOMMANDS = ["apply sinusoidal", "apply learned", "apply alibi", "apply rope"]
 SUBCOMMANDS += ["audit sinusoidal", "audit rope", "audit alibi"]
 

@@ -38,4 +38,6 @@ def test_output_is_the_golden_one(line: str, printed: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("line", help_lines())
 def test_help_fits_80_columns(line: str) -> None:
-    assert max(map(len, EXPECTED[line].splitlines())) <= 80
+    options, _, examples = EXPECTED[line].partition("\n Examples:\n")
+    assert max(map(len, options.splitlines())) <= 80
+    assert examples
