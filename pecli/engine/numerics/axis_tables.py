@@ -88,7 +88,7 @@ class AxisFiller:
         self._shared_table = cache(self._whole_table)
 
     def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
-        """Write rows first, first + 1, … into `out`; the arguments are those of `ExactFiller.fill`."""
+        """Write rows first, first + 1, … into `out`; arguments as those of `ExactFiller.fill`."""
         parts = part.split(",")
         index = self._coordinates.index(first, first + len(out))
         for k, single in enumerate(parts):

@@ -24,7 +24,7 @@ _SPLITTER = 2.0**27 + 1
 
 @dataclass(eq=False)
 class DoubleDouble:
-    """Arrays of numbers hi + lo, where hi is the sum rounded to float64: |lo| ≤ half a ULP of hi."""
+    """Arrays of numbers hi + lo; hi is the sum rounded to float64, so |lo| is half a ULP at most."""
 
     hi: Floats
     lo: Floats

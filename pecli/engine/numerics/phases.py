@@ -124,7 +124,7 @@ class Directions(NamedTuple):
 def sectors() -> Directions:
     """Return the directions of sectors 0 … 256, the last of which is the first again.
 
-    Only a quarter of the circle is computed, because cos(a + 90°) = −sin a and sin(a + 90°) = cos a.
+    Only a quarter of the circle is computed: cos(a + 90°) = −sin a, and sin(a + 90°) = cos a.
     """
     bits = 160
     cosines = []

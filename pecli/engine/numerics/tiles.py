@@ -65,7 +65,7 @@ class Doubtful(NamedTuple):
 
 
 class Factors:
-    """The small tables of E from which some columns of a table are multiplied, in units of the test.
+    """The small tables of E whose products are some columns of a table, in units of the test.
 
     `part` is "cos" or "sin" for one column per wave, "cos,sin" or "sin,cos" for two. A pair of
     columns is a complex number: cos + i·sin, or sin + i·cos = i·conj(cos + i·sin), which rotates
@@ -102,7 +102,7 @@ class Factors:
         return "," in self.part
 
     def _set_sizes(self, count: int) -> None:
-        """Choose powers of two for about `count` positions: small tables, tiles that fit a cache."""
+        """Choose powers of two: small tables for about `count` positions, tiles that fit a cache."""
         rows_in_cache = phases.TILE // self._limbs.shape[-1]
         largest_height = 1 << (rows_in_cache.bit_length() - 1)
         self.height = min(power_of_two(count), _MAX_HEIGHT, largest_height)

@@ -107,7 +107,7 @@ def _limit(yarn: Yarn, definition: Definition[Scaling], rotations: float) -> np.
 RUNTIME = Runtime(
     "llama.cpp",
     "ggml 0.25.3",
-    "ggml_rope_ext on the CPU (x86-64, fused multiply-add), with the arguments and tensors that llama.cpp gives it",
+    "ggml_rope_ext on the CPU (x86-64, fused multiply-add), as llama.cpp calls it",
     {
         "none": as_defined,
         "linear": as_defined,

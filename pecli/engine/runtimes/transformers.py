@@ -69,7 +69,7 @@ def like_transformers(
 RUNTIME = Runtime(
     "transformers",
     "5.22.2",
-    "modeling_rope_utils.py, ROPE_INIT_FUNCTIONS, and their tables in float32 (PyTorch 2.13, x86-64)",
+    "modeling_rope_utils.py, ROPE_INIT_FUNCTIONS, tables in float32 (PyTorch 2.13, x86-64)",
     READINGS,
     torch_phases,
 )

@@ -156,7 +156,8 @@ class Yarn(Scaling):
     def attention(self, bits: int) -> int:
         """Return the attention factor.
 
-        As given; or g(f, mscale) / g(f, mscale_all_dim) if both are given (DeepSeek-V3); or g(f, 1).
+        That is `attention_factor`; or g(f, mscale) / g(f, mscale_all_dim) if the config has both
+        (DeepSeek-V3); or g(f, 1).
         """
         if self.exact_attention is not None:
             return super().attention(bits)
@@ -194,7 +195,10 @@ class Yarn(Scaling):
                 rule = "0.1 · mscale · ln factor + 1 must be above 0"
                 raise ParameterError(name, spelled(scale), rule)
         if not 0 < self.attention(_CHECK_BITS) <= MAX_ATTENTION << _CHECK_BITS:
-            rule = f"with mscale_all_dim {mscale_all_dim:g}, the attention factor is not from 1e-30 to 1e+06"
+            rule = (
+                f"with mscale_all_dim {mscale_all_dim:g}, "
+                "the attention factor is not from 1e-30 to 1e+06"
+            )
             raise ParameterError("mscale", spelled(mscale), rule)
 
     def float32_keep(self, count: int, base: float, dim: int) -> Singles:
