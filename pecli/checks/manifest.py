@@ -72,10 +72,7 @@ def _checks(
     path: str, keys: Mapping[str, Any], models: Models, *, reasons: bool
 ) -> Iterator[Check]:
     """Yield a check for each file that the pattern of a check matches."""
-    pattern = text_of(keys, "file")
-    if pattern in ("", "-"):
-        rule = "a check names the file that it is about, not standard input"
-        raise ParameterError("file", pattern or "missing", rule)
+    pattern = _file_pattern(keys)
     tolerance = Tolerance(**{key: keys[key] for key in TOLERANCES if key in keys})
     for value in keys.values():
         if isinstance(value, str):
@@ -85,12 +82,18 @@ def _checks(
     files = matching_files(models.folder, pattern)
     group = "" if files == [pattern] else f"{path}: {pattern}"
     for file in files:
-        label = name or file
-        if name and group:
-            label = f"{name}: {file}"
+        label = f"{name}: {file}" if name and group else name or file
         full_path = os.path.join(models.folder, file)
         run = partial(target.verify, full_path, tolerance, reasons=reasons)
         yield Check(full_path, run, label, path, group)
+
+
+def _file_pattern(keys: Mapping[str, Any]) -> str:
+    pattern = text_of(keys, "file")
+    if pattern in ("", "-"):
+        rule = "a check names the file that it is about, not standard input"
+        raise ParameterError("file", pattern or "missing", rule)
+    return pattern
 
 
 def _require_files(path: str) -> None:

@@ -52,15 +52,15 @@ def diff_forms(a: Any, b: Any, tolerance: Tolerance) -> FormDifference | None:
     Two folders of the same project are not two forms: their tensors have the same names, and are
     compared as any others. Two .gguf files may be quantised differently.
     """
-    sources = find_source(a), find_source(b)
-    if sources[0] is None or sources[1] is None:
+    source_a = find_source(a)
+    source_b = find_source(b)
+    if source_a is None or source_b is None:
         return None
-    if sources[0].kind == sources[1].kind != FormKind.GGUF:
+    if source_a.kind == source_b.kind != FormKind.GGUF:
         return None
-    forms = _read_forms(sources[0], sources[1])
+    forms = _read_forms(source_a, source_b)
     pairs, problems = match_tensors(*forms)
-    results = table.results_in_order(lambda pair: pair.compare(tolerance), pairs)
-    compared = [ComparedPair(*item) for item in zip(pairs, results, strict=True)]
+    compared = _compare_pairs(pairs, tolerance)
     changed = [item for item in compared if item.result.mismatched]
     for pair, result in changed:
         finding = find_reason(pair, *forms, tolerance)
@@ -85,6 +85,11 @@ def _read_forms(a: Source, b: Source) -> Forms:
     if form_b.kind == FormKind.HUGGING_FACE:
         return Forms(reference=form_b, checked=form_a)
     return Forms(reference=form_a, checked=form_b)
+
+
+def _compare_pairs(pairs: Sequence[Pair], tolerance: Tolerance) -> list[ComparedPair]:
+    results = table.results_in_order(lambda pair: pair.compare(tolerance), pairs)
+    return [ComparedPair(*item) for item in zip(pairs, results, strict=True)]
 
 
 def _not_compared(forms: Forms) -> tuple[str, ...]:

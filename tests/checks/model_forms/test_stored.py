@@ -94,3 +94,14 @@ def test_values_are_widened_exactly(dtype: Any) -> None:
 def test_rounding_grows_with_the_value(dtype: Any, step: float) -> None:
     steps = Stored.of(SMALL.astype(dtype)).rounding_steps(np.array([[1.0, -2.0]], np.float32))
     assert steps.tolist() == [[step, 2 * step]]
+
+
+@pytest.mark.parametrize(("dtype", "sampled"), [(np.float64, np.float64), (np.float16, np.float32)])
+def test_a_sample_keeps_float64(dtype: Any, sampled: Any) -> None:
+    assert Stored.of(np.zeros((2, 3), dtype)).sample(np.array([0])).dtype == sampled
+
+
+def test_a_block_of_q4_0_has_15_steps_from_end_to_end() -> None:
+    values = np.linspace(-15, 15, 32, dtype=np.float32)[None]
+    steps = Stored("Q4_0", (1, 32), np.zeros((1, 18), np.uint8)).rounding_steps(values)
+    assert steps.tolist() == [[2.0]]
