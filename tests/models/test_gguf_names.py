@@ -1,0 +1,56 @@
+"""GGUF's names and shapes of the tensors of Hugging Face's checkpoints."""
+
+import numpy as np
+import pytest
+
+from pecli.models.gguf_names import as_in_gguf, canonical
+
+Shape = tuple[int, ...]
+
+
+def shapes(name: str, shape: Shape, family: str) -> list[tuple[str, Shape]]:
+    return [(known, part.shape) for known, part in as_in_gguf(name, np.zeros(shape), family)]
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "expected"),
+    [
+        ("h.0.attn.c_attn.weight", (3, 2), ("blk.0.attn_qkv.weight", (2, 3))),
+        ("h.0.attn.c_attn.weight", (3,), ("blk.0.attn_qkv.weight", (3,))),
+        ("h.0.attn.c_attn.bias", (3, 2), ("blk.0.attn_qkv.bias", (3, 2))),
+    ],
+)
+def test_gpt_2_keeps_weights_transposed_but_not_vectors_and_biases(
+    name: str, shape: Shape, expected: tuple[str, Shape]
+) -> None:
+    assert shapes(name, shape, "gpt2") == [expected]
+
+
+def test_packed_experts_of_gpt_oss_are_two_tensors() -> None:
+    assert shapes("model.layers.0.mlp.experts.gate_up_proj", (2, 4, 6), "gpt_oss") == [
+        ("blk.0.ffn_gate_exps.weight", (2, 3, 4)),
+        ("blk.0.ffn_up_exps.weight", (2, 3, 4)),
+    ]
+
+
+def test_packed_biases_of_gpt_oss_are_two_tensors() -> None:
+    assert shapes("model.layers.0.mlp.experts.gate_up_proj_bias", (2, 6), "gpt_oss") == [
+        ("blk.0.ffn_gate_exps.bias", (2, 3)),
+        ("blk.0.ffn_up_exps.bias", (2, 3)),
+    ]
+
+
+def test_a_vector_is_not_unpacked() -> None:
+    assert shapes("model.layers.0.mlp.experts.gate_up_proj", (6,), "gpt_oss") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "known"),
+    [
+        ("post_attention_layernorm", "gemma2", "blk.1.post_attention_norm.weight"),
+        ("post_attention_layernorm", "llama", "blk.1.ffn_norm.weight"),
+        ("wibble", "llama", ""),
+    ],
+)
+def test_the_norm_after_attention_depends_on_the_family(name: str, family: str, known: str) -> None:
+    assert canonical(f"model.layers.1.{name}.weight", family) == known

@@ -1,0 +1,48 @@
+"""Values of configurations are checked for their kind."""
+
+import pytest
+
+from pecli.errors import PecliError
+from pecli.models.keys import Keys
+
+
+def keys(value: object) -> Keys:
+    return Keys({"a": value}, "f")
+
+
+@pytest.mark.parametrize("value", [1e30, -1e30])
+def test_numbers_go_up_to_1e30(value: float) -> None:
+    number = keys(value).number("a")
+    assert number is not None
+    assert number.value == value
+
+
+@pytest.mark.parametrize(("value", "low", "whole"), [(2**40, 1, 2**40), (8.0, 1, 8), (0, 0, 0)])
+def test_whole_numbers(value: float, low: int, whole: int) -> None:
+    number = keys(value).whole("a", low=low)
+    assert number is not None
+    assert number.value == whole
+    assert isinstance(number.value, int)
+
+
+@pytest.mark.parametrize(
+    ("value", "pair"),
+    [({"height": 3, "width": 4}, (3, 4)), (3, (3, 3)), (1, (1, 1)), ([5, 6], (5, 6))],
+)
+def test_pairs(value: object, pair: tuple[int, int]) -> None:
+    assert keys(value).pair("a").value == pair
+
+
+@pytest.mark.parametrize("value", [[0, 3], [1, 2, 3]])
+def test_what_is_no_pair_is_refused(value: list[int]) -> None:
+    with pytest.raises(PecliError) as caught:
+        keys(value).pair("a")
+    assert str(caught.value) == f"f: a is {value}; it must be a whole number, or two"
+
+
+def test_a_setting_has_the_full_name_of_its_key() -> None:
+    inner = Keys({"text_config": {"head_dim": 64}}, "f").section("text_config")
+    assert inner is not None
+    size = inner.whole("head_dim")
+    assert size is not None
+    assert size.source == "text_config.head_dim"

@@ -1,0 +1,133 @@
+"""The encodings of a model as an object: layer types, JSON, representation, and the schemes that they make."""
+
+import pytest
+
+from pecli.models.find import load_config, load_model
+from tests.models.configs import DYNAMIC, LLAMA, PLAIN, SMALL, Config
+
+
+def test_a_model_is_a_sequence_of_its_encodings() -> None:
+    model = load_model("gemma-3-1b")
+    assert len(model) == 2
+    assert [encoding.layer_type for encoding in model] == ["full_attention", "sliding_attention"]
+
+
+def test_the_rotary_encodings_are_those_of_the_language_model() -> None:
+    types = [encoding.layer_type for encoding in load_model("gemma-3-1b").ropes()]
+    assert types == ["full_attention", "sliding_attention"]
+
+
+def test_a_model_without_encodings_is_false() -> None:
+    assert not load_config({"model_type": "mamba", "hidden_size": 512})
+
+
+def test_the_representation_lists_the_layer_types() -> None:
+    expected = "<ModelEncodings of gemma-3-1b: full_attention rope, sliding_attention rope>"
+    assert repr(load_model("gemma-3-1b")) == expected
+
+
+def test_the_representation_of_a_model_without_encodings() -> None:
+    assert repr(load_config({"hidden_size": 3})) == "<ModelEncodings of config: none>"
+
+
+@pytest.mark.parametrize(
+    ("model_type", "layout", "tables_in_halves"),
+    [("llama", "halves", False), ("cohere", "interleaved", False), ("glm", "interleaved", True)],
+)
+def test_the_layout_is_the_familys(model_type: str, layout: str, tables_in_halves: bool) -> None:
+    encoding = load_config({**LLAMA, "model_type": model_type}).one()
+    assert encoding.layout == layout
+    assert encoding.tables_in_halves is tables_in_halves
+
+
+@pytest.mark.parametrize(
+    ("preset", "trailing"), [("gpt2", False), ("llama-3-8b", False), ("deepseek-v3", True)]
+)
+def test_only_latent_attention_rotates_the_last_channels(preset: str, trailing: bool) -> None:
+    encoding = load_model(preset).one()
+    assert encoding.trailing is trailing
+    assert encoding.tables_in_halves is False
+
+
+@pytest.mark.parametrize(
+    ("keys", "trailing"),
+    [
+        ({"rotary_dim": 8}, False),
+        ({"model_type": "my_vision"}, False),
+        ({"qk_rope_head_dim": 8, "qk_nope_head_dim": 8}, True),
+        ({"qk_rope_head_dim": 16, "qk_nope_head_dim": 0}, False),
+    ],
+)
+def test_the_rotary_channels_are_last_if_a_latent_head_has_others(
+    keys: Config, trailing: bool
+) -> None:
+    assert load_config({**SMALL, **keys}).one().trailing is trailing
+
+
+@pytest.mark.parametrize(
+    ("preset", "parameters"),
+    [
+        ("gpt2", [{"max_len": 1024, "dim": 768, "std": 0.02}]),
+        (
+            "whisper-tiny",
+            [
+                {
+                    "seq_len": 1500,
+                    "dim": 384,
+                    "style": "whisper",
+                    "base": 10000.0,
+                    "layout": "halves",
+                    "freq_shift": 1.0,
+                },
+                {"max_len": 448, "dim": 384},
+            ],
+        ),
+        ("mpt-7b", [{"heads": 32, "rule": "paper", "max_bias": 8.0, "form": "key-last"}]),
+    ],
+)
+def test_tables_and_biases_have_these_parameters_and_no_others(
+    preset: str, parameters: list[Config]
+) -> None:
+    assert [dict(encoding.parameters) for encoding in load_model(preset)] == parameters
+    assert [encoding.described() for encoding in load_model(preset)] == parameters
+
+
+def test_a_plain_rotary_model_has_nothing_beyond_its_parameters() -> None:
+    encoding = load_model("llama-3-8b").one()
+    assert encoding.described() == encoding.parameters
+
+
+@pytest.mark.parametrize("length", [None, 64])
+def test_json_has_the_length_of_a_scaling_that_follows_it(length: int | None) -> None:
+    config = {**SMALL, "max_position_embeddings": 32, "rope_scaling": DYNAMIC}
+    assert load_config(config).one().as_json(length)["parameters"].get("length") == length
+
+
+def test_json_has_no_length_of_a_scaling_that_does_not_follow_it() -> None:
+    parameters = load_config({**SMALL, "model_type": "llama"}).one().as_json(64)["parameters"]
+    assert parameters == {"dim": 16, "base": 10000.0, "scaling": "none"}
+
+
+def test_a_runtime_is_given_the_length() -> None:
+    rope = load_config({**SMALL, "model_type": "llama"}).one().rope(4, length=64, runtime="vllm")
+    assert rope.length == 64
+
+
+def test_sections_that_do_not_fit_the_head_are_left_out_of_the_scheme() -> None:
+    config = {**SMALL, "rope_scaling": {**PLAIN, "mrope_section": [1, 1, 1]}}
+    assert load_config(config).one().rope(4).mrope_section is None
+
+
+def test_sections_that_are_not_interleaved_leave_the_parameter_open() -> None:
+    encoding = load_config({"model_type": "qwen2_vl", **SMALL, "head_dim": 128}).one()
+    assert encoding.rope(8).mrope_interleaved is None
+
+
+@pytest.mark.parametrize(("use_fope", "requested"), [(True, True), (False, False), (None, False)])
+def test_fourier_position_embeddings_are_recorded(use_fope: bool | None, requested: bool) -> None:
+    config = {"model_type": "llama", **SMALL, "rope_scaling": {**PLAIN, "use_fope": use_fope}}
+    assert load_config(config).one().use_fope is requested
+
+
+def test_a_learned_table_requests_no_fourier_position_embeddings() -> None:
+    assert load_model("gpt2").one().use_fope is False

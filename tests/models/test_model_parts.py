@@ -1,0 +1,134 @@
+"""Parts of a configuration: which objects are parts, what they are, and what their encodings are called."""
+
+from typing import Any
+
+import pytest
+
+from pecli.models.families import class_defaults, family_of
+from pecli.models.find import load_config
+from tests.models.configs import LLAMA, SMALL, Config
+
+TEACHER: Config = {"hidden_size": 64, "num_attention_heads": 4, "rope_theta": 5.0}
+
+
+def layer_types(config: Config) -> list[str]:
+    return [encoding.layer_type for encoding in load_config(config)]
+
+
+def unknown_types(config: Config) -> list[str]:
+    """Return the beginnings of warnings about unknown model types."""
+    return [warning.partition(" is unknown")[0] for warning in load_config(config).warnings]
+
+
+@pytest.mark.parametrize(
+    ("name", "types"),
+    [
+        ("teacher", [""]),
+        ("teacher_config", ["", "teacher"]),
+        ("quantization_config", [""]),
+        ("rope_config", [""]),
+    ],
+)
+def test_an_object_is_a_part_by_its_name(name: str, types: list[str]) -> None:
+    assert layer_types({**LLAMA, name: TEACHER}) == types
+
+
+def test_an_object_that_is_no_part_does_not_change_the_base() -> None:
+    assert load_config({**LLAMA, "teacher": TEACHER}).one().parameters["base"] == 10000.0
+
+
+def test_a_base_without_a_width_makes_a_part() -> None:
+    assert layer_types({**SMALL, "audio_config": {"rope_theta": 5.0, "head_dim": 8}}) == [
+        "",
+        "audio",
+    ]
+
+
+def test_a_width_of_heads_alone_makes_no_part() -> None:
+    assert layer_types({**SMALL, "audio_config": {"head_dim": 8}}) == [""]
+
+
+def test_a_model_type_that_reads_images_has_two_axes() -> None:
+    assert load_config({**SMALL, "model_type": "my_vision"}).one().grid.described() == {"axes": 2}
+
+
+def test_the_language_model_of_one_that_reads_images_has_no_axes() -> None:
+    encoding = load_config({**SMALL, "model_type": "wibble_vision_text"}).one()
+    assert encoding.grid.described() == {}
+
+
+def test_a_visual_part_has_two_axes() -> None:
+    text, visual = load_config({**SMALL, "visual_config": SMALL})
+    assert text.grid.axes is None
+    assert visual.layer_type == "visual"
+    assert visual.grid.axes == 2
+
+
+def test_a_part_without_a_type_has_its_parents_name_and_its_own() -> None:
+    config = {"model_type": "foo", "text_config": SMALL, "vision_config": SMALL}
+    assert unknown_types(config) == ["text: model_type 'foo'", "vision: model_type 'foo_vision'"]
+
+
+def test_an_empty_type_counts_as_missing() -> None:
+    config = {"model_type": "foo", "text_config": {**SMALL, "model_type": ""}}
+    assert unknown_types(config) == ["text: model_type 'foo'"]
+
+
+def test_a_mapping_that_holds_itself_is_read_as_deep_as_a_file() -> None:
+    cycle: dict[str, Any] = {**SMALL}
+    cycle["again"] = cycle
+    assert load_config(cycle).one().parameters["dim"] == 16
+
+
+def test_a_text_model_that_holds_itself_is_read_as_deep_as_a_file() -> None:
+    cycle: dict[str, Any] = {**SMALL}
+    cycle["text_config"] = cycle
+    assert load_config(cycle).one().parameters["dim"] == 16
+
+
+def test_a_text_model_in_the_file_replaces_the_classs_own() -> None:
+    config = {"model_type": "llava", "text_config": {"model_type": "llama", **SMALL}}
+    assert load_config(config).warnings == ()
+
+
+def test_a_class_with_a_text_model_also_reports_the_tables_of_its_tower() -> None:
+    (warning,) = load_config({"model_type": "llava"}).warnings
+    assert "it has tables of positions" in warning
+
+
+@pytest.mark.parametrize(("vision", "axes"), [(False, 0), (True, 2)])
+def test_a_tower_has_a_family_of_its_own(vision: bool, axes: int) -> None:
+    family = family_of("qwen2_vl", vision=vision)
+    assert family is not None
+    assert family.axes == axes
+
+
+@pytest.mark.parametrize(
+    ("vision", "name"), [(False, "clip_text_model"), (True, "clip_vision_model")]
+)
+def test_a_tower_has_a_class_of_its_own(vision: bool, name: str) -> None:
+    assert class_defaults("clip", vision=vision).model_type == name
+
+
+@pytest.mark.parametrize(
+    ("keys", "rows"),
+    [
+        ({}, 1024),
+        ({"init_pos_emb_width": 64}, 1024),
+        ({"init_pos_emb_height": 64}, 1024),
+        ({"init_pos_emb_height": 64, "init_pos_emb_width": 32}, 2048),
+        ({"tubelet_size": 2}, 1024),
+        ({"num_frames": 4}, 1024),
+        ({"num_frames": 4, "tubelet_size": 2}, 2048),
+    ],
+)
+def test_the_patches_of_a_tower_are_counted(keys: Config, rows: int) -> None:
+    tower = {
+        "model_type": "moonvit",
+        "hidden_size": 64,
+        "image_size": 448,
+        "patch_size": 14,
+        "num_attention_heads": 4,
+    }
+    model = load_config({"model_type": "kimi_vl", "vision_config": {**tower, **keys}})
+    assert model.one("vision.patches").parameters["max_len"] == rows

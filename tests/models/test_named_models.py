@@ -1,0 +1,48 @@
+"""Names of models: labels in reports, repositories, and names that nothing has."""
+
+import pytest
+
+from pecli.errors import FileError, ParameterError
+from pecli.models.encoding import ModelEncodings
+from pecli.models.find import NamedModel, load_model
+from pecli.models.hub_cache import is_repository
+
+NOTHING = ModelEncodings("nothing", None, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "label"),
+    [
+        ("mistral", "--model", "mistral-7b-v0.3"),
+        ("mistral", "--config", "mistral"),
+        ("llama-3.1-8b", "--model", "llama-3.1-8b"),
+        ("models/tiny/config.json", "--config", "tiny"),
+        ("models/tiny/", "--config", "tiny"),
+        ("models/tiny/a.gguf", "--config", "a.gguf"),
+        ("config.json", "--config", "config.json"),
+    ],
+)
+def test_a_report_calls_a_model_by_its_preset_its_folder_or_its_file(
+    name: str, option: str, label: str
+) -> None:
+    assert NamedModel(name, option, NOTHING).label == label
+
+
+@pytest.mark.parametrize(
+    ("name", "can_be_one"),
+    [("some-lab/Tiny-1B@v1.0", True), ("some-lab/Tiny..1B", False), ("some lab", False)],
+)
+def test_which_words_can_name_a_repository(name: str, can_be_one: bool) -> None:
+    assert is_repository(name) is can_be_one
+
+
+@pytest.mark.parametrize("name", ["a/b/c", "wibble.json", "~wibble", ""])
+def test_a_name_that_looks_like_a_path_is_a_missing_file(name: str) -> None:
+    with pytest.raises(FileError):
+        load_model(name)
+
+
+@pytest.mark.parametrize("name", ["wibble", "some/wibble"])
+def test_any_other_name_is_a_missing_model(name: str) -> None:
+    with pytest.raises(ParameterError):
+        load_model(name)

@@ -1,0 +1,50 @@
+"""Presets are found by many names; unknown names are answered with a hint."""
+
+import pytest
+
+from pecli.cli.options import preset_names
+from pecli.models.find import load_model
+from pecli.models.presets import advice, stands_for
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("lama-3.1-8b", "did you mean 'llama-3.1-8b'?"),
+        ("Qwen/Qwen3-VL", "it could be: qwen3-vl-2b, qwen3-vl-4b, qwen3-vl-30b-a3b"),
+        ("tiiuae/Falcon-H1-7B-Instruct", "did you mean 'falcon-h1-0.5b'?"),
+        ("minimax", "it could be: minimax-text-01, minimax-m1, minimax-m2"),
+        ("whisper", "it could be: whisper-tiny, whisper-large-v3"),
+        ("xyzzy", ""),
+    ],
+)
+def test_an_unknown_name_is_answered_with_similar_presets(name: str, hint: str) -> None:
+    assert advice(name) == hint
+
+
+@pytest.mark.parametrize(
+    ("start", "names"),
+    [
+        ("llama-3.1", ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"]),
+        ("Whisper", ["whisper-tiny", "whisper-large-v3"]),
+        ("nothing-", []),
+    ],
+)
+def test_the_shell_completes_names_of_presets(start: str, names: list[str]) -> None:
+    assert preset_names(start) == names
+
+
+def test_the_shell_completes_repositories() -> None:
+    assert "Qwen/Qwen3-8B" in preset_names("qwen/")
+
+
+@pytest.mark.parametrize(
+    ("name", "preset"),
+    [("mistral", "mistral-7b-v0.3"), ("mistralai/Mistral-7B-v0.3", ""), ("nothing", "")],
+)
+def test_a_short_name_stands_for_a_preset(name: str, preset: str) -> None:
+    assert stands_for(name) == preset
+
+
+def test_a_preset_with_its_scaling_has_no_warning() -> None:
+    assert load_model("llama-3.1-8b").warnings == ()

@@ -1,0 +1,150 @@
+"""Configurations of projects other than Hugging Face's: what their own code computes from them."""
+
+import math
+
+import pytest
+
+from pecli.models.dialects import read_object
+from pecli.models.dialects.translation import yarn_magnitude
+from pecli.models.find import load_config
+from pecli.models.keys import Setting
+from tests.models.configs import MAXTEXT, Config
+
+
+@pytest.mark.parametrize(("file", "scaling"), [("llama3.1-8b", "llama3"), ("llama2-7b", "none")])
+def test_models_of_maxtext_go_by_the_names_of_their_files(file: str, scaling: str) -> None:
+    encoding = read_object(MAXTEXT, f"models/{file}.yml").one()
+    assert encoding.parameters["scaling"] == scaling
+
+
+@pytest.mark.parametrize(
+    ("block", "scalings"), [("gemma3", ["linear", "none"]), ("llama2", ["linear", "linear"])]
+)
+def test_only_gemma_3_leaves_sliding_layers_unscaled_in_maxtext(
+    block: str, scalings: list[str]
+) -> None:
+    config = {
+        **MAXTEXT,
+        "decoder_block": block,
+        "local_rope_max_timescale": 10000,
+        "rope_linear_scaling_factor": 8.0,
+    }
+    assert [encoding.parameters["scaling"] for encoding in load_config(config)] == scalings
+
+
+@pytest.mark.parametrize(
+    ("interleave", "layout"), [(True, "deepseek"), (False, "halves"), (None, "deepseek")]
+)
+def test_yarn_of_maxtext_interleaves_as_deepseek_does(interleave: bool | None, layout: str) -> None:
+    config = {**MAXTEXT, "rope_type": "yarn", "rope_interleave": interleave}
+    assert load_config(config).one().layout == layout
+
+
+@pytest.mark.parametrize(("word", "rows"), [("learned", 2050), ("sinusoidal", None)])
+def test_only_a_learned_table_of_gpt_neox_has_opts_offset(word: str, rows: int | None) -> None:
+    config = {
+        "hidden_size": 768,
+        "num_attention_heads": 12,
+        "max_position_embeddings": 2048,
+        "pipe_parallel_size": 1,
+        "opt_pos_emb_offset": 2,
+        "pos_emb": word,
+    }
+    assert load_config(config).one().parameters.get("max_len") == rows
+
+
+LATENT: Config = {
+    "dim": 2048,
+    "n_heads": 16,
+    "qk_rope_head_dim": 64,
+    "qk_nope_head_dim": 128,
+    "kv_lora_rank": 512,
+}
+
+
+@pytest.mark.parametrize(
+    ("keys", "scaling"),
+    [
+        ({"max_seq_len": 16384}, "yarn"),
+        ({"max_seq_len": 4096}, "none"),
+        ({"max_seq_len": 16384, "hidden_dim": 4096, "norm_eps": 1e-5}, "none"),
+    ],
+)
+def test_deepseeks_own_code_scales_beyond_4096_positions(keys: Config, scaling: str) -> None:
+    assert load_config({**LATENT, **keys}).one().parameters["scaling"] == scaling
+
+
+def test_a_factor_of_1_multiplies_no_softmax_scale() -> None:
+    config = {
+        "dim": 2048,
+        "n_heads": 16,
+        "inter_dim": 10944,
+        "kv_lora_rank": 512,
+        "max_seq_len": 4097,
+        "rope_factor": 1.0,
+    }
+    (warning,) = load_config(config).warnings
+    assert "softmax" not in warning
+
+
+@pytest.mark.parametrize(
+    ("factor", "mscale", "magnitude"),
+    [
+        (None, 1.0, 1.0),
+        (4.0, None, 1.0),
+        (1.0, 1.0, 1.0),
+        (4.0, 0.5, 1 + 0.05 * math.log(4)),
+    ],
+)
+def test_the_magnitude_of_yarn(
+    factor: float | None, mscale: float | None, magnitude: float
+) -> None:
+    given_factor = None if factor is None else Setting(factor, "")
+    given_mscale = None if mscale is None else Setting(mscale, "")
+    assert yarn_magnitude(given_factor, given_mscale) == pytest.approx(magnitude)
+
+
+# ---------------------------------------------------------------- diffusers
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "style"),
+    [
+        ("FluxTransformer2DModel", {}, "flux"),
+        ("WanTransformer3DModel", {}, "wan"),
+        ("OvisImageTransformer2DModel", {}, None),
+        ("HunyuanImageTransformer2DModel", {}, "hunyuan-image"),
+        ("HunyuanImageTransformer2DModel", {"rope_axes_dim": [16, 56, 56]}, "hunyuan-video"),
+    ],
+)
+def test_the_style_of_a_class_of_diffusers(name: str, keys: Config, style: str | None) -> None:
+    assert load_config({"_class_name": name, **keys}).one().grid.style == style
+
+
+def test_all_axes_of_flux_rotate_a_head() -> None:
+    encoding = load_config({"_class_name": "FluxTransformer2DModel"}).one()
+    assert encoding.rotary_dim == 16 + 56 + 56
+
+
+def test_ltx_rotates_all_heads_together() -> None:
+    encoding = load_config({"_class_name": "LTXVideoTransformer3DModel"}).one()
+    assert encoding.rope(grid=(1, 2, 2)).dim == 32 * 64
+
+
+def test_cogvideox_stretches_time_and_space() -> None:
+    config = {
+        "_class_name": "CogVideoXTransformer3DModel",
+        "temporal_interpolation_scale": 2.0,
+        "spatial_interpolation_scale": 3.0,
+    }
+    assert load_config(config).encodings[0].parameters["grid_scale"] == (2.0, 3.0, 3.0)
+
+
+def test_cogvideox_compresses_48_frames_to_12() -> None:
+    config = {"_class_name": "CogVideoXTransformer3DModel", "sample_frames": 48}
+    assert load_config(config).encodings[0].parameters["grid"][0] == 12
+
+
+def test_the_scale_of_pixart_may_be_given() -> None:
+    config = {"_class_name": "PixArtTransformer2DModel", "interpolation_scale": 3.0}
+    assert load_config(config).encodings[0].parameters["grid_scale"] == (3.0,)

@@ -1,0 +1,321 @@
+"""Rotary settings: layer types, heads, scalings, sections, and the warnings about them."""
+
+from typing import Any
+
+import pytest
+
+from pecli.errors import PecliError
+from pecli.models.encoding import Encoding
+from pecli.models.find import load_config, load_model
+from pecli.models.presets import find
+from tests.models.configs import DYNAMIC, LINEAR, LLAMA, LONGROPE, PLAIN, SMALL, YARN, Config
+
+
+def small(**keys: Any) -> Encoding:
+    return load_config({**SMALL, **keys}).one()
+
+
+@pytest.mark.parametrize(
+    ("keys", "context"),
+    [
+        ({"max_position_embeddings": 1}, 1),
+        ({"max_position_embeddings": 0, "n_ctx": 7}, 7),
+    ],
+)
+def test_the_context_is_the_first_length_above_0(keys: Config, context: int) -> None:
+    assert load_config({**SMALL, **keys}).context == context
+
+
+# ---------------------------------------------------------------- alpha
+
+
+def dynamic(alpha: object, **keys: Any) -> Encoding:
+    return small(**keys, max_position_embeddings=32, rope_scaling={**DYNAMIC, "alpha": alpha})
+
+
+@pytest.mark.parametrize(
+    ("keys", "scaling", "ignored_alpha"),
+    [
+        ({}, "ntk", None),
+        ({"model_type": "llama"}, "dynamic", 8.0),
+        ({"model_type": "hunyuan_v1_dense"}, "ntk", None),
+    ],
+)
+def test_an_alpha_is_the_factor_of_ntk_unless_the_familys_code_ignores_it(
+    keys: Config, scaling: str, ignored_alpha: float | None
+) -> None:
+    encoding = dynamic(8.0, **keys)
+    assert encoding.parameters["scaling"] == scaling
+    assert encoding.alpha == ignored_alpha
+
+
+@pytest.mark.parametrize(
+    ("alpha", "kept"),
+    [(1, 1), (0.5, None), (2**64 - 1, 2**64 - 1), (2**64, None), ("x", None), (None, None)],
+)
+def test_an_ignored_alpha_is_kept_if_a_runtime_could_use_it(alpha: object, kept: object) -> None:
+    assert dynamic(alpha, model_type="llama").alpha == kept
+
+
+def test_an_alpha_of_0_stands_for_none() -> None:
+    assert dynamic(0).parameters["scaling"] == "dynamic"
+
+
+# ---------------------------------------------------------------- order of frequencies
+
+
+@pytest.mark.parametrize(
+    ("pairs", "section", "order"),
+    [
+        (8, None, (0, 2, 4, 6, 1, 3, 5, 7)),
+        (24, None, (0, 2, 1, 3, *range(4, 24))),
+        (8, [3, 3, 2], (0, 2, 4, 1, 3, 5, 6, 7)),
+        (8, [0, 0, 8], (0, 1, 2, 3, 4, 5, 6, 7)),
+        (8, [], (0, 2, 4, 6, 1, 3, 5, 7)),
+    ],
+)
+def test_ernie_stores_rows_then_columns_then_20_frequencies_of_time(
+    pairs: int, section: list[int] | None, order: tuple[int, ...]
+) -> None:
+    settings = {"type": "default", "mrope_section": section}
+    encoding = small(model_type="ernie4_5_vl_moe", head_dim=2 * pairs, rope_scaling=settings)
+    assert encoding.order == order
+
+
+# ---------------------------------------------------------------- layer types
+
+
+@pytest.mark.parametrize("settings", [LINEAR, {"full_attention": LINEAR}])
+def test_settings_that_are_given_twice_alike_are_one(settings: Config) -> None:
+    config = {**SMALL, "model_type": "llama", "rope_scaling": settings, "rope_parameters": settings}
+    assert load_config(config).warnings == ()
+
+
+def test_of_settings_that_differ_rope_scaling_wins() -> None:
+    other = {**LINEAR, "factor": 4.0}
+    config = {**SMALL, "model_type": "llama", "rope_scaling": LINEAR, "rope_parameters": other}
+    expected = "rope_scaling and rope_parameters are both given and differ; rope_scaling wins"
+    assert load_config(config).warnings[0] == expected
+
+
+def test_64_layer_types_are_read() -> None:
+    settings = {f"type_{k}": PLAIN for k in range(64)}
+    assert len(load_config({**SMALL, "rope_parameters": settings})) == 64
+
+
+def test_a_family_with_two_bases_has_no_sliding_layers_if_layer_types_has_none() -> None:
+    config = {
+        "model_type": "gemma3_text",
+        "layer_types": ["full_attention"],
+        "rope_parameters": {"full_attention": PLAIN},
+    }
+    assert [encoding.layer_type for encoding in load_config(config)] == ["full_attention"]
+
+
+@pytest.mark.parametrize(("keys", "dims"), [({}, [8, 8]), ({"swa_rotary_dim": 4}, [8, 4])])
+def test_sliding_layers_may_rotate_fewer_channels(keys: Config, dims: list[int]) -> None:
+    settings = {"full_attention": PLAIN, "sliding_attention": PLAIN}
+    config = {**SMALL, "rotary_dim": 8, "rope_parameters": settings, **keys}
+    assert [encoding.parameters["dim"] for encoding in load_config(config)] == dims
+
+
+@pytest.mark.parametrize("keys", [{"no_rope_layer_interval": 4}, {"num_hidden_layers": 4}])
+def test_an_interval_needs_the_number_of_layers(keys: Config) -> None:
+    assert small(**keys).unrotated.nope_layers is None
+
+
+def test_a_layer_with_base_0_has_no_rope() -> None:
+    assert small(layer_rope_theta=[1e4, 0, 1e4]).unrotated.nope_layers == (1,)
+
+
+TUNED: Config = {
+    "no_rope_layers": [1, 0],
+    "attn_temperature_tuning": True,
+    "attn_scale": 0.1,
+    "floor_scale": 8,
+}
+
+
+def test_queries_of_layers_without_rope_have_a_temperature() -> None:
+    expected = {"nope_layers": (1,), "attn_scale": 0.1, "floor_scale": 8}
+    assert small(**TUNED).unrotated.described() == expected
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"attn_scale": None},
+        {"floor_scale": None},
+        {"attn_temperature_tuning": False},
+        {"attn_temperature_tuning": None},
+    ],
+)
+def test_the_temperature_needs_all_three_keys(keys: Config) -> None:
+    assert small(**{**TUNED, **keys}).unrotated.described() == {"nope_layers": (1,)}
+
+
+# ---------------------------------------------------------------- heads
+
+
+@pytest.mark.parametrize(
+    ("keys", "dim"),
+    [
+        ({"rotary_dim": 8}, 8),
+        ({"rotary_dim": 0}, 16),
+        ({"qk_rope_head_dim": 0}, 16),
+        ({"model_type": "minimax_m3", "rotary_dim": 8}, 16),
+        ({"model_type": "efficientloftr", "partial_rotary_factor": 2.0}, 32),
+    ],
+)
+def test_the_rotary_dimension(keys: Config, dim: int) -> None:
+    assert small(**keys).parameters["dim"] == dim
+
+
+@pytest.mark.parametrize("keys", [{}, {"qk_rope_head_dim": 8}])
+def test_a_partial_factor_of_1_is_no_parameter(keys: Config) -> None:
+    encoding = small(**keys, partial_rotary_factor=1.0)
+    assert "partial_rotary_factor" not in encoding.parameters
+
+
+@pytest.mark.parametrize(
+    ("keys", "layout"),
+    [
+        ({"kv_lora_rank": 512}, "halves"),
+        ({"qk_rope_head_dim": 8}, "halves"),
+        ({"kv_lora_rank": 512, "qk_rope_head_dim": 8}, "deepseek"),
+    ],
+)
+def test_latent_attention_is_recognised_by_two_keys(keys: Config, layout: str) -> None:
+    assert small(**keys).layout == layout
+
+
+@pytest.mark.parametrize(("head_dim", "count"), [(64, 0), (192, 1)])
+def test_a_head_dim_that_is_not_the_rotary_dimension_of_deepseek_is_reported(
+    head_dim: int, count: int
+) -> None:
+    config = {"model_type": "deepseek_v3", "qk_rope_head_dim": 64, "head_dim": head_dim}
+    assert len(load_config(config).warnings) == count
+
+
+def test_the_warning_names_both_dimensions() -> None:
+    config = {"model_type": "deepseek_v3", "qk_rope_head_dim": 64, "head_dim": 192}
+    (warning,) = load_config(config).warnings
+    assert warning == (
+        "head_dim is 192, for which transformers computes frequencies: they do not fit the"
+        " 64 channels of qk_rope_head_dim, which other runtimes go by"
+    )
+
+
+def test_a_partial_factor_above_1_is_refused() -> None:
+    config = {
+        "model_type": "gpt_neox_japanese",
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "rotary_pct": 2.0,
+    }
+    with pytest.raises(PecliError) as caught:
+        load_config(config)
+    assert str(caught.value) == (
+        "config: rotary_pct is 2; it must be a finite number above 0, up to 1"
+    )
+
+
+# ---------------------------------------------------------------- base and scaling
+
+
+def test_a_base_below_1_is_read() -> None:
+    assert small(rope_theta=0.5).parameters["base"] == 0.5
+
+
+def test_a_base_of_0_is_refused() -> None:
+    with pytest.raises(PecliError) as caught:
+        small(rope_theta=0)
+    assert str(caught.value) == "config: rope_theta is 0; a base must be above 0"
+
+
+@pytest.mark.parametrize(
+    ("keys", "mscales"),
+    [
+        ({}, None),
+        ({"short_mscale": 1.25}, None),
+        ({"long_mscale": 1.5}, None),
+        ({"short_mscale": 1.25, "long_mscale": 1.5}, (1.25, 1.5)),
+        ({"short_mscale": 1.25, "long_mscale": 1.5, "attention_factor": 1.0}, None),
+    ],
+)
+def test_longrope_has_two_attention_factors_if_both_are_given(
+    keys: Config, mscales: tuple[float, float] | None
+) -> None:
+    assert small(rope_scaling={**LONGROPE, **keys}).mscales == mscales
+
+
+def test_only_longrope_has_two_attention_factors() -> None:
+    settings = {
+        "type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 32,
+        "short_mscale": 1.25,
+        "long_mscale": 1.5,
+    }
+    assert small(rope_scaling=settings).mscales is None
+
+
+def softmax_warnings(config: Config) -> list[str]:
+    return [warning for warning in load_config(config).warnings if "softmax" in warning]
+
+
+def test_the_softmax_scale_is_reported_for_latent_attention() -> None:
+    keys = {"model_type": "deepseek_v3", "qk_rope_head_dim": 8, "rope_scaling": YARN}
+    assert len(softmax_warnings({**SMALL, **keys})) == 1
+
+
+def test_the_softmax_scale_of_other_attention_is_not_multiplied() -> None:
+    assert load_config({**SMALL, "model_type": "llama", "rope_scaling": YARN}).warnings == ()
+
+
+# ---------------------------------------------------------------- consistency
+
+LLAMA31: Config = {"model_type": "llama", "rope_theta": 5e5, "max_position_embeddings": 131072}
+
+
+@pytest.mark.parametrize(
+    ("keys", "count"),
+    [
+        ({}, 1),
+        ({"rope_theta": 1e6}, 0),
+        ({"max_position_embeddings": 8192}, 0),
+        ({"model_type": "mistral"}, 0),
+        ({"rope_scaling": LINEAR}, 0),
+    ],
+)
+def test_llama_31_without_its_scaling_is_recognised(keys: Config, count: int) -> None:
+    assert len(load_config({**SMALL, **LLAMA31, **keys}).warnings) == count
+
+
+def test_the_lost_scaling_of_a_published_model_is_reported() -> None:
+    preset = find("llama-3.1-8b")
+    assert preset is not None
+    model = load_config({**preset.config, "rope_scaling": None})
+    assert "rope_scaling may have been lost" in model.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("keys", "count"),
+    [
+        ({}, 0),
+        ({"rope_scaling": YARN}, 1),
+        ({"audio_config": {**SMALL, "rope_scaling": YARN}}, 0),
+    ],
+)
+def test_a_context_that_the_factor_does_not_make_is_reported(keys: Config, count: int) -> None:
+    model = load_config({**SMALL, "max_position_embeddings": 999, **keys})
+    doubts = [warning for warning in model.warnings if "which of them is meant" in warning]
+    assert len(doubts) == count
+
+
+def test_heads_of_a_llama_have_128_channels() -> None:
+    assert load_config(LLAMA).one().head_dim == 128
+
+
+def test_the_base_of_sliding_layers_of_gemma_3() -> None:
+    assert load_model("gemma-3-1b").one("sliding_attention").parameters["base"] == 10000.0

@@ -1,0 +1,166 @@
+"""Words and keys that name an encoding, beside the family that a model_type names."""
+
+import pytest
+
+from pecli.models.find import load_config
+from tests.models.configs import LLAMA, SMALL, Config
+
+
+def schemes(config: Config) -> list[str]:
+    return [encoding.scheme for encoding in load_config(config)]
+
+
+@pytest.mark.parametrize(
+    ("model_type", "word", "keys", "scheme"),
+    [
+        ("llama", "absolute", {}, "rope"),
+        ("gptj", "learned", {}, "rope"),
+        ("llama", "alibi", {"rope_theta": 1e4}, "rope"),
+        ("qwen2", "alibi", {"rope_theta": 1e4}, "rope"),
+        ("mistral", "alibi", {"rope_theta": 1e4}, "rope"),
+        ("esm", "absolute", {}, "learned"),
+        ("bert", "absolute", {}, "learned"),
+        ("wibble", "alibi", {}, "alibi"),
+    ],
+)
+def test_a_class_that_always_rotates_ignores_the_word(
+    model_type: str, word: str, keys: Config, scheme: str
+) -> None:
+    config = {**LLAMA, "model_type": model_type, "position_embedding_type": word, **keys}
+    assert schemes(config) == [scheme]
+
+
+@pytest.mark.parametrize("word", ["nope", "none"])
+def test_granite_hybrid_may_have_no_positions(word: str) -> None:
+    config = {**SMALL, "model_type": "granitemoehybrid", "position_embedding_type": word}
+    assert schemes(config) == []
+
+
+@pytest.mark.parametrize(
+    ("model_type", "word"),
+    [
+        ("granitemoehybrid", "rope"),
+        ("granite", "nope"),
+        ("granite", "none"),
+        ("granite", "rope"),
+    ],
+)
+def test_granite_rotates(model_type: str, word: str) -> None:
+    config = {**SMALL, "model_type": model_type, "position_embedding_type": word}
+    assert schemes(config) == ["rope"]
+
+
+@pytest.mark.parametrize(
+    ("config", "scheme"),
+    [
+        ({**SMALL, "model_type": "gpt2"}, "rope"),
+        (
+            {
+                "model_type": "foo",
+                "d_model": 64,
+                "n_heads": 4,
+                "attn_config": {"alibi": True},
+            },
+            "alibi",
+        ),
+        (
+            {"hidden_size": 64, "num_attention_heads": 4, "position_embedding_type": "rotary"},
+            "rope",
+        ),
+        ({"d_model": 64, "n_heads": 4, "attn_config": {"rope": True}}, "rope"),
+    ],
+)
+def test_keys_name_the_encoding(config: Config, scheme: str) -> None:
+    assert schemes(config) == [scheme]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"d_model": 64, "n_heads": 4, "attn_config": {"rope": False}},
+        {"model_type": "bert", "position_embedding_type": "relative"},
+    ],
+)
+def test_a_model_without_an_encoding_that_pecli_makes(config: Config) -> None:
+    assert schemes(config) == []
+
+
+def test_a_learned_table_may_be_called_absolute() -> None:
+    model = load_config({"model_type": "bert", "position_embedding_type": "absolute"})
+    assert [encoding.scheme for encoding in model] == ["learned"]
+    assert model.warnings == ()
+
+
+def test_keys_about_rope_overrule_a_word() -> None:
+    model = load_config({**SMALL, "position_embedding_type": "learned"})
+    assert model.warnings[1] == (
+        "position_embedding_type is 'learned', but other keys ask for rope, which is what is read"
+    )
+
+
+def test_a_word_that_agrees_is_not_reported() -> None:
+    config = {**SMALL, "model_type": "llama", "position_embedding_type": "rope"}
+    assert load_config(config).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"hidden_size": 3}, "no key that is read here names one"),
+        ({"model": {"wibble": 1}}, "no key that is read here names one"),
+        (
+            {"model": {"_component_": "torchtune.models.llama3"}},
+            "model._component_ is 'torchtune.models.llama3', whose code says what it has",
+        ),
+    ],
+)
+def test_the_reason_why_nothing_was_found(config: Config, reason: str) -> None:
+    assert load_config(config).warnings == (f"no positional encoding was found: {reason}",)
+
+
+def test_nothing_is_found_in_an_unknown_key() -> None:
+    expected = "no positional encoding was found: no key that is read here names one"
+    assert load_config({"rope_wibble": 3}).warnings[0] == expected
+
+
+def test_learned_embeddings_of_distances_are_described() -> None:
+    assert load_config({"model_type": "vits"}).warnings == (
+        "attention of its text encoder adds learned embeddings by distance, up to window_size on either side:"
+        " emb_rel_k to keys, emb_rel_v to values",
+    )
+
+
+def test_a_table_of_patches_without_a_class_token() -> None:
+    model = load_config({"model_type": "eomt"})
+    assert model.one().parameters == {"max_len": 1600, "dim": 1024}
+    assert model.warnings == ()
+
+
+@pytest.mark.parametrize("model_type", ["dpr", "canine"])
+def test_a_class_with_one_table_gives_it_no_name(model_type: str) -> None:
+    assert [encoding.layer_type for encoding in load_config({"model_type": model_type})] == [""]
+
+
+def test_the_buckets_of_t5() -> None:
+    config = {
+        "model_type": "t5",
+        "relative_attention_max_distance": 64,
+        "relative_attention_num_buckets": 16,
+        "n_positions": 100,
+    }
+    assert load_config(config).encodings[0].parameters == {
+        "style": "t5",
+        "seq_len": 100,
+        "buckets": 16,
+        "max_distance": 64,
+        "causal": False,
+    }
+
+
+def test_the_grid_of_detr_is_that_of_a_usual_image() -> None:
+    assert load_config({"model_type": "detr"}).one().parameters == {
+        "grid": (25, 34),
+        "dim": 256,
+        "style": "detr",
+        "base": 10000.0,
+    }

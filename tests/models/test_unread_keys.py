@@ -1,0 +1,97 @@
+"""Keys about positions that nothing reads are reported; keys that are read, true or about other things are not."""
+
+import pytest
+
+from pecli.models.find import load_config
+from tests.models.configs import LINEAR, LLAMA, LONGROPE, MAXTEXT, SMALL, Config
+
+
+@pytest.mark.parametrize(
+    ("count", "warnings"),
+    [
+        (16, []),
+        (17, ["nothing here reads 1 more key named like positions"]),
+        (18, ["nothing here reads 2 more keys named like positions"]),
+    ],
+)
+def test_sixteen_keys_are_named_and_others_counted(count: int, warnings: list[str]) -> None:
+    unknown = {f"rope_wibble_{k}": 1 for k in range(count)}
+    model = load_config({**LLAMA, **unknown})
+    assert [warning for warning in model.warnings if "more key" in warning] == warnings
+
+
+@pytest.mark.parametrize(
+    ("keys", "warnings"),
+    [
+        ({"rope_scaling": {**LINEAR, "_comment": "x"}}, ()),
+        (
+            {"rope_scaling": {**LINEAR, "comment": "x"}},
+            ("rope_scaling has comment ('x'), which nothing here reads",),
+        ),
+        (
+            {"rope_scaling": {**LINEAR, "short_mscale": 1.25}},
+            ("rope_scaling has short_mscale (1.25), which nothing here reads",),
+        ),
+        (
+            {"rope_scaling": {**LINEAR, "long_mscale": 1.25}},
+            ("rope_scaling has long_mscale (1.25), which nothing here reads",),
+        ),
+        (
+            {"original_seq_len": 4096},
+            ("it has original_seq_len (4096), which nothing here reads",),
+        ),
+        (
+            {"rot_dim": 64},
+            ("rot_dim is 64, and nothing here reads it: did you mean 'rotary_dim'?",),
+        ),
+        (
+            {"attention": {"rope_theta": 5e5}},
+            ("attention has rope_theta (500000.0), which nothing here reads",),
+        ),
+        (
+            {"original_max_position_embeddings": 4096},
+            ("it has original_max_position_embeddings (4096), which nothing here reads",),
+        ),
+        ({"n_positions": 64}, ("it has n_positions (64), which nothing here reads",)),
+        ({"n_positions": 8192}, ()),
+        ({"rotary_dim": 8}, ("rotary_dim is 8, which the code of LlamaConfig ignores",)),
+        ({"use_rotary_embeddings": True}, ()),
+    ],
+)
+def test_an_unread_key_of_a_llama(keys: Config, warnings: tuple[str, ...]) -> None:
+    assert load_config({**LLAMA, **keys}).warnings == warnings
+
+
+def test_an_unknown_switch_is_reported() -> None:
+    assert len(load_config({**LLAMA, "rope_embedding_theta": True}).warnings) == 1
+
+
+def test_an_unknown_object_about_positions_is_reported_as_a_whole() -> None:
+    expected = "rope_foo is {'a': 1.5}, and nothing here reads it: did you mean 'rope_pct'?"
+    assert load_config({**SMALL, "rope_foo": {"a": 1.5}}).warnings[1] == expected
+
+
+def test_a_key_with_dots_leads_to_its_object() -> None:
+    config = {**SMALL, "a.b.c.d.e.f.g.h": {"x": {"rope_foo": 3}}}
+    expected = (
+        "a.b.c.d.e.f.g.h.x.rope_foo is 3, and nothing here reads it: did you mean 'rope_pct'?"
+    )
+    assert load_config(config).warnings[-1] == expected
+
+
+def test_a_known_name_in_the_wrong_place_gets_no_hint() -> None:
+    config = {**SMALL, "rope_scaling": {**LONGROPE, "short_mscale": 1.25}}
+    expected = "rope_scaling has short_mscale (1.25), which nothing here reads"
+    assert load_config(config).warnings[1] == expected
+
+
+def test_an_mscale_is_not_read_without_latent_attention() -> None:
+    config = {**MAXTEXT, "rope_type": "yarn", "rope_factor": 40, "mscale": 1.0}
+    assert load_config(config).warnings == ("it has mscale (1.0), which nothing here reads",)
+
+
+@pytest.mark.parametrize("key", ["position_embedding_type", "pos_emb_type"])
+@pytest.mark.parametrize("word", ["absolute", "alibi"])
+def test_a_rotary_class_ignores_other_types_of_positions(key: str, word: str) -> None:
+    expected = f"{key} is {word!r}, which the code of LlamaConfig ignores"
+    assert load_config({**LLAMA, key: word}).warnings == (expected,)
