@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pecli
 from pecli.engine.schemes.rope import Rope
 from pecli.layers import RotaryPosEmbedding
 from tests.layers.formulas import (
@@ -236,3 +237,12 @@ class TestRotaryCache:
         np.testing.assert_array_equal(q[:, 1::2], tables["sin"])
         same_bits(layer(x, np.arange(offset, offset + length)), q)
         assert len(self.tables(layer)[0]) == 0  # a table is of the positions from 0 on
+
+
+def test_a_repr_makes_the_same_layer() -> None:
+    rope = pecli.Rope(8, 64, scaling="linear", factor=2.0)
+    assert (
+        repr(pecli.RotaryPosEmbedding(rope=rope))
+        == f"RotaryPosEmbedding(embed_dim=64, rope={rope!r})"
+    )
+    assert repr(rope) == "Rope(seq_len=8, dim=64, scaling='linear', factor=2.0)"

@@ -1,0 +1,123 @@
+"""Rules of parameters in words, and the values that texts stand for."""
+
+from fractions import Fraction
+
+import pytest
+
+from pecli.engine.schemes.command_options import options
+from pecli.engine.schemes.given_positions import GivenPositions, GridParameter, PositionList
+from pecli.engine.schemes.parameters import (
+    Choice,
+    Flag,
+    ListOf,
+    OptionalFlag,
+    Parameter,
+    Real,
+    Whole,
+)
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.errors import nearest
+
+
+@pytest.mark.parametrize(
+    ("parameter", "rule"),
+    [
+        (Whole(""), "it must be a whole number from 1 to 2^40"),
+        (
+            Whole("", low=2, high=65536, even=True),
+            "it must be an even whole number from 2 to 65,536",
+        ),
+        (Whole("", low=0, high=2**64 - 1), "it must be a whole number from 0 to 2^64 − 1"),
+        (Whole("", low=0, high=9), "it must be a whole number from 0 to 9"),
+        (Whole("", high=9999), "it must be a whole number from 1 to 9999"),
+        (Whole("", high=10000), "it must be a whole number from 1 to 10,000"),
+        (Whole("", high=2**20 - 1), "it must be a whole number from 1 to 2^20 − 1"),
+        (Whole("", high=2**19), "it must be a whole number from 1 to 524,288"),
+        (Real("", above=0, up_to=256), "it must be a finite number above 0, up to 256"),
+        (Real(""), "it must be a finite number"),
+        (Real("", above=0), "it must be a finite number above 0"),
+        (Real("", at_least=1), "it must be a finite number of at least 1"),
+        (
+            Choice("", options=("interleaved", "halves")),
+            "it must be one of interleaved, halves",
+        ),
+        (Flag(""), "it must be true or false"),
+        (
+            ListOf("", each=Whole("", high=9)),
+            "each of them, separated by commas, must be a whole number from 1 to 9",
+        ),
+    ],
+)
+def test_the_rule_of_a_parameter(parameter: Parameter, rule: str) -> None:
+    assert parameter.rule == rule
+
+
+def test_the_placeholder_of_a_list() -> None:
+    assert ListOf("", each=Whole("")).metavar == "INTEGER,…"
+
+
+@pytest.mark.parametrize(
+    ("parameter", "text", "value"),
+    [
+        (Whole(""), "0" * 39 + "7", 7),
+        (ListOf("", each=Real("")), "1,2.5", (1.0, 2.5)),
+        (OptionalFlag(""), "TRUE", True),
+        (OptionalFlag(""), "false", False),
+        (GridParameter(""), " 3 x 4 ", (3, 4)),
+        (GivenPositions(""), "0, 0.5", (0, 0.5)),
+        (GivenPositions(""), "0,1;2,3", ((0, 1), (2, 3))),
+    ],
+)
+def test_the_value_of_a_text(parameter: Parameter, text: str, value: object) -> None:
+    assert parameter.parse("x", text) == value
+
+
+def test_the_largest_grid() -> None:
+    assert GridParameter("").check("grid", (2**20, 2**20)) == (2**20, 2**20)
+
+
+def test_a_grid_may_be_a_text() -> None:
+    assert Sinusoidal(grid="2x2", dim=8, style="mae").grid == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("exact", "text", "kept"),
+    [
+        (Fraction(4, 2), "", 2),
+        (Fraction(1, 2), "", 0.5),
+        (Fraction(1, 3), "", "1/3"),
+        (Fraction(1, 10), "0.1", "0.1"),
+    ],
+)
+def test_a_position_is_kept_as_a_number_or_as_its_text(
+    exact: Fraction, text: str, kept: object
+) -> None:
+    assert PositionList.kept(exact, text) == kept
+
+
+@pytest.mark.parametrize(
+    ("word", "advice"),
+    [
+        ("halfs", "did you mean 'halves'?"),
+        ("interleave", "did you mean 'interleaved'?"),
+        ("xyz", ""),
+    ],
+)
+def test_the_nearest_of_a_few_words(word: str, advice: str) -> None:
+    assert nearest(word, ("interleaved", "halves")) == advice
+
+
+@pytest.mark.parametrize(
+    ("scheme", "expected"),
+    [
+        (Rope(4, 8, 500.0, layout="halves"), "--seq-len 4 --dim 8 --theta 500 --layout halves"),
+        (Sinusoidal(4, 8, cos_first=True), "--seq-len 4 --dim 8 --cos-first"),
+    ],
+    ids=str,
+)
+def test_the_options_of_a_scheme_are_those_that_differ_from_defaults(
+    scheme: Scheme, expected: str
+) -> None:
+    assert [*options(scheme)] == expected.split()

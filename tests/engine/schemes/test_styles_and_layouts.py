@@ -1,0 +1,146 @@
+"""Closed forms of small tables: styles of grids, layouts, recipes and runtimes."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pecli.engine.schemes.axis_blocks import AxisBlock
+from pecli.engine.schemes.grid_styles import ROTARY
+from pecli.engine.schemes.rope import Rope, as_read
+from pecli.engine.schemes.sinusoidal import Sinusoidal
+
+YARN: dict[str, Any] = {
+    "scaling": "yarn",
+    "factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+
+
+def sizes(style: str, dim: int, channels: tuple[int, ...] | None = None) -> list[tuple[Any, ...]]:
+    """Return the axis, the channels and the denominator of each block of a style."""
+    blocks: tuple[AxisBlock, ...] = ROTARY[style].blocks(dim, channels)
+    return [(block.axis, block.channels, block.denominator) for block in blocks]
+
+
+def test_moonvit_alternates_columns_and_rows() -> None:
+    assert sizes("moonvit", 8) == [(1, 2, 2), (0, 2, 2), (1, 2, 2), (0, 2, 2)]
+    assert [block.start for block in ROTARY["moonvit"].blocks(8)] == [0, 0, 1, 1]
+
+
+def test_ltx_mixes_axes_after_pairs_of_angle_zero() -> None:
+    """14 channels are 7 pairs: one of angle 0, and two frequencies for each of three axes."""
+    first, *mixed = ROTARY["ltx"].blocks(14)
+    assert first == AxisBlock(0, 2, first.denominator, law="still")
+    assert [block.axis for block in mixed] == [0, 1, 2, 0, 1, 2]
+    assert [block.start for block in mixed] == [0, 0, 0, 1, 1, 1]
+    assert {block.denominator for block in mixed} == {-1}
+
+
+def test_ltx_has_a_frequency_per_axis_if_there_are_no_more() -> None:
+    assert sizes("ltx", 6) == [(0, 2, 1), (1, 2, 1), (2, 2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("style", "dim", "channels", "expected"),
+    [
+        ("moonvit", 16, (4, 12), [(1, 4, 2), (0, 12, 6)]),
+        ("ltx", 18, (6, 6, 6), [(0, 6, 3), (1, 6, 3), (2, 6, 3)]),
+    ],
+)
+def test_given_channels_replace_the_shares_and_the_order_of_a_style(
+    style: str, dim: int, channels: tuple[int, ...], expected: list[tuple[Any, ...]]
+) -> None:
+    assert sizes(style, dim, channels) == expected
+
+
+@pytest.mark.parametrize(
+    ("grid_base", "positions"),
+    [((4, 8), ([0, 2, 0], [0, 4, 0])), ((4,), ([0, 2, 0], [0, 2, 0]))],
+)
+def test_a_grid_is_resampled_from_its_base(
+    grid_base: tuple[int, ...], positions: tuple[list[int], ...]
+) -> None:
+    scheme = Sinusoidal(grid=(2, 2), dim=16, style="mae", grid_base=grid_base)
+    assert scheme.coordinates().values == positions
+
+
+def test_positions_in_turns_are_exact_at_quarters() -> None:
+    rope = Rope(positions=((0.25, 0.5), (0.75, 1.0)), dim=4, style="dinov3")
+    assert rope.tables()["cos"].tolist() == [[0.0, 0.0], [-1.0, 1.0]]
+
+
+def test_half_a_turn_of_an_amplitude_that_is_a_tie_rounds_to_even() -> None:
+    amplitude = 1 + 2.0**-24
+    table = Sinusoidal(positions=((0.5,), (0.5,)), dim=4, style="detr", amplitude=amplitude)
+    assert table.tables()["pe"].tolist() == [[0.0, -1.0, 0.0, -1.0]]
+
+
+def test_an_attention_factor_that_is_a_tie_rounds_to_even() -> None:
+    rope = Rope(1, 4, **YARN, attention_factor=1 + 2.0**-24)
+    assert rope.tables()["cos"].tolist() == [[1.0, 1.0]]
+
+
+def test_relative_positions_fall_from_the_last_to_minus_the_last() -> None:
+    table = Sinusoidal(2, 2, relative=True, dtype="float64").tables()["pe"]
+    expected = [
+        [math.sin(1), math.cos(1)],
+        [0.0, 1.0],
+        [-math.sin(1), math.cos(1)],
+    ]
+    np.testing.assert_allclose(table, expected, rtol=1e-15)
+
+
+def test_rows_are_added_to_the_input() -> None:
+    added = Sinusoidal(2, 2).applied_to(np.ones((1, 2, 2)))
+    expected = [[[1.0, 2.0], [1 + math.sin(1), 1 + math.cos(1)]]]
+    np.testing.assert_allclose(added, expected, rtol=1e-15)
+
+
+def test_tables_at_positions_have_a_column_per_frequency_in_every_layout() -> None:
+    interleaved = Rope(1, 8, layout="interleaved").at([3])["cos"]
+    compact = Rope(1, 8).at([3])["cos"]
+    assert interleaved.tolist() == compact.tolist()
+
+
+@pytest.mark.parametrize(
+    ("style", "grid", "dim"),
+    [
+        ("cosmos", (2, 2, 2), 32),  # NTK stretches its axes.
+        ("pixel", (2, 2), 16),
+        ("timm-pixel", (2, 2), 16),
+        ("eva", (2, 2), 16),
+    ],
+)
+def test_a_recipe_has_the_frequencies_of_a_style(
+    style: str, grid: tuple[int, ...], dim: int
+) -> None:
+    rounded = Rope(grid=grid, dim=dim, style=style, recipe="float32").inverse_frequencies()
+    exact = Rope(grid=grid, dim=dim, style=style).inverse_frequencies()
+    assert rounded == pytest.approx(exact, rel=1e-6)
+
+
+def test_a_recipe_multiplies_by_the_amplitude() -> None:
+    table = Sinusoidal(2, 2, amplitude=2.0, recipe="float32").tables()["pe"]
+    assert table[0].tolist() == [0.0, 2.0]
+
+
+def test_a_recipe_stores_the_table_in_bfloat16() -> None:
+    """cos(1) = 0.5403 is 138.3/256, and bfloat16 has steps of 1/256 there."""
+    assert Rope(2, 4, recipe="float32-bfloat16-table").tables()["cos"][1, 0] == 138 / 256
+
+
+def test_a_scheme_without_a_runtime_is_read_as_it_is() -> None:
+    assert as_read(Rope(4, 8, **YARN)) == Rope(4, 8, **YARN)
+
+
+def test_a_recipe_keeps_the_length_of_a_scaling() -> None:
+    rope = Rope(4, 8, scaling="dynamic", factor=2.0, max_position_embeddings=32, length=64)
+    assert rope.computed_as("float32").length == 64
+
+
+def test_the_served_context_of_a_runtime_is_not_a_parameter_of_a_recipe() -> None:
+    rope = Rope(1, 8, runtime="vllm", **YARN, length=64)
+    assert rope.computed_as("exact").length is None
+    assert rope.computed_as("transformers").length == 64

@@ -1,0 +1,113 @@
+"""The tensors of a scheme: their names, shapes and axes, and the parameters that affect them."""
+
+from inspect import signature
+
+import pytest
+
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.learned import LearnedInit
+from pecli.engine.schemes.relative import Relative
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Axes, Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tensor", "axes"),
+    [
+        (Sinusoidal(4, 8, offset=3), "pe", Axes(("position", "channel"), 3, "value", 2)),
+        (Rope(4, 8, offset=7), "cos", Axes(("position", "pair"), 7, "cosine")),
+        (Rope(4, 8, layout="halves"), "sin", Axes(("position", "channel"), 0, "sine")),
+        (Rope(4, 8), "inv_freq", Axes(("pair",), 0, "frequency")),
+        (Rope(4, 8), "axis", Axes(("pair",), 0, "axis")),
+        (
+            Rope(4, 8, layout="interleaved"),
+            "cos_sin",
+            Axes(("part", "position", "channel"), 0, "value", 2),
+        ),
+        (Alibi(2, 4), "bias", Axes(("head", "query", "key"), 0, "bias")),
+        (Alibi(2, 4), "slopes", Axes(("head",), 0, "slope")),
+        (Relative("t5", 4), "index", Axes(("query", "key"), 0, "bucket")),
+        (Relative("t5", 4), "bias", Axes(("head", "query", "key"), 0, "bias")),
+    ],
+    ids=str,
+)
+def test_axes_of_a_tensor(scheme: Scheme, tensor: str, axes: Axes) -> None:
+    assert scheme.axes_of(tensor) == axes
+
+
+@pytest.mark.parametrize(
+    ("scheme", "shapes"),
+    [
+        (Alibi(4), {"slopes": (4,)}),
+        (Alibi(4, 6, slopes=True), {"slopes": (4,)}),
+        (Alibi(4, 6), {"bias": (4, 6, 6), "slopes": (4,)}),
+        (Alibi(4, 6, form="key"), {"bias": (4, 1, 6), "slopes": (4,)}),
+    ],
+    ids=str,
+)
+def test_tensors_of_alibi(scheme: Alibi, shapes: dict[str, tuple[int, ...]]) -> None:
+    assert {table.name: table.shape for table in scheme.tensors()} == shapes
+
+
+def test_the_bias_stands_for_alibi_in_files_of_a_single_array() -> None:
+    assert Alibi(4, 6).single_array().name == "bias"
+
+
+def test_the_form_has_no_effect_on_slopes() -> None:
+    assert Alibi(4, 6, slopes=True).inert_parameters == {"form"}
+    assert Alibi(4, 6).inert_parameters == frozenset()
+
+
+def test_slopes_follow_from_the_bias() -> None:
+    assert Alibi(4, 6).derived_tensors == {"slopes"}
+    assert Alibi(4, 6, slopes=True).derived_tensors == frozenset()
+
+
+def test_frequencies_are_scaled_as_positions_are() -> None:
+    assert Sinusoidal(1, 4, scale=1000.0).angular_frequencies() == [1000.0, 10.0]
+
+
+@pytest.mark.parametrize("scheme", [Alibi(2, 4), LearnedInit(4, 8)], ids=str)
+def test_schemes_without_frequencies(scheme: Scheme) -> None:
+    assert scheme.inverse_frequencies() is None
+    assert scheme.angular_frequencies() is None
+
+
+@pytest.mark.parametrize("scheme", [LearnedInit(4, 8), Relative("t5", 4)], ids=str)
+def test_schemes_that_no_recipe_computes(scheme: Scheme) -> None:
+    assert scheme.recipe_names() == ()
+
+
+@pytest.mark.parametrize("scheme", [LearnedInit(4, 8), Rope(4, 8)], ids=str)
+def test_without_a_runtime_nothing_is_read_differently(scheme: Scheme) -> None:
+    assert scheme.runtime_reading.causes == ()
+
+
+def test_a_repr_has_the_values_that_were_filled_in() -> None:
+    expected = "Relative(style='t5', seq_len=4, buckets=32, max_distance=128)"
+    assert repr(Relative("t5", 4)) == expected
+
+
+def test_a_signature_has_plain_types_and_defaults() -> None:
+    expected = (
+        "(max_len: int, dim: int, init: str = 'normal', std: float = 0.02, seed: int = 0, *, "
+        "dtype: str = 'float32') -> None"
+    )
+    assert str(signature(LearnedInit)) == expected
+    assert signature(Alibi.__init__).parameters["heads"].annotation is int
+
+
+@pytest.mark.parametrize("kind", [Sinusoidal, Rope])
+def test_a_signature_has_the_defaults_of_parameters(kind: type[Scheme]) -> None:
+    assert signature(kind).parameters["base"].default == 10000.0
+
+
+def test_recipe_and_dtype_are_the_last_parameters() -> None:
+    assert [*Rope.parameters()][-2:] == ["recipe", "dtype"]
+
+
+def test_defaults_of_learned_weights() -> None:
+    scheme = LearnedInit(4, 8)
+    assert scheme.std == 0.02
+    assert scheme.seed == 0
