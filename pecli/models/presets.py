@@ -72,8 +72,9 @@ def advice(name: str) -> str:
     "did you mean 'llama-3.1-8b'?"
     """
     word = name.lower().rpartition("/")[2]
-    similar = [preset for preset in presets() if word in preset]
-    if len(word) >= MIN_LETTERS and len(similar) > 1:
+    key = _key(word)  # phi3 is meant as phi-3
+    similar = [preset for preset in presets() if key in _key(preset)]
+    if len(key) >= MIN_LETTERS and len(similar) > 1:
         return f"it could be: {listed(similar, MAX_OFFERED)}"
     return nearest(word, presets())
 
