@@ -21,6 +21,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError, listed
 from pecli.files import save_tables
+from pecli.files.formats import readable_suffixes
 from pecli.tensors import row_positions, row_rotation
 from pecli.tensors.apply import add_learned
 from pecli.tensors.inputs import SEQ_AXIS, Input, open_inputs, read_numbers
@@ -55,7 +56,8 @@ EXAMPLES = {
 }
 
 _FILES = (
-    ".npy, .npz or .safetensors files, or FILE:NAME for one tensor; - is a .npy on standard input."
+    f"Files of tensors ({', '.join(readable_suffixes())}), or FILE:NAME for one tensor; "
+    "- is a .npy on standard input."
 )
 _LAYOUT = (
     "Which channels make a pair: halves (NeoX, rotate_half), interleaved (GPT-J), or deepseek "

@@ -15,6 +15,7 @@ from pecli.cli.commands import OUTPUT as OUTPUT
 from pecli.cli.messages import print_note
 from pecli.engine.schemes.parameters import Choice, Flag, Parameter
 from pecli.errors import ParameterError
+from pecli.files.formats import one_of, written_suffixes
 
 TABLE = "Table"
 CHECK = "Check"
@@ -146,7 +147,7 @@ class _FigureFile(Parameter):
         return value
 
 
-TABLES = "Write to .npy, .npz, .safetensors, .csv, .json, .h or .zarr; - is standard output."
+TABLES = f"Write to {one_of(written_suffixes())}; - is standard output."
 NO_HEADER = flag("--no-header", "Write .csv without column names.", OUTPUT)
 DRIFT_PICTURE = picture("Draw the errors over positions:")
 JSON = flag("--json", "Print JSON, one object per line.", OUTPUT)

@@ -21,6 +21,7 @@ from pecli.engine.arrays import Array
 from pecli.engine.runtimes import RUNTIMES
 from pecli.engine.schemes.given_positions import GivenPositions
 from pecli.errors import ParameterError, PecliError
+from pecli.files.formats import readable_suffixes
 from pecli.files.load import split_name
 from pecli.models.find import find_model
 from pecli.views import check_results, outcomes, progress, screen
@@ -49,10 +50,7 @@ file = "rope.safetensors"
 """
 
 _PANEL = "Against a model"
-_FILES = (
-    "Files (.npy, .npz, .safetensors, .gguf, .pt, .onnx, .csv, .txt, .json), folders, FILE:NAME, "
-    "and .toml manifests."
-)
+_FILES = f"Files ({', '.join(readable_suffixes())}), folders, FILE:NAME, and .toml manifests."
 _MODEL = (
     f"{options.MODEL[0].upper()}{options.MODEL[1:]}; for a folder of tensors or a .gguf, its own "
     "unless given; --config is the same."
