@@ -6,7 +6,7 @@ copies along a batch or head axis, doubled columns, the two cosines of a rotatio
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,6 +92,19 @@ class Comparison:
     def undecided(self) -> bool:
         """True if values before an encoding are not finite, so that nothing follows about those after it."""
         return isinstance(self.finding, NotFinite)
+
+    def swapped(self) -> "Comparison":
+        """Return the result with both sides exchanged."""
+        return replace(
+            self,
+            expected=self.found,
+            found=self.expected,
+            expected_dtype=self.dtype,
+            dtype=self.expected_dtype,
+            strange_expected=self.strange_found,
+            strange_found=self.strange_expected,
+            sides_swapped=not self.sides_swapped,
+        )
 
     @classmethod
     def impossible(cls, name: str, shape: Shape, problem: Problem | None) -> "Comparison":
