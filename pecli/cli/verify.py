@@ -258,7 +258,7 @@ def _checks(
 
 
 class _Target(NamedTuple):
-    """What files are compared with."""
+    """The expected tensors."""
 
     spec: str | Array | None  #: a model's name, a learned table, or None for the file's own spec
     places: dict[str, Any]  #: arguments of `pecli.verify` that describe rows and layers

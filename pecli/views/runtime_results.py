@@ -1,4 +1,4 @@
-"""What runtimes compute, and the settings of a longer context, as text."""
+"""Tables of runtimes, and the settings of a longer context, as text."""
 
 from __future__ import annotations
 
