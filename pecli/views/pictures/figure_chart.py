@@ -31,6 +31,7 @@ CLOSE_LEVELS = 2.0  #: The ratio of two levels below which the lower one is name
 MARKERS = "os^Dv<>p"  #: Of points that no line joins: open ones, so that those below are seen.
 BAND_SHADES = (0.04, 0.12, 0.24)  #: How dark the bands are, one after the other.
 LEGEND_LINES = 8
+SPREAD_SHADE = 0.25  #: How dark the range around a curve is.
 
 
 class Room(NamedTuple):
@@ -87,6 +88,10 @@ def _curve_style(chart: Chart, number: int, colours: Theme) -> dict[str, Any]:
 def _draw_curve(axes: Axes, curve: Curve, style: dict[str, Any]) -> Line2D:
     x, y = envelope(drawable(curve.x), drawable(curve.y), MAX_POINTS)
     (line,) = axes.plot(x, y, **style)
+    if curve.spread is not None:
+        low, high = map(drawable, curve.spread)
+        colour = line.get_color()
+        axes.fill_between(curve.x, low, high, color=colour, alpha=SPREAD_SHADE, linewidth=0)
     for mark_x, mark_y in curve.marks:
         axes.plot(mark_x, mark_y, "o", color=line.get_color())
     return line

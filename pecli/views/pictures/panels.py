@@ -14,6 +14,13 @@ WIDTH_INCHES = 8.0  #: A picture's width unless it compares expected with found 
 COMPARISON_INCHES = 10.0  #: The width of three panels: expected, found, difference.
 
 
+class Spread(NamedTuple):
+    """The smallest and largest values that a point of a curve stands for."""
+
+    low: Floats
+    high: Floats
+
+
 class Curve(NamedTuple):
     """Points that belong together, from left to right; there is a gap where y is not finite."""
 
@@ -23,6 +30,7 @@ class Curve(NamedTuple):
     reference: bool = False  #: True if it is drawn for comparison only, as the unscaled law is.
     marks: Sequence[tuple[float, float]] = ()  #: Points (x, y) on it that a figure marks.
     dash: str = ""  #: Its line style in a figure, if the kind of picture chooses one.
+    spread: Spread | None = None  #: The range around it, if a point stands for several values.
 
 
 class Band(NamedTuple):

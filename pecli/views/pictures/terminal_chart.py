@@ -10,7 +10,7 @@ from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.views.pictures import palettes
 from pecli.views.pictures.axis_labels import apart, ticks, typeset
 from pecli.views.pictures.downsample import envelope
-from pecli.views.pictures.panels import Chart
+from pecli.views.pictures.panels import Chart, Spread
 from pecli.views.pictures.terminal_text import (
     ColourCode,
     coloured,
@@ -33,7 +33,10 @@ def chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
     """Return a chart in that many lines, with its axes and its legend."""
     across = _Axis([curve.x[np.isfinite(curve.y)] for curve in chart.curves], chart.log_x)
     levels = np.array([level.value for level in chart.levels])
-    up = _Axis([*(curve.y for curve in chart.curves), levels], chart.log_y)
+    heights = [levels]
+    for curve in chart.curves:
+        heights += [curve.y, *(curve.spread or ())]
+    up = _Axis(heights, chart.log_y)
     pens = _pens(chart, terminal)
     legend = _legend(chart, terminal, pens)
     high = max(2, height - 3 - len(legend))
@@ -209,6 +212,8 @@ def _masks(chart: Chart, across: _Axis, up: _Axis, size: _Size) -> list[Flags]:
     masks = []
     for curve in chart.curves:
         mask = _raster(across.places(curve.x), up.places(curve.y), size, chart.joined)
+        if curve.spread is not None:
+            mask |= _spread_mask(across.places(curve.x), up, curve.spread, size)
         if curve.reference:  # Dashes: two dots of four.
             mask[:, 2::4] = False
             mask[:, 3::4] = False
@@ -219,6 +224,12 @@ def _masks(chart: Chart, across: _Axis, up: _Axis, size: _Size) -> list[Flags]:
         mask[:, 1::2] = False  # A line of dots.
         masks.append(mask)
     return masks
+
+
+def _spread_mask(x: Floats, up: _Axis, spread: Spread, size: _Size) -> Flags:
+    """Return the dots between the smallest and the largest values, as strokes up and down."""
+    low_and_high = np.stack(spread, axis=1)
+    return _raster(np.repeat(x, 2), up.places(low_and_high.ravel()), size, joined=True)
 
 
 def _braille_bits(mask: Flags, size: _Size) -> Indices:

@@ -1,11 +1,15 @@
 """Pictures do not mislead: scales, samples and means are what the labels state, on the drawn data."""
 
+import math
+
 import numpy as np
 import pytest
 
 import pecli
 from pecli.files.load import opened
 from pecli.views.pictures import kinds, terminal_render
+from pecli.views.pictures.figure import render
+from pecli.views.pictures.panels import Chart, Curve, Picture, Spread
 from pecli.views.pictures.subjects import PlotRequest, of_file
 from pecli.views.screen import Terminal
 from tests.views.pictures.drawing import made, plain
@@ -84,3 +88,60 @@ def test_a_curve_is_named_by_the_parameter_that_it_lacks() -> None:
     picture = made("curves", pecli.Sinusoidal(9, 4), pecli.Sinusoidal(9, 4, padding_idx=0))
     labels = {curve.label.rpartition(", ")[0] for curve in picture.panels[0].curves}
     assert labels == {"sinusoidal, no padding_idx", "sinusoidal, padding_idx 0"}
+
+
+LONG = pecli.Rope(20_000, 16, base=5e5)
+
+
+def exact_scores(distances: range) -> list[float]:
+    """The mean of cos(d·θ) over the eight pairs of `LONG`, by its definition."""
+    frequencies = [5e5 ** (-pair / 8) for pair in range(8)]
+    return [sum(math.cos(d * theta) for theta in frequencies) / 8 for d in distances]
+
+
+def test_the_decay_of_a_long_table_shows_its_largest_and_smallest_scores() -> None:
+    (curve,) = made("decay", LONG).panels[0].curves
+    assert len(curve.x) <= 300
+    assert curve.x[0] == 1.0
+    assert curve.x[-1] == 19_999.0
+    last_piece = range(int(curve.x[-2]) + 1, 20_000)
+    expected = exact_scores(last_piece)
+    assert len(expected) > 100
+    assert curve.spread.high[-1] == pytest.approx(max(expected), abs=1e-9)
+    assert curve.spread.low[-1] == pytest.approx(min(expected), abs=1e-9)
+    assert curve.y[-1] == pytest.approx(float(np.median(expected)), abs=1e-9)
+
+
+def test_the_title_of_a_decay_states_that_points_stand_for_ranges() -> None:
+    assert made("decay", LONG).panels[0].title.endswith(": median, min–max")
+    assert "median" not in made("decay", pecli.Rope(1000, 16)).panels[0].title
+
+
+def test_a_figure_fills_the_range_around_a_curve() -> None:
+    picture = made("decay", LONG)
+    (fill,) = render(picture).axes[0].collections
+    heights = fill.get_paths()[0].vertices[:, 1]
+    spread = picture.panels[0].curves[0].spread
+    assert heights.max() == pytest.approx(spread.high.max())
+    assert heights.min() == pytest.approx(spread.low.min())
+
+
+def test_a_terminal_fills_the_range_around_a_curve() -> None:
+    x = np.array([0.0, 1.0, 2.0])
+    spread = Spread(np.zeros(3), np.ones(3))
+    chart = Chart("", [Curve("", x, np.full(3, 0.5), spread=spread)])
+    shown = plain(terminal_render.lines(Picture("", [chart]), Terminal(12, 12)))
+    columns = [line.partition("│")[2] for line in shown if "│" in line]
+    assert all(line[:1].strip() for line in columns), "the first column is filled from 0 to 1"
+
+
+@pytest.mark.parametrize("dim", [8, 128])
+def test_bounds_are_1_if_all_phases_agree_whatever_the_dimension(dim: int) -> None:
+    """With a base of 1e30, all pairs but the first hardly turn: their phases agree at distance 1."""
+    chart = made("decay", pecli.Rope(3, dim, base=1e30)).panels[1]
+    assert chart.curves[0].y[0] == pytest.approx(1.0, abs=0.1)
+
+
+def test_no_bound_exceeds_1() -> None:
+    for curve in made("decay", pecli.Rope(64, 8), pecli.Rope(64, 128)).panels[1].curves:
+        assert curve.y.max() <= 1.0

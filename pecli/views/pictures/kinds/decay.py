@@ -1,20 +1,25 @@
 """Attention by distance: the score of equal rotated vectors, or the weights that ALiBi leaves."""
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Floats
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.arrays import Floats, Indices
 from pecli.errors import ParameterError, number
+from pecli.views.pictures.downsample import stride
 from pecli.views.pictures.kinds.alibi_heads import heads_of
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, scaled_rope
 from pecli.views.pictures.kinds.kind import PictureKind
-from pecli.views.pictures.panels import Chart, Curve, Picture
+from pecli.views.pictures.panels import Chart, Curve, Picture, Spread
 from pecli.views.pictures.subjects import PlotRequest, Subject, are_biases
 from pecli.views.pictures.titles import names_of
 
-MAX_POINTS = 1200  #: Distances that are drawn.
+MAX_POINTS = 1200  #: Distances that are drawn one by one.
+MAX_PIECES = 300  #: Points of a curve of more distances: about a pixel each.
+MAX_TERMS = 1 << 24  #: Terms of all sums over pairs: 262,144 distances of 64 pairs, in a second.
+BLOCK_TERMS = 1 << 20  #: Terms that are in memory at a time.
 MIN_WEIGHT = 1e-9  #: Weights below this are not drawn.
 
 
@@ -60,20 +65,29 @@ def _rotary_scores(subjects: Sequence[Subject]) -> Picture:
         assert subject.scheme is not None
         rope = scaled_rope(subject)
         factor = 1.0 if rope is None else rope.attention_factor_value()
-        distances = _distances(subject.scheme)
-        score, bound = scores(angular_frequencies(subject), distances, factor)
-        scores_by_distance.append(Curve(label, distances, score))
-        bounds_by_distance.append(Curve(label, distances, bound))
+        frequencies = angular_frequencies(subject)
+        pieces = distance_pieces(subject.scheme.tensors()[0].rows - 1, len(frequencies))
+        score, bound = scores(frequencies, pieces.distances, factor)
+        scores_by_distance.append(_summary_curve(label, pieces, score))
+        bounds_by_distance.append(_summary_curve(label, pieces, bound))
         if factor != 1:
             prefix = f"{label}: " if label else ""
             factor_notes.append(f"{prefix}attention factor {number(factor)}")
+    has_spread = any(curve.spread is not None for curve in scores_by_distance)
+    note = ": median, min–max" if has_spread else ""
     charts = [
-        Chart("score of q = k, |q| = 1", scores_by_distance, x="distance", y="score", log_x=True),
         Chart(
-            "bound of Su et al. (2021)",
+            f"score of q = k, |q| = 1{note}",
+            scores_by_distance,
+            x="distance",
+            y="score",
+            log_x=True,
+        ),
+        Chart(
+            f"bound of Su et al. (2021){note}",
             bounds_by_distance,
             x="distance",
-            y="bound, up to a factor",
+            y="bound, 1 if all phases agree",
             log_x=True,
         ),
     ]
@@ -83,12 +97,44 @@ def _rotary_scores(subjects: Sequence[Subject]) -> Picture:
     return Picture("how scores fall with distance", charts, across=2, subtitle=subtitle)
 
 
-def _distances(scheme: Scheme) -> Floats:
-    """Return all distances within a table, or `MAX_POINTS` of them in a geometric sequence."""
-    last = max(2, scheme.tensors()[0].rows - 1)
+class DistancePieces(NamedTuple):
+    """Distances in pieces, each of which is one point of a curve."""
+
+    distances: Floats  #: All distances that count, in order.
+    starts: Indices  #: The index of the first distance of each piece.
+    ends: Floats  #: The last distance of each piece, at which it is drawn.
+
+
+def distance_pieces(last: int, pair_count: int) -> DistancePieces:
+    """Return the distances from 1 to `last` in pieces.
+
+    Up to `MAX_POINTS` distances are a piece each. More are pieces of a geometric sequence, so that
+    they are equally wide on a logarithmic axis. All distances count, unless the sums over all pairs
+    would have more than `MAX_TERMS` terms: then every n-th of a long piece does.
+    """
+    last = max(2, last)
     if last <= MAX_POINTS:
-        return np.arange(1.0, last + 1)
-    return np.unique(np.rint(np.geomspace(1, last, MAX_POINTS)))
+        distances = np.arange(1.0, last + 1)
+        return DistancePieces(distances, np.arange(last), distances)
+    edges = np.unique(np.rint(np.geomspace(1, last + 1, MAX_PIECES + 1))).astype(np.int64)
+    most = max(1, MAX_TERMS // pair_count // len(edges))
+    pieces = []
+    for start, stop in pairwise(edges.tolist()):
+        pieces.append(np.arange(start, stop, stride(stop - start, most), dtype=np.float64))
+    lengths = np.array(list(map(len, pieces)))
+    starts = np.cumsum(lengths) - lengths
+    ends = (edges[1:] - 1).astype(np.float64)
+    return DistancePieces(np.concatenate(pieces), starts, ends)
+
+
+def _summary_curve(label: str, pieces: DistancePieces, values: Floats) -> Curve:
+    """Return the median of each piece, between its smallest and its largest value."""
+    if len(pieces.starts) == len(values):
+        return Curve(label, pieces.ends, values)
+    low = np.minimum.reduceat(values, pieces.starts)
+    high = np.maximum.reduceat(values, pieces.starts)
+    medians = [np.median(piece) for piece in np.split(values, pieces.starts[1:])]
+    return Curve(label, pieces.ends, np.array(medians), spread=Spread(low, high))
 
 
 def scores(frequencies: Floats, distances: Floats, factor: float = 1.0) -> tuple[Floats, Floats]:
@@ -96,17 +142,24 @@ def scores(frequencies: Floats, distances: Floats, factor: float = 1.0) -> tuple
 
     The score of equal unit vectors at distance d is the mean of cos(d·θ_i) over the pairs i. Su et
     al. (2021) bound any score, up to a factor that depends on the content, by the mean over i of
-    |Σ e^{i·d·θ_j}|, where j runs from 0 to i.
+    |Σ e^{i·d·θ_j}|, where j runs from 0 to i. At distance 0 that is (n + 1) / 2 for n pairs. The
+    bound is divided by it, so that those of different dimensions can share an axis.
 
     Args:
         frequencies: θ, in radians per position.
         distances: The distances d between query and key.
         factor: The attention factor. It multiplies q and k, and a score by its square.
     """
-    phases = np.exp(1j * distances[:, None] * frequencies)
-    score = phases.real.mean(axis=1)
-    bound = np.abs(np.cumsum(phases, axis=1)).mean(axis=1)
-    return factor**2 * score, factor**2 * bound
+    pair_count = len(frequencies)
+    block_count = 1 + len(distances) * pair_count // BLOCK_TERMS
+    scores = []
+    bounds = []
+    for block in np.array_split(distances, block_count):
+        phases = np.exp(1j * block[:, None] * frequencies)
+        scores.append(phases.real.mean(axis=1))
+        bounds.append(np.abs(np.cumsum(phases, axis=1)).mean(axis=1))
+    largest_bound = (pair_count + 1) / 2
+    return factor**2 * np.concatenate(scores), factor**2 * np.concatenate(bounds) / largest_bound
 
 
 def weights(slope: float, distances: Floats, length: int) -> Floats:
