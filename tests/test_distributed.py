@@ -1,4 +1,4 @@
-"""Tables that Dask spreads are the tables of one process; without the packages, one line says which is missing."""
+"""Tables that Dask spreads are those of one process; a missing package is named in one line."""
 
 import os
 import subprocess
@@ -25,7 +25,8 @@ def test_lazy_arrays_are_the_tables(scheme: pecli.Scheme, monkeypatch: pytest.Mo
     monkeypatch.setattr(table_module, "BLOCK_BYTES", 1 << 14)
     lazy = pecli.dask(scheme)
     for name, array in scheme.tables().items():
-        assert (lazy[name].shape, lazy[name].dtype) == (array.shape, array.dtype)
+        assert lazy[name].shape == array.shape
+        assert lazy[name].dtype == array.dtype
         assert lazy[name].compute(scheduler="threads").tobytes() == array.tobytes()
         assert lazy[name][-2:].compute(scheduler="synchronous").tobytes() == array[-2:].tobytes()
     assert max(each.npartitions for each in lazy.values()) > 1
@@ -43,9 +44,8 @@ def test_workers_write_one_store(tmp_path: Path) -> None:
     pecli.save(tmp_path / "one.zarr", scheme)
     for path in (tmp_path / "one.zarr").rglob("*"):
         if path.is_file():
-            assert (
-                tmp_path / "t.zarr" / path.relative_to(tmp_path / "one.zarr")
-            ).read_bytes() == path.read_bytes()
+            same = tmp_path / "t.zarr" / path.relative_to(tmp_path / "one.zarr")
+            assert same.read_bytes() == path.read_bytes()
 
 
 MISSING = """
@@ -67,11 +67,9 @@ def test_a_line_says_which_package_is_missing_and_pecli_needs_none(tmp_path: Pat
     done = subprocess.run(
         [sys.executable, "-c", MISSING], cwd=tmp_path, capture_output=True, text=True
     )
-    assert ("pip install dask" in done.stdout, done.returncode, os.listdir(tmp_path)) == (
-        True,
-        2,
-        ["there.zarr"],
-    )
+    assert "pip install dask" in done.stdout
+    assert done.returncode == 2
+    assert os.listdir(tmp_path) == ["there.zarr"]
     lines = [line for line in done.stderr.splitlines() if line.startswith("pecli: error: ")]
     assert [line.endswith("pip install zarr") for line in lines] == [True, True]
     project = tomllib.loads(

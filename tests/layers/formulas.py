@@ -45,7 +45,9 @@ def near(found: np.ndarray, expected: np.ndarray) -> None:
 
 
 def same_bits(a: np.ndarray, b: np.ndarray) -> None:
-    assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+    assert a.dtype == b.dtype
+    assert a.shape == b.shape
+    assert a.tobytes() == b.tobytes()
 
 
 def gradient(loss, x: np.ndarray, step: float = 1e-6) -> np.ndarray:

@@ -96,7 +96,8 @@ class TestRotaryApply:
         new_q, new_k = RotaryPosEmbedding().apply(q, k, 2)
         near(new_q, rotated(q, [2]))
         near(new_k, rotated(k, range(2, 6)))
-        assert (new_q.dtype, new_k.dtype) == (np.float64, BF16)
+        assert new_q.dtype == np.float64
+        assert new_k.dtype == BF16
         near(RotaryPosEmbedding().apply(q, k)[0], rotated(q, [0]))
 
     @both_layouts
@@ -162,7 +163,9 @@ class TestGivenRope:
         from pecli.models.find import load_model
 
         layer = RotaryPosEmbedding(rope=load_model("llama-3.1-8b"))
-        assert (layer.embed_dim, layer.interleaved, layer.base) == (128, False, 5e5)
+        assert layer.embed_dim == 128
+        assert layer.interleaved is False
+        assert layer.base == 5e5
         assert (
             RotaryPosEmbedding(rope=load_model("gpt-j-6b")).embed_dim == 256
         )  # of which 64 rotate
@@ -187,7 +190,8 @@ class TestRotaryCache:
         layer.backward(np.zeros((2, 4)))
         layer(np.zeros((16, 4)))[...] = 7  # results are not the cache
         assert self.tables(layer)[0] is table
-        assert (len(table), table.flags.writeable) == (16, False)
+        assert len(table) == 16
+        assert not table.flags.writeable
 
     def test_grows_when_it_must_and_doubles(self):
         x, true = random(1, 4), Rope(32, 4, dtype="float64").tables()

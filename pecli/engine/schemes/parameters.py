@@ -227,7 +227,7 @@ class Choice(Parameter):
         raise ParameterError(name, quoted(value), self.rule, nearest(value, self.options))
 
 
-class Dtype(Choice):
+class DtypeChoice(Choice):
     """A dtype by name, or an object of NumPy, torch, JAX or MLX."""
 
     def check(self, name: str, value: Any) -> str:

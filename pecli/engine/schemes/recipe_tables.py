@@ -89,7 +89,7 @@ class RecipeWaves(NamedTuple):
     in_turns: bool
 
 
-class Band(NamedTuple):
+class PairBand(NamedTuple):
     """Neighbouring pairs of channels that follow one axis of positions."""
 
     phases: Phases
@@ -112,7 +112,7 @@ class RecipeFiller:
         self._values = [np.array([float(value) for value in axis]) * turn for axis in values]
 
     @cached_property
-    def _bands(self) -> list[Band]:
+    def _bands(self) -> list[PairBand]:
         """Split the pairs of each function of phases into runs that follow one axis.
 
         Interleaved M-RoPE has axes 0 1 2 0 1 2 …: every pair is a band. Sections 0 0 1 1 1 are two
@@ -127,7 +127,7 @@ class RecipeFiller:
                 count = len([*run])
                 chosen = indices[taken : taken + count]
                 picked = slice(chosen.start, chosen.stop, chosen.step)
-                bands.append(Band(phases, axis, picked, range(first, first + count)))
+                bands.append(PairBand(phases, axis, picked, range(first, first + count)))
                 taken += count
                 first += count
         return bands
@@ -158,7 +158,7 @@ class RecipeFiller:
         return [first]
 
     def _fill_band(
-        self, band: Band, parts: list[str], places: Singles, out: Array, dtype: str
+        self, band: PairBand, parts: list[str], places: Singles, out: Array, dtype: str
     ) -> None:
         columns = slice(band.columns.start * len(parts), band.columns.stop * len(parts))
         distinct, rows = np.unique(places, return_inverse=True)
@@ -174,7 +174,7 @@ class RecipeFiller:
             self._fill_chunk(band, parts, places[start : start + step], chunk, dtype)
 
     def _fill_chunk(
-        self, band: Band, parts: list[str], places: Singles, out: Array, dtype: str
+        self, band: PairBand, parts: list[str], places: Singles, out: Array, dtype: str
     ) -> None:
         scaled = np.abs(places)[:, None] * self._scale
         angles = band.phases(scaled)[:, band.picked]

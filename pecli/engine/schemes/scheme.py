@@ -20,7 +20,7 @@ import numpy as np
 from pecli.display import Displayed
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ArrayLike
 from pecli.engine.schemes import scheme_named
-from pecli.engine.schemes.parameters import Choice, Dtype, Parameter, Whole
+from pecli.engine.schemes.parameters import Choice, DtypeChoice, Parameter, Whole
 from pecli.engine.schemes.recipes import STORED, recipe_named
 from pecli.engine.table import ByPosition, Table
 from pecli.errors import ParameterError, bracketed, nearest, spelled
@@ -75,7 +75,9 @@ class Scheme(Displayed, ABC):
     """
 
     _: KW_ONLY
-    dtype: Annotated[str, Dtype("type of the numbers", options=tuple(SIGNIFICAND_BITS))] = "float32"
+    dtype: Annotated[str, DtypeChoice("type of the numbers", options=tuple(SIGNIFICAND_BITS))] = (
+        "float32"
+    )
 
     def __post_init__(self) -> None:
         self._complete({})

@@ -72,7 +72,8 @@ def test_values_and_texts_that_pass():
                 if isinstance(given, str)
                 else parameter.check("x", given)
             )
-            assert (found, type(found)) == (value, type(value))
+            assert found == value
+            assert type(found) is type(value)
 
 
 def test_texts_that_fail():

@@ -35,15 +35,12 @@ def test_a_spec_makes_the_scheme_and_its_bytes_again(scheme):
     text = json.dumps(scheme.spec(), sort_keys=True, allow_nan=False)
     again = Scheme.from_spec(json.loads(text))
     assert again == scheme == type(scheme).from_spec(scheme.spec())
-    assert (type(again), hash(again), json.dumps(again.spec(), sort_keys=True)) == (
-        type(scheme),
-        hash(scheme),
-        text,
-    )
-    made, expected = (
-        [table.tobytes() for table in each.tables().values()] for each in (again, scheme)
-    )
-    assert made == expected
+    assert type(again) is type(scheme)
+    assert hash(again) == hash(scheme)
+    assert json.dumps(again.spec(), sort_keys=True) == text
+    tables = again.tables()
+    for name, table in scheme.tables().items():
+        assert tables[name].tobytes() == table.tobytes()
 
 
 @pytest.mark.parametrize("name", SMALL)
