@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, like, numbers
-from pecli.engine.schemes.parameters import Choice, Dtype, Flag, Parameter, Whole
+from pecli.engine.schemes.parameters import Choice, DtypeChoice, Flag, Parameter, Whole
 from pecli.errors import KindError, ParameterError, listed, quoted
 from pecli.models.find import Model
 from pecli.tensors.conversion import Converted
@@ -19,7 +19,7 @@ from pecli.tensors.model_heads import attention_of
 from pecli.tensors.projections import projection, weight_of
 
 PAIRS = Choice(help="a layout of pairs", options=tuple(LAYOUTS))
-DTYPE = Dtype(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))
+DTYPE = DtypeChoice(help="type of the numbers", options=tuple(SIGNIFICAND_BITS))
 _COUNT = Whole(help="a number of channels or heads", low=1, high=1 << 20)
 _FUSED = Choice(help="the order of fused rows", options=tuple(ORDERS))
 _TRAILING = Flag(help="whether the last channels of a head rotate, not the first")
