@@ -137,7 +137,13 @@ def scheme_from(kind: type[Scheme], values: Values) -> Scheme:
 
 
 def _table_of_model(kind: type[Scheme], values: Values, parameters: Mapping[str, Any]) -> Scheme:
-    """Return the table of a model that is of a scheme, with some parameters replaced."""
+    """Return a model's table of a scheme that is not rotary, such as the learned table of gpt2.
+
+    Args:
+        kind: The scheme.
+        values: The options that name the model and its layers.
+        parameters: Parameters that replace the model's own.
+    """
     from pecli.models.find import find_model
 
     model = find_model(values["config"], values["model"])

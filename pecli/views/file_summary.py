@@ -164,7 +164,7 @@ def show(summary: FileSummary) -> None:
         if tensor.numbers is not None:
             _show_numbers(tensor.name, tensor.numbers)
     for match in summary.matches or ():
-        command = match.command.partition(" -o ")[0]
+        command = match.command.partition(" -o ")[0]  # without the name of an output file
         screen.print_wrapped(f"{', '.join(match.tensors)}: as made by {command}")
     for key, value in summary.metadata.items():
         screen.print_wrapped(f"{key}  {_line(value)}")
