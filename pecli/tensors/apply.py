@@ -65,7 +65,9 @@ def apply(
         ParameterError: an option breaks its rule or does not fit the encoding.
         KindError: x is not an array of floats.
 
-    >>> apply(np.ones((2, 4)), Rope(seq_len=2, dim=4), offset=1).round(3).tolist()
+    >>> import numpy as np
+    >>> import pecli
+    >>> pecli.apply(np.ones((2, 4)), pecli.Rope(seq_len=2, dim=4), offset=1).round(3).tolist()
     [[-0.301, 0.99, 1.382, 1.01], [-1.325, 0.98, 0.493, 1.02]]
     """
     if isinstance(x, Scheme):

@@ -92,4 +92,7 @@ def _does_not_fit(kind: str, subject: Subject) -> ParameterError:
     if subject.scheme is None:
         name = "a file without a pecli spec, which pecli identify does not know,"
     fitting = ", ".join(other for other in KINDS if other in subject.picture_kinds)
-    return ParameterError("kind", kind, f"{name} has no such picture", f"take one of {fitting}")
+    advice = f"take one of {fitting}"
+    if kind == "patch" and subject.scheme is None:
+        advice = f"add --grid HxW (and --keep N), or {advice}"
+    return ParameterError("kind", kind, f"{name} has no such picture", advice)
