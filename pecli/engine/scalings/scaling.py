@@ -30,8 +30,7 @@ class RotaryDims(NamedTuple):
     pairs: int
 
 
-@dataclass(frozen=True)
-class NewParameter:
+class NewParameter(NamedTuple):
     """A number that `Rope` accepts because a scaling declares it.
 
     Attributes:
