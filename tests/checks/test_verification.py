@@ -12,7 +12,7 @@ import pecli
 from pecli.engine.table import table_of
 from pecli.files import save_tables
 from tests.checks.waves import LLAMA3, powers, waves
-from tests.tools.attack import Waves
+from tests.tools.sweeps.tables import Waves
 
 LLAMA = Waves(128, 500000.0, {"type": "llama3", **LLAMA3})
 DEEPSEEK = Waves(

@@ -1,4 +1,4 @@
-"""Cosines and sines of angles, and how programs double their columns; scalings are those of `tests.tools.attack`."""
+"""Cosines and sines of angles, and how programs double their columns; scalings are those of `tests.tools.sweeps.tables`."""
 
 from typing import Any
 

@@ -16,7 +16,7 @@ import pecli
 from pecli.explain.search import explain, recognise
 from pecli.explain.time_limit import OutOfTimeError, check_time, time_limit
 from pecli.explain.words import sentence
-from tests.tools.attack import LLAMA3, Waves
+from tests.tools.sweeps.tables import LLAMA3, Waves
 
 LENGTH, SHORT, DIM, BASE = 1024, 256, 64, 10000.0
 INDEX = np.arange(DIM // 2)

@@ -17,8 +17,8 @@ from pecli.engine.table import table_of
 from pecli.explain.edits import Mask, Negated, Repeated, RowsWrong
 from pecli.files import save_tables
 from tests.checks.waves import LLAMA3, halves, interleaved, powers, waves, woven
-from tests.tools.attack import Waves
-from tests.tools.sweep_identify import attempt
+from tests.tools.sweeps.identification import attempt_identification
+from tests.tools.sweeps.tables import Waves
 
 WIDE = {
     "zeros": np.zeros((2, 70_000), np.float32),
@@ -41,7 +41,7 @@ def test_what_is_wider_than_any_model_is_not_identified_and_takes_little_memory(
 @pytest.mark.sample(4)
 def test_random_tables_are_found_and_made_again(seed: int) -> None:
     """A small part of the sweep, which prints every failure of thousands."""
-    assert attempt(seed)[1] == ""
+    assert attempt_identification(seed).problem == ""
 
 
 PADDED = pecli.Sinusoidal(

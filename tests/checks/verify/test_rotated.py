@@ -23,7 +23,7 @@ from pecli.explain.edits import (
     RowsWrong,
 )
 from tests.checks.waves import LLAMA3, powers, waves
-from tests.tools.attack import Waves
+from tests.tools.sweeps.tables import Waves
 
 LLAMA = "llama-3.1-8b"
 RNG = np.random.default_rng(0)
