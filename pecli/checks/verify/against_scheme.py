@@ -1,0 +1,150 @@
+"""A file, or arrays, compared with the tables of a scheme."""
+
+from collections.abc import Collection, Sequence
+
+from pecli.checks.verification import Checked, Verification, conclusion
+from pecli.checks.verify.targets import real_dtype, scheme_targets
+from pecli.compare.comparison import Comparison
+from pecli.compare.reading import Doubling, best_reading, doubling_problems
+from pecli.compare.target import Target
+from pecli.compare.tolerance import Tolerance, is_relative
+from pecli.engine.arrays import SIGNIFICAND_BITS
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import bracketed, listed
+from pecli.files.contents import LoadedFile
+from pecli.files.tensor_roles import role_of
+
+MAX_LISTED = 8  #: tensors of a file that a sentence names
+WIDE_DTYPES = ("float64", "float32")  #: dtypes that hold frequencies and slopes well
+
+
+def verify_scheme(
+    path: str,
+    file: LoadedFile,
+    scheme: Scheme,
+    tolerance: Tolerance,
+    *,
+    is_one_tensor: bool,
+    any_dtype: bool,
+    reasons: bool,
+) -> Verification:
+    """Compare every tensor with the table of the scheme that its name states, or else that is closest.
+
+    Args:
+        path: The file, as it was given.
+        file: Its tensors.
+        scheme: The expected scheme.
+        tolerance: The errors that pass.
+        is_one_tensor: True if one tensor of the file was asked for.
+        any_dtype: Make tables in the dtype that was found.
+        reasons: Whether reasons for failures are searched for.
+    """
+    check = _SchemeCheck(file, scheme, tolerance, any_dtype)
+    tensors = file.tensors
+    named = {}
+    for name in tensors:
+        tables = check.tables_named(name, tensors)
+        if tables:
+            named[name] = tables
+    if len(tensors) == 1 and (is_one_tensor or not named):
+        checked = [check.checked(name, check.tables_named(name, ()), "") for name in tensors]
+        missing = []
+    else:
+        ordered = sorted(named, key=check.order)
+        checked = [check.checked(name, named[name], name) for name in ordered]
+        missing = check.missing_tables(checked)
+    problems = [*missing, *doubling_problems(check.doublings)]
+    return conclusion(path, scheme.name, checked, tolerance, problems, reasons, tensors)
+
+
+class _SchemeCheck:
+    """The tensors of a file compared with the tables of a scheme."""
+
+    def __init__(
+        self, file: LoadedFile, scheme: Scheme, tolerance: Tolerance, any_dtype: bool
+    ) -> None:
+        self.file = file
+        self.scheme = scheme
+        self.tolerance = tolerance
+        self.any_dtype = any_dtype
+        self._targets_by_dtype: dict[str, Sequence[Target]] = {}
+        targets = self._targets(scheme.dtype)
+        self.table_names = [*dict.fromkeys(target.name for target in targets)]
+        self.doublings: list[Doubling] = []
+
+    def order(self, tensor: str) -> int:
+        """Return the place of a tensor: in the order of the scheme, others last."""
+        if tensor in self.table_names:
+            return self.table_names.index(tensor)
+        return len(self.table_names)
+
+    def tables_named(self, tensor: str, present: Collection[str]) -> list[str]:
+        """Return the tables of the scheme that a tensor may be, judging by its name.
+
+        Args:
+            tensor: The name: that of a table, or one that means a table, as `rope_cos` does.
+            present: Names of tables that the file has; these are not meant by other names.
+        """
+        if tensor in self.table_names:
+            return [tensor]
+        role = role_of(tensor)
+        tables = []
+        for table in self.table_names:
+            part, _, own_name = table.rpartition(".")  # Tables of a bundle begin with their part.
+            has_role = role == (role_of(own_name) or own_name)
+            if table not in present and has_role and part in tensor:
+                tables.append(table)
+        return tables
+
+    def checked(self, name: str, tables: Collection[str], label: str) -> Checked:
+        """Compare a tensor with one of some tables, or of all if none is named."""
+        array = self.file.tensors[name]
+        likely = self._likely(real_dtype(array), tables)
+        reading = best_reading(array, likely, is_text=self.file.format == "csv")
+        if reading is None:
+            expected = bracketed([length or 0 for length in likely[0].shape])
+            result = Comparison.of_shape(label or likely[0].name, array.shape, expected)
+            return Checked(name, result, self.scheme, {likely[0].name: array})
+        part = reading.name.rpartition(".")[0]
+        self.doublings.append(Doubling(part, reading, reading.form.doubled))
+        label = label or reading.name
+        return Checked.of(name, label, reading, self.tolerance, any_dtype=self.any_dtype)
+
+    def _likely(self, dtype: str, tables: Collection[str]) -> Sequence[Target]:
+        """Return the targets that a tensor of a dtype may be."""
+        if not self.any_dtype or dtype not in SIGNIFICAND_BITS:
+            dtype = self.scheme.dtype
+        targets = self._targets(dtype)
+        if not tables:
+            return targets
+        return [
+            target for target in targets if target.name in tables and target.names != ("sin", "cos")
+        ]
+
+    def _targets(self, dtype: str) -> Sequence[Target]:
+        if dtype not in self._targets_by_dtype:
+            self._targets_by_dtype[dtype] = _targets(self.scheme, dtype)
+        return self._targets_by_dtype[dtype]
+
+    def missing_tables(self, checked: Sequence[Checked]) -> list[str]:
+        """Return a sentence for each table that the file lacks, and that does not follow from others."""
+        present = {name for each in checked for name in each.found}
+        present |= self.scheme.derived_tensors
+        held = listed(list(self.file.tensors), MAX_LISTED)
+        advice = "no tensor is there at all"
+        if held:
+            advice = f"the file has {held}, and FILE:NAME checks one alone"
+        return [
+            f"{table.name}: the tensor is missing; {advice}"
+            for table in self.scheme.tensors()
+            if table.name not in present
+        ]
+
+
+def _targets(scheme: Scheme, dtype: str) -> Sequence[Target]:
+    """Return what tensors of a dtype may be; frequencies and slopes in half precision only if the scheme has it."""
+    targets = scheme_targets(scheme.in_dtype(dtype))
+    if dtype in (*WIDE_DTYPES, scheme.dtype):
+        return targets
+    wide = {target.names: target for target in scheme_targets(scheme.in_dtype("float32"))}
+    return [wide[target.names] if is_relative(target.name) else target for target in targets]
