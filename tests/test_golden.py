@@ -372,7 +372,7 @@ def test_golden_command(pecli_cli, tmp_path: Path) -> None:
         in again
     )
     assert (
-        "static const float table_cos[3][64] ="
+        "static const float model_llama_3_1_8b_cos[3][64] ="
         in (tmp_path / "suite" / "model-llama-3.1-8b.h").read_text()
     )
     assert (

@@ -20,6 +20,7 @@ from pecli.errors import ParameterError
 OPTIONS = (
     options.output(options.TABLES),
     options.NO_HEADER,
+    options.PREFIX,
     options.text(
         "--verify", "FILE", "Compare this file (or FILE:NAME) with the table.", options.CHECK
     ),
@@ -101,7 +102,14 @@ def _write(scheme: Scheme, path: str, values: Values) -> None:
     wanted = options.shows_progress(values)
     with progress.counting(scheme.name, total, wanted=wanted) as advance:
         spec = {**scheme.spec(), "version": __version__}
-        save_tables(path, tables, spec, on_block=advance, header=not values["no_header"])
+        save_tables(
+            path,
+            tables,
+            spec,
+            on_block=advance,
+            header=not values["no_header"],
+            prefix=values["prefix"],
+        )
     if not values["json"] and not values["quiet"]:
         names = [f"{table.name} {screen.shape(table.shape)} {table.dtype}" for table in tables]
         screen.print_written(path, f"{', '.join(names)}, ")

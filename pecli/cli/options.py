@@ -149,6 +149,9 @@ class _FigureFile(Parameter):
 
 TABLES = f"Write to {one_of(written_suffixes())}; - is standard output."
 NO_HEADER = flag("--no-header", "Write .csv without column names.", OUTPUT)
+PREFIX = text(
+    "--prefix", "NAME", "Begin of the names in a .h file. (default: the file's name)", OUTPUT
+)
 DRIFT_PICTURE = picture("Draw the errors over positions:")
 JSON = flag("--json", "Print JSON, one object per line.", OUTPUT)
 QUIET = flag("--quiet -q", "Print nothing but errors.", OUTPUT)

@@ -45,6 +45,7 @@ def save(
     tables: Scheme | Mapping[str, ArrayLike] | ArrayLike,
     *,
     header: bool = True,
+    prefix: str | None = None,
 ) -> None:
     """Write tables to a file in the format that its suffix selects.
 
@@ -55,6 +56,8 @@ def save(
         tables: a scheme, arrays by name, or one array. The .safetensors or .npz file of a scheme
             carries its spec, so that `verify` needs nothing else.
         header: begin a .csv with the names of its columns.
+        prefix: what the names in a .h begin with; by default the file's name, so that several
+            headers can be included together.
 
     Raises:
         ParameterError: the suffix is unknown, or the format cannot hold the tables.
@@ -69,11 +72,11 @@ def save(
     path = path_of("path", path)
     if isinstance(tables, Scheme):
         spec = {**tables.spec(), "version": __version__}
-        save_tables(path, tables_written(path, tables), spec, header=header)
+        save_tables(path, tables_written(path, tables), spec, header=header, prefix=prefix)
         return
     arrays = tables if isinstance(tables, Mapping) else {"table": tables}
     named = [table_of(name, numbers(name, array)) for name, array in arrays.items()]
-    save_tables(path, named, None, header=header)
+    save_tables(path, named, None, header=header, prefix=prefix)
 
 
 def save_tables(
@@ -84,6 +87,7 @@ def save_tables(
     metadata: Mapping[str, str] | None = None,
     on_block: OnBlock = no_progress,
     header: bool = True,
+    prefix: str | None = None,
 ) -> None:
     """Write tables, block by block, and the spec that made them.
 
@@ -100,4 +104,6 @@ def save_tables(
             raise KindError("name", quoted(name), "a tensor's name must be a text")
     if len(set(names)) < len(names):
         raise ParameterError("tables", ", ".join(names), "every table needs a name of its own")
-    selected.write(WriteRequest(path, tables, spec, metadata, on_block, header))
+    if prefix is not None and selected.name != "h":
+        raise ParameterError("prefix", quoted(prefix), "only names in .h files have one")
+    selected.write(WriteRequest(path, tables, spec, metadata, on_block, header, prefix))

@@ -1,13 +1,13 @@
 """C headers: tables as constant arrays of C99. They are written, not read."""
 
-from binascii import crc32
+import os
 from collections.abc import Sequence
 
 import numpy as np
 
 from pecli.engine.arrays import Array
 from pecli.engine.table import Table
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, quoted
 from pecli.files.decimals import (
     REAL,
     decimal_rows,
@@ -33,13 +33,16 @@ C_TYPES = {
 
 
 def write(request: WriteRequest) -> None:
-    """Write all tables, named after scheme and tensor, and the spec in a comment."""
-    scheme = str((request.spec or {}).get("scheme", "table"))
-    names = _c_names(scheme, request.tables)
+    """Write all tables as constants, and the spec in a comment.
+
+    Their names begin with the prefix, and so does the include guard: `rope.h` has the guard
+    PECLI_ROPE_H and the tables rope_cos, rope_sin and rope_inv_freq.
+    """
+    prefix = _prefix(request)
+    names = _c_names(prefix, request.tables)
     check_storable(request.tables, ".h", REAL, empty=False)
-    spec = compact(dict(request.spec or {}))
-    guard = f"PECLI_{identifier(scheme).upper()}_{crc32(spec.encode()):08X}_H"
-    comment = _comment(request.spec, spec)
+    guard = f"PECLI_{prefix.upper()}_H"
+    comment = _comment(request.spec)
     with open_output(request.path, request.tables) as output:
         output.write(f"{comment}#ifndef {guard}\n#define {guard}\n".encode("ascii"))
         output.write(b"\n#include <math.h>\n#include <stdint.h>\n")
@@ -50,20 +53,31 @@ def write(request: WriteRequest) -> None:
         output.write(f"\n#endif /* {guard} */\n".encode("ascii"))
 
 
-def _c_names(scheme: str, tables: Sequence[Table]) -> dict[str, str]:
+def _prefix(request: WriteRequest) -> str:
+    """Return the given prefix, or the file's name as a name in C."""
+    if request.prefix is None:
+        stem, _ = os.path.splitext(os.path.basename(request.path))
+        return identifier(stem)
+    if identifier(request.prefix) != request.prefix:
+        rule = "it must be a name in C: a letter, then letters, digits and underscores"
+        raise ParameterError("prefix", quoted(request.prefix), rule)
+    return request.prefix
+
+
+def _c_names(prefix: str, tables: Sequence[Table]) -> dict[str, str]:
     """Return the tables' names in C; refuse two that are the same."""
-    names = {table.name: identifier(f"{scheme}_{table.name}") for table in tables}
+    names = {table.name: identifier(f"{prefix}_{table.name}") for table in tables}
     if len({name.upper() for name in names.values()}) < len(names):
         rule = "two of them are the same name in C"
         raise ParameterError("name", ", ".join(names), rule, "write .safetensors")
     return names
 
 
-def _comment(spec: Spec | None, text: str) -> str:
+def _comment(spec: Spec | None) -> str:
     if spec is None:
         return ""
     # JSON allows an escape for any letter: no star can end or nest the comment.
-    escaped = text.replace("*", "\\u002a")
+    escaped = compact(dict(spec)).replace("*", "\\u002a")
     return f"/* pecli: {escaped} */\n"
 
 

@@ -31,6 +31,7 @@ class WriteRequest:
         metadata: texts by name; only .safetensors has a place for them.
         on_block: called with the size of every block that was written.
         header: begin a .csv with the names of its columns.
+        prefix: what names in a .h begin with; the file's name by default.
     """
 
     path: str
@@ -39,6 +40,7 @@ class WriteRequest:
     metadata: Mapping[str, str] | None = None
     on_block: OnBlock = no_progress
     header: bool = True
+    prefix: str | None = None
 
 
 def check_storable(

@@ -6,7 +6,8 @@ folder=${1:-golden}
 status=0
 for header in "$folder"/table-default.h "$folder"/table-theta-500000.h "$folder"/table-dim-*.h; do
     binary=$(mktemp)
-    cc -O1 "-DCASE=\"$(cd "$folder" && pwd)/$(basename "$header")\"" ${2:-} "$here/runner.c" -o "$binary" -lm || exit 2
+    name=$(basename "$header" .h | tr -c '[:alnum:]\n' _)  # of its tensors: table_default_cos
+    cc -O1 "-DCASE=\"$(cd "$folder" && pwd)/$(basename "$header")\"" "-DTENSOR(name)=${name}_##name" ${2:-} "$here/runner.c" -o "$binary" -lm || exit 2
     "$binary" || status=1
     rm -f "$binary"
 done

@@ -5,6 +5,7 @@ import json
 import math
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import ml_dtypes
@@ -18,6 +19,7 @@ from pecli.errors import FileError, ParameterError
 from pecli.files import save_tables
 from pecli.files.csv_file import is_header
 from pecli.files.decimals import numerals
+from pecli.golden import write
 
 Arrays = dict[str, NDArray[np.generic]]
 
@@ -103,7 +105,7 @@ def header_tables() -> list[Table]:
 def test_the_header_holds_the_very_bits(folder: Path, spec: dict[str, object]) -> None:
     tables = header_tables()
     save_tables("a.h", tables, {**spec, "scheme": "learned-init"})
-    names = [f"learned_init_{table.name}" for table in tables]
+    names = [f"a_{table.name}" for table in tables]
     dumps = "".join(f"fwrite(&{name}, sizeof {name}, 1, stdout);" for name in names)
     includes = '#include <stdio.h>\n#include "a.h"\n#include "a.h"\n'
     Path("a.c").write_text(f"{includes}int main(void) {{ {dumps} return 0; }}\n")
@@ -125,8 +127,8 @@ def test_the_header_names_what_it_holds(folder: Path, spec: dict[str, object]) -
     array = np.array([[math.sin(1), 1.5]], np.float32)
     save_tables("a.h", [table_of("pe", array)], {**spec, "scheme": "sinusoidal"})
     text = Path("a.h").read_text()
-    assert "#define SINUSOIDAL_PE_DIM0 1\n#define SINUSOIDAL_PE_DIM1 2\n" in text
-    assert "static const float sinusoidal_pe[1][2] =\n{{0.84147096f,1.5f}};\n" in text
+    assert "#define A_PE_DIM0 1\n#define A_PE_DIM1 2\n" in text
+    assert "static const float a_pe[1][2] =\n{{0.84147096f,1.5f}};\n" in text
     comment = text.split("*/")[0].removeprefix("/* pecli: ")
     assert json.loads(comment) == {**spec, "scheme": "sinusoidal"}
 
@@ -296,9 +298,9 @@ def test_a_header_declares_axes_and_elements(tmp_path: Path) -> None:
     array = np.array([[1, np.inf], [0.1, -0.5]], np.float32)
     pecli.save(tmp_path / "t.h", {"a": array})
     assert header_lines(tmp_path / "t.h") == [
-        "#define TABLE_A_DIM0 2",
-        "#define TABLE_A_DIM1 2",
-        "static const float table_a[2][2] =",
+        "#define T_A_DIM0 2",
+        "#define T_A_DIM1 2",
+        "static const float t_a[2][2] =",
         "{{1.0f,INFINITY},",
         "{0.1f,-0.5f}};",
     ]
@@ -307,11 +309,11 @@ def test_a_header_declares_axes_and_elements(tmp_path: Path) -> None:
 def test_small_floats_in_a_header_are_bit_patterns(tmp_path: Path) -> None:
     pecli.save(tmp_path / "t.h", {"b": np.arange(9, dtype=np.int8), "a": np.float16([1])})
     assert header_lines(tmp_path / "t.h") == [
-        "#define TABLE_A_DIM0 1",
-        "static const uint16_t table_a[1] =",
+        "#define T_A_DIM0 1",
+        "static const uint16_t t_a[1] =",
         "{0x3c00};",
-        "#define TABLE_B_DIM0 9",
-        "static const int8_t table_b[9] =",
+        "#define T_B_DIM0 9",
+        "static const int8_t t_b[9] =",
         "{0,1,2,3,4,5,6,7,",
         "8};",
     ]
@@ -346,3 +348,46 @@ def test_a_comma_at_the_end_of_every_line_is_ignored(
 ) -> None:
     (tmp_path / name).write_bytes(text)
     assert pecli.load(tmp_path / name)["array"].tolist() == expected
+
+
+def compiles(folder: Path, *headers: str) -> bool:
+    """Compile a C file that includes headers."""
+    lines = [f'#include "{header}"\n' for header in headers]
+    (folder / "both.c").write_text("".join(lines) + "int main(void) { return 0; }\n")
+    words = ["cc", "-std=c99", "-fsyntax-only", "both.c"]
+    return subprocess.run(words, cwd=folder, capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
+def test_two_headers_compile_together_and_both_are_seen(folder: Path) -> None:
+    """The same tensors of two models, and one model in two files."""
+    write(str(folder / "suite"), ["phi-2", "llama-3.1-8b"], ("h",))
+    models = [str(path) for path in sorted((folder / "suite").glob("model-*.h"))]
+    assert len(models) == 2
+    assert compiles(folder, *models)
+    pecli.save("one.h", pecli.Rope(4, 8))
+    pecli.save("two.h", pecli.Rope(4, 8, theta=500000))
+    pecli.save("three.h", pecli.Rope(4, 8), prefix="other_one")
+    assert compiles(folder, "one.h", "two.h", "three.h")
+    assert "static const float two_cos[4][4]" in Path("two.h").read_text()
+    assert "#ifndef PECLI_OTHER_ONE_H" in Path("three.h").read_text()
+    pecli.save("four.h", pecli.Rope(4, 8, theta=500000), prefix="one")
+    Path("four.h").write_text(Path("four.h").read_text().replace("PECLI_ONE_H", "PECLI_FOUR_H"))
+    assert not compiles(folder, "one.h", "four.h")  # the compiler would notice equal names
+
+
+@pytest.mark.parametrize("prefix", ["", "3d", "a-b", "nan", "é"])
+def test_a_prefix_is_a_name_in_c(folder: Path, prefix: str) -> None:
+    with pytest.raises(ParameterError, match="it must be a name in C"):
+        pecli.save("a.h", np.zeros(2), prefix=prefix)
+
+
+def test_a_prefix_is_for_headers_only(folder: Path) -> None:
+    with pytest.raises(ParameterError, match=r"only names in \.h files have one"):
+        pecli.save("a.npy", np.zeros(2), prefix="a")
+
+
+def test_the_prefix_of_a_command(folder: Path, pecli_cli: Callable) -> None:
+    done = pecli_cli("alibi", "--heads", "2", "--slopes", "-o", "a.h", "--prefix", "model_a", "-q")
+    assert done.code == 0, done.err
+    assert "static const float model_a_slopes[2]" in Path("a.h").read_text()
