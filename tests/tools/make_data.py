@@ -1,9 +1,12 @@
-"""Data files of the tests that other projects made: `python -m tests.tools.make_data NAME …`, or all without a name.
+"""Make the data files of the tests that come from other projects.
+
+    python -m tests.tools.make_data [NAME …]
 
     pip install torch==2.13.0 transformers==5.22.2 onnx==1.23.2 onnxscript safetensors gguf==0.19.0
     pip install diffusers==0.42.1 positional-encodings==6.0.3 timm==1.0.30 rotary-embedding-torch==0.9.1  # for styles
 
-Made so on the CPU (torch_powers on x86-64 with AVX-512). The tests need none of these packages.
+Without a name it makes all of them. They were made on the CPU (torch_powers on x86-64 with AVX-512).
+The tests need none of these packages.
 """
 
 import base64
@@ -17,12 +20,16 @@ import numpy as np
 
 TESTS = Path(__file__).parents[1]
 LLAMA3 = {
-    "rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 8192, "low_freq_factor": 1.0,
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "original_max_position_embeddings": 8192,
+    "low_freq_factor": 1.0,
     "high_freq_factor": 4.0,
-}  # fmt: skip
+}
 
 
 def rotary(config: Any) -> tuple[Any, Any]:
+    """Return the module of transformers that defines a model, and its rotary embedding."""
     family = config.model_type.removesuffix("_text")
     file = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
     name = next(
@@ -32,12 +39,15 @@ def rotary(config: Any) -> tuple[Any, Any]:
 
 
 def rounded(values: Any) -> list[float]:
+    """Return the numbers of a tensor in nine digits, which float32 can be read back from."""
     return [float(f"{value:.9g}") for value in values.flatten().tolist()]
 
 
 def golden_transformers() -> None:
-    """cos and sin of presets by transformers' own rotary modules, in float32: one column per frequency, at the
-    positions of the golden suite's models. Presets whose module takes other arguments are left out.
+    """Write cosines and sines of presets by transformers' own rotary modules, in float32.
+
+    There is one column per frequency, and a row for each position of the golden suite's models.
+    Presets whose module takes other arguments are left out.
     """
     import torch
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -65,7 +75,10 @@ def golden_transformers() -> None:
 
 
 def interpolate() -> None:
-    """Learned tables resized by torch; grids of one row are left out: with antialias it makes constant columns."""
+    """Write learned tables that torch resized.
+
+    Grids of one row are left out: torch makes constant columns of them with antialias.
+    """
     import torch
     from torch.nn.functional import interpolate
 
@@ -129,7 +142,7 @@ KEPT = """
 
 
 def queries(heads: int, rows: int, dim: int) -> list[list[list[float]]]:
-    """Numbers without a pattern that float32 holds exactly; the test writes them out again."""
+    """Return numbers without a pattern that float32 holds exactly; the test makes the same."""
     count = iter(range(heads * rows * dim))
     return [
         [[(next(count) * 37 % 101 - 50) / 32 for _ in range(dim)] for _ in range(rows)]
@@ -138,7 +151,10 @@ def queries(heads: int, rows: int, dim: int) -> list[list[list[float]]]:
 
 
 def rotated() -> None:
-    """What transformers makes of q, by the rotary code of its own models; GPT-J makes its table by itself."""
+    """Write queries that the rotary code of transformers' models rotated.
+
+    GPT-J has no rotary module: it makes its table itself.
+    """
     import torch
     from transformers import AutoConfig
     from transformers.models.gptj.modeling_gptj import (
@@ -159,7 +175,9 @@ def rotated() -> None:
     for family, settings in ROTATED:
         config = AutoConfig.for_model(family, **settings)
         module, embedding = rotary(config)
-        function = "apply_rotary_pos_emb" + "_interleave" * (family == "deepseek_v3")
+        function = "apply_rotary_pos_emb"
+        if family == "deepseek_v3":
+            function = "apply_rotary_pos_emb_interleave"
         width = config.hidden_size // config.num_attention_heads
         dim = settings.get("qk_rope_head_dim") or getattr(config, "head_dim", None) or width
         q = torch.tensor([queries(2, len(POSITIONS), dim)], dtype=torch.float32)
@@ -188,8 +206,10 @@ def rotated() -> None:
 
 
 def styles() -> None:
-    """Small tables on grids by other libraries' own code; complex numbers and 2 × 2 matrices stay such.
-    A key is NAME/TENSOR; styles.json beside it says which command makes each.
+    """Write small tables on grids by other libraries' own code.
+
+    Complex numbers and 2 × 2 matrices are kept as they are. A key is NAME/TENSOR; styles.json beside
+    the file has the command that makes each.
     """
     import torch
     from positional_encodings.torch_encodings import PositionalEncoding2D, PositionalEncoding3D
@@ -295,7 +315,7 @@ def styles() -> None:
 
 
 def tiny_gguf() -> None:
-    """Tensors of every float type, and one that is quantised."""
+    """Write a .gguf file with tensors of every float type, and one that is quantised."""
     import gguf
 
     writer = gguf.GGUFWriter(TESTS / "files/data/tiny.gguf", "llama")
@@ -322,7 +342,10 @@ def tiny_gguf() -> None:
 
 
 def tiny_llama() -> None:
-    """One random Llama in every form that people have one in; its inv_freq is saved, as before transformers 4.32."""
+    """Write one random Llama in every format that checkpoints have.
+
+    Its inv_freq is saved, as by transformers before 4.32.
+    """
     import onnx
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -344,10 +367,8 @@ def tiny_llama() -> None:
         model.config.save_pretrained(here / name)
     torch.save(model.state_dict(), here / "bin" / "pytorch_model.bin")
     tokens = torch.zeros(1, 4, dtype=torch.long)
-    plain = {
-        "optimize": False,
-        "external_data": False,
-    }  # optimised, cos and sin of four positions are all that is left
+    # The optimiser would leave only the cosines and sines of four positions.
+    plain = {"optimize": False, "external_data": False}
     torch.onnx.export(model, (tokens,), here / "onnx" / "model.onnx", **plain)
     exported = onnx.load(here / "onnx" / "model.onnx")
     for node in exported.graph.node:
@@ -363,16 +384,15 @@ def tiny_llama() -> None:
 
 
 def torch_powers() -> None:
+    """Write powers of bases in float32, whose last bits depend on torch's own pow."""
     import torch
 
-    bases, dims = (0.5, 7.7, 25000.3, 77123.25, 150000.0, 1e20), (6, 64, 80, 256)
-    found = {
-        f"{base!r},{dim}": base ** (torch.arange(0, dim, 2).float() / dim)
-        for base in bases
-        for dim in dims
-    }
-    file = TESTS / "engine/numerics/torch_powers.npz"
-    np.savez_compressed(file, **{name: each.numpy() for name, each in found.items()})
+    powers = {}
+    for base in (0.5, 7.7, 25000.3, 77123.25, 150000.0, 1e20):
+        for dim in (6, 64, 80, 256):
+            exponents = torch.arange(0, dim, 2).float() / dim
+            powers[f"{base!r},{dim}"] = (base**exponents).numpy()
+    np.savez_compressed(TESTS / "engine/numerics/torch_powers.npz", **powers)
 
 
 FAR_POSITIONS = [0, 1, 2, 255, 257, 4095, 131071, 1048575, 16777217]
@@ -390,7 +410,7 @@ ROPES: list[tuple[int, float, dict[str, Any]]] = [
 
 
 def torch_rope() -> None:
-    """What transformers' own rotary embedding computes: the bits of float32, in hexadecimal."""
+    """Write what transformers' own rotary embedding computes: bits of float32 in hexadecimal."""
     import torch
     from transformers import LlamaConfig
 
@@ -420,7 +440,7 @@ def torch_rope() -> None:
 
 
 def torch_views() -> None:
-    """What torch saves of tensors that share, slice and repeat storages."""
+    """Write a file of torch's with tensors that share, slice and repeat storages."""
     import torch
 
     numbers = torch.arange(24.0)
@@ -454,10 +474,21 @@ def torch_views() -> None:
     torch.save(views, TESTS / "files/data/torch_views.pt")
 
 
-MAKERS = (golden_transformers, interpolate, rotated, styles, tiny_gguf, tiny_llama)
-MAKERS += (torch_powers, torch_rope, torch_views)
+MAKERS = {
+    make.__name__: make
+    for make in (
+        golden_transformers,
+        interpolate,
+        rotated,
+        styles,
+        tiny_gguf,
+        tiny_llama,
+        torch_powers,
+        torch_rope,
+        torch_views,
+    )
+}
 
 if __name__ == "__main__":
-    for make in MAKERS:
-        if make.__name__ in (sys.argv[1:] or [make.__name__]):
-            make()
+    for name in sys.argv[1:] or MAKERS:
+        MAKERS[name]()

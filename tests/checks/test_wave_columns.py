@@ -1,0 +1,29 @@
+"""Columns that are waves or lines, told from random ones."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pecli.checks.wave_columns import has_waves
+
+TURNS = np.arange(32.0)[:, None]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [np.sin(TURNS), np.cos(0.01 * TURNS), 3 * TURNS, np.zeros((3, 2))],
+    ids=["a sine", "a slow cosine", "a line", "zeros"],
+)
+def test_waves_and_lines_are_smooth(column: np.ndarray[Any, Any]) -> None:
+    assert has_waves(column)
+
+
+def test_one_wave_among_random_columns_is_found() -> None:
+    noise = np.random.default_rng(0).normal(size=(32, 4))
+    assert not has_waves(noise)
+    assert has_waves(np.hstack([noise, np.sin(TURNS)]))
+
+
+def test_two_rows_are_too_few() -> None:
+    assert not has_waves(np.zeros((2, 2)))
