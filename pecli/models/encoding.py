@@ -1,6 +1,6 @@
 """The positional encodings of a model, with the source of every value."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, NamedTuple, Self
@@ -316,6 +316,20 @@ class Parsed(NamedTuple):
 
     encodings: list[Encoding]
     warnings: list[str]
+
+    def after(self, warnings: list[str]) -> "Parsed":
+        """Return the same with other warnings before these."""
+        return Parsed(self.encodings, [*warnings, *self.warnings])
+
+
+def joined(results: Iterable[Parsed]) -> Parsed:
+    """Return the encodings and the warnings of several parts, in order."""
+    encodings: list[Encoding] = []
+    warnings: list[str] = []
+    for parsed in results:
+        encodings += parsed.encodings
+        warnings += parsed.warnings
+    return Parsed(encodings, warnings)
 
 
 @dataclass(frozen=True)

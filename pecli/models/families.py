@@ -91,6 +91,11 @@ class Family:
     note: str = ""
 
     @property
+    def spreads_heads(self) -> bool:
+        """True if several heads share the frequencies of one axis (EfficientLoFTR)."""
+        return self.partial is not None and self.partial > 1
+
+    @property
     def source(self) -> str:
         """The source of values that are the family's."""
         return f"family default ({self.name})"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pecli.errors import FileError
 from pecli.models.families import Family
 from pecli.models.key_names import HEADS, PARTIAL, PARTIALS, SIZES, SIZES_OF_LAYERS, WIDTHS
-from pecli.models.keys import Keys, Setting, default
+from pecli.models.keys import Keys, Setting, default, nonzero
 from pecli.models.layer_types import Layer
 
 #: The width of the memory attention of SAM 2 video models, which has a rate of its own beside it.
@@ -96,19 +96,19 @@ def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
         axes: The number of axes of positions; 0 for text.
         scaled: True if the layer has a scaling; some classes read a partial factor only then.
     """
-    latent = layer.keys.whole("qk_rope_head_dim", low=0)
-    if latent is not None and latent.value:
+    latent = nonzero(layer.keys.whole("qk_rope_head_dim", low=0))
+    if latent is not None:
         return _latent_head(layer, latent, scaled=scaled)
     size = head_size(layer.keys, layer.name)
     if axes:
         return Head(size, _dim_of_axis(size, axes, layer.family))
-    direct = _rotary_dim(layer)
-    if direct is not None and direct.value:
+    direct = nonzero(_rotary_dim(layer))
+    if direct is not None:
         return Head(size, direct)
     partial = _partial(layer, scaled=scaled) or default(layer.family.partial, layer.family.source)
     if partial is None or partial.value == 1:
         return Head(size, size)
-    if layer.family.partial is not None and layer.family.partial > 1 and partial.value > 1:
+    if layer.family.spreads_heads and partial.value > 1:
         # EfficientLoFTR: the frequencies of one axis are spread over 4 heads.
         return Head(size, _multiplied(size, partial))
     return Head(size, size, partial)

@@ -46,6 +46,16 @@ def default(value: T | None, source: str) -> Setting[T] | None:
     return None if value is None else Setting(value, source)
 
 
+def value_of(setting: Setting[T] | None) -> T | None:
+    """Return the value of a setting; None if it is left out."""
+    return None if setting is None else setting.value
+
+
+def nonzero(setting: Setting[T] | None) -> Setting[T] | None:
+    """Return a setting; None if its value is 0, which some projects write for "none"."""
+    return setting if setting is not None and setting.value else None
+
+
 def values_of(settings: Settings) -> dict[str, Any]:
     """Return the values of settings, without those that are left out."""
     return {name: setting.value for name, setting in settings.items() if setting is not None}
@@ -273,9 +283,20 @@ class Keys:
     def flag(self, *names: str) -> Setting[bool] | None:
         return self._read(names, as_flag, "it must be true or false")
 
+    def number_or(self, default: float, *names: str) -> Setting[float]:
+        """Return a number, or a default if no key has it."""
+        return self.number(*names) or Setting(default, "default")
+
+    def whole_or(self, default: int, *names: str, low: int = 1) -> Setting[int]:
+        """Return a whole number, or a default if no key has it."""
+        return self.whole(*names, low=low) or Setting(default, "default")
+
     def is_true(self, *names: str) -> bool:
-        flag = self.flag(*names)
-        return flag is not None and flag.value
+        return value_of(self.flag(*names)) is True
+
+    def is_false(self, *names: str) -> bool:
+        """Return True if a flag is given as false; an absent one is not."""
+        return value_of(self.flag(*names)) is False
 
     def word(self, *names: str) -> Setting[str] | None:
         return self._read(names, as_text, "it must be a text")
@@ -301,6 +322,10 @@ class Keys:
     def part(self, name: str) -> "Keys | None":
         """Return an object within, like `section`, except that values of other kinds count as absent."""
         return self.section(name) if isinstance(self.data.get(name), Mapping) else None
+
+    def within(self, name: str) -> "Keys":
+        """Return an object within, like `part`; one without keys if it is absent, from which nothing is recorded."""
+        return self.part(name) or Keys({}, self.path)
 
     def section(self, name: str) -> "Keys | None":
         """Return an object within; None if it is absent, empty, or ignored by the class.

@@ -90,11 +90,15 @@ def _without_theta(values: Mapping[str, Any]) -> dict[str, Any]:
 
     Compressed layers (DeepSeek-V4) keep theirs: the file has `compress_rope_theta` for it.
     """
-    kept = {name: value for name, value in values.items() if name != "rope_theta"}
+    kept = _without("rope_theta", values)
     for name, value in kept.items():
         if isinstance(value, Mapping) and name != "compress":
-            kept[name] = {key: item for key, item in value.items() if key != "rope_theta"}
+            kept[name] = _without("rope_theta", value)
     return kept
+
+
+def _without(key: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name != key}
 
 
 def _mark_all(keys: Keys) -> None:
@@ -115,26 +119,28 @@ def _nested(keys: Keys, settings: Keys, family: Family) -> Layers | None:
     if len(names) > MAX_TYPES:
         problem = f"has settings for {len(names)} layer types, more than any model has"
         raise FileError(keys.path, problem)
+    used = [name for name in names if name in types]
     warnings = []
-    unused = [name for name in names if name not in types]
     # If no name is a layer type, they are names of another kind: DeepSeek-V4 has `main` and `compress`.
-    if unused and len(unused) < len(names):
-        names = [name for name in names if name in types]
+    if used and len(used) < len(names):
+        unused = ", ".join(name for name in names if name not in types)
+        warnings.append(f"settings of {unused} are not used: layer_types names no such layer")
+    layers = _given_layers(used or names, settings, keys, family)
+    nulls = [name for name in used or names if not settings.data[name]]
+    if nulls and family.local_theta is None:
         warnings.append(
-            f"settings of {', '.join(unused)} are not used: layer_types names no such layer"
+            f"layers of type {', '.join(nulls)} have no positional encoding: their settings are null"
         )
-    without = [name for name in names if not settings.data[name]]
-    if without and family.local_theta is None:
-        warnings.append(
-            f"layers of type {', '.join(without)} have no positional encoding: their settings are null"
-        )
+    return Layers([*layers, *_absent_layers(keys, family, types, layers)], warnings)
+
+
+def _given_layers(names: list[str], settings: Keys, keys: Keys, family: Family) -> list[Layer]:
     layers = []
     for name in names:
         section = settings.section(name)
         if section is not None:
             layers.append(_nested_layer(name, section, settings, keys, family))
-    layers += _absent_layers(keys, family, types, layers)
-    return Layers(layers, warnings)
+    return layers
 
 
 def _names_layers(name: str, value: object, types: set[str]) -> bool:
@@ -202,7 +208,7 @@ def _compressed_settings(settings: Keys) -> Keys:
 
     Their YaRN does not multiply cos and sin.
     """
-    data = {name: value for name, value in settings.data.items() if name != "rope_theta"}
+    data = _without("rope_theta", settings.data)
     if "yarn" in (data.get("rope_type"), data.get("type")):
         data.setdefault("attention_factor", 1.0)
     origins = {**settings.origins, "attention_factor": "compressed layers have none"}
@@ -218,13 +224,12 @@ class Unrotated(NamedTuple):
 
 def unrotated_layers(keys: Keys) -> Unrotated:
     """Return the layers without rope (NoPE), and what their queries are multiplied by instead."""
-    thetas = keys.numbers("layer_rope_theta")
+    thetas = keys.numbers("layer_rope_theta") or Setting([], "")
     warnings = []
-    if thetas is not None:
-        bases = sorted({value for value in thetas.value if value})
-        if len(bases) > 1:
-            shown = ", ".join(map(str, bases))
-            warnings.append(f"layers have bases of their own: {thetas.source} holds {shown}")
+    bases = sorted(set(thetas.value) - {0})
+    if len(bases) > 1:
+        shown = ", ".join(map(str, bases))
+        warnings.append(f"layers have bases of their own: {thetas.source} holds {shown}")
     layers = _unrotated_numbers(keys, thetas)
     if not layers.value:
         return Unrotated({}, warnings)
@@ -243,7 +248,7 @@ def unrotated_layers(keys: Keys) -> Unrotated:
     return Unrotated(settings, warnings)
 
 
-def _unrotated_numbers(keys: Keys, thetas: Setting[list[float]] | None) -> Setting[tuple[int, ...]]:
+def _unrotated_numbers(keys: Keys, thetas: Setting[list[float]]) -> Setting[tuple[int, ...]]:
     """Return the numbers of the layers without rope.
 
     They are 0 in a list of all layers: `no_rope_layers` of Llama 4, [1, 1, 1, 0, …], has a 0 where rope is absent.
@@ -252,7 +257,7 @@ def _unrotated_numbers(keys: Keys, thetas: Setting[list[float]] | None) -> Setti
     rotates = keys.numbers("no_rope_layers", "no_rope_layer_flags") or thetas
     interval = keys.whole("no_rope_layer_interval")
     layers = keys.whole("num_hidden_layers")
-    if rotates is not None and rotates.value:
+    if rotates.value:
         zeros = tuple(k for k, value in enumerate(rotates.value) if not value)
         return Setting(zeros, f"{rotates.source} is 0 there")
     if interval is not None and layers is not None:

@@ -28,7 +28,7 @@ from pecli.models.key_names import (
     SHORT_MSCALE,
     THETAS,
 )
-from pecli.models.keys import Keys, Setting, default, sources_of, values_of
+from pecli.models.keys import Keys, Setting, default, nonzero, sources_of, value_of, values_of
 from pecli.models.layer_types import Layer, layers_of, unrotated_layers
 from pecli.models.rope_scaling import RopeType, Scaling, rope_type_of, scaling_of
 from pecli.models.rope_warnings import layer_warnings
@@ -145,8 +145,8 @@ def _made(
         sections=Sections(**values_of(sections)),
         unrotated=UnrotatedLayers(**values_of(unrotated)),
         order=order,
-        mscales=None if mscales is None else mscales.value,
-        llama_4_scaling_beta=None if beta is None else beta.value,
+        mscales=value_of(mscales),
+        llama_4_scaling_beta=value_of(beta),
     )
 
 
@@ -168,15 +168,17 @@ def _theta(layer: Layer) -> Setting[float]:
         FileError: The base is not above 0.
     """
     keys = layer.keys
-    within = keys.part("attn_config")
-    theta = layer.theta or layer.settings.number("rope_theta") or keys.number(*THETAS)
-    if theta is None and within is not None:
-        # MPT and DBRX keep it with their other settings of attention.
-        theta = within.number("rope_theta")
-    if theta is None:
-        theta = _theta_by_ratio(keys) or default(layer.family.theta, layer.family.source)
-    if theta is None:
-        theta = Setting(DEFAULT_BASE, "default")
+    # MPT and DBRX keep the base with their other settings of attention.
+    attention = keys.within("attn_config")
+    theta = (
+        layer.theta
+        or layer.settings.number("rope_theta")
+        or keys.number(*THETAS)
+        or attention.number("rope_theta")
+        or _theta_by_ratio(keys)
+        or default(layer.family.theta, layer.family.source)
+        or Setting(DEFAULT_BASE, "default")
+    )
     if theta.value <= 0:
         raise FileError(keys.path, f"{theta.source} is {theta.value:g}", "a base must be above 0")
     return theta
@@ -218,7 +220,7 @@ def _frequency_order(
     count = head.dim.value // 2
     moving = count
     if family.order == "ernie":
-        time = section.value[-1] if section is not None and section.value else ERNIE_TIME
+        time = ([ERNIE_TIME] if section is None else [ERNIE_TIME, *section.value])[-1]
         if 0 <= time <= count:
             moving = count - int(time)
     return (*range(0, moving, 2), *range(1, moving, 2), *range(moving, count))
@@ -232,9 +234,8 @@ def _sections(
         section = _family_section(head, family)
     if section is None:
         return {}
-    interleaved = settings.flag("mrope_interleaved", "interleaved")
-    if interleaved is None:
-        interleaved = Setting(False, "default")
+    flag = settings.flag("mrope_interleaved", "interleaved")
+    interleaved = flag or Setting(False, "default")
     if settings.data.get("interleaved") is interleaved.value:
         # Both names are given, and agree.
         settings.mark("interleaved")
@@ -268,8 +269,7 @@ def _grid(axes: Setting[int] | None, family: Family) -> dict[str, Setting[Any]]:
 
 def _query_scaling(settings: Keys) -> Setting[float] | None:
     """Return the beta by which queries grow with their positions (Ministral 3); 0 stands for none."""
-    beta = settings.number("llama_4_scaling_beta")
-    return beta if beta is not None and beta.value else None
+    return nonzero(settings.number("llama_4_scaling_beta"))
 
 
 def _mscales(settings: Keys, scaling: str) -> Setting[Mscales] | None:
@@ -281,10 +281,8 @@ def _mscales(settings: Keys, scaling: str) -> Setting[Mscales] | None:
         return None
     if SHORT_MSCALE not in settings or LONG_MSCALE not in settings:
         return None
-    short = settings.number(SHORT_MSCALE)
-    long = settings.number(LONG_MSCALE)
-    if short is None or long is None:
-        return None
+    short = settings.number_or(1.0, SHORT_MSCALE)
+    long = settings.number_or(1.0, LONG_MSCALE)
     return Setting(Mscales(short.value, long.value), f"{short.source}, {long.source}")
 
 

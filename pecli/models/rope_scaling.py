@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pecli.engine.scalings import SCALINGS, yarn
 from pecli.errors import FileError
 from pecli.models.key_names import LENGTH, LENGTHS, ORIGINAL
-from pecli.models.keys import Keys, Setting, contradiction
+from pecli.models.keys import Keys, Setting, contradiction, nonzero
 from pecli.models.layer_types import Layer
 
 #: pecli's scaling by the names that rope types have in configurations.
@@ -101,8 +101,8 @@ def scaling_of(layer: Layer, rope_type: RopeType) -> Scaling:
     if kind == "dynamic":
         # Hunyuan's code reads `alpha` as the factor of NTK scaling. Code of other families ignores it.
         if layer.family.reads_alpha or not layer.family.name:
-            alpha = settings.number("alpha")
-            if alpha is not None and alpha.value:
+            alpha = nonzero(settings.number("alpha"))
+            if alpha is not None:
                 return _ntk_by_alpha(settings, alpha, rope_type)
         else:
             ignored_alpha = settings.data.get("alpha")

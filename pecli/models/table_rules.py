@@ -15,7 +15,7 @@ from pecli.engine.schemes.sinusoidal import STYLES
 from pecli.models.encoding import Encoding
 from pecli.models.heads import head_size, width_of
 from pecli.models.key_names import HEADS
-from pecli.models.keys import Keys, Setting, Settings, sources_of, values_of
+from pecli.models.keys import Keys, Setting, Settings, sources_of, value_of, values_of
 
 #: Keys for the number of positions of a table.
 ROWS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_source_positions", "n_ctx")
@@ -137,7 +137,7 @@ class TableRule(EncodingRule):
 
         RoBERTa's padding token is 1, so that its first position has row 2.
         """
-        token = keys.whole("pad_token_id", low=low) or Setting(1, "default")
+        token = keys.whole_or(1, "pad_token_id", low=low)
         return Padding(token, Setting(token.value + 1, f"{token.source} + 1"))
 
 
@@ -193,7 +193,7 @@ class SinusoidalRule(TableRule):
             "seq_len": rows,
             "dim": dim,
             "style": Setting(self.style, FAMILY),
-            "base": keys.number(*self.base) or Setting(10000.0, "default"),
+            "base": keys.number_or(10000.0, *self.base),
             "layout": Setting(style.get("layout", "interleaved"), source),
             "freq_shift": Setting(style.get("freq_shift", 0.0), source),
         }
@@ -252,9 +252,9 @@ class T5Rule(EncodingRule):
     def encodings(self, keys: Keys) -> list[Encoding]:
         parameters: dict[str, Setting[Any]] = {
             "style": Setting("t5", FAMILY),
-            "seq_len": keys.whole(*self.rows) or Setting(512, "default"),
-            "buckets": keys.whole(f"{self.prefix}num_buckets") or Setting(32, "default"),
-            "max_distance": keys.whole(f"{self.prefix}max_distance") or Setting(128, "default"),
+            "seq_len": keys.whole_or(512, *self.rows),
+            "buckets": keys.whole_or(32, f"{self.prefix}num_buckets"),
+            "max_distance": keys.whole_or(128, f"{self.prefix}max_distance"),
         }
         encodings = []
         for part in self.parts:
@@ -271,9 +271,9 @@ class DebertaRule(EncodingRule):
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         length = keys.needed(keys.whole("max_position_embeddings"), "max_position_embeddings")
-        limit = keys.number("max_relative_positions")
         # −1 stands for the length, in all published models.
-        far = limit if limit is not None and limit.value >= 1 else length
+        limit = keys.number_or(-1, "max_relative_positions")
+        far = limit if limit.value >= 1 else length
         buckets = keys.whole("position_buckets")
         parameters = {
             "style": Setting("deberta", FAMILY),
@@ -310,10 +310,8 @@ class AlibiRule(EncodingRule):
     scaled: bool = False
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        within = keys.section("attn_config")
-        largest = None if within is None else within.number("alibi_bias_max")
-        if largest is None:
-            largest = keys.number("alibi_bias_max") or Setting(8.0, "default")
+        attention = keys.section("attn_config") or Keys({}, keys.path)
+        largest = attention.number("alibi_bias_max") or keys.number_or(8.0, "alibi_bias_max")
         heads = keys.whole(*HEADS)
         parameters: Settings = {
             "heads": keys.needed(heads, "number of attention heads"),
@@ -333,7 +331,7 @@ class AlibiRule(EncodingRule):
                 values_of(parameters),
                 sources_of({**parameters, **computed}),
                 slope_dtype=self.slope_dtype or None,
-                bias_divisor=None if divisor is None else divisor.value,
+                bias_divisor=value_of(divisor),
             )
         ]
 
@@ -375,8 +373,8 @@ class ChoiceRule(EncodingRule):
     def chosen(self, keys: Keys) -> EncodingRule | None:
         """Return the rule that applies to a configuration."""
         section, _, name = self.key.rpartition(".")
-        within = keys.part(section) if section else keys
-        given = None if within is None else within.value(name)
+        place = keys.within(section) if section else keys
+        given = place.value(name)
         value = self.default if given is None else given.value
         rule = self.then if value == self.value else self.otherwise
         return rule.chosen(keys) if isinstance(rule, ChoiceRule) else rule

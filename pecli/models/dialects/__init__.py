@@ -15,7 +15,7 @@ from pecli.models.data import plain_name, stored, synonyms
 from pecli.models.encoding import ModelEncodings, Parsed
 from pecli.models.families import family_of
 from pecli.models.key_names import LENGTHS, ORIGINAL, TEXTS
-from pecli.models.keys import Keys
+from pecli.models.keys import Keys, value_of
 from pecli.models.layer_types import FULL, MAX_LAYERS, SLIDING
 from pecli.models.unread import unread_keys
 
@@ -93,7 +93,7 @@ def read_object(config: Mapping[str, Any], label: str) -> ModelEncodings:
     dialect = next(dialect for dialect in dialects() if dialect.matches(config))
     encodings, warnings = dialect.read(keys)
     named = keys.word("model_type", "_class_name")
-    model_type = None if named is None else named.value
+    model_type = value_of(named)
     parts = _objects_of(keys)
     context = _first_positive(parts, (*LENGTHS, *synonyms("context"), ORIGINAL))
     window = None

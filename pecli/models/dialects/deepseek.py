@@ -35,7 +35,7 @@ def read(keys: Keys) -> Parsed:
         )
     family = Family("DeepSeek's inference code", layout=INTERLEAVED)
     parsed = translated_ropes(keys, family, reads=READS, scaling=scaling)
-    return Parsed(parsed.encodings, [*warnings, *parsed.warnings])
+    return parsed.after(warnings)
 
 
 def _yarn(keys: Keys, length: Setting[int], original: Setting[int]) -> Settings:

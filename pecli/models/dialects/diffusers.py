@@ -86,7 +86,7 @@ def _axial_rope(keys: Keys, row: Mapping[str, Any]) -> Encoding:
                 grid[option] = Setting(tuple(numbers.value), numbers.source)
     parameters: dict[str, Setting[Any]] = {
         "dim": channels.head,
-        "base": keys.number("rope_theta", "theta") or Setting(DEFAULT_BASE, "default"),
+        "base": keys.number_or(DEFAULT_BASE, "rope_theta", "theta"),
         "scaling": Setting("none", "default"),
     }
     layout = Setting(row.get("layout", INTERLEAVED), FAMILY)
@@ -170,8 +170,8 @@ def _cogvideox(keys: Keys) -> Encoding:
     ratio = _size(keys, "temporal_compression_ratio")
     # The first frame is compressed by itself: 49 frames, 4 at a time, make 13.
     time = (frames.value - 1) // ratio.value + 1
-    space = keys.number("spatial_interpolation_scale") or Setting(1.0, "default")
-    pace = keys.number("temporal_interpolation_scale") or Setting(1.0, "default")
+    space = keys.number_or(1.0, "spatial_interpolation_scale")
+    pace = keys.number_or(1.0, "temporal_interpolation_scale")
     source = (
         f"({frames.source} − 1) // {ratio.source} + 1,"
         f" {height.source}, {width.source} // {patch.source}"

@@ -17,7 +17,7 @@ from pecli.models.data import stored
 from pecli.models.encoding import Encoding, ModelEncodings, Parsed
 from pecli.models.families import HALVES, INTERLEAVED, Family
 from pecli.models.key_names import ORIGINAL
-from pecli.models.keys import Account, Keys, Setting, Settings
+from pecli.models.keys import Account, Keys, Setting, Settings, nonzero, sources_of, value_of
 from pecli.models.rope import rope_encodings
 from pecli.models.table_rules import AlibiRule, LearnedRule
 from pecli.models.unread import unread_keys
@@ -91,7 +91,7 @@ def read(header: Header, label: str) -> ModelEncodings:
             f"{context.source} is {context.value}, and rope.freq_base is missing:"
             " llama.cpp then takes 10000"
         )
-    length = None if context is None else context.value
+    length = value_of(context)
     warnings += inconsistencies(
         encodings, length, model.architecture, length_key="context_length", scaling_key=FREQS
     )
@@ -138,14 +138,11 @@ def _alibi_bias(model: Model) -> Setting[float] | None:
     """Return the largest bias of ALiBi; None if the model has none."""
     keys = model.keys
     architecture = model.architecture
-    bias = keys.number("attention.max_alibi_bias")
-    blocks = keys.whole("block_count", low=0)
-    if bias is not None and bias.value > 0:
+    bias = keys.number_or(0.0, "attention.max_alibi_bias")
+    blocks = value_of(keys.whole("block_count", low=0))
+    if bias.value > 0:
         return bias
-    if architecture not in ALIBI:
-        return None
-    required = ALIBI[architecture]
-    if required is not None and (blocks is None or blocks.value != required):
+    if architecture not in ALIBI or ALIBI[architecture] not in (None, blocks):
         return None
     return Setting(8.0, f"llama.cpp's {architecture}")
 
@@ -158,8 +155,7 @@ def factor_frequencies(path: str) -> dict[str, Table]:
     if not factors:
         return {}
     keys = _model_of(header, path).keys
-    theta = keys.number("rope.freq_base")
-    base = DEFAULT_BASE if theta is None else theta.value
+    base = keys.number_or(DEFAULT_BASE, "rope.freq_base").value
     size, rotary = _head(keys)
     dim = keys.needed(rotary or size, "rope.dimension_count").value
     tables = {}
@@ -190,7 +186,7 @@ def _ropes(model: Model) -> Parsed:
     keys = model.keys
     scaling = {**_scaling(model), **_sections(model)}
     warnings = []
-    if any(setting is not None and setting.source == FREQS for setting in scaling.values()):
+    if FREQS in sources_of(scaling).values():
         warnings.append(
             f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says"
         )
@@ -214,7 +210,7 @@ def _ropes(model: Model) -> Parsed:
 def _sizes_and_bases(model: Model) -> Settings:
     """Return sizes and bases, also those of sliding layers, by Hugging Face's names."""
     keys = model.keys
-    base = keys.number("rope.freq_base") or Setting(DEFAULT_BASE, "default")
+    base = keys.number_or(DEFAULT_BASE, "rope.freq_base")
     size, rotary = _head(keys)
     local = keys.number("rope.freq_base_swa")
     if local is None and keys.data.get("attention.sliding_window"):
@@ -265,9 +261,7 @@ def _scaling(model: Model) -> Settings:
     # A factor without a type means linear in llama.cpp.
     kind = keys.word("rope.scaling.type") or Setting("linear", "default")
     attention = keys.number("rope.scaling.attn_factor")
-    factor = keys.number("rope.scaling.factor", "rope.scale_linear")
-    if factor is not None and not factor.value:
-        factor = None  # 0 stands for none.
+    factor = nonzero(keys.number("rope.scaling.factor", "rope.scale_linear"))
     original = keys.whole("rope.scaling.original_context_length") or keys.whole("context_length")
     by_tensors = _scaling_by_tensors(model.header, kind, original)
     if by_tensors:
@@ -336,8 +330,8 @@ def _mscales(model: Model) -> Settings:
     Converters write 0.1 · mscale_all_dim for DeepSeek: a multiplier of 0.0707 is an mscale_all_dim of 0.707.
     """
     architecture = model.architecture
-    multiplier = model.keys.number("rope.scaling.yarn_log_multiplier")
-    if multiplier is None or not multiplier.value:
+    multiplier = nonzero(model.keys.number("rope.scaling.yarn_log_multiplier"))
+    if multiplier is None:
         return {}
     scale = 10 if architecture.startswith("deepseek") else 1
     mscale_all_dim = round(multiplier.value * scale, FLOAT32_DIGITS)

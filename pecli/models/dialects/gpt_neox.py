@@ -21,7 +21,7 @@ def read(keys: Keys) -> Parsed:
     kind = keys.known_kind(word, *rules, "rotary", "none")
     if kind == "rotary":
         parsed = translated_ropes(keys, Family("GPT-NeoX"), reads=READS)
-        return Parsed(parsed.encodings, [*warnings, *parsed.warnings])
+        return parsed.after(warnings)
     if kind == "none":
         return Parsed(
             [], [*warnings, f"{word.source} is none: the model has no positional encoding"]

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from pecli.errors import quoted
 from pecli.models import non_rotary
 from pecli.models.data import plain_name
-from pecli.models.encoding import Encoding, Parsed
+from pecli.models.encoding import Parsed, joined
 from pecli.models.families import Family, family_of, model_type_of
 from pecli.models.key_names import EVIDENCE, HEADS, SETTINGS, SIZES, TEXTS, THETAS, WIDTHS
-from pecli.models.keys import NO_CLASS, Keys, Setting
+from pecli.models.keys import NO_CLASS, Keys, Setting, value_of
 from pecli.models.model_parts import (
     ROTARY_WORDS,
     STATEMENTS,
@@ -82,9 +82,8 @@ def _nothing_found(part: ModelPart) -> list[str]:
 
 def _reason(part: ModelPart, rule: EncodingRule | None) -> str:
     keys = part.keys
-    model = keys.part("model")
     # torchtune and Hydra name the code that makes the model.
-    code = None if model is None else model.word("_component_", "_target_")
+    code = keys.within("model").word("_component_", "_target_")
     paths = [name for name in TEXTS if isinstance(keys.data.get(name), str)]
     path = keys.word(*paths)
     if path is not None:
@@ -107,23 +106,19 @@ def _read_part(part: ModelPart, depth: int) -> Parsed:
     others = [each for each in inner if not each.is_text]
     family = family_of(part.model_type) if texts else None
     beside_text = "" if family is None else family.beside_text
-    encodings: list[Encoding] = []
-    warnings: list[str] = []
+    results = []
     if beside_text:
         # The keys at the top of MusicFlamingo are about its audio tower, not about the language model.
-        parsed = _own_encodings(part)
-        encodings += [replace(encoding, part=beside_text) for encoding in parsed.encodings]
-        warnings += parsed.warnings
+        encodings, warnings = _own_encodings(part)
+        beside = [replace(encoding, part=beside_text) for encoding in encodings]
+        results.append(Parsed(beside, warnings))
     elif not texts and (_has_layers(part) or not inner):
-        parsed = _own_encodings(part)
-        encodings += parsed.encodings
-        warnings += parsed.warnings
-    for each in [*texts[:1], *others]:
-        is_main = each.is_text and not beside_text
-        parsed = _read_inner(each, "" if is_main else each.label, depth - 1)
-        encodings += parsed.encodings
-        warnings += parsed.warnings
-    return Parsed(encodings, warnings)
+        results.append(_own_encodings(part))
+    for text in texts[:1]:
+        results.append(_read_inner(text, text.label if beside_text else "", depth - 1))
+    for other in others:
+        results.append(_read_inner(other, other.label, depth - 1))
+    return joined(results)
 
 
 def _has_layers(part: ModelPart) -> bool:
@@ -243,9 +238,7 @@ def _gather(part: ModelPart) -> Evidence:
 
 def _attends_with_rope(keys: Keys) -> bool:
     """Return True if MPT's or DBRX's settings of attention have rope."""
-    attention = keys.part("attn_config")
-    if attention is None:
-        return False
+    attention = keys.within("attn_config")
     return attention.any("rope_theta") or attention.data.get("rope") is True
 
 
@@ -303,8 +296,7 @@ def _overruled_word(evidence: Evidence, decision: Decision) -> list[str]:
 
 def _stated_word(keys: Keys) -> str:
     """Return the word of `position_embedding_type`; `pos_emb_type` does not choose among other encodings than rope."""
-    stated = keys.word(*STATEMENTS[:2])
-    return "" if stated is None else stated.value.lower()
+    return (value_of(keys.word(*STATEMENTS[:2])) or "").lower()
 
 
 def _rule_of(keys: Keys, model_type: str | None) -> EncodingRule | None:
@@ -328,10 +320,8 @@ def _rule_of(keys: Keys, model_type: str | None) -> EncodingRule | None:
 
 def _asks_for_alibi(keys: Keys, word: str) -> bool:
     """Return True if a word or a flag requests ALiBi, or MosaicBERT's length of the bias, `alibi_starting_size`."""
-    attention = keys.part("attn_config")
-    flag = keys.flag("alibi", "use_alibi")
-    if flag is None and attention is not None:
-        flag = attention.flag("alibi")
-    if word == "alibi" or (flag is not None and flag.value):
+    attention = keys.within("attn_config")
+    flag = keys.flag("alibi", "use_alibi") or attention.flag("alibi")
+    if word == "alibi" or value_of(flag):
         return True
     return keys.number("alibi_starting_size") is not None

@@ -38,10 +38,10 @@ def read(keys: Keys) -> Parsed:
 def _scaling(keys: Keys) -> Settings:
     """Return the scaling: a ratio divides all positions; adjustments are Llama 3.1's, or only a factor."""
     adjustments = keys.section("rope_adjustments")
-    ratio = keys.number("rope_condense_ratio")
+    ratio = keys.number_or(1.0, "rope_condense_ratio")
     if adjustments is not None:
         return _adjusted(adjustments)
-    if ratio is not None and ratio.value != 1:
+    if ratio.value != 1:
         return linear_scaling(ratio)
     return {}
 

@@ -20,8 +20,7 @@ from pecli.models.table_rules import LearnedRule
 def read(keys: Keys) -> Parsed:
     """Return the encodings: a learned table if it has a size, else rotary ones."""
     keys = with_defaults(keys, "MaxText's base.yml")
-    learned = keys.number("trainable_position_size")
-    if learned is not None and learned.value > 0:
+    if keys.number_or(-1, "trainable_position_size").value > 0:
         rule = LearnedRule(rows=("trainable_position_size",), dim=("base_emb_dim",))
         return Parsed(rule.encodings(keys), [])
     kind = keys.needed(keys.word("rope_type"), "rope_type").value
@@ -41,20 +40,18 @@ def read(keys: Keys) -> Parsed:
     reads: tuple[str, ...] = ("head_dim", "partial_rotary_factor")
     if is_latent:
         reads = ("qk_rope_head_dim", "qk_nope_head_dim")
-        mscale = keys.number("mscale")
-        if mscale is not None:
-            warnings += softmax_warnings(keys.number("rope_factor"), mscale)
+        warnings += softmax_warnings(keys.number("rope_factor"), keys.number("mscale"))
     # Only Gemma 3 leaves its sliding layers unscaled.
     scales_all = keys.data.get("decoder_block") != "gemma3"
     family = Family("MaxText", layout=layout, scales_all_layers=scales_all)
     parsed = translated_ropes(keys, family, reads=reads, scaling=scaling, settings=settings)
-    return Parsed(parsed.encodings, [*warnings, *parsed.warnings])
+    return parsed.after(warnings)
 
 
 def _if_positive(keys: Keys, name: str) -> Setting[float] | None:
     """Return a number; 0 and −1 stand for none."""
-    number = keys.number(name)
-    return number if number is not None and number.value > 0 else None
+    number = keys.number_or(-1, name)
+    return number if number.value > 0 else None
 
 
 def _is_llama3(keys: Keys, kind: str) -> bool:
@@ -69,17 +66,16 @@ def _layout(keys: Keys, kind: str) -> str:
         return INTERLEAVED
     if not kind.startswith("yarn"):
         return HALVES
-    interleave = keys.flag("rope_interleave")
-    return HALVES if interleave is not None and not interleave.value else DEEPSEEK
+    return HALVES if keys.is_false("rope_interleave") else DEEPSEEK
 
 
 def _scaling(keys: Keys, kind: str) -> Settings:
-    linear = keys.number("rope_linear_scaling_factor")
+    linear = keys.number_or(1.0, "rope_linear_scaling_factor")
     if _is_llama3(keys, kind):
         return llama3_scaling(keys, "rope_use_scale")
     if kind.startswith("yarn"):
         return _yarn(keys)
-    if linear is not None and linear.value != 1:
+    if linear.value != 1:
         return linear_scaling(linear)
     return {}
 

@@ -30,7 +30,7 @@ def read(keys: Keys) -> Parsed:
     plain, warnings = plain_keys(inner)
     model_name = str(keys.data.get("name"))
     parsed = _read_plain(plain, model_name)
-    return Parsed(parsed.encodings, [*warnings, *parsed.warnings])
+    return parsed.after(warnings)
 
 
 def _read_plain(keys: Keys, model_name: str) -> Parsed:

@@ -70,8 +70,7 @@ def _scaling(keys: Keys) -> Settings:
         beta_slow="alpha",
     )
     scaling["rope_type"] = Setting("yarn", "yarn")
-    applies = yarn.flag("apply_scale")
-    if applies is not None and not applies.value:
+    if yarn.is_false("apply_scale"):
         scaling["attention_factor"] = Setting(1.0, "yarn.apply_scale is false")
     return scaling
 

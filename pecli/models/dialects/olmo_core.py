@@ -7,7 +7,7 @@ from typing import NamedTuple
 from pecli.models.dialects.translation import renamed, translated_ropes, with_defaults
 from pecli.models.encoding import Parsed
 from pecli.models.families import HALVES, INTERLEAVED, Family
-from pecli.models.keys import Keys, Setting, Settings
+from pecli.models.keys import Keys, Setting, Settings, value_of
 
 
 class ScalingClass(NamedTuple):
@@ -59,13 +59,13 @@ def read(keys: Keys) -> Parsed:
     }
     family = Family("OLMo-core", layout=_layout(rope))
     parsed = translated_ropes(model, family, scaling=scaling, settings=settings)
-    return Parsed(parsed.encodings, [*warnings, *parsed.warnings])
+    return parsed.after(warnings)
 
 
 def _layout(rope: Keys) -> str:
     """Return the layout: the implementation with complex numbers interleaves pairs."""
-    name = rope.word("name")
-    return INTERLEAVED if name is not None and name.value == "complex" else HALVES
+    name = value_of(rope.word("name"))
+    return INTERLEAVED if name == "complex" else HALVES
 
 
 def _override_warning(keys: Keys, name: str) -> list[str]:
