@@ -68,12 +68,14 @@ def sources_of(settings: Settings) -> dict[str, str]:
     }
 
 
-def contradiction(winner: Setting[Any], loser: Setting[Any]) -> str:
-    """Return a warning about two settings of one meaning that differ."""
-    return (
+def contradictions(winner: Setting[T] | None, loser: Setting[T] | None) -> list[str]:
+    """Return a warning if two settings of one meaning are both given and differ."""
+    if winner is None or loser is None or winner.value == loser.value:
+        return []
+    return [
         f"{loser.source} is {_shown(loser.value)} and {winner.source} is {_shown(winner.value)};"
         f" {winner.source} wins, as in transformers"
-    )
+    ]
 
 
 def _shown(value: object) -> str:

@@ -119,19 +119,29 @@ def _nested(keys: Keys, settings: Keys, family: Family) -> Layers | None:
     if len(names) > MAX_TYPES:
         problem = f"has settings for {len(names)} layer types, more than any model has"
         raise FileError(keys.path, problem)
-    used = [name for name in names if name in types]
+    unused = _unused_names(names, types)
+    used = [name for name in names if name not in unused]
+    layers = _given_layers(used, settings, keys, family)
     warnings = []
-    # If no name is a layer type, they are names of another kind: DeepSeek-V4 has `main` and `compress`.
-    if used and len(used) < len(names):
-        unused = ", ".join(name for name in names if name not in types)
-        warnings.append(f"settings of {unused} are not used: layer_types names no such layer")
-    layers = _given_layers(used or names, settings, keys, family)
-    nulls = [name for name in used or names if not settings.data[name]]
+    if unused:
+        warnings.append(
+            f"settings of {', '.join(unused)} are not used: layer_types names no such layer"
+        )
+    nulls = [name for name in used if not settings.data[name]]
     if nulls and family.local_theta is None:
         warnings.append(
             f"layers of type {', '.join(nulls)} have no positional encoding: their settings are null"
         )
     return Layers([*layers, *_absent_layers(keys, family, types, layers)], warnings)
+
+
+def _unused_names(names: list[str], types: set[str]) -> list[str]:
+    """Return names that no layer has. If no name is a layer type, they are names of another kind.
+
+    DeepSeek-V4, for example, has settings for `main` and `compress`, and layer types with other names.
+    """
+    unused = [name for name in names if name not in types]
+    return unused if len(unused) < len(names) else []
 
 
 def _given_layers(names: list[str], settings: Keys, keys: Keys, family: Family) -> list[Layer]:

@@ -220,7 +220,8 @@ def _frequency_order(
     count = head.dim.value // 2
     moving = count
     if family.order == "ernie":
-        time = ([ERNIE_TIME] if section is None else [ERNIE_TIME, *section.value])[-1]
+        counts = value_of(section) or [ERNIE_TIME]
+        time = counts[-1]
         if 0 <= time <= count:
             moving = count - int(time)
     return (*range(0, moving, 2), *range(1, moving, 2), *range(moving, count))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pecli.engine.scalings import SCALINGS, yarn
 from pecli.errors import FileError
 from pecli.models.key_names import LENGTH, LENGTHS, ORIGINAL
-from pecli.models.keys import Keys, Setting, contradiction, nonzero
+from pecli.models.keys import Keys, Setting, contradictions, nonzero
 from pecli.models.layer_types import Layer
 
 #: pecli's scaling by the names that rope types have in configurations.
@@ -177,13 +177,10 @@ def _original(layer: Layer) -> _Original:
     inner = layer.settings.whole(ORIGINAL)
     outer = layer.keys.whole(ORIGINAL)
     length = layer.keys.whole(*LENGTHS)
-    if inner is not None and outer is not None:
-        winner, loser = (inner, outer) if layer.name else (outer, inner)
-        if winner.value == loser.value:
-            return _Original(winner)
-        return _Original(winner, (contradiction(winner, loser),))
-    if inner is not None or outer is not None or length is None:
-        return _Original(inner or outer)
+    winner, loser = (inner, outer) if layer.name else (outer, inner)
+    given = winner or loser
+    if given is not None or length is None:
+        return _Original(given, tuple(contradictions(winner, loser)))
     substitute = Setting(length.value, f"{length.source} ({ORIGINAL} is missing)")
     if layer.family.renamed.before == "yarn":
         # Phi-3 is documented to leave it out.
@@ -203,27 +200,14 @@ def _with_defaults(
             parameters.setdefault(name, Setting(value, "default"))
     length = given.get(LENGTH)
     original = given.get(ORIGINAL)
-    if length is None or original is None:
-        factor = parameters.get("factor")
-    else:
-        if "attention_factor" not in given:
-            _add_factor(parameters, length, original)
-        factor = parameters.get("factor") or Setting(length.value / original.value, "")
+    factor = given.get("factor")
+    if length is not None and original is not None:
+        factor = Setting(length.value / original.value, f"{length.source} / {original.source}")
+        # A ratio that is not whole would be rounded here: the scheme divides the lengths itself.
+        if "attention_factor" not in given and factor.value.is_integer():
+            parameters["factor"] = factor
     if magnitude is not None and factor is not None and "attention_factor" not in parameters:
         value = 1 + magnitude * math.log(max(factor.value, 1.0))
         source = f"1 + {magnitude:g} · ln factor, as {given['scaling'].source} has it"
         parameters["attention_factor"] = Setting(value, source)
     return parameters
-
-
-def _add_factor(
-    parameters: dict[str, Setting[Any]], length: Setting[int], original: Setting[int]
-) -> None:
-    """Add the factor by which the context was stretched, if it is whole: 131072 / 32768 = 4.
-
-    Otherwise the scheme divides the lengths itself, without a rounding in between.
-    """
-    ratio, rest = divmod(length.value, original.value)
-    if not rest:
-        factor = Setting(float(ratio), f"{length.source} / {original.source}")
-        parameters.setdefault("factor", factor)

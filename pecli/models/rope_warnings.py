@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pecli.engine.scalings.yarn import Yarn, magnitude
 from pecli.models.encoding import Encoding
 from pecli.models.key_names import ORIGINAL
-from pecli.models.keys import Keys, contradiction
+from pecli.models.keys import Keys, Setting, contradictions, value_of
 from pecli.models.layer_types import Layer
 from pecli.models.rope_scaling import KINDS
 
@@ -34,19 +34,19 @@ def layer_warnings(layer: Layer, encoding: Encoding, *, is_latent: bool) -> Iter
 
 def _contradictions(layer: Layer) -> Iterator[str]:
     """Yield warnings about values that are given twice and differ."""
-    # Settings by layer type have bases of their own, so that another one at the top is not a contradiction.
-    inner = None if layer.name else layer.settings.number("rope_theta")
-    outer = layer.keys.number("rope_theta") if inner is not None else None
-    if inner is not None and outer is not None and inner.value != outer.value:
-        yield contradiction(inner, outer)
+    if not layer.name:
+        # Settings by layer type have bases of their own, so that another one at the top is not a contradiction.
+        inner = layer.settings.number("rope_theta")
+        yield from contradictions(inner, layer.keys.number("rope_theta"))
     new = layer.settings.word("rope_type")
     old = layer.settings.word("type")
-    if new is not None and old is not None and not _mean_the_same(new.value, old.value):
-        yield contradiction(new, old)
+    if _meaning(new) != _meaning(old):
+        yield from contradictions(new, old)
 
 
-def _mean_the_same(first: str, second: str) -> bool:
-    return KINDS.get(first.lower()) == KINDS.get(second.lower())
+def _meaning(rope_type: Setting[str] | None) -> str | None:
+    """Return pecli's scaling for a rope type; None if it is missing or unknown."""
+    return KINDS.get((value_of(rope_type) or "").lower())
 
 
 def _differences_of_runtimes(settings: Keys, encoding: Encoding) -> Iterator[str]:

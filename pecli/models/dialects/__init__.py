@@ -148,15 +148,11 @@ def _pattern(parts: Sequence[Keys], model_type: str | None) -> tuple[str, ...]:
 def _first_positive(parts: Sequence[Keys], names: Iterable[str]) -> int | None:
     """Return the first number above 0; all keys with the same number are recorded as read."""
     places = [(part, name) for part in parts for name in names]
-    number = None
-    for part, name in places:
-        value = part.data.get(name)
-        if isinstance(value, int) and value > 0:
-            number = value
-            break
-    if number is None:
+    values = [part.data.get(name) for part, name in places]
+    positive = [value for value in values if isinstance(value, int) and value > 0]
+    if not positive:
         return None
-    for part, name in places:
-        if part.data.get(name) == number:
+    for (part, name), value in zip(places, values, strict=True):
+        if value == positive[0]:
             part.mark(name)
-    return number
+    return positive[0]

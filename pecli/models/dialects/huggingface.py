@@ -104,14 +104,11 @@ def _read_part(part: ModelPart, depth: int) -> Parsed:
     inner = parts_of(part) if depth else []
     texts = [each for each in inner if each.is_text]
     others = [each for each in inner if not each.is_text]
-    family = family_of(part.model_type) if texts else None
-    beside_text = "" if family is None else family.beside_text
+    family = family_of(part.model_type) or Family()
+    beside_text = family.beside_text if texts else ""
     results = []
     if beside_text:
-        # The keys at the top of MusicFlamingo are about its audio tower, not about the language model.
-        encodings, warnings = _own_encodings(part)
-        beside = [replace(encoding, part=beside_text) for encoding in encodings]
-        results.append(Parsed(beside, warnings))
+        results.append(_beside_text(part, beside_text))
     elif not texts and (_has_layers(part) or not inner):
         results.append(_own_encodings(part))
     for text in texts[:1]:
@@ -119,6 +116,15 @@ def _read_part(part: ModelPart, depth: int) -> Parsed:
     for other in others:
         results.append(_read_inner(other, other.label, depth - 1))
     return joined(results)
+
+
+def _beside_text(part: ModelPart, name: str) -> Parsed:
+    """Return the encodings of the keys at the top, which are about another part than the language model.
+
+    In MusicFlamingo they are about its audio tower.
+    """
+    encodings, warnings = _own_encodings(part)
+    return Parsed([replace(encoding, part=name) for encoding in encodings], warnings)
 
 
 def _has_layers(part: ModelPart) -> bool:
