@@ -14,7 +14,7 @@ import pecli
 from pecli.files.load import open_tensors
 from pecli.views.pictures.subjects import of_file
 from tests.checks.waves import Array, halves, interleaved, powers, waves, woven
-from tests.tools.attack import verdict
+from tests.tools.sweeps.judging import attempt_verdict
 
 LENGTH, DIM, BASE = 12, 16, 500000.0
 CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "rope_theta": BASE}
@@ -223,7 +223,7 @@ MANY = [
 
 @pytest.mark.parametrize("seeds", [range(20), *MANY])
 def test_verdicts_of_random_dumps(seeds: range) -> None:
-    assert [problem for seed in seeds if (problem := verdict(seed)[1])] == []
+    assert [*filter(None, (attempt_verdict(seed).problem for seed in seeds))] == []
 
 
 APART = (

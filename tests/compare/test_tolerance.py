@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 import pecli
 from pecli.compare.tolerance import is_relative
 from tests.checks.waves import LLAMA3, powers
-from tests.tools.attack import Waves
+from tests.tools.sweeps.tables import Waves
 
 LLAMA = Waves(128, 500000.0, {"type": "llama3", **LLAMA3})
 PLAIN, RIGHT = powers(500000.0, 128), LLAMA.frequencies()[0]

@@ -12,7 +12,7 @@ import pytest
 
 import pecli
 from tests.explain.mistakes import LENGTH, MISTAKES, rotations, subjects
-from tests.tools.attack import MODELS
+from tests.tools.sweeps.tables import MODELS
 
 POSITIONS = (0, 3, 1, 4, 15, 9, 26, 5, 35, 8, 97, 93)
 DIVISORS = tuple(1.0 + 0.25 * k for k in range(16))
