@@ -43,20 +43,20 @@ WITHIN_ENGINE = {
     "runtimes": {"runtimes", "scalings", "numerics", "arrays"},
     "table": {"numerics", "arrays"},
 }
-"""What parts of the engine may import of it; the others import all but the schemes, and these
-import all.
+"""Parts of the engine that a part may import. Parts without a row import everything except the
+schemes; the schemes import everything.
 """
 
 NAMES = {*SCHEMES, "layers"}
 CONCRETE = {scheme_named(name).__name__ for name in NAMES}
-ASKED = {
+QUESTIONS_LEFT = {
     # A configuration names its encodings, and only the rotary ones have tables.
     "pecli/models/encoding.py": 1,
     # The tables that an encoding of a configuration leads to expect.
     "pecli/checks/verify/targets.py": 1,
 }
-"""Where it is asked which scheme something is, instead of what it answers; these numbers may only
-fall.
+"""Files that branch on the class or the name of a scheme instead of calling its methods; these
+numbers may only fall.
 """
 
 SAME_THING = """
@@ -178,19 +178,25 @@ def test_no_file_imports_itself_by_way_of_others() -> None:
 
 def words(*parts: ast.AST | None) -> set[str]:
     """Return the names, attributes and texts in expressions."""
-    inner = [node for part in parts if part is not None for node in ast.walk(part)]
-    texts = {
-        node.value
-        for node in inner
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
-    return texts | {getattr(node, "id", getattr(node, "attr", "")) for node in inner}
+    found = set()
+    for part in parts:
+        if part is None:
+            continue
+        for node in ast.walk(part):
+            if is_text(node):
+                found.add(node.value)
+            elif isinstance(node, ast.Name):
+                found.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                found.add(node.attr)
+    return found
 
 
 def is_question(node: ast.AST) -> bool:
-    """isinstance(…, Rope), case Rope(), type(…) is Rope; name == "rope", name in ("rope", …), case
-    "rope"; a table of functions by class or by name. A function that is registered for a class is
-    the scheme's own facet.
+    """Return True if code branches on the class or the name of a scheme.
+
+    A table of functions by scheme is such a branch; a function that is registered for a class with
+    `singledispatch` is not.
     """
     match node:
         case ast.Call(func=ast.Name(id="isinstance" | "issubclass"), args=[_, kinds]):
@@ -199,50 +205,71 @@ def is_question(node: ast.AST) -> bool:
             return bool(words(kind) & CONCRETE)
         case ast.MatchValue(value=value):
             return bool(words(value) & NAMES)
-        case ast.Compare(left=left, comparators=others):
-            every = [left, *others]
-            named = any(
-                isinstance(each, ast.Attribute) and each.attr in ("name", "scheme", "kind")
-                for each in every
-            )
-            plain = [
-                each
-                for each in every
-                if isinstance(each, (ast.Name, ast.Constant, ast.Tuple, ast.Set, ast.List))
-            ]
-            return bool(words(*plain) & (CONCRETE | NAMES if named else CONCRETE))
+        case ast.Compare():
+            return is_comparison_with_a_scheme(node)
         case ast.Dict(keys=keys, values=values):
             by_scheme = bool(words(*keys) & {*CONCRETE, *SCHEMES})
-            return by_scheme and all(
-                isinstance(each, (ast.Name, ast.Attribute, ast.Lambda)) for each in values
-            )
+            functions = (ast.Name, ast.Attribute, ast.Lambda)
+            return by_scheme and all(isinstance(value, functions) for value in values)
     return False
 
 
-QUESTIONS = [
-    "isinstance(x, (Rope, int))",
-    "match x:\n case Rope(): pass",
-    "match x.name:\n case 'rope': pass",
-    "type(x) in (Alibi, Rope)",
-    "x.name in ('rope', 'other')",
-    "{'rope': _rope, 'alibi': lambda: 0}",
-]
+def is_comparison_with_a_scheme(node: ast.Compare) -> bool:
+    """Return True for `type(x) is Rope`, `x.name == "rope"` and `x.name in ("rope", …)`."""
+    names = set(CONCRETE)
+    literals = []
+    for side in (node.left, *node.comparators):
+        if isinstance(side, ast.Attribute) and side.attr in ("name", "scheme", "kind"):
+            names |= NAMES
+        elif isinstance(side, (ast.Name, ast.Constant, ast.Tuple, ast.Set, ast.List)):
+            literals.append(side)
+    return bool(words(*literals) & names)
 
 
-def test_every_way_of_asking_is_seen() -> None:
-    for code in (
-        *QUESTIONS,
-        "isinstance(x, Scheme)",
-        "word == 'alibi'",
-        "{'rope': ('rotary', 'yarn')}",
-    ):
-        assert any(map(is_question, ast.walk(ast.parse(code)))) == (code in QUESTIONS), code
+@pytest.mark.parametrize(
+    "code",
+    [
+        "isinstance(x, (Rope, int))",
+        "match x:\n case Rope(): pass",
+        "match x.name:\n case 'rope': pass",
+        "type(x) in (Alibi, Rope)",
+        "x.name in ('rope', 'other')",
+        "{'rope': _rope, 'alibi': lambda: 0}",
+    ],
+)
+def test_a_branch_on_the_scheme_is_seen(code: str) -> None:
+    assert any(map(is_question, ast.walk(ast.parse(code))))
 
 
-def test_nobody_asks_which_scheme_it_is() -> None:
-    outside = [name for name in MODULES if not name.startswith("pecli.engine.schemes")]
-    asked = {place(name): sum(map(is_question, nodes(name))) for name in outside}
-    assert {where: count for where, count in asked.items() if count > ASKED.get(where, 0)} == {}
+@pytest.mark.parametrize(
+    "code", ["isinstance(x, Scheme)", "word == 'alibi'", "{'rope': ('rotary', 'yarn')}"]
+)
+def test_other_branches_are_not(code: str) -> None:
+    assert not any(map(is_question, ast.walk(ast.parse(code))))
+
+
+@pytest.mark.parametrize(
+    "name", sorted(name for name in MODULES if not name.startswith("pecli.engine.schemes"))
+)
+def test_nobody_branches_on_the_scheme(name: str) -> None:
+    questions = sum(map(is_question, nodes(name)))
+    assert questions <= QUESTIONS_LEFT.get(place(name), 0)
+
+
+MAX_MEMBERS = 40
+"""Public members of Rope beside its parameters: tables, frequencies and application."""
+
+
+def test_rope_has_few_members_beside_its_parameters() -> None:
+    members = {name for name in dir(pecli.Rope) if not name.startswith("_")}
+    assert len(members - {*pecli.Rope.parameters()}) <= MAX_MEMBERS
+
+
+@pytest.mark.parametrize("scheme", sorted(SCHEMES))
+def test_help_of_a_scheme_explains_every_parameter(scheme: str) -> None:
+    kind = scheme_named(scheme)
+    explained = {line.split(":")[0].strip() for line in (kind.__doc__ or "").splitlines()}
+    assert {*kind.parameters()} <= explained
 
 
 def test_a_file_name_stands_for_one_thing() -> None:
