@@ -124,7 +124,7 @@ class Converted:
         checked = [name for name, named in moved.items() if named.layer in paired]
         with np.errstate(invalid="ignore", over="ignore"):  # Weights may not be finite.
             changes = [self._change(name, self.moves[name], self.heads) for name in checked]
-        largest = max(change if math.isfinite(change) else math.inf for change in changes)
+        largest = max(changes) if all(map(math.isfinite, changes)) else math.inf
         unpaired = [name for name in moved if name not in checked]
         return ScoreCheck(largest, len(paired), unpaired)
 

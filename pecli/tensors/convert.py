@@ -227,13 +227,7 @@ def _chosen(
     projections = [weight for weight in weights if projection(weight.name)]
     if heads is None:
         return _tables(weights, label, projections)
-    towers = [weight for weight in projections if _OTHER_TOWER.search(weight.name)]
-    if towers and len(towers) < len(projections):
-        rule = (
-            f"{label} has projections of other parts, {_listed(towers)}, "
-            "which have heads of their own"
-        )
-        raise ParameterError("include", "missing", rule, "name the tensors to move")
+    _refuse_several_parts(label, projections)
     if not projections and len(weights) != 1:
         rule = (
             f"no tensor of {label} is called like a query or key projection; "
@@ -241,6 +235,17 @@ def _chosen(
         )
         raise ParameterError("include", "missing", rule, "name them")
     return projections or weights
+
+
+def _refuse_several_parts(label: str, projections: Sequence[Input]) -> None:
+    """Refuse projections of the language part beside those of a tower, whose heads differ."""
+    towers = [weight for weight in projections if _OTHER_TOWER.search(weight.name)]
+    if towers and len(towers) < len(projections):
+        rule = (
+            f"{label} has projections of other parts, {_listed(towers)}, "
+            "which have heads of their own"
+        )
+        raise ParameterError("include", "missing", rule, "name the tensors to move")
 
 
 def _matching(weights: Sequence[Input], label: str, patterns: Sequence[str]) -> Sequence[Input]:

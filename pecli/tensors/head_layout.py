@@ -53,6 +53,13 @@ class Move(NamedTuple):
     heads: Array | slice
 
 
+class HeadSizes(NamedTuple):
+    """The number of key heads and the channels of a head, as far as they are known."""
+
+    kv_heads: int | None
+    head_dim: int | None
+
+
 @dataclass(frozen=True)
 class Heads:
     """How the rows of query and key projections are divided; None if nothing states it.
@@ -96,23 +103,31 @@ class Heads:
         measured = self._measured(weights)
         if self.head_dim and self.kv_heads:
             return self
-        kv_heads = self.kv_heads
-        head_dim = self.head_dim
+        sizes = HeadSizes(self.kv_heads, self.head_dim)
         for weight, kind in measured:
-            rows = _rows(weight)
-            if kind != "q" and kv_heads is None:
-                kv_heads = self._implied_kv_heads(weight, kind, head_dim)
-            count = self._head_count(kind, kv_heads or 0)
-            size = head_dim or rows // max(count, 1)
-            is_shared_evenly = kv_heads is None or (kv_heads > 0 and self.heads % kv_heads == 0)
-            is_divided = size > 0 and count > 0 and rows == count * size
-            if not is_divided or not is_shared_evenly:
-                raise self._not_divided(weight, kind, head_dim)
-            head_dim = size
-        if head_dim is None:
+            sizes = self._sizes_with(weight, kind, sizes)
+        if sizes.head_dim is None:
             rule = "cannot infer head_dim without a query projection"
             raise ParameterError("head_dim", "missing", rule, "give `kv_heads` or `head_dim`")
-        return replace(self, head_dim=head_dim, kv_heads=kv_heads or self.heads)
+        return replace(self, head_dim=sizes.head_dim, kv_heads=sizes.kv_heads or self.heads)
+
+    def _sizes_with(self, weight: Input, kind: str, sizes: HeadSizes) -> HeadSizes:
+        """Return the sizes that a projection adds to those known; refuse one that contradicts."""
+        kv_heads = sizes.kv_heads
+        if kind != "q" and kv_heads is None:
+            kv_heads = self._implied_kv_heads(weight, kind, sizes.head_dim)
+        rows = _rows(weight)
+        count = self._head_count(kind, kv_heads or 0)
+        head_dim = sizes.head_dim or rows // max(count, 1)
+        is_divided = head_dim > 0 and count > 0 and rows == count * head_dim
+        if not is_divided or not self._shares_evenly(kv_heads):
+            raise self._not_divided(weight, kind, sizes.head_dim)
+        return HeadSizes(kv_heads, head_dim)
+
+    def _shares_evenly(self, kv_heads: int | None) -> bool:
+        if kv_heads is None:
+            return True
+        return kv_heads > 0 and self.heads % kv_heads == 0
 
     def _measured(self, weights: Sequence[Input]) -> list[tuple[Input, str]]:
         """Return the projections that heads are measured by, with their kinds; queries first."""
@@ -197,12 +212,14 @@ class Heads:
             return "k" * kv_heads
         if named.kind == "latent":
             return "k"
-        order = ORDERS[self.order(weight)]
-        groups = kv_heads if order.groups is None else order.groups
+        return self._fused_slots(self.order(weight), kv_heads)
+
+    def _fused_slots(self, name: str, kv_heads: int) -> str:
+        order = ORDERS[name]
+        groups = order.groups or kv_heads
         if kv_heads % groups:
             shares = f"{self.heads} heads and {kv_heads} key heads cannot share evenly"
-            rule = f"it has {groups} groups, which {shares}"
-            raise ParameterError("fused", self.order(weight), rule)
+            raise ParameterError("fused", name, f"it has {groups} groups, which {shares}")
         share = {"q": self.heads // groups, "k": kv_heads // groups, "v": kv_heads // groups}
         group = "".join(part * share[part] for part in order.parts)
         return group * groups
@@ -216,27 +233,34 @@ class Heads:
     def words(self, weights: Sequence[Input]) -> str:
         """Return how the weights are divided, for people."""
         kinds = {self.named(weight).kind for weight in weights}
-        head_dim = self.head_dim or 0
-        rotary_dim = self.rotary_dim or head_dim
-        size = f"{counted(self.heads, 'head')} of {head_dim}"
-        if rotary_dim < head_dim:
-            side = "last" if self.trailing else "first"
-            size += f", the {side} {rotary_dim} of {head_dim} channels"
-        if not self.rotates:
-            size += ", none of which the model rotates"
         keys = counted(self.kv_heads or 0, "kv head")
         if "latent" in kinds:
             keys = "1 key that all heads share"
         rows = self._fused_words(weights)
         if kinds - {"qkv"}:
             rows.append("rows q, gate of each head" if self.gated else "rows q or k of each head")
-        return f"{size}, {keys}, {'; '.join(rows)}"
+        return f"{self._size_words()}, {keys}, {'; '.join(rows)}"
+
+    def _size_words(self) -> str:
+        """Return the heads and their rotary channels: «4 heads of 8, the first 4 of 8 channels»."""
+        head_dim = self.head_dim or 0
+        rotary_dim = self.rotary_dim or head_dim
+        words = f"{counted(self.heads, 'head')} of {head_dim}"
+        if rotary_dim < head_dim:
+            side = "last" if self.trailing else "first"
+            words += f", the {side} {rotary_dim} of {head_dim} channels"
+        if not self.rotates:
+            words += ", none of which the model rotates"
+        return words
 
     def _fused_words(self, weights: Sequence[Input]) -> list[str]:
         """Return the orders of the fused weights in words."""
         sharing = self.heads // (self.kv_heads or 1)
-        head = "head" if sharing == 1 else "kv head"
-        queries = "" if sharing == 1 else f"{sharing} "
+        head = "head"
+        queries = ""
+        if sharing > 1:
+            head = "kv head"
+            queries = f"{sharing} "
         orders = {self.order(weight) for weight in weights if self.named(weight).kind == "qkv"}
         return [ORDERS[order].words.format(head=head, queries=queries) for order in sorted(orders)]
 
@@ -252,14 +276,11 @@ class Heads:
         has_row_per_head = weight.array.ndim == 2 and weight.shape[1] == self.head_dim
         if named.norm and has_row_per_head:  # as in Cohere
             return move_in_columns(weight, source, target, self.rotary_dim, self.trailing)
-        is_latent = named.kind == "latent"
-        if is_latent and not (self.trailing and self.rotary_dim):
-            rule = f"{weight} keeps its rotary key in its last rows"
-            advice = "give `rotary_dim` and `trailing`, or the model with `config`"
-            raise ParameterError("rotary_dim", "missing", rule, advice)
+        size = self.head_dim
+        if named.kind == "latent":  # one head, whose rotary key is at its end
+            self._check_latent(weight)
+            size = rows
         slots = self.slots(weight)
-        # A latent projection is one head: the rotary key is at its end.
-        size = rows if is_latent else self.head_dim
         is_norm_of_one_head = named.norm and rows == size
         if rows != len(slots) * size and not is_norm_of_one_head:
             raise self._wrong_rows(weight, named.kind, len(slots), size)
@@ -268,6 +289,13 @@ class Heads:
         channels = _rotary_order(weight, size, source, target, self.rotary_dim, self.trailing)
         order[moving] = order[moving][:, channels]
         return Move(0, order.reshape(-1), channels, moving)
+
+    def _check_latent(self, weight: Input) -> None:
+        if self.trailing and self.rotary_dim:
+            return
+        rule = f"{weight} keeps its rotary key in its last rows"
+        advice = "give `rotary_dim` and `trailing`, or the model with `config`"
+        raise ParameterError("rotary_dim", "missing", rule, advice)
 
     def _wrong_rows(self, weight: Input, kind: str, count: int, size: int) -> ParameterError:
         contents = {"qkv": "q, k and v heads", "q": "heads", "k": "key heads"}[kind]

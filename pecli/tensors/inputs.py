@@ -84,28 +84,34 @@ def open_inputs(
         files: paths, or FILE:NAME.
         chosen: the names of the tensors to read; all of them if empty.
     """
-    inputs: dict[str, Input] = {}
+    present: list[Input] = []
     metadata: dict[str, str] = {}
-    present = []
     for file in files:
         loaded = open_tensors(file)
         metadata = loaded.metadata | metadata
-        for key, array in loaded.tensors.items():
-            name = name_of(loaded, key)
-            present.append(f"{name} {array.shape}")
-            if chosen and name not in chosen:
-                continue
-            source = "the array" if loaded.format == "npy" else key
-            tensor = Input(array, f"{source} of {loaded.path}", name)
-            if name in inputs:
-                raise _same_name(tensor, inputs[name])
-            inputs[name] = tensor
+        present += _inputs_of(loaded)
     metadata.pop(KEY, None)
+    inputs: dict[str, Input] = {}
+    for tensor in present:
+        if chosen and tensor.name not in chosen:
+            continue
+        if tensor.name in inputs:
+            raise _same_name(tensor, inputs[tensor.name])
+        inputs[tensor.name] = tensor
     missing = [repr(name) for name in chosen if name not in inputs]
     if missing or not inputs:
-        rule = f"{', '.join(files)} has {listed(present, MAX_LISTED) or 'no tensors'}"
+        shapes = [f"{tensor.name} {tensor.shape}" for tensor in present]
+        rule = f"{', '.join(files)} has {listed(shapes, MAX_LISTED) or 'no tensors'}"
         raise ParameterError("tensor", missing[0] if missing else "missing", rule)
     return list(inputs.values()), metadata
+
+
+def _inputs_of(loaded: LoadedFile) -> list[Input]:
+    inputs = []
+    for key, array in loaded.tensors.items():
+        source = "the array" if loaded.format == "npy" else key
+        inputs.append(Input(array, f"{source} of {loaded.path}", name_of(loaded, key)))
+    return inputs
 
 
 def _same_name(tensor: Input, first: Input) -> ParameterError:
