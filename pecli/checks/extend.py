@@ -1,10 +1,10 @@
 """`pecli.extend`: the settings that stretch a model's context; who honours them is measured."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pecli.checks.extension import FACTOR_TENSORS, Extension
-from pecli.checks.rope_settings import unscaled_parameters
+from pecli.checks.rope_settings import Settings, unscaled_parameters
 from pecli.checks.runtimes import RuntimeResult, rotary_layers, runtimes
 from pecli.engine.schemes.given_positions import LAST_POSITION
 from pecli.engine.schemes.parameters import Choice, Whole
@@ -208,7 +208,7 @@ def _stated_context(found: ModelEncodings, method: str, original: int, length: i
 def _stretched(encoding: Encoding, method: str, original: int, factor: float) -> Encoding:
     """Return an encoding with another scaling, which is marked as printed here."""
     plain = unscaled_parameters(encoding)
-    scaling: dict[str, Any] = {}
+    scaling: Settings = {}
     match method:
         case "yarn":
             scaling["original_max_position_embeddings"] = original
@@ -229,7 +229,7 @@ def _stretched(encoding: Encoding, method: str, original: int, factor: float) ->
     return replace(encoding, parameters=parameters, sources=sources, lacks_original_length=False)
 
 
-def _stated_yarn(encoding: Encoding) -> dict[str, Any]:
+def _stated_yarn(encoding: Encoding) -> Settings:
     """Return the parameters of the model's own YaRN that its configuration states."""
     if encoding.parameters["scaling"] != "yarn":
         return {}

@@ -4,10 +4,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pecli.checks import plain_fields
-from pecli.checks.rope_settings import rope_parameters, rope_scaling, unscaled_parameters
+from pecli.checks.rope_settings import (
+    Settings,
+    rope_parameters,
+    rope_scaling,
+    unscaled_parameters,
+)
 from pecli.checks.runtimes import RuntimeResult
 from pecli.display import Printed
 from pecli.models.encoding import Encoding
@@ -78,7 +83,7 @@ class Extension(Printed):
         return float(self.after.parameters["base"])
 
     @property
-    def rope_scaling(self) -> dict[str, Any]:
+    def rope_scaling(self) -> Settings:
         """`rope_scaling` of Hugging Face's config.json; with NTK, which only changes it, the base."""
         settings = rope_scaling(self.after)
         if self.method == "ntk":
@@ -86,12 +91,12 @@ class Extension(Printed):
         return settings
 
     @property
-    def rope_parameters(self) -> dict[str, Any]:
+    def rope_parameters(self) -> Settings:
         """`rope_parameters` of transformers 5, which replaces the config's own as a whole."""
         return rope_parameters(self.after)
 
     @property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Settings:
         """What to change in config.json, in the spelling that it has already."""
         family = family_of(self.before.family)
         scales_by_layer = family is not None and family.scales_all_layers
@@ -99,19 +104,19 @@ class Extension(Printed):
             return self.newer_config
         return self._within({**self._older_settings(), **self.lengths})
 
-    def _older_settings(self) -> dict[str, Any]:
+    def _older_settings(self) -> Settings:
         """Return the settings in the spelling of transformers 4."""
         if self.method != "ntk":
             return {"rope_scaling": self.rope_scaling}
         key = self.before.sources.get("base", "").rpartition(".")[2]
         is_theta = key in THETAS and self.is_hugging_face
-        settings: dict[str, Any] = {key if is_theta else "rope_theta": self.theta}
+        settings: Settings = {key if is_theta else "rope_theta": self.theta}
         if self.before.parameters["scaling"] != "none":
             settings["rope_scaling"] = {"rope_type": "default"}
         return settings
 
     @property
-    def newer_config(self) -> dict[str, Any]:
+    def newer_config(self) -> Settings:
         """What to change in config.json, in the spelling of transformers 5."""
         parameters = self.rope_parameters
         if self.before.layer_type:
@@ -138,7 +143,7 @@ class Extension(Printed):
             return parents
         return self.before.prefix.split(".")[:-1]
 
-    def _within(self, settings: dict[str, Any]) -> dict[str, Any]:
+    def _within(self, settings: Settings) -> Settings:
         """Return settings in the part of the configuration that they belong to."""
         parts = [*takewhile(lambda name: name not in SETTINGS, self.place)]
         for name in reversed(parts):
@@ -175,9 +180,9 @@ class Extension(Printed):
                 return ""
 
     @property
-    def gguf(self) -> dict[str, Any]:
+    def gguf(self) -> Settings:
         """The keys of a .gguf file, after the name of its architecture; empty if it has none."""
-        keys: dict[str, Any] = {"context_length": self.to}
+        keys: Settings = {"context_length": self.to}
         match self.method:
             case "dynamic":
                 return {}
@@ -189,7 +194,7 @@ class Extension(Printed):
             keys["rope.scaling.original_context_length"] = self.original
         return keys
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Settings:
         names = ("model", "to", "method", "reason", "factor", "rope_scaling", "rope_parameters")
         return {
             **plain_fields(self, *names, "config", "commands", "gguf", "runtimes", "notes"),

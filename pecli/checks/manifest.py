@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from pecli.checks.file_patterns import matching_files
-from pecli.checks.manifest_keys import COMMON, TOLERANCES, located, require_known, text_of
+from pecli.checks.manifest_keys import COMMON, TOLERANCES, Keys, located, require_known, text_of
 from pecli.checks.manifest_targets import Models, read_target
 from pecli.checks.manifest_toml import read_toml
 from pecli.checks.run import Check
@@ -52,7 +52,7 @@ def read_manifest(
     return checks
 
 
-def _read_defaults(data: Mapping[str, Any]) -> dict[str, Any]:
+def _read_defaults(data: Keys) -> dict[str, Any]:
     defaults = data.get("defaults", {})
     if not isinstance(defaults, dict):
         rule = "it must be a table of max_ulp, atol and rtol"
@@ -60,7 +60,7 @@ def _read_defaults(data: Mapping[str, Any]) -> dict[str, Any]:
     return defaults
 
 
-def _read_entries(data: Mapping[str, Any]) -> list[Any]:
+def _read_entries(data: Keys) -> list[Any]:
     entries = data.get("check", [])
     if not isinstance(entries, list):
         rule = "it must be one or more tables: [[check]]"
@@ -68,9 +68,7 @@ def _read_entries(data: Mapping[str, Any]) -> list[Any]:
     return entries
 
 
-def _checks(
-    path: str, keys: Mapping[str, Any], models: Models, *, reasons: bool
-) -> Iterator[Check]:
+def _checks(path: str, keys: Keys, models: Models, *, reasons: bool) -> Iterator[Check]:
     """Yield a check for each file that the pattern of a check matches."""
     pattern = _file_pattern(keys)
     tolerance = Tolerance(**{key: keys[key] for key in TOLERANCES if key in keys})
@@ -88,7 +86,7 @@ def _checks(
         yield Check(full_path, run, label, path, group)
 
 
-def _file_pattern(keys: Mapping[str, Any]) -> str:
+def _file_pattern(keys: Keys) -> str:
     pattern = text_of(keys, "file")
     if pattern in ("", "-"):
         rule = "a check names the file that it is about, not standard input"

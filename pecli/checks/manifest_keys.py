@@ -11,6 +11,8 @@ COMMON = ("name", "file", *TOLERANCES)
 """Keys that every check may have."""
 TARGETS = ("model", "config", "scheme", "table")
 """Keys that state what a file is checked against; a check has at most one of them."""
+Keys = Mapping[str, Any]
+"""Keys and values of a table in the manifest, as TOML has them."""
 MAX_KEY = 60  #: letters of an unknown key that are quoted
 
 
@@ -24,7 +26,7 @@ def located(place: str) -> Iterator[None]:
         raise ParameterError(name, problem.given, problem.rule, problem.advice) from None
 
 
-def require_known(given: Mapping[str, Any], known: Sequence[str]) -> None:
+def require_known(given: Keys, known: Sequence[str]) -> None:
     """Raise ParameterError for the first key that is not known."""
     for key in given:
         if key not in known:
@@ -34,7 +36,7 @@ def require_known(given: Mapping[str, Any], known: Sequence[str]) -> None:
             raise ParameterError(shown, "unknown here", rule)
 
 
-def text_of(given: Mapping[str, Any], key: str) -> str:
+def text_of(given: Keys, key: str) -> str:
     """Return the text of a key, which must not be empty; empty if the key is missing."""
     if key not in given:
         return ""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field
 from typing import Any, NamedTuple
 
-from pecli.checks.manifest_keys import COMMON, TARGETS, require_known, text_of
+from pecli.checks.manifest_keys import COMMON, TARGETS, Keys, require_known, text_of
 from pecli.checks.verification import Verification
 from pecli.checks.verify import verify
 from pecli.checks.verify.targets import PLACES
@@ -23,6 +23,8 @@ from pecli.tensors.row_positions import SHIFT
 
 RULES: Mapping[str, Parameter] = {**PLACES, "shift": SHIFT}
 """Keys that state how the rows of a model's tables were computed."""
+Numbers = list[Any] | str
+"""Nested lists of numbers, or the path of a file that holds them."""
 MODEL_KEYS = ("layer_type", "before", "attention_mask", *RULES)
 TABLE_KEYS = ("before", "positions", "attention_mask", "offset")
 
@@ -38,7 +40,7 @@ class Target:
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
-    arrays: Mapping[str, list[Any] | str] = field(default_factory=dict)
+    arrays: Mapping[str, Numbers] = field(default_factory=dict)
     problem: PecliError | None = None
 
     def verify(self, file: str, tolerance: Tolerance, *, reasons: bool) -> Verification:
@@ -85,7 +87,7 @@ class Models:
             return FoundModel(path, problem)
 
 
-def read_target(keys: Mapping[str, Any], models: Models) -> Target:
+def read_target(keys: Keys, models: Models) -> Target:
     """Return the target of a check, from its keys beside those that every check has."""
     targets = [key for key in TARGETS if key in keys]
     if not targets:
@@ -103,7 +105,7 @@ def read_target(keys: Mapping[str, Any], models: Models) -> Target:
             return _model_tables(keys, kind, models)
 
 
-def _own_spec(keys: Mapping[str, Any]) -> Target:
+def _own_spec(keys: Keys) -> Target:
     """Return the target of a file that carries its spec; nothing else may be stated about it."""
     for key in keys:
         if key in MODEL_KEYS or _is_parameter(key):
@@ -117,7 +119,7 @@ def _is_parameter(key: str) -> bool:
     return any(key in scheme_named(name).parameters() for name in SCHEMES)
 
 
-def _read_scheme(keys: Mapping[str, Any]) -> Scheme:
+def _read_scheme(keys: Keys) -> Scheme:
     name = Choice(help="a scheme", options=(*SCHEMES,)).check("scheme", text_of(keys, "scheme"))
     kind: type[Scheme] = scheme_named(name)
     given = {key: value for key, value in keys.items() if key != "scheme"}
@@ -129,7 +131,7 @@ def _read_scheme(keys: Mapping[str, Any]) -> Scheme:
     return kind(**values)
 
 
-def _added_table(keys: Mapping[str, Any], folder: str) -> Target:
+def _added_table(keys: Keys, folder: str) -> Target:
     """Return the target of embeddings to which the rows of a learned table were added."""
     name = text_of(keys, "table")
     require_known(keys, (*COMMON, *TARGETS, *TABLE_KEYS))
@@ -142,7 +144,7 @@ def _added_table(keys: Mapping[str, Any], folder: str) -> Target:
     return Target({**places, "before": os.path.join(folder, before)}, arrays)
 
 
-def _model_tables(keys: Mapping[str, Any], kind: str, models: Models) -> Target:
+def _model_tables(keys: Keys, kind: str, models: Models) -> Target:
     """Return the target of a model's tables, or of queries that were rotated by them."""
     name = text_of(keys, kind)
     require_known(keys, (*COMMON, *TARGETS, *MODEL_KEYS))
@@ -163,9 +165,7 @@ def _model_tables(keys: Mapping[str, Any], kind: str, models: Models) -> Target:
     return Target(options, arrays)
 
 
-def _read_arrays(
-    keys: Mapping[str, Any], folder: str, *, has_before: bool
-) -> dict[str, list[Any] | str]:
+def _read_arrays(keys: Keys, folder: str, *, has_before: bool) -> dict[str, Numbers]:
     """Return the arrays of a check: lists of numbers, or paths of files that hold them.
 
     Positions are an array only for queries; positions of tables are a parameter of the scheme.
@@ -173,7 +173,7 @@ def _read_arrays(
     names = ["table", "attention_mask"]
     if has_before:
         names.append("positions")
-    arrays: dict[str, list[Any] | str] = {}
+    arrays: dict[str, Numbers] = {}
     for name in names:
         if name not in keys:
             continue
@@ -188,7 +188,7 @@ def _read_arrays(
     return arrays
 
 
-def _read_places(keys: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
+def _read_places(keys: Keys, arrays: Mapping[str, Any]) -> dict[str, Any]:
     places = {}
     for key, rule in RULES.items():
         if key in keys and key not in arrays:

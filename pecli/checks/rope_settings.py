@@ -5,17 +5,19 @@ from typing import Any
 from pecli.models.encoding import Encoding
 from pecli.models.key_names import PARTIAL
 
+Settings = dict[str, Any]
+"""A part of a configuration."""
 NOT_IN_SCALING = ("dim", "base", "scaling", PARTIAL, "max_position_embeddings")
 """Parameters of an encoding that stand elsewhere in the configuration, or have another name."""
 
 
-def rope_scaling(encoding: Encoding) -> dict[str, Any]:
+def rope_scaling(encoding: Encoding) -> Settings:
     """Return `rope_scaling`: the scaling, the sections of M-RoPE, and Llama 4's query scale."""
     kind = encoding.parameters["scaling"]
     scaling = {
         name: value for name, value in encoding.parameters.items() if name not in NOT_IN_SCALING
     }
-    settings: dict[str, Any] = {"rope_type": "default" if kind == "none" else kind, **scaling}
+    settings: Settings = {"rope_type": "default" if kind == "none" else kind, **scaling}
     if encoding.sections.mrope_section:
         settings["mrope_section"] = list(encoding.sections.mrope_section)
     if encoding.sections.mrope_interleaved:
@@ -25,7 +27,7 @@ def rope_scaling(encoding: Encoding) -> dict[str, Any]:
     return settings
 
 
-def rope_parameters(encoding: Encoding) -> dict[str, Any]:
+def rope_parameters(encoding: Encoding) -> Settings:
     """Return `rope_parameters` of transformers 5, which holds the base and the rotary share too."""
     settings = {"rope_theta": float(encoding.parameters["base"]), **rope_scaling(encoding)}
     share = _rotary_share(encoding)
@@ -43,7 +45,7 @@ def _rotary_share(encoding: Encoding) -> float | None:
     return share
 
 
-def unscaled_parameters(encoding: Encoding) -> dict[str, Any]:
+def unscaled_parameters(encoding: Encoding) -> Settings:
     """Return the parameters that have nothing to do with a scaling."""
     names = ("dim", "base", PARTIAL, "mrope_section", "mrope_interleaved")
     return {name: value for name, value in encoding.parameters.items() if name in names}

@@ -5,7 +5,7 @@ through the order of rows that each form requires, and all other tensors by valu
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypedDict
+from typing import NamedTuple, TypedDict
 
 from pecli.checks.model_forms.findings import TensorProblem
 from pecli.checks.model_forms.form import Form, FormKind, Source, find_source, read_form
@@ -46,7 +46,7 @@ class ComparedPair(NamedTuple):
     result: Comparison
 
 
-def diff_forms(a: Any, b: Any, tolerance: Tolerance) -> FormDifference | None:
+def diff_forms(a: object, b: object, tolerance: Tolerance) -> FormDifference | None:
     """Compare two forms of a model; return None if these are not two forms.
 
     Two folders of the same project are not two forms: their tensors have the same names, and are

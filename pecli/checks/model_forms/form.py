@@ -42,12 +42,16 @@ LAYER_COUNTS = ("block_count", "num_hidden_layers", "n_layers", "n_layer", "num_
 HEAD_COUNTS = ("attention.head_count", *key_names.HEADS)
 
 
+Settings = Mapping[str, Any]
+"""A configuration, or a part of one."""
+
+
 class Counts(NamedTuple):
     """Numbers that a form states about the model, of whatever type it has; None if it does not."""
 
-    context: Any
-    layers: Any
-    heads: Any
+    context: object
+    layers: object
+    heads: object
 
 
 NO_COUNTS = Counts(None, None, None)
@@ -158,7 +162,7 @@ def _weight_layout(encodings: ModelEncodings) -> str:
 
 def _read_counts(source: Source, context: int | None) -> Counts:
     values = find.describe(source.config).values
-    parts: list[Mapping[str, Any]] = []
+    parts: list[Settings] = []
     for name in key_names.TEXTS:
         part = values.get(name)
         if isinstance(part, Mapping):
@@ -171,7 +175,7 @@ def _read_counts(source: Source, context: int | None) -> Counts:
     return Counts(context, layers, _first_value(parts, HEAD_COUNTS))
 
 
-def _first_value(parts: Iterable[Mapping[str, Any]], keys: Sequence[str]) -> Any:
+def _first_value(parts: Iterable[Settings], keys: Sequence[str]) -> object:
     """Return the value of the first key that a part of a configuration has; None if none has one."""
     for part in parts:
         for key in keys:

@@ -2,7 +2,7 @@
 
 import math
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -185,5 +185,6 @@ def _have_same_bytes(rows: Array, others: Array) -> bool:
     """Return True if two arrays hold the same bytes, compared in the largest words that fit."""
     row_bytes = rows.shape[1] * rows.itemsize
     size = next(size for size in (8, 4, 2, 1) if row_bytes % size == 0)
-    words: list[Any] = [np.ascontiguousarray(side).view(f"u{size}") for side in (rows, others)]
-    return np.array_equal(words[0], words[1])
+    words = np.ascontiguousarray(rows).view(f"u{size}")
+    other_words = np.ascontiguousarray(others).view(f"u{size}")
+    return np.array_equal(words, other_words)
