@@ -134,16 +134,24 @@ def test_one_is_the_language_model_unless_a_part_is_named() -> None:
     assert model.one("vision").head_dim == 80
     compressed, _ = CONFIGS["compressed layers have a base of their own"]
     assert load_config(compressed).one("compress").attention_factor() == 1
-    for rule, ask in {
-        "full_attention": lambda: load_model("gemma-3-1b").one(),
-        "llama-3-8b has|a single layer type, without a name": lambda: load_model("llama-3-8b").one(
-            "full_attention"
-        ),
-        "gemma-3-1b has 'full_attention', ": lambda: load_model("gemma-3-1b").one("wibble"),
-        "not rope": lambda: load_model("gpt2").one().rope(8),
-    }.items():
-        with pytest.raises(ParameterError, match=rule):
-            ask()
+
+
+@pytest.mark.parametrize(
+    ("preset", "layer_type", "rule"),
+    [
+        ("gemma-3-1b", None, "full_attention"),
+        ("gemma-3-1b", "wibble", "gemma-3-1b has 'full_attention', "),
+        ("llama-3-8b", "full_attention", "llama-3-8b has a single layer type, without a name"),
+    ],
+)
+def test_a_layer_type_that_is_not_one(preset: str, layer_type: str | None, rule: str) -> None:
+    with pytest.raises(ParameterError, match=rule):
+        load_model(preset).one(layer_type)
+
+
+def test_a_learned_table_makes_no_rotary_scheme() -> None:
+    with pytest.raises(ParameterError, match="not rope"):
+        load_model("gpt2").one().rope(8)
 
 
 CLIP = {
@@ -156,14 +164,13 @@ CLIP = {
 def test_a_part_that_holds_only_what_differs() -> None:
     """OpenAI's ViT-B/16 of CLIP: 77 tokens, 14² patches and one for the class; its class alone means ViT-B/32."""
     text, vision = map(facts, load_config(CLIP))
-    assert (text["max_len"], text["dim"], text["source of dim"]) == (
-        77,
-        768,
-        "text_config.hidden_size",
-    )
+    assert text["max_len"] == 77
+    assert text["dim"] == 768
+    assert text["source of dim"] == "text_config.hidden_size"
     assert text["source of max_len"] == "class default of CLIPTextConfig.max_position_embeddings"
     image = "class default of CLIPVisionConfig.image_size"
-    assert (vision["max_len"], vision["dim"]) == (197, 768)
+    assert vision["max_len"] == 197
+    assert vision["dim"] == 768
     assert vision["source of max_len"] == f"({image} // vision_config.patch_size)² + 1"
     for empty in ({}, {"initializer_factor": 1.0}):
         config = {"model_type": "clip", "text_config": empty, "vision_config": empty}

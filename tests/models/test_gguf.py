@@ -30,7 +30,8 @@ def test_gguf_equals_the_config_it_was_made_from(tmp_path: Path, version: int) -
     scaling = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
     sizes = {"hidden_size": 3584, "num_attention_heads": 28, "rope_theta": 1e6}
     found, same = model.one(), one({"model_type": "qwen2", "rope_scaling": scaling, **sizes})
-    assert (model.model_type, model.context) == ("qwen2", 131072)
+    assert model.model_type == "qwen2"
+    assert model.context == 131072
     assert found.inverse_frequencies() == same.inverse_frequencies()
     assert found.attention_factor() == same.attention_factor()
     source = "qwen2.embedding_length // qwen2.attention.head_count"
@@ -57,11 +58,9 @@ def test_frequencies_are_divided_by_the_tensor_whatever_its_float_type(
     found = one(path)
     expected = [500000.0 ** (-i / 4) / factor for i, factor in enumerate(factors)]
     assert found.inverse_frequencies() == pytest.approx(expected, rel=1e-14)
-    assert (found.attention_factor(), found.layout, pecli.verify(path, path).passed) == (
-        1.0,
-        "interleaved",
-        True,
-    )
+    assert found.attention_factor() == 1.0
+    assert found.layout == "interleaved"
+    assert pecli.verify(path, path).passed
 
 
 def test_a_window_is_a_positive_whole_number(tmp_path: Path) -> None:
@@ -204,10 +203,12 @@ def test_factors_are_verified_against_a_model_or_the_header(tmp_path: Path, pecl
     ):
         assert pecli_cli("verify", *words).code == 0
     outcome = pecli_cli("verify", wrong, "--config", "llama-3.1-8b")
-    assert (outcome.code, "factor is 32 (the spec says 8)" in outcome.out) == (1, True)
+    assert outcome.code == 1
+    assert "factor is 32 (the spec says 8)" in outcome.out
     for given in (right, right.parent):
         found = pecli_cli("verify", given, "--json").json
-        assert (found["passed"], found["tensors"][0]["name"]) == (True, f"{FREQS}/inv_freq")
+        assert found["passed"] is True
+        assert found["tensors"][0]["name"] == f"{FREQS}/inv_freq"
     assert "cannot tell these factors from others" in found["weak"][-1]
 
 
@@ -226,7 +227,8 @@ def test_factors_that_divide_nothing(tmp_path: Path, pecli_cli) -> None:
     for factors, code, problem in FACTORS:
         path = gguf(tmp_path / "x.gguf", "llama", LLAMA_3_1, {FREQS: factors})
         outcome = pecli_cli("verify", path)
-        assert (outcome.code, problem in outcome.err) == (code, True)
+        assert outcome.code == code
+        assert problem in outcome.err
         assert pecli_cli("verify", path, "--config", "llama-3.1-8b").code == 1
 
 
@@ -278,7 +280,8 @@ def test_what_a_sparse_file_claims_does_not_add_up(tmp_path: Path, pecli_cli) ->
                 file.seek(gap, os.SEEK_CUR)
             file.truncate(max(file.tell(), gap))
         outcome = pecli_cli("config", path)
-        assert (outcome.code, problem in outcome.err) == (3, True)
+        assert outcome.code == 3
+        assert problem in outcome.err
 
 
 def test_hostile_values(tmp_path: Path) -> None:

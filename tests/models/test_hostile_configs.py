@@ -36,7 +36,9 @@ def test_text_that_is_no_configuration(pecli_cli, tmp_path, name: str) -> None:
     content = TEXTS[name]
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     outcome = pecli_cli("config", path, "--json")
-    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (3, "", 1)
+    assert outcome.code == 3
+    assert outcome.out == ""
+    assert outcome.err.count("\n") == 1
     said = {
         "more than 4 MB": "4 MB",
         "no text": "not UTF-8 text",
@@ -75,11 +77,9 @@ def test_values_that_cannot_be(pecli_cli, tmp_path, name: str) -> None:
     path = tmp_path / "config.json"
     path.write_text(json.dumps({**PLAIN, **change}))
     outcome = pecli_cli("config", path)
-    assert (outcome.code, outcome.err.count("\n"), "config.json" in outcome.err) == (
-        code,
-        1,
-        True,
-    ), outcome.err
+    assert outcome.code == code, outcome.err
+    assert outcome.err.count("\n") == 1
+    assert "config.json" in outcome.err
 
 
 JUNK: list[Any] = [None, True, "x", -1, 0, 1.5, 1e308, 10**30, [], [1], {}, {"a": 1}]

@@ -61,7 +61,8 @@ def test_the_old_spelling_is_equal() -> None:
                 word if name == "rope_type" else name: value for name, value in settings.items()
             }
             first, other = one(new), one({**old, "rope_scaling": spelled})
-            assert (first.parameters, first.layout) == (other.parameters, other.layout)
+            assert first.parameters == other.parameters
+            assert first.layout == other.layout
 
 
 @pytest.mark.parametrize("case", DIALECTS, ids=[case["name"] for case in DIALECTS])
