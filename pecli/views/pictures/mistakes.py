@@ -56,24 +56,33 @@ def comparison_picture(checked: "Sequence[Verification | Difference | PecliError
         checked: Verifications, or a difference; or the problems that kept files from being checked.
             Tables that are left out, and problems, are named in the subtitle.
     """
-    results = [result for result in checked if not isinstance(result, PecliError)]
-    is_verified = all(isinstance(result, Verification) for result in results)
-    sides = VERIFIED if is_verified else COMPARED
-    left_out = [printable(str(each)) for each in checked if isinstance(each, PecliError)]
+    results = []
+    left_out = []
+    for outcome in checked:
+        if isinstance(outcome, PecliError):
+            left_out.append(printable(str(outcome)))
+        else:
+            results.append(outcome)
     maps: list[ErrorMap] = []
     for tensor in _worst_first(results):
-        tensor_maps = list(error_maps(tensor.comparison)) if len(maps) < MAX_TABLES else []
-        maps += [replace(errors, name=tensor.prefix + errors.name) for errors in tensor_maps]
+        tensor_maps = _named_maps(tensor) if len(maps) < MAX_TABLES else []
+        maps += tensor_maps
         if not tensor_maps:
             left_out.append(_left_out(tensor))
-    words = []
-    if not maps:
-        words.append("No element to draw, as all are equal, or none can be compared")
-    if left_out:
-        words.append(f"Left out: {listed(left_out, 2 * MAX_LISTED)}")
+    is_verified = all(isinstance(result, Verification) for result in results)
+    sides = VERIFIED if is_verified else COMPARED
     failures_first = sorted(results, key=bool)
     title = "; ".join(_summary(result, sides) for result in failures_first[:MAX_LISTED])
-    return Picture(title, _panels(maps, sides), ACROSS, ". ".join(words))
+    return Picture(title, _panels(maps, sides), ACROSS, _caption(maps, left_out))
+
+
+def _caption(maps: Sequence[ErrorMap], left_out: Sequence[str]) -> str:
+    sentences = []
+    if not maps:
+        sentences.append("No element to draw, as all are equal, or none can be compared")
+    if left_out:
+        sentences.append(f"Left out: {listed(left_out, 2 * MAX_LISTED)}")
+    return ". ".join(sentences)
 
 
 class _Tensor(NamedTuple):
@@ -81,6 +90,11 @@ class _Tensor(NamedTuple):
 
     comparison: Comparison
     prefix: str  #: The name of its file in front of its own, if there are several files.
+
+
+def _named_maps(tensor: _Tensor) -> list[ErrorMap]:
+    maps = error_maps(tensor.comparison)
+    return [replace(errors, name=tensor.prefix + errors.name) for errors in maps]
 
 
 def _worst_first(results: "Sequence[Verification | Difference]") -> list[_Tensor]:

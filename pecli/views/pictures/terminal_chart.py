@@ -184,26 +184,22 @@ def _legend(chart: Chart, terminal: Terminal, pens: Sequence[_Pen]) -> list[str]
 def _body(chart: Chart, across: _Axis, up: _Axis, size: _Size, pens: Sequence[_Pen]) -> list[str]:
     """Return the lines of the curves and levels, without the axes."""
     has_letters = any(pen.letter for pen in pens)
-    raster = size
-    if not has_letters:
-        raster = _Size(size.lines * DOT_LINES, size.columns * DOT_COLUMNS)
-    masks = _masks(chart, across, up, raster)
     if has_letters:
+        masks = _masks(chart, across, up, size)
         parts = [mask.astype(np.intp) for mask in masks]
     else:
+        masks = _masks(chart, across, up, _Size(size.lines * DOT_LINES, size.columns * DOT_COLUMNS))
         parts = [_braille_bits(mask, size) for mask in masks]
-    owners = _owners(parts, len(chart.curves)).tolist()
-    bits = np.bitwise_or.reduce(np.array(parts), axis=0).tolist()
-    inks = [*(pen.ink for pen in pens), ""]  # The last one is nobody's.
-    letters = [*(pen.letter for pen in pens), " "]
+    owners = _owners(parts, len(chart.curves))
+    bits = np.bitwise_or.reduce(np.array(parts), axis=0)
+    nobody = _Pen("", " ", "")
     lines = []
-    for line_owners, line_bits in zip(owners, bits, strict=True):
-        if has_letters:
-            characters = [letters[owner] for owner in line_owners]
-        else:
-            characters = [chr(BRAILLE + dots) if dots else " " for dots in line_bits]
-        line_inks = [inks[owner] for owner in line_owners]
-        lines.append(coloured(zip(line_inks, characters, strict=True)).rstrip())
+    for line_owners, line_bits in zip(owners.tolist(), bits.tolist(), strict=True):
+        cells = []
+        for owner, dots in zip(line_owners, line_bits, strict=True):
+            pen = nobody if owner == NOBODY else pens[owner]
+            cells.append((pen.ink, pen.letter or chr(BRAILLE + dots)))
+        lines.append(coloured(cells).rstrip())
     return lines
 
 

@@ -25,7 +25,9 @@ def test_what_is_not_finite_survives_the_stream(monkeypatch) -> None:
     array[5, 0], array[150, 1], array[200:300, 2] = np.nan, np.inf, -np.inf
     means = reduced(table_of("x", array), 4, 6)
     assert np.isnan(means[0, 0])
-    assert (means[1, 1], means[2, 2], means[3, 3]) == (np.inf, -np.inf, 1.0)
+    assert means[1, 1] == np.inf
+    assert means[2, 2] == -np.inf
+    assert means[3, 3] == 1.0
     np.testing.assert_array_equal(fitted_to(array, 4, 6), means)
 
 
@@ -44,7 +46,8 @@ def test_largest_magnitudes_and_diagonals_survive_and_what_is_small_stays_as_it_
     values = np.zeros((1000, 40))
     values[617, 22] = -3.0
     small = fitted_to(values, 10, 4, Reduction.MAX)
-    assert (small[6, 2], np.count_nonzero(small)) == (-3.0, 1)
+    assert small[6, 2] == -3.0
+    assert np.count_nonzero(small) == 1
     small = fitted_to(np.eye(100), 30, 45, Reduction.SAMPLE)
     np.testing.assert_array_equal(small, np.eye(25))
     for reduction in (Reduction.MEAN, Reduction.MAX, Reduction.SAMPLE):

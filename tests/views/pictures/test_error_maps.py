@@ -39,7 +39,8 @@ def test_cells_are_the_worst_elements(shape: tuple[int, ...]) -> None:
     (errors,) = error_maps(pecli.diff(a, b).tensors[0], 10, 7)
     size = min(10, shape[-2]), min(7, shape[-1])
     expected = worst_by_loop(a, b, *size)
-    assert (errors.shape, errors.errors.shape) == (shape[-2:], size)
+    assert errors.shape == shape[-2:]
+    assert errors.errors.shape == size
     np.testing.assert_array_equal(errors.errors, expected[2])
     off = errors.errors > 0
     np.testing.assert_array_equal(errors.expected[off], expected[0][off])
@@ -61,7 +62,8 @@ def test_the_tolerance_is_the_one_applied(
 ) -> None:
     a, b = np.linspace(1.0, 4.0, 24).reshape(6, 4), np.linspace(1.0, 5.0, 24).reshape(6, 4)
     (errors,) = error_maps(pecli.diff(a, b, Tolerance(**tolerance)).tensors[0])
-    assert (errors.tolerance, errors.is_relative) == (limit, relative)
+    assert errors.tolerance == limit
+    assert errors.is_relative == relative
     np.testing.assert_array_equal(errors.errors, abs(a - b) / (a if relative else 1))
 
 
@@ -69,18 +71,14 @@ def test_frequencies_are_judged_relatively() -> None:
     a, b = pecli.Rope(4, 16).tables(), pecli.Rope(4, 16, base=9000.0).tables()
     maps = {tensor.name: next(error_maps(tensor)) for tensor in pecli.diff(a, b, atol=1e-3).tensors}
     found = maps["inv_freq"]
-    assert (found.rows, found.columns, found.tolerance, found.is_relative) == (
-        "",
-        "pair",
-        1e-5,
-        True,
-    )
+    assert found.rows == ""
+    assert found.columns == "pair"
+    assert found.tolerance == 1e-5
+    assert found.is_relative
     np.testing.assert_allclose(found.errors[0], (10 / 9) ** (np.arange(8) / 8) - 1, atol=1e-12)
-    assert (maps["cos"].rows, maps["cos"].columns, maps["cos"].tolerance) == (
-        "position",
-        "pair",
-        1e-3,
-    )
+    assert maps["cos"].rows == "position"
+    assert maps["cos"].columns == "pair"
+    assert maps["cos"].tolerance == 1e-3
     assert [
         [*panel.curves[0].x]
         for panel in table_panels(found, Sides("a", "b"), ColourScale(1e-9, 1.0))
@@ -99,7 +97,9 @@ def test_axes_are_named_as_the_table_has_them() -> None:
     assert names == {"cos": "channel", "sin": "channel", "inv_freq": "pair"}
     bias = pecli.Alibi(4, 8).tables()["bias"]
     (errors,) = error_maps(pecli.diff({"bias": bias}, {"bias": bias / 2}).tensors[0])
-    assert (errors.rows, errors.columns, errors.layers) == ("query", "key", 4)
+    assert errors.rows == "query"
+    assert errors.columns == "key"
+    assert errors.layers == 4
 
 
 def test_cosines_and_sines_in_one_array_are_two_maps() -> None:

@@ -128,7 +128,8 @@ def test_levels_and_bands_are_named_close_ones_too() -> None:
         [6.28, 62.8, 8192.0, 10240.0]
     )
     assert axes.lines[1].get_color() == axes.lines[0].get_color()
-    assert (axes.patches[0].get_x(), axes.patches[0].get_width()) == (-0.5, 21.0)
+    assert axes.patches[0].get_x() == -0.5
+    assert axes.patches[0].get_width() == 21.0
 
 
 def test_curves_and_points_on_each_other_are_all_seen() -> None:
@@ -141,7 +142,8 @@ def test_curves_and_points_on_each_other_are_all_seen() -> None:
     assert [line.get_linestyle() for line in (first, second, law)] == ["-", "--", ":"]
     figure = render(made("slopes", pecli.Alibi(12), pecli.Alibi(8)))
     below, above = figure.axes[0].lines
-    assert (below.get_linestyle(), above.get_linestyle()) == ("None", "None")
+    assert below.get_linestyle() == "None"
+    assert above.get_linestyle() == "None"
     assert below.get_marker() != above.get_marker()
     assert above.get_fillstyle() == "none"
 
@@ -217,7 +219,8 @@ def test_numbers_on_axes_are_those_of_their_places(name: str, kind: str) -> None
         else:
             image = axes.images[0]
             assert (image.norm.vmin, image.norm.vmax) == panel.ends
-            assert (low, high) == (panel.first_row - 0.5, panel.first_row + panel.shape[0] - 0.5)
+            assert low == panel.first_row - 0.5
+            assert high == panel.first_row + panel.shape[0] - 0.5
 
 
 @pytest.mark.parametrize(("count", "named"), [(6, [False] * 3 + [True] * 3), (5, [True] * 5)])
@@ -343,7 +346,8 @@ def test_the_same_figure_is_the_same_bytes(tmp_path: Path, monkeypatch) -> None:
         settings = {**os.environ, "PYTHONPATH": str(Path.cwd()), "SOURCE_DATE_EPOCH": str(k * 1000)}
         command = [sys.executable, "-c", SCRIPT, *map(str, paths)]
         result = subprocess.run(command, cwd=folder, env=settings, capture_output=True)
-        assert (result.returncode, result.stderr) == (0, b"")
+        assert result.returncode == 0
+        assert result.stderr == b""
         written.append([path.read_bytes() for path in paths])
     assert written[0] == written[1]
     for word in (b"Matplotlib v", b"CreationDate", b"dc:date"):
@@ -366,10 +370,8 @@ def test_pairs_turn_in_a_gif(
     save(figure, str(tmp_path / "x.gif"), about={"command": "it"})
     assert (tmp_path / "x.gif").stat().st_size <= 1 << 20
     with Image.open(tmp_path / "x.gif") as image:
-        assert (image.n_frames, image.info["comment"]) == (
-            1 + (scheme.seq_len - 1) // step,
-            b'{"command": "it"}',
-        )
+        assert image.n_frames == 1 + (scheme.seq_len - 1) // step
+        assert image.info["comment"] == b'{"command": "it"}'
         for k in (1, 50, 96):
             image.seek(k)
             assert image.info["duration"] == 50  # 20 frames a second

@@ -41,7 +41,9 @@ def test_a_scaling_is_drawn_beside_the_unscaled_law() -> None:
     picture = made("wavelengths", LLAMA3)
     chart, stretch = picture.panels
     scaled, law = chart.curves
-    assert (scaled.label, law.label, law.reference) == ("scaled", "unscaled", True)
+    assert scaled.label == "scaled"
+    assert law.label == "unscaled"
+    assert law.reference
     np.testing.assert_allclose(law.y, 2 * math.pi * 5e5 ** (np.arange(64) / 64), rtol=1e-12)
     np.testing.assert_allclose(stretch.curves[0].y[law.y > 8192], 8.0, rtol=1e-12)
     np.testing.assert_allclose(stretch.curves[0].y[law.y < 2048], 1.0, rtol=1e-12)
@@ -83,7 +85,8 @@ def test_several_share_the_axis_of_pairs() -> None:
     chart = made("wavelengths", pecli.Rope(64, 128), pecli.Rope(64, 32)).panels[0]
     assert chart.x == "pair, as a share of all"
     alike = made("wavelengths", pecli.Rope(64, 128), pecli.Rope(64, 128, base=500.0)).panels[0]
-    assert (alike.x, alike.curves[1].x.tolist()) == ("pair", list(range(64)))
+    assert alike.x == "pair"
+    assert alike.curves[1].x.tolist() == list(range(64))
     np.testing.assert_allclose(chart.curves[0].x, np.arange(64) / 64)
     np.testing.assert_allclose(chart.curves[1].x, np.arange(16) / 16)
 
@@ -107,7 +110,8 @@ def test_of_longrope_both_kinds_of_factors_are_drawn() -> None:
     config = presets()["phi-3-mini-128k-2024-04"].config
     law = 2 * math.pi * 1e4 ** (np.arange(48) / 48)
     short, long, unscaled = of_models("phi-3-mini-128k-2024-04").panels[0].curves
-    assert (short.label, long.label) == ("short factors, up to 4,096", "long factors, beyond 4,096")
+    assert short.label == "short factors, up to 4,096"
+    assert long.label == "long factors, beyond 4,096"
     np.testing.assert_allclose(short.y, law * config["rope_scaling"]["short_factor"], rtol=1e-9)
     np.testing.assert_allclose(long.y, law * config["rope_scaling"]["long_factor"], rtol=1e-9)
     np.testing.assert_allclose(unscaled.y, law, rtol=1e-9)
@@ -130,7 +134,8 @@ def test_of_dynamic_scaling_both_lengths_are_drawn() -> None:
     within, beyond, law = (
         kinds.picture("wavelengths", of_scheme(dynamic, "d", 16384), PlotRequest()).panels[0].curves
     )
-    assert (within.label, beyond.label) == ("up to 4,096", "at length 16,384")
+    assert within.label == "up to 4,096"
+    assert beyond.label == "at length 16,384"
     np.testing.assert_allclose(within.y, law.y, rtol=1e-12)
     base = 1e4 * (2.0 * 16384 / 4096 - 1) ** (64 / 62)
     np.testing.assert_allclose(beyond.y, 2 * math.pi * base ** (np.arange(32) / 32), rtol=1e-9)

@@ -133,16 +133,21 @@ def _single(subject: Subject, waves: Sequence[_WaveCurve]) -> tuple[list[Chart],
         unscaled = unscaled_wavelengths(rope)
         curves.append(Curve("unscaled", curves[0].x, unscaled, reference=True))
         notes.append("; ".join(_range_note(rope, pairs) for pairs in ranges))
-    levels = []
-    for context in sorted(contexts_of(subject)):
-        levels.append(Level(f"{context.label} {context.length:,.0f}", context.length))
     bands = [Band(pairs.label, float(pairs.first), float(pairs.last)) for pairs in ranges]
-    charts = [replace(_length_chart(curves, "pair"), levels=levels, bands=bands)]
+    chart = _length_chart(curves, "pair")
+    charts = [replace(chart, levels=_context_levels(subject), bands=bands)]
     if is_scaled:
         unlabelled = [band._replace(label="") for band in bands]
         stretches = [_stretch_curve(wave, _pair_numbers(wave)) for wave in waves]
         charts.append(replace(_stretch_chart(stretches, "pair"), bands=unlabelled))
     return charts, notes
+
+
+def _context_levels(subject: Subject) -> list[Level]:
+    levels = []
+    for context in sorted(contexts_of(subject)):
+        levels.append(Level(f"{context.label} {context.length:,.0f}", context.length))
+    return levels
 
 
 def _several(waves: Sequence[_WaveCurve]) -> tuple[list[Chart], list[str]]:
