@@ -89,7 +89,8 @@ def test_all_is_as_before_until_the_end_and_after_an_exception(
         with suppress(error), open_output("a.bin") as output:
             output.write(b"half")
             (temporary,) = [name for name in names(folder) if name != "a.bin"]
-            assert (temporary.startswith(".a.bin."), temporary.endswith(".tmp")) == (True, True)
+            assert temporary.startswith(".a.bin.")
+            assert temporary.endswith(".tmp")
             assert old is None or Path("a.bin").read_bytes() == old
             raise error
         assert names(folder) == before
@@ -126,7 +127,9 @@ def test_folders_and_files_that_may_not_be_read_or_written(folder: Path) -> None
     said = run(script + "try: load('drop')\nexcept FileError as error: print(error)").splitlines()
     assert said[::2] == ["locked/a.bin: permission denied", "drop: permission denied"]
     assert said[1].startswith("mine.bin: is write-protected;")
-    assert (names(folder / "locked"), names(folder / "drop"), len(said)) == ([], ["a.bin"], 3)
+    assert names(folder / "locked") == []
+    assert names(folder / "drop") == ["a.bin"]
+    assert len(said) == 3
 
 
 def test_a_full_disk_or_a_limit_leaves_nothing_behind(folder: Path) -> None:

@@ -77,7 +77,8 @@ def test_dtypes(onnx: Any, folder: Path, raw: bool) -> None:
             made = onnx.helper.make_tensor("a", code, values.shape, values.reshape(-1).tolist())
         Path("x.onnx").write_bytes(model(onnx, made))
         found = load("x.onnx")["a"]
-        assert (found.dtype, found.shape) == (values.dtype, (2, 3)), kind
+        assert found.dtype == values.dtype, kind
+        assert found.shape == (2, 3), kind
         np.testing.assert_array_equal(found, onnx.numpy_helper.to_array(made))
 
 
@@ -99,7 +100,8 @@ def test_types_without_a_dtype_and_names_that_repeat(onnx: Any, folder: Path) ->
     text = onnx.helper.make_tensor("words", onnx.TensorProto.STRING, [1], [b"word"])
     Path("x.onnx").write_bytes(model(onnx, text, tensor(onnx)))
     file = load_file("x.onnx")
-    assert (list(file.tensors), [each.name for each in file.unread]) == (["a"], ["words"])
+    assert list(file.tensors) == ["a"]
+    assert [each.name for each in file.unread] == ["words"]
     Path("x.onnx").write_bytes(model(onnx, text, tensor(onnx), tensor(onnx)))
     with pytest.raises(FileError, match="twice"):
         load("x.onnx")
@@ -129,7 +131,9 @@ def test_hostile_files(onnx: Any, folder: Path, pecli_cli: Callable[..., Any]) -
     for changes in HOSTILE:
         Path("x.onnx").write_bytes(model(onnx, tensor(onnx, **changes)))
         result = pecli_cli("inspect", "x.onnx")
-        assert (result.code, result.out, result.err.count("\n")) == (3, "", 1), changes
+        assert result.code == 3, changes
+        assert result.out == "", changes
+        assert result.err.count("\n") == 1, changes
         assert "'a'" in result.err
 
 

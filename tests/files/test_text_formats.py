@@ -73,7 +73,8 @@ def test_json_reads_back_as_the_same_lists(
     assert list(loaded["tensors"]) == sorted(arrays)
     for name, array in arrays.items():
         found = loaded["tensors"][name]
-        assert (found["dtype"], found["shape"]) == (array.dtype.name, list(array.shape))
+        assert found["dtype"] == array.dtype.name
+        assert found["shape"] == list(array.shape)
         assert np.array_equal(np.array(found["data"]).astype(array.dtype), array)
     assert loaded["tensors"]["cos"]["data"][3][1:] == ["-Infinity", "Infinity", -0.0]
 

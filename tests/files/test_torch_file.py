@@ -259,9 +259,12 @@ def test_hostile_pickles_are_refused_in_one_line(
         pickled = HOSTILE[name]
         Path("x.pt").write_bytes(archive(pickled, **FOUR))
         result = pecli_cli("inspect", "x.pt")
-        assert (result.code, result.out, result.err.count("\n")) == (3, "", 1), (name, result)
+        assert result.code == 3, (name, result)
+        assert result.out == "", (name, result)
+        assert result.err.count("\n") == 1, (name, result)
         assert result.err.startswith("pecli: error: x.pt: "), name
-        assert (len(result.err) < 300, os.listdir()) == (True, ["x.pt"]), name
+        assert len(result.err) < 300, name
+        assert os.listdir() == ["x.pt"], name
 
 
 WATCHED = """

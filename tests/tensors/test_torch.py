@@ -37,7 +37,9 @@ def test_learned_tables_get_a_gradient() -> None:
 def test_dtype_and_values_stay(name: str) -> None:
     x = torch.randn(2, 6, 16).to(getattr(torch, name))
     rotated = pecli.apply(x, YARN)
-    assert (type(rotated), rotated.dtype, rotated.device) == (torch.Tensor, x.dtype, x.device)
+    assert type(rotated) is torch.Tensor
+    assert rotated.dtype == x.dtype
+    assert rotated.device == x.device
     by_numpy = pecli.apply(x.double().numpy(), YARN)
     assert torch.equal(rotated, torch.from_numpy(by_numpy).to(x.dtype))
     assert (
