@@ -16,7 +16,7 @@ class SchemeHelp(NamedTuple):
 
 _BY_SCHEME: Mapping[str, SchemeHelp] = {
     "sinusoidal": SchemeHelp(
-        "Make, show or check sinusoidal tables.",
+        "Generate, preview or verify sinusoidal tables.",
         (
             "pecli sinusoidal --seq-len 512 --dim 64 -o pe.npy",
             "pecli sinusoidal --seq-len 1500 --dim 384 --style whisper -o pe.npz",
@@ -24,7 +24,7 @@ _BY_SCHEME: Mapping[str, SchemeHelp] = {
         ),
     ),
     "rope": SchemeHelp(
-        "Make, show or check rotary (RoPE) tables: cos, sin and inv_freq.",
+        "Generate, preview or verify rotary (RoPE) tables: cos, sin and inv_freq.",
         (
             "pecli rope --seq-len 4096 --dim 128 -o rope.safetensors",
             "pecli rope --seq-len 8192 --dim 128 --theta 500000 --layout halves -o llama.npz",
@@ -33,7 +33,7 @@ _BY_SCHEME: Mapping[str, SchemeHelp] = {
         ),
     ),
     "alibi": SchemeHelp(
-        "Make, show or check ALiBi slopes and biases.",
+        "Generate, preview or verify ALiBi slopes and biases.",
         (
             "pecli alibi --heads 12 --slopes",
             "pecli alibi --heads 32 --seq-len 2048 --form causal -o bias.safetensors",
@@ -41,7 +41,7 @@ _BY_SCHEME: Mapping[str, SchemeHelp] = {
         ),
     ),
     "relative": SchemeHelp(
-        "Make, show or check tables of relative positions: buckets of T5 and DeBERTa, Swin's index.",
+        "Generate, preview or verify tables of relative positions: buckets of T5 and DeBERTa, Swin's index.",
         (
             "pecli relative --style t5 --seq-len 512 -o buckets.npy",
             "pecli relative --style swin --grid 7x7"
@@ -49,7 +49,7 @@ _BY_SCHEME: Mapping[str, SchemeHelp] = {
         ),
     ),
     "learned-init": SchemeHelp(
-        "Make, show or check the initial weights of a learned table.",
+        "Generate, preview or verify the initial weights of a learned table.",
         (
             "pecli learned-init --max-len 1024 --dim 768 -o wpe.safetensors",
             "pecli learned-init --max-len 512 --dim 768 --init trunc-normal -o pos.npy",
