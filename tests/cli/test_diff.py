@@ -62,7 +62,7 @@ def test_tolerances_and_quiet(pecli_cli) -> None:
 def test_the_errors_are_drawn_when_asked_for(pecli_cli) -> None:
     drawn = pecli_cli("diff", "a.npy", "b.npy", "--plot").out
     assert "|A − B| of array" in drawn
-    assert "position ↓  channel →" in drawn
+    assert "position (maximum of 2 rows) ↓  channel →" in drawn
     assert "|A − B|" not in pecli_cli("diff", "a.npy", "b.npy").out
     assert "|A − B|" not in pecli_cli("diff", "a.npy", "a.npy", "--plot").out
     pecli.save("a.csv", pecli.Rope(6, 8))
