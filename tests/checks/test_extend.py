@@ -17,8 +17,8 @@ from pecli.checks.extension import Extension
 from pecli.errors import ParameterError
 from pecli.models.presets import presets
 from pecli.views.drift_pictures import extension_picture
+from tests.checks.small_models import CONFIG, TWO_LAYER_TYPES
 from tests.checks.waves import LLAMA3
-from tests.compare.test_one_reading import CONFIG
 
 MODELS = (
     "llama-2-7b",
@@ -333,14 +333,6 @@ SMALL_LLAMA3 = {
     "max_position_embeddings": 128,
     "rope_scaling": {"rope_type": "llama3", **LLAMA3, "original_max_position_embeddings": 32},
 }
-TWO_LAYER_TYPES = {
-    **CONFIG,
-    "model_type": "gemma3_text",
-    "layer_types": [SLIDING, FULL],
-    "rope_local_base_freq": 100.0,
-    "head_dim": 16,
-    "max_position_embeddings": 64,
-}
 NTK_BASE = 1e4 * 4 ** (16 / 14)
 
 
@@ -586,7 +578,7 @@ def test_ntk_takes_back_a_models_own_scaling() -> None:
 
 @pytest.mark.usefixtures("unmeasured")
 def test_only_the_layers_that_see_the_whole_context_are_stretched() -> None:
-    found = pecli.extend(TWO_LAYER_TYPES, 256)
+    found = pecli.extend({**TWO_LAYER_TYPES, "max_position_embeddings": 64}, 256)
     assert found.config == {
         "rope_scaling": {"rope_type": "linear", "factor": 4.0},
         "max_position_embeddings": 256,

@@ -11,7 +11,7 @@ from pecli.checks.runtime_departures import compared_positions
 from pecli.checks.runtimes import RuntimeResult
 from pecli.engine.runtimes import EMULATED
 from pecli.engine.schemes.rope import as_read
-from tests.compare.test_one_reading import CONFIG
+from tests.checks.small_models import CONFIG, TWO_LAYER_TYPES
 from tests.engine.runtimes.test_runtimes import COMPUTED
 from tests.explain.test_recipe_search import config
 
@@ -19,13 +19,6 @@ POSITIONS = COMPUTED["positions"]
 SMALL = {**CONFIG, "max_position_embeddings": 32}
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 SMALL_YARN = {**CONFIG, "max_position_embeddings": 64, "rope_scaling": YARN}
-TWO_LAYER_TYPES = {
-    **CONFIG,
-    "model_type": "gemma3_text",
-    "layer_types": ["sliding_attention", "full_attention"],
-    "rope_local_base_freq": 100.0,
-    "head_dim": 16,
-}
 
 
 def results(
