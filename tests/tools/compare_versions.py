@@ -195,7 +195,8 @@ def show(case: Input, comparison: Comparison) -> None:
     for difference in comparison.differences[:MAX_SHOWN]:
         print(f"    {difference}")
     if len(comparison.differences) > MAX_SHOWN:
-        print(f"    and {len(comparison.differences) - MAX_SHOWN} more", flush=True)
+        print(f"    and {len(comparison.differences) - MAX_SHOWN} more")
+    sys.stdout.flush()
 
 
 def show_outcomes(comparison: Comparison) -> None:
