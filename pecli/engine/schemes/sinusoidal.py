@@ -204,7 +204,7 @@ class Sinusoidal(Positioned):
         rule = "such a table has no row of padding"
         self._refuse_if(is_padded, "padding_idx", rule, "leave it out")
         self._check_axes_of_positions()
-        is_cut = 2 * self.rotating_pairs > self.dim + 1
+        is_cut = 2 * self.rotating_pairs > self.dim
         rule = f"the {self.style} style leaves out channels, which are interleaved"
         self._refuse_if(is_cut and self.layout == "halves", "layout", rule)
         for block in self.axis_blocks:

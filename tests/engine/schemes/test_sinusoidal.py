@@ -189,3 +189,12 @@ def test_extreme_amplitudes_are_right_or_refused(amplitude):
     np.testing.assert_array_equal(
         bits(found).ravel(), sinusoidal_bits(row, column, dim=4, amplitude=amplitude)
     )
+
+
+@pytest.mark.parametrize("dim", [3, 6])
+def test_channels_that_are_cut_off_are_interleaved(dim: int) -> None:
+    """Two axes of 2 or 4 channels have more than dim; the last ones of a row are left out."""
+    with pytest.raises(ParameterError, match="leaves out channels"):
+        Sinusoidal(grid=(6, 2), dim=dim, layout="halves", style="positional-encodings-2d")
+    table = Sinusoidal(grid=(6, 2), dim=dim, style="positional-encodings-2d").tables()["pe"]
+    assert table.shape == (12, dim)
