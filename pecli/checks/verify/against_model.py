@@ -1,8 +1,8 @@
-"""A file, or arrays, compared with what a model's configuration asks for."""
+"""A file, or arrays, compared with what a model's configuration requires."""
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
@@ -11,18 +11,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pecli.checks.verification import Checked, Verification, compared, conclusion
-from pecli.checks.verify.targets import PLACES, Place, model_targets
-from pecli.compare import forms
+from pecli.checks.verify.batch_tables import (
+    counted_rows,
+    per_batch,
+    solved_positions,
+    token_tables,
+)
+from pecli.checks.verify.targets import Place, model_targets
 from pecli.compare.comparison import Comparison
 from pecli.compare.problems import OtherShape
 from pecli.compare.reading import Doubling, Reading, best_reading, doubling_problems
+from pecli.compare.target import Target
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import COMPLEX, Array, dtype_name, widened
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import NoTablesError, ParameterError, bracketed, listed, spelled
+from pecli.errors import NoTablesError, ParameterError, counted, listed, spelled
 from pecli.explain import time_limit
-from pecli.files import contents, load, npy
+from pecli.files.contents import LoadedFile
+from pecli.files.load import NO_FILE, Given, opened
+from pecli.files.npy import ARRAY_NAME
 from pecli.files.tensor_roles import ANYTHING, role_of, schemes_of
 from pecli.models.config_files import config_file
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -32,333 +39,296 @@ if TYPE_CHECKING:
     from pecli.tensors.row_positions import RowPositions
 
 QUERIES = "if these are queries or keys after the rotation, and not tables, dump them before it, too, and give --before FILE"
-MAX_UNNAMED = 16  #: tensors of a file that are recognised by their values when no name has a role
+MAX_UNNAMED = 16  #: tensors of a file that are recognised by their values if no name has a role
+MAX_LISTED = 4  #: tensors that an error names
+MAX_TABLE_VALUE = 2  #: largest value of cosines and sines; queries and keys have larger ones
+NUMBER_ROLES = ("index", "cos", "sin", "both")  #: roles of tensors that may hold integers
+FACTOR_SCALINGS = ("llama3", "longrope")  #: scalings whose factors a .gguf file holds as tensors
+OTHER_PARTS = ("vision", "audio")
+
+Found = tuple[str, Reading | None]
+"""The name of a tensor to check, and how it is read, if it can be."""
 
 
 def verify_tables(
-    given: load.Given,
+    given: Given,
     model: Model,
     tolerance: Tolerance,
     reasons: bool,
     layer_type: str | None = None,
     **places: Any,
 ) -> Verification:
-    """Compare the tensors of a file that belong to a model's encodings, found by name or by content, with what they
-    should be. How many positions a table has, and how it is arranged, is up to the file. With positions, or a mask, of
-    (batch, L), so are tables, and those of padding are not compared."""
-    found = load_model(model)
-    label, file = load.opened(given)
+    """Compare the tensors of a file that belong to a model's encodings with what they should be.
+
+    They are found by name or by content. How many positions a table has, and how it is arranged, is up to the file.
+    With positions, or a mask, of (batch, L), so are tables, and those of padding are not compared.
+    """
+    encodings = load_model(model)
+    label, file = opened(given)
     attention_mask = places.pop("attention_mask", None)
-    axes = max((len(each.sections.mrope_section or ()) for each in found.ropes()), default=1) or 1
+    axes = max((len(each.sections.mrope_section or ()) for each in encodings.ropes()), default=1)
+    axes = max(1, axes)
     tables: Mapping[str, Array] = file.tensors
     rows: RowPositions | None = None
-    if attention_mask is None and np.ndim(places.get("positions", 0)) <= 1 + (axes > 1):
+    position_axes = 2 if axes > 1 else 1
+    is_one_sequence = np.ndim(places.get("positions", 0)) <= position_axes
+    if attention_mask is None and is_one_sequence:
         place = Place.of(places)
-        answer = _Search(label, file, found, layer_type, place).answer(tolerance, reasons)
-        if not (answer.passed or place.offset or place.own):
-            rows = _counted(tables)
+        check = _ModelCheck(label, file, encodings, layer_type, place)
+        answer = check.answer(tolerance, reasons)
+        if not answer.passed and not place.offset and not place.own:
+            rows = counted_rows(tables)
     else:
         from pecli.tensors.row_positions import row_positions
 
-        tables = {name: _per_batch(array) for name, array in tables.items()}
-        every = row_positions(places.pop("positions", None), attention_mask)
-        tokens, positions, notes = _by_token(label, tables, every, axes)
-        place = replace(Place.of(places), own={"positions": positions})
-        arrays = contents.LoadedFile(load.NO_FILE, "arrays", tokens)
-        answer = _Search(label, arrays, found, layer_type, place, notes).answer(tolerance, reasons)
-        rows = every if notes else None
-    rotary = found.ropes() if layer_type is None else [found.one(layer_type)]
-    if (
-        answer.passed or not reasons or rows is None or len(rotary) != 1
-    ):  # of which the tables are is then unsaid
+        tables = {name: per_batch(array) for name, array in tables.items()}
+        batch = row_positions(places.pop("positions", None), attention_mask)
+        tokens = token_tables(label, tables, batch, axes)
+        place = replace(Place.of(places), own={"positions": tokens.positions})
+        arrays = LoadedFile(NO_FILE, "arrays", tokens.tables)
+        check = _ModelCheck(label, arrays, encodings, layer_type, place, tokens.notes)
+        answer = check.answer(tolerance, reasons)
+        if tokens.notes:
+            rows = batch
+    rotary = encodings.ropes() if layer_type is None else [encodings.one(layer_type)]
+    # With several rotary encodings, it is not known whose tables these are.
+    if answer.passed or not reasons or rows is None or len(rotary) != 1:
         return answer
-    solved = _solved_positions(tables, rows, model, rotary[0], tolerance)
-    return (
-        answer
-        if solved is None
-        else replace(answer, reasons=solved.reasons, explanations=solved.explanations)
-    )
+    solved = solved_positions(tables, rows, model, rotary[0], tolerance)
+    if solved is None:
+        return answer
+    return replace(answer, reasons=solved.reasons, explanations=solved.explanations)
 
 
-def _counted(tables: Mapping[str, Array]) -> "RowPositions | None":
-    """The rows of every sequence from 0 on, where tables (batch, L, D) differ from each other; of more sequences than
-    rows, the first axis may be that of positions."""
-    for array in (tables[name] for name in tables if role_of(name) == "cos"):
-        is_stack = array.ndim == 3 and len(array) <= array.shape[1]
-        if is_stack and all((array != array.take([0], axis)).any() for axis in (0, 1)):
-            from pecli.tensors.row_positions import row_positions
-
-            return row_positions(np.tile(np.arange(array.shape[1]), (len(array), 1)))
-    return None
-
-
-def _per_batch(array: Array) -> Array:
-    """A table as (batch, L, …), without an axis of one head."""
-    single = [axis for axis in (1, 2) if array.ndim == 4 and array.shape[axis] == 1]
-    return array[None] if array.ndim < 3 else array.squeeze(tuple(single[:1]))
-
-
-def _by_token(
-    label: str, tables: Mapping[str, Array], rows: "RowPositions", axes: int
-) -> tuple[dict[str, Array], Any, dict[str, str]]:
-    """Tables per batch, (batch, L, …), with a row for each token that is no padding; its positions; a note on each."""
-    ids = rows.arranged(axes)
-    assert ids is not None
-    seen = np.ones(ids.shape[1:], bool) if rows.seen is None else rows.seen.reshape(ids.shape[1:])
-    shape = bracketed(seen.shape)
-    # two rows of tables without a name are cosines and sines, not a batch of two
-    per_batch = [
-        name
-        for name in tables
-        if tables[name].shape[:2] == seen.shape and (role_of(name) or len(seen) != 2)
-    ]
-    if not per_batch and rows.seen is not None:
-        rule = f"no table of {label or 'these arrays'} is {shape[:-1]}, …)"
-        raise ParameterError(
-            rows.name, f"of shape {shape}", rule, "leave it out, or dump tables per batch"
-        )
-    at_tokens = ids[:, seen] if len(ids) > 1 else ids[0, seen]
-    positions = PLACES["positions"].check("positions", at_tokens if per_batch else rows.ids)
-    tokens = {name: array[seen] if name in per_batch else array for name, array in tables.items()}
-    return (
-        tokens,
-        positions,
-        dict.fromkeys(per_batch, f"{seen.sum():,} tokens of {shape}, one after the other"),
-    )
-
-
-def _solved_positions(
-    tables: Mapping[str, Array],
-    rows: "RowPositions",
-    model: Model,
-    encoding: Encoding,
-    tolerance: Tolerance,
-) -> Verification | None:
-    """The positions that tables per batch were made at: tables are what a rotation makes of (1, 0)."""
-    waves = [tables[name] for role in ("cos", "sin") for name in tables if role_of(name) == role]
-    if len(waves) != 2 or waves[0].shape != waves[1].shape:
-        return None
-    from pecli.checks.verify.rotated import verify_rotated
-    from pecli.explain.edits import Positions
-
-    pairs = min(waves[0].shape[-1], encoding.rope(1).rotary_dim // 2)
-    takes, gives = LAYOUTS[encoding.layout or "halves"]
-    cos, sin = (wave[..., :pairs] for wave in waves)
-    before, after = (
-        forms.joined((np.ones_like(cos), np.zeros_like(sin)), takes),
-        forms.joined((cos, sin), gives),
-    )
-    tokens = {"positions": rows.ids} if rows.seen is None else {"attention_mask": rows.seen}
-    options: dict[str, Any] = {**tokens, "layer_type": encoding.layer_type or None, "seq_axis": -2}
-    with suppress(ParameterError):  # tables of another width
-        found = verify_rotated(after, before, model, tolerance, True, **options)
-        if any(isinstance(edit, Positions) for each in found.explanations for edit in each.edits):
-            return found
-    return None
-
-
-def _with_frequencies(file: contents.LoadedFile) -> Mapping[str, Array]:
-    """The tensors of a file; of a .gguf, with frequencies instead of the factors that divide them."""
-    path = config_file(file.path) if file.format == "folder" else file.path
-    if file.format != "gguf" and not path.endswith(".gguf"):
-        return file.tensors
-    from pecli.models.dialects.gguf import factor_frequencies
-
-    made = factor_frequencies(path)
-    tensors = {name: array for name, array in file.tensors.items() if name not in made}
-    return tensors | {
-        table.name: table.array() for name, table in made.items() if name in file.tensors
-    }
-
-
-class _Search:
+class _ModelCheck:
     """The tensors of one file that belong to some encodings, each with its best reading."""
 
     def __init__(
         self,
         path: str,
-        file: contents.LoadedFile,
+        file: LoadedFile,
         model: ModelEncodings,
         layer_type: str | None,
         place: Place,
         notes: Mapping[str, str] | None = None,
     ) -> None:
-        self.path, self.file, self.notes = path, file, notes or {}
-        self.encodings = model.encodings if layer_type is None else (model.one(layer_type),)
-        if not self.encodings:
-            rule = "it has no positional encoding to check"
-            raise ParameterError("model", repr(model.file), rule, "see pecli config")
-        if (
-            "grid" in place.own and layer_type is None
-        ):  # which the text beside a vision tower may not have
-            self.encodings = (
-                tuple(each for each in self.encodings if each.grid.style) or self.encodings
-            )
-        self.model, self.by_number = model, layer_type is None
+        self.path = path
+        self.file = file
+        self.model = model
+        self.notes = notes or {}
+        self.is_any_layer = layer_type is None
+        self.encodings = _encodings(model, layer_type, place)
+        self.all_encodings = self.encodings
+        self.has_several = len({encoding.layer_type for encoding in self.encodings}) > 1
         self.tensors = _with_frequencies(file.read_as("float32"))
-        rotary = (
-            array for name, array in self.tensors.items() if role_of(name) in ("cos", "sin", "both")
-        )
-        ends = {(place.offset or 0) + count for array in rotary for count in array.shape[:-1]}
-        self.place = replace(place, ends=tuple(sorted(ends)[:MAX_UNNAMED]))
-        self.every, self.several = (
-            self.encodings,
-            len({encoding.layer_type for encoding in self.encodings}) > 1,
-        )
+        self.place = replace(place, ends=self._ends(place))
+
+    def _ends(self, place: Place) -> tuple[int, ...]:
+        """Return the positions at which tables of the file may end; frequencies may have been read there."""
+        ends = set()
+        for name, array in self.tensors.items():
+            if role_of(name) in ("cos", "sin", "both"):
+                ends |= {(place.offset or 0) + length for length in array.shape[:-1]}
+        return tuple(sorted(ends)[:MAX_UNNAMED])
 
     def answer(self, tolerance: Tolerance, reasons: bool) -> Verification:
-        """The answer; where no name says of which kind of layers tables are, they are of one: which explains most."""
-        kinds = [each for each in self.encodings if each.is_rotary and not each.part]
-        if len(kinds) < 2 or any(map(self._named, self.tensors)):
+        """Return the answer for the layers that explain most, if no name states which layers tables are of."""
+        rotary = [each for each in self.encodings if each.is_rotary and not each.part]
+        if len(rotary) < 2 or any(self._layer_named(name) for name in self.tensors):
             return self._answer(tolerance, reasons)
-        others = [each for each in self.encodings if each not in kinds]
-        answers: list[tuple[_Search, Verification]] = []
-        for kind in kinds:
-            search = copy(self)
-            search.encodings = (kind, *others)
-            with suppress(NoTablesError):  # of this kind
-                answers.append((search, search._answer(tolerance, reasons=False)))
+        others = [each for each in self.encodings if each not in rotary]
+        checks: list[_ModelCheck] = []
+        answers: list[Verification] = []
+        for encoding in rotary:
+            check = copy(self)
+            check.encodings = (encoding, *others)
+            with suppress(NoTablesError):  # There may be tables of the other layers only.
+                answers.append(check._answer(tolerance, reasons=False))
+                checks.append(check)
         if not answers:
             return self._answer(tolerance, reasons)
-        if reasons and not any(answer for _, answer in answers):
+        if reasons and not any(answers):
             with time_limit.time_limit():
-                answers = [(search, search._answer(tolerance, reasons)) for search, _ in answers]
-        return min((answer for _, answer in answers), key=_doubts)
+                answers = [check._answer(tolerance, reasons) for check in checks]
+        return min(answers, key=_doubts)
 
     def _answer(self, tolerance: Tolerance, reasons: bool) -> Verification:
-        read, tolerance = self._found(), tolerance.against_model()
-        lost = [] if read else self._lost_scalings()
-        checked = [self._checked(name, reading, tolerance) for name, reading in read]
-        known = [(reading, reading.target.origin) for _, reading in read if reading is not None]
-        problems = doubling_problems(
-            Doubling(own.layer_type, each, each.form.doubled) for each, own in known if own
-        )
-        schemes = {origin.scheme for _, origin in known if origin}
-        scheme = ", ".join(sorted(schemes or {each.scheme for each in self.encodings}))
+        tolerance = tolerance.against_model()
+        found = self._found()
+        problems = [] if found else self._lost_scalings()
+        checked = [self._checked(name, reading, tolerance) for name, reading in found]
+        schemes = set()
+        doublings = []
+        for _, reading in found:
+            if reading is not None and reading.target.origin is not None:
+                origin = reading.target.origin
+                schemes.add(origin.scheme)
+                doublings.append(Doubling(origin.layer_type, reading, reading.form.doubled))
+        problems += doubling_problems(doublings)
+        if not schemes:
+            schemes = {encoding.scheme for encoding in self.encodings}
         answer = conclusion(
-            self.path, scheme, checked, tolerance, [*lost, *problems], reasons, self.tensors
+            self.path,
+            ", ".join(sorted(schemes)),
+            checked,
+            tolerance,
+            problems,
+            reasons,
+            self.tensors,
         )
-        if (
-            answer.passed
-            or answer.explanations
-            or not any(map(self._may_be_rotated, self.tensors.values()))
-        ):
+        if answer.passed or answer.explanations:
+            return answer
+        if not any(self._may_be_rotated(array) for array in self.tensors.values()):
             return answer
         return replace(answer, reasons=(*answer.reasons, QUERIES))
 
     def _may_be_rotated(self, array: Array) -> bool:
-        """Whether it has the shape of queries or keys, and values that no table has."""
-        heads = {encoding.head_dim for encoding in self.encodings if encoding.is_rotary}
-        return (
-            array.ndim > 2
-            and array.shape[-1] in heads
-            and bool(np.abs(widened(array[:1])).max(initial=0.0) > 2)
-        )
+        """Return True if an array has the shape of queries or keys, and values that no table has."""
+        widths = {encoding.head_dim for encoding in self.encodings if encoding.is_rotary}
+        if array.ndim < 3 or array.shape[-1] not in widths:
+            return False
+        return bool(np.abs(widened(array[:1])).max(initial=0.0) > MAX_TABLE_VALUE)
 
     def _checked(self, name: str, reading: Reading | None, tolerance: Tolerance) -> Checked:
-        shape = self.tensors[name].shape
         if reading is None:
-            shapes = " or ".join(dict.fromkeys(_shapes_of(each) for each in self._likely(name)))
-            turned = self._best(name, self._role(name), turned=True)
-            fits_transposed = turned is not None and (turned.is_learned or turned.is_near)
-            problem = OtherShape(shape, shapes, fits_transposed)
-            result = Comparison.impossible(name, shape, problem)
-            return Checked(name, result, *self._likeliest(name))
-        label = reading.name if name == npy.ARRAY_NAME else name
-        layers = reading.target.origin.layer_type if self.several and reading.target.origin else ""
-        named = self._named(name)
-        known = label == reading.name or role_of(label) not in (None, ANYTHING)
-        fits = f"{layers} layers{'' if named else ', which it fits best'}" if layers else ""
-        words = ", ".join(
-            filter(None, ("" if known else reading.name, fits, reading.note, self.notes.get(name)))
-        )
-        checked = replace(Checked.of(name, label, reading, tolerance), note=words, layers=layers)
-        for other in self.every if layers and not checked.result.passed else ():
-            found = (
-                self._best(name, role_of(reading.name), [other])
-                if other.layer_type != layers
-                else None
-            )
-            if found is not None and compared(name, found, tolerance).passed:
+            return self._unreadable(name)
+        label = reading.name if name == ARRAY_NAME else name
+        layers = ""
+        if self.has_several and reading.target.origin is not None:
+            layers = reading.target.origin.layer_type
+        checked = Checked.of(name, label, reading, tolerance)
+        note = ", ".join(filter(None, self._notes(name, label, layers, reading)))
+        checked = replace(checked, note=note, layers=layers)
+        if not layers or checked.result.passed:
+            return checked
+        for other in self.all_encodings:
+            if other.layer_type == layers:
+                continue
+            best = self._best(name, role_of(reading.name), [other])
+            if best is not None and compared(name, best, tolerance).passed:
                 return replace(checked, right_for=other.layer_type)
         return checked
 
+    def _notes(self, name: str, label: str, layers: str, reading: Reading) -> Iterator[str]:
+        """Yield what a tensor is, the layers that it belongs to, and how it was read."""
+        is_named = label == reading.name or role_of(label) not in (None, ANYTHING)
+        if not is_named:
+            yield reading.name
+        if layers:
+            fits = "" if self._layer_named(name) else ", which it fits best"
+            yield f"{layers} layers{fits}"
+        yield reading.note
+        yield self.notes.get(name, "")
+
+    def _unreadable(self, name: str) -> Checked:
+        """Return the result for a tensor whose shape no table has."""
+        shape = self.tensors[name].shape
+        shapes = " or ".join(dict.fromkeys(_shapes_of(each) for each in self._likely(name)))
+        turned = self._best(name, self._role(name), turned=True)
+        fits_transposed = turned is not None and (turned.is_learned or turned.is_near)
+        problem = OtherShape(shape, shapes, fits_transposed)
+        result = Comparison.impossible(name, shape, problem)
+        return Checked(name, result, *self._likeliest(name))
+
     def _likeliest(self, name: str) -> tuple[Scheme | None, dict[str, Array]]:
+        """Return a rotary scheme that may have made a tensor of another shape, for a search for reasons."""
         array = self.tensors[name]
         ropes = [each for each in self._likely(name) if each.is_rotary and not each.no_table]
         if not ropes or not array.size:
             return None, {}
+        encoding = ropes[0]
+        layout = "halves"
+        if (encoding.axis_dim or 0) // 2 in array.shape:
+            layout = "compact"
+        elif encoding.layout == "interleaved":
+            layout = "interleaved"
+        rope = self._place(name).rope(encoding, max(array.shape, default=1), layout=layout)
         role = self._role(name)
-        compact = (ropes[0].axis_dim or 0) // 2 in array.shape
-        layout = (
-            "compact"
-            if compact
-            else "interleaved"
-            if ropes[0].layout == "interleaved"
-            else "halves"
-        )
-        rope = self._place(name).rope(ropes[0], max(array.shape, default=1), layout=layout)
-        return rope, {role if role in ("cos", "sin", "inv_freq") else "cos_sin": array}
+        if role is None or role not in ("cos", "sin", "inv_freq"):
+            role = "cos_sin"
+        return rope, {role: array}
 
-    def _found(self) -> list[tuple[str, Reading | None]]:
-        """The tensors to check: the only one, or those whose names say so, or those that look like it."""
-        tensors = self.tensors
-        if len(tensors) == 1:
-            (name,) = tensors
-            return [(name, self._best(name, self._role(name)) or self._best(name, None))]
-        kinds = {encoding.scheme for encoding in self.encodings}
-        found: list[tuple[str, Reading | None]] = []
-        for name, array in tensors.items():
-            role = role_of(name)
-            is_number = _is_number(array) or role in ("index", "cos", "sin", "both")
-            if not role or not is_number or not schemes_of(role) & kinds or self._is_foreign(name):
-                continue
-            best = self._best(name, role)
-            # a tensor of that name is wrong where its shape is; other names may mean other things
-            if best or (role != ANYTHING and (role != "rows" or kinds & {"sinusoidal", "learned"})):
-                found.append((name, best))
-        if not found and len(tensors) <= MAX_UNNAMED:
-            likely = [
-                (name, self._best(name, None)) for name in tensors if _is_number(tensors[name])
-            ]
-            found = [(name, best) for name, best in likely if best is not None and best.is_near]
+    def _found(self) -> list[Found]:
+        """Return the tensors to check: the only one, or those whose names state it, or those that look like it.
+
+        Raises:
+            NoTablesError: If there are none.
+        """
+        if len(self.tensors) == 1:
+            (name,) = self.tensors
+            reading = self._best(name, self._role(name)) or self._best(name, None)
+            return [(name, reading)]
+        found = self._found_by_name()
+        if not found and len(self.tensors) <= MAX_UNNAMED:
+            found = self._found_by_values()
         if not found and not self._lost_scalings():
-            count = len(tensors) + len(self.file.unread)
-            names = f": {listed(list(tensors), 4)}" if tensors else ""
-            problem = f"has no positional tables of {' or '.join(sorted(kinds))} ({count:,} tensors{names})"
-            advice = "modern checkpoints compute them: use a dump, or name a tensor, FILE:NAME"
-            advice += "; queries or keys after the rotation go with --before FILE" * (
-                "rope" in kinds
-            )
-            raise NoTablesError(self.path or "arrays", problem, advice)
+            raise self._no_tables()
         return found
 
+    def _found_by_name(self) -> list[Found]:
+        schemes = {encoding.scheme for encoding in self.encodings}
+        has_rows = bool(schemes & {"sinusoidal", "learned"})
+        found: list[Found] = []
+        for name, array in self.tensors.items():
+            role = role_of(name)
+            if not role or not schemes_of(role) & schemes or self._is_foreign(name):
+                continue
+            if not _is_number(array) and role not in NUMBER_ROLES:
+                continue
+            reading = self._best(name, role)
+            # A tensor of such a name is wrong if its shape is; other names may mean other things.
+            must_be_table = role != ANYTHING and (role != "rows" or has_rows)
+            if reading is not None or must_be_table:
+                found.append((name, reading))
+        return found
+
+    def _found_by_values(self) -> list[Found]:
+        found: list[Found] = []
+        for name, array in self.tensors.items():
+            reading = self._best(name, None) if _is_number(array) else None
+            if reading is not None and reading.is_near:
+                found.append((name, reading))
+        return found
+
+    def _no_tables(self) -> NoTablesError:
+        schemes = sorted({encoding.scheme for encoding in self.encodings})
+        held = counted(len(self.tensors) + len(self.file.unread), "tensor")
+        if self.tensors:
+            held = f"{held}: {listed(list(self.tensors), MAX_LISTED)}"
+        problem = f"has no positional tables of {' or '.join(schemes)} ({held})"
+        advice = "modern checkpoints compute them: use a dump, or name a tensor, FILE:NAME"
+        if "rope" in schemes:
+            advice += "; queries or keys after the rotation go with --before FILE"
+        return NoTablesError(self.path or "arrays", problem, advice)
+
     def _lost_scalings(self) -> list[str]:
-        """What the model has in factors that a .gguf file, unless it is one part of several, should hold."""
+        """Return sentences on scalings whose factors a .gguf file should hold, unless it is one part of several."""
         if self.file.format != "gguf":
             return []
         from pecli.checks.model_forms import GGUF, lost_scaling
         from pecli.files.gguf_file import header_of
 
-        kinds = () if "split.count" in header_of(self.file.path).values else ("llama3", "longrope")
-        scaled = [each for each in self.encodings if each.parameters.get("scaling") in kinds]
+        if "split.count" in header_of(self.file.path).values:
+            return []
+        scaled = [
+            each for each in self.encodings if each.parameters.get("scaling") in FACTOR_SCALINGS
+        ]
         return list(dict.fromkeys(lost_scaling(each, GGUF) for each in scaled))
 
     def _is_foreign(self, tensor: str) -> bool:
-        """Whether it is of layers that were not asked for, or of a part that the configuration does not describe."""
-        if (named := self._named(tensor)) is not None:
-            return all(each.layer_type != named for each in self.encodings)
+        """Return True if a tensor is of layers that were not asked for, or of a part that the model does not have."""
+        layer_type = self._layer_named(tensor)
+        if layer_type is not None:
+            return all(each.layer_type != layer_type for each in self.encodings)
         name = tensor.replace("visual", "vision")
-        known = " ".join(each.layer_type for each in self.model)
-        return any(part in name and part not in known for part in ("vision", "audio"))
+        layer_types = " ".join(each.layer_type for each in self.model)
+        return any(part in name and part not in layer_types for part in OTHER_PARTS)
 
     def _role(self, name: str) -> str | None:
-        """What the name of the tensor says, or that of the file where the tensor has none."""
-        return role_of(
-            os.path.splitext(os.path.basename(self.file.path))[0]
-            if name == npy.ARRAY_NAME
-            else name
-        )
+        """Return the role that the name of the tensor states, or that of the file if the tensor has no name."""
+        if name == ARRAY_NAME:
+            name = os.path.splitext(os.path.basename(self.file.path))[0]
+        return role_of(name)
 
     def _best(
         self,
@@ -368,39 +338,76 @@ class _Search:
         *,
         turned: bool = False,
     ) -> Reading | None:
-        """The reading that comes nearest, of the layer type that the name says if it does."""
-        array, place = np.atleast_1d(self.tensors[name]), self._place(name)
-        array = array.T if turned else array
-        role = None if role == ANYTHING else role
+        """Return the nearest reading, of the layers that the name states if it does."""
+        array = np.atleast_1d(self.tensors[name])
+        if turned:
+            array = array.T
         if dtype_name(array.dtype) in COMPLEX:
             role = "both"
-        targets = (
-            some
-            for each in encodings or self._likely(name)
-            for some in model_targets(each, array, role, place)
-        )
+        elif role == ANYTHING:
+            role = None
+        place = self._place(name)
+        targets: list[Target] = []
+        for encoding in encodings or self._likely(name):
+            targets += model_targets(encoding, array, role, place)
         return best_reading(array, targets, is_text=self.file.format == "csv")
 
     def _place(self, name: str) -> Place:
-        """Where a table is read: names of a .gguf tell frequencies for lengths beyond the original one."""
-        if not name.startswith("rope_factors_long"):
+        """Return where a table is read: some names of a .gguf file state that factors are for long contexts."""
+        if not name.startswith("rope_factors_long") or self.place.length:
             return self.place
-        original = max(
+        lengths = [
             each.parameters.get("original_max_position_embeddings") or 0 for each in self.encodings
-        )
-        return replace(self.place, length=self.place.length or original + 1)
+        ]
+        return replace(self.place, length=max(lengths) + 1)
 
     def _likely(self, name: str) -> Sequence[Encoding]:
-        return [
-            each for each in self.encodings if each.layer_type == self._named(name)
-        ] or self.encodings
+        """Return the encodings of the layers that a name states, or all."""
+        layer_type = self._layer_named(name)
+        named = [each for each in self.encodings if each.layer_type == layer_type]
+        return named or self.encodings
 
-    def _named(self, name: str) -> str | None:
-        return self.model.layer_named(name, by_number=self.by_number)
+    def _layer_named(self, name: str) -> str | None:
+        return self.model.layer_named(name, by_number=self.is_any_layer)
 
 
-def _doubts(answer: Verification) -> tuple[float, ...]:
-    """What speaks against it: tensors that fail without a reason, mistakes, tensors that fail, and their errors."""
+def _encodings(model: ModelEncodings, layer_type: str | None, place: Place) -> tuple[Encoding, ...]:
+    """Return the encodings of the layers in question.
+
+    Raises:
+        ParameterError: If the model has none.
+    """
+    if layer_type is not None:
+        return (model.one(layer_type),)
+    if not model.encodings:
+        rule = "it has no positional encoding to check"
+        raise ParameterError("model", repr(model.file), rule, "see pecli config")
+    if "grid" in place.own:  # The text beside a vision tower may have no grid.
+        on_grid = tuple(each for each in model.encodings if each.grid.style)
+        return on_grid or model.encodings
+    return model.encodings
+
+
+def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:
+    """Return the tensors of a file; of a .gguf, frequencies instead of the factors that divide them."""
+    path = config_file(file.path) if file.format == "folder" else file.path
+    if file.format != "gguf" and not path.endswith(".gguf"):
+        return file.tensors
+    from pecli.models.dialects.gguf import factor_frequencies
+
+    frequencies = factor_frequencies(path)
+    tensors = {name: array for name, array in file.tensors.items() if name not in frequencies}
+    for name, table in frequencies.items():
+        if name in file.tensors:
+            tensors[table.name] = table.array()
+    return tensors
+
+
+def _doubts(answer: Verification) -> tuple[int, ...]:
+    """Return what speaks against an answer, the gravest first.
+
+    These are tensors that fail without a reason, mistakes, tensors that fail, and their elements.
+    """
     failed = [tensor for tensor in answer.tensors if tensor.mismatched != 0]
     explained = {name for each in answer.explanations for name in each.tensors}
     mistakes = len(answer.problems) + sum(len(each.mistakes) for each in answer.explanations)
@@ -413,13 +420,16 @@ def _is_number(array: Array) -> bool:
 
 
 def _shapes_of(encoding: Encoding) -> str:
-    given = encoding.parameters
+    """Return the shapes that tables of an encoding may have, for a sentence."""
+    parameters = encoding.parameters
     if encoding.is_rotary:
         dim = encoding.axis_dim or 0
         return f"({dim // 2}), (positions, {dim // 2}) or (positions, {dim})"
-    if "heads" in given:
-        return f"({given['heads']}) or ({given['heads']}, …, positions)"
-    if {"grid", "dim"} <= given.keys():
-        return f"({math.prod(given['grid'])}, {given['dim']}) of the grid {spelled(given['grid'])} (or give --grid)"
-    rows = given.get("max_len", "positions")
-    return f"({rows}, {given.get('dim', rows)})"
+    if "heads" in parameters:
+        return f"({parameters['heads']}) or ({parameters['heads']}, …, positions)"
+    if {"grid", "dim"} <= parameters.keys():
+        rows = math.prod(parameters["grid"])
+        grid = spelled(parameters["grid"])
+        return f"({rows}, {parameters['dim']}) of the grid {grid} (or give --grid)"
+    rows = parameters.get("max_len", "positions")
+    return f"({rows}, {parameters.get('dim', rows)})"
