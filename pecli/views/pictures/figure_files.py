@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SUFFIXES = ("png", "svg", "pdf")
 MAX_FRAMES = 200  #: Frames of a .gif.
 FRAME_MS = 50  #: Milliseconds of a frame.
+LAST_FRAME_MS = 1500  #: Milliseconds of the last frame, before the picture starts again.
 GIF_COLOURS = 16  #: Colours of all frames.
 
 QUIET = "#666666"
@@ -176,7 +177,7 @@ def _gif(frames: "list[Image.Image]", about: Mapping[str, Any] | None) -> bytes:
         "GIF",
         save_all=True,
         append_images=frames[1:],
-        duration=FRAME_MS,
+        duration=[FRAME_MS] * (len(frames) - 1) + [LAST_FRAME_MS],
         loop=0,
         **comment,
     )

@@ -268,7 +268,8 @@ def _raster(x: Floats, y: Floats, size: _Size, joined: bool) -> Flags:
     """
     high, wide = size
     x, y = envelope(x, y, 4 * wide)
-    columns = x * (wide - 1)
+    # Zero lies infinitely far to the left on a logarithmic axis, and no line leads there.
+    columns = np.where(np.isfinite(x), x, np.nan) * (wide - 1)
     lines = np.clip(
         (1 - y) * (high - 1), -1, high
     )  # Beyond the picture, a line leaves at the edge.

@@ -341,3 +341,10 @@ def test_heatmaps_stand_below_each_other_if_each_has_7_lines(lines: int, is_belo
     shown = terminal_render.lines(Picture("t", heats), Terminal(80, lines))
     own_lines = [line for line in shown if line.strip() in ("a", "b")]
     assert bool(own_lines) is is_below
+
+
+def test_a_point_at_zero_is_not_joined_on_a_logarithmic_axis() -> None:
+    curve = Curve("", np.array([0.0, 1.0, 10.0]), np.array([5.0, 1.0, 2.0]))
+    grid = dots(curves([curve], log_x=True))
+    assert not grid[0, :2].any(), "the first point lies beyond the axis"
+    assert grid[:, -1].any()

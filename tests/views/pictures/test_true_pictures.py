@@ -145,3 +145,7 @@ def test_bounds_are_1_if_all_phases_agree_whatever_the_dimension(dim: int) -> No
 def test_no_bound_exceeds_1() -> None:
     for curve in made("decay", pecli.Rope(64, 8), pecli.Rope(64, 128)).panels[1].curves:
         assert curve.y.max() <= 1.0
+
+
+def test_a_spiral_states_what_its_radius_is() -> None:
+    assert made("circle", pecli.Rope(64, 8)).subtitle == "radius = position"

@@ -38,7 +38,7 @@ def circle(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         title = f"pair {pair}: {_turns(frequency, length)}"
         panels.append(Chart(title, [spiral], "angle", "position", joined=False, polar=True))
     title = f"pairs turning over {length:,} positions"
-    return Picture(title, panels, min(MAX_ACROSS, len(panels)))
+    return Picture(title, panels, min(MAX_ACROSS, len(panels)), "radius = position")
 
 
 CIRCLE = PictureKind(
