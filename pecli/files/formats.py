@@ -144,7 +144,7 @@ ADVICE = {
     ".h": "C headers are written, not read: write .npz or .safetensors as well",
     ".json": JSON_FORM,
 }
-"""What to do about a file that no format recognises, by its suffix."""
+"""Advice for a file that no format recognises, by its suffix."""
 
 
 def suffix_of(path: str) -> str:

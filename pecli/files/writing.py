@@ -1,4 +1,4 @@
-"""What all writers share: the request, blocks of tables, and the spec as JSON."""
+"""Helpers of all writers: the request, blocks of tables, and the spec as JSON."""
 
 import json
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence

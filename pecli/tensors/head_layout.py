@@ -1,4 +1,4 @@
-"""How the rows of query and key projections are divided into heads, and how their pairs move."""
+"""Division of query and key projections into heads, and moves of their pairs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +62,7 @@ class HeadSizes(NamedTuple):
 
 @dataclass(frozen=True)
 class Heads:
-    """How the rows of query and key projections are divided; None if nothing states it.
+    """The division of query and key projections into heads; None if nothing states it.
 
     Attributes:
         heads: the number of query heads.

@@ -29,7 +29,7 @@ GATED = frozenset(("qwen3_next", "qwen3_5", "qwen3_5_moe"))
 
 
 class FamilyLayout(NamedTuple):
-    """How a family divides q, k and v.
+    """The division of q, k and v in a family of models.
 
     Attributes:
         order: the order of rows in a fused projection; None if q, k and v are separate.

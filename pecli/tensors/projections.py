@@ -10,7 +10,7 @@ from pecli.tensors.inputs import Input
 
 
 class ProjectionWord(NamedTuple):
-    """What a word in a tensor's name means."""
+    """The meaning of a word in a tensor's name."""
 
     kind: str  #: q, k, qkv or latent
     norm: bool  #: True for the norm of a projection
@@ -38,7 +38,7 @@ by family."""
 
 
 class Projection(NamedTuple):
-    """What the name of a tensor states.
+    """A query, key or fused projection, by its name.
 
     Attributes:
         kind: q, k, qkv (fused), or latent: a key that all heads share, after other rows (DeepSeek).

@@ -27,7 +27,7 @@ AXIS = Whole(help="the axis of positions", low=-64, high=64)
 
 @dataclass(frozen=True, eq=False)
 class RowRotation:
-    """How tensors are rotated.
+    """A rotation of tensors' rows.
 
     Attributes:
         rope: the frequencies.
