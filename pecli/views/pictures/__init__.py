@@ -1,1 +1,13 @@
-"""Pictures of tables: in the terminal, and as figures in files."""
+"""Pictures of tables: in the terminal, and as figures in files.
+
+A picture is made in three steps:
+
+    subjects  →  kinds  →  terminal_render, figure
+    what         data      text, matplotlib
+
+`subjects` turns schemes, models and files into subjects, `titles` names them, and `identification`
+finds the scheme of a file without a spec. A kind of picture, a file of `kinds`, turns subjects into
+a `Picture` of `panels`: heatmaps and charts, with the words on their axes. `fitting` chooses the
+kinds that fit a scheme. `terminal_render` and `figure` draw any picture; `figure_files` writes it.
+`mistakes` makes the picture of a failed check from the maps of `error_map`.
+"""
