@@ -107,7 +107,7 @@ class GivenPositions(Parameter):
             raise ParameterError(name, "empty", self.rule)
         if not any(isinstance(item, (list, tuple)) for item in items):
             return PositionList(_positions(name, items))
-        sizes = [len(item) if isinstance(item, (list, tuple)) else 0 for item in items]
+        sizes = [_size_of_axis(item) for item in items]
         if len({*sizes}) > 1 or not sizes[0]:
             given = f"axes of {', '.join(map(str, sizes[:8]))} positions"
             raise ParameterError(name, given, self.rule)
@@ -125,6 +125,11 @@ class GivenPositions(Parameter):
         if array.ndim not in (1, 2) or not array.size:
             raise ParameterError(name, given, self.rule)
         return array.tolist()
+
+
+def _size_of_axis(item: Any) -> int:
+    """Return the number of positions of an axis, 0 for a number among axes."""
+    return len(item) if isinstance(item, (list, tuple)) else 0
 
 
 def _looks_like_number(text: str) -> bool:
