@@ -8,7 +8,7 @@ from pecli.models import non_rotary
 from pecli.models.data import plain_name, stored
 from pecli.models.families import class_defaults, family_of
 from pecli.models.key_names import EVIDENCE, HEADS, SETTINGS, TEXTS, WIDTHS
-from pecli.models.keys import NO_CLASS, ClassDefaults, Keys
+from pecli.models.keys import NO_CLASS, ClassDefaults, Keys, value_of
 
 #: Objects that are parts although their names do not end with `_config`.
 SIDES = ("encoder", "decoder", "text_encoder", "audio_encoder", "vision_tower", "language_model")
@@ -75,10 +75,12 @@ def _ignored_keys(
     family = family_of(model_type, vision=vision)
     if family is not None and defaults.name and not family.reads_type:
         # Most rotary classes of transformers rotate whatever `position_embedding_type` is.
-        for name in STATEMENTS:
-            if str(keys.data.get(name)).lower() not in ROTARY_WORDS:
-                ignores.add(name)
+        ignores |= {name for name in STATEMENTS if not _states_rope(keys, name)}
     return frozenset(ignores)
+
+
+def _states_rope(keys: Keys, name: str) -> bool:
+    return str(keys.data.get(name)).lower() in ROTARY_WORDS
 
 
 class ClassPart(NamedTuple):
@@ -95,10 +97,10 @@ class ClassPart(NamedTuple):
     fills_in: bool = False
 
 
-def class_part(model_type: str | None) -> ClassPart | None:
-    """Return the default language model of a class; None if it has none, or is not known."""
-    row = stored("class_parts.json").get(plain_name(model_type))
-    return None if row is None else ClassPart(*row)
+def class_part(model_type: str | None) -> ClassPart:
+    """Return the default language model of a class; one without a type if it has none, or is not known."""
+    row = stored("class_parts.json").get(plain_name(model_type), ())
+    return ClassPart(*row)
 
 
 def lacks_text_model(part: ModelPart) -> bool:
@@ -107,12 +109,12 @@ def lacks_text_model(part: ModelPart) -> bool:
     `{"model_type": "llava"}` is such a file: the class then makes a Llama of default size.
     """
     is_bare = not part.keys.any(*TEXTS, *EVIDENCE, *WIDTHS, *HEADS)
-    return is_bare and class_part(part.model_type) is not None
+    return is_bare and class_part(part.model_type).model_type != ""
 
 
 def parts_of(part: ModelPart) -> list[ModelPart]:
-    """Return the parts within a part."""
-    default_text = class_part(part.model_type) or ClassPart()
+    """Return the parts within a part: the first language model, then all others."""
+    default_text = class_part(part.model_type)
     is_bare = lacks_text_model(part)
     objects: dict[str, Any] = dict(part.keys.data)
     if is_bare:
@@ -126,7 +128,9 @@ def parts_of(part: ModelPart) -> list[ModelPart]:
             inner = _filled_in(inner, part, default_text)
         if _has_encodings(inner):
             parts.append(inner)
-    return parts
+    texts = [each for each in parts if each.is_text]
+    others = [each for each in parts if not each.is_text]
+    return [*texts[:1], *others]
 
 
 def _names_part(name: str) -> bool:
@@ -143,13 +147,10 @@ def _inner_part(
     keys = Keys(value, part.keys.path, prefix, account=part.keys.account)
     label = name.removesuffix("_config").removesuffix("_cfg")
     is_text = name in TEXTS
-    given = keys.word("model_type")
-    if given is not None and given.value:
-        return make_part(keys, label, given.value, is_text=is_text)
+    given = value_of(keys.word("model_type"))
     implied = default_text.model_type if is_text else ""
-    if not implied:
-        return make_part(keys, label, _inherited_type(part, label, is_text), is_text=is_text)
-    return make_part(keys, label, implied, is_text=is_text)
+    model_type = given or implied or _inherited_type(part, label, is_text)
+    return make_part(keys, label, model_type, is_text=is_text)
 
 
 def _inherited_type(part: ModelPart, label: str, is_text: bool) -> str | None:
@@ -162,16 +163,23 @@ def _inherited_type(part: ModelPart, label: str, is_text: bool) -> str | None:
     suffixes: tuple[str, ...] = (f"_{label}",)
     if is_text:
         suffixes = ("_text_model", "_text", "")
-    elif any(word in label for word in IMAGES):
+    elif _reads_images(label, ""):
         suffixes = ("_vision_model", "_vision")
     names = [part.model_type + suffix for suffix in suffixes]
-    for name in names:
-        if class_defaults(name).model_type == plain_name(name):
-            return name
-    for name in names:
-        if family_of(name) or name in non_rotary.FAMILIES:
-            return name
+    # A name that has a class of its own takes precedence over a name of a family.
+    for is_known in (_has_class, _has_family):
+        for name in names:
+            if is_known(name):
+                return name
     return names[-1]
+
+
+def _has_class(model_type: str) -> bool:
+    return class_defaults(model_type).model_type == plain_name(model_type)
+
+
+def _has_family(model_type: str) -> bool:
+    return family_of(model_type) is not None or model_type in non_rotary.FAMILIES
 
 
 def _filled_in(inner: ModelPart, part: ModelPart, default_text: ClassPart) -> ModelPart:

@@ -129,30 +129,31 @@ def _values(layer: Layer, scaling: str) -> _Values:
     """Return the parameters of a scaling that the configuration gives."""
     settings = layer.settings
     names = SCALINGS[scaling].names()
-    original = _Original(None)
-    found: dict[str, Setting[Any] | None] = {}
+    original = _original(layer) if ORIGINAL in names else _Original(None)
+    given: dict[str, Setting[Any]] = {}
     for name in names:
-        if name == ORIGINAL:
-            original = _original(layer)
-            found[name] = original.length
-        elif name == LENGTH:
-            found[name] = layer.keys.whole(*LENGTHS)
-        elif name != "length":
-            found[name] = _parameter(settings, name)
-    if found.get("factor") is not None and scaling != "dynamic":
+        setting = original.length if name == ORIGINAL else _parameter(layer, name)
+        if setting is not None:
+            given[name] = setting
+    if "factor" in given and scaling != "dynamic":
         # YaRN and longrope need the context only to compute a factor that is missing.
-        found.pop(LENGTH, None)
+        given.pop(LENGTH, None)
     warnings = list(original.warnings)
     scales = settings.any("factor", "short_factor", "low_freq_factor", "beta_fast")
     if scaling == "none" and scales:
         warnings.append(
             f"{settings.prefix}rope_type is default, so the scaling values beside it are not used"
         )
-    given = {name: setting for name, setting in found.items() if setting is not None}
     return _Values(given, warnings, original.is_substitute)
 
 
-def _parameter(settings: Keys, name: str) -> Setting[Any] | None:
+def _parameter(layer: Layer, name: str) -> Setting[Any] | None:
+    """Return a parameter of a scaling; `length` is the length of a table, which no configuration has."""
+    settings = layer.settings
+    if name == "length":
+        return None
+    if name == LENGTH:
+        return layer.keys.whole(*LENGTHS)
     if name in ("short_factor", "long_factor"):
         return settings.numbers(name)
     if name == "truncate":

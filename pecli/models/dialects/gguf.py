@@ -5,7 +5,7 @@ They are brought into Hugging Face's spelling, together with llama.cpp's own rul
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -167,8 +167,14 @@ def factor_frequencies(path: str) -> dict[str, Table]:
     return tables
 
 
-def _head(keys: Keys) -> tuple[Setting[int] | None, Setting[int] | None]:
-    """Return the width of a head, and the channels of it that rotate."""
+class HeadSizes(NamedTuple):
+    """The width of a head, and the channels of it that rotate."""
+
+    size: Setting[int] | None
+    rotary: Setting[int] | None
+
+
+def _head(keys: Keys) -> HeadSizes:
     size = keys.whole("attention.key_length")
     width = keys.whole("embedding_length")
     # Some models have a number of heads per layer.
@@ -178,7 +184,7 @@ def _head(keys: Keys) -> tuple[Setting[int] | None, Setting[int] | None]:
         if heads is not None:
             size = Setting(width.value // heads.value, f"{width.source} // {heads.source}")
     rotary = keys.whole("rope.dimension_count")
-    return size or rotary, rotary
+    return HeadSizes(size or rotary, rotary)
 
 
 def _ropes(model: Model) -> Parsed:

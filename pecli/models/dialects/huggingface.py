@@ -57,11 +57,8 @@ def _model_type(keys: Keys) -> str | None:
     given = keys.word("model_type")
     if given is not None:
         return given.value
-    for architecture in keys.words("architectures"):
-        model_type = model_type_of(architecture)
-        if model_type:
-            return model_type
-    return None
+    known = map(model_type_of, keys.words("architectures"))
+    return next(filter(None, known), None)
 
 
 def _nothing_found(part: ModelPart) -> list[str]:
@@ -102,19 +99,18 @@ def _reason(part: ModelPart, rule: EncodingRule | None) -> str:
 def _read_part(part: ModelPart, depth: int) -> Parsed:
     """Return the encodings of a part, and of the parts within it, the language model's first."""
     inner = parts_of(part) if depth else []
-    texts = [each for each in inner if each.is_text]
-    others = [each for each in inner if not each.is_text]
+    has_text = any(each.is_text for each in inner)
     family = family_of(part.model_type) or Family()
-    beside_text = family.beside_text if texts else ""
+    beside_text = family.beside_text if has_text else ""
     results = []
     if beside_text:
         results.append(_beside_text(part, beside_text))
-    elif not texts and (_has_layers(part) or not inner):
+    elif not has_text and (_has_layers(part) or not inner):
         results.append(_own_encodings(part))
-    for text in texts[:1]:
-        results.append(_read_inner(text, text.label if beside_text else "", depth - 1))
-    for other in others:
-        results.append(_read_inner(other, other.label, depth - 1))
+    for each in inner:
+        # The language model is what a file is about: its encodings need no name in front.
+        is_main = each.is_text and not beside_text
+        results.append(_read_inner(each, "" if is_main else each.label, depth - 1))
     return joined(results)
 
 
@@ -256,14 +252,20 @@ def _decide(evidence: Evidence) -> Decision:
     rule = evidence.rule
     if rule is not None and (rule.overrides_rope or not evidence.is_rotary):
         return OtherEncoding(rule)
-    if not evidence.is_rotary:
-        if evidence.family is None:
-            return NoEncoding()
-        if part.vision and not evidence.family.axes:
-            # The family is that of the language model beside this tower.
-            return NoEncoding()
+    if not evidence.is_rotary and not _rotates_by_default(evidence):
+        return NoEncoding()
     beside = non_rotary.beside(part.model_type, vision=part.vision)
     return RotaryEncoding(beside or evidence.tables or EncodingRule())
+
+
+def _rotates_by_default(evidence: Evidence) -> bool:
+    """Return True if a family is known to rotate without any key about rope.
+
+    A tower whose family has no axes has been found by the name of the language model beside it.
+    """
+    if evidence.family is None:
+        return False
+    return evidence.family.axes > 0 or not evidence.part.vision
 
 
 def _unknown_word(evidence: Evidence) -> list[str]:
@@ -290,13 +292,13 @@ def _overruled_word(evidence: Evidence, decision: Decision) -> list[str]:
     stated = evidence.stated
     if stated is None:
         return []
-    said = f"{stated.source} is {quoted(stated.value)}"
+    statement = f"{stated.source} is {quoted(stated.value)}"
     if isinstance(decision, RotaryEncoding):
         if evidence.word in OTHER_WORDS:
-            return [f"{said}, but other keys ask for rope, which is what is read"]
+            return [f"{statement}, but other keys ask for rope, which is what is read"]
         return []
     if isinstance(evidence.rule, AlibiRule) and evidence.word != "alibi":
-        return [f"{said}, but the model has ALiBi, which is what is read"]
+        return [f"{statement}, but the model has ALiBi, which is what is read"]
     return []
 
 
@@ -311,10 +313,11 @@ def _rule_of(keys: Keys, model_type: str | None) -> EncodingRule | None:
     if isinstance(rule, ChoiceRule):
         rule = rule.chosen(keys)
     word = _stated_word(keys)
-    if _asks_for_alibi(keys, word):
-        return rule if isinstance(rule, AlibiRule) else AlibiRule()
+    asks_for_alibi = _asks_for_alibi(keys, word)
     if isinstance(rule, AlibiRule):
         return rule
+    if asks_for_alibi:
+        return AlibiRule()
     if keys.is_true("mla_use_nope") or word in ("nope", "none"):
         return EncodingRule()
     if rule is None and word in LEARNED_WORDS and keys.any(*ROWS):
