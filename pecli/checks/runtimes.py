@@ -193,14 +193,10 @@ def _result(encoding: Encoding, name: str, served: Served, tolerance: float) -> 
     adaptation = runtime.adapted(encoding)
     if adaptation.cause:
         causes = (adaptation.cause, *causes)
-    computed = rope
-    if not causes and name not in EMULATED:
-        # Runtimes that are not emulated compute the same as transformers.
-        computed = replace(rope, runtime="transformers")
     rows = _row_count(runtime, rope, served)
     errors = measure_runtime(
         encoding.rope(1, length=served.length),
-        computed,
+        rope if causes else _as_emulated(rope, name),
         served.length if rows is None else rows,
         tolerance,
         reads_differently=bool(causes),
@@ -232,6 +228,20 @@ def _rope_of_runtime(encoding: Encoding, name: str, served: Served) -> Rope:
         stated = parameters.get("max_position_embeddings", served.context)
         options["max_position_embeddings"] = stated
     return encoding.rope(1, length=served.length, runtime=name, **options)
+
+
+def _as_emulated(rope: Rope, name: str) -> Rope:
+    """Return a scheme with the same tables whose errors may have been measured already.
+
+    Runtimes that are not emulated compute the same as transformers, unless that lacks the scaling:
+    only SGLang has ntk.
+    """
+    if name in EMULATED:
+        return rope
+    try:
+        return replace(rope, runtime="transformers")
+    except UnsupportedError:
+        return rope
 
 
 def _row_count(runtime: Runtime, rope: Rope, served: Served) -> int | None:

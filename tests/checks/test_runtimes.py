@@ -138,6 +138,12 @@ def test_dynamic_scaling_changes_nothing_up_to_the_original_length() -> None:
     assert results("dynamic-2, context 8192", 4096)["vllm"].causes == ()
 
 
+def test_only_sglang_has_ntk_scaling() -> None:
+    model = {**SMALL, "rope_scaling": {"rope_type": "ntk", "factor": 4.0}}
+    found = pecli.runtimes(model).layers[""]
+    assert [result.runtime for result in found if not result.lacks] == ["sglang"]
+
+
 @pytest.mark.parametrize(
     ("case", "length", "rows"),
     [
