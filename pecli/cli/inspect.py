@@ -54,45 +54,53 @@ def inspect(
       pecli inspect model.safetensors:wpe.weight --rows 0:8 --cols 0:6
     """
     loaded = open_tensors(file)
-    summary, names = _listed(loaded, file, filter)
-    shows_numbers = rows is not None or cols is not None
-    if stats or shows_numbers:
-        tensors = {name: loaded.tensors[name] for name in names}
-        for entry in summary.tensors:
-            if entry.name in tensors and shows_numbers:
-                array = tensors[entry.name]
-                entry.numbers = file_summary.numbers(
-                    array, rows or DEFAULT_RANGE, cols or DEFAULT_RANGE
-                )
+    summary = _summary(loaded, file, filter)
     if stats:
-        _add_statistics(summary, loaded, tensors, is_whole=file in (loaded.path, "-"))
+        _add_statistics(summary, loaded, is_whole=file in (loaded.path, "-"))
+    if rows is not None or cols is not None:
+        _add_numbers(summary, loaded, rows or DEFAULT_RANGE, cols or DEFAULT_RANGE)
     answer(summary, file_summary.show, json=json)
 
 
-def _listed(loaded: LoadedFile, file: str, pattern: str | None) -> tuple[FileSummary, list[str]]:
-    """Return a summary of the tensors whose names match, and the names of those that can be read."""
+def _summary(loaded: LoadedFile, file: str, pattern: str | None) -> FileSummary:
+    """Summarise the tensors whose names match a pattern; None matches all."""
+    if pattern is None:
+        return file_summary.describe(loaded, file, loaded.outlines, loaded.unread)
     readable = {
-        name: array for name, array in loaded.outlines.items() if fnmatchcase(name, pattern or "*")
+        name: array for name, array in loaded.outlines.items() if fnmatchcase(name, pattern)
     }
-    unread = [tensor for tensor in loaded.unread if fnmatchcase(tensor.name, pattern or "*")]
-    count = len(loaded.tensors) + len(loaded.unread)
-    if count and not readable and not unread:
+    unread = [tensor for tensor in loaded.unread if fnmatchcase(tensor.name, pattern)]
+    summary = file_summary.describe(loaded, file, readable, unread)
+    if summary.tensor_count and not summary.tensors:
         problem = f"has no tensor that matches {pattern!r}"
-        raise FileError(file, problem, f"it has {count}; see them without --filter")
-    return file_summary.describe(loaded, file, readable, unread), list(readable)
+        advice = f"it has {summary.tensor_count}; see them without --filter"
+        raise FileError(file, problem, advice)
+    return summary
 
 
-def _add_statistics(
-    summary: FileSummary, loaded: LoadedFile, tensors: Mapping[str, Array], *, is_whole: bool
-) -> None:
+def _tensors(summary: FileSummary, loaded: LoadedFile) -> dict[str, Array]:
+    """Return the tensors of a summary that can be read; a GGUF may hold types that cannot."""
+    names = [entry.name for entry in summary.tensors if entry.name in loaded.tensors]
+    return {name: loaded.tensors[name] for name in names}
+
+
+def _add_numbers(summary: FileSummary, loaded: LoadedFile, rows: str, columns: str) -> None:
+    """Add some elements of every tensor."""
+    tensors = _tensors(summary, loaded)
+    for entry in summary.tensors:
+        if entry.name in tensors:
+            entry.numbers = file_summary.numbers(tensors[entry.name], rows, columns)
+
+
+def _add_statistics(summary: FileSummary, loaded: LoadedFile, *, is_whole: bool) -> None:
     """Add statistics of tensors, the schemes that made them, and the check of a stored SHA-256.
 
     Args:
         summary: The summary to complete.
         loaded: The file.
-        tensors: The tensors of the file that match.
         is_whole: True unless the user named a single tensor.
     """
+    tensors = _tensors(summary, loaded)
     for entry in summary.tensors:
         if entry.name in tensors:
             entry.statistics = profile(tensors[entry.name])
