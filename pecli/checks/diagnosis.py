@@ -79,25 +79,34 @@ def _with_rounding(
 ) -> list[Line]:
     """Return the lines with one on rounding, if all errors are a few ULPs."""
     failed = [result for result in results if not result.passed]
-    steps = {result.dtype: _step(result.dtype) for result in failed}
-    coarse = [dtype for dtype, step in steps.items() if step > tolerance.atol > 0]
-    ulps = max((result.max_ulp_error or 0 for result in failed), default=0)
-    if coarse and ulps > MAX_ROUNDING_ULP:
-        # Values near 0 may have many ULPs, and be within the tolerance.
-        ulps = max(result.worst_ulp or 0 for result in failed)
-        if not all(_passes_within(result, ulps) for result in failed):
-            return lines
+    dtypes = [result.dtype for result in failed]
+    coarse = [dtype for dtype in dtypes if _step(dtype) > tolerance.atol > 0]
+    ulps = _rounding_ulps(failed, is_coarse=bool(coarse))
     if not 0 < ulps <= MAX_ROUNDING_ULP or any(result.finding for result in failed):
         return lines
     advice = f"allow --max-ulp {ulps}"
     if coarse:
         dtype = coarse[0]
-        step = f"near 1 its steps are {steps[dtype]:.2g}"
+        step = f"near 1 its steps are {_step(dtype):.2g}"
         return [Line(f"{dtype} cannot hold {tolerance.atol:g}: {step}; {advice}"), *lines]
     if lines:
         return lines
     cause = "the last place differs, as sines and powers of other libraries do"
     return [Line(f"{cause}; {advice}", is_advice=True)]
+
+
+def _rounding_ulps(failed: Sequence[Comparison], *, is_coarse: bool) -> int:
+    """Return the ULPs with which all tensors would pass; 0 if none are known.
+
+    If a dtype is coarser than the tolerance, values near 0 may have many ULPs and pass, as their errors are small.
+    """
+    ulps = max((result.max_ulp_error or 0 for result in failed), default=0)
+    if not is_coarse or ulps <= MAX_ROUNDING_ULP:
+        return ulps
+    worst_ulps = max(result.worst_ulp or 0 for result in failed)
+    if all(_passes_within(result, worst_ulps) for result in failed):
+        return worst_ulps
+    return 0
 
 
 def _step(dtype: str) -> float:

@@ -192,19 +192,7 @@ def conclusion(
         reasons: Whether reasons for failures are searched for.
         present: All tensors of the file, if a pass is to be examined for what it does not prove.
     """
-    explanations: list[Explanation] = []
-    lines: list[str] = []
-    for failure in _failures(checked):
-        names = [each.result.name for each in failure.checked]
-        right_for = failure.checked[0].right_for
-        if right_for:
-            lines.append(f"{listed(names, MAX_LISTED)}: right for {right_for} layers")
-            continue
-        found = _explained(_by_scheme(failure.checked), tolerance) if reasons else []
-        explanations += found
-        results_failed = [each.result for each in failure.checked]
-        for line in diagnosis(found, results_failed, tolerance):
-            lines.append(line.about(failure.layers))
+    found = _reasons(checked, tolerance, search=reasons)
     results = tuple(each.result for each in checked)
     names_checked = {each.tensor for each in checked}
     unchecked = [name for name in present or () if name not in names_checked]
@@ -213,9 +201,9 @@ def conclusion(
         scheme,
         results,
         (*problems, *problems_of(results)),
-        tuple(dict.fromkeys(lines)),
+        tuple(dict.fromkeys(found.lines)),
         {each.result.name: each.note for each in checked if each.note},
-        tuple(explanations),
+        tuple(found.explanations),
         unchecked=tuple(unchecked),
     )
     if not answer.passed or present is None:
@@ -226,6 +214,30 @@ def conclusion(
         if looks_like_table(present[name]):
             weak.append(f"{name} looks like a table, and no name says of what")
     return replace(answer, weak=tuple(weak))
+
+
+class _Reasons(NamedTuple):
+    """Why tensors failed, in lines and as data."""
+
+    lines: list[str]
+    explanations: "list[Explanation]"
+
+
+def _reasons(checked: Iterable[Checked], tolerance: Tolerance, *, search: bool) -> _Reasons:
+    """Return the reasons for all failures; explanations only if they are searched for."""
+    reasons = _Reasons([], [])
+    for failure in _failures(checked):
+        right_for = failure.checked[0].right_for
+        if right_for:
+            names = [each.result.name for each in failure.checked]
+            reasons.lines.append(f"{listed(names, MAX_LISTED)}: right for {right_for} layers")
+            continue
+        explanations = _explained(_by_scheme(failure.checked), tolerance) if search else []
+        reasons.explanations.extend(explanations)
+        results = [each.result for each in failure.checked]
+        for line in diagnosis(explanations, results, tolerance):
+            reasons.lines.append(line.about(failure.layers))
+    return reasons
 
 
 class _Failure(NamedTuple):

@@ -1,4 +1,4 @@
-"""How far a table may be off and still pass."""
+"""The errors that a table may have and still pass."""
 
 from dataclasses import dataclass, replace
 
@@ -8,22 +8,31 @@ from pecli.files.tensor_roles import role_of
 
 MAX_ULP = Whole(help="units of the last place", low=0, high=2**63)
 ERROR = Real(help="an error", at_least=0)
-DRIFT = (
-    1e-3  #: the absolute error that an audit lets a context have, unless it is asked for another
-)
-FREQ_RTOL = 1e-5  #: the relative error of a frequency that float32 arithmetic stays within; mistakes are larger by far
-RELATIVE = (
-    "inv_freq",
-    "slopes",
-)  #: tensors of such small values that an absolute error says nothing of them
+DRIFT = 1e-3  #: absolute error that an audit allows by default
+FREQ_RTOL = 1e-5
+"""Relative error of a frequency within which float32 arithmetic stays; mistakes are far larger."""
+RELATIVE = ("inv_freq", "slopes")
+"""Tensors of such small values that an absolute error means nothing."""
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """An element passes if it is within `max_ulp` units of the last place, or within atol + rtol·|expected|.
+    """The errors that pass: within `max_ulp` ULPs, or within atol + rtol·|expected|.
 
-    Frequencies and slopes (`inv_freq`, `slopes`) are judged relatively: `atol` does not apply to them. Where any
-    tolerance is given they pass within `freq_rtol`, which is `rtol` or else 1e-5.
+    Frequencies and slopes (`inv_freq`, `slopes`) are judged relatively: `atol` does not apply to them. If any
+    tolerance is given, they pass within `freq_rtol`, by default `rtol`, or else 1e-5.
+
+    Args:
+        max_ulp: The largest error in ULPs.
+        atol: The largest absolute error, for values of order one.
+        rtol: The largest error relative to the expected value.
+        freq_rtol: The largest relative error of frequencies and slopes.
+
+    Raises:
+        ParameterError: If a number is negative, or not finite.
+
+    >>> Tolerance(atol=1e-6)
+    Tolerance(max_ulp=0, atol=1e-06, rtol=0.0, freq_rtol=None)
     """
 
     max_ulp: int = 0
@@ -38,13 +47,13 @@ class Tolerance:
                 object.__setattr__(self, name, rule.check(name, getattr(self, name)))
 
     def against_model(self) -> "Tolerance":
-        """The same where a model is the spec: its runtime computes frequencies in float32."""
-        return (
-            self if self.freq_rtol is not None else replace(self, freq_rtol=self.rtol or FREQ_RTOL)
-        )
+        """Return the tolerance for a model's tables: its runtime computes frequencies in float32."""
+        if self.freq_rtol is not None:
+            return self
+        return replace(self, freq_rtol=self.rtol or FREQ_RTOL)
 
     def for_tensor(self, *names: str) -> "Tolerance":
-        """What applies to a tensor that goes by these names.
+        """Return the tolerance that applies to a tensor with one of these names.
 
         >>> Tolerance(atol=1e-3).for_tensor("rotary_emb.inv_freq")
         Tolerance(max_ulp=0, atol=0.0, rtol=1e-05, freq_rtol=None)
@@ -61,14 +70,19 @@ EXACT = Tolerance()  #: no error at all
 
 
 def is_relative(*names: str) -> bool:
-    """Whether a tensor that goes by these names is judged relatively."""
+    """Return True if a tensor with one of these names is judged relatively."""
     return any(role_of(name) in RELATIVE for name in names)
 
 
 def tolerance_of(
     tolerance: Tolerance | None, max_ulp: int | None, atol: float | None, rtol: float | None
 ) -> Tolerance:
-    """The tolerance that a Python function was given: one object, or by keywords."""
+    """Return the tolerance that a Python function was given, as one object or by keywords.
+
+    Raises:
+        KindError: If `tolerance` is not a Tolerance.
+        ParameterError: If both are given.
+    """
     given = {"max_ulp": max_ulp, "atol": atol, "rtol": rtol}
     given = {name: value for name, value in given.items() if value is not None}
     if tolerance is None:

@@ -1,7 +1,8 @@
 """A file compared with the spec that it carries."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,31 @@ def verify_carried(
         is_complete: True if no tensor may be missing, and the sha256 must agree; False for one tensor of a file.
         reasons: Whether reasons for failures are searched for.
     """
-    spec = carried_spec(file.path, file.metadata)
+    carried = carried_spec(file.path, file.metadata)
+    scheme = _scheme(path, carried)
+    spec = carried or {}
+    expected = {table.name: table for table in scheme.tensors()}
+    problems = _unexpected_names(file.tensors, expected, scheme.name, is_complete=is_complete)
+    tensors = {name: array for name, array in file.tensors.items() if name in expected}
+    checked = []
+    for name, array in tensors.items():
+        result = compare_arrays(expected[name], array, tolerance, name=name)
+        checked.append(Checked(name, result, scheme, {name: array}))
+    is_hashed = "sha256" in spec or file.format not in UNHASHED_FORMATS
+    is_comparable = not problems and not any(each.result.finding for each in checked)
+    if is_complete and is_hashed and is_comparable and spec.get("sha256") != _digest(tensors):
+        problems.append(
+            "the stored sha256 is not that of the data: the file was changed after it was written"
+        )
+    return conclusion(path, scheme.name, checked, tolerance, problems, reasons)
+
+
+def _scheme(path: str, spec: Mapping[str, Any] | None) -> Scheme:
+    """Return the scheme of a carried spec.
+
+    Raises:
+        FileError: If there is no spec, or it makes no table.
+    """
     if spec is None:
         advice = "say what it should be: --config FILE, --model NAME, pecli rope … --verify FILE, or in Python a scheme"
         raise FileError(path, "carries no pecli spec", advice)
@@ -38,25 +63,18 @@ def verify_carried(
         scheme: Scheme = Scheme.from_spec(spec)
     except ParameterError as problem:
         raise FileError(path, f"carries a spec that makes no table ({problem})") from None
-    expected = {table.name: table for table in scheme.tensors()}
-    problems = [
-        f"{name}: {scheme.name} has no such tensor" for name in file.tensors if name not in expected
-    ]
+    return scheme
+
+
+def _unexpected_names(
+    tensors: Collection[str], expected: Collection[str], scheme: str, *, is_complete: bool
+) -> list[str]:
+    """Return a sentence for each tensor that the scheme does not have, or that the file lacks."""
+    sentences = [f"{name}: {scheme} has no such tensor" for name in tensors if name not in expected]
     if is_complete:
-        missing = [name for name in expected if name not in file.tensors]
-        problems += [f"{name}: the tensor is missing" for name in missing]
-    tensors = {name: array for name, array in file.tensors.items() if name in expected}
-    checked = []
-    for name, array in tensors.items():
-        result = compare_arrays(expected[name], array, tolerance, name=name)
-        checked.append(Checked(name, result, scheme, {name: array}))
-    is_comparable = not problems and not any(each.result.finding for each in checked)
-    is_hashed = "sha256" in spec or file.format not in UNHASHED_FORMATS
-    if is_complete and is_hashed and is_comparable and spec.get("sha256") != _digest(tensors):
-        problems.append(
-            "the stored sha256 is not that of the data: the file was changed after it was written"
-        )
-    return conclusion(path, scheme.name, checked, tolerance, problems, reasons)
+        missing = [name for name in expected if name not in tensors]
+        sentences += [f"{name}: the tensor is missing" for name in missing]
+    return sentences
 
 
 def _digest(tensors: Mapping[str, Array]) -> str:

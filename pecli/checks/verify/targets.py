@@ -17,6 +17,7 @@ from pecli.engine.arrays import (
     SIGNIFICAND_BITS,
     AnyArray,
     Array,
+    Floats,
     as_dtype,
     dtype_name,
     round_to,
@@ -35,20 +36,16 @@ from pecli.errors import KindError, ParameterError
 from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import Encoding
 
-OWN_POSITIONS = (
-    "positions",
-    "grid",
-    "keep",
-    "grid_base",
-    "grid_scale",
-)  #: what says where rows are if in no range
+OWN_POSITIONS = ("positions", "grid", "keep", "grid_base", "grid_scale")
+"""Options that state where rows are, if they are not a range."""
 DOUBLED_LAYOUTS = ("halves", "interleaved")
+ALIBI_FORMS = ("symmetric", "causal", "key", "key-last")
 PLACES: Mapping[str, Parameter] = {
     "offset": Whole(help="position of the first row", low=0, high=LAST_POSITION),
     "length": Whole(help="the length that dynamic scalings are read at", high=LAST_POSITION),
     "recipe": RECIPE,
     "runtime": rope_parameters.RUNTIME,
-    "layout": Choice(help="how columns come twice", options=DOUBLED_LAYOUTS),
+    "layout": Choice(help="how columns are doubled", options=DOUBLED_LAYOUTS),
     "seq_axis": Whole(help="the axis of positions of queries or keys", low=-64, high=64),
     **{name: Rope.parameters()[name] for name in OWN_POSITIONS},
 }
@@ -57,36 +54,53 @@ PLACES: Mapping[str, Parameter] = {
 
 @dataclass(frozen=True)
 class Place:
-    """Where a table is read, and how it was computed."""
+    """Where a table is read, and how it was computed.
 
-    offset: int | None = None  #: the position of its first row
-    length: int | None = None  #: what dynamic scalings go by
+    Attributes:
+        offset: The position of its first row.
+        length: The length at which dynamic scalings are read.
+        recipe: The precision recipe that computed it.
+        runtime: The runtime that computed it.
+        layout: How columns are meant to be doubled.
+        ends: Where tables in the same file end; frequencies may have been read there as well.
+        own: `positions`, or `grid` and its options, if rows are not a range.
+    """
+
+    offset: int | None = None
+    length: int | None = None
     recipe: str = "exact"
     runtime: str = "none"
-    layout: str = ""  #: how columns are meant to be doubled
-    ends: tuple[
-        int, ...
-    ] = ()  #: where tables in the same file end, which frequencies may have been read at, too
-    own: Mapping[str, Any] = field(
-        default_factory=dict
-    )  #: `positions`, or `grid` and its own, where they are no range
+    layout: str = ""
+    ends: tuple[int, ...] = ()
+    own: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Place":
+        """Return the place that options describe.
+
+        Raises:
+            ParameterError: If an option breaks its rule, or does not go with the others.
+        """
         for name in given:
             if name not in PLACES or name == "seq_axis":
                 raise KindError(name, "given", "a model has no such option", "leave it out")
-        known = {
-            name: PLACES[name].check(name, value)
-            for name, value in given.items()
-            if value is not None
-        }
-        own = {name: known.pop(name) for name in OWN_POSITIONS if name in known}
-        if own and "offset" in known:
-            raise ParameterError(
-                "offset", known["offset"], "positions are given otherwise", "leave it out"
-            )
-        return cls(**known, own=own)
+        options = {}
+        for name, value in given.items():
+            if value is not None:
+                options[name] = PLACES[name].check(name, value)
+        own = {name: options.pop(name) for name in OWN_POSITIONS if name in options}
+        if own and "offset" in options:
+            rule = "positions are given otherwise"
+            raise ParameterError("offset", options["offset"], rule, "leave it out")
+        return cls(**options, own=own)
+
+    @property
+    def position_axes(self) -> tuple[tuple[Any, ...], ...]:
+        """The given positions, axis by axis; empty if none are given."""
+        if "positions" not in self.own:
+            return ()
+        axes: tuple[tuple[Any, ...], ...] = self.own["positions"].axes
+        return axes
 
     def rope(self, encoding: Encoding, count: int, **others: Any) -> Rope:
         rows = self.own or {"seq_len": count, "offset": self.offset or 0}
@@ -96,41 +110,56 @@ class Place:
 
 
 def scheme_targets(scheme: Scheme) -> list[Target]:
-    """The tables of a scheme; of a bundle, those of each of its parts by their own names."""
+    """Return the tables of a scheme; of a bundle, those of each of its parts by their own names."""
     targets: list[Target] = []
     for part, one in scheme.named_parts():
         prefix = f"{part}." if part else ""
-        layout: str = one.value_of("layout", "")
         tables = {table.name: table for table in one.tensors()}
         if {*PLURALS} <= tables.keys():
-            changes: dict[str, Any] = {} if layout in ("", "compact") else {"layout": "compact"}
-            compact = replace(one, **changes)
-            waves = {
-                prefix + table.name: table for table in compact.tensors() if table.name in PLURALS
-            }
-            doubled = layout if layout in DOUBLED_LAYOUTS else ""
-            targets += _wave_targets(fixed(waves, scheme if part else compact, layout=doubled))
-        common = {"quantised": "pe" in tables, "masked": "bias" in tables}
-        others = [table for name, table in tables.items() if name not in PLURALS]
-        targets += [fixed({prefix + table.name: table}, scheme, **common) for table in others]
-        if not holds_several(scheme) and (single := scheme.single_array()).name not in (
-            *tables,
-            "cos_sin",
-        ):
+            targets += _scheme_waves(scheme, one, prefix)
+        for name, table in tables.items():
+            if name not in PLURALS:
+                expected = {prefix + name: table}
+                is_bias = "bias" in tables
+                targets.append(fixed(expected, scheme, quantised="pe" in tables, masked=is_bias))
+        if holds_several(scheme):
+            continue
+        single = scheme.single_array()
+        if single.name not in (*tables, "cos_sin"):
             targets.append(fixed({single.name: single}, scheme))
     return targets
 
 
+def _scheme_waves(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Target]:
+    """Yield the cosines and sines of a scheme, or of a part of a bundle, with one column per frequency."""
+    layout: str = part.value_of("layout", "")
+    compact = part
+    if layout not in ("", "compact"):
+        changes: dict[str, Any] = {"layout": "compact"}
+        compact = replace(part, **changes)
+    waves = {prefix + table.name: table for table in compact.tensors() if table.name in PLURALS}
+    doubled = layout if layout in DOUBLED_LAYOUTS else ""
+    yield from _wave_targets(fixed(waves, scheme if prefix else compact, layout=doubled))
+
+
 def _wave_targets(both: Target) -> Iterator[Target]:
+    """Yield cosines, sines, and both in either order."""
     cos, sin = both.names
-    for some in ((cos,), (sin,), (cos, sin), (sin, cos)):
-        yield replace(both, names=some, waves=True, transposable=True, quantised=True)
+    for names in ((cos,), (sin,), (cos, sin), (sin, cos)):
+        yield replace(both, names=names, waves=True, transposable=True, quantised=True)
 
 
 def model_targets(
     encoding: Encoding, array: AnyArray, role: str | None, place: Place
 ) -> Iterator[Target]:
-    """Every table of an encoding that a tensor of this role, or of any, can be, the likelier ones first."""
+    """Yield every table of an encoding that a tensor can be, the likelier ones first.
+
+    Args:
+        encoding: One of the model's encodings.
+        array: The tensor.
+        role: What its name states that it holds; None if it may hold anything.
+        place: Where tables are read.
+    """
     kinds = {
         "rope": _rope,
         "alibi": _alibi,
@@ -138,64 +167,83 @@ def model_targets(
         "learned": _learned,
         "relative": _relative,
     }
-    if role == "rows" and encoding.is_rotary:
-        role = None  # it says that it is a table, not of what
     if encoding.scheme not in kinds or not array.shape or not array.size:
         return
+    if role == "rows" and encoding.is_rotary:
+        role = None  # The name states that it is a table, not of what.
+    origin = Origin(encoding.scheme, encoding.layer_type)
     for target in kinds[encoding.scheme](encoding, array, role, place):
-        if role is None or (
-            (role_of(target.name) or target.name) == role and target.names != ("sin", "cos")
-        ):
-            yield replace(target, origin=Origin(encoding.scheme, encoding.layer_type))
+        if role is None or _has_role(target, role):
+            yield replace(target, origin=origin)
+
+
+def _has_role(target: Target, role: str) -> bool:
+    if target.names == ("sin", "cos"):  # A name states cosines first.
+        return False
+    return (role_of(target.name) or target.name) == role
 
 
 def real_dtype(array: AnyArray) -> str:
-    """The name of an array's dtype, of complex numbers that of their parts."""
+    """Return the name of an array's dtype; for complex numbers, the dtype of their parts."""
     name = dtype_name(array.dtype)
     return COMPLEX.get(name, name)
 
 
-def _dtype(array: AnyArray, *, relative: bool = False) -> str:
-    """That of the expected table: the file's own, where a table can have it; no half precision where it is relative."""
+def _dtype(array: AnyArray) -> str:
+    """Return the dtype of an expected table: the file's, if a table can have it."""
     name = real_dtype(array)
-    return name if name in (("float64",) if relative else SIGNIFICAND_BITS) else "float32"
+    return name if name in SIGNIFICAND_BITS else "float32"
+
+
+def _wide_dtype(array: AnyArray) -> str:
+    """Return the dtype of expected frequencies or slopes, which half precision would spoil."""
+    return "float64" if real_dtype(array) == "float64" else "float32"
 
 
 def _rope(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
     if role in ("inv_freq", None):
         yield from _inverse_frequencies(encoding, array, place)
-    no_rows = encoding.grid.axes or encoding.no_table  # that are at one position each
-    axes: tuple[tuple[Any, ...], ...] = (
-        place.own["positions"].axes if "positions" in place.own else ()
-    )
-    of_text = encoding.part and len(axes) > (
-        encoding.grid.axes or len(axes)
-    )  # positions (t, h, w) are no patches'
-    if role == "inv_freq" or (no_rows and not place.own) or of_text:
+    if role == "inv_freq" or not _has_rows(encoding, place):
         return
-    dtype, layout = (
-        _dtype(array),
-        place.layout,
-    )  # where either way of doubling will do, none is named
-    if not layout and encoding.layout is not None and not encoding.tables_in_halves:
-        layout = "interleaved" if encoding.layout == "interleaved" else "halves"
+    dtype = _dtype(array)
+    layout = place.layout or _doubling(encoding)
 
     @cache
     def make(rows: int) -> Making:
         rope = place.rope(encoding, rows, dtype=dtype)
-        return Making(
-            rope, {table.name: table for table in rope.tensors() if table.name in PLURALS}
-        )
+        waves = {table.name: table for table in rope.tensors() if table.name in PLURALS}
+        return Making(rope, waves)
 
     rows, width = make(1).tables["cos"].shape
-    yield from _wave_targets(
-        Target((*PLURALS,), (rows if place.own else None, width), make, layout=layout)
-    )
-    if len(axes) < 2 or encoding.grid.axes:
-        return
-    # a table for each axis of positions, before sections are taken from them, as Qwen2-VL's rotary module has it
-    every = PositionList(chain.from_iterable(axes))
-    rope = replace(place, own={"positions": every}).rope(encoding, len(every), dtype=dtype)
+    shape = (rows if place.own else None, width)
+    yield from _wave_targets(Target((*PLURALS,), shape, make, layout=layout))
+    if len(place.position_axes) > 1 and not encoding.grid.axes:
+        yield from _tables_per_axis(encoding, place, dtype, layout)
+
+
+def _has_rows(encoding: Encoding, place: Place) -> bool:
+    """Return True if an encoding has a table whose rows are at known positions."""
+    is_on_grid = bool(encoding.grid.axes) or encoding.no_table
+    if is_on_grid and not place.own:
+        return False
+    axes = len(place.position_axes)
+    # Positions (t, h, w) of the text are not those of a vision tower's patches.
+    is_of_text = bool(encoding.part) and axes > (encoding.grid.axes or axes)
+    return not is_of_text
+
+
+def _doubling(encoding: Encoding) -> str:
+    """Return how a model's tables double columns; empty if either way will do."""
+    if encoding.layout is None or encoding.tables_in_halves:
+        return ""
+    return "interleaved" if encoding.layout == "interleaved" else "halves"
+
+
+def _tables_per_axis(encoding: Encoding, place: Place, dtype: str, layout: str) -> Iterator[Target]:
+    """Yield a table for each axis of positions, before sections are taken from them, as Qwen2-VL's module has it."""
+    axes = place.position_axes
+    positions = PositionList(chain.from_iterable(axes))
+    rope = replace(place, own={"positions": positions}).rope(encoding, len(positions), dtype=dtype)
     rope = replace(rope, mrope_section=None, mrope_interleaved=None)
     words = "one table per axis of positions: sections do not show"
     for table in rope.tensors():
@@ -205,85 +253,98 @@ def _rope(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -
 
 
 def _inverse_frequencies(encoding: Encoding, array: AnyArray, place: Place) -> Iterator[Target]:
-    """As before any call, or as at the length of tables beside; in the model's order, or as tables have them."""
-    order = encoding.order
-    orders = {"": None} if order is None else {"axis by axis": order, "interleaved": None}
+    """Yield frequencies as before any call, or at the length of tables in the same file.
+
+    A model with several axes may have them in its own order, or in that of its tables.
+    """
     lengths = {"": place.length or 1}
     if place.length is None and encoding.follows_length:
-        lengths |= {f"at length {end}": end for end in place.ends}
-    for at, length in lengths.items():
+        for end in place.ends:
+            lengths[f"at length {end}"] = end
+    for length_words, length in lengths.items():
         rope = encoding.frequency_rope(length, recipe=place.recipe, runtime=place.runtime)
         (table,) = (table for table in rope.tensors() if table.name == "inv_freq")
-        made = as_dtype(table.array(), _dtype(array, relative=True))
-        for how, places in orders.items():
-            expected: Array = made if places is None else made[list(places)]
-            yield fixed({"inv_freq": expected}, rope, words=", ".join(filter(None, (how, at))))
+        frequencies = as_dtype(table.array(), _wide_dtype(array))
+        orders: dict[str, Array] = {"": frequencies}
+        if encoding.order is not None:
+            by_axis = frequencies[list(encoding.order)]
+            orders = {"axis by axis": by_axis, "interleaved": frequencies}
+        for order_words, expected in orders.items():
+            words = ", ".join(filter(None, (order_words, length_words)))
+            yield fixed({"inv_freq": expected}, rope, words=words)
 
 
 def _alibi(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
-    """Exact; and as the model computes it, from rounded slopes, divided as the scores are."""
-    rounded, divisor = encoding.slope_dtype, encoding.bias_divisor
+    """Yield slopes and biases, exact, and as the model computes them."""
     common = {name: encoding.parameters[name] for name in ("heads", "max_bias")}
-    scheme = Alibi(slopes=True, dtype=_dtype(array, relative=True), **common)
+    scheme = Alibi(slopes=True, dtype=_wide_dtype(array), **common)
     yield fixed({"slopes": scheme.tensors()[0]}, scheme)
+    rounded = encoding.slope_dtype
     slopes = scheme.in_dtype(rounded or "float64").tensors()[0].array()
     if rounded:
-        yield fixed(
-            {"slopes": as_dtype(slopes, scheme.dtype)}, scheme, words=f"rounded to {rounded}"
-        )
-    forms = ("symmetric", "causal", "key", "key-last")
-    for form in sorted(forms, key=lambda form: form != encoding.parameters["form"]):
+        words = f"rounded to {rounded}"
+        yield fixed({"slopes": as_dtype(slopes, scheme.dtype)}, scheme, words=words)
+    for form in sorted(ALIBI_FORMS, key=lambda form: form != encoding.parameters["form"]):
         scheme = Alibi(seq_len=array.shape[-1], form=form, dtype=_dtype(array), **common)
         words = f"in the {form} form"
         yield fixed({"bias": scheme.tensors()[0]}, scheme, words=words, masked=True)
-        if form != "key" or not (rounded or divisor):
-            continue
-        biases = {words: widened(scheme.tensors()[0].array())}
-        if rounded:  # both factors and the product, as transformers computes Falcon's
-            positions = widened(round_to(np.arange(array.shape[-1], dtype=np.float64), rounded))
-            product = widened(round_to(widened(slopes)[:, None, None] * positions, rounded))
-            biases[f"{words}, slopes and products rounded to {rounded}"] = product
-        if divisor:
-            scaled = {words: bias / float(np.float32(divisor)) for words, bias in biases.items()}
-            biases |= {f"{words}, divided by √head_dim": bias for words, bias in scaled.items()}
-        for words, bias in biases.items():
-            yield fixed({"bias": round_to(bias, scheme.dtype)}, scheme, words=words, masked=True)
+        if form == "key" and (rounded or encoding.bias_divisor):
+            for computed_words, bias in _computed_biases(encoding, scheme, slopes).items():
+                expected = {"bias": round_to(bias, scheme.dtype)}
+                yield fixed(expected, scheme, words=f"{words}{computed_words}", masked=True)
+
+
+def _computed_biases(encoding: Encoding, scheme: Alibi, slopes: Array) -> dict[str, Floats]:
+    """Return biases in the key form as a model computes them, by the words for it.
+
+    transformers' Falcon rounds slopes, positions and products to bfloat16, and divides by √head_dim, as the scores are.
+    """
+    table = scheme.tensors()[0]
+    biases = {"": widened(table.array())}
+    rounded = encoding.slope_dtype
+    if rounded:
+        positions = widened(round_to(np.arange(table.shape[-1], dtype=np.float64), rounded))
+        product = widened(slopes)[:, None, None] * positions
+        words = f", slopes and products rounded to {rounded}"
+        biases[words] = widened(round_to(product, rounded))
+    if encoding.bias_divisor:
+        divisor = float(np.float32(encoding.bias_divisor))
+        for words, bias in [*biases.items()]:
+            biases[f"{words}, divided by √head_dim"] = bias / divisor
+    return biases
 
 
 def _sinusoidal(
     encoding: Encoding, array: AnyArray, role: str | None, place: Place
 ) -> Iterator[Target]:
-    given = {**encoding.parameters, "recipe": place.recipe, "dtype": _dtype(array)}
-    stated = given.pop("offset", 0)
-    words = f"as in {given['style']}"
-    if place.own or "grid" in given:
-        given = {
-            key: value
-            for key, value in given.items()
-            if key not in ("seq_len", "layout", "freq_shift")
-        }
-        scheme = Sinusoidal(**{**given, **place.own})
+    parameters = {**encoding.parameters, "recipe": place.recipe, "dtype": _dtype(array)}
+    stated_offset = parameters.pop("offset", 0)
+    words = f"as in {parameters['style']}"
+    if place.own or "grid" in parameters:
+        for name in ("seq_len", "layout", "freq_shift"):
+            parameters.pop(name, None)
+        scheme = Sinusoidal(**{**parameters, **place.own})
         yield fixed({"pe": scheme.tensors()[0]}, scheme, words=words, quantised=True)
         return
-    for offset in dict.fromkeys((stated, 0) if place.offset is None else (place.offset,)):
+    offsets = (stated_offset, 0) if place.offset is None else (place.offset,)
+    for offset in dict.fromkeys(offsets):
 
         @cache
         def make(rows: int, offset: int = offset) -> Making:
-            scheme = Sinusoidal(**{**given, "seq_len": rows}, offset=offset)
+            scheme = Sinusoidal(**{**parameters, "seq_len": rows}, offset=offset)
             return Making(scheme, {"pe": scheme.tensors()[0]})
 
-        where = words + (f", from position {offset}" if offset or stated else "")
-        yield Target(("pe",), (None, given["dim"]), make, words=where, quantised=True)
+        note = f"{words}, from position {offset}" if offset or stated_offset else words
+        yield Target(("pe",), (None, parameters["dim"]), make, words=note, quantised=True)
 
 
 def _relative(
     encoding: Encoding, array: AnyArray, role: str | None, place: Place
 ) -> Iterator[Target]:
-    given: dict[str, Any] = {
-        name: value for name, value in encoding.parameters.items() if name != "seq_len"
-    }
-    scheme = Relative(**given, seq_len=None if "grid" in given else array.shape[-1])
-    if role == "bias_rows":  # a row for each number, a column for each head
+    parameters = dict(encoding.parameters)
+    parameters["seq_len"] = None if "grid" in parameters else array.shape[-1]
+    scheme = Relative(**parameters)
+    if role == "bias_rows":  # A row for each bucket, a column for each head.
         yield _values(role, array, (scheme.numbers, array.shape[-1]))
     else:
         yield fixed({"index": scheme.tensors()[0]}, scheme, words=f"as in {scheme.style}")
@@ -296,5 +357,6 @@ def _learned(
 
 
 def _values(name: str, array: AnyArray, shape: tuple[int, int]) -> Target:
+    """Return the target of a learned table, of which only the shape is known."""
     nothing = np.broadcast_to(np.zeros((), array.dtype), shape)
     return fixed({name: nothing}, words="values are learned; the shape is right")
