@@ -139,3 +139,19 @@ def test_plot_takes_files_and_names_curves(tmp_path: Path) -> None:
     assert made.axes[0].lines[0].get_ydata() == pytest.approx(
         pecli.Sinusoidal(64, 8).tables()["pe"][:, 3]
     )
+
+
+@pytest.mark.parametrize(
+    ("layer", "text"),
+    [
+        (
+            pecli.RotaryPosEmbedding(128, base=5e5),
+            "RotaryPosEmbedding(embed_dim=128, base=500000.0)",
+        ),
+        (pecli.AlibiBias(8), "AlibiBias(num_heads=8)"),
+        (pecli.SinusoidalPosEmbedding(), "SinusoidalPosEmbedding()"),
+    ],
+    ids=["rotary", "alibi", "sinusoidal"],
+)
+def test_the_repr_of_a_layer_has_only_what_was_set(layer: Any, text: str) -> None:
+    assert repr(layer) == text
