@@ -18,7 +18,9 @@ EXPECTED = "a config.json is expected"
 
 
 def is_config(path: str) -> bool:
-    """Return True if a file describes a model: by its name, or as a .json that begins neither with tables nor shards."""
+    """Return True if a file describes a model: by its name, or as a .json that begins neither with
+    tables nor shards.
+    """
     if path.endswith((*CONFIGS, ".gguf")):
         return True
     if not path.endswith(".json") or path.endswith(".index.json") or not os.path.isfile(path):
@@ -33,8 +35,8 @@ def is_config(path: str) -> bool:
 def config_file(path: str) -> str:
     """Return the file that describes a model; empty if there is none.
 
-    It is the path itself, or a file in the folder that it names, or beside the index that it names. In a folder only
-    regular files count: opening a pipe would wait for ever.
+    It is the path itself, or a file in the folder that it names, or beside the index that it names.
+    In a folder only regular files count: opening a pipe would wait for ever.
     """
     if path.endswith(INDEX):
         path = os.path.dirname(path) or os.curdir
@@ -70,7 +72,8 @@ def parse_config(path: str, data: bytes) -> dict[str, Any]:
         config = _parse_yaml(path, data)
     else:
         kind = "JSON"
-        # Hybrid models have infinities in time_step_limit. They are refused only in keys that are read.
+        # Hybrid models have infinities in time_step_limit. They are refused only in keys that are
+        # read.
         config = parsed_json(
             data,
             lambda problem: FileError(path, problem, EXPECTED),
@@ -83,7 +86,9 @@ def parse_config(path: str, data: bytes) -> dict[str, Any]:
 
 
 def plain_config(config: Mapping[Any, Any], depth: int = MAX_DEPTH) -> dict[str, Any]:
-    """Return a configuration as a file has it: keys are texts, also the numbers of `id2label`, and arrays are lists."""
+    """Return a configuration as a file has it: keys are texts, also the numbers of `id2label`, and
+    arrays are lists.
+    """
     plain = {}
     for key, value in config.items():
         if isinstance(value, Mapping) and depth:

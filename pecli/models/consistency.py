@@ -40,7 +40,9 @@ def inconsistencies(
 
 
 def _stretched_length(encoding: Encoding, context: int, length_key: str) -> Iterator[str]:
-    """Yield a warning if factor times original length is not the context: 4 × 32768 must make 131072."""
+    """Yield a warning if factor times original length is not the context: 4 × 32768 must make
+    131072.
+    """
     parameters = encoding.parameters
     factor = parameters.get("factor")
     original = parameters.get(ORIGINAL)

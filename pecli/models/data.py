@@ -15,7 +15,8 @@ def stored(name: str) -> Any:
 
 
 def synonyms(meaning: str) -> tuple[str, ...]:
-    """Return the keys that configurations use for one meaning; the first one that is present counts.
+    """Return the keys that configurations use for one meaning; the first one that is present
+    counts.
 
     >>> synonyms("local_theta")
     ('rope_local_base_freq', 'local_rope_theta', 'swa_rope_theta')

@@ -30,11 +30,11 @@ class _Described:
 
 @dataclass(frozen=True)
 class Grid(_Described):
-    """How a rotary encoding follows several axes of positions: those of an image, a video, or tokens of both.
+    """The axes of positions that a rotary encoding follows: of an image, a video, or tokens of both.
 
-    All fields are None for an encoding of text. Flux, for example, has `axes=3` (index, row, column),
-    `axis_channels=(16, 56, 56)` and `style="flux"`; the vision tower of Qwen2-VL has only `axes=2`: each axis
-    rotates half of a head.
+    All fields are None for an encoding of text. Flux, for example, has `axes=3` (index, row,
+    column), `axis_channels=(16, 56, 56)` and `style="flux"`; the vision tower of Qwen2-VL has only
+    `axes=2`: each axis rotates half of a head.
     """
 
     axes: int | None = None
@@ -65,7 +65,8 @@ class Sections(_Described):
 class UnrotatedLayers(_Described):
     """Layers without rope (NoPE), as every fourth layer of Llama 4.
 
-    Their queries may be multiplied by `1 + attn_scale · ln(1 + ⌊(p + 1) / floor_scale⌋)` at position p instead.
+    Their queries may be multiplied by `1 + attn_scale · ln(1 + ⌊(p + 1) / floor_scale⌋)` at
+    position p instead.
     """
 
     nope_layers: tuple[int, ...] | None = None
@@ -74,7 +75,9 @@ class UnrotatedLayers(_Described):
 
 
 class Mscales(NamedTuple):
-    """Attention factors of longrope: one up to the original context length, one beyond it (Phi-3.5-MoE)."""
+    """Attention factors of longrope: one up to the original context length, one beyond it
+    (Phi-3.5-MoE).
+    """
 
     short: float
     long: float
@@ -89,7 +92,8 @@ class Encoding:
         scheme: `rope`, `sinusoidal`, `learned`, `alibi` or `relative`.
         parameters: Parameters of that scheme, except the length of the table.
         sources: The key or the default that each value comes from, by the value's name.
-        layout: How the model pairs the channels that it rotates: `halves`, `interleaved`, or `deepseek`.
+        layout: How the model pairs the channels that it rotates: `halves`, `interleaved`, or
+            `deepseek`.
         head_dim: Channels of a head, rotating or not.
         part: The part of the model, such as `vision`; empty for the language model itself.
         family: The family of models whose rules were applied; empty if none is known.
@@ -103,29 +107,37 @@ class Encoding:
     layout: str | None = None
     head_dim: int | None = None
     part: str = ""
-    #: The rotary channels are the last of a head, not the first, as with latent attention (DeepSeek-V3).
+    #: The rotary channels are the last of a head, not the first, as with latent attention
+    #: (DeepSeek-V3).
     trailing: bool = False
-    #: Tables are doubled as halves although interleaved channels rotate: GLM doubles them only when it applies them.
+    #: Tables are doubled as halves although interleaved channels rotate: GLM interleaves
+    #: them only when it applies them.
     tables_in_halves: bool = False
     family: str = ""
     prefix: str = ""
-    #: The `alpha` of dynamic scaling, if the model's own code ignores it; SGLang reads it nevertheless.
+    #: The `alpha` of dynamic scaling, if the model's own code ignores it; SGLang reads it
+    #: nevertheless.
     alpha: float | None = None
-    #: The config requests Fourier position embeddings, which transformers ignores and SGLang applies.
+    #: The config requests Fourier position embeddings, which transformers ignores and SGLang
+    #: applies.
     use_fope: bool = False
     #: The config omits original_max_position_embeddings, so that its context length stands in.
     lacks_original_length: bool = False
-    #: Why the model has no table over positions 0, 1, 2, …; empty if it has one. Its frequencies are right in any case.
+    #: Why the model has no table over positions 0, 1, 2, …; empty if it has one. Its frequencies
+    #: are right in any case.
     no_table: str = ""
     grid: Grid = Grid()
     sections: Sections = Sections()
     unrotated: UnrotatedLayers = UnrotatedLayers()
-    #: The order in which the model stores its frequencies, as indices into the table's; None if it is the same.
+    #: The order in which the model stores its frequencies, as indices into the table's; None if it
+    #: is the same.
     order: tuple[int, ...] | None = None
     mscales: Mscales | None = None
-    #: Queries are multiplied by `1 + beta · ln(1 + ⌊p / original length⌋)` at position p, as in Llama 4.
+    #: Queries are multiplied by `1 + beta · ln(1 + ⌊p / original length⌋)` at position p, as in
+    #: Llama 4.
     llama_4_scaling_beta: float | None = None
-    #: The row of a learned table that position 0 has, if it is not the first: 2 in OPT, whose table begins with padding.
+    #: The row of a learned table that position 0 has, if it is not the first: 2 in OPT, whose table
+    #: begins with padding.
     offset: int | None = None
     #: The dtype to which the model rounds the slopes of ALiBi.
     slope_dtype: str | None = None
@@ -144,12 +156,14 @@ class Encoding:
 
         Args:
             seq_len: Rows of the table.
-            length: The context length at which dynamic and longrope scaling are read; by default the end of the table.
-            options: Other parameters of the scheme, such as `offset`, `dtype`, `layout`, `recipe` or `runtime`; or
-                `positions` or `grid` instead of rows.
+            length: The context length at which dynamic and longrope scaling are read; by default
+                the end of the table.
+            options: Other parameters of the scheme, such as `offset`, `dtype`, `layout`, `recipe`
+                or `runtime`; or `positions` or `grid` instead of rows.
 
         Raises:
-            ParameterError: The encoding is not rotary, or the model has no table over positions 0, 1, 2, ….
+            ParameterError: The encoding is not rotary, or the model has no table over positions 0,
+            1, 2, ….
         """
         name = repr(self.layer_type or "the model")
         if not self.is_rotary:
@@ -162,7 +176,9 @@ class Encoding:
         return self._rope(seq_len, length=length, **options)
 
     def frequency_rope(self, length: int | None = None, **options: Any) -> Rope:
-        """Return a scheme with the model's frequencies at a context length; by default as before any call."""
+        """Return a scheme with the model's frequencies at a context length; by default as before
+        any call.
+        """
         return self._rope(1, length=length, **options)
 
     def _rope_on_grid(self, options: Mapping[str, Any]) -> Rope:
@@ -206,20 +222,25 @@ class Encoding:
         return tuple(int(count) for count in self.sections.mrope_section or ())
 
     def _sections_fit(self) -> bool:
-        """Return True if the sections cover all frequencies; a warning of the reader names those that do not."""
+        """Return True if the sections cover all frequencies; a warning of the reader names those
+        that do not.
+        """
         counts = self._section_counts()
         return bool(counts) and sum(counts) == Rope(1, **self.parameters).rotary_dim // 2
 
     @property
     def follows_length(self) -> bool:
-        """Return True if the frequencies depend on the context length, as with dynamic and longrope scaling."""
+        """Return True if the frequencies depend on the context length, as with dynamic and longrope
+        scaling.
+        """
         return self.is_rotary and "length" in SCALINGS[self.parameters["scaling"]].names()
 
     def checked(self, path: str) -> Self:
         """Return the encoding after the engine has accepted its values.
 
         Raises:
-            ParameterError: A value is wrong; the error names the file and the key that the value comes from.
+            ParameterError: A value is wrong; the error names the file and the key that the value
+            comes from.
         """
         try:
             self.frequency_rope()
@@ -232,7 +253,9 @@ class Encoding:
         return self
 
     def inverse_frequencies(self, seq_len: int | None = None) -> list[float] | None:
-        """Return radians per position, in the order in which the model stores them; None unless it is rotary."""
+        """Return radians per position, in the order in which the model stores them; None unless it
+        is rotary.
+        """
         if not self.is_rotary:
             return None
         if self.grid.style and self.grid.axis_channels is not None:
@@ -263,7 +286,8 @@ class Encoding:
     def rotary_dim(self) -> int | None:
         """The channels of a head that rotate, by all axes together.
 
-        The vision tower of Qwen2-VL rotates 40 of 80 channels by rows and 40 by columns: `axis_dim` is 40, this is 80.
+        The vision tower of Qwen2-VL rotates 40 of 80 channels by rows and 40 by columns: `axis_dim`
+        is 40, this is 80.
         """
         if not self.axis_dim:
             return self.axis_dim
@@ -275,7 +299,9 @@ class Encoding:
         return self.axis_dim * self.grid.axes
 
     def described(self) -> dict[str, Any]:
-        """Return all parameters and what the model does beyond them, by the names that `sources` has."""
+        """Return all parameters and what the model does beyond them, by the names that `sources`
+        has.
+        """
         values = {
             **self.parameters,
             **self.sections.described(),
@@ -374,9 +400,11 @@ class ModelEncodings(Printed):
         return of_text or rotary
 
     def layer_named(self, tensor: str, *, by_number: bool = True) -> str | None:
-        """Return the layer type that a tensor's name contains, as a word or as the number of a layer.
+        """Return the layer type that a tensor's name contains, as a word or as the number of a
+        layer.
 
-        Layer numbers of towers for images and audio count from 0 again, so that they identify no layer here.
+        Layer numbers of towers for images and audio count from 0 again, so that they identify no
+        layer here.
         """
         name = tensor.replace("visual", "vision")
         by_word = layer_named(name, self.layer_types())

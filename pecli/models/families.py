@@ -1,8 +1,9 @@
 """Defaults of families of models: the rows of families.json.
 
-A model_type is looked up by its exact name, then without suffixes that name a variant of the same text model
-(`qwen3_5_moe_text` → `qwen3_5_moe` → `qwen3_5`). Sizes and rotary settings that a configuration leaves out are those of
-its class in transformers (class_defaults.json). Families whose keys are complete, and that rotate halves, are listed as
+A model_type is looked up by its exact name, then without suffixes that name a variant of the same
+text model (`qwen3_5_moe_text` → `qwen3_5_moe` → `qwen3_5`). Sizes and rotary settings that a
+configuration leaves out are those of its class in transformers (class_defaults.json). Families
+whose keys are complete, and that rotate halves, are listed as
 ordinary: their model_type is known, and has no defaults of its own.
 """
 
@@ -42,26 +43,34 @@ class Family:
     Attributes:
         name: The model_type, or the project whose code reads the configuration.
         theta: The base.
-        local_theta: The base of sliding layers, in families whose files do not name layer types (Gemma 3).
+        local_theta: The base of sliding layers, in families whose files do not name layer types
+            (Gemma 3).
         pattern: Full (F) and sliding (S) layers, repeated, if no key lists them: SSSSSF in Gemma 3.
         partial: The fraction of a head that rotates; above 1 if several heads share frequencies.
         layout: How the channels of a head are paired.
-        tables_in_halves: Tables are doubled as halves, and interleaved only when they are applied (GLM).
+        tables_in_halves: Tables are doubled as halves, and interleaved only when they are applied
+            (GLM).
         axes: 2 or 3 if each axis of an image or a video rotates a share of the head.
         style: The conventions of the axes, one of `pecli rope --style`.
-        order: How frequencies are stored: `axes` for even ones (rows), then odd ones (columns), as in Pixtral; `ernie`
-            if those of time follow.
+        order: How frequencies are stored: `axes` for even ones (rows), then odd ones (columns), as
+            in Pixtral; `ernie` if those of time follow.
         renamed: A rope type whose name means another one here: `yarn` is longrope in Phi-3.
-        sections: Frequencies of time, rows and columns (M-RoPE), if they fit the head and no key gives them.
+        sections: Frequencies of time, rows and columns (M-RoPE), if they fit the head and no key
+            gives them.
         mixed_sections: The sections are interleaved, whatever the keys say (Qwen3-VL).
         trailing: The last channels of a head rotate, not the first (DeepSeek-V4).
         ignores_rotary_dim: The family's code does not read `rotary_dim` (MiniMax-M3).
-        beside_text: The part that the keys at the top describe, beside a language model in `text_config`.
-        head_dim_rotates: With latent attention, a `head_dim` in the file is the rotary dimension (DeepSeek-V3).
-        partial_of_head: With latent attention, a partial factor is a fraction of the whole head (Mistral 4).
-        scales_all_layers: Flat settings also scale sliding layers that have a base of their own (ModernBERT).
+        beside_text: The part that the keys at the top describe, beside a language model in
+            `text_config`.
+        head_dim_rotates: With latent attention, a `head_dim` in the file is the rotary dimension
+            (DeepSeek-V3).
+        partial_of_head: With latent attention, a partial factor is a fraction of the whole head
+            (Mistral 4).
+        scales_all_layers: Flat settings also scale sliding layers that have a base of their own
+            (ModernBERT).
         reads_alpha: Dynamic scaling with an `alpha` is a fixed NTK scaling (Hunyuan).
-        reads_type: `position_embedding_type` counts; other rotary classes of transformers ignore it.
+        reads_type: `position_embedding_type` counts; other rotary classes of transformers ignore
+            it.
         no_table: Why the model uses no table over positions 0, 1, 2, ….
         note: A warning about facts that no key states.
     """
@@ -157,7 +166,9 @@ def family_of(model_type: str | None, *, vision: bool = False) -> Family | None:
 
 @cache
 def _classes() -> dict[str, ClassDefaults]:
-    """Return the rows of class_defaults.json: the name of a class, its values, and perhaps the keys that it ignores."""
+    """Return the rows of class_defaults.json: the name of a class, its values, and perhaps the keys
+    that it ignores.
+    """
     classes = {}
     for model_type, (name, values, *ignored) in stored("class_defaults.json").items():
         classes[model_type] = ClassDefaults(name, values, model_type, frozenset(*ignored))
@@ -179,7 +190,8 @@ def _letters(name: str) -> str:
 
 
 def class_defaults(model_type: str | None, *, vision: bool = False) -> ClassDefaults:
-    """Return the defaults of the configuration class of a model_type; empty ones if it is not known.
+    """Return the defaults of the configuration class of a model_type; empty ones if it is not
+    known.
 
     The name of a larger model stands for its language model, or for its vision tower.
 

@@ -1,4 +1,6 @@
-"""Find a model: by a configuration, a folder, a .gguf file, a preset, or a repository in the local cache."""
+"""Find a model: by a configuration, a folder, a .gguf file, a preset, or a repository in the local
+cache.
+"""
 
 import os
 from collections.abc import Mapping
@@ -30,7 +32,9 @@ Model = ModelEncodings | Encoding | Mapping[str, Any] | ConfigObject | str | os.
 
 @dataclass(frozen=True)
 class Description:
-    """The values that describe a model: a configuration, or GGUF metadata without the architecture's prefix."""
+    """The values that describe a model: a configuration, or GGUF metadata without the
+    architecture's prefix.
+    """
 
     label: str
     values: dict[str, Any]
@@ -43,7 +47,9 @@ class Description:
 
 
 def find_model(config: Model | None = None, model: Model | None = None) -> ModelEncodings:
-    """Return the encodings of a model that is given as `--config` or as `--model`; both accept the same things."""
+    """Return the encodings of a model that is given as `--config` or as `--model`; both accept the
+    same things.
+    """
     if config is not None:
         return _encodings_of(config, "config")
     return _encodings_of(model, "model")
@@ -61,8 +67,9 @@ def load_model(model: Model) -> ModelEncodings:
     """Return the positional encodings of a model.
 
     Args:
-        model: A config.json or params.json, a folder that contains one, a .gguf file, a name of `pecli models`, a
-            repository in the local Hugging Face cache, a mapping, or a configuration object.
+        model: A config.json or params.json, a folder that contains one, a .gguf file, a name of
+            `pecli models`, a repository in the local Hugging Face cache, a mapping, or a
+            configuration object.
 
     Returns:
         The encodings, one per layer type, with the source of every value.
@@ -90,7 +97,8 @@ def load_config(config: Model) -> ModelEncodings:
         FileError: The file cannot be read, or is not a configuration.
         ParameterError: No model has the name.
 
-    >>> config = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 5e5}
+    >>> sizes = {"hidden_size": 4096, "num_attention_heads": 32}
+    >>> config = {"model_type": "llama", "rope_theta": 5e5, **sizes}
     >>> load_config(config).encodings[0].parameters["base"]
     500000.0
     """
@@ -165,7 +173,8 @@ def describe(model: Any, name: str = "model") -> Description:
 def _describe_named(label: str, name: str) -> Description:
     """Return the description of a file, a folder, a preset or a repository.
 
-    `llama-3.1-8b` is a preset. `meta-llama/Llama-3.1-8B` is first of all a repository, if the cache has it.
+    `llama-3.1-8b` is a preset. `meta-llama/Llama-3.1-8B` is first of all a repository, if the cache
+    has it.
     """
     path = config_file(label)
     if path:
@@ -222,7 +231,9 @@ def _not_found(label: str, name: str, snapshot: str | None) -> FileError | Param
 
 
 def _is_path(label: str) -> bool:
-    """Return True if a name is meant as a path: by its ending or its first letter, or because no repository has it."""
+    """Return True if a name is meant as a path: by its ending or its first letter, or because no
+    repository has it.
+    """
     if label.lower().endswith(FILE_SUFFIXES) or label.startswith((".", "/", "~")):
         return True
     return not label or not is_repository(label)

@@ -8,11 +8,13 @@ import numpy as np
 from pecli.engine.arrays import Array
 from pecli.models.data import plain_name, stored
 
-#: GGUF's stems by those of Hugging Face and Meta: `attn_q` by `self_attn.q_proj` and by `attention.wq`.
+#: GGUF's stems by those of Hugging Face and Meta: `attn_q` by `self_attn.q_proj` and by
+#: `attention.wq`.
 TENSOR_NAMES: dict[str, str] = {
     stem: name for name, stems in stored("tensor_names.json").items() for stem in stems.split()
 }
-#: Families with a norm after attention; in others, `post_attention_layernorm` is the norm before the feed-forward layer.
+#: Families with a norm after attention; in others, `post_attention_layernorm` is the norm before
+#: the feed-forward layer.
 AFTER_ATTENTION = frozenset(("gemma2", "gemma3", "gemma3_text", "olmo2", "olmo3", "gpt_oss"))
 #: Weights that Hugging Face keeps with inputs as rows, by family.
 TRANSPOSED = {
@@ -31,8 +33,10 @@ PACKED = "experts.gate_up_proj"
 def canonical(name: str, model_type: str | None) -> str:
     """Return GGUF's name of a tensor of Hugging Face's or Meta's; empty if it is not known.
 
-    >>> canonical("model.layers.3.self_attn.q_proj.weight", "llama"), canonical("layers.3.attention.wq.weight", None)
-    ('blk.3.attn_q.weight', 'blk.3.attn_q.weight')
+    >>> canonical("model.layers.3.self_attn.q_proj.weight", "llama")
+    'blk.3.attn_q.weight'
+    >>> canonical("layers.3.attention.wq.weight", None)
+    'blk.3.attn_q.weight'
     >>> canonical("model.layers.0.mlp.experts.7.up_proj.weight", "qwen3_moe")
     'blk.0.ffn_up_exps.7.weight'
     """
@@ -56,7 +60,9 @@ def _known_stem(stem: str, model_type: str | None) -> str:
 
 
 def as_in_gguf(name: str, array: Array, model_type: str | None) -> Iterator[tuple[str, Array]]:
-    """Yield GGUF's name of a tensor and a view of it as GGUF has it; several for packed weights, none if unknown."""
+    """Yield GGUF's name of a tensor and a view of it as GGUF has it; several for packed weights,
+    none if unknown.
+    """
     family = plain_name(model_type)
     is_weight = array.ndim > 1 and not name.endswith("bias")
     if is_weight and family in TRANSPOSED and TRANSPOSED[family].search(name):
@@ -68,7 +74,9 @@ def as_in_gguf(name: str, array: Array, model_type: str | None) -> Iterator[tupl
 
 
 def _unpacked(name: str, array: Array, family: str) -> list[tuple[str, Array]]:
-    """Return the parts of packed weights: gpt-oss interleaves rows of the gate and of what it multiplies."""
+    """Return the parts of packed weights: gpt-oss interleaves rows of the gate and of what it
+    multiplies.
+    """
     if PACKED not in name or array.ndim < 2:
         return [(name, array)]
     if family == "gpt_oss":

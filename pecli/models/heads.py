@@ -18,10 +18,12 @@ class Head:
 
     Attributes:
         size: All channels.
-        dim: The parameter `dim` of the rotary scheme: the channels among which the rotating ones are counted.
+        dim: The parameter `dim` of the rotary scheme: the channels among which the rotating ones
+            are counted.
         partial: The fraction of `dim` that rotates, if the configuration states one.
-        is_latent: Multi-head latent attention: a part of the head is made for rotation, beside a larger part that
-            never rotates. DeepSeek-V3 has 192 channels, of which the last 64 rotate.
+        is_latent: Multi-head latent attention: a part of the head is made for rotation, beside a
+            larger part that never rotates. DeepSeek-V3 has 192 channels, of which the last 64
+            rotate.
         warnings: Contradictions among the keys.
     """
 
@@ -33,12 +35,15 @@ class Head:
 
 
 def width_of(keys: Keys) -> Setting[int] | None:
-    """Return the width of the model; if `embed_dim` stands beside another width, it is the one of the layers."""
+    """Return the width of the model; if `embed_dim` stands beside another width, it is the one of
+    the layers.
+    """
     return keys.whole("embed_dim") or keys.whole(*WIDTHS)
 
 
 def head_size(keys: Keys, layer_type: str = "") -> Setting[int]:
-    """Return the width of a head: of the layer type, or of all layers, or else the model's width over its heads.
+    """Return the width of a head: of the layer type, or of all layers, or else the model's width
+    over its heads.
 
     Raises:
         FileError: No key gives the width, or it is smaller than the number of heads.
@@ -60,7 +65,8 @@ def head_size(keys: Keys, layer_type: str = "") -> Setting[int]:
 def _size_of_layer(keys: Keys, layer_type: str) -> Setting[int] | None:
     """Return the width that the configuration has for layers of one type only.
 
-    `per_layer_config` has an object per layer number; Gemma 4 has `global_head_dim` for its full layers.
+    `per_layer_config` has an object per layer number; Gemma 4 has `global_head_dim` for its full
+    layers.
     """
     layers = keys.section("per_layer_config")
     types = keys.words("layer_types")
@@ -81,7 +87,9 @@ def _size_of_first_layer(layers: Keys, types: list[str], layer_type: str) -> Set
 
 
 def _downsampled(keys: Keys, width: Setting[int]) -> Setting[int]:
-    """Return the width of memory attention, which a rate divides: a rate of 2 makes 128 channels of 256."""
+    """Return the width of memory attention, which a rate divides: a rate of 2 makes 128 channels of
+    256.
+    """
     rate = keys.whole("memory_attention_downsample_rate")
     if rate is None or rate.value <= 1:
         return width
@@ -117,8 +125,8 @@ def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
 def _dim_of_axis(size: Setting[int], axes: int, family: Family) -> Setting[int]:
     """Return the channels that one axis rotates, an even number.
 
-    A head of 64 channels has 32 for each of 2 axes, and 20 for each of 3, so that the last 4 do not rotate (V-JEPA 2).
-    In Pixtral, the axes take turns among the frequencies of the whole head.
+    A head of 64 channels has 32 for each of 2 axes, and 20 for each of 3, so that the last 4 do not
+    rotate (V-JEPA 2). In Pixtral, the axes take turns among the frequencies of the whole head.
     """
     if axes == 3:
         return Setting(
@@ -130,7 +138,9 @@ def _dim_of_axis(size: Setting[int], axes: int, family: Family) -> Setting[int]:
 
 
 def _rotary_dim(layer: Layer) -> Setting[int] | None:
-    """Return a number of rotating channels; a fraction in the layer's own settings takes precedence."""
+    """Return a number of rotating channels; a fraction in the layer's own settings takes
+    precedence.
+    """
     if layer.family.ignores_rotary_dim or PARTIAL in layer.settings:
         return None
     if layer.name == "sliding_attention" and "swa_rotary_dim" in layer.keys:
@@ -145,9 +155,9 @@ def _multiplied(size: Setting[int], partial: Setting[float]) -> Setting[int]:
 def _partial(layer: Layer, *, scaled: bool) -> Setting[float] | None:
     """Return the fraction of a head that rotates, if one is given and read.
 
-    Without a scaling, most rotary classes of transformers compute frequencies by a function of their own, and many
-    of these ignore the fraction: in the settings, at the top, or in both places. With a scaling they share one
-    function, which reads it.
+    Without a scaling, most rotary classes of transformers compute frequencies by a function of
+    their own, and many of these ignore the fraction: in the settings, at the top, or in both
+    places. With a scaling they share one function, which reads it.
     """
     keys = layer.keys
     settings = layer.settings
@@ -175,7 +185,9 @@ def _mark_whole(keys: Keys) -> None:
 
 
 def _latent_head(layer: Layer, latent: Setting[int], *, scaled: bool) -> Head:
-    """Return the head of multi-head latent attention, `qk_nope_head_dim` + `qk_rope_head_dim` channels."""
+    """Return the head of multi-head latent attention, `qk_nope_head_dim` + `qk_rope_head_dim`
+    channels.
+    """
     keys = layer.keys
     family = layer.family
     given = keys.whole("head_dim")
@@ -208,8 +220,8 @@ def _latent_size(keys: Keys, latent: Setting[int], given: Setting[int] | None) -
 def _two_dims(given: Setting[int], latent: Setting[int]) -> str:
     """Return a warning that transformers and other runtimes differ.
 
-    DeepSeek-V3's class in transformers computes frequencies for `head_dim` if a file has it, although its attention
-    rotates `qk_rope_head_dim` channels.
+    DeepSeek-V3's class in transformers computes frequencies for `head_dim` if a file has it,
+    although its attention rotates `qk_rope_head_dim` channels.
     """
     return (
         f"{given.source} is {given.value}, for which transformers computes frequencies: they do not fit the"

@@ -1,7 +1,7 @@
 """Repositories in the local cache of Hugging Face. Nothing is downloaded.
 
-A repository `org/name` is the folder `models--org--name`: `refs/main` holds the name of a commit, and
-`snapshots/<commit>` its files, as links.
+A repository `org/name` is the folder `models--org--name`: `refs/main` holds the name of a commit,
+and `snapshots/<commit>` its files, as links.
 """
 
 import os
@@ -17,7 +17,9 @@ MAX_REF = 256
 
 
 def cache_folder() -> str:
-    """Return the folder of the cache: `HF_HUB_CACHE`, or `hub` in `HF_HOME`, or in ~/.cache/huggingface."""
+    """Return the folder of the cache: `HF_HUB_CACHE`, or `hub` in `HF_HOME`, or in
+    ~/.cache/huggingface.
+    """
     environment = os.environ.get
     folder = environment("HF_HUB_CACHE") or environment("HUGGINGFACE_HUB_CACHE")
     if not folder:
@@ -55,7 +57,9 @@ def cached_snapshot(name: str) -> str | None:
 
 
 def _commit_of_ref(path: str) -> str:
-    """Return the commit that a ref names; empty if there is none. Only files are opened: a pipe would wait for ever."""
+    """Return the commit that a ref names; empty if there is none. Only files are opened: a pipe
+    would wait for ever.
+    """
     with suppress(OSError, ValueError):
         if os.path.isfile(path):
             with open(path, encoding="ascii") as file:

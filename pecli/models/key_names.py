@@ -1,4 +1,6 @@
-"""Names of configuration keys, by meaning. Of several names, the first one that a configuration has counts."""
+"""Names of configuration keys, by meaning. Of several names, the first one that a configuration has
+counts.
+"""
 
 from pecli.engine.scalings import PARAMETERS
 from pecli.models.data import synonyms
@@ -39,7 +41,8 @@ _ROTARY_SETTINGS = (
     "mrope_interleaved",
     "llama_4_scaling_beta",
 )
-#: Keys that rotary settings may hold beside the objects of layer types; they then apply to all of them.
+#: Keys that rotary settings may hold beside the objects of layer types; they then apply to all of
+#: them.
 SHARED = frozenset((*_ROTARY_SETTINGS, *PARTIALS, *MROPE, SHORT_MSCALE, LONG_MSCALE, *PARAMETERS))
 
 SIZES = synonyms("head_size")

@@ -1,7 +1,7 @@
 """Typed access to the keys of a configuration.
 
-Every value is returned with its source. An account records which keys were read and which were looked for, so that
-`pecli.models.unread` can report keys about positions that nothing has read.
+Every value is returned with its source. An account records which keys were read and which were
+looked for, so that `pecli.models.unread` can report keys about positions that nothing has read.
 """
 
 import re
@@ -28,7 +28,8 @@ T_co = TypeVar("T_co", covariant=True)
 class Setting(Generic[T_co]):
     """A value, and the key or the rule that it comes from.
 
-    `Setting(128, "hidden_size // num_attention_heads")` is the width of a head that no key gives directly.
+    `Setting(128, "hidden_size // num_attention_heads")` is the width of a head that no key gives
+    directly.
     """
 
     value: T_co
@@ -89,8 +90,8 @@ class ClassDefaults:
     name: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
     model_type: str = ""
-    #: Keys that the code of the class does not read. `rope_parameters.partial_rotary_factor` is a key within the
-    #: settings; `rope_theta alone` is a base that counts only beside settings.
+    #: Keys that the code of the class does not read. `rope_parameters.partial_rotary_factor` is a
+    #: key within the settings; `rope_theta alone` is a base that counts only beside settings.
     ignores: frozenset[str] = frozenset()
 
 
@@ -107,12 +108,15 @@ class Account:
     looked_for: set[str] = field(default_factory=set)
     #: Full names of keys that a class does not read, and the name of the class.
     ignored: dict[str, str] = field(default_factory=dict)
-    #: Prefixes of sections whose width is a class default, so that an unread key may be meant as the width.
+    #: Prefixes of sections whose width is a class default, so that an unread key may be meant as
+    #: the width.
     lacks_width: set[str] = field(default_factory=set)
 
 
 def as_whole(value: object, low: int = 1) -> int | None:
-    """Return a whole number from `low` to 2^40, which may be written as 8.0; None for anything else."""
+    """Return a whole number from `low` to 2^40, which may be written as 8.0; None for anything
+    else.
+    """
     if isinstance(value, bool):
         return None
     if isinstance(value, float) and value.is_integer():
@@ -188,9 +192,10 @@ class _Match(NamedTuple):
 class Keys:
     """The keys of a configuration, or of an object within it.
 
-    Methods that read take several names and return the first that is present, or else the first that has a default
-    in the configuration class. A null counts as absent; a value of a wrong kind raises a FileError. `in` and `any`
-    look only at the file, not at defaults, and leave no trace in the account.
+    Methods that read take several names and return the first that is present, or else the first
+    that has a default in the configuration class. A null counts as absent; a value of a wrong kind
+    raises a FileError. `in` and `any` look only at the file, not at defaults, and leave no trace in
+    the account.
 
     Attributes:
         data: The object itself.
@@ -198,8 +203,8 @@ class Keys:
         prefix: The full name of the object with a dot, such as `text_config.`; empty at the top.
         defaults: The defaults of the configuration class.
         account: The record of keys that were read.
-        origins: Full names of keys that the file has elsewhere, or under another name: a dialect may present
-            `rotary_base` as `rope_theta`.
+        origins: Full names of keys that the file has elsewhere, or under another name: a dialect
+            may present `rotary_base` as `rope_theta`.
     """
 
     data: Mapping[str, Any]
@@ -220,7 +225,9 @@ class Keys:
         return self.data.get(name) is not None and name not in self.defaults.ignores
 
     def spells(self, name: str) -> bool:
-        """Return True if the file has a key of this very name, not one that a dialect presents under it."""
+        """Return True if the file has a key of this very name, not one that a dialect presents
+        under it.
+        """
         return name in self and self.full_name(name).rpartition(".")[2] == name
 
     def any(self, *names: str) -> bool:
@@ -228,7 +235,9 @@ class Keys:
         return any(name in self for name in names)
 
     def resolves(self, *names: str) -> bool:
-        """Return True if one of the keys is present or has a class default; the key is recorded as read."""
+        """Return True if one of the keys is present or has a class default; the key is recorded as
+        read.
+        """
         return self._first(names) is not None
 
     def wrong(self, name: str, rule: str) -> FileError:
@@ -255,7 +264,9 @@ class Keys:
     def _read(
         self, names: tuple[str, ...], convert: Callable[[Any], T | None], rule: str
     ) -> Setting[T] | None:
-        """Return a setting whose value `convert` accepts; it returns None for a value that breaks the rule."""
+        """Return a setting whose value `convert` accepts; it returns None for a value that breaks
+        the rule.
+        """
         match = self._first(names)
         if match is None:
             return None
@@ -322,17 +333,22 @@ class Keys:
         return kind.value
 
     def part(self, name: str) -> "Keys | None":
-        """Return an object within, like `section`, except that values of other kinds count as absent."""
+        """Return an object within, like `section`, except that values of other kinds count as
+        absent.
+        """
         return self.section(name) if isinstance(self.data.get(name), Mapping) else None
 
     def within(self, name: str) -> "Keys":
-        """Return an object within, like `part`; one without keys if it is absent, from which nothing is recorded."""
+        """Return an object within, like `part`; one without keys if it is absent, from which
+        nothing is recorded.
+        """
         return self.part(name) or Keys({}, self.path)
 
     def section(self, name: str) -> "Keys | None":
         """Return an object within; None if it is absent, empty, or ignored by the class.
 
-        A class that ignores flat settings still reads settings by layer type, which are objects themselves.
+        A class that ignores flat settings still reads settings by layer type, which are objects
+        themselves.
         """
         value = self.data.get(name)
         self.account.looked_for.add(name)

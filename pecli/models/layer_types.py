@@ -1,7 +1,7 @@
 """The layer types of a model that rotate, and the rotary settings of each.
 
-Settings come in three forms: flat, for all layers; flat, beside a second base for sliding layers (`rope_local_base_freq`
-of Gemma 3); or nested, an object per layer type.
+Settings come in three forms: flat, for all layers; flat, beside a second base for sliding layers
+(`rope_local_base_freq` of Gemma 3); or nested, an object per layer type.
 """
 
 from collections.abc import Mapping
@@ -61,7 +61,9 @@ def layers_of(keys: Keys, family: Family) -> Layers:
 
 
 def _settings(keys: Keys) -> _Settings:
-    """Return the settings: `rope_scaling` if it is given, else `rope_parameters`, else the class's default."""
+    """Return the settings: `rope_scaling` if it is given, else `rope_parameters`, else the class's
+    default.
+    """
     old = keys.section("rope_scaling")
     new = keys.section("rope_parameters")
     implied = keys.value("rope_parameters")
@@ -138,7 +140,8 @@ def _nested(keys: Keys, settings: Keys, family: Family) -> Layers | None:
 def _unused_names(names: list[str], types: set[str]) -> list[str]:
     """Return names that no layer has. If no name is a layer type, they are names of another kind.
 
-    DeepSeek-V4, for example, has settings for `main` and `compress`, and layer types with other names.
+    DeepSeek-V4, for example, has settings for `main` and `compress`, and layer types with other
+    names.
     """
     unused = [name for name in names if name not in types]
     return unused if len(unused) < len(names) else []
@@ -156,7 +159,8 @@ def _given_layers(names: list[str], settings: Keys, keys: Keys, family: Family) 
 def _names_layers(name: str, value: object, types: set[str]) -> bool:
     """Return True if a key of the settings is a layer type.
 
-    `{"full_attention": {…}, "sliding_attention": null}` names two of them: layers whose settings are null do not rotate.
+    `{"full_attention": {…}, "sliding_attention": null}` names two of them: layers whose settings
+    are null do not rotate.
     """
     if isinstance(value, Mapping) or name in types:
         return True
@@ -179,7 +183,9 @@ def _nested_layer(name: str, section: Keys, settings: Keys, keys: Keys, family: 
 
 
 def _absent_layers(keys: Keys, family: Family, types: set[str], layers: list[Layer]) -> list[Layer]:
-    """Return layer types that the settings leave out although the family has two bases: Gemma 3's class fills them in."""
+    """Return layer types that the settings leave out although the family has two bases: Gemma 3's
+    class fills them in.
+    """
     if family.local_theta is None:
         return []
     names = {layer.name for layer in layers}
@@ -261,8 +267,8 @@ def unrotated_layers(keys: Keys) -> Unrotated:
 def _unrotated_numbers(keys: Keys, thetas: Setting[list[float]]) -> Setting[tuple[int, ...]]:
     """Return the numbers of the layers without rope.
 
-    They are 0 in a list of all layers: `no_rope_layers` of Llama 4, [1, 1, 1, 0, …], has a 0 where rope is absent.
-    Without a list, an interval of 4 means that layers 3, 7, 11, … have none.
+    They are 0 in a list of all layers: `no_rope_layers` of Llama 4, [1, 1, 1, 0, …], has a 0 where
+    rope is absent. Without a list, an interval of 4 means that layers 3, 7, 11, … have none.
     """
     rotates = keys.numbers("no_rope_layers", "no_rope_layer_flags") or thetas
     interval = keys.whole("no_rope_layer_interval")

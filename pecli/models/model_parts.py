@@ -1,4 +1,6 @@
-"""The parts of a Hugging Face configuration: a language model, and towers for images and sound beside it."""
+"""The parts of a Hugging Face configuration: a language model, and towers for images and sound
+beside it.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -57,7 +59,9 @@ def make_part(keys: Keys, label: str, model_type: str | None, *, is_text: bool) 
 
 
 def _reads_images(label: str, model_type: str) -> bool:
-    """Return True if the names say so; `granite4_vision_text` is the language model of a model that reads images."""
+    """Return True if the names say so; `granite4_vision_text` is the language model of a model that
+    reads images.
+    """
     if model_type.endswith(("_text", "_text_model")):
         model_type = ""
     return any(word in f"{label} {model_type}" for word in IMAGES)
@@ -98,7 +102,9 @@ class ClassPart(NamedTuple):
 
 
 def class_part(model_type: str | None) -> ClassPart:
-    """Return the default language model of a class; one without a type if it has none, or is not known."""
+    """Return the default language model of a class; one without a type if it has none, or is not
+    known.
+    """
     row = stored("class_parts.json").get(plain_name(model_type), ())
     return ClassPart(*row)
 
@@ -154,9 +160,11 @@ def _inner_part(
 
 
 def _inherited_type(part: ModelPart, label: str, is_text: bool) -> str | None:
-    """Return the model type of a part that has none: the parent's with a suffix, if that is a known name.
+    """Return the model type of a part that has none: the parent's with a suffix, if that is a known
+    name.
 
-    The `vision_config` of qwen2_vl is `qwen2_vl_vision`; a `text_config` may be of the parent's own type.
+    The `vision_config` of qwen2_vl is `qwen2_vl_vision`; a `text_config` may be of the parent's own
+    type.
     """
     if part.model_type is None:
         return None
@@ -192,7 +200,9 @@ def _filled_in(inner: ModelPart, part: ModelPart, default_text: ClassPart) -> Mo
 
 
 def _has_encodings(part: ModelPart) -> bool:
-    """Return True unless an object is only named like a part: one that has neither a type, nor a base, nor a width."""
+    """Return True unless an object is only named like a part: one that has neither a type, nor a
+    base, nor a width.
+    """
     # A key that the class ignores is evidence as well.
     without_class = replace(part.keys, defaults=NO_CLASS)
     if part.is_text or without_class.any("model_type", *EVIDENCE):

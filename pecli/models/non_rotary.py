@@ -1,8 +1,9 @@
 """Encodings other than rotary ones, by family.
 
-Each row of non_rotary.json has the name of a rule, its fields, and the model types that it holds for: in `families` a
-model's only encoding, in `beside` a table beside a rotary encoding, in `projects` what a word means in a project's own
-configurations. Other classes of transformers have the tables of class_tables.json.
+Each row of non_rotary.json has the name of a rule, its fields, and the model types that it holds
+for: in `families` a model's only encoding, in `beside` a table beside a rotary encoding, in
+`projects` what a word means in a project's own configurations. Other classes of transformers have
+the tables of class_tables.json.
 """
 
 from typing import Any
@@ -64,7 +65,9 @@ BESIDE = _by_name(stored("non_rotary.json")["beside"])
 
 
 def project_rules(project: str) -> dict[str, EncodingRule]:
-    """Return the rules of a project's own configurations, by the words that these have for encodings."""
+    """Return the rules of a project's own configurations, by the words that these have for
+    encodings.
+    """
     rows = stored("non_rotary.json")["projects"][project]
     return {word: _made(row) for word, row in rows.items()}
 
@@ -80,11 +83,12 @@ def beside(model_type: str | None, *, vision: bool) -> EncodingRule | None:
 
 
 def tables_of(model_type: str | None) -> EncodingRule | None:
-    """Return the rule for the tables of a class of transformers; None if it has none, or is not known.
+    """Return the rule for the tables of a class of transformers; None if it has none, or is not
+    known.
 
-    A row of class_tables.json is either a table with the rule for its size, [tensor, key of the rows, more rows, key of
-    the width], in which an empty key stands for the patches of an image; or a table that no scheme describes,
-    [tensor, shape at class defaults].
+    A row of class_tables.json is either a table with the rule for its size, [tensor, key of the
+    rows, more rows, key of the width], in which an empty key stands for the patches of an image; or
+    a table that no scheme describes, [tensor, shape at class defaults].
     """
     rows = stored("class_tables.json").get(plain_name(model_type), [])
     sized = [row for row in rows if len(row) == 4]

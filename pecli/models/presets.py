@@ -35,7 +35,8 @@ class Preset:
 
 
 def find(name: str) -> Preset | None:
-    """Return the preset of a name, a repository or an alias, however its words are joined; None if there is none.
+    """Return the preset of a name, a repository or an alias, however its words are joined; None if
+    there is none.
 
     >>> find("Llama-3.1-8B-Instruct").name, find("llama3.1:8b").name
     ('llama-3.1-8b', 'llama-3.1-8b')
@@ -54,7 +55,8 @@ def presets() -> dict[str, Preset]:
 
 
 def stands_for(name: str) -> str:
-    """Return the preset that a shorter or another name stands for; empty if the name is complete, or no preset's.
+    """Return the preset that a shorter or another name stands for; empty if the name is complete,
+    or no preset's.
 
     >>> stands_for("mistral"), stands_for("Llama 3.1 8B"), stands_for("config.json")
     ('mistral-7b-v0.3', '', '')
@@ -80,7 +82,8 @@ def advice(name: str) -> str:
 
 
 def _key(name: str) -> str:
-    """Return a name without case and the signs between words; the plus of Command R+ is spelled out.
+    """Return a name without case and the signs between words; the plus of Command R+ is spelled
+    out.
 
     >>> _key("Command R+"), _key("llama3.1:8b")
     ('commandrplus', 'llama3.18b')
@@ -90,7 +93,9 @@ def _key(name: str) -> str:
 
 @cache
 def _by_key() -> dict[str, Preset]:
-    """Return the presets by names, repositories (also without the owner) and aliases; the first of a name counts."""
+    """Return the presets by names, repositories (also without the owner) and aliases; the first of
+    a name counts.
+    """
     by_key = {_key(name): preset for name, preset in presets().items()}
     for preset in presets().values():
         for name in (preset.repository, *preset.aliases):

@@ -1,8 +1,8 @@
 """Rotary encodings of a configuration.
 
-Three spellings have the same meaning: `rope_theta` and `rope_scaling` at the top (old), `rope_parameters` (new), and
-`rope_parameters` by layer type (nested). A value is looked for in the layer's own settings, then at the top under all
-of its names, then among the defaults of the family.
+Three spellings have the same meaning: `rope_theta` and `rope_scaling` at the top (old),
+`rope_parameters` (new), and `rope_parameters` by layer type (nested). A value is looked for in the
+layer's own settings, then at the top under all of its names, then among the defaults of the family.
 """
 
 from typing import Any
@@ -34,7 +34,8 @@ from pecli.models.rope_scaling import RopeType, Scaling, rope_type_of, scaling_o
 from pecli.models.rope_warnings import layer_warnings
 
 DEFAULT_BASE = 10000.0
-#: Frequencies that follow time in Ernie 4.5 VL, whose sections are (22, 22, 20), if the file has no sections.
+#: Frequencies that follow time in Ernie 4.5 VL, whose sections are (22, 22, 20), if the file has no
+#: sections.
 ERNIE_TIME = 20
 #: Runtimes read `alpha` as the factor of NTK scaling, which cannot be larger.
 MAX_ALPHA = 2**64
@@ -66,7 +67,9 @@ def rope_encodings(keys: Keys, family: Family, *, vision: bool = False) -> Parse
 
 
 def _model_warnings(keys: Keys, family: Family) -> list[str]:
-    """Return warnings about keys that change positions or scores in ways that no encoding describes."""
+    """Return warnings about keys that change positions or scores in ways that no encoding
+    describes.
+    """
     warnings = []
     for name, text in stored("warned_keys.json").items():
         if keys.data.get(name):
@@ -212,8 +215,9 @@ def _frequency_order(
 ) -> tuple[int, ...] | None:
     """Return the order in which a family stores its frequencies; None if it is the usual one.
 
-    Even ones (for rows) come first, then odd ones (for columns): 4 frequencies are stored as 0, 2, 1, 3 in Pixtral.
-    Ernie 4.5 VL stores those of time after them: 8 frequencies with the sections (3, 3, 2) as 0, 2, 4, 1, 3, 5, 6, 7.
+    Even ones (for rows) come first, then odd ones (for columns): 4 frequencies are stored as 0, 2,
+    1, 3 in Pixtral. Ernie 4.5 VL stores those of time after them: 8 frequencies with the sections
+    (3, 3, 2) as 0, 2, 4, 1, 3, 5, 6, 7.
     """
     if not family.order:
         return None
@@ -230,7 +234,9 @@ def _frequency_order(
 def _sections(
     settings: Keys, head: Head, family: Family, section: Setting[list[float]] | None
 ) -> dict[str, Setting[Any]]:
-    """Return how many frequencies follow time, rows and columns (M-RoPE), and whether they are interleaved."""
+    """Return how many frequencies follow time, rows and columns (M-RoPE), and whether they are
+    interleaved.
+    """
     if section is None:
         section = _family_section(head, family)
     if section is None:
@@ -247,7 +253,9 @@ def _sections(
 
 
 def _family_section(head: Head, family: Family) -> Setting[list[float]] | None:
-    """Return the sections of the family, if they fit the head: (16, 24, 24) fit 128 channels, in Qwen2-VL."""
+    """Return the sections of the family, if they fit the head: (16, 24, 24) fit 128 channels, in
+    Qwen2-VL.
+    """
     if not family.sections:
         return None
     fraction = 1 if head.partial is None else head.partial.value
@@ -290,7 +298,8 @@ def _mscales(settings: Keys, scaling: str) -> Setting[Mscales] | None:
 def _layout(keys: Keys, family: Family) -> Setting[str]:
     """Return how the model pairs the channels that it rotates.
 
-    With latent attention, interleaved means DeepSeek's way: channels are read as pairs and written as halves.
+    With latent attention, interleaved means DeepSeek's way: channels are read as pairs and written
+    as halves.
     """
     interleave = keys.flag("rope_interleave", "rotary_emb_interleaved", "rope_interleaved")
     is_latent = "qk_rope_head_dim" in keys

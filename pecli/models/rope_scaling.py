@@ -47,7 +47,8 @@ class Scaling(NamedTuple):
         kind: pecli's name of it.
         settings: The parameters of the rotary scheme, `scaling` included.
         warnings: What the configuration leaves open.
-        lacks_original_length: The original context length is not given; the model's context length stands in.
+        lacks_original_length: The original context length is not given; the model's context length
+            stands in.
         ignored_alpha: An `alpha` that the model's own code does not read.
     """
 
@@ -99,7 +100,8 @@ def scaling_of(layer: Layer, rope_type: RopeType) -> Scaling:
     kind = rope_type.scaling
     ignored_alpha = None
     if kind == "dynamic":
-        # Hunyuan's code reads `alpha` as the factor of NTK scaling. Code of other families ignores it.
+        # Hunyuan's code reads `alpha` as the factor of NTK scaling. Code of other families ignores
+        # it.
         if layer.family.reads_alpha or not layer.family.name:
             alpha = nonzero(settings.number("alpha"))
             if alpha is not None:
@@ -148,7 +150,9 @@ def _values(layer: Layer, scaling: str) -> _Values:
 
 
 def _parameter(layer: Layer, name: str) -> Setting[Any] | None:
-    """Return a parameter of a scaling; `length` is the length of a table, which no configuration has."""
+    """Return a parameter of a scaling; `length` is the length of a table, which no configuration
+    has.
+    """
     settings = layer.settings
     if name == "length":
         return None
@@ -172,8 +176,9 @@ class _Original(NamedTuple):
 def _original(layer: Layer) -> _Original:
     """Return the context length before scaling.
 
-    The key at the top takes precedence over the one in flat settings, as in transformers; settings by layer type have
-    their own. If there is none, transformers takes the context length of the model.
+    The key at the top takes precedence over the one in flat settings, as in transformers; settings
+    by layer type have their own. If there is none, transformers takes the context length of the
+    model.
     """
     inner = layer.settings.whole(ORIGINAL)
     outer = layer.keys.whole(ORIGINAL)

@@ -35,7 +35,8 @@ def layer_warnings(layer: Layer, encoding: Encoding, *, is_latent: bool) -> Iter
 def _contradictions(layer: Layer) -> Iterator[str]:
     """Yield warnings about values that are given twice and differ."""
     if not layer.name:
-        # Settings by layer type have bases of their own, so that another one at the top is not a contradiction.
+        # Settings by layer type have bases of their own, so that another one at the top is not a
+        # contradiction.
         inner = layer.settings.number("rope_theta")
         yield from contradictions(inner, layer.keys.number("rope_theta"))
     new = layer.settings.word("rope_type")
@@ -62,7 +63,8 @@ def _differences_of_runtimes(settings: Keys, encoding: Encoding) -> Iterator[str
 
 
 def _softmax_scale(encoding: Encoding) -> str:
-    """Return a warning that latent attention multiplies the softmax scale by the square of YaRN's magnitude.
+    """Return a warning that latent attention multiplies the softmax scale by the square of YaRN's
+    magnitude.
 
     DeepSeek-V3 has factor 40 and mscale_all_dim 1: (0.1 ln 40 + 1)² = 1.8739.
     """

@@ -1,7 +1,8 @@
 """Rules that make encodings other than rotary ones out of a configuration.
 
-`LearnedRule(rows=("n_positions",))`, for example, reads a learned table of as many rows as `n_positions` gives.
-Which family has which rule is data: `pecli.models.non_rotary` makes the rules from it.
+`LearnedRule(rows=("n_positions",))`, for example, reads a learned table of as many rows as
+`n_positions` gives. Which family has which rule is data: `pecli.models.non_rotary` makes the rules
+from it.
 """
 
 import math
@@ -41,8 +42,8 @@ def patch_grid(keys: Keys) -> Setting[GridSize]:
 def patch_count(keys: Keys) -> Setting[int]:
     """Return the number of patches of an image or a video.
 
-    SigLIP 2 gives it directly (`num_patches`), MoonViT by the rows and columns of its table; VideoMAE has
-    frames as well.
+    SigLIP 2 gives it directly (`num_patches`), MoonViT by the rows and columns of its table;
+    VideoMAE has frames as well.
     """
     count = keys.whole("num_patches")
     if count is not None and "image_size" not in keys:
@@ -73,14 +74,14 @@ def table_width(keys: Keys, names: tuple[str, ...]) -> Setting[int]:
 class EncodingRule:
     """A rule that makes encodings of a configuration.
 
-    By itself it makes none: the model has no positional encoding, or one that pecli has no scheme for, which the
-    note describes.
+    By itself it makes none: the model has no positional encoding, or one that pecli has no scheme
+    for, which the note describes.
     """
 
     #: What the encodings do not express.
     note: str = field(default="", kw_only=True)
-    #: True if the rule holds even for a configuration with keys about rope. Files of models with ALiBi, and of models
-    #: without any encoding, often have a `rope_theta` that their code ignores.
+    #: True if the rule holds even for a configuration with keys about rope. Files of models with
+    #: ALiBi, and of models without any encoding, often have a `rope_theta` that their code ignores.
     overrides_rope: ClassVar[bool] = True
 
     def encodings(self, keys: Keys) -> list[Encoding]:
@@ -92,7 +93,9 @@ class EncodingRule:
 
 @dataclass(frozen=True)
 class PatchNoteRule(EncodingRule):
-    """A table of patches that no scheme makes; `{rows}` and `{dim}` in the note are its sizes (AIMv2)."""
+    """A table of patches that no scheme makes; `{rows}` and `{dim}` in the note are its sizes
+    (AIMv2).
+    """
 
     def notes(self, keys: Keys) -> list[str]:
         rows = patch_count(keys).value
@@ -133,7 +136,8 @@ class TableRule(EncodingRule):
         return TableSize(keys.needed(rows, f"number of positions ({self.rows[0]})"), dim)
 
     def padding(self, keys: Keys, low: int) -> Padding:
-        """Return where positions begin in models that come from fairseq: after the row of the padding token.
+        """Return where positions begin in models that come from fairseq: after the row of the
+        padding token.
 
         RoBERTa's padding token is 1, so that its first position has row 2.
         """
@@ -169,7 +173,8 @@ class LearnedRule(TableRule):
         if self.padded:
             return self.padding(keys, low=-1).first
         if not self.rows:
-            # The class token of an image is a position as well, so that the table is used from its first row.
+            # The class token of an image is a position as well, so that the table is used from its
+            # first row.
             return Setting(0, FAMILY)
         return Setting(self.more if self.offset is None else self.offset, FAMILY)
 
@@ -344,7 +349,9 @@ class AlibiRule(EncodingRule):
 
 @dataclass(frozen=True)
 class SeveralRules(EncodingRule):
-    """Tables of several parts, such as an encoder and a decoder; of those whose number of positions is given."""
+    """Tables of several parts, such as an encoder and a decoder; of those whose number of positions
+    is given.
+    """
 
     parts: tuple[TableRule, ...]
     overrides_rope: ClassVar[bool] = False

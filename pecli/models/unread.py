@@ -1,7 +1,7 @@
 """Warnings about keys of a configuration that look like positions and that nothing has read.
 
-Nothing about positions may be ignored in silence: a key that is misspelled, misplaced or new is reported, with the
-nearest known key as a hint.
+Nothing about positions may be ignored in silence: a key that is misspelled, misplaced or new is
+reported, with the nearest known key as a hint.
 """
 
 import re
@@ -24,7 +24,8 @@ OTHER_MATTERS = frozenset(" ".join(stored("other_matters.json")).split())
 OPAQUE = frozenset(
     ("quantization_config", "compression_config", "generation_config", "auto_map", "optimizer")
 )
-#: Keys that turn an encoding on or off, such as `use_rope`: their false is a statement, not an absence.
+#: Keys that turn an encoding on or off, such as `use_rope`: their false is a statement, not an
+#: absence.
 SWITCH = re.compile(
     r"(use|apply|with|enable|has)?_?(rope|rotary|alibi)(_?(pos|position|positional))?(_?emb[a-z]*)?"
 )
@@ -52,8 +53,8 @@ class UnreadKey(NamedTuple):
 def looks_like_positions(name: str) -> bool:
     """Return True if a key seems to be about positions, by its name.
 
-    >>> looks_like_positions("attn_factor"), looks_like_positions("moe_layer_freq"), looks_like_positions("use_fope")
-    (True, False, True)
+    >>> looks_like_positions("attn_factor"), looks_like_positions("moe_layer_freq")
+    (True, False)
     """
     plain = plain_name(name)
     return plain not in OTHER_MATTERS and POSITIONS.search(plain) is not None
@@ -86,9 +87,11 @@ def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
 
 
 def _explained(key: UnreadKey, account: Account, known: list[str]) -> str:
-    """Return a warning that names the class that ignores a key, or the key that may be meant; empty if neither is known.
+    """Return a warning that names the class that ignores a key, or the key that may be meant; empty
+    if neither is known.
 
-    A name that was looked for needs no hint: it is spelled correctly, and stands in the wrong place.
+    A name that was looked for needs no hint: it is spelled correctly, and stands in the wrong
+    place.
     """
     reader = account.ignored.get(key.full_name)
     if reader:
@@ -127,7 +130,9 @@ class _Search:
                 yield key
 
     def _is_searched(self, key: UnreadKey, is_relevant: bool) -> bool:
-        """Return True for an object to look into; one about positions that nothing has read is reported as a whole."""
+        """Return True for an object to look into; one about positions that nothing has read is
+        reported as a whole.
+        """
         if not isinstance(key.value, Mapping) or not key.value:
             return False
         return key.full_name in self.account.read or not is_relevant
@@ -142,7 +147,9 @@ class _Search:
         )
 
     def _is_unread(self, key: UnreadKey) -> bool:
-        """Return True unless a key was read, is empty, or is a switch that agrees with the encodings that were read."""
+        """Return True unless a key was read, is empty, or is a switch that agrees with the
+        encodings that were read.
+        """
         switch = SWITCH.fullmatch(plain_name(key.name))
         if switch:
             scheme = "alibi" if switch[2] == "alibi" else "rope"

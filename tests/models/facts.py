@@ -50,8 +50,8 @@ def agrees(encoding: Encoding, expected: Mapping[str, Any]) -> bool:
 
 
 def check(config: Model, expected: Mapping[str, Any], said: str | None = None) -> None:
-    """The only encoding of a configuration is as expected, and so are the warnings: what one of them has, none at all
-    where that is empty, anything for None.
+    """The only encoding of a configuration is as expected, and so are the warnings: what one of
+    them has, none at all where that is empty, anything for None.
     """
     model = load_config(config)
     assert agrees(model.one(), expected)

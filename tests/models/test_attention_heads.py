@@ -1,4 +1,6 @@
-"""Heads of a model's language part: other parts, and heads that rotate along axes of images, do not count."""
+"""Heads of a model's language part: other parts, and heads that rotate along axes of images, do not
+count.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""Configurations in all dialects: what is read of each, from which key, what is warned of, what code defaults to."""
+"""Configurations in all dialects: what is read of each, from which key, what is warned of, what
+code defaults to.
+"""
 
 import sys
 from pathlib import Path

@@ -162,7 +162,9 @@ CLIP = {
 
 
 def test_a_part_that_holds_only_what_differs() -> None:
-    """OpenAI's ViT-B/16 of CLIP: 77 tokens, 14² patches and one for the class; its class alone means ViT-B/32."""
+    """OpenAI's ViT-B/16 of CLIP: 77 tokens, 14² patches and one for the class; its class alone
+    means ViT-B/32.
+    """
     text, vision = map(facts, load_config(CLIP))
     assert text["max_len"] == 77
     assert text["dim"] == 768
@@ -192,7 +194,9 @@ def test_sam2_video_without_sizes() -> None:
 
 
 def test_layers_without_rope_are_named_where_no_key_says_it() -> None:
-    """Attention of these in transformers 5.22.2 rotates its sliding layers alone, or leaves out every fourth layer."""
+    """Attention of these in transformers 5.22.2 rotates its sliding layers alone, or leaves out
+    every fourth layer.
+    """
     names = "afmoe cohere2 exaone4 exaone_moe kolibri1 muse_glimmer_text muse_spark_text smollm3"
     for name in names.split():
         assert any("no rope" in warning for warning in load_config({"model_type": name}).warnings)

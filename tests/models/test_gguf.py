@@ -186,7 +186,9 @@ def test_architectures_without_a_rope_type_of_ggml_are_warned_about(
 
 
 def llama3_factors(factor: float) -> list[float]:
-    """What divides frequencies, by the rule of Meta's code: nothing for short waves, all for those beyond 8192."""
+    """What divides frequencies, by the rule of Meta's code: nothing for short waves, all for those
+    beyond 8192.
+    """
     waves = [2 * math.pi * 500000.0 ** (i / 64) for i in range(64)]
     smooth = [min(max((8192 / wave - 1) / 3, 0.0), 1.0) for wave in waves]
     return [1 / ((1 - share) / factor + share) for share in smooth]

@@ -1,4 +1,6 @@
-"""Models whose positions are those of images and videos, or relative: what their configurations ask for."""
+"""Models whose positions are those of images and videos, or relative: what their configurations ask
+for.
+"""
 
 import json
 import shlex
@@ -101,7 +103,9 @@ def test_a_class_of_diffusers_says_what_is_left_out() -> None:
 
 
 def test_pixart_stretches_its_grid(tmp_path: Path) -> None:
-    """A point i is at i · (64 / 64) / 2; columns have the first half of the channels, sines before cosines."""
+    """A point i is at i · (64 / 64) / 2; columns have the first half of the channels, sines before
+    cosines.
+    """
     command = commands(
         load_config({"_class_name": "PixArtTransformer2DModel"}), "--config config.json"
     )[0]

@@ -1,4 +1,6 @@
-"""The encodings of a model as an object: layer types, JSON, representation, and the schemes that they make."""
+"""The encodings of a model as an object: layer types, JSON, representation, and the schemes that
+they make.
+"""
 
 import pytest
 

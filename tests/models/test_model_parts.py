@@ -1,4 +1,6 @@
-"""Parts of a configuration: which objects are parts, what they are, and what their encodings are called."""
+"""Parts of a configuration: which objects are parts, what they are, and what their encodings are
+called.
+"""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""Tables that are added, biases, and what pecli has no scheme for: which families have them, by which keys."""
+"""Tables that are added, biases, and what pecli has no scheme for: which families have them, by
+which keys.
+"""
 
 import math
 from typing import Any

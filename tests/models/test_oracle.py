@@ -1,5 +1,5 @@
-"""Configurations against what transformers and the code of other projects compute from them, and against what papers
-and cards of models say.
+"""Configurations against what transformers and the code of other projects compute from them, and
+against what papers and cards of models say.
 """
 
 import json
@@ -175,7 +175,9 @@ def test_settings_that_are_given_to_a_class() -> None:
 
 
 def test_a_larger_model_has_the_text_model_of_its_class() -> None:
-    """A model_type alone: count, second and last of the frequencies that transformers 5.23.0 makes of text_config."""
+    """A model_type alone: count, second and last of the frequencies that transformers 5.23.0 makes
+    of text_config.
+    """
     wrong = set()
     for name, tables in stored("class_parts_made.json").items():
         try:

@@ -1,4 +1,6 @@
-"""Rotary settings: what is left out, what is said twice, layers without rope, names with two meanings."""
+"""Rotary settings: what is left out, what is said twice, layers without rope, names with two
+meanings.
+"""
 
 import math
 from typing import Any

@@ -1,4 +1,6 @@
-"""Keys about positions that nothing reads are reported; keys that are read, true or about other things are not."""
+"""Keys about positions that nothing reads are reported; keys that are read, true or about other
+things are not.
+"""
 
 import pytest
 

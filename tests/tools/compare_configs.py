@@ -1,11 +1,12 @@
 """Compare how two checkouts of pecli read configurations.
 
-    python -m tests.tools.compare_configs OLD NEW [--count 5000] [--seed 0] [--more FILE_OR_FOLDER]
+    python -m tests.tools.compare_configs OLD NEW [--count 5000] [--seed 0] [--more FOLDER]
 
-Both checkouts read the same inputs: all presets, all configurations in tests/models/data (and in `--more`), every
-known model_type and class name without further keys, GGUF headers, and random mutations of all of them. For each
-input the whole answer is compared: encodings, sources, warnings and errors, the order of keys included. The first
-differences are printed, and the exit code is 1 if there are any.
+Both checkouts read the same inputs: all presets, all configurations in tests/models/data (and in
+`--more`), every known model_type and class name without further keys, GGUF headers, and random
+mutations of all of them. For each input the whole answer is compared: encodings, sources, warnings
+and errors, the order of keys included. The first differences are printed, and the exit code is 1 if
+there are any.
 
 Each checkout is run by its own `.venv/bin/python` if it has one.
 """
@@ -65,14 +66,17 @@ GGUF_TENSORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_s
 
 
 class Case(NamedTuple):
-    """A configuration and the file name that it is read by; or the values and tensors of a GGUF header."""
+    """A configuration and the file name that it is read by; or the values and tensors of a GGUF
+    header.
+    """
 
     config: dict[str, Any]
     label: str = "config"
     tensors: dict[str, list[float]] | None = None
 
 
-# ---------------------------------------------------------------- reading, in the process of one checkout
+# ---------------------------------------------------------------- reading, in the process of one
+# checkout
 
 
 def answer(case: Case) -> Any:
@@ -92,7 +96,9 @@ def answer(case: Case) -> Any:
 
 
 def attempt_json(model: Any) -> dict[str, Any]:
-    """Return the answer of `pecli config --json`; an encoding that the engine refuses may have none."""
+    """Return the answer of `pecli config --json`; an encoding that the engine refuses may have
+    none.
+    """
     from pecli.errors import PecliError
 
     try:
@@ -113,7 +119,9 @@ def read(case: Case) -> Any:
 
 
 def details(encoding: Any) -> list[Any]:
-    """Return the fields of an encoding that its JSON does not have, and some of the schemes that it makes."""
+    """Return the fields of an encoding that its JSON does not have, and some of the schemes that it
+    makes.
+    """
     return [
         encoding.part,
         encoding.family,
@@ -162,7 +170,9 @@ def load(path: Path) -> Any:
 
 
 def configs_within(value: Any) -> Iterator[dict[str, Any]]:
-    """Yield the objects in a file of test data that are configurations, whatever its rows look like."""
+    """Yield the objects in a file of test data that are configurations, whatever its rows look
+    like.
+    """
     if isinstance(value, list):
         for item in value:
             yield from configs_within(item)

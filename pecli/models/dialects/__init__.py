@@ -1,7 +1,8 @@
 """Dialects of configurations.
 
-A dialect is a module of this folder with a function `read(keys) -> Parsed`, and a row of dialects.json that names the
-keys by which it is recognised. The first row that matches a file counts; the last one, Hugging Face's, matches any.
+A dialect is a module of this folder with a function `read(keys) -> Parsed`, and a row of
+dialects.json that names the keys by which it is recognised. The first row that matches a file
+counts; the last one, Hugging Face's, matches any.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +35,8 @@ class Dialect:
         has_one: Groups of keys, of each of which one must be present.
         lacks: Keys that must be absent.
         inside: An object that may hold these keys instead of the file itself.
-        model_types: Model types that a file may have; any for None. A file without a model type always fits.
+        model_types: Model types that a file may have; any for None. A file without a model type
+            always fits.
     """
 
     module: str
@@ -135,7 +137,9 @@ def _layer_types(parts: Sequence[Keys], model_type: str | None) -> tuple[str, ..
 
 
 def _pattern(parts: Sequence[Keys], model_type: str | None) -> tuple[str, ...]:
-    """Return the layer types that repeat: a `sliding_window_pattern` of 6 means five sliding layers, then a full one."""
+    """Return the layer types that repeat: a `sliding_window_pattern` of 6 means five sliding
+    layers, then a full one.
+    """
     for part in parts:
         every = part.data.get("sliding_window_pattern")
         if isinstance(every, int) and 0 < every < MAX_LAYERS:

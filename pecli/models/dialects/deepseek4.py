@@ -9,7 +9,8 @@ READS = ("head_dim", "rope_theta", "compress_rope_theta")
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encodings: plain layers, and layers that compress, which have YaRN and a base of their own.
+    """Return the encodings: plain layers, and layers that compress, which have YaRN and a base of
+    their own.
 
     The last channels of a head rotate.
     """

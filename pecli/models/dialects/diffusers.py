@@ -1,7 +1,7 @@
 """Transformers of diffusers, whose configuration names its class.
 
-diffusers.json has the defaults of the classes: in `axial` those that rotate by several axes, in `tables` those that add
-a table, and notes on some of them.
+diffusers.json has the defaults of the classes: in `axial` those that rotate by several axes, in
+`tables` those that add a table, and notes on some of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,8 +57,8 @@ class Channels:
 def _axial_rope(keys: Keys, row: Mapping[str, Any]) -> Encoding:
     """Return the rotary encoding of a row of `axial`.
 
-    The row has a style, the key of the channels of each axis (`axes`), and perhaps keys for `grid_base` and
-    `axis_factors`, and a layout.
+    The row has a style, the key of the channels of each axis (`axes`), and perhaps keys for
+    `grid_base` and `axis_factors`, and a layout.
     """
     style = row["style"]
     given = {
@@ -160,7 +160,9 @@ def _pixart(keys: Keys) -> Encoding:
 
 
 def _cogvideox(keys: Keys) -> Encoding:
-    """Return CogVideoX's encoding: rotary in the model of 5B, an added table over time, rows and columns in that of 2B."""
+    """Return CogVideoX's encoding: rotary in the model of 5B, an added table over time, rows and
+    columns in that of 2B.
+    """
     if keys.is_true("use_rotary_positional_embeddings"):
         return _axial_rope(keys, {"style": "cogvideox", "axes": ""})
     patch = _size(keys, "patch_size")

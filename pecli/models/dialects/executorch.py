@@ -1,4 +1,6 @@
-"""executorch's configurations of its Llama code: Meta's keys, and those that other models need beside them."""
+"""executorch's configurations of its Llama code: Meta's keys, and those that other models need
+beside them.
+"""
 
 from pecli.models.dialects.translation import llama3_scaling, translated_ropes
 from pecli.models.encoding import Parsed
@@ -20,7 +22,9 @@ HF_READS = ("partial_rotary_factor", "max_position_embeddings", ORIGINAL)
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encodings; `use_hf_rope` selects halves and longrope, otherwise pairs are interleaved."""
+    """Return the encodings; `use_hf_rope` selects halves and longrope, otherwise pairs are
+    interleaved.
+    """
     halves = keys.flag("use_hf_rope")
     settings: dict[str, Setting[object] | None] = {"num_hidden_layers": keys.whole("n_layers")}
     if halves is not None:
@@ -38,7 +42,9 @@ def read(keys: Keys) -> Parsed:
 
 
 def _longrope(keys: Keys) -> Settings:
-    """Return longrope (Phi-4-mini) if one of its lists is given; a list that is absent equals the other one."""
+    """Return longrope (Phi-4-mini) if one of its lists is given; a list that is absent equals the
+    other one.
+    """
     short = keys.numbers("rope_scaling_short_factor")
     long = keys.numbers("rope_scaling_long_factor")
     attention = keys.number("rope_scaling_attention_factor")

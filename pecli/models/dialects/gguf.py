@@ -1,6 +1,7 @@
 """GGUF metadata as llama.cpp reads them.
 
-They are brought into Hugging Face's spelling, together with llama.cpp's own rules for the architecture.
+They are brought into Hugging Face's spelling, together with llama.cpp's own rules for the
+architecture.
 """
 
 import math
@@ -29,14 +30,15 @@ LONG = "rope_factors_long.weight"
 SHORT = "rope_factors_short.weight"
 
 #: Architectures by llama.cpp's rules for them.
-#: `neighbours`: ggml pairs neighbours (NORMAL), unless there are sections; all others rotate halves (NEOX), of which
-#: `halves` are those in no other row. `mixed_sections`: M-RoPE sections are interleaved (IMROPE). `own_sliding`: sliding
-#: layers have the base 10000 and no scaling, unless a key differs. `unscaled_sliding`: sliding layers have the base of
-#: the others, unscaled.
+#: `neighbours`: ggml pairs neighbours (NORMAL), unless there are sections; all others rotate halves
+#: (NEOX), of which `halves` are those in no other row. `mixed_sections`: M-RoPE sections are
+#: interleaved (IMROPE). `own_sliding`: sliding layers have the base 10000 and no scaling, unless a
+#: key differs. `unscaled_sliding`: sliding layers have the base of the others, unscaled.
 ARCHITECTURES = {
     rule: frozenset(names.split()) for rule, names in stored("dialects/gguf.json").items()
 }
-#: Architectures that llama.cpp gives ALiBi without a key for it; Baichuan only with that many blocks (the model of 13B).
+#: Architectures that llama.cpp gives ALiBi without a key for it; Baichuan only with that many
+#: blocks (the model of 13B).
 ALIBI: dict[str, int | None] = {
     "bloom": None,
     "jina-bert-v2": None,
@@ -104,7 +106,9 @@ def read(header: Header, label: str) -> ModelEncodings:
 
 
 def _keys_of_model(model: Model) -> Keys:
-    """Return the keys about the model, under their full names, without those of the file and the tokenizer."""
+    """Return the keys about the model, under their full names, without those of the file and the
+    tokenizer.
+    """
     data = {
         name: value
         for name, value in model.keys.data.items()
@@ -148,7 +152,9 @@ def _alibi_bias(model: Model) -> Setting[float] | None:
 
 
 def factor_frequencies(path: str) -> dict[str, Table]:
-    """Return the frequencies that a file's tensors of factors make of base^(−2i/dim), by the name of the tensor."""
+    """Return the frequencies that a file's tensors of factors make of base^(−2i/dim), by the name
+    of the tensor.
+    """
     header = header_of(path)
     factors = {name: header.numbers(name) or [] for name in (FREQS, SHORT, LONG)}
     factors = {name: numbers for name, numbers in factors.items() if numbers}
@@ -203,7 +209,8 @@ def _ropes(model: Model) -> Parsed:
             " read by the general rules; check layout and defaults"
         )
     family = _family(model, has_sections="mrope_section" in scaling)
-    # A separate record of names, so that no hint about an unread key offers a name of Hugging Face's.
+    # A separate record of names, so that no hint about an unread key offers a name of Hugging
+    # Face's.
     separate = replace(keys, account=Account(keys.account.read))
     parsed = rope_encodings(separate.translated(scaling, settings), family)
     warnings += parsed.warnings
@@ -245,7 +252,9 @@ def _family(model: Model, *, has_sections: bool) -> Family:
 
 
 def _sections(model: Model) -> Settings:
-    """Return the sections of M-RoPE. GGUF has four numbers; the last one is for an axis that no model uses."""
+    """Return the sections of M-RoPE. GGUF has four numbers; the last one is for an axis that no
+    model uses.
+    """
     given = model.keys.numbers("rope.dimension_sections")
     if given is None:
         return {}
@@ -333,7 +342,8 @@ def _yarn(
 def _mscales(model: Model) -> Settings:
     """Return mscale and mscale_all_dim, which `yarn_log_multiplier` stands for.
 
-    Converters write 0.1 · mscale_all_dim for DeepSeek: a multiplier of 0.0707 is an mscale_all_dim of 0.707.
+    Converters write 0.1 · mscale_all_dim for DeepSeek: a multiplier of 0.0707 is an mscale_all_dim
+    of 0.707.
     """
     architecture = model.architecture
     multiplier = nonzero(model.keys.number("rope.scaling.yarn_log_multiplier"))

@@ -9,7 +9,9 @@ READS = ("hidden_size", "num_attention_heads", "head_dim", "rope_theta")
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encodings: YaRN with unrounded limits, from `initial_context_length`, if its factor exceeds 1."""
+    """Return the encodings: YaRN with unrounded limits, from `initial_context_length`, if its
+    factor exceeds 1.
+    """
     keys = with_defaults(keys, "gpt-oss's ModelConfig")
     family = Family("gpt-oss's code", theta=150000.0)
     factor = keys.number("rope_scaling_factor")

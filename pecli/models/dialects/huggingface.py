@@ -1,4 +1,6 @@
-"""Hugging Face's config.json: a language model at the top or in `text_config`, towers for images and sound beside it."""
+"""Hugging Face's config.json: a language model at the top or in `text_config`, towers for images
+and sound beside it.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -115,7 +117,8 @@ def _read_part(part: ModelPart, depth: int) -> Parsed:
 
 
 def _beside_text(part: ModelPart, name: str) -> Parsed:
-    """Return the encodings of the keys at the top, which are about another part than the language model.
+    """Return the encodings of the keys at the top, which are about another part than the language
+    model.
 
     In MusicFlamingo they are about its audio tower.
     """
@@ -124,7 +127,8 @@ def _beside_text(part: ModelPart, name: str) -> Parsed:
 
 
 def _has_layers(part: ModelPart) -> bool:
-    """Return True unless a configuration only holds its parts, without a width and heads of its own.
+    """Return True unless a configuration only holds its parts, without a width and heads of its
+    own.
 
     The class defaults count if they are those of the model itself, not of a text model within.
     """
@@ -153,7 +157,7 @@ def _joined(*words: str) -> str:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the keys of a part, and its family, state about its encoding.
+    """The statements of a part's keys, and of its family, about its encoding.
 
     Attributes:
         part: The part.
@@ -277,7 +281,9 @@ def _unknown_word(evidence: Evidence) -> list[str]:
 
 
 def _unknown_family(evidence: Evidence, rule: EncodingRule | None) -> list[str]:
-    """Return a warning that general rules were applied, unless the family or the rule's own row is known."""
+    """Return a warning that general rules were applied, unless the family or the rule's own row is
+    known.
+    """
     if evidence.family is not None:
         return []
     model_type = evidence.part.model_type
@@ -303,7 +309,9 @@ def _overruled_word(evidence: Evidence, decision: Decision) -> list[str]:
 
 
 def _stated_word(keys: Keys) -> str:
-    """Return the word of `position_embedding_type`; `pos_emb_type` does not choose among other encodings than rope."""
+    """Return the word of `position_embedding_type`; `pos_emb_type` does not choose among other
+    encodings than rope.
+    """
     return (value_of(keys.word(*STATEMENTS[:2])) or "").lower()
 
 
@@ -328,7 +336,9 @@ def _rule_of(keys: Keys, model_type: str | None) -> EncodingRule | None:
 
 
 def _asks_for_alibi(keys: Keys, word: str) -> bool:
-    """Return True if a word or a flag requests ALiBi, or MosaicBERT's length of the bias, `alibi_starting_size`."""
+    """Return True if a word or a flag requests ALiBi, or MosaicBERT's length of the bias,
+    `alibi_starting_size`.
+    """
     attention = keys.within("attn_config")
     flag = keys.flag("alibi", "use_alibi") or attention.flag("alibi")
     if word == "alibi" or value_of(flag):

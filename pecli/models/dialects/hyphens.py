@@ -1,4 +1,6 @@
-"""Arguments of command lines as keys: `--rotary-base`, `rotary-base` and `rotary_base` are one name."""
+"""Arguments of command lines as keys: `--rotary-base`, `rotary-base` and `rotary_base` are one
+name.
+"""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -15,7 +17,9 @@ class PlainKeys(NamedTuple):
 
 
 def plain_keys(keys: Keys) -> PlainKeys:
-    """Return the keys without leading hyphens, and with underscores instead of the others; the last of a name counts."""
+    """Return the keys without leading hyphens, and with underscores instead of the others; the last
+    of a name counts.
+    """
     full_names: dict[str, str] = {}
     warnings = []
     for full_name, value in keys.data.items():

@@ -36,7 +36,9 @@ def read(keys: Keys) -> Parsed:
 
 
 def _scaling(keys: Keys) -> Settings:
-    """Return the scaling: a ratio divides all positions; adjustments are Llama 3.1's, or only a factor."""
+    """Return the scaling: a ratio divides all positions; adjustments are Llama 3.1's, or only a
+    factor.
+    """
     adjustments = keys.section("rope_adjustments")
     ratio = keys.number_or(1.0, "rope_condense_ratio")
     if adjustments is not None:

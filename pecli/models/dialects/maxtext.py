@@ -55,13 +55,17 @@ def _if_positive(keys: Keys, name: str) -> Setting[float] | None:
 
 
 def _is_llama3(keys: Keys, kind: str) -> bool:
-    """Return True for Llama 3.1, which a model's name selects as well as its rope type; the name may be the file's."""
+    """Return True for Llama 3.1, which a model's name selects as well as its rope type; the name
+    may be the file's.
+    """
     name = str(keys.data.get("model_name") or os.path.basename(keys.path))
     return kind.startswith("llama3.1") or name.startswith("llama3.1")
 
 
 def _layout(keys: Keys, kind: str) -> str:
-    """Return the layout: MaxText interleaves pairs only for Llama 3.1, and as DeepSeek does for YaRN."""
+    """Return the layout: MaxText interleaves pairs only for Llama 3.1, and as DeepSeek does for
+    YaRN.
+    """
     if _is_llama3(keys, kind):
         return INTERLEAVED
     if not kind.startswith("yarn"):

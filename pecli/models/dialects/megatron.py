@@ -17,13 +17,16 @@ from pecli.models.families import DEEPSEEK, Family
 from pecli.models.keys import Keys, Setting, Settings
 from pecli.models.table_rules import LearnedRule
 
-#: The fraction of a head that rotates, by the names of models of NeMo whose code has a default of its own.
+#: The fraction of a head that rotates, by the names of models of NeMo whose code has a default of
+#: its own.
 PARTIALS = {"megatron_griffin": 0.5}
 READS = ("hidden_size", "num_attention_heads", "kv_channels")
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encodings of a training run; encodings that Megatron shares with Hugging Face are read as such."""
+    """Return the encodings of a training run; encodings that Megatron shares with Hugging Face are
+    read as such.
+    """
     inner = keys.part("model") or keys.part("MODEL_ARGS")
     if inner is None or "num_attention_heads" in keys:
         inner = keys
@@ -93,7 +96,8 @@ def _latent_yarn(keys: Keys) -> Settings:
     factor = keys.number("rotary_scaling_factor")
     numerator = yarn_magnitude(factor, keys.number("mscale"))
     denominator = yarn_magnitude(factor, keys.number("mscale_all_dim"))
-    # A negative mscale_all_dim may make it 0; the limit of the ratio is then refused as an attention factor of 0.
+    # A negative mscale_all_dim may make it 0; the limit of the ratio is then refused as an
+    # attention factor of 0.
     ratio = numerator / (denominator or math.inf)
     source = "g(mscale) / g(mscale_all_dim), g(m) = 0.1 · m · ln factor + 1"
     return {**scaling, "attention_factor": Setting(ratio, source)}

@@ -27,7 +27,9 @@ TOWERS = {"vision_encoder": "pixtral", "vision_args": "llama4_vision_model"}
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encodings of a language model, whose pairs are interleaved, and of its vision tower."""
+    """Return the encodings of a language model, whose pairs are interleaved, and of its vision
+    tower.
+    """
     if "dim" not in keys:
         keys = keys.part("model") or keys
     family = Family("the code that params.json is for", layout=INTERLEAVED)
@@ -53,7 +55,9 @@ def read(keys: Keys) -> Parsed:
 
 
 def _scaling(keys: Keys) -> Settings:
-    """Return Llama 3.1's scaling, or Mistral's `yarn`, whose alpha and beta are the slow and the fast limit."""
+    """Return Llama 3.1's scaling, or Mistral's `yarn`, whose alpha and beta are the slow and the
+    fast limit.
+    """
     scaling = llama3_scaling(
         keys,
         factor=("rope_scale_factor", "rope_scaling_factor"),
@@ -84,5 +88,7 @@ def _tower(keys: Keys, name: str, model_type: str) -> Parsed:
 
 
 def _interleaved(encoding: Encoding) -> Encoding:
-    """Return a tower's encoding with the layout of Meta's weights; transformers permutes them into halves."""
+    """Return a tower's encoding with the layout of Meta's weights; transformers permutes them into
+    halves.
+    """
     return replace(encoding, layout=INTERLEAVED) if encoding.layout else encoding

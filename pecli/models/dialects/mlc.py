@@ -1,4 +1,6 @@
-"""MLC's mlc-chat-config.json, and nanotron's config.yaml: both hold a configuration of Hugging Face in `model_config`."""
+"""MLC's mlc-chat-config.json, and nanotron's config.yaml: both hold a configuration of Hugging Face
+in `model_config`.
+"""
 
 import re
 

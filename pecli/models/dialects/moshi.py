@@ -14,7 +14,9 @@ KINDS = ("rope", "sin_rope", "rope_concat", "sin", "none")
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encodings that `positional_embedding` names, of the transformer and of the depth transformer."""
+    """Return the encodings that `positional_embedding` names, of the transformer and of the depth
+    transformer.
+    """
     warnings = []
     kind = keys.word("positional_embedding")
     if kind is None:

@@ -1,7 +1,7 @@
 """Helpers of dialects that translate a project's keys into Hugging Face's.
 
-A project's `rotary_base`, for example, becomes `rope_theta` with the source "rotary_base", and the rules for Hugging
-Face's configurations do the rest.
+A project's `rotary_base`, for example, becomes `rope_theta` with the source "rotary_base", and the
+rules for Hugging Face's configurations do the rest.
 """
 
 import math
@@ -38,7 +38,8 @@ def translated_ropes(
     keys.account.looked_for.update(reads)
     data = {name: keys.data[name] for name in reads if name in keys.data}
     implied = {name: keys.value(name) for name in reads if name not in keys}
-    # A separate record of names, so that no hint about an unread key offers a name that only Hugging Face has.
+    # A separate record of names, so that no hint about an unread key offers a name that only
+    # Hugging Face has.
     account = Account(keys.account.read)
     plain = replace(keys, data=data, account=account, defaults=NO_CLASS)
     translated = plain.translated(scaling or {}, {**implied, **(settings or {})})
@@ -48,7 +49,8 @@ def translated_ropes(
 def renamed(keys: Keys, **names: str | tuple[str, ...]) -> dict[str, Setting[object] | None]:
     """Return settings by Hugging Face's names, read from the names that a project has for them.
 
-    `renamed(keys, rope_theta="rotary_base")` reads `rotary_base`; of several names, the first that is present counts.
+    `renamed(keys, rope_theta="rotary_base")` reads `rotary_base`; of several names, the first that
+    is present counts.
     """
     settings = {}
     for name, sources in names.items():
@@ -65,7 +67,9 @@ def with_defaults(keys: Keys, name: str) -> Keys:
 def llama3_scaling(
     keys: Keys, flag: str = "use_scaled_rope", **names: str | tuple[str, ...]
 ) -> Settings:
-    """Return Llama 3.1's scaling if a flag requests it; `names` are keys that may give some of its numbers."""
+    """Return Llama 3.1's scaling if a flag requests it; `names` are keys that may give some of its
+    numbers.
+    """
     if not keys.is_true(flag):
         return {}
     source = keys.full_name(flag)
@@ -82,7 +86,8 @@ def linear_scaling(factor: Setting[float]) -> Settings:
 
 
 def yarn_magnitude(factor: Setting[float] | None, mscale: Setting[float] | None) -> float:
-    """Return YaRN's 0.1 · mscale · ln(factor) + 1; 1 if one of them is missing, or if nothing is stretched.
+    """Return YaRN's 0.1 · mscale · ln(factor) + 1; 1 if one of them is missing, or if nothing is
+    stretched.
 
     A factor of 40 and an mscale of 1 make 1.3689.
     """
