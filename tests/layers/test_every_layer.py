@@ -146,3 +146,18 @@ def test_inputs_and_gradients_that_are_not_floating(make, shape):
         layer([[1.0, 2.0], [3.0]])
     with pytest.raises(TypeError, match="is a masked array; its masked values would be used"):
         layer(np.ma.masked_greater(np.ones(shape), 0))
+
+
+@pytest.mark.parametrize(
+    ("layer", "text"),
+    [
+        (
+            RotaryPosEmbedding(128, base=5e5),
+            "RotaryPosEmbedding(embed_dim=128, base=500000.0)",
+        ),
+        (AlibiBias(8), "AlibiBias(num_heads=8)"),
+        (SinusoidalPosEmbedding(), "SinusoidalPosEmbedding()"),
+    ],
+)
+def test_a_layer_is_written_without_its_defaults(layer: object, text: str) -> None:
+    assert repr(layer) == text
