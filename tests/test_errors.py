@@ -1,0 +1,214 @@
+"""Values in messages, and the errors that those of the system become."""
+
+from typing import Any
+
+import pytest
+
+from pecli import errors
+from pecli.cli.messages import option_name
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("x" * 60, repr("x" * 60)),
+        ("x" * 61, repr("x" * 60 + "…")),
+        ([1] * 20, str([1] * 20)),
+        ([1] * 21, str([1] * 21)[:59] + "…"),
+        ([10**5000], "a number of thousands of digits"),
+    ],
+    ids=["60 characters", "61 characters", "60 columns", "63 columns", "5,001 digits"],
+)
+def test_a_quoted_value_has_60_characters_at_most(value: Any, text: str) -> None:
+    assert errors.quoted(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.5, "0.5"), (0.1 + 0.2, "0.30000000000000004")])
+def test_a_number_that_was_given_is_shown_with_all_digits(value: float, text: str) -> None:
+    assert errors.shown(value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (-0.0, "0"),
+        (float("-inf"), "-inf"),
+        (float("nan"), "nan"),
+        (0.001, "0.001"),
+        (0.00099, "9.9e-4"),
+        (9999.0, "9999"),
+        (10000.0, "10000"),
+        (-12345.6, "-12346"),
+        (999999.4, "999999"),
+        (1e6, "1e6"),
+    ],
+)
+def test_a_measured_number_has_an_exponent_below_a_thousandth_and_from_a_million(
+    value: float, text: str
+) -> None:
+    assert errors.number(value) == text
+
+
+def test_a_measured_number_in_one_digit() -> None:
+    assert errors.number(3e-9, 1) == "3e-9"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        # From 2^53 on, a float64 no longer tells neighbouring whole numbers apart.
+        (2.0**53, "9007199254740992.0"),
+        (1 - 2.0**53, "-9007199254740991"),
+        (False, "false"),
+    ],
+)
+def test_whole_numbers_are_spelled_without_a_point_while_they_are_exact(
+    value: float, text: str
+) -> None:
+    assert errors.spelled(value) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(64, ",".join("1" * 64)), (65, "1,1,1,…,1 (65 numbers)")]
+)
+def test_more_than_64_numbers_are_shortened(count: int, text: str) -> None:
+    assert errors.brief([1] * count) == text
+
+
+@pytest.mark.parametrize(("name", "advice"), [("abc", "did you mean 'abcdefghijkl'?"), ("ab", "")])
+def test_three_letters_of_a_beginning_are_enough_for_advice(name: str, advice: str) -> None:
+    assert errors.nearest(name, ["abcdefghijkl"]) == advice
+
+
+@pytest.mark.parametrize(("names", "text"), [("ab", "a, b"), ("abc", "a, b and 1 more")])
+def test_names_beyond_the_limit_are_counted(names: str, text: str) -> None:
+    assert errors.listed(names, 2) == text
+
+
+def test_none_are_counted_in_the_plural() -> None:
+    assert errors.counted(0, "row") == "0 rows"
+
+
+def test_no_axes_in_brackets() -> None:
+    assert errors.bracketed(()) == "()"
+
+
+@pytest.mark.parametrize(
+    ("name", "cause", "problem"),
+    [
+        ("a*", OSError(2, ""), "matches no file"),
+        ("a?", OSError(2, ""), "matches no file"),
+        ("a[1]", OSError(2, ""), "matches no file"),
+        ("a", OSError(2, ""), "does not exist"),
+        ("a*", OSError(13, ""), "permission denied"),
+        ("a", OSError("odd"), "odd"),
+        ("a", OSError(5, ""), "input/output error"),
+    ],
+    ids=[
+        "no match of *", "no match of ?", "no match of []", "no file",
+        "a pattern that is forbidden", "without a number", "a number of the system",
+    ],
+)  # fmt: skip
+def test_what_the_system_says_about_a_file(name: str, cause: OSError, problem: str) -> None:
+    assert errors.failure(name, cause).problem == problem
+
+
+def test_a_folder_in_place_of_a_file() -> None:
+    failure = errors.failure("a", IsADirectoryError(21, ""))
+    assert str(failure) == "a: is a folder; name a file in it"
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        (OSError(23, ""), errors.ResourceError),
+        (OSError(24, ""), errors.ResourceError),
+        (OSError(2, "", "a.py"), errors.DefectError),
+        (OSError(2, "", "a.pyc"), errors.DefectError),
+        (OSError(2, ""), errors.DefectError),
+        (RuntimeError(), errors.DefectError),
+        (ImportError(), errors.DefectError),
+        (KeyError(1), errors.DefectError),
+        (ModuleNotFoundError(name=None), errors.DefectError),
+        (ModuleNotFoundError(name="numpy"), errors.DefectError),
+        (ModuleNotFoundError(name="matplotlibx"), errors.DefectError),
+    ],
+    ids=[
+        "too many files on the system", "too many files of the process", "a module that is gone",
+        "a compiled module that is gone", "a file without a name", "a RuntimeError",
+        "an ImportError", "a KeyError", "a module without a name", "a module that pecli needs",
+        "a module that pecli never imports",
+    ],
+)  # fmt: skip
+def test_the_kind_of_an_unexpected_error(cause: Exception, kind: type[errors.PecliError]) -> None:
+    assert type(errors.translated(cause)) is kind
+
+
+def test_a_file_that_is_gone_while_pecli_runs() -> None:
+    error = errors.translated(OSError(2, "", "a.npy"))
+    assert isinstance(error, errors.FileError)
+    assert error.problem == "does not exist"
+
+
+def test_a_path_in_bytes_is_shown_as_text() -> None:
+    error = errors.translated(OSError(2, "", b"b"))
+    assert isinstance(error, errors.FileError)
+    assert error.path == "b"
+
+
+@pytest.mark.parametrize(
+    ("cause", "advice"),
+    [
+        (ModuleNotFoundError(name="matplotlib.pyplot"), "pip install matplotlib"),
+        (ImportError("failed to map segment"), "to load NumPy"),
+        (RuntimeError("can't start new thread"), "PECLI_THREADS=1"),
+    ],
+    ids=["matplotlib is not installed", "no memory for NumPy", "no more threads"],
+)
+def test_an_unexpected_error_comes_with_advice(cause: Exception, advice: str) -> None:
+    assert advice in str(errors.translated(cause))
+
+
+def test_no_memory_for_a_lock_is_no_memory() -> None:
+    lock = errors.translated(RuntimeError("can't allocate lock"))
+    assert str(errors.translated(MemoryError())) == str(lock)
+
+
+def test_a_defect_names_the_exception() -> None:
+    message = str(errors.translated(KeyError()))
+    assert message.startswith("unexpected KeyError; this is a defect")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (errors.FileError("", "is empty"), "'': is empty"),
+        (
+            errors.FileError("pe.npy", "is empty", "write it again"),
+            "pe.npy: is empty; write it again",
+        ),
+        (errors.ParameterError("dim", 0, ""), "dim is 0"),
+        (
+            errors.ParameterError(
+                "kv_heads", 3, "4 `heads` are no multiple of 3", "check `heads` and `kv_heads`"
+            ),
+            "kv_heads is 3; 4 `heads` are no multiple of 3; check `heads` and `kv_heads`",
+        ),
+    ],
+    ids=["a file without a name", "advice on a file", "a value alone", "a rule and advice"],
+)
+def test_the_parts_of_a_message(error: errors.PecliError, message: str) -> None:
+    assert str(error) == message
+
+
+def test_parameters_are_spelled_as_options() -> None:
+    error = errors.ParameterError(
+        "kv_heads", 3, "4 `heads` are no multiple of 3", "check `heads` and `kv_heads`"
+    )
+    message = "--kv-heads is 3; 4 --heads are no multiple of 3; check --heads and --kv-heads"
+    assert error.spelled(option_name) == message
+
+
+def test_a_value_is_never_taken_for_a_parameter() -> None:
+    error = errors.ParameterError("name", "'`heads`'", "it is unknown")
+    assert error.spelled(option_name) == "--name is '`heads`'; it is unknown"
