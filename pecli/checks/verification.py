@@ -195,7 +195,10 @@ def conclusion(
     found = _reasons(checked, tolerance, search=reasons)
     results = tuple(each.result for each in checked)
     names_checked = {each.tensor for each in checked}
-    unchecked = [name for name in present or () if name not in names_checked]
+    # Tensors that nothing is compared with are read as well: a damaged file is an error, not a verdict.
+    unchecked = {
+        name: array for name, array in (present or {}).items() if name not in names_checked
+    }
     answer = Verification(
         path,
         scheme,
@@ -210,8 +213,8 @@ def conclusion(
         return answer
     weak = [*weak_checks(_by_scheme(checked), tolerance)]
     weak += [each.doubt for each in checked if each.doubt]
-    for name in unchecked:
-        if looks_like_table(present[name]):
+    for name, array in unchecked.items():
+        if looks_like_table(array):
             weak.append(f"{name} looks like a table, and no name says of what")
     return replace(answer, weak=tuple(weak))
 

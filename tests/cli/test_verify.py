@@ -198,3 +198,18 @@ def test_failures_are_drawn(pecli_cli, here) -> None:
     )
     assert pecli_cli("verify", "right.npz", "-o", "right.npz").code == 2
     assert pecli_cli("verify", "right.npz", "-o", "x.svg", "--json").json["passed"]
+
+
+def test_a_damaged_member_is_an_error_even_if_nothing_is_compared_with_it(
+    pecli_cli, tmp_path: Path
+) -> None:
+    """A checksum that does not match must not end as «the tensor is missing»."""
+    path = tmp_path / "damaged.npz"
+    np.savez(path, a=np.zeros(4, np.float32), b=np.ones(64, np.float32))
+    content = bytearray(path.read_bytes())
+    last_value = content.rindex(np.float32(1).tobytes())
+    content[last_value] ^= 1
+    path.write_bytes(bytes(content))
+    outcome = pecli_cli("verify", path, "--model", "llama-3.1-8b", "--atol", "1e-3")
+    assert outcome.code == 3
+    assert "member 'b.npy' is damaged" in outcome.err
