@@ -53,8 +53,11 @@ _MIN_THREADED_BYTES = 1 << 22
 
 MakeFactors = Callable[[int, int], AnyArray]
 """`factors(start, stop)` returns complex factors (stop − start, d/2) of those positions."""
-RotateBlock = Callable[[AnyArray, AnyArray], None]
-"""Writes its first argument, rotated, into its second, which may be the first itself."""
+BlockRotation = Callable[[AnyArray, AnyArray], None]
+"""`rotation(block, out)` writes the rotated block into `out`, which may be the block itself.
+
+Both are (batches, positions, heads, d) with the rotary channels only.
+"""
 
 
 def reorder(channels: int, source: str, target: str) -> Indices:
@@ -100,28 +103,34 @@ def rotate(
         out[...] = x
         x = out
     axis = seq_axis % x.ndim
-    shape = (prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1 : -1]), x.shape[-1])
+    batches = prod(x.shape[:axis])
+    heads = prod(x.shape[axis + 1 : -1])
+    shape = (batches, x.shape[axis], heads, x.shape[-1])
     layouts = PairLayouts(takes, gives)
     job = _RotationJob(x.reshape(shape), out.reshape(shape), factors, layouts, first_channel)
     if x.nbytes < _MIN_THREADED_BYTES:
         for share in job.shares():
-            job.rotate(share)
+            job.rotate_share(share)
     else:
-        work_through(job.rotate, job.shares())
+        work_through(job.rotate_share, job.shares())
     return out
 
 
 class _Share(NamedTuple):
-    """A block of rows of some batches, which one thread rotates."""
+    """The rows that one thread rotates: neighbouring positions of neighbouring batches."""
 
-    first_row: int
-    first_batch: int
-    last_batch: int
+    positions: slice
+    batches: range
 
 
 @dataclass(frozen=True)
 class _RotationJob:
-    """The rotation of an array (batches, positions, heads, channels), cut into shares."""
+    """The rotation of an array (batches, positions, heads, channels), cut into shares.
+
+    A share is rotated block by block. A block has as many positions as fit _BLOCK numbers, and if
+    all of them fit, several batches: of 2 heads of 64 channels, 512 positions fit; if there are
+    only 128, so do 4 batches of them.
+    """
 
     source: AnyArray
     target: AnyArray
@@ -130,91 +139,115 @@ class _RotationJob:
     first_channel: int
 
     @property
-    def _rows(self) -> int:
-        """Positions of a block."""
+    def _positions_per_block(self) -> int:
         _, length, heads, channels = self.source.shape
-        rows: int = min(length, max(1, _BLOCK // (heads * channels)))
-        return rows
+        positions: int = min(length, max(1, _BLOCK // (heads * channels)))
+        return positions
 
     @property
-    def _batches(self) -> int:
-        """Batches of a block."""
+    def _batches_per_block(self) -> int:
         _, _, heads, channels = self.source.shape
-        batches: int = max(1, _BLOCK // (self._rows * heads * channels))
+        batches: int = max(1, _BLOCK // (self._positions_per_block * heads * channels))
         return batches
 
     def shares(self) -> list[_Share]:
-        """Return at least two shares per thread, if there are as many blocks."""
+        """Return at least two shares per thread, if there are as many blocks.
+
+        With 4 threads, 16 batches and 3 blocks of positions, 8 shares are needed: the batches of
+        every block of positions are divided among ⌈8 / 3⌉ = 3 shares, of 6, 6 and 4 batches.
+        """
         batches, length, _, _ = self.source.shape
-        first_rows = range(0, length, self._rows)
-        shares_per_row = -(-2 * thread_count() // len(first_rows))
-        step = max(self._batches, -(-batches // shares_per_row))
+        block_length = self._positions_per_block
+        starts = range(0, length, block_length)
+        shares_per_start = -(-2 * thread_count() // len(starts))  # rounded up
+        batches_per_share = max(self._batches_per_block, -(-batches // shares_per_start))
         shares = []
-        for row in first_rows:
-            for batch in range(0, batches, step):
-                shares.append(_Share(row, batch, min(batch + step, batches)))
+        for start in starts:
+            positions = slice(start, min(start + block_length, length))
+            for batch in range(0, batches, batches_per_share):
+                end = min(batch + batches_per_share, batches)
+                shares.append(_Share(positions, range(batch, end)))
         return shares
 
-    def rotate(self, share: _Share) -> None:
-        """Rotate a share, as many batches at once as fit the cache; the factors are made once."""
-        start = share.first_row
-        stop = min(start + self._rows, self.source.shape[1])
-        factors = self.factors(start, stop)[:, None]
-        rotate_block = _rotation_of(factors, self.layouts)
-        step = self._batches
+    def rotate_share(self, share: _Share) -> None:
+        """Rotate the rows of a share.
+
+        Its batches have the same positions, so that their factors are made once. Batches are
+        rotated as many at once as stay in the cache.
+        """
+        positions = share.positions
+        factors = self.factors(positions.start, positions.stop)
+        per_head = factors[:, None]  # (positions, 1, d/2): all heads have the same factors.
+        rotation = _block_rotation(per_head, self.layouts)
+        step = self._batches_per_block
         # Infinities times zero are NaN, and products may be too large for the dtype.
         with np.errstate(invalid="ignore", over="ignore"):
-            for batch in range(share.first_batch, share.last_batch, step):
-                last = min(batch + step, share.last_batch)
-                source = self.source[batch:last, start:stop]
-                target = self.target[batch:last, start:stop]
-                self._rotate_block(rotate_block, factors, source, target)
+            for batch in share.batches[::step]:
+                batches = slice(batch, min(batch + step, share.batches.stop))
+                source = self.source[batches, positions]
+                target = self.target[batches, positions]
+                self._rotate_block(rotation, factors, source, target)
 
     def _rotate_block(
         self,
-        rotate_block: RotateBlock,
+        rotation: BlockRotation,
         factors: AnyArray,
         source: AnyArray,
         target: AnyArray,
     ) -> None:
-        """Rotate the rotary channels of a block in the factors' precision, and copy the others."""
+        """Rotate the rotary channels of a block, and copy the others.
+
+        With float64 factors, channels in float32 or bfloat16 are widened to float64, rotated, and
+        rounded once.
+
+        Args:
+            rotation: Rotates an array of the rotary channels by the factors.
+            factors: The complex factors, whose dtype and last axis are used here.
+            source: The block (batches, positions, heads, channels).
+            target: The place for the result, which may be the source.
+        """
         rotary_dim = 2 * factors.shape[-1]
         if rotary_dim < source.shape[-1]:
             target[...] = source
         channels = slice(self.first_channel, self.first_channel + rotary_dim)
         work_dtype = factors.real.dtype
         if source.dtype == work_dtype:
-            rotate_block(source[..., channels], target[..., channels])
+            rotation(source[..., channels], target[..., channels])
             return
         wide = source[..., channels].astype(work_dtype)
-        rotate_block(wide, wide)
+        rotation(wide, wide)
         _write(target[..., channels], wide)
 
 
-def _rotation_of(factors: AnyArray, layouts: PairLayouts) -> RotateBlock:
-    """Return the function that rotates blocks of rows by these factors."""
+def _block_rotation(factors: AnyArray, layouts: PairLayouts) -> BlockRotation:
+    """Return the function that rotates blocks by factors (positions, 1, d/2).
+
+    Each layout has its own function, which prepares the factors once for all blocks of a share.
+    """
     takes, gives = layouts
     if takes == gives == "halves":
-        return _in_halves(factors)
+        return _rotation_in_halves(factors)
     if takes == gives:
-        return _in_pairs(factors)
+        return _rotation_in_pairs(factors)
     if takes == "halves":
-        return _halves_to_pairs(factors)
-    return _pairs_to_halves(factors)
+        return _rotation_halves_to_pairs(factors)
+    return _rotation_pairs_to_halves(factors)
 
 
-def _in_halves(factors: AnyArray) -> RotateBlock:
-    """Rotate by x·[c, c] + swapped(x)·[−s, s], where swapped(x) exchanges the halves of a row.
+def _rotation_in_halves(factors: AnyArray) -> BlockRotation:
+    """Return the rotation of halves: x·[c, c] + swapped(x)·[−s, s].
 
-    That is (u·c − v·s, v·c + u·s) of all pairs. NumPy pays for every inner loop, and whole rows
-    make them long.
+    swapped(x) exchanges the halves of a row [u, v], and the result is (u·c − v·s, v·c + u·s). By 90
+    degrees, c = 0 and s = 1, and
+    [1, 2] becomes [−2, 1]. NumPy pays for every inner loop, and whole rows make them long.
     """
     half = factors.shape[-1]
     cosines = np.concatenate([factors.real, factors.real], axis=-1)
     sines = np.concatenate([-factors.imag, factors.imag], axis=-1)
+    # This memory is used again for every block; only the last one of a share may be smaller.
     swapped = np.empty(0, cosines.dtype)
 
-    def rotate_block(block: AnyArray, out: AnyArray) -> None:
+    def rotation(block: AnyArray, out: AnyArray) -> None:
         nonlocal swapped
         if swapped.shape != block.shape:
             swapped = np.empty(block.shape, block.dtype)
@@ -224,44 +257,44 @@ def _in_halves(factors: AnyArray) -> RotateBlock:
         np.multiply(block, cosines, out=out)
         np.add(out, swapped, out=out)
 
-    return rotate_block
+    return rotation
 
 
-def _in_pairs(factors: AnyArray) -> RotateBlock:
-    """Rotate interleaved pairs, which lie in memory as complex numbers do."""
-    kind = factors.dtype
+def _rotation_in_pairs(factors: AnyArray) -> BlockRotation:
+    """Return the rotation of interleaved pairs, which lie in memory as complex numbers do."""
+    complex_dtype = factors.dtype
 
-    def rotate_block(block: AnyArray, out: AnyArray) -> None:
-        np.multiply(block.view(kind), factors, out=out.view(kind))
+    def rotation(block: AnyArray, out: AnyArray) -> None:
+        np.multiply(block.view(complex_dtype), factors, out=out.view(complex_dtype))
 
-    return rotate_block
+    return rotation
 
 
-def _halves_to_pairs(factors: AnyArray) -> RotateBlock:
-    """Rotate channels (i, i + d/2) into (2i, 2i + 1), by way of an array of complex numbers."""
+def _rotation_halves_to_pairs(factors: AnyArray) -> BlockRotation:
+    """Return the rotation of channels (i, i + d/2) into (2i, 2i + 1), by way of complex numbers."""
     half = factors.shape[-1]
-    kind = factors.dtype
+    complex_dtype = factors.dtype
 
-    def rotate_block(block: AnyArray, out: AnyArray) -> None:
-        pairs = np.empty((*block.shape[:-1], half), kind)
+    def rotation(block: AnyArray, out: AnyArray) -> None:
+        pairs = np.empty((*block.shape[:-1], half), complex_dtype)
         pairs.real[...] = block[..., :half]
         pairs.imag[...] = block[..., half:]
-        np.multiply(pairs, factors, out=out.view(kind))
+        np.multiply(pairs, factors, out=out.view(complex_dtype))
 
-    return rotate_block
+    return rotation
 
 
-def _pairs_to_halves(factors: AnyArray) -> RotateBlock:
-    """Rotate channels (2i, 2i + 1) into (i, i + d/2), as DeepSeek-V3 does."""
+def _rotation_pairs_to_halves(factors: AnyArray) -> BlockRotation:
+    """Return the rotation of channels (2i, 2i + 1) into (i, i + d/2), as in DeepSeek-V3."""
     half = factors.shape[-1]
-    kind = factors.dtype
+    complex_dtype = factors.dtype
 
-    def rotate_block(block: AnyArray, out: AnyArray) -> None:
-        pairs = block.view(kind) * factors
+    def rotation(block: AnyArray, out: AnyArray) -> None:
+        pairs = block.view(complex_dtype) * factors
         out[..., :half] = pairs.real
         out[..., half:] = pairs.imag
 
-    return rotate_block
+    return rotation
 
 
 def _write(out: Array, values: AnyArray) -> None:
@@ -324,15 +357,18 @@ def add_bias(scores: ArrayLike, bias: Table) -> Array:
     out = np.empty(values.shape, values.dtype)
     queries = values.shape[-2]
     for head in range(heads):
-        read = _same_row(bias, head)
-        if rows > 1:
-            first_query = (head + 1) * rows - queries
-            read = _rows_from(bias, first_query)
-        _add(values[..., head, :, :], out[..., head, :, :], read)
+        if rows == 1:
+            read_rows = _same_row(bias, head)
+        else:
+            # The table has the rows of head 0, then those of head 1, …
+            end_of_head = (head + 1) * rows
+            read_rows = _rows_from(bias, end_of_head - queries)
+        _add(values[..., head, :, :], out[..., head, :, :], read_rows)
     return out
 
 
 ReadRows = Callable[[int, int], Array]
+"""`read_rows(start, stop)` returns what is added to rows start … stop − 1: as many rows, or one."""
 
 
 def _same_row(table: Table, row: int) -> ReadRows:
@@ -343,28 +379,35 @@ def _rows_from(table: Table, first: int) -> ReadRows:
     return lambda start, stop: table.read(first + start, first + stop)
 
 
-def _add(x: Array, out: Array, read: ReadRows) -> None:
-    """Write x (…, L, D) plus rows that are read into `out`: in float64, rounded once."""
+def _add(x: Array, out: Array, read_rows: ReadRows) -> None:
+    """Write x (…, L, D) plus rows (L, D) or (1, D) into `out`: in float64, rounded once."""
     if not x.size:
         return
     length, dim = x.shape[-2:]
     step = max(1, _BLOCK // dim)
 
-    def add_rows_from(start: int) -> None:
+    def add_block(start: int) -> None:
         stop = min(start + step, length)
-        addend = widened(read(start, stop))
-        for index in np.ndindex(x.shape[:-2]):
+        addend = widened(read_rows(start, stop))
+        for batch in np.ndindex(x.shape[:-2]):
             with np.errstate(invalid="ignore", over="ignore"):
-                total = widened(x[index][start:stop]) + addend
-                _write(out[index][start:stop], total)
+                total = widened(x[batch][start:stop]) + addend
+                _write(out[batch][start:stop], total)
 
-    work_through(add_rows_from, range(0, length, step))
+    work_through(add_block, range(0, length, step))
 
 
 def _fitting(
     name: str, values: ArrayLike, fits: Callable[[tuple[int, ...]], bool], rule: str
 ) -> Array:
-    """Return an array of floats, or raise ParameterError with a rule if its shape does not fit."""
+    """Return values as an array of floats, or raise ParameterError if their shape does not fit.
+
+    Args:
+        name: The argument's name, for the message.
+        values: An array, or numbers of which one can be made.
+        fits: Returns True if a shape of two or more axes fits.
+        rule: The sentence of the message if it does not.
+    """
     array: Array = floating(name, values, FLOATS)
     if array.ndim < 2:
         rule = "it must be (…, L, D)"

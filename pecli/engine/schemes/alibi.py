@@ -112,15 +112,15 @@ class Alibi(Scheme):
         4 of every other slope of 16 heads: 2^(−0.5), 2^(−1.5), 2^(−2.5), 2^(−3.5).
         """
         power_of_two = 1 << (self.heads.bit_length() - 1)
-        first = self.heads if self.rule == "naive" else power_of_two
-        slopes = _geometric_slopes(self.max_bias, first)
-        if self.heads > first:
-            between = _geometric_slopes(self.max_bias, 2 * first)[::2]
-            slopes += between[: self.heads - first]
+        regular_heads = self.heads if self.rule == "naive" else power_of_two
+        slopes = _geometric_slopes(self.max_bias, regular_heads)
+        if self.heads > regular_heads:
+            between = _geometric_slopes(self.max_bias, 2 * regular_heads)[::2]
+            slopes += between[: self.heads - regular_heads]
         if recipe_named(self.recipe).is_exact:
             return slopes
-        singles = [Fraction(round_fixed(slope, _SLOPE_BITS, "float32")) for slope in slopes]
-        return [numerics.fixed(single, _SLOPE_BITS) for single in singles]
+        rounded = [Fraction(round_fixed(slope, _SLOPE_BITS, "float32")) for slope in slopes]
+        return [numerics.fixed(slope, _SLOPE_BITS) for slope in rounded]
 
     def slope_values(self) -> list[float]:
         """Return the factor of the distances in each head, in float64."""
@@ -142,7 +142,7 @@ class Alibi(Scheme):
         out[:, 0] = as_dtype(np.array(values, numpy_dtype(dtype)), self.dtype)
 
     def _bias_filler(self, queries: int, keys: int) -> Callable[[int, Array], None]:
-        """Return a function that fills rows of the bias.
+        """Return a function that fills rows of the bias (heads · queries, keys).
 
         The matrix of a head is Toeplitz: for 3 keys, its rows 0 −1 −2, −1 0 −1, −2 −1 0 (times the
         slope) are windows on the vector −2 −1 0 −1 −2, from right to left.
@@ -150,33 +150,46 @@ class Alibi(Scheme):
         slopes = self._fixed_slopes()
 
         @lru_cache(maxsize=4)
-        def vector(head: int) -> Array:
-            first = 0 if self.form == "key" else 1 - keys
-            multiples = _multiples(slopes[head], first, keys, self._compute_dtype)
-            past = as_dtype(multiples, self.dtype)
-            if self.form.startswith("key"):
-                return past
-            if self.form == "symmetric":
-                future = past[-2::-1]
-            else:
-                future = np.full(keys - 1, -np.inf).astype(past.dtype)
-            return np.concatenate([past, future])
+        def head_vector(head: int) -> Array:
+            return self._bias_vector(slopes[head], keys)
 
-        def fill(start: int, out: Array) -> None:
-            done = 0
-            while done < len(out):
-                head, query = divmod(start + done, queries)
-                count = min(queries - query, len(out) - done)
-                windows = np.lib.stride_tricks.sliding_window_view(vector(head), keys)[::-1]
-                out[done : done + count] = windows[query : query + count]
-                done += count
+        def fill(start_row: int, out: Array) -> None:
+            """Write the rows start_row, start_row + 1, … into `out`, one head after another."""
+            written = 0
+            while written < len(out):
+                head, query = divmod(start_row + written, queries)
+                count = min(queries - query, len(out) - written)
+                vector = head_vector(head)
+                windows = np.lib.stride_tricks.sliding_window_view(vector, keys)[::-1]
+                out[written : written + count] = windows[query : query + count]
+                written += count
 
         return fill
 
-    def _at_distances(self, first: int, count: int) -> Array:
+    def _bias_vector(self, slope: int, keys: int) -> Array:
+        """Return the vector on which the rows of a head's bias are windows.
+
+        For 3 keys and slope 1 it is −2 −1 0 −1 −2 in the form `symmetric`, and −2 −1 0 −∞ −∞ in
+        `causal`, whose bias is also the mask. The other forms have one row for all queries, which
+        is the only window: 0 1 2 in `key`, −2 −1 0 in `key-last`.
+        """
+        first_distance = 0 if self.form == "key" else 1 - keys
+        multiples = _slope_multiples(slope, first_distance, keys, self._compute_dtype)
+        past = as_dtype(multiples, self.dtype)
+        if self.form.startswith("key"):
+            return past
+        if self.form == "symmetric":
+            future = past[-2::-1]
+        else:
+            future = np.full(keys - 1, -np.inf).astype(past.dtype)
+        return np.concatenate([past, future])
+
+    def _at_distances(self, first_distance: int, count: int) -> Array:
         """Return slope · distance, one row per distance and one column per head."""
         dtype = self._compute_dtype
-        columns = [_multiples(slope, first, count, dtype) for slope in self._fixed_slopes()]
+        columns = [
+            _slope_multiples(slope, first_distance, count, dtype) for slope in self._fixed_slopes()
+        ]
         return as_dtype(np.stack(columns, axis=1), self.dtype)
 
     def axes_of(self, tensor: str) -> Axes:
@@ -205,39 +218,54 @@ class Alibi(Scheme):
 
 
 def _geometric_slopes(max_bias: float, heads: int) -> list[int]:
-    """Return 2^(−max_bias · h / heads) for h = 1 … heads, over 2^_SLOPE_BITS.
+    """Return 2^(−max_bias · h / heads) for h = 1 … heads, as integers over 2^_SLOPE_BITS.
 
-    Whole exponents are exact powers; the others are products with the ratio of two slopes.
+    Whole exponents are exact powers; the others are products with the ratio of two slopes. With
+    max_bias 8 and 16 heads, exponents are h/2: the slope of head 2 is exactly 2^−1, and that of
+    head 3 is 2^−1 · 2^−0.5.
     """
-    step = Fraction(max_bias) / heads
-    ratio = numerics.power(Fraction(2), -step, _SLOPE_BITS)
-    value = 1 << _SLOPE_BITS
+    exponent_step = Fraction(max_bias) / heads
+    ratio = numerics.power(Fraction(2), -exponent_step, _SLOPE_BITS)
+    slope = 1 << _SLOPE_BITS
     slopes = []
-    for h in range(1, heads + 1):
-        whole, rest = divmod(step.numerator * h, step.denominator)
-        if rest:
-            value = value * ratio >> _SLOPE_BITS
+    for head in range(1, heads + 1):
+        whole_exponent, remainder = divmod(
+            exponent_step.numerator * head, exponent_step.denominator
+        )
+        if remainder:
+            slope = slope * ratio >> _SLOPE_BITS
         else:
-            value = 1 << (_SLOPE_BITS - whole)
-        slopes.append(value)
+            slope = 1 << (_SLOPE_BITS - whole_exponent)
+        slopes.append(slope)
     return slopes
 
 
-def _multiples(slope: int, first: int, count: int, dtype: str) -> Array:
-    """Return slope · distance for the distances first, first + 1, …, each rounded once."""
+def _slope_multiples(slope: int, first_distance: int, count: int, dtype: str) -> Array:
+    """Return slope · distance for consecutive distances, each product rounded once.
+
+    Args:
+        slope: The slope as an integer over 2^_SLOPE_BITS.
+        first_distance: The first distance, which may be negative; −2 with a count of 3 means
+            −2, −1, 0.
+        count: The number of distances.
+        dtype: The dtype of the result (count,).
+    """
     out = np.empty(count, numpy_dtype(dtype))
-    significant = slope // (slope & -slope)
-    is_exact = significant.bit_length() <= _FLOAT64_BITS
+    exact_slope = DoubleDouble.fixed(slope, _SLOPE_BITS)
+    # A slope of up to 53 bits, such as 2^−8, is a float64, and its products have no error.
+    lowest_bit = slope & -slope
+    is_float64 = (slope // lowest_bit).bit_length() <= _FLOAT64_BITS
     for start in range(0, count, _SLICE):
         part = out[start : start + _SLICE]
-        distances = np.arange(first + start, first + start + len(part))
-        factor = DoubleDouble.plain(distances.astype(np.float64))
-        products = DoubleDouble.fixed(slope, _SLOPE_BITS) * factor
+        first = first_distance + start
+        distances = np.arange(first, first + len(part))
+        products = exact_slope * DoubleDouble.plain(distances.astype(np.float64))
         part[...] = round_double_double(products, dtype)
-        if is_exact:
+        if is_float64:
             continue
         # Products too close to a tie are rounded again, from integers.
         error = _RELATIVE_ERROR * np.abs(products.hi)
-        for k in np.flatnonzero(undecided(products, error, dtype)):
-            part[k] = round_fixed(slope * int(distances[k]), _SLOPE_BITS, dtype)
+        for index in np.flatnonzero(undecided(products, error, dtype)):
+            exact_product = slope * int(distances[index])
+            part[index] = round_fixed(exact_product, _SLOPE_BITS, dtype)
     return out

@@ -107,10 +107,14 @@ in the spec.
 
 
 class HalfColumns(NamedTuple):
-    """The columns of the first and of the second function, for one block of pairs in halves."""
+    """The columns of one block in the layout `halves`: all its sines, then all its cosines.
 
-    first: slice
-    second: slice
+    With `cos_first` the left half has the cosines. A block of 2 pairs from column 4 on has the
+    left half 4:6 and the right half 6:8.
+    """
+
+    left: slice
+    right: slice
 
 
 @with_aliases
@@ -171,10 +175,14 @@ class Sinusoidal(Positioned):
     def __post_init__(self) -> None:
         self._check_first("style", "dim")
         self._refuse_if(self.dim is None, "dim", self.parameters()["dim"].rule)
-        on_grid = self.grid_style
-        if on_grid is not None:
-            self._complete({"layout": on_grid.layout, "base": on_grid.base, "keep": on_grid.keep})
+        grid_style = self.grid_style
+        if grid_style is not None:
+            self._complete(
+                {"layout": grid_style.layout, "base": grid_style.base, "keep": grid_style.keep}
+            )
             return
+        # A style without a grid stands for parameters, such as layout="halves". They replace it, so
+        # that equal tables have equal specs.
         style = self.style
         rule = f"on grids it must be one of {', '.join(GRID_STYLES)}"
         self._refuse_if(self.grid is not None and style, "style", rule)
@@ -193,17 +201,21 @@ class Sinusoidal(Positioned):
 
     def _check(self) -> None:
         super()._check()
-        has_places = self.positions is not None or self.grid is not None
+        has_listed_positions = self.positions is not None or self.grid is not None
         self._refuse_if(
-            self.relative and has_places,
+            self.relative and has_listed_positions,
             "relative",
             "it has positions of its own",
             "give --seq-len alone",
         )
-        is_padded = self.padding_idx is not None and (self.relative or self.grid is not None)
+        has_no_padding = self.relative or self.grid is not None
         rule = "such a table has no row of padding"
-        self._refuse_if(is_padded, "padding_idx", rule, "leave it out")
+        self._refuse_if(
+            self.padding_idx is not None and has_no_padding, "padding_idx", rule, "leave it out"
+        )
         self._check_axes_of_positions()
+        # The axes may have more pairs than fit: the last columns are then cut off at `dim`, which
+        # in halves would leave out all cosines of the last pairs.
         is_cut = 2 * self.rotating_pairs > self.dim
         rule = f"the {self.style} style leaves out channels, which are interleaved"
         self._refuse_if(is_cut and self.layout == "halves", "layout", rule)
@@ -228,11 +240,16 @@ class Sinusoidal(Positioned):
         raise self._wrong("positions", rule)
 
     def _check_block(self, block: AxisBlock) -> None:
-        half = float(block.denominator + Fraction(self.freq_shift))
+        """Raise ParameterError if the exponents −i / (D/2 − freq_shift) of an axis are too large.
+
+        dim 4 with freq_shift 1.75 leaves 2 − 1.75 = 0.25, and is refused.
+        """
+        half_dim = float(block.denominator + Fraction(self.freq_shift))
         is_too_small = block.pairs >= 2 and block.denominator < _MIN_DENOMINATOR
-        rule = f"it must leave at least 0.5 of D/2 = {half:g}"
+        rule = f"it must leave at least 0.5 of D/2 = {half_dim:g}"
         self._refuse_if(is_too_small, "freq_shift", rule)
-        numerics.check_base(self.base, float(block.last / block.denominator), self.scale)
+        largest_exponent = float(block.last / block.denominator)
+        numerics.check_base(self.base, largest_exponent, self.scale)
 
     @property
     def grid_style(self) -> "GridStyle | None":
@@ -302,39 +319,62 @@ class Sinusoidal(Positioned):
         filler = self._row_filler(self._recipe)
         half_columns = self._half_columns()
 
-        def fill(start: int, out: Array) -> None:
-            first = self.offset + start
+        def fill(start_row: int, out: Array) -> None:
+            """Write the rows start_row, start_row + 1, … of the table into `out`."""
+            start_position = self.offset + start_row
             if self.layout == "interleaved":
-                filler.fill(",".join(self._functions), first, out, self.dtype)
+                filler.fill(",".join(self._functions), start_position, out, self.dtype)
             else:
-                out[:, 2 * self.rotating_pairs :] = 0
-                self._fill_halves(filler, half_columns, first, out)
-            kept_rows = max(0, (self.keep or 0) - start)
-            out[:kept_rows] = 0
-            out[self._padding_rows(first, len(out))] = 0
+                self._fill_halves(filler, half_columns, start_position, out)
+            # The first `keep` rows belong to tokens beside the grid, such as CLS. They have no
+            # place on it, and MAE's tables have zeros there.
+            rows_beside_grid = max(0, (self.keep or 0) - start_row)
+            out[:rows_beside_grid] = 0
+            out[self._padding_rows(start_position, len(out))] = 0
 
         return (Table("pe", self.dtype, (self._rows, self.dim), fill),)
 
     def _fill_halves(
-        self, filler: "Filler", blocks: list[HalfColumns], first: int, out: Array
+        self, filler: "Filler", blocks: list[HalfColumns], start_position: int, out: Array
     ) -> None:
-        """Fill all columns of one function, then all of the other."""
+        """Fill rows of the layout `halves`: the left halves of all blocks, then the right ones.
+
+        Args:
+            filler: Computes the sines or cosines of all pairs at consecutive positions.
+            blocks: The columns of each block; MAE's two axes of 2 pairs each are 0:2 and 2:4, then
+                4:6 and 6:8.
+            start_position: The position of the first row.
+            out: The rows (positions, dim). An odd dim has a last column of zeros.
+        """
+        out[:, 2 * self.rotating_pairs :] = 0
         if not self.rotating_pairs:
             return
-        first_function, second_function = self._functions
-        for function, columns in (
-            (first_function, [block.first for block in blocks]),
-            (second_function, [block.second for block in blocks]),
-        ):
-            if len(columns) == 1:
-                filler.fill(function, first, out[:, columns[0]], self.dtype)
-                continue
-            pairs = np.empty((len(out), self.rotating_pairs), out.dtype)
-            filler.fill(function, first, pairs, self.dtype)
-            out[:, np.r_[tuple(columns)]] = pairs
+        left_function, right_function = self._functions
+        left_columns = [block.left for block in blocks]
+        right_columns = [block.right for block in blocks]
+        self._fill_function(filler, left_function, left_columns, start_position, out)
+        self._fill_function(filler, right_function, right_columns, start_position, out)
+
+    def _fill_function(
+        self,
+        filler: "Filler",
+        function: str,
+        columns: list[slice],
+        start_position: int,
+        out: Array,
+    ) -> None:
+        """Write "sin" or "cos" of all pairs into the columns of `out` that are theirs."""
+        if len(columns) == 1:
+            filler.fill(function, start_position, out[:, columns[0]], self.dtype)
+            return
+        # The filler writes neighbouring columns, and those of several axes are apart.
+        values = np.empty((len(out), self.rotating_pairs), out.dtype)
+        filler.fill(function, start_position, values, self.dtype)
+        out[:, np.r_[tuple(columns)]] = values
 
     @property
     def _functions(self) -> tuple[str, str]:
+        """Return the function of the left half, or of even channels, and that of the others."""
         return ("cos", "sin") if self.cos_first else ("sin", "cos")
 
     def _half_columns(self) -> list[HalfColumns]:
@@ -350,23 +390,36 @@ class Sinusoidal(Positioned):
             sizes = [block.pairs for block in self.axis_blocks]
         columns = []
         start = 0
-        for size in sizes:
-            middle = start + size
-            end = middle + size
+        for pairs in sizes:
+            middle = start + pairs
+            end = middle + pairs
             columns.append(HalfColumns(slice(start, middle), slice(middle, end)))
             start = end
         return columns
 
     def _padding_rows(self, first: int, count: int) -> Indices:
+        """Return which of `count` rows have the position padding_idx, counted from the first one.
+
+        With padding_idx 1, as in fairseq, rows of the positions 0, 1, 2 return [1].
+
+        Args:
+            first: The position of the first row, or its index if positions are listed.
+            count: The number of rows.
+        """
         if self.padding_idx is None:
             return super()._padding_rows(first, count)
         if self.is_range:
-            return np.flatnonzero(np.arange(first, first + count) == self.padding_idx)
+            positions = np.arange(first, first + count)
+            return np.flatnonzero(positions == self.padding_idx)
         coordinates = self.coordinates()
-        values = coordinates.values[0]
-        (index,) = coordinates.index(first, first + count)
-        padded = [k for k, value in enumerate(values) if value == self.padding_idx]
-        return np.flatnonzero(np.isin(index, padded))
+        distinct_positions = coordinates.values[0]
+        (value_indices,) = coordinates.index(first, first + count)
+        padding_values = [
+            index
+            for index, position in enumerate(distinct_positions)
+            if position == self.padding_idx
+        ]
+        return np.flatnonzero(np.isin(value_indices, padding_values))
 
     def axes_of(self, tensor: str) -> Axes:
         step = 2 if self.layout == "interleaved" else 1
