@@ -16,18 +16,18 @@ import pecli
 from pecli import checks, golden
 from pecli.compare import comparison
 from pecli.errors import NoTablesError, PecliError
-from tests.compare import test_one_reading
+from tests.checks import rope_dumps
 
 ROWS = Path(__file__).with_name("answers.txt").read_text(encoding="utf-8").splitlines()
 MODULES = [each.name for each in walk_packages(checks.__path__, "pecli.checks.")]
 NAMES: dict[str, Any] = {
-    **vars(test_one_reading),
+    **vars(rope_dumps),
     **{name.rpartition(".")[2]: import_module(name) for name in MODULES},
 }
 ARRANGED = {
-    name: dump for name, (dump, right) in test_one_reading.DUMPS.items() if right and len(dump) == 1
+    name: dump for name, (dump, right) in rope_dumps.DUMPS.items() if right and len(dump) == 1
 }
-INTERLEAVING = {**test_one_reading.CONFIG, "head_dim": 16, "partial_rotary_factor": 1.0}
+INTERLEAVING = {**rope_dumps.CONFIG, "head_dim": 16, "partial_rotary_factor": 1.0}
 NAMES |= {"compare": comparison}
 NAMES |= {
     "ARRANGED": ARRANGED,
@@ -41,7 +41,7 @@ NAMES |= {
     "WEIGHT": RANDOM.normal(size=(8, 8)),
     "BEFORE": (before := RANDOM.normal(size=(3, 12, 16))),
 }
-after = partial(pecli.apply, before, test_one_reading.CONFIG)
+after = partial(pecli.apply, before, rope_dumps.CONFIG)
 RUN = {
     f"layers.{layer}.q.{when}": x
     for layer in (0, 1)
@@ -56,13 +56,13 @@ NAMES |= {
     "golden": golden,
     "after": after,
     "RUN": RUN,
-    "TWO_KINDS": test_one_reading.CONFIG | LAYERS | {"model_type": "gemma3_text"},
+    "TWO_KINDS": rope_dumps.CONFIG | LAYERS | {"model_type": "gemma3_text"},
 }
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
-NAMES |= {"YARN": {**test_one_reading.CONFIG, "max_position_embeddings": 64, "rope_scaling": YARN}}
+NAMES |= {"YARN": {**rope_dumps.CONFIG, "max_position_embeddings": 64, "rope_scaling": YARN}}
 WRONG_IN_ONE_HEAD = {
-    "cos": np.tile(test_one_reading.COS, (2, 4, 1, 2)),
-    "sin": test_one_reading.SIN,
+    "cos": np.tile(rope_dumps.COS, (2, 4, 1, 2)),
+    "sin": rope_dumps.SIN,
 }
 WRONG_IN_ONE_HEAD["cos"][1, 2, 5, 3] = 2
 NAMES |= {

@@ -9,8 +9,8 @@ from pecli.compare.reading import best_reading
 from pecli.compare.target import Making, Target, fixed
 from pecli.compare.tolerance import EXACT
 from pecli.compare.waves import row_widths, separate_tables
+from tests.checks.rope_dumps import COS, SIN
 from tests.checks.waves import halves
-from tests.compare.test_one_reading import COS, SIN
 
 BIAS = np.arange(4 * 6 * 6, dtype=float).reshape(4, 6, 6)
 COSINES = fixed({"cos": COS}, waves=True, transposable=True)

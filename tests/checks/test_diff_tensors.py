@@ -1,0 +1,167 @@
+"""Which tensors of two files belong together, and how one is read as the other."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pecli
+from tests.checks.rope_dumps import COS, INV_FREQ, ROPE, SIN, both
+from tests.checks.waves import Array, halves, interleaved
+
+COSINES_THEN_SINES = np.hstack([COS, SIN])
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "diagnosis"),
+    [
+        ({"cos": COS, "x": SIN}, {"cos": COS}, ("x: only A has it, B does not",)),
+        ({"cos": COS}, {"cos": COS, "x": SIN}, ("x: only B has it, A does not",)),
+        (
+            {"a.cos": COS, "sin": SIN},
+            {"cos_cached": COS, "b.cos": COS, "sin": SIN},
+            (
+                "a.cos: only A has it, B does not",
+                "cos_cached: only B has it, A does not",
+                "b.cos: only B has it, A does not",
+            ),
+        ),
+        (
+            {"inv_freq": INV_FREQ, "x": COS},
+            {"y": COS, "z": SIN},
+            (
+                "inv_freq: only A has it, B does not",
+                "x: only A has it, B does not",
+                "y: only B has it, A does not",
+                "z: only B has it, A does not",
+            ),
+        ),
+        ({"cos": COS, "inv_freq": INV_FREQ}, {"cos": COS}, ()),
+    ],
+    ids=[
+        "more in A",
+        "more in B",
+        "two candidates for one",
+        "no name in common",
+        "frequencies of a table may be missing",
+    ],
+)
+def test_tensors_without_a_partner_are_named(
+    a: dict[str, Array], b: dict[str, Array], diagnosis: tuple[str, ...]
+) -> None:
+    assert pecli.diff(a, b).diagnosis == diagnosis
+
+
+def test_names_of_two_programs_for_one_table() -> None:
+    assert pecli.diff(both(np.copy), {"cos_cached": COS, "sin_cached": SIN}).passed
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [(COS, "<Difference passed>"), (SIN, "<Difference failed: cos differs>")],
+    ids=["equal", "different"],
+)
+def test_the_representation_of_a_difference(table: Array, text: str) -> None:
+    assert repr(pecli.diff({"cos": COS}, {"cos": table}, reasons=False)) == text
+
+
+def test_two_tensors_are_read_as_the_one_of_b() -> None:
+    readings = pecli.diff(both(np.copy), COSINES_THEN_SINES).readings
+    assert readings == {"cos_sin": "B: all cosines, then all sines"}
+
+
+def test_two_tensors_are_read_as_the_one_of_a() -> None:
+    readings = pecli.diff(COSINES_THEN_SINES, both(np.copy)).readings
+    assert readings == {"cos_sin": "A: all cosines, then all sines"}
+
+
+def test_two_tensors_of_different_lengths_are_not_read_as_one() -> None:
+    assert pecli.diff({"cos": COS, "sin": SIN[:5]}, COSINES_THEN_SINES).readings == {}
+
+
+def test_doubled_columns_are_read_as_cosines_then_sines() -> None:
+    assert pecli.diff(both(halves), COSINES_THEN_SINES).passed
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "side"),
+    [(halves(COS), COS, "A"), (COS, halves(COS), "B")],
+    ids=["doubled in A", "doubled in B"],
+)
+def test_the_side_that_is_doubled_is_named(a: Array, b: Array, side: str) -> None:
+    reading = f"{side}: two columns per frequency (c0 c1 … c0 c1 …)"
+    assert pecli.diff(a, b).readings == {"array": reading}
+
+
+@pytest.mark.parametrize(("name", "passed"), [("slopes", False), ("x", True)])
+def test_a_doubled_table_is_compared_with_a_name_that_says_nothing(name: str, passed: bool) -> None:
+    assert pecli.diff({"cos": halves(COS)}, {name: COS}).passed == passed
+
+
+def test_values_and_dtypes_are_those_of_their_side() -> None:
+    zeros = np.zeros((2, 3), "f4")
+    ones = np.ones((4, 2, 3))
+    (forth,) = pecli.diff(zeros, ones, atol=1e-3, reasons=False).tensors
+    assert forth.expected == 0.0
+    assert forth.found == 1.0
+    assert forth.expected_dtype == "float32"
+    assert forth.dtype == "float64"
+    (back,) = pecli.diff(ones, zeros, atol=1e-3, reasons=False).tensors
+    assert back.expected == 1.0
+    assert back.found == 0.0
+    assert back.expected_dtype == "float64"
+    assert back.dtype == "float32"
+
+
+def test_another_dtype_is_a_difference() -> None:
+    diagnosis = pecli.diff({"cos": COS}, {"cos": COS.astype(float)}).diagnosis
+    assert diagnosis == ("cos: its dtype is float64 where float32 is expected",)
+
+
+def test_another_dtype_is_no_difference_within_a_tolerance() -> None:
+    assert pecli.diff({"cos": COS}, {"cos": COS.astype(float)}, atol=1e-9).passed
+
+
+def test_a_table_that_was_rounded_is_named() -> None:
+    diagnosis = pecli.diff({"cos": COS}, {"cos": COS.astype(np.float16)}).diagnosis
+    assert diagnosis[1].startswith("cos: in B, rounded to float16;")
+
+
+def test_cosines_and_sines_that_are_doubled_in_two_ways() -> None:
+    dump = {"cos": halves(COS), "sin": interleaved(SIN)}
+    reason = "cos and sin are doubled in two ways: no rotation takes both"
+    assert pecli.diff(both(np.copy), dump).diagnosis == (reason,)
+
+
+def test_an_empty_table_is_not_equal_to_numbers() -> None:
+    assert not pecli.diff(np.zeros((0, 3, 4)), np.ones(12)).passed
+
+
+def test_a_tolerance_in_which_everything_passes_is_weak(tmp_path: Path) -> None:
+    file = str(tmp_path / "t.npz")
+    pecli.save(file, ROPE)
+    weakness = (
+        "12 rows cannot tell offset 0 from 1 within this tolerance, and no number of rows would"
+    )
+    assert pecli.diff(file, ROPE.tables(), atol=3).weak == (weakness,)
+
+
+def test_arrays_have_no_file_name() -> None:
+    difference = pecli.diff(np.zeros((2, 3)), np.ones((2, 3)), reasons=False)
+    assert difference.a == ""
+    assert str(difference).splitlines()[0] == "DIFFERENT  A: arrays  B: arrays"
+
+
+@pytest.mark.parametrize(
+    ("rows", "passed"),
+    [((1, 1, 1), True), ((1, 1, 2), False)],
+    ids=["three copies", "another row"],
+)
+def test_a_vector_in_lines_and_its_copies(
+    tmp_path: Path, rows: tuple[int, ...], passed: bool
+) -> None:
+    vector = tmp_path / "vector.csv"
+    np.savetxt(vector, COS[1], delimiter=",", fmt="%s")
+    copies = tmp_path / "copies.csv"
+    np.savetxt(copies, COS[[*rows]], delimiter=",", fmt="%s")
+    assert pecli.diff(str(vector), str(copies)).passed == passed

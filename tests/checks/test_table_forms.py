@@ -1,0 +1,228 @@
+"""One rotary table in the forms that programs give it: batches, doubled columns, matrices, integers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+from tests.checks.rope_dumps import (
+    ATOL,
+    CONFIG,
+    COS,
+    DUMPS,
+    OTHERS,
+    ROPE,
+    ROTATED,
+    SIN,
+    both,
+    cache,
+    fixed_point,
+    matrices,
+    spoilt,
+)
+from tests.checks.waves import Array, halves, interleaved
+
+#: Right dumps of one tensor, which holds cosines and sines in some arrangement.
+ARRANGED = {name: dump for name, (dump, right) in DUMPS.items() if right and len(dump) == 1}
+#: transformers rotates neighbouring channels in all of these families.
+INTERLEAVING = {**CONFIG, "head_dim": 16, "partial_rotary_factor": 1.0}
+
+
+@pytest.mark.parametrize("dump", DUMPS)
+def test_a_dump_against_a_scheme(dump: str) -> None:
+    arrays, right = DUMPS[dump]
+    assert pecli.verify(arrays, ROTATED, atol=ATOL, reasons=False).passed == right
+
+
+@pytest.mark.parametrize("dump", DUMPS)
+def test_a_dump_against_another_file(dump: str) -> None:
+    arrays, right = DUMPS[dump]
+    assert pecli.diff(arrays, ROTATED.tables(), atol=ATOL, reasons=False).passed == right
+
+
+@pytest.mark.parametrize("dump", DUMPS)
+def test_a_dump_against_a_model(dump: str) -> None:
+    arrays, right = DUMPS[dump]
+    assert pecli.verify(arrays, CONFIG, atol=ATOL, reasons=False).passed == right
+
+
+@pytest.mark.parametrize("second", ["vLLM, flat", "rotation matrices of a batch"])
+@pytest.mark.parametrize("first", ARRANGED)
+def test_two_arrangements_of_one_table_agree_whichever_is_a(first: str, second: str) -> None:
+    a = ARRANGED[first]
+    b = ARRANGED[second]
+    assert pecli.diff(a, b, atol=1e-6, reasons=False).passed
+    assert pecli.diff(b, a, atol=1e-6, reasons=False).passed
+
+
+@pytest.mark.parametrize("name", ARRANGED)
+def test_tables_of_two_bases_differ_in_any_arrangement(name: str) -> None:
+    another_base, _ = DUMPS["another base, pairs"]
+    assert not pecli.diff(ARRANGED[name], another_base, reasons=False).passed
+
+
+@pytest.mark.parametrize("row", [0, 1])
+@pytest.mark.parametrize("column", [0, 1])
+def test_every_element_of_a_rotation_matrix_counts(row: int, column: int) -> None:
+    wrong = cache(spoilt(matrices(COS, SIN), 3, 2, row, column))
+    right = cache(COS + 1j * SIN)
+    assert not pecli.diff(wrong, right, atol=1e-6, reasons=False).passed
+
+
+def test_an_element_of_a_rotation_matrix_counts_in_b() -> None:
+    wrong = cache(spoilt(matrices(COS, SIN), 3, 2, 1, 1))
+    right = cache(COS + 1j * SIN)
+    assert not pecli.diff(right, wrong, atol=1e-6, reasons=False).passed
+
+
+@pytest.mark.parametrize("spec", [CONFIG, ROPE], ids=["model", "scheme"])
+@pytest.mark.parametrize(
+    "swapped", [matrices(SIN, COS), SIN + 1j * COS], ids=["matrices", "complex"]
+)
+def test_sines_for_cosines_fail(swapped: Array, spec: Any) -> None:
+    assert not pecli.verify({"freqs": swapped}, spec, atol=1e-4, reasons=False).passed
+
+
+def test_copies_that_differ_are_a_problem() -> None:
+    dump = {"cos": np.stack([COS, spoilt(COS, 3, 2)]), "sin": SIN}
+    result = pecli.verify(dump, ROPE)
+    assert result.problems == ("cos: its copies differ",)
+    assert result.tensors[0].worst_index == (1, 3, 2)
+
+
+def test_copies_of_cosines_and_sines_that_differ_are_a_problem() -> None:
+    dump = np.stack([np.hstack([COS, SIN]), np.hstack([SIN, COS])])
+    assert pecli.verify(dump, ROPE).problems == ("cos_sin: its copies differ",)
+
+
+def test_equal_copies_of_a_wrong_table_are_no_problem_of_their_own() -> None:
+    dump = both(lambda table: np.stack([table, table]), *OTHERS)
+    assert pecli.verify(dump, ROPE, reasons=False).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "passed"),
+    [
+        ((2, 32), (1, 32), False),
+        ((1, 32), (2, 32), False),
+        ((1, 32), (2, 1, 32), True),
+    ],
+)
+def test_a_missing_row_is_no_copy_but_a_batch_of_one_row_is(
+    a: tuple[int, ...], b: tuple[int, ...], passed: bool
+) -> None:
+    assert pecli.diff(np.zeros(a), np.zeros(b)).passed == passed
+
+
+def test_a_second_row_is_no_copy_of_a_table_of_one_row() -> None:
+    scheme = pecli.LearnedInit(max_len=1, dim=32, init="zeros")
+    assert not pecli.verify(np.zeros((2, 32)), scheme).passed
+
+
+def test_columns_doubled_in_two_ways_differ() -> None:
+    assert not pecli.diff(both(halves), both(interleaved)).passed
+
+
+def test_columns_of_a_table_that_is_not_rotary_are_not_doubled() -> None:
+    assert not pecli.diff({"pe": COS}, {"pe": halves(COS)}).passed
+
+
+def test_a_doubling_that_the_model_does_not_rotate_is_a_problem() -> None:
+    problem = pecli.verify(both(interleaved), CONFIG, atol=ATOL).problems[0]
+    assert "doubled as c0 c0 c1 c1 …; the model rotates halves" in problem
+
+
+@pytest.mark.parametrize(("change", "passed"), [(interleaved, True), (halves, False)])
+def test_a_layout_that_is_given_counts_more_than_that_of_the_model(
+    change: Callable[[Array], Array], passed: bool
+) -> None:
+    model = pecli.load_config(CONFIG)
+    result = pecli.verify(both(change), model, atol=ATOL, layout="interleaved")
+    assert result.passed == passed
+
+
+@pytest.mark.parametrize("family", ["glm", "glm4", "ernie4_5", "helium", "cohere"])
+def test_models_that_rotate_neighbours_take_columns_doubled_as_neighbours(family: str) -> None:
+    config = {**INTERLEAVING, "model_type": family}
+    assert pecli.verify(both(interleaved), config, atol=ATOL).passed
+
+
+@pytest.mark.parametrize(
+    ("family", "passed"),
+    [
+        # transformers' glm and its relatives hand out cat((freqs, freqs)), and repeat each column
+        # while they rotate; cohere hands out repeat_interleave(freqs, 2).
+        ("glm", True),
+        ("glm4", True),
+        ("ernie4_5", True),
+        ("helium", True),
+        ("cohere", False),
+    ],
+)
+def test_some_models_that_rotate_neighbours_hand_out_halves(family: str, passed: bool) -> None:
+    config = {**INTERLEAVING, "model_type": family}
+    assert pecli.verify(both(halves), config, atol=ATOL).passed == passed
+
+
+@pytest.mark.parametrize("spec", [ROPE, CONFIG], ids=["scheme", "model"])
+def test_sines_before_cosines_are_a_weak_pass(spec: Any) -> None:
+    result = pecli.verify(np.hstack([SIN, COS]), spec, atol=ATOL)
+    assert result.passed
+    assert result.weak == ("cos_sin: no name says that sines come before cosines",)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "one"),
+    [
+        ("i1", 127),
+        ("i1", 64),
+        ("i2", 32767),
+        ("i2", 16384),
+        ("i4", 2**31 - 1),
+        ("i4", 2**30),
+    ],
+)
+def test_integers_stand_for_numbers_in_the_steps_that_programs_take(dtype: str, one: int) -> None:
+    result = pecli.verify({"cos": fixed_point(COS, one, dtype)}, CONFIG)
+    reading = f"one column per frequency, integers with a scale of 1/{one}"
+    assert result.readings["cos"] == reading
+
+
+def test_integers_of_a_sinusoidal_table_have_a_scale() -> None:
+    scheme = pecli.Sinusoidal(12, 8)
+    dump = fixed_point(scheme.tables()["pe"], 127, "int8")
+    result = pecli.verify(dump, scheme, atol=0.01)
+    assert result.readings == {"pe": "integers with a scale of 1/127"}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "passed"),
+    [(pecli.Sinusoidal(12, 8), True), (pecli.Alibi(2), False)],
+    ids=["waves", "slopes"],
+)
+def test_only_waves_are_stored_as_integers(scheme: Any, passed: bool) -> None:
+    dump = {name: fixed_point(table, 127, "int8") for name, table in scheme.tables().items()}
+    assert pecli.verify(dump, scheme, atol=0.01).passed == passed
+
+
+KERAS = np.outer(2.0 ** -np.arange(1, 9), np.arange(-15, 1)).astype(np.float32)[:, None]
+"""The bias of Keras: (heads, 1, length), slope × distance from the last key."""
+
+
+@pytest.mark.parametrize(
+    "dump",
+    [KERAS, KERAS[None], np.stack([KERAS] * 3)],
+    ids=["no batch", "a batch of one", "a batch of three"],
+)
+class TestKerasBias:
+    def test_against_a_model(self, dump: Array) -> None:
+        assert pecli.verify(dump, {"model_type": "bloom", "n_head": 8}).passed
+
+    def test_against_a_scheme(self, dump: Array) -> None:
+        assert pecli.verify(dump, pecli.Alibi(8, 16, form="key-last")).passed
+
+    def test_against_another_file(self, dump: Array) -> None:
+        bias = pecli.Alibi(8, 16, form="key-last").tables()["bias"]
+        assert pecli.diff(bias, dump).passed
