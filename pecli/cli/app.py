@@ -87,9 +87,8 @@ class Commands(HelpWithExamples, typer.core.TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command for the list of commands, without importing its module."""
         if cmd_name not in COMMANDS:
-            from pecli.cli.scheme_help import (
-                help_of,  # a scheme that was registered by an extension
-            )
+            # A scheme that an extension registered: its summary is in its own module.
+            from pecli.cli.scheme_help import help_of
 
             summary = help_of(scheme_named(cmd_name)).summary
             return typer.core.TyperCommand(cmd_name, help=summary, rich_help_panel="Generate")
@@ -100,6 +99,7 @@ class Commands(HelpWithExamples, typer.core.TyperGroup):
         return None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name, the command and the words after it; only here its module is imported."""
         name, *rest = args
         if name not in COMMANDS and name not in SCHEMES:
             from pecli.cli.usage import unknown_command
@@ -108,6 +108,7 @@ class Commands(HelpWithExamples, typer.core.TyperGroup):
         return name, command_named(name), rest
 
     def invoke(self, ctx: Any) -> Any:
+        """Run the command; see ReaderGoneError for a broken pipe."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -115,7 +116,12 @@ class Commands(HelpWithExamples, typer.core.TyperGroup):
 
 
 def command_named(name: str) -> Any:
-    """Import the module of a command and return the command."""
+    """Import the module of a command and return the command.
+
+    A command is the function of its own name in the module of its own name, with three exceptions:
+    the commands of schemes (`pecli rope`), `models`, and groups with a subcommand per scheme
+    (`pecli audit rope`), which their modules build from the registered schemes.
+    """
     if name in SCHEMES:
         from pecli.cli import generate
 
@@ -153,11 +159,15 @@ def pecli(version: Annotated[bool, _VERSION] = False) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command line and return the exit code."""
+    """Run a command line, such as `["rope", "--dim", "64"]`, and return the exit code.
+
+    Every error becomes a line on standard error. A command returns its exit code, or None for 0.
+    """
     _set_help_width()
     arguments = _help_as_option(arguments)
     try:
-        if not {"--help", "-h", "--version"}.intersection(arguments):
+        needs_numpy = {"--help", "-h", "--version"}.isdisjoint(arguments)
+        if needs_numpy:
             _check_memory()
         command = typer.main.get_command(app)
         result = command.main(args=list(arguments), prog_name="pecli", standalone_mode=False)
@@ -168,7 +178,7 @@ def run(arguments: Sequence[str]) -> int:
     except (ReaderGoneError, BrokenPipeError):
         return Exit.PIPE
     except SystemExit as leave:
-        return _left(leave)
+        return _code_of_exit(leave)
     except Exception as problem:  # the one boundary: every error becomes a line and an exit code
         return print_error(translated(problem), arguments)
 
@@ -192,6 +202,7 @@ def _set_help_width() -> None:
 
 
 def _usage_error(problem: Any) -> Exit:
+    """Print an error of usage with advice. A group without a subcommand has printed its help instead."""
     from pecli.cli.usage import usage_message
 
     has_printed_help = type(problem).__name__ == "NoArgsIsHelpError"
@@ -200,10 +211,14 @@ def _usage_error(problem: Any) -> Exit:
     return Exit.USAGE
 
 
-def _left(leave: SystemExit) -> int:
-    """Return the exit code of code that left by itself: shell completion, or a view whose pipe broke."""
+def _code_of_exit(leave: SystemExit) -> int:
+    """Return the exit code for a library that ended the program with `sys.exit`.
+
+    Our own commands return their code. Typer exits after shell completion, and its code is kept;
+    rich and Typer exit with 1 if the reader of the pipe went away, for which we have another code.
+    """
     is_completion = "_PECLI_COMPLETE" in os.environ
-    if leave.code == 1 and not is_completion:  # how rich and Typer react to a broken pipe
+    if leave.code == 1 and not is_completion:
         return Exit.PIPE
     return int(leave.code or 0)
 

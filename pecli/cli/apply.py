@@ -117,9 +117,9 @@ _ROTARY = options.without(Rope.parameters(), {"seq_len", "layout", "dtype", "rec
 class Applied(NamedTuple):
     """The results for all inputs, and how they were made."""
 
-    arrays: Sequence[Array]
-    parameters: Mapping[str, Any]
-    words: str  #: the parameters in brief
+    arrays: Sequence[Array]  #: one per input
+    parameters: Mapping[str, Any]  #: for JSON
+    words: str  #: the parameters in brief: «halves (the default), positions 0 … 7 along axis 1»
 
 
 Apply = Callable[[Sequence[Input], Values], Applied]
@@ -142,13 +142,17 @@ def _schemes_with_rows() -> list[type[Scheme]]:
 
 
 def _rows_command(kind: type[Scheme]) -> Any:
+    """Return the command of a scheme whose table is added, such as `pecli apply sinusoidal`."""
     summary = f"Add a {kind.name} table to x (…, L, D)."
     own_options = scheme_options.parameter_options(kind, _DECIDED_BY_INPUT)
     return _command(kind.name, partial(_add_rows, kind), summary, own_options)
 
 
 def _learned_command(name: str, *, hidden: bool = False) -> Any:
-    """Return the command for learned tables; `learned-init` is what generates them, and works too."""
+    """Return the command for learned tables.
+
+    It has a hidden second name, `learned-init`: the scheme that generates such tables has this name.
+    """
     summary = "Add rows of a learned table to x (…, L, D)."
     return _command(name, _add_learned, summary, LEARNED_OPTIONS, hidden=hidden)
 
@@ -174,6 +178,15 @@ def _command(
     *,
     hidden: bool = False,
 ) -> Any:
+    """Return a subcommand of `pecli apply`.
+
+    Args:
+        name: The name of the scheme.
+        apply: The function that applies it.
+        summary: One sentence for the help.
+        own_options: The options that other subcommands do not have.
+        hidden: Leave it out of the list of subcommands.
+    """
     declared = [
         options.argument("files", "FILE…", _FILES, several=True),
         *own_options,
@@ -192,6 +205,13 @@ def _command(
 
 
 def _run(scheme: str, apply: Apply, **values: Any) -> None:
+    """Read the inputs, apply an encoding to them, write the results, and print what was done.
+
+    Args:
+        scheme: The name of the subcommand.
+        apply: The function that applies its encoding.
+        values: The values of its options.
+    """
     inputs, metadata = open_inputs(values["files"], values["tensor"] or ())
     path: str = values["output"]
     options.check_output(path, json=values["json"])
@@ -230,7 +250,10 @@ def _span(first: int, stop: int) -> str:
 
 
 def _along(tensor: Input, seq_axis: int = SEQ_AXIS) -> str:
-    """Return the axis that was taken for positions, so that a wrong one is noticed."""
+    """Return the axis that was taken for positions, so that the user notices a wrong one.
+
+    An input (2, 8, 64) with positions on axis −2 gives «along axis 1 of (2, 8, 64)».
+    """
     return f"along axis {seq_axis % len(tensor.shape)} of {tensor.shape}"
 
 
@@ -239,13 +262,17 @@ def _added_parameters(kind: type[Scheme]) -> dict[str, Parameter]:
 
 
 def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Values) -> Applied:
-    """Add a table to each input, as long and as wide as it is."""
+    """Add a table to each input (…, L, D); the table has L rows and D columns.
+
+    If the user gives positions or a grid, they define the number of rows, which must then be L.
+    """
     parameters = options.parsed(_added_parameters(kind), values)
     has_own_rows = "positions" in parameters or "grid" in parameters
     arrays: list[Array] = []
     for tensor in inputs:
         length, dim = tensor.check_sequence()
         tensor.check_dim(kind.parameters()["dim"])
+        # Inputs may be empty (L = 0), but a table has at least one row.
         seq_len = None if has_own_rows else max(1, length)
         scheme = kind(**{"seq_len": seq_len, "dim": dim, **parameters})
         rows = scheme.single_array().rows
@@ -283,29 +310,44 @@ def _add_alibi(inputs: Sequence[Input], values: Values) -> Applied:
     arrays: list[Array] = []
     for tensor in inputs:
         tensor.check_floating()
-        heads, queries, keys = _score_shape(tensor)
-        scheme = Alibi(heads, **parameters)
+        scores = _score_shape(tensor)
+        scheme = Alibi(scores.heads, **parameters)
         is_empty = tensor.array.size == 0
         arrays.append(tensor.array if is_empty else scheme.applied_to(tensor.array))
     spec = {name: getattr(scheme, name) for name in ("heads", *_added_parameters(Alibi))}
-    words = f"{scheme.form}, {scheme.rule} slopes of {heads} heads"
-    if queries < keys:
-        words += f", queries are the last {queries} of {keys} positions"
+    words = f"{scheme.form}, {scheme.rule} slopes of {scores.heads} heads"
+    if scores.queries < scores.keys:
+        words += f", queries are the last {scores.queries} of {scores.keys} positions"
     return Applied(arrays, spec, words)
 
 
-def _score_shape(tensor: Input) -> tuple[int, int, int]:
-    """Return the numbers of heads, queries and keys of attention scores."""
+class _ScoreShape(NamedTuple):
+    """The last three axes of attention scores."""
+
+    heads: int
+    queries: int
+    keys: int
+
+
+def _score_shape(tensor: Input) -> _ScoreShape:
+    """Return the numbers of heads, queries and keys of attention scores (…, H, Lq, Lk).
+
+    With a cache there are fewer queries than keys; more are impossible.
+    """
     if len(tensor.shape) > 2:
-        heads, queries, keys = tensor.shape[-3:]
-        if queries <= keys:
-            return heads, queries, keys
+        shape = _ScoreShape(*tensor.shape[-3:])
+        if shape.queries <= shape.keys:
+            return shape
     rule = "scores must be (…, H, Lq, Lk) with Lq ≤ Lk"
     raise tensor.wrong(rule, "queries have the last positions of the keys")
 
 
 def _rotate(inputs: Sequence[Input], values: Values) -> Applied:
-    """Rotate inputs (…, L, D) by a scheme or as a model does."""
+    """Rotate inputs (…, L, D) by a scheme or as a model does.
+
+    `layout_source` is printed beside the layout, because a wrong layout gives wrong numbers of the
+    right shape: «halves (as config.json has it)», «interleaved (given)».
+    """
     fields = given_options(
         layout=values["layout"],
         trailing=values["trailing"],
@@ -352,7 +394,9 @@ def _longest(inputs: Sequence[Input], seq_axis: int) -> int:
 def _row_positions(values: Values, parameters: dict[str, Any]) -> RowPositions:
     """Return the positions of the rows: a range, or ids, which may differ within a batch.
 
-    Positions that are not ids (real numbers, or places on axes) become a parameter of the scheme instead.
+    Positions that are not ids (real numbers, or places on the axes of an image) become the
+    parameter `positions` of the scheme instead, and are added to `parameters`. A text is a list of
+    numbers («0,1,5») or the name of a file.
     """
     ids: Array | None = None
     text = values["positions"]
@@ -362,7 +406,7 @@ def _row_positions(values: Values, parameters: dict[str, Any]) -> RowPositions:
     elif text is not None:
         numbers = read_numbers("positions", text)
         has_axes = values["style"] is not None or values["axes"] is not None
-        if _is_whole(numbers) and not has_axes:
+        if _are_ids(numbers) and not has_axes:
             ids = numbers
         else:
             parameters["positions"] = rule.check("positions", numbers)
@@ -372,7 +416,8 @@ def _row_positions(values: Values, parameters: dict[str, Any]) -> RowPositions:
     return row_positions.row_positions(ids, mask, values["shift"], parameters.get("offset"))
 
 
-def _is_whole(numbers: Array) -> bool:
+def _are_ids(numbers: Array) -> bool:
+    """Return True if numbers can be position ids: integers that are not negative."""
     return bool(np.issubdtype(numbers.dtype, np.integer) and numbers.min(initial=0) >= 0)
 
 
@@ -382,6 +427,14 @@ def _scheme_rotation(
     fields: Mapping[str, Any],
     parameters: dict[str, Any],
 ) -> RowRotation:
+    """Return the rotation by a rope with these parameters; unless given, all channels rotate.
+
+    Args:
+        inputs: The inputs, of which the longest decides the length of the rope.
+        rows: The positions of their rows.
+        fields: Fields of the rotation that options set.
+        parameters: Parameters of the rope that options set.
+    """
     first = inputs[0]
     if "dim" not in parameters and "axes" not in parameters:
         first.check_dim(Rope.parameters()["dim"], "or give the rotary dimension with --dim")
@@ -392,7 +445,10 @@ def _scheme_rotation(
 
 
 def _rotation_words(inputs: Sequence[Input], rotation: RowRotation, values: Values) -> list[str]:
-    """Return which channels are rotated, and by which positions."""
+    """Return which channels are rotated, and by which positions, in words.
+
+    For example «the first 32 of 64 channels», «positions 0 … 7 along axis 1 of (2, 8, 64)».
+    """
     words: list[str] = []
     first = inputs[0]
     width = rotation.rope.rotary_dim
@@ -412,6 +468,7 @@ def _rotation_words(inputs: Sequence[Input], rotation: RowRotation, values: Valu
 
 
 def _rotation_parameters(rotation: RowRotation, values: Values) -> dict[str, Any]:
+    """Return the parameters of a rotation for JSON: those of the rope, and how it was applied."""
     parameters = {name: getattr(rotation.rope, name) for name in _ROTARY}
     return {
         **parameters,

@@ -46,6 +46,7 @@ def command(name: str) -> Any:
 
 
 def _command(kind: type[Scheme]) -> Any:
+    """Return the subcommand of a scheme, such as `pecli audit rope`."""
     declared = [option for option in scheme_options.options_of(kind) if option.name not in _OMITTED]
     return command_of(
         kind.name,
@@ -72,9 +73,12 @@ class _Audits:
 
 
 def _audit(kind: type[Scheme], **values: Any) -> None:
-    scheme = scheme_options.scheme_from(kind, {**dict.fromkeys(_OMITTED), **values})
+    """Audit a scheme as options describe it; a model may have several, one per type of layers."""
+    not_given = dict.fromkeys(_OMITTED)  # a scheme is made from a value for each of its parameters
+    scheme = scheme_options.scheme_from(kind, {**not_given, **values})
     parts = dict(scheme.named_parts())
-    recipes = _recipes(next(iter(parts.values())), values["recipes"])
+    first_part = next(iter(parts.values()))
+    recipes = _recipes(first_part, values["recipes"])
     positions = sum(part.by_position().count for part in parts.values())
     wanted = options.shows_progress(values)
     with progress.counting("audit", positions, wanted=wanted) as advance:
@@ -96,7 +100,7 @@ def _audit(kind: type[Scheme], **values: Any) -> None:
 
 
 def _recipes(scheme: Scheme, text: str | None) -> tuple[str, ...] | None:
-    """Return the recipes that were named; None means all."""
+    """Parse `--recipes`, such as «float32,vllm»: recipes and runtimes; None means all recipes."""
     if text is None:
         return None
     names = ("exact", *scheme.recipe_names(), *runtime_names(type(scheme)))

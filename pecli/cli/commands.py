@@ -65,7 +65,11 @@ class Command(HelpWithExamples, typer.core.TyperCommand):
     """A command with help that lists one name of an option per line."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words; words that are left over are an error with a field for them."""
+        """Parse the words of a command line; raise ExtraArgumentsError for words that are left over.
+
+        Typer's own error has them only in its sentence. Therefore Typer is told to return them, and
+        the error is raised here, unless the shell completes an unfinished command line.
+        """
         takes_extra = ctx.allow_extra_args
         ctx.allow_extra_args = True
         rest: list[str] = super().parse_args(ctx, args)
@@ -83,12 +87,14 @@ class Command(HelpWithExamples, typer.core.TyperCommand):
         return option
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help, with the names of an option below each other."""
         from typer import rich_utils
 
         class OneNamePerLine(rich_utils.OptionHighlighter):
             """Typer cuts several names of an option that do not fit side by side."""
 
             def __call__(self, text: str | Text) -> Text:
+                # The highlighter also gets rich's own texts, and help that is not a name.
                 if isinstance(text, str) and text.startswith("--"):
                     text = "\n".join(name_lines(text))
                 return super().__call__(text)
@@ -146,10 +152,12 @@ def command_of(
     """
 
     def call(**values: Any) -> int | None:
+        """Run the command, without its notes if it has `--quiet`."""
         if values.get("quiet"):
             return call_quietly(run, **values)
         return run(**values)
 
+    # Typer reads the options from the signature of the function that it calls.
     call.__signature__ = Signature(list(options))  # type: ignore[attr-defined]
     call.__annotations__ = {}
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -173,12 +181,14 @@ class SchemeGroup(HelpWithExamples, typer.core.TyperGroup):
         return option
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the subcommand; raise ParameterError with advice if there is none of this name."""
         name = args[0]
         if name not in self.commands:
             raise self._unknown_scheme(name, ctx.command_path)
         return super().resolve_command(ctx, args)
 
     def _unknown_scheme(self, name: str, command_path: str) -> ParameterError:
+        """Return the error for a word that is no scheme; it may be a model: `pecli audit llama-3.1-8b`."""
         from pecli.models.presets import find
 
         schemes = [scheme for scheme, command in self.commands.items() if not command.hidden]

@@ -109,7 +109,11 @@ def _print(
 
 
 def _stored_frequencies(folder: str, model: ModelEncodings) -> list[str]:
-    """Return a warning if the weights beside a configuration hold frequencies that it does not define."""
+    """Return a warning if the weights beside a configuration hold other frequencies than it defines.
+
+    Older checkpoints store them as `….rotary_emb.inv_freq`; a program that loads these ignores the
+    configuration. The frequencies of any rotary encoding of the model are accepted.
+    """
     configured = [
         np.array(encoding.inverse_frequencies())
         for encoding in model.encodings
@@ -123,13 +127,14 @@ def _stored_frequencies(folder: str, model: ModelEncodings) -> list[str]:
             if not name.endswith("inv_freq"):
                 continue
             stored = widened(array).reshape(-1)
-            if not _is_one_of(stored, configured):
+            if not _is_configured(stored, configured):
                 count = f"{len(stored)} frequencies"
                 return [f"{name} in the weights, {count}, differs from the configuration"]
     return []
 
 
-def _is_one_of(stored: Floats, configured: list[Floats]) -> bool:
+def _is_configured(stored: Floats, configured: list[Floats]) -> bool:
+    """Return True if stored frequencies are those of one of the configured encodings."""
     for frequencies in configured:
         if frequencies.shape != stored.shape:
             continue
@@ -174,6 +179,7 @@ def models(words: list[str] | None, json: bool) -> int:
 
 
 def _described(preset: Preset, model: ModelEncodings) -> dict[str, Any]:
+    """Return a preset for JSON: its name, family and sources, and the encodings of its configuration."""
     about = options.without(vars(preset), ("config",))
     encodings = [
         {

@@ -105,6 +105,7 @@ class _Conversion(NamedTuple):
 
     @property
     def is_changed(self) -> bool:
+        """True if the output does not hold all tensors of the file, unchanged."""
         return bool(self.result.moves or self.result.cast) or not self.is_whole
 
     @property
@@ -114,7 +115,11 @@ class _Conversion(NamedTuple):
 
 
 def _converted(file: LoadedFile, values: options.Values) -> Converted:
-    """Convert a file as the options describe."""
+    """Convert a file as the options describe.
+
+    Without heads or a model, the tensors are tables, whose columns move. A table may carry a spec
+    with its layout, and `--from` must agree with it. Otherwise rows of projections move.
+    """
     heads = options.parsed(HEAD_RULES, values)
     model = options.model_name(values)
     source = None
@@ -191,9 +196,10 @@ def _as_json(job: _Conversion, written: str | None) -> dict[str, Any]:
 
 
 def _show(job: _Conversion, written: str | None) -> None:
+    """Print the file that was written (None if nothing was), and what is known about it."""
     if written is not None:
         screen.print_written(written, f"{_counts(job.result)}, ")
-    for line in _lines(job):
+    for line in _remarks(job):
         if written is not None and is_stream(written):
             print_note(line)  # standard output holds the data
         else:
@@ -211,7 +217,8 @@ def _counts(result: Converted) -> str:
     return f"{count} ({', '.join(done)})" if done else count
 
 
-def _lines(job: _Conversion) -> list[str]:
+def _remarks(job: _Conversion) -> list[str]:
+    """Return lines about a conversion: its assumptions, the check of scores, and a spec that it lost."""
     lines: list[str] = []
     assumed = _assumed(job.result)
     if assumed:
@@ -229,19 +236,22 @@ def _lines(job: _Conversion) -> list[str]:
 
 
 def _assumed(result: Converted) -> dict[str, Any] | None:
-    """Return the assumptions about the heads; None if columns were moved, or nothing."""
+    """Return the assumptions about the heads of weights, for JSON and for a line of text.
+
+    None if there are none: columns of a table were moved, or nothing.
+    """
     heads = result.heads
     weights = result.moved
     if heads is None or not weights:
         return None
-    fused = {heads.order(weight) for weight in weights if heads.named(weight).kind == "qkv"}
+    fused_orders = {heads.order(weight) for weight in weights if heads.named(weight).kind == "qkv"}
     return {
         "heads": heads.heads,
         "kv_heads": heads.kv_heads,
         "head_dim": heads.head_dim,
         "trailing": heads.trailing,
         "rotary_dim": heads.rotary_dim or heads.head_dim,
-        "fused": sorted(fused),
+        "fused": sorted(fused_orders),
         "model": heads.model or None,
         "text": f"{heads.words(weights)} ({_source(heads)})",
     }

@@ -92,6 +92,7 @@ def _position_shift(
 
 
 def _difference(a: str, b: str, settings: dict[str, Any]) -> Difference:
+    """Compare two files; only one of them can be standard input."""
     is_stdin_twice = a.split(":")[0] == b.split(":")[0] == "-"
     if is_stdin_twice:
         raise ParameterError("A and B", "- and -", "standard input can be read only once")

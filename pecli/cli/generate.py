@@ -40,6 +40,7 @@ def command(name: str) -> Any:
 
 
 def _generate(kind: type[Scheme], **values: Any) -> int:
+    """Run the command of a scheme: check a file; or write the table, and print, draw or preview it."""
     scheme = scheme_options.scheme_from(kind, values)
     _check_combination(values)
     if values["verify"] is not None:
@@ -76,6 +77,7 @@ def _check_combination(values: Values) -> None:
 
 
 def _verify(scheme: Scheme, values: Values) -> Exit:
+    """Compare a file with the table. Its dtype is only checked if the user gave one."""
     from pecli.checks.verify import verify
     from pecli.views.check_results import show_verification
 
@@ -90,6 +92,7 @@ def _verify(scheme: Scheme, values: Values) -> Exit:
 
 
 def _write(scheme: Scheme, path: str, values: Values) -> None:
+    """Write the tables of a scheme with its spec, and print their names, unless the output is JSON."""
     from pecli.files import save_tables, tables_written
     from pecli.views import progress, screen
 
@@ -116,6 +119,7 @@ def _write(scheme: Scheme, path: str, values: Values) -> None:
 
 
 def _is_same_file(path: str, config: str | None) -> bool:
+    """Return True if the output is the model's own config.json, also by a link or another path."""
     if config is None or not os.path.exists(path) or not os.path.exists(config):
         return False
     return os.path.samefile(path, config)

@@ -76,6 +76,7 @@ def golden(
 
 
 def _show(suite: _Suite) -> None:
+    """Print the number of cases, and the files of the folder that do not belong to the suite."""
     text = f"{suite.folder}: {counted(len(suite.cases), 'case')} and index.json"
     if suite.other_files:
         count = counted(len(suite.other_files), "file")

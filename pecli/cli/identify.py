@@ -31,10 +31,15 @@ def identify(files: list[str], json: bool, quiet: bool) -> int:
       pecli identify model.safetensors:wpe.weight --json
       pecli identify tables/*.npy || echo not all are known
     """
-    return max(_identify(file, json=json, quiet=quiet) for file in files)
+    return max(_answer_for(file, json=json, quiet=quiet) for file in files)
 
 
-def _identify(file: str, *, json: bool, quiet: bool) -> Exit:
+def _answer_for(file: str, *, json: bool, quiet: bool) -> Exit:
+    """Identify the tensors of a file, print the answer, and return its exit code.
+
+    A file that cannot be read is an answer like others, so that the next files are still searched
+    and JSON has one object per file.
+    """
     try:
         result = find(file)
     except PecliError as problem:

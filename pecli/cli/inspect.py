@@ -63,7 +63,16 @@ def inspect(
 
 
 def _summary(loaded: LoadedFile, file: str, pattern: str | None) -> FileSummary:
-    """Summarise the tensors whose names match a pattern; None matches all."""
+    """Summarise the tensors whose names match a pattern; None matches all.
+
+    Args:
+        loaded: The open file.
+        file: Its name as the user typed it, perhaps with a tensor's: FILE:NAME.
+        pattern: A pattern of the shell, such as `*rotary*`.
+
+    Raises:
+        FileError: No name matches.
+    """
     if pattern is None:
         return file_summary.describe(loaded, file, loaded.outlines, loaded.unread)
     readable = {
@@ -78,15 +87,18 @@ def _summary(loaded: LoadedFile, file: str, pattern: str | None) -> FileSummary:
     return summary
 
 
-def _tensors(summary: FileSummary, loaded: LoadedFile) -> dict[str, Array]:
-    """Return the tensors of a summary that can be read; a GGUF may hold types that cannot."""
+def _readable_tensors(summary: FileSummary, loaded: LoadedFile) -> dict[str, Array]:
+    """Return the tensors of a summary whose data can be read.
+
+    A GGUF may hold quantised types that we can only list.
+    """
     names = [entry.name for entry in summary.tensors if entry.name in loaded.tensors]
     return {name: loaded.tensors[name] for name in names}
 
 
 def _add_numbers(summary: FileSummary, loaded: LoadedFile, rows: str, columns: str) -> None:
-    """Add some elements of every tensor."""
-    tensors = _tensors(summary, loaded)
+    """Add the elements in some rows and columns of every tensor; both are ranges such as «0:8»."""
+    tensors = _readable_tensors(summary, loaded)
     for entry in summary.tensors:
         if entry.name in tensors:
             entry.numbers = file_summary.numbers(tensors[entry.name], rows, columns)
@@ -100,7 +112,7 @@ def _add_statistics(summary: FileSummary, loaded: LoadedFile, *, is_whole: bool)
         loaded: The file.
         is_whole: True unless the user named a single tensor.
     """
-    tensors = _tensors(summary, loaded)
+    tensors = _readable_tensors(summary, loaded)
     for entry in summary.tensors:
         if entry.name in tensors:
             entry.statistics = profile(tensors[entry.name])
@@ -116,6 +128,7 @@ def _add_statistics(summary: FileSummary, loaded: LoadedFile, *, is_whole: bool)
 
 
 def _digest(tensors: Mapping[str, Array]) -> str:
+    """Return the SHA-256 of the bytes of tensors in their order, as `save_tables` stores it."""
     digest = sha256()
     for array in tensors.values():
         digest.update(raw_bytes(array))

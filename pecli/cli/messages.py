@@ -68,6 +68,7 @@ def call_quietly(
 
 
 def _print_line(kind: str, text: str) -> None:
+    """Print «pecli: error: …» or «pecli: note: …» on standard error."""
     with suppress(OSError):  # a full disk behind standard error does not change the exit code
         line = screen.printable(f"pecli: {kind}: {text}", sys.stderr)
         print(line, file=sys.stderr, flush=True)
@@ -82,6 +83,7 @@ def _shortened(text: str) -> str:
 
 
 def _exit_code(problem: PecliError | str) -> Exit:
+    """Return the exit code of an error; all errors that are not listed here are about files."""
     if isinstance(problem, DefectError):
         return Exit.DEFECT
     if isinstance(problem, UnsupportedError):

@@ -30,6 +30,14 @@ Values = Mapping[str, Any]
 
 
 def _keyword(name: str, info: Any, kind: Any, default: Any) -> Option:
+    """Return a parameter of a function as Typer reads it.
+
+    Args:
+        name: The parameter's name in Python.
+        info: Typer's description of the option or argument.
+        kind: The type of its value; None is always accepted, for an option that is not given.
+        default: The default, or REQUIRED.
+    """
     annotation = Annotated[kind | None, info]
     return Option(name, Option.KEYWORD_ONLY, annotation=annotation, default=default)
 
@@ -96,6 +104,8 @@ def text(
 
 
 def _completion(choices: Sequence[str]) -> Callable[[str], list[str]]:
+    """Return a function that completes an unfinished word in a shell."""
+
     def complete(incomplete: str) -> list[str]:
         return [choice for choice in choices if choice.startswith(incomplete)]
 
@@ -112,7 +122,14 @@ def _parser(name: str, rule: Parameter) -> Callable[[Any], Any]:
 
 
 def flag(names: str, help: str, panel: str = "", default: bool | None = False) -> Option:
-    """Return an option without a value."""
+    """Return an option without a value.
+
+    Args:
+        names: Its names, such as `--quiet -q`, or with its opposite `--plot/--no-plot`.
+        help: The help.
+        panel: The panel of the help.
+        default: Its value if it is not given; None if a command has to notice this.
+    """
     info = typer.Option(
         *names.split(), help=help, show_default=False, rich_help_panel=panel or None
     )
@@ -133,7 +150,7 @@ def output(
 
 
 def picture(help: str, panel: str = OUTPUT) -> Option:
-    """Return `--output` of a figure."""
+    """Return `--output` of a figure; the help must end such that «.png, .svg or .pdf.» can follow."""
     return output(f"{help} .png, .svg or .pdf.", panel, rule=_FigureFile(help=""))
 
 
@@ -252,7 +269,10 @@ def model_name(values: Values) -> str | None:
 
 
 def note_preset(name: str) -> None:
-    """Print the full name of a preset that is named by a short one."""
+    """Print the full name of a preset that is named by a short one: «mistral → mistral-7b-v0.3».
+
+    A file of this name takes precedence over a preset.
+    """
     from pecli.models.presets import stands_for
 
     if os.path.lexists(name):
@@ -308,7 +328,10 @@ def tolerances(values: Values) -> dict[str, Any]:
 
 
 def parse(name: str, parameter: Parameter, text: str) -> Any:
-    """Return the value of an option's text; a file's name stands for the array in it."""
+    """Return the value of an option's text; if it is not a value but a file, the array in the file.
+
+    `--positions 0,1,5` is a list, and `--positions ids.npy` is a file with one.
+    """
     if parameter.is_value(text):
         return parameter.parse(name, text)
     from pecli.tensors.inputs import read_numbers
@@ -317,7 +340,7 @@ def parse(name: str, parameter: Parameter, text: str) -> Any:
 
 
 def parsed(parameters: Mapping[str, Parameter], values: Values) -> dict[str, Any]:
-    """Return the values of the parameters that were given."""
+    """Return the parsed values of the parameters that were given; flags are parsed by Typer."""
     results: dict[str, Any] = {}
     for name, parameter in parameters.items():
         value = values[name]

@@ -26,7 +26,10 @@ from pecli.views.pictures.subjects import PlotRequest, Subject
 from pecli.views.pictures.titles import labelled
 
 DEFAULTS = {"seq_len": "512", "max_len": "512", "dim": "64", "heads": "8"}
-"""Values of parameters that a table requires, and that a picture need not be given."""
+"""Sizes of the tables that are drawn if the user gives none: `pecli plot rope` is a valid command.
+
+They are texts, as if they had been typed, so that the scheme's own rules parse them.
+"""
 
 DPI = Whole(help="dots per inch", low=10, high=2400)
 DEFAULT_DPI = 100
@@ -38,9 +41,6 @@ MAX_PIXELS = 1 << 26
 
 MIN_LAYOUT_DPI = 100
 """Figures are laid out at this resolution at least, so that is what their pixels are counted at."""
-
-DEFAULT_INCHES = (8.0, 5.0)
-"""Size by which the resolution of the data is chosen if no size is given."""
 
 ROWS_PER_DOT = 4
 """Rows that are read per dot of a figure's height; they are averaged."""
@@ -95,7 +95,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
     channels = None
     if values["channels"] is not None:
         channels = CHANNELS.parse("channels", values["channels"])
-    size = _size(values["size"])
+    size = _parse_size(values["size"])
     dpi = values["dpi"] or DEFAULT_DPI
     is_animated = False
     if kind is not None:
@@ -107,17 +107,13 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
     else:
         check_suffix(output, moving=is_animated)
         request = _figure_request(size, dpi, channels)
-    subjects = _Subjects(kind).of(what, values["label"] or ())
+    subjects = _SubjectReader(kind).read(what, values["label"] or ())
     subjects = [identified(subject, kind) for subject in subjects]
     picture = figures.titled(subjects, request, kind, values["title"])
     if output is not None:
-        about = provenance(["plot", *what], {"kind": kind, **values})
-        about["specs"] = [
-            {"label": subject.label, **subject.scheme.spec()}
-            for subject in subjects
-            if subject.scheme is not None
-        ]
         style = _FigureStyle(size, dpi, values["dark"], values["cmap"])
+        about = provenance(["plot", *what], {"kind": kind, **values})
+        about["specs"] = _labelled_specs(subjects)
         _save(picture, output, style, about, quiet=quiet)
     elif not quiet:
         from pecli.views.pictures.terminal_render import show
@@ -125,18 +121,38 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
         show(picture)
 
 
-def _size(text: str | None) -> tuple[float, float] | None:
-    """Parse the width and height of a figure."""
+def _labelled_specs(subjects: Sequence[Subject]) -> list[dict[str, Any]]:
+    """Return the specs of the subjects whose scheme is known, for the metadata of a figure."""
+    return [
+        {"label": subject.label, **subject.scheme.spec()}
+        for subject in subjects
+        if subject.scheme is not None
+    ]
+
+
+class _Inches(NamedTuple):
+    """The size of a figure in inches."""
+
+    width: float
+    height: float
+
+
+def _parse_size(text: str | None) -> _Inches | None:
+    """Parse `--size`: «8x5» and «8×5» are 8 inches wide and 5 high. None if it was not given."""
     if text is None:
         return None
     parts = text.lower().replace("×", "x").split("x")
     if len(parts) != 2:
         raise ParameterError("size", repr(text), "it must be two numbers of inches, such as 8x5")
-    return INCHES.parse("size", parts[0]), INCHES.parse("size", parts[1])
+    return _Inches(INCHES.parse("size", parts[0]), INCHES.parse("size", parts[1]))
+
+
+DEFAULT_SIZE = _Inches(8.0, 5.0)
+"""Size by which the resolution of the data is chosen if no size is given."""
 
 
 def _check_terminal(kind: str | None, values: options.Values, *, is_animated: bool) -> None:
-    """Raise ParameterError for options that need a figure in a file."""
+    """Raise ParameterError for an animation, and for options that only a figure in a file has."""
     if is_animated:
         rule = "it is not drawn in a terminal"
         raise ParameterError("kind", kind, rule, "write it to a file with -o x.gif")
@@ -144,25 +160,33 @@ def _check_terminal(kind: str | None, values: options.Values, *, is_animated: bo
         value = values[name]
         if value is None or value is False:
             continue
-        shown = "given" if value is True else value
+        shown = "given" if value is True else value  # `--dark` is a flag and has no text
         raise ParameterError(name, shown, "it only applies with -o", "add -o x.png")
 
 
 def _figure_request(
-    size: tuple[float, float] | None, dpi: int, channels: tuple[int, ...] | None
+    size: _Inches | None, dpi: int, channels: tuple[int, ...] | None
 ) -> PlotRequest:
-    """Return the resolution of a figure's data."""
-    wide, high = size or DEFAULT_INCHES
-    if wide * high * max(dpi, MIN_LAYOUT_DPI) ** 2 > MAX_PIXELS:
+    """Return the rows and columns of data that a figure of this size can show.
+
+    At 8 × 5 inches and 100 dots per inch, these are 2,000 rows (four per dot) and 800 columns.
+
+    Raises:
+        ParameterError: The figure would have more than MAX_PIXELS pixels.
+    """
+    width, height = size or DEFAULT_SIZE
+    if width * height * max(dpi, MIN_LAYOUT_DPI) ** 2 > MAX_PIXELS:
         rule = f"the figure would have more than {MAX_PIXELS:,} pixels"
         raise ParameterError("dpi", dpi, rule, "make it smaller")
-    return PlotRequest(round(ROWS_PER_DOT * high * dpi), round(wide * dpi), channels)
+    max_rows = round(ROWS_PER_DOT * height * dpi)
+    max_columns = round(width * dpi)
+    return PlotRequest(max_rows, max_columns, channels)
 
 
 class _FigureStyle(NamedTuple):
     """The look of a figure."""
 
-    size: tuple[float, float] | None
+    size: _Inches | None  #: None lets the number of panels decide the height
     dpi: int
     dark: bool
     cmap: str | None
@@ -171,6 +195,7 @@ class _FigureStyle(NamedTuple):
 def _save(
     picture: Picture, output: str, style: _FigureStyle, about: dict[str, Any], *, quiet: bool
 ) -> None:
+    """Draw a picture, write it to the file `output` with its metadata, and print its size."""
     from pecli.views import screen
     from pecli.views.pictures import figure
 
@@ -181,82 +206,113 @@ def _save(
         screen.print_written(output, f"{width:g} × {height:g} inches, ")
 
 
-class _Subjects:
-    """Reads the subjects of a picture from the words of a command line.
+class _SubjectReader:
+    """Reads the subjects of a picture (the tables to draw) from the words of a command line.
 
-    Parameters that a scheme leaves out are those of the scheme before it, so that `rope --seq-len 64
-    --against sinusoidal` compares tables of the same length.
+    Sizes that a scheme leaves out are those of the scheme before it, so that `rope --seq-len 64
+    --against sinusoidal` compares two tables of 64 rows. The reader therefore keeps them in
+    `defaults` from one scheme to the next.
     """
 
     def __init__(self, kind: str | None) -> None:
-        self.kind = kind
+        self.kind = kind  #: the kind of picture that was chosen with `--kind`
         self.defaults = dict(DEFAULTS)
 
-    def of(self, words: Sequence[str], labels: Sequence[str]) -> list[Subject]:
-        """Return the subjects of parts that are separated by `--against`."""
+    def read(self, words: Sequence[str], labels: Sequence[str]) -> list[Subject]:
+        """Return the subjects of a command line.
+
+        Args:
+            words: The words after `pecli plot`. `--against` separates parts, each of which is
+                either one scheme with its options, or any number of files and models:
+                `["rope", "--dim", "64", "--against", "a.npy", "b.npy"]` has three subjects.
+            labels: The values of `--label`, for the subjects in order.
+        """
         subjects: list[Subject] = []
         for part in _split(words, "--against"):
             if not part:
                 raise ParameterError("against", "alone", "it stands before a scheme or a file")
             scheme_words = _scheme_words(part)
             if scheme_words:
-                subjects += self._of_scheme(scheme_words)
+                subjects += self._read_scheme(scheme_words)
             else:
-                subjects += self._of_names(part, words)
+                subjects += self._read_files_and_models(part, words)
         return labelled(subjects, labels)
 
-    def _of_scheme(self, words: Sequence[str]) -> list[Subject]:
+    def _read_scheme(self, words: Sequence[str]) -> list[Subject]:
+        """Return the subjects of a scheme with its options, such as `rope --model llama-3.1-8b`.
+
+        There are several if the model has several types of layers. If a model is named, they also
+        carry its name, its context and its attention window, which pictures mark.
+        """
         name, *arguments = words
         parsed = scheme_options.parse_scheme(name, arguments, self.defaults)
         if parsed.model is None:
-            return self._remember(plotted.of_scheme(parsed.scheme))
-        model = _named(parsed.model)
-        label = model.label
-        if parsed.layer_type:
-            label += f" {parsed.layer_type}"
-        encodings = model.encodings
-        return self._remember(
-            plotted.of_scheme(parsed.scheme, label, encodings.context, encodings.window)
-        )
+            subjects = plotted.of_scheme(parsed.scheme)
+        else:
+            model = _model_with_full_name(parsed.model)
+            label = model.label
+            if parsed.layer_type:
+                label += f" {parsed.layer_type}"
+            encodings = model.encodings
+            subjects = plotted.of_scheme(parsed.scheme, label, encodings.context, encodings.window)
+        self._keep_sizes(subjects[0])
+        return subjects
 
-    def _of_names(self, part: Sequence[str], words: Sequence[str]) -> list[Subject]:
-        """Return the subjects of files and models, which may be mixed."""
-        names, on_grid = _split_grid(part)
+    def _read_files_and_models(self, part: Sequence[str], words: Sequence[str]) -> list[Subject]:
+        """Return the subjects of files and models, which may be mixed.
+
+        Args:
+            part: Names of files and models, and `--grid` and `--keep` for the files.
+            words: The whole command line, in which another file may have the same name.
+        """
+        names, grid_fields = _split_grid(part)
         subjects: list[Subject] = []
         for name in names:
-            if name.startswith("-") and name != "-":
+            is_option = name.startswith("-") and name != "-"  # "-" is standard input
+            if is_option:
                 rule = "files take no such option"
                 raise ParameterError(f"the option {name}", "unknown", rule, "see pecli plot --help")
             if _model_option(name):
-                subjects += self._of_model(name)
+                subjects += self._read_model(name)
             else:
                 label = name if _is_ambiguous(name, words) else ""
-                files = plotted.of_file(name, _opened(name), label)
-                subjects += [subject._replace(**on_grid) for subject in files]
+                tables = plotted.of_file(name, _opened(name), label)
+                subjects += [table._replace(**grid_fields) for table in tables]
         return subjects
 
-    def _of_model(self, name: str) -> list[Subject]:
+    def _read_model(self, name: str) -> list[Subject]:
+        """Return the tables of a model, one per encoding that its configuration defines.
+
+        Raises:
+            ParameterError: It defines none, as for gpt2, whose only table is learned.
+        """
         options.note_preset(name)
-        model = _named(name)
+        model = _model_with_full_name(name)
         seq_len = int(self.defaults["seq_len"])
         subjects = plotted.of_model(model.encodings, model.label, self.kind, seq_len)
-        if subjects:
-            return self._remember(subjects)
-        schemes = ", ".join(dict.fromkeys(encoding.scheme for encoding in model.encodings))
-        rule = f"no table follows from its configuration ({schemes or 'none'})"
-        raise ParameterError("model", name, rule, "plot its checkpoint")
+        if not subjects:
+            schemes = ", ".join(dict.fromkeys(encoding.scheme for encoding in model.encodings))
+            rule = f"no table follows from its configuration ({schemes or 'none'})"
+            raise ParameterError("model", name, rule, "plot its checkpoint")
+        self._keep_sizes(subjects[0])
+        return subjects
 
-    def _remember(self, subjects: list[Subject]) -> list[Subject]:
-        """Take the parameters of the first scheme as defaults of the next ones."""
-        scheme = subjects[0].scheme
-        parameters = scheme.spec()["parameters"] if scheme else {}
+    def _keep_sizes(self, subject: Subject) -> None:
+        """Make the sizes of a subject (its length, dimension, heads) the defaults of the next scheme."""
+        if subject.scheme is None:
+            return
+        parameters = subject.scheme.spec()["parameters"]
         for name in DEFAULTS:
             if parameters.get(name) is not None:
                 self.defaults[name] = str(parameters[name])
-        return subjects
 
 
 def _split(words: Sequence[str], separator: str) -> list[list[str]]:
+    """Return the words between separators, like `str.split`.
+
+    >>> _split(["a", "--against", "b", "c"], "--against")
+    [['a'], ['b', 'c']]
+    """
     parts: list[list[str]] = [[]]
     for word in words:
         if word == separator:
@@ -267,38 +323,58 @@ def _split(words: Sequence[str], separator: str) -> list[list[str]]:
 
 
 def _split_grid(part: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
-    """Separate `--grid` and `--keep`, which describe the rows of files, from the files' names."""
-    words = list(part)
-    grid: dict[str, Any] = {}
+    """Separate `--grid` and `--keep`, which describe the rows of files, from the files' names.
+
+    Returns:
+        The names, and the parsed options as fields of a subject: `vit.npy --grid 14x14 --keep 1`
+        has the fields `grid`, a grid of 14 × 14 rows, and `keep`, 1 row before them.
+    """
+    names = list(part)
+    grid_fields: dict[str, Any] = {}
     for name in ("grid", "keep"):
         option = f"--{name}"
-        if option in words[:-1]:
-            index = words.index(option)
+        has_value = option in names[:-1]
+        if has_value:
+            index = names.index(option)
             rule = scheme_named("rope").parameters()[name]
-            grid[name] = rule.parse(name, words[index + 1])
-            del words[index : index + 2]
-    return words, grid
+            grid_fields[name] = rule.parse(name, names[index + 1])
+            del names[index : index + 2]
+    return names, grid_fields
 
 
 def _is_ambiguous(name: str, words: Sequence[str]) -> bool:
-    """Return True if another file has the same name in another folder."""
+    """Return True if another word is a file of the same name in another folder.
+
+    Then the label of each is its whole path: `ours/pe.npy theirs/pe.npy`.
+    """
     base = os.path.basename(name)
     alike = {word for word in words if os.path.basename(word) == base}
     return len(alike) > 1
 
 
 def _opened(name: str) -> LoadedFile:
+    """Open a file; if a word is not a path at all, the error lists schemes and models instead.
+
+    `pecli plot roep` is a misspelt scheme, while `pecli plot roep.npy` is a missing file.
+    """
     try:
         return open_tensors(name)
     except FileError as problem:
-        if "." in name or name == "-" or os.path.lexists(name):
+        is_path = "." in name or name == "-" or os.path.lexists(name)
+        if is_path:
             raise
         advice = f"a scheme is one of {', '.join(SCHEMES)}; pecli models lists models"
         raise FileError(name, problem.problem, advice) from None
 
 
 def _scheme_words(part: Sequence[str]) -> Sequence[str]:
-    """Return a scheme and its options; a model with options is its rotary scheme. Empty for files."""
+    """Return a scheme and its options, or nothing if the words are only files or models.
+
+    A model with options means its rotary scheme:
+    `rope --dim 64` is returned unchanged;
+    `--model llama-2-7b --seq-len 64` becomes `rope --model llama-2-7b --seq-len 64`;
+    `llama-2-7b --seq-len 64` also does; `llama-2-7b` and `pe.npy` are empty.
+    """
     first = part[0]
     if first in SCHEMES:
         return part
@@ -311,7 +387,11 @@ def _scheme_words(part: Sequence[str]) -> Sequence[str]:
 
 
 def _model_option(word: str) -> str:
-    """Return the option that names a model; empty if a word is not a model, but a file or folder of tensors."""
+    """Return the option that names a model: `--config` for a path, `--model` for a preset.
+
+    It is empty if the word is not a model. A folder with a config.json and weights, and a .gguf,
+    are not models here: their tensors are drawn.
+    """
     if os.path.isdir(word) and config_file(word) and not _has_tensors(word):
         return "--config"
     if os.path.lexists(word):
@@ -324,7 +404,7 @@ def _has_tensors(folder: str) -> bool:
     return any(name.endswith(SHARD_KINDS) for name in os.listdir(folder))
 
 
-def _named(name: str) -> NamedModel:
-    """Return a model under its full name, of which the user may have typed a short one."""
+def _model_with_full_name(name: str) -> NamedModel:
+    """Return a model labelled with its full name: `llama-3-8b` for `llama3`."""
     encodings = find_model(name)
     return NamedModel(encodings.file, "", encodings)

@@ -103,6 +103,7 @@ def resize(
 
 
 def _only_tensor(file: str) -> tuple[str, Array]:
+    """Return the name and the data of the only tensor in a file, or of the one that FILE:NAME names."""
     tensors = open_file(file).tensors
     if len(tensors) != 1:
         names = listed(list(tensors), MAX_LISTED)
@@ -111,6 +112,7 @@ def _only_tensor(file: str) -> tuple[str, Array]:
 
 
 def _show(name: str, table: Array, resized: Array, output: str | None) -> None:
+    """Print the shapes of a table before and after, and the norms of its rows."""
     shapes = f"{screen.shape(table.shape)} → {screen.shape(resized.shape)}"
     about = f"{name} {shapes} {dtype_name(resized.dtype)}"
     if output is None:

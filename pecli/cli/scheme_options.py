@@ -26,10 +26,10 @@ MAX_METAVAR = 16
 
 def options_of(kind: type[Scheme]) -> list[Option]:
     """Return the options that make a scheme of a kind, from its parameters or from a model."""
-    what = "the parameters from a model that has such a table"
+    parameters = "the parameters from a model that has such a table"
     if kind.applied_as == "rotation":
-        what = "--dim, --theta, --scaling, … from a model"
-    help = f"Take {what}: {options.MODEL}. Options override it; --config is the same."
+        parameters = "--dim, --theta, --scaling, … from a model"
+    help = f"Take {parameters}: {options.MODEL}. Options override it; --config is the same."
     return [*options.model_options(help), *parameter_options(kind)]
 
 
@@ -40,9 +40,10 @@ def parameter_options(kind: type[Scheme], without: Collection[str] = ()) -> list
 
 
 def parameter_option(name: str, parameter: Parameter, kind: type[Scheme]) -> Option:
-    """Return a parameter as an option.
+    """Return a parameter of a scheme as an option.
 
-    Its value stays a text, so that the parameter's own rule reports what is wrong with it.
+    Its value stays a text, so that the parameter's own rule reports what is wrong with it. Few
+    choices are its placeholder, `[yes|no]`; longer ones are listed in the help.
     """
     long_name = f"--{name.replace('_', '-')}"
     panel = parameter.panel or options.TABLE
@@ -63,7 +64,7 @@ def parameter_option(name: str, parameter: Parameter, kind: type[Scheme]) -> Opt
 
 
 def _default(value: Any) -> str:
-    """Return the default of a parameter for its help."""
+    """Return the end of a parameter's help: « (default: 10000)», « (required)», or nothing."""
     if value is None:
         return ""
     if value is MISSING:
@@ -91,29 +92,36 @@ class ParsedScheme(NamedTuple):
     layer_type: str | None
 
 
-_INSTEAD = {"seq_len": ("positions", "grid"), "dim": ("axes", "config", "model")}
-"""Options that determine a parameter, which then needs no default."""
+_DETERMINED_BY = {"seq_len": ("positions", "grid"), "dim": ("axes", "config", "model")}
+"""Options that determine a parameter, which then needs no default.
+
+A grid has as many rows as points, for example. All other parameters are determined by a model.
+"""
 
 
 def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str]) -> ParsedScheme:
-    """Parse the options of a scheme.
+    """Parse the options of a scheme, such as `["--dim", "64", "--theta", "1e6"]`.
+
+    `pecli plot` has the options of all schemes, so that Typer cannot parse them with its own.
 
     Args:
         name: The scheme's name.
         words: Its options.
-        defaults: Values of parameters that the words leave out, and that no other option determines.
+        defaults: Texts of parameters that the words leave out, and that no other option determines.
     """
     kind: type[Scheme] = scheme_named(name)
     values: dict[str, Any] = {}
 
-    def keep(**given: Any) -> None:
-        values.update(given)
+    def keep(**parsed_values: Any) -> None:
+        values.update(parsed_values)
+
+    # A command that only keeps the values of its options.
 
     command = command_of(name, keep, options_of(kind), (), add_help_option=False)
     with command.make_context("pecli plot", list(words)) as context:
         command.invoke(context)
     for parameter, text in defaults.items():
-        determining = (parameter, *_INSTEAD.get(parameter, ("config", "model")))
+        determining = (parameter, *_DETERMINED_BY.get(parameter, ("config", "model")))
         if all(values.get(option) is None for option in determining):
             values[parameter] = text
     scheme = scheme_from(kind, values)
@@ -247,32 +255,41 @@ def _note_changes(file: str, encoding: Encoding, changes: Mapping[str, Any]) -> 
 
 
 def _overridden(encoding: Encoding, changes: Mapping[str, Any], context: int | None) -> Encoding:
-    """Return an encoding with some parameters replaced."""
-    before = encoding.parameters.get("scaling")
-    scaling = changes.get("scaling", before)
+    """Return an encoding with some parameters replaced.
+
+    Args:
+        encoding: The encoding of a model.
+        changes: The parameters that the user gave.
+        context: The model's context, for a scaling that needs the length of the training.
+    """
+    model_scaling = encoding.parameters.get("scaling")
+    scaling = changes.get("scaling", model_scaling)
     parameters = dict(encoding.parameters)
-    if scaling != before:
-        parameters = _rescaled(parameters, scaling, context)
+    if scaling != model_scaling:
+        parameters = _with_scaling(parameters, scaling, context)
     mscales = encoding.mscales
-    if scaling != before or "attention_factor" in changes:
+    if scaling != model_scaling or "attention_factor" in changes:
         mscales = None  # they belong to the old scaling, and give an attention factor
     return replace(encoding, parameters={**parameters, **changes}, mscales=mscales)
 
 
-def _rescaled(parameters: Mapping[str, Any], scaling: str, context: int | None) -> dict[str, Any]:
-    """Return parameters for another scaling.
+def _with_scaling(
+    parameters: Mapping[str, Any], scaling: str, context: int | None
+) -> dict[str, Any]:
+    """Return parameters for another scaling: without the old one's, except the trained length.
 
-    Of the old scaling's parameters only the length that the model was trained on is kept; without
-    a scaling, that is the model's context.
+    The trained length is `original_max_position_embeddings`, or the model's context if it had no
+    scaling. The new scaling takes it by the name that it has there: yarn by the same name, dynamic
+    as `max_position_embeddings`.
     """
     from pecli.engine.scalings import PARAMETERS, SCALINGS
 
-    trained = parameters.get("original_max_position_embeddings") or context
+    trained_length = parameters.get("original_max_position_embeddings") or context
     kept = options.without(parameters, PARAMETERS)
-    if trained is None:
+    if trained_length is None:
         return kept
     for name in ("original_max_position_embeddings", "max_position_embeddings"):
         if name in SCALINGS[scaling].names():
-            kept[name] = trained
+            kept[name] = trained_length
             break
     return kept

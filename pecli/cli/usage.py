@@ -37,6 +37,7 @@ def unknown_command(name: str, commands: Sequence[str]) -> str:
 
 
 def _meant_command(name: str) -> str:
+    """Return a hint if a word is another program's name of a command, such as `compare` for diff."""
     for command, words in synonyms().commands.items():
         if name.lower() in words:
             return f"did you mean {command!r}?"
@@ -68,6 +69,7 @@ def _see_help(context: Any) -> str:
 
 
 def _option_names(context: Any) -> list[str]:
+    """Return all names of the options of the command that is being parsed."""
     names: list[str] = []
     for parameter in context.command.params:
         names += parameter.opts
@@ -75,6 +77,11 @@ def _option_names(context: Any) -> list[str]:
 
 
 def _no_such_option(typed: str, context: Any) -> str:
+    """Return an error about an option that a command does not have, with a hint if one is near.
+
+    Parameters of a scheme, such as `--theta`, are not options of `verify`, which takes them from a
+    model or a file; the error then names the command that has both.
+    """
     word = typed.replace("_", "-")
     names = _option_names(context)
     option_synonyms = synonyms().options

@@ -153,6 +153,7 @@ def _check_outputs(files: Sequence[str], written: Mapping[str, str]) -> None:
 
 
 def _is_same(path: str, file: str) -> bool:
+    """Return True if FILE or FILE:NAME is the file at a path; False if one of them does not exist."""
     try:
         return os.path.samefile(path, split_name(file)[0])
     except (OSError, ValueError, PecliError):
@@ -199,7 +200,10 @@ class _Report:
 
 
 def _conclude(outcome: Outcome) -> Exit:
-    """Return the exit code of a check; if it could not be made, print the error."""
+    """Return the exit code of a check; if it could not be made, print the error.
+
+    It is called once per check: errors go to standard error even if `--quiet` or JSON is chosen.
+    """
     if outcome.status in ("passed", "skipped"):
         return Exit.DONE
     if isinstance(outcome.result, PecliError):
@@ -208,6 +212,7 @@ def _conclude(outcome: Outcome) -> Exit:
 
 
 def _show(outcome: Outcome) -> None:
+    """Print a check that was skipped or made; an error is printed by `_conclude`."""
     if outcome.status == "skipped":
         screen.print_styled(Styled("skipped", "dim"), Styled(f"  {outcome.result}"))
     elif not isinstance(outcome.result, PecliError):
@@ -231,6 +236,7 @@ def _checks(
         tolerances: Tolerances that were given.
         reasons: Explain failures.
     """
+    # Manifests and golden suites name a model per file, which options must not contradict.
     describes_itself = golden is not None or all(map(is_manifest, files))
     if target and describes_itself:
         name, value = next(iter(target.items()))
@@ -265,13 +271,14 @@ class _Target(NamedTuple):
 
 
 class _Verifier(NamedTuple):
-    """The check of a file of the command line."""
+    """The options of the command line, with which each of its files is checked."""
 
     target: _Target
     tolerance: Tolerance
     reasons: bool
 
     def verify(self, file: str) -> Any:
+        """Check a file; see `pecli.verify`."""
         return verify_file(
             file,
             spec=self.target.spec,
@@ -282,16 +289,22 @@ class _Verifier(NamedTuple):
 
 
 def _target(given: Mapping[str, str]) -> _Target:
-    """Return what the options describe."""
+    """Return the expected tensors that options describe; `given` are the options that were given."""
     return _Target(_spec(given), _places(given))
 
 
 def _spec(given: Mapping[str, str]) -> str | Array | None:
-    """Return a model's name, a learned table, or None for the spec that a file carries."""
+    """Return a model's name, a learned table, or None for the spec that a file carries.
+
+    Raises:
+        ParameterError: The model or the type of its layers does not exist, or options describe
+            tensors of a model that is not named.
+    """
     if "table" in given:
         return _learned_table(given)
     model = options.model_name(given)
     if model is not None:
+        # Found again for each file; here, so that an error comes before any file is read.
         encodings = find_model(model)
         if "layer_type" in given:
             encodings.one(given["layer_type"])
@@ -304,6 +317,7 @@ def _spec(given: Mapping[str, str]) -> str | Array | None:
 
 
 def _learned_table(given: Mapping[str, str]) -> Array:
+    """Read the learned table whose rows were added to the tensors of `--before`."""
     for name in ("config", "model"):
         if name in given:
             rule = "--table is what was added"
@@ -316,12 +330,12 @@ def _learned_table(given: Mapping[str, str]) -> Array:
 
 def _places(given: Mapping[str, str]) -> dict[str, Any]:
     """Return the arguments of `pecli.verify` that describe rows and layers, each parsed by its rule."""
-    arrays = {"attention_mask"}
+    array_options = {"attention_mask"}
     if "before" in given:
-        arrays.add("positions")  # positions of a rotation can differ between the rows of a batch
+        array_options.add("positions")  # which can differ between the rows of a batch of queries
     places: dict[str, Any] = options.without(given, ("config", "model", "table"))
     for name, text in places.items():
-        if name in arrays:
+        if name in array_options:
             places[name] = _numbers(name, text)
         elif name == "shift":
             from pecli.tensors.row_positions import SHIFT
