@@ -1,0 +1,136 @@
+"""Identification of lines of text, of files of several tensors, and of the form of a table."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pecli
+from tests.checks.rope_dumps import COS, INV_FREQ, SIN, cache, fixed_point
+from tests.checks.waves import Array
+
+SLOPES = 2.0 ** -np.arange(1, 9)
+ROPE_COMMAND = "pecli rope --seq-len 12 --dim 16 --theta 500000 -o again.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("table", "command"),
+    [
+        (
+            pecli.Rope(8, 8).tables()["cos"],
+            "pecli rope --seq-len 8 --dim 8 -o again.safetensors",
+        ),
+        (np.vstack([COS, SIN]), ROPE_COMMAND),
+        (
+            pecli.Alibi(4, 6).tables()["bias"].reshape(-1, 6),
+            "pecli alibi --heads 4 --seq-len 6 -o again.npy",
+        ),
+        (
+            pecli.Sinusoidal(9, 8, dtype="float16").tables()["pe"],
+            "pecli sinusoidal --seq-len 9 --dim 8 --dtype float16 -o again.npy",
+        ),
+    ],
+    ids=["cosines", "cosines above sines", "head after head", "float16"],
+)
+def test_lines_of_text_have_neither_dtypes_nor_more_than_two_axes(
+    tmp_path: Path, table: Array, command: str
+) -> None:
+    file = tmp_path / "t.csv"
+    np.savetxt(file, table, delimiter=",", fmt="%s")
+    assert pecli.identify(str(file)).matches[0].command == command
+
+
+def test_copies_of_cosines_and_sines_in_two_tensors() -> None:
+    match = pecli.identify({"a": np.stack([COS] * 3), "b": np.stack([SIN] * 3)}).matches[0]
+    assert match.tensors == ("a", "b")
+    assert match.form == "repeated 3× along axis 0"
+
+
+@pytest.mark.parametrize(
+    ("arrays", "text"),
+    [
+        (
+            pecli.Alibi(12).tables(),
+            "<Identification passed: pecli alibi --heads 12 --slopes -o again.npy>",
+        ),
+        (np.ones((3, 3)), "<Identification failed: array: 3 × 3, float64, all 1>"),
+    ],
+    ids=["passed", "failed"],
+)
+def test_the_representation_of_an_identification(arrays: Array, text: str) -> None:
+    assert repr(pecli.identify(arrays)) == text
+
+
+def test_angles_are_told_from_their_waves() -> None:
+    match = pecli.identify(np.outer(np.arange(64), INV_FREQ)).matches[0]
+    rope = "pecli rope --seq-len 64 --dim 16 --theta 500000 --dtype float64"
+    assert match.command == f"{rope} -o again.safetensors"
+    form = "values are the angles, position × inv_freq, and not their cosines or sines"
+    assert match.form == form
+
+
+def test_cosines_then_sines_are_halves() -> None:
+    match = pecli.identify(cache(np.hstack([COS, SIN]))).matches[0]
+    assert match.command == ROPE_COMMAND
+    assert match.form == "layout is halves"
+
+
+@pytest.mark.parametrize(
+    ("table", "form"),
+    [
+        (COS, "layout is cos alone"),
+        (COS[:, None], "layout is cos alone"),
+        (COS.ravel(), "layout is cos alone"),
+        (COS + 1j * SIN, "layout is complex"),
+        (np.stack([COS, SIN], -1), "layout is pairs"),
+    ],
+    ids=["cosines", "an axis of length 1", "flat", "complex", "pairs"],
+)
+def test_the_form_of_a_rotary_table(table: Array, form: str) -> None:
+    assert pecli.identify(table).matches[0].form == form
+
+
+def test_a_grid_with_other_axes_is_that_grid() -> None:
+    scheme = pecli.Sinusoidal(dim=32, grid=(8, 8), style="mae")
+    dump = scheme.tables()["pe"][None, :, None]
+    assert pecli.identify(dump).matches[0].scheme == scheme
+
+
+def test_integers_with_a_scale() -> None:
+    dump = fixed_point(pecli.Sinusoidal(64, 8).tables()["pe"], 127, "int8")
+    command = "pecli sinusoidal --seq-len 64 --dim 8 -o again.npy"
+    assert pecli.identify(dump).matches[0].command == command
+
+
+def test_slopes_that_are_exact_need_no_runtime() -> None:
+    match = pecli.identify(SLOPES).matches[0]
+    assert match.recipe == "exact"
+    assert match.runtimes == ()
+    assert match.lacking == ()
+    assert match.form == ""
+
+
+@pytest.mark.parametrize(
+    ("count", "ending", "passed"), [(8, "", True), (9, "", False), (9, ".slopes", True)]
+)
+def test_more_than_eight_tensors_are_looked_at_if_their_names_speak_of_positions(
+    count: int, ending: str, passed: bool
+) -> None:
+    arrays = {f"x{k}{ending}": SLOPES for k in range(count)}
+    assert pecli.identify(arrays).passed == passed
+
+
+@pytest.mark.parametrize(
+    ("arrays", "description"),
+    [
+        ({}, "it holds no tensor"),
+        (
+            {f"x{k}": SLOPES for k in range(9)},
+            "it holds 9 tensors, and no name speaks of positions: name one, as FILE:NAME",
+        ),
+        (np.zeros(8193), "array: 8193, float64, all 0"),
+    ],
+    ids=["nothing", "nine tensors", "a long vector of zeros"],
+)
+def test_what_is_not_identified_is_described(arrays: Array, description: str) -> None:
+    assert pecli.identify(arrays).description == (description,)

@@ -1,0 +1,101 @@
+"""Dumps of two runs: the first layer that departs, and what its rotation does otherwise."""
+
+import numpy as np
+import pytest
+
+import pecli
+from tests.checks.queries import BEFORE, after
+from tests.checks.waves import Array
+
+RUN = {
+    "layers.0.q.before": BEFORE,
+    "layers.0.q.after": after(),
+    "layers.1.q.before": BEFORE,
+    "layers.1.q.after": after(),
+}
+LAYER_1_DEPARTS = "layer 1 is the first that departs, by layers.1.q.after; layers.1.q.before agrees"
+
+
+def diagnosis_of(changes: dict[str, Array], *, reasons: bool = True) -> tuple[str, ...]:
+    """Return what is said about a run, some tensors of which are changed."""
+    return pecli.diff(RUN, {**RUN, **changes}, atol=1e-6, reasons=reasons).diagnosis
+
+
+def test_the_rotation_of_the_first_layer_is_explained() -> None:
+    assert diagnosis_of({"layers.1.q.after": -after()}) == (
+        LAYER_1_DEPARTS,
+        "the rotation of layers.1.q.after, as tables: cos: in B, the sign is flipped; exact",
+    )
+
+
+def test_the_first_of_two_layers_is_named() -> None:
+    changes = {"layers.1.q.after": after(offset=3), "layers.0.q.after": after(offset=4)}
+    first = "layer 0 is the first that departs, by layers.0.q.after; layers.0.q.before agrees"
+    assert diagnosis_of(changes)[0] == first
+
+
+def test_other_positions_of_a_layer_are_named() -> None:
+    explained = diagnosis_of({"layers.1.q.after": after(offset=3)})[1]
+    tables = "the rotation of layers.1.q.after, as tables"
+    assert explained.startswith(f"{tables}: cos, sin: in B, positions start at 3 (in A 0);")
+
+
+@pytest.mark.parametrize("order", ["qk", "kq"])
+def test_queries_and_keys_are_explained_in_the_order_of_the_file(order: str) -> None:
+    starts = {"q": 3, "k": 4}
+    a = {}
+    b = {}
+    for part in order:
+        for name, array in RUN.items():
+            a[name.replace(".q.", f".{part}.")] = array
+            b[name.replace(".q.", f".{part}.")] = array
+        b[f"layers.1.{part}.after"] = after(offset=starts[part])
+    _, *explained = pecli.diff(a, b, atol=1e-6).diagnosis
+    assert [sentence.partition(";")[0] for sentence in explained] == [
+        f"the rotation of layers.1.{part}.after, as tables: "
+        f"cos, sin: in B, positions start at {starts[part]} (in A 0)"
+        for part in order
+    ]
+
+
+def test_no_reason_is_given_where_none_is_wanted() -> None:
+    changes = {"layers.1.q.after": after(offset=3)}
+    assert diagnosis_of(changes, reasons=False) == (LAYER_1_DEPARTS,)
+
+
+def test_a_layer_that_departs_before_the_rotation_is_explained_there() -> None:
+    changes = {"layers.1.q.after": 2 * BEFORE, "layers.1.q.before": 2 * BEFORE}
+    assert diagnosis_of(changes) == (
+        "layer 1 is the first that departs, by layers.1.q.before, layers.1.q.after",
+        "layers.1.q.before: in B, values are scaled by 2; exact",
+    )
+
+
+def test_the_only_layer_is_not_called_the_first() -> None:
+    a = {"layers.1.q.before": BEFORE, "layers.1.q.after": after()}
+    b = {"layers.1.q.before": BEFORE, "layers.1.q.after": after(offset=3)}
+    assert pecli.diff(a, b, atol=1e-6).diagnosis == ()
+
+
+@pytest.mark.parametrize(
+    "rotated",
+    [BEFORE[:2], BEFORE * np.nan, after(layout="interleaved")],
+    ids=["fewer heads", "not numbers", "a rotation of neighbours"],
+)
+def test_what_is_no_rotation_of_halves_is_not_explained_as_tables(rotated: Array) -> None:
+    diagnosis = diagnosis_of({"layers.1.q.after": rotated})
+    assert "layers.1.q.after" in diagnosis[0]
+    assert not any("as tables" in sentence for sentence in diagnosis)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [BEFORE[..., :3], BEFORE[0, 0], BEFORE + 0j],
+    ids=["an odd number of channels", "a vector", "complex numbers"],
+)
+def test_queries_that_nothing_rotates_are_not_explained_as_tables(before: Array) -> None:
+    run = dict.fromkeys(RUN, before)
+    other = {**run, "layers.1.q.after": before + 1}
+    diagnosis = pecli.diff(run, other, atol=1e-6).diagnosis
+    assert diagnosis[0] == LAYER_1_DEPARTS
+    assert not any("as tables" in sentence for sentence in diagnosis)
