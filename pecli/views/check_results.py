@@ -66,6 +66,7 @@ def show_difference(result: Difference) -> None:
 
 
 def _difference_verdict(result: Difference) -> Styled:
+    """Return the first words about a difference; a tensor without a worst element is exactly equal."""
     if not result.passed:
         return Styled("DIFFERENT", "bold red")
     if result.forms:
@@ -93,12 +94,16 @@ def print_findings(
     for weakness in result.weak:
         screen.print_labelled(f"{indent}weak", "bold yellow", f": {weakness}")
     for parts in tensor_lines(result, passed=passed):
-        for line in _broken(parts, width):
+        for line in _in_one_line_or_more(parts, width):
             screen.print_wrapped(indent + line)
 
 
-def _broken(parts: list[str], width: int) -> list[str]:
-    """Return the parts as one line if it fits, otherwise as one line per part."""
+def _in_one_line_or_more(parts: list[str], width: int) -> list[str]:
+    """Return the parts as one line if it fits, otherwise as one line per part.
+
+    >>> _in_one_line_or_more(["cos  4 × 8", "max error 1e-6"], width=20)
+    ['cos  4 × 8', '    max error 1e-6']
+    """
     line = "  ".join(parts)
     if len(line) <= width:
         return [line]
@@ -146,6 +151,7 @@ def show_identification(result: Identification) -> None:
 
 
 def _identification_verdict(result: Identification) -> Styled:
+    """Return the first words about an identification; a description is about tensors without a match."""
     if not result.identified:
         return Styled("not identified", "bold red")
     if result.description:
@@ -154,8 +160,13 @@ def _identification_verdict(result: Identification) -> Styled:
 
 
 def _match_lines(match: Match) -> list[str]:
-    how = f"recipe {match.recipe}, max error {number(match.max_abs_error, 3)}"
-    lines = [f"{', '.join(match.tensors)}: {match.scheme.name}, {how}", _parameters(match)]
+    """Return lines about a match: «cos, sin: rope, recipe exact, max error 0», then its parameters,
+
+    the runtimes that compute such a table, its form in the file (doubled columns, say), and the
+    parameters that these tensors do not determine.
+    """
+    precision = f"recipe {match.recipe}, max error {number(match.max_abs_error, 3)}"
+    lines = [f"{', '.join(match.tensors)}: {match.scheme.name}, {precision}", _parameters(match)]
     if match.runtimes:
         from pecli.explain.edits import Runtime, clause
 

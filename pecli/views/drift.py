@@ -111,6 +111,11 @@ def _print_details(audit: Audit) -> None:
 
 
 def _summary_row(audit: Audit, drift: Drift) -> list[Cell]:
+    """Return the row of a recipe: its largest and mean error, and the positions that it keeps.
+
+    The last cell is the first position whose row equals the one before it, because the positions
+    are rounded: in bfloat16, 257 is 256. «–» if there is none.
+    """
     is_within = drift.first_beyond is None
     kept = "all" if is_within else f"{audit.kept_positions(drift):,}"
     equal = "–" if drift.first_equal is None else f"{drift.first_equal:,}"
@@ -119,6 +124,7 @@ def _summary_row(audit: Audit, drift: Drift) -> list[Cell]:
 
 
 def _print_decades(audit: Audit) -> None:
+    """Print the largest and the mean errors, in columns for positions from 0, 10, 100, …"""
     decades = audit.decades()
     largest: list[list[Cell]] = []
     means: list[list[Cell]] = []
@@ -135,6 +141,7 @@ def _print_decades(audit: Audit) -> None:
 
 
 def _print_frequencies(audit: Audit) -> None:
+    """Print the largest errors of some frequencies (slopes, if biases are audited), evenly chosen."""
     frequencies = audit.numbers.values
     chosen = _evenly(len(frequencies), MAX_FREQUENCIES)
     rows: list[list[Cell]] = []

@@ -27,6 +27,13 @@ MAX_LOG_TOLERANCE = 1e150
 """A logarithmic axis of float64 cannot be drawn much beyond these."""
 
 
+TITLE_INCHES = 1.0
+CHART_INCHES = 3.8
+SINGLE_CHART_INCHES = 5.0
+TEXT_INCHES = 2.0
+"""Heights of a figure's title, of one of several charts, of a figure with one chart, and of one without."""
+
+
 def audit_picture(audit: Audit) -> Figure:
     """Draw the largest error over positions, a curve per recipe."""
     return audits_picture({"": audit})
@@ -62,6 +69,7 @@ def _has_error(audit: Audit) -> bool:
 
 
 def _audit_chart(title: str, audit: Audit, axis: str) -> Chart:
+    """Return a curve per recipe. The legend names also those without a curve: 0 has no logarithm."""
     curves: dict[str, Points] = {}
     for drift in audit.drifts:
         name = drift.recipe
@@ -106,12 +114,12 @@ def _error_chart(
 
 
 def _figure(title: str, charts: Sequence[Chart], subtitle: str = "") -> Figure:
-    """Render charts below each other, 8 inches wide."""
-    height = 1.0 + 3.8 * len(charts)
+    """Render charts below each other, 8 inches wide; without any, only the title and the subtitle."""
+    height = TITLE_INCHES + CHART_INCHES * len(charts)
     if not charts:
-        height = 2.0
+        height = TEXT_INCHES
     elif len(charts) == 1:
-        height = 5.0
+        height = SINGLE_CHART_INCHES
     return figure.render(Picture(title, charts, subtitle=subtitle), size=(8.0, height))
 
 

@@ -65,13 +65,16 @@ def rows_of(encoding: Encoding, seq_len: int | None) -> list[Row]:
         rows += _rotary_rows(encoding, seq_len)
     by_name: dict[str, Row] = {}
     for row in rows:
-        by_name.setdefault(
-            row.name, row
-        )  # the first of a name: a parameter before what is computed
+        # The first row of a name stays: a parameter has precedence over what is computed from it.
+        by_name.setdefault(row.name, row)
     return list(by_name.values())
 
 
 def _rotary_rows(encoding: Encoding, seq_len: int | None) -> list[Row]:
+    """Return the rows that only rotary encodings have: their dimensions, and what they rotate by.
+
+    Frequencies and the attention factor may depend on the context length `seq_len`.
+    """
     rows: list[Row] = []
     if encoding.head_dim is not None:
         source = encoding.sources.get("head_dim", "")
@@ -103,6 +106,7 @@ def cell(value: object) -> str:
 
 
 def _ends(values: Sequence[float]) -> str:
+    """Return the first two numbers and the last: «1 0.8660254 … 1.33e-05»."""
     texts = [number(value, 6) for value in values]
     if len(texts) > FIRST_SHOWN + LAST_SHOWN:
         texts[FIRST_SHOWN:-LAST_SHOWN] = ["…"]
@@ -200,12 +204,12 @@ def _in_brief(encoding: Encoding) -> str:
     return f"{encoding.scheme} {' × '.join(sizes)}"
 
 
-ROWS = 4096
+DEFAULT_ROWS = 4096
 """Rows of a rotary table if no length is given."""
-KEYS = 512
+DEFAULT_KEYS = 512
 """Keys of a bias if no length is given: a bias may have as many queries, so its size is the square."""
-GRID = (16, 16)
-"""Grid of a rotary table over an image."""
+DEFAULT_GRID = (16, 16)
+"""Grid of a rotary table over an image, whose size a configuration does not define."""
 
 
 def commands(model: ModelEncodings, model_option: str, length: int | None = None) -> list[str]:
@@ -219,8 +223,8 @@ def commands(model: ModelEncodings, model_option: str, length: int | None = None
         length: The length of rotary tables and biases. By default they end with the context.
     """
     context = model.context
-    rows = length or min(ROWS, context or ROWS)
-    keys = length or min(KEYS, context or KEYS)
+    rows = length or min(DEFAULT_ROWS, context or DEFAULT_ROWS)
+    keys = length or min(DEFAULT_KEYS, context or DEFAULT_KEYS)
     lines: list[str] = []
     for encoding in model.encodings:
         is_over_text = encoding.is_rotary and not encoding.grid.style
@@ -233,17 +237,21 @@ def commands(model: ModelEncodings, model_option: str, length: int | None = None
 
 
 def _table_command(model: ModelEncodings, encoding: Encoding, keys: int) -> str:
-    """Return the command that makes one table from its parameters."""
+    """Return the command that makes one table from its parameters.
+
+    The file has the scheme's name, and the layer type if the model has several such tables:
+    `pecli alibi --heads 8 … -o alibi.npy`.
+    """
     scheme = _grid_rope(encoding) if encoding.is_rotary else _table_scheme(encoding, keys)
     name = scheme.name
-    if not _is_only_one(model, encoding):
+    if not _has_distinct_scheme(model, encoding):
         name += f"-{encoding.layer_type}"
     suffix = "safetensors" if encoding.is_rotary else "npy"
     return shlex.join(["pecli", scheme.name, *options(scheme), "-o", f"{name}.{suffix}"])
 
 
-def _is_only_one(model: ModelEncodings, encoding: Encoding) -> bool:
-    """Return True if the scheme's name is enough to tell the table's file from those of the other layers."""
+def _has_distinct_scheme(model: ModelEncodings, encoding: Encoding) -> bool:
+    """Return True if the scheme's name distinguishes the table's file from those of other layers."""
     if not encoding.layer_type:
         return True
     schemes = [other.scheme for other in model.encodings]
@@ -251,18 +259,24 @@ def _is_only_one(model: ModelEncodings, encoding: Encoding) -> bool:
 
 
 def _grid_rope(encoding: Encoding) -> Scheme:
+    """Return the rotary table of an image; layouts that only weights have become halves."""
     layout = "interleaved" if encoding.layout == "interleaved" else "halves"
-    return encoding.rope(grid=GRID, layout=layout)
+    return encoding.rope(grid=DEFAULT_GRID, layout=layout)
 
 
 def _table_scheme(encoding: Encoding, keys: int) -> Scheme:
-    """Return the scheme of a table whose size the model defines; a bias has as many keys as asked for."""
-    name = "learned-init" if encoding.scheme == "learned" else encoding.scheme
-    kind = scheme_named(name)
+    """Return the scheme of a table that is not rotary.
+
+    Args:
+        encoding: The encoding, which defines the size of the table, unless it is a bias.
+        keys: The number of keys of a bias.
+    """
+    scheme_name = "learned-init" if encoding.scheme == "learned" else encoding.scheme
+    kind = scheme_named(scheme_name)
     settings = dict(encoding.parameters)
-    if "form" in settings:
+    is_bias = "form" in settings  # only biases come in several forms: symmetric, causal, …
+    if is_bias:
         settings["seq_len"] = keys
-    scheme: Scheme = kind(
-        **{name: value for name, value in settings.items() if name in kind.parameters()}
-    )
+    parameters = {name: value for name, value in settings.items() if name in kind.parameters()}
+    scheme: Scheme = kind(**parameters)
     return scheme

@@ -139,16 +139,19 @@ def numbers(array: Array, rows: str, columns: str) -> Numbers:
         height = math.prod(array.shape[:-1])
         width = array.shape[-1]
     matrix = array.reshape(height, width)
-    down = indices("rows", rows, height)
-    across = indices("cols", columns, width)
+    shown_rows = indices("rows", rows, height)
+    shown_columns = indices("cols", columns, width)
     # Rows without columns still take a line each, so they count as one element.
-    if max(1, len(down)) * max(1, len(across)) > MAX_SHOWN:
+    if max(1, len(shown_rows)) * max(1, len(shown_columns)) > MAX_SHOWN:
         rule = f"at most {MAX_SHOWN:,} elements are shown at once"
-        raise ParameterError("rows", f"{len(down)} × {len(across)}", rule)
-    values = matrix[down.start : down.stop, across.start : across.stop].tolist()
+        raise ParameterError("rows", f"{len(shown_rows)} × {len(shown_columns)}", rule)
+    row_slice = slice(shown_rows.start, shown_rows.stop)
+    column_slice = slice(shown_columns.start, shown_columns.stop)
+    values = matrix[row_slice, column_slice].tolist()
+    # Elements of bfloat16 and float8 arrays are not Python's floats; JSON has no complex numbers.
     to_plain = {"b": bool, "i": int, "u": int, "c": str}.get(array.dtype.kind, float)
     plain_values = [list(map(to_plain, row)) for row in values]
-    return Numbers(list(down), list(across), plain_values)
+    return Numbers(list(shown_rows), list(shown_columns), plain_values)
 
 
 def show(summary: FileSummary) -> None:
@@ -182,6 +185,7 @@ def _count(summary: FileSummary) -> str:
 
 
 def _show_tensors(tensors: Sequence[TensorSummary]) -> None:
+    """Print a table of tensors; its columns of statistics are those that any of them has."""
     statistics = [
         name for name in STATISTICS if any(name in tensor.statistics for tensor in tensors)
     ]
@@ -201,6 +205,7 @@ def _sha256_verdict(*, holds: bool) -> Styled:
 
 
 def _show_statistics(name: str, statistics: Mapping[str, Any]) -> None:
+    """Print the statistics of a tensor that the table of tensors does not have."""
     screen.print_heading(name, "bold")
     if statistics["quantiles"]:
         parts = [
@@ -215,6 +220,7 @@ def _show_statistics(name: str, statistics: Mapping[str, Any]) -> None:
 
 
 def _show_rows(rows: Mapping[str, Any]) -> None:
+    """Print statistics of a tensor's rows; there are none of norms if no row has a finite one."""
     norm = rows["norm"]
     if norm:
         low, high, mean = (_cell(norm[name]) for name in ("min", "max", "mean"))
@@ -223,6 +229,7 @@ def _show_rows(rows: Mapping[str, Any]) -> None:
 
 
 def _show_numbers(name: str, shown: Numbers) -> None:
+    """Print some elements of a tensor under their columns, with the numbers of the rows in a margin."""
     screen.print_heading(name, "bold")
     margin = max((len(str(row)) for row in shown.rows), default=0)
     lines: list[list[str]] = []
@@ -232,6 +239,7 @@ def _show_numbers(name: str, shown: Numbers) -> None:
 
 
 def _cell(value: object) -> str:
+    """Format a statistic or an element: «1,024», «0.8414710», «true»; empty if it is missing."""
     if value is None:
         return ""
     if isinstance(value, bool):

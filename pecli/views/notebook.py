@@ -87,9 +87,11 @@ def plot(
     if not what:
         rule = "a picture shows a scheme, a model, a file or an array"
         raise ParameterError("what", "missing", rule, "name one")
-    wide, high = size or DEFAULT_SIZE
+    width, height = size or DEFAULT_SIZE
+    max_rows = round(ROWS_PER_DOT * height * dpi)
+    max_columns = round(width * dpi)
     chosen = None if channels is None else tuple(channels)
-    request = PlotRequest(round(ROWS_PER_DOT * high * dpi), round(wide * dpi), chosen)
+    request = PlotRequest(max_rows, max_columns, chosen)
     drawn: list[Subject] = []
     for value in what:
         drawn += _subjects(value, kind)
@@ -101,6 +103,11 @@ def plot(
 
 
 def _subjects(value: Any, kind: str | None) -> list[Subject]:
+    """Return the tables to draw of a scheme, a model, a path or arrays.
+
+    A name is a model if there is such a preset, and a path otherwise. Arrays have no file's name:
+    a mapping of them is labelled with its keys.
+    """
     if isinstance(value, Scheme):
         return subjects.of_scheme(value)
     if _may_be_model(value):
@@ -140,15 +147,16 @@ def png(value: object) -> bytes | None:
 
 @png.register
 def _(result: Verification) -> bytes | None:
-    return _failure(result)
+    return _failure_png(result)
 
 
 @png.register
 def _(result: Difference) -> bytes | None:
-    return _failure(result)
+    return _failure_png(result)
 
 
-def _failure(result: Verification | Difference) -> bytes | None:
+def _failure_png(result: Verification | Difference) -> bytes | None:
+    """Return a picture of what is wrong; None if nothing is."""
     if result.passed:
         return None
     return encoded(figure.render(comparison_picture([result])))

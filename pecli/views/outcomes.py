@@ -119,6 +119,7 @@ def _add_junit_case(suite: Element, name: str, outcome: Outcome) -> None:
 
 
 def _junit_counts(outcomes: Sequence[Outcome]) -> dict[str, str]:
+    """Return the attributes of a suite: its numbers of tests, by kind, and its seconds."""
     kinds = [_JUNIT_KINDS.get(outcome.status) for outcome in outcomes]
     return {
         "tests": str(len(kinds)),

@@ -75,11 +75,11 @@ def _ends(count: int, first: int, last: int) -> list[int | None]:
 
 
 class _Style(NamedTuple):
-    """The characters of a preview."""
+    """The characters of a preview; those in a pipe are ASCII and can be split at spaces."""
 
-    gap: str
-    equals: str
-    dots: str
+    gap: str  #: before a parameter
+    equals: str  #: between a parameter and its value
+    dots: str  #: for rows and columns that are left out
 
 
 _ON_TERMINAL = _Style(gap="  ", equals=" ", dots="…")
@@ -101,6 +101,7 @@ def show(scheme: Scheme) -> None:
 
 
 def _parameters(scheme: Scheme, style: _Style) -> str:
+    """Return the parameters that are set, after the scheme's name: «  dim 64  base 10000»."""
     words = ""
     for name, value in scheme.spec()["parameters"].items():
         if value is not None:
@@ -109,6 +110,7 @@ def _parameters(scheme: Scheme, style: _Style) -> str:
 
 
 def _show_table(table: Table, first_row: int, style: _Style) -> None:
+    """Print the corner of a table under a heading; `first_row` is the position of its first row."""
     screen.print_heading(f"{table.name}  {screen.shape(table.shape)}  {table.dtype}")
     columns, rows = corner(table, first_row)
     width = max(len(row.label or style.dots) for row in rows)
@@ -121,6 +123,7 @@ def _show_table(table: Table, first_row: int, style: _Style) -> None:
 
 
 def _cell(value: float | None, style: _Style) -> Cell:
+    """Format a number: coloured on a terminal, with all digits of a float32 in a pipe; None is «…»."""
     if value is None:
         return Styled(style.dots, "dim")
     if style is _IN_PIPE:

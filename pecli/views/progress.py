@@ -50,6 +50,7 @@ class _Counter:
         self._bar: Progress | None = None
 
     def advance(self, count: int) -> None:
+        """Count work; the first call after MIN_SECONDS creates the bar."""
         self._done += count
         if self._bar is None and time.monotonic() - self._start > MIN_SECONDS:
             self._bar = self._new_bar()

@@ -44,6 +44,7 @@ def _print_runtimes(results: Sequence[RuntimeResult], indent: str = "") -> None:
 
 
 def _reasons(result: RuntimeResult) -> list[str]:
+    """Return the sentences below a verdict: what a runtime lacks, why it deviates, and its limits."""
     reasons = [result.lacks] if result.lacks else []
     reasons += result.causes
     if result.rows is not None:
@@ -53,6 +54,11 @@ def _reasons(result: RuntimeResult) -> list[str]:
 
 
 def _verdict(result: RuntimeResult) -> Styled:
+    """Return whether a runtime computes the model's definition, and how far from it.
+
+    A deviation within the tolerance is green. A runtime that builds one longrope table for the
+    served context is right only for long prompts.
+    """
     if result.lacks:
         return Styled("lacks it" if result.no_scaling else "not computed", "red")
     departure = f"deviates by up to {number(result.departure, 2)}"
@@ -69,6 +75,7 @@ def _verdict(result: RuntimeResult) -> Styled:
 
 
 def _pairs(result: RuntimeResult) -> str:
+    """Return the rotary pairs that deviate: «pair 7», «pairs 20–63»."""
     first, last = result.pairs or (0, 0)
     return f"pair {first}" if first == last else f"pairs {first}–{last}"
 
@@ -91,6 +98,7 @@ def show_extension(extension: Extension) -> None:
 
 
 def _extension_title(extension: Extension) -> str:
+    """Return «qwen2.5-7b: 32,768 → 131,072 positions by yarn, factor 4»."""
     lengths = f"{extension.longest:,} → {extension.to:,} positions"
     method = f"{extension.method}, factor {extension.factor:g}"
     title = f"{extension.model}: {lengths} by {method}"
@@ -104,6 +112,7 @@ def _settings(extension: Extension) -> dict[str, str]:
     """Return the settings in the spelling of each file and runtime; empty if it cannot express them."""
     gguf = [f"ARCH.{key} = {value}" for key, value in extension.gguf.items()]
     return {
+        # Without the braces: the lines are pasted into an object.
         "config.json": json.dumps(extension.config)[1:-1],
         "config.json, transformers 5": json.dumps(extension.newer_config)[1:-1],
         **extension.commands,
@@ -112,6 +121,7 @@ def _settings(extension: Extension) -> dict[str, str]:
 
 
 def _wavelengths(extension: Extension) -> str:
+    """Return «20 wavelengths kept, 16 stretched by less than 4×, 28 by 4×»."""
     counts = extension.wavelengths()
     kept = counted(counts.kept, "wavelength")
     factor = f"{extension.factor:g}×"

@@ -85,6 +85,7 @@ def escaped(text: str) -> str:
 
 
 def _visible(character: str) -> str:
+    """Return a character, or its escape sequence if it cannot be seen."""
     if character.isprintable():
         return character
     # "surrogatepass" keeps the halves of undecodable file names, which UTF-8 cannot hold.
@@ -134,7 +135,9 @@ def print_labelled(label: str, style: str, text: str = "") -> None:
     line = label + text
     indent = " " * (len(line) - len(line.lstrip()))
     shown = Text("\n".join(wrapped(line, indent)))
-    shown.stylize(style, 0, len(label) if text else None)
+    # A label without a text may be wrapped, which adds characters: then all of it is styled.
+    end = len(label) if text else None
+    shown.stylize(style, 0, end)
     console().print(shown, soft_wrap=True)
 
 
@@ -198,6 +201,7 @@ def size(count: int) -> str:
     if count < 1024:
         return f"{count} bytes"
     units = ("KiB", "MiB", "GiB", "TiB", "PiB")
+    # 2**10 ≤ count < 2**20 is in KiB: such counts have 11 to 20 bits.
     power = min((count.bit_length() - 1) // 10, len(units))
     value = count / 1024**power
     digits = 1 if value < 10 else 0
@@ -229,7 +233,7 @@ class Terminal(NamedTuple):
 
 def terminal() -> Terminal:
     """Describe standard output; a pipe is 80 × 24 without colours, so that files are the same everywhere."""
-    encoding = re.sub("[-_]", "", sys.stdout.encoding or "").lower()
+    encoding = re.sub("[-_]", "", sys.stdout.encoding or "").lower()  # "UTF-8", "utf8", "utf_8"
     unicode = encoding == "utf8"
     if not sys.stdout.isatty():
         return Terminal(unicode=unicode)

@@ -96,6 +96,10 @@ def _equality(tensor: Comparison, sides: Sides) -> list[str]:
 
 
 def _mismatches(tensor: Comparison, *, with_place: bool) -> str:
+    """Return «3 of 64 out of tolerance, all in column 5, the first at [0, 5]».
+
+    The first index is left out if it is the worst, which another part of the line shows.
+    """
     text = f"{tensor.mismatched:,} of {tensor.size:,} out of tolerance"
     if with_place:
         text += _place(tensor)
@@ -105,11 +109,13 @@ def _mismatches(tensor: Comparison, *, with_place: bool) -> str:
 
 
 def _place(tensor: Comparison) -> str:
-    """Return the rows, columns, heads or sequences that are wrong, for axes of which at most half is."""
+    """Return the rows, columns, heads or sequences that are wrong: «, all in rows 4–7, column 2».
+
+    An axis is left out if more than half of it is wrong: then the place says nothing.
+    """
     places: list[str] = []
-    for axis, size in zip(
-        ("columns", "rows", "heads", "batch"), reversed(tensor.shape), strict=False
-    ):
+    axes = ("columns", "rows", "heads", "batch")  # from the last axis; a table has only two
+    for axis, size in zip(axes, reversed(tensor.shape), strict=False):
         runs = list(tensor.where.get(axis, ()))
         wrong = sum(last - first + 1 for first, last in runs)
         if 0 < 2 * wrong <= size:
@@ -121,6 +127,7 @@ def _place(tensor: Comparison) -> str:
 
 
 def _run(ends: tuple[int, int]) -> str:
+    """Return consecutive indices from the first to the last: «4–7», or «4»."""
     first, last = ends
     return f"{first}–{last}" if last > first else f"{first}"
 
@@ -162,8 +169,12 @@ def units(count: int | None) -> str:
 
 
 def _distinct_digits(*values: object) -> list[str]:
-    """Format values with as many digits as it takes to distinguish them, at least six."""
-    for digits in range(6, 18):
+    """Format values with as many digits as it takes to distinguish them, at least six.
+
+    >>> _distinct_digits(0.12345678, 0.12345679)
+    ['0.12345678', '0.12345679']
+    """
+    for digits in range(6, 18):  # 17 digits distinguish any two numbers of float64
         texts = [_with_digits(value, digits) for value in values]
         if len(set(texts)) > 1:
             break
@@ -193,16 +204,21 @@ class _PassedLine(NamedTuple):
 
 
 def passed_tensor_lines(result: Verification) -> list[str]:
-    """Return a line for the tensors that passed alike: «80 layers: inv_freq, exact», «cos, sin  4 × 8, exact»."""
-    layers: dict[_Pass, list[str]] = {}
+    """Return a line for the tensors that passed alike: «80 layers: inv_freq, exact», «cos, sin  4 × 8, exact».
+
+    First tensors that differ only in the number of their layer are counted, then different tensors
+    with the same verdict are listed.
+    """
+    names_by_pass: dict[_Pass, list[str]] = {}
     for tensor in result.tensors:
         if tensor.passed:
             reading = result.readings.get(tensor.name, "")
-            layers.setdefault(_passed(tensor, reading), []).append(tensor.name)
+            names_by_pass.setdefault(_passed(tensor, reading), []).append(tensor.name)
     lines: dict[_PassedLine, list[str]] = {}
-    for passed, names in layers.items():
+    for passed, names in names_by_pass.items():
         if len(names) > 1:
             line = _PassedLine("", passed.reading, passed.verdict, f"{len(names)} layers")
+            # "model.layers.N.rotary_emb.inv_freq" is inv_freq
             label = passed.pattern.removesuffix(".weight").rpartition(".")[2]
         else:
             line = _PassedLine(passed.shape, passed.reading, passed.verdict, "")
@@ -212,6 +228,7 @@ def passed_tensor_lines(result: Verification) -> list[str]:
 
 
 def _passed(tensor: Comparison, reading: str) -> _Pass:
+    """Return what tensors of identical layers have in common; `reading` states how it was read."""
     pattern = _LAYER_NUMBER.sub(".N.", tensor.name)
     return _Pass(pattern, screen.shape(tensor.shape), reading, _passed_verdict(tensor))
 
@@ -225,6 +242,7 @@ def _passed_verdict(tensor: Comparison) -> str:
 
 
 def _passed_line(line: _PassedLine, labels: Sequence[str]) -> str:
+    """Return the labels of tensors, and what they have in common, as a line."""
     names = listed(labels, MAX_LISTED)
     head = f"{line.layers}: {names}" if line.layers else f"{names}  {line.shape}"
     return ", ".join(filter(None, [head, line.reading, line.verdict]))

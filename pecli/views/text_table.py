@@ -48,7 +48,15 @@ def _as_printable(cell: Styled) -> Styled:
 
 
 def _print_numbers(lines: Sequence[Sequence[Styled]], indent: str, room: int) -> None:
-    """Print columns of numbers, some at a time if all of them are too wide; each part repeats the first column."""
+    """Print columns of numbers, some at a time if all of them are too wide for the terminal.
+
+    Each part repeats the first column, which labels the rows.
+
+    Args:
+        lines: The cells of each line, the heads included.
+        indent: Spaces before every line.
+        room: Characters that fit into a line after the indent.
+    """
     widths = _widths(lines)
     if len(widths) <= 2 or _width_of(widths) <= room:
         _print_lines(lines, widths, indent, room, right=True)
@@ -63,6 +71,7 @@ def _print_numbers(lines: Sequence[Sequence[Styled]], indent: str, room: int) ->
 
 
 def _print_texts(lines: Sequence[Sequence[Styled]], indent: str, room: int) -> None:
+    """Print columns of text, all at once; lines that are too long are folded."""
     _print_lines(lines, _widths(lines), indent, room, right=False)
 
 
@@ -73,6 +82,7 @@ def _widths(lines: Sequence[Sequence[Styled]]) -> list[int]:
 
 
 def _width_of(widths: Sequence[int]) -> int:
+    """Return the width of a line: its columns, and the gaps between them."""
     return sum(widths) + len(GAP) * (len(widths) - 1)
 
 
@@ -84,6 +94,7 @@ def _print_lines(
     *,
     right: bool,
 ) -> None:
+    """Print lines in aligned columns; a line that does not fit into `room` characters is folded."""
     for line in lines:
         parts = _aligned(line, widths, right=right)
         if sum(len(part.text) for part in parts) <= room:
