@@ -238,8 +238,8 @@ def _rotation_in_halves(factors: AnyArray) -> BlockRotation:
     """Return the rotation of halves: x·[c, c] + swapped(x)·[−s, s].
 
     swapped(x) exchanges the halves of a row [u, v], and the result is (u·c − v·s, v·c + u·s). By 90
-    degrees, c = 0 and s = 1, and
-    [1, 2] becomes [−2, 1]. NumPy pays for every inner loop, and whole rows make them long.
+    degrees, c = 0 and s = 1, and [1, 2] becomes [−2, 1]. NumPy pays for every inner loop, and whole
+    rows make them long.
     """
     half = factors.shape[-1]
     cosines = np.concatenate([factors.real, factors.real], axis=-1)

@@ -48,20 +48,24 @@ class Coordinates:
 
 
 def listed_coordinates(axes: Sequence[Sequence[int | Fraction]]) -> Coordinates:
-    """Return the coordinates of positions that are given one by one: (axes, L)."""
-    values = []
-    indices = []
+    """Return the coordinates of positions that are given one by one: (axes, L).
+
+    One axis with the positions 7, 0, 7 has the different values 0 and 7, and its rows have the
+    indices 1, 0, 1.
+    """
+    values_by_axis = []
+    indices_by_axis = []
     for positions in axes:
         distinct = sorted(set(positions))
-        index_of = {value: index for index, value in enumerate(distinct)}
-        values.append(distinct)
-        indices.append([index_of[value] for value in positions])
-    every_index = np.array(indices, np.intp)
+        index_of = {position: index for index, position in enumerate(distinct)}
+        values_by_axis.append(distinct)
+        indices_by_axis.append([index_of[position] for position in positions])
+    indices = np.array(indices_by_axis, np.intp)  # (axes, L)
 
     def index(start: int, stop: int) -> Indices:
-        return every_index[:, start:stop]
+        return indices[:, start:stop]
 
-    return Coordinates(tuple(values), every_index.shape[1], index)
+    return Coordinates(tuple(values_by_axis), indices.shape[1], index)
 
 
 class AxisFiller:
@@ -82,79 +86,109 @@ class AxisFiller:
         self._make_waves = make_waves
         self._waves_of = cache(make_waves)
         self._coordinates = coordinates
-        self._columns = [
+        # The waves that follow each axis: axes 0 0 1 1 1 are the waves [0, 1] and [2, 3, 4].
+        self._axis_waves = [
             np.flatnonzero(np.array(axes) == axis) for axis in range(len(coordinates.values))
         ]
         self._shared_table = cache(self._whole_table)
 
     def fill(self, part: str, first: int, out: Array, dtype: str) -> None:
         """Write rows first, first + 1, … into `out`; arguments as those of `ExactFiller.fill`."""
-        parts = part.split(",")
-        index = self._coordinates.index(first, first + len(out))
-        for k, single in enumerate(parts):
-            target = out[:, k :: len(parts)]
-            for axis, columns in enumerate(self._columns):
-                present = columns[columns < target.shape[1]]
-                rows = self._gathered(single, axis, index[axis], dtype)
-                target[:, present] = rows[:, : len(present)]
+        functions = part.split(",")
+        value_indices = self._coordinates.index(first, first + len(out))  # (axes, rows)
+        for place, function in enumerate(functions):
+            columns = out[:, place :: len(functions)]  # one per wave
+            for axis, waves in enumerate(self._axis_waves):
+                # The last cosine of an odd dim is missing.
+                present = waves[waves < columns.shape[1]]
+                rows = self._gathered(function, axis, value_indices[axis], dtype)
+                columns[:, present] = rows[:, : len(present)]
 
-    def _gathered(self, part: str, axis: int, index: Indices, dtype: str) -> Array:
-        """Return the rows whose values along an axis have these indices."""
+    def _gathered(self, function: str, axis: int, value_indices: Indices, dtype: str) -> Array:
+        """Return "cos" or "sin" of the waves of an axis, one row per index of its values.
+
+        A small table of all values is made once, if most rows repeat one of them, as on a grid. Of
+        other coordinates, only the values of these rows are computed.
+        """
         values = self._coordinates.values[axis]
-        columns = self._columns[axis]
+        waves = self._axis_waves[axis]
         is_repeated = 2 * len(values) <= self._coordinates.rows
-        if is_repeated and len(values) * len(columns) <= _MAX_SHARED:
-            return self._shared_table(part, axis, dtype)[index]
-        distinct, inverse = np.unique(index, return_inverse=True)
-        table = self.table(part, [values[k] for k in distinct], columns, dtype)
+        if is_repeated and len(values) * len(waves) <= _MAX_SHARED:
+            return self._shared_table(function, axis, dtype)[value_indices]
+        distinct, inverse = np.unique(value_indices, return_inverse=True)
+        table = self.table(function, [values[index] for index in distinct], waves, dtype)
         return table[inverse.reshape(-1)]
 
-    def _whole_table(self, part: str, axis: int, dtype: str) -> Array:
-        return self.table(part, self._coordinates.values[axis], self._columns[axis], dtype)
+    def _whole_table(self, function: str, axis: int, dtype: str) -> Array:
+        values = self._coordinates.values[axis]
+        return self.table(function, values, self._axis_waves[axis], dtype)
 
     def table(
-        self, part: str, positions: Sequence[int | Fraction], columns: Indices, dtype: str
+        self, function: str, positions: Sequence[int | Fraction], waves: Indices, dtype: str
     ) -> Array:
-        """Return "cos" or "sin" of some waves, one row per position."""
+        """Return a table (positions, waves) of cosines or sines.
+
+        Args:
+            function: "cos" or "sin".
+            positions: Any rational numbers, also negative ones.
+            waves: The indices of the waves.
+            dtype: The dtype of the table.
+        """
         if _are_close_integers(positions):
-            return self._from_range(part, positions, columns, dtype)
-        out = np.empty((len(positions), len(columns)), numpy_dtype(dtype))
+            return self._from_range(function, positions, waves, dtype)
+        out = np.empty((len(positions), len(waves)), numpy_dtype(dtype))
         for unit, rows in _grouped_by_unit(positions).items():
+            # 3/4 is 192 units of 1/256.
             magnitudes = [abs(positions[row]) for row in rows]
-            numerators = [int(size * unit.denominator) // unit.numerator for size in magnitudes]
-            out[rows] = self._multiples(part, unit, numerators, columns, dtype)
-        if part == "sin":
+            multiples = [int(size * unit.denominator) // unit.numerator for size in magnitudes]
+            out[rows] = self._rows_of_multiples(function, unit, multiples, waves, dtype)
+        if function == "sin":
             is_negative = np.array([position < 0 for position in positions], bool)
             out[is_negative] = -out[is_negative]
         return out
 
     def _from_range(
-        self, part: str, positions: Sequence[int | Fraction], columns: Indices, dtype: str
+        self, function: str, positions: Sequence[int | Fraction], waves: Indices, dtype: str
     ) -> Array:
-        """Return rows gathered from a table of all integers between the least and the largest."""
+        """Return rows gathered from a table of all integers between the least and the largest.
+
+        Consecutive integers are computed many times faster than single ones. For the positions 2,
+        5 and 3, the table has the rows 2, 3, 4, 5, of which 0, 3 and 1 are returned.
+        """
         low = int(min(positions))
         count = int(max(positions)) - low + 1
-        width = sum(map(len, self._columns))
-        every_row = np.empty((count, width), numpy_dtype(dtype))
-        self._range_filler.fill(part, low, every_row, dtype)
+        all_waves = sum(map(len, self._axis_waves))
+        range_table = np.empty((count, all_waves), numpy_dtype(dtype))
+        self._range_filler.fill(function, low, range_table, dtype)
         rows = np.array(positions, np.int64) - low
-        return every_row[rows][:, columns]
+        return range_table[rows][:, waves]
 
-    def _multiples(
-        self, part: str, unit: Fraction, numerators: list[int], columns: Indices, dtype: str
+    def _rows_of_multiples(
+        self, function: str, unit: Fraction, multiples: list[int], waves: Indices, dtype: str
     ) -> Array:
-        """Return one row per multiple of a unit, each element computed by itself."""
-        waves = self._waves_of(unit)
-        make_finer = partial(self._make_waves, unit)
-        out = np.empty((len(numerators), len(columns)), numpy_dtype(dtype))
-        step = max(1, _CHUNK // max(1, len(columns)))
-        for start in range(0, len(numerators), step):
-            chunk = np.array(numerators[start : start + step], np.uint64)
-            places = np.repeat(chunk, len(columns))
-            wave = np.tile(columns, len(chunk))
-            is_sine = np.full(len(places), part == "sin")
-            elements = round_waves(waves, make_finer, places, wave, is_sine, dtype)
-            out[start : start + step] = elements.reshape(len(chunk), len(columns))
+        """Return one row per multiple of a unit, each element computed by itself.
+
+        Args:
+            function: "cos" or "sin".
+            unit: The unit of the positions, such as 1/256.
+            multiples: The positions as numbers of units: 192 is the position 3/4.
+            waves: The indices of the waves, one per column.
+            dtype: The dtype of the result (multiples, waves).
+        """
+        unit_waves = self._waves_of(unit)
+        make_unit_waves = partial(self._make_waves, unit)  # with more bits, if need be
+        out = np.empty((len(multiples), len(waves)), numpy_dtype(dtype))
+        step = max(1, _CHUNK // max(1, len(waves)))
+        for start in range(0, len(multiples), step):
+            chunk = np.array(multiples[start : start + step], np.uint64)
+            # Elements row by row: multiples 1 1 1 2 2 2, waves 0 1 2 0 1 2.
+            element_positions = np.repeat(chunk, len(waves))
+            element_waves = np.tile(waves, len(chunk))
+            is_sine = np.full(len(element_positions), function == "sin")
+            elements = round_waves(
+                unit_waves, make_unit_waves, element_positions, element_waves, is_sine, dtype
+            )
+            out[start : start + step] = elements.reshape(len(chunk), len(waves))
         return out
 
     @cached_property
@@ -184,7 +218,12 @@ def _grouped_by_unit(positions: Sequence[int | Fraction]) -> dict[Fraction, Indi
 
 
 def _unit(position: int | Fraction) -> tuple[int, int]:
-    """Return a unit as (numerator, denominator): making fractions of integers takes time."""
+    """Return the unit of which a position is a multiple, as (numerator, denominator).
+
+    Units of fractions are the same for many positions, so that waves are made for few units: 3/4
+    and 0.01 in float64 are multiples of 1/2**8 and 1/2**64. The result is a pair because making
+    fractions takes time.
+    """
     denominator = position.denominator
     is_power_of_two = denominator & (denominator - 1) == 0
     if is_power_of_two and denominator > 1:

@@ -50,25 +50,29 @@ def round_waves(
         sine: True for each element that is a sine, False for a cosine.
         dtype: The dtype of the result.
     """
-    value = _products(waves, positions, columns, sine, dtype)
+    products = _products(waves, positions, columns, sine, dtype)
     is_float64 = dtype == "float64"
     relative_error = phases.PRODUCT_ERROR if is_float64 else phases.FLOAT64_ERROR
-    size = np.abs(value.hi)
-    in_doubt = undecided(value, relative_error * size, dtype)
+    magnitudes = np.abs(products.hi)
+    in_doubt = undecided(products, relative_error * magnitudes, dtype)
     if is_float64:  # The low part of a tiny product underflows, and its error bound fails.
-        in_doubt |= (size < _MIN_PRODUCT) & (positions > 0)
-    out = round_double_double(value, dtype)
-    for k in np.flatnonzero(in_doubt):
-        element = Element(int(positions[k]), int(columns[k]), bool(sine[k]))
-        out[k] = _decide(element, waves, make_waves, dtype)
+        in_doubt |= (magnitudes < _MIN_PRODUCT) & (positions > 0)
+    out = round_double_double(products, dtype)
+    for index in np.flatnonzero(in_doubt):
+        element = Element(int(positions[index]), int(columns[index]), bool(sine[index]))
+        out[index] = _decide(element, waves, make_waves, dtype)
     return out
 
 
 def _products(
     waves: ExactWaves, positions: Ints, columns: Indices, sine: Flags, dtype: str
 ) -> DoubleDouble:
-    """Return amplitude · sin or cos, with about 98 bits for float64 and 51 for other dtypes."""
-    limbs = waves.limbs[:, columns]
+    """Return amplitude · sin or cos of each element (n,).
+
+    They have about 98 bits for float64, and 51 for narrower dtypes, which are computed faster.
+    Arguments are those of `round_waves`.
+    """
+    limbs = waves.limbs[:, columns]  # (digits, n)
     if dtype == "float64":
         cosines, sines = phases.cos_sin_double_double(limbs, positions)
         hi = np.where(sine, sines.hi, cosines.hi)
@@ -81,20 +85,23 @@ def _products(
 def _decide(
     element: Element, waves: ExactWaves, make_waves: Callable[[], ExactWaves], dtype: str
 ) -> float:
-    """Round one element with more and more bits, until all numbers within the error agree."""
-    extra = 0
-    finer = waves
+    """Round one element with more and more bits, until all numbers within the error agree.
+
+    Waves of 192 bits are made again with 192 bits more, then with 576, 1344, …
+    """
+    extra_bits = 0
+    finer_waves = waves
     while True:
-        number = _round_by_integers(finer, element, dtype)
-        if number is not None:
-            return number
-        extra = 2 * extra + waves.bits
-        if extra > _MAX_EXTRA_BITS:
+        rounded = _round_by_integers(finer_waves, element, dtype)
+        if rounded is not None:
+            return rounded
+        extra_bits = 2 * extra_bits + waves.bits
+        if extra_bits > _MAX_EXTRA_BITS:
             place = f"position {element.position} of wave {element.wave}"
-            raise ArithmeticError(f"{extra} more bits do not decide how {place} rounds")
-        token = numerics.extra_bits.set(extra)
+            raise ArithmeticError(f"{extra_bits} more bits do not decide how {place} rounds")
+        token = numerics.extra_bits.set(extra_bits)
         try:
-            finer = make_waves()
+            finer_waves = make_waves()
         finally:
             numerics.extra_bits.reset(token)
 
@@ -109,9 +116,9 @@ def _round_by_integers(waves: ExactWaves, element: Element, dtype: str) -> float
     bits, for example, the error is at most 28 units of 2**-192 times the slope.
     """
     bits = waves.bits
-    work = 2 * bits
-    phase = element.position * waves.turns[element.wave] % (1 << bits)
-    cosine, sine = numerics.cos_sin(phase << bits, work)
+    value_bits = 2 * bits  # The value's own rounding is then small beside the phase's error.
+    phase = element.position * waves.turns[element.wave] % (1 << bits)  # without whole turns
+    cosine, sine = numerics.cos_sin(phase << bits, value_bits)
     value, slope = (sine, cosine) if element.is_sine else (cosine, sine)
 
     error = 0
@@ -120,9 +127,9 @@ def _round_by_integers(waves: ExactWaves, element: Element, dtype: str) -> float
         phase_error = element.position + 1
         error = abs(slope) * _FREQUENCY_ERROR * phase_error >> bits
         error += (8 * phase_error) ** 2
-    slack = error * waves.amplitude + (abs(value) + error) * waves.amplitude_error
     product = value * waves.amplitude
-    product_bits = work + waves.amplitude_bits
-    low = numerics.round_fixed(product - slack, product_bits, dtype)
-    high = numerics.round_fixed(product + slack, product_bits, dtype)
+    product_error = error * waves.amplitude + (abs(value) + error) * waves.amplitude_error
+    product_bits = value_bits + waves.amplitude_bits
+    low = numerics.round_fixed(product - product_error, product_bits, dtype)
+    high = numerics.round_fixed(product + product_error, product_bits, dtype)
     return high if low == high else None

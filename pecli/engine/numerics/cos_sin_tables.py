@@ -53,33 +53,37 @@ class ExactFiller:
             out: The array to fill; with two columns per wave, the very last one may be missing.
             dtype: The name of the dtype of `out`.
         """
-        parts = part.split(",")
+        functions = part.split(",")
         if dtype == "float64":
-            for k, single in enumerate(parts):
-                self._fill_float64(single, first, out[:, k :: len(parts)])
+            for place, function in enumerate(functions):
+                self._fill_float64(function, first, out[:, place :: len(functions)])
             return
         with self._lock:
             waves = self.waves
-        width = len(parts)
+        columns_per_wave = len(functions)
         doubtful: list[Doubtful] = []
-        for column in range(0, len(waves.turns), COLUMNS):
-            target = out[:, column * width : (column + COLUMNS) * width]
-            tile = self._tile(part, column, target.shape[1], dtype)
+        for first_wave in range(0, len(waves.turns), COLUMNS):
+            first_column = first_wave * columns_per_wave
+            target = out[:, first_column : first_column + COLUMNS * columns_per_wave]
+            tile = self._tile(part, first_wave, target.shape[1], dtype)
             for rows, columns in tile.fill(first, target):
-                doubtful.append(Doubtful(rows, columns + column * width))
+                doubtful.append(Doubtful(rows, first_column + columns))
             self._put_back(tile)
         self._settle(part, first, out, dtype, doubtful)
 
-    def _fill_float64(self, part: str, first: int, out: Array) -> None:
+    def _fill_float64(self, function: str, first: int, out: Array) -> None:
         with self._lock:
             tiles = self._float64_tiles
-        doubtful = list(tiles.fill(part, first, out))
-        self._settle(part, first, out, "float64", doubtful)
+        doubtful = list(tiles.fill(function, first, out))
+        self._settle(function, first, out, "float64", doubtful)
 
     def _settle(
         self, part: str, first: int, out: Array, dtype: str, doubtful: list[Doubtful]
     ) -> None:
-        """Compute the elements in doubt one by one."""
+        """Compute the elements in doubt one by one, and write them into `out`.
+
+        With "cos,sin", column 5 is the sine of wave 2; row 3 is the position first + 3.
+        """
         if not doubtful:
             return
         rows = np.concatenate([places.rows for places in doubtful])
@@ -87,28 +91,37 @@ class ExactFiller:
         if not rows.size:
             return
         positions = rows.astype(np.uint64) + np.uint64(first)
-        parts = np.array(part.split(","))
-        is_sine = parts[columns % len(parts)] == "sin"
-        waves = columns // len(parts)
+        functions = np.array(part.split(","))
+        is_sine = functions[columns % len(functions)] == "sin"
+        waves = columns // len(functions)
         out[rows, columns] = round_waves(
             self.waves, self._make_waves, positions, waves, is_sine, dtype
         )
 
-    def _tile(self, part: str, column: int, columns: int, dtype: str) -> Tile:
-        """Return an idle tile, whose memory has been touched already, or a new one."""
+    def _tile(self, part: str, first_wave: int, columns: int, dtype: str) -> Tile:
+        """Return an idle tile, whose memory has been touched already, or a new one.
+
+        Args:
+            part: The functions, as for `fill`.
+            first_wave: The first of the tile's waves.
+            columns: The number of the tile's columns.
+            dtype: The dtype of its elements.
+        """
         with self._lock:
-            factors = self._factors_of(part, column)
+            factors = self._factors_from(part, first_wave)
             for place, tile in enumerate(self._idle):
                 fits = (tile.columns, tile.dtype) == (columns, dtype)
                 if fits and tile.factors is factors:
                     return self._idle.pop(place)
         return Tile(factors, columns, dtype)
 
-    def _factors_of(self, part: str, column: int) -> Factors:
-        if (part, column) not in self._factors:
-            columns = slice(column, column + COLUMNS)
-            self._factors[part, column] = Factors(self.waves, columns, part, self._count)
-        return self._factors[part, column]
+    def _factors_from(self, part: str, first_wave: int) -> Factors:
+        """Return the small tables of the waves from `first_wave` on, made once."""
+        key = (part, first_wave)
+        if key not in self._factors:
+            waves = slice(first_wave, first_wave + COLUMNS)
+            self._factors[key] = Factors(self.waves, waves, part, self._count)
+        return self._factors[key]
 
     def _put_back(self, tile: Tile) -> None:
         with self._lock:

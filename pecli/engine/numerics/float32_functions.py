@@ -29,19 +29,25 @@ _MAX_EXPONENT = 105
 """Exponents of float32 numbers written as 24-bit integers times 2**e; phases are below 2**104."""
 _POWER_ERROR = 2.0**-48
 """Bound on the relative error of a float64 power; any library's pow is within a few ULPs."""
+_POWER_BITS = 320
+"""Bits of exact powers: the smallest float32 number is 2**-149, and keeps 171 bits."""
+_INFINITE_LOG2 = 129
+"""Powers beyond 2**129 are infinite in float32, whose largest number is below 2**128."""
 
 
 def waves_of(angles: Singles, parts: Sequence[str]) -> list[Singles]:
-    """Return the cosines ("cos") or sines ("sin") of float32 angles, one array per part.
+    """Return the cosines or sines of float32 angles, correctly rounded to float32.
 
-    Angles may not be negative.
+    Args:
+        angles: Angles in radians, none of them negative.
+        parts: "cos" or "sin", for each array of the result.
     """
-    wide = angles.astype(np.float64)
+    angles_float64 = angles.astype(np.float64)
     waves = []
     for part in parts:
-        value = np.sin(wide) if part == "sin" else np.cos(wide)
-        rounded = value.astype(np.float32)
-        in_doubt = _is_near_tie(value)
+        values = np.sin(angles_float64) if part == "sin" else np.cos(angles_float64)
+        rounded = values.astype(np.float32)
+        in_doubt = _is_near_tie(values)
         if in_doubt.any():
             rounded[in_doubt] = _exact_waves(angles[in_doubt], part)
         waves.append(rounded)
@@ -63,14 +69,16 @@ def _exact_waves(angles: Singles, part: str) -> Singles:
     """Return cosines or sines by exact angles.
 
     A float32 angle is a 24-bit integer times a power of two: the integer is taken for a position,
-    the power of two for the frequency of its wave.
+    the power of two for the frequency of its wave. The angle 3 = 0.75 · 2**2 has the position
+    0.75 · 2**24 and the frequency 2**(2 − 24).
     """
     fractions, exponents = np.frexp(angles.astype(np.float64))
     positions = (fractions * 2.0**_SINGLE_BITS).astype(np.uint64)
-    columns = (exponents - (_SINGLE_BITS + _MIN_EXPONENT)).astype(np.intp)
+    frequency_exponents = exponents - _SINGLE_BITS
+    wave_indices = (frequency_exponents - _MIN_EXPONENT).astype(np.intp)
     is_sine = np.full(len(positions), part == "sin")
     waves = _cached_powers_of_two()
-    rounded = round_waves(waves, _powers_of_two, positions, columns, is_sine, "float32")
+    rounded = round_waves(waves, _powers_of_two, positions, wave_indices, is_sine, "float32")
     return rounded.astype(np.float32)
 
 
@@ -86,17 +94,19 @@ _cached_powers_of_two = cache(_powers_of_two)
 
 
 def power(base: float, exponent: float) -> float:
-    """Return base ** exponent of two float32 numbers, the base positive, rounded to float32."""
-    if exponent * math.log2(base) > 129:
+    """Return base ** exponent of two float32 numbers, the base positive, rounded to float32.
+
+    The float64 power decides unless a tie lies within its error; then exact digits do.
+    """
+    if exponent * math.log2(base) > _INFINITE_LOG2:
         return math.inf
     approximate = base**exponent
     low = round_single(approximate * (1 - _POWER_ERROR))
     high = round_single(approximate * (1 + _POWER_ERROR))
     if low == high:
         return low
-    bits = 320
-    exact = numerics.power(Fraction(base), Fraction(exponent), bits)
-    return round_fixed(exact, bits, "float32")
+    exact = numerics.power(Fraction(base), Fraction(exponent), _POWER_BITS)
+    return round_fixed(exact, _POWER_BITS, "float32")
 
 
 def log_single(value: float) -> float:
@@ -148,42 +158,50 @@ def torch_powers(base: float, exponents: Singles) -> Singles:
     """Return the powers of one base as PyTorch computes them on x86-64.
 
     Whole vectors are computed by SLEEF, as e to a sum of two float32 numbers, whose results are off
-    by up to one ULP. The elements after the last whole vector are computed one by one.
+    by up to one ULP. The elements after the last whole vector are computed one by one: of 70
+    exponents, SLEEF computes the first 64.
     """
     base = round_single(base)
-    whole = len(exponents) // _TWO_VECTORS * _TWO_VECTORS
+    in_vectors = len(exponents) // _TWO_VECTORS * _TWO_VECTORS
     log_base = numerics.log(Fraction(base), 128) / 2.0**128
-    logarithms = log_base * exponents[:whole].astype(np.float64)
+    logarithms = log_base * exponents[:in_vectors].astype(np.float64)
     high = logarithms.astype(np.float32)
     low = (logarithms - high).astype(np.float32)
     powers = np.empty_like(exponents)
-    powers[:whole] = _sleef_exp(high, low)
-    powers[whole:] = [power(base, float(exponent)) for exponent in exponents[whole:]]
+    powers[:in_vectors] = _sleef_exp(high, low)
+    powers[in_vectors:] = [power(base, float(exponent)) for exponent in exponents[in_vectors:]]
     return powers
 
 
 def _sleef_exp(high: Singles, low: Singles) -> Singles:
-    """Return e ** (high + low), step by step as SLEEF's expkf in float32."""
+    """Return e ** (high + low), step by step as SLEEF's expkf in float32.
+
+    Every number is a pair of float32 numbers, high + low. The steps, and the order of sums in
+    them, must stay as they are in SLEEF: another order has other last bits.
+    """
     one = np.float32(1)
-    count = np.rint((high + low) * _RECIPROCAL_LN2)
+
+    # e**x = 2**n · e**r, with n = x / ln 2 rounded, and the remainder r = x − n · ln 2.
+    binary_exponent = np.rint((high + low) * _RECIPROCAL_LN2)
     for ln2_part in (_LN2_HIGH, _LN2_LOW):
-        high, rest = _two_sum(high, count * -ln2_part)
-        low = rest + low
-    total = high + low
-    low = (high - total) + low
-    high = total
+        high, sum_error = _two_sum(high, binary_exponent * -ln2_part)
+        low = sum_error + low
+    remainder = high + low
+    remainder_low = (high - remainder) + low
 
-    square = high * high
-    square_low = fused(high + high, low, fused(high, high, -square))
-    series = polynomial(_EXP_COEFFICIENTS, high)
-    term = square * series
-    term_low = fused(square_low, series, fused(square, series, -term))
+    # r² · (1/2 + r/6 + …), the terms of the series after 1 + r.
+    square = remainder * remainder
+    square_low = fused(remainder + remainder, remainder_low, fused(remainder, remainder, -square))
+    series = polynomial(_EXP_COEFFICIENTS, remainder)
+    terms = square * series
+    terms_low = fused(square_low, series, fused(square, series, -terms))
 
-    tail, rest = _two_sum(high, term)
-    tail_low = rest + (low + term_low)
+    # 1 + (r + r² · series)
+    tail, sum_error = _two_sum(remainder, terms)
+    tail_low = sum_error + (remainder_low + terms_low)
     total = one + tail
     total_low = ((one - total) + tail) + tail_low
-    result: Singles = np.ldexp(total + total_low, count.astype(np.int32))
+    result: Singles = np.ldexp(total + total_low, binary_exponent.astype(np.int32))
     return result
 
 

@@ -103,36 +103,46 @@ class Float64Tiles:
         self._scale = 2.0 ** np.ceil(np.log2(float(waves.factor.hi)))
 
     def fill(self, part: str, first: int, out: Array) -> Iterator[Doubtful]:
-        """Write "cos" or "sin" of positions first, first + 1, … into `out`; yield doubts."""
+        """Write "cos" or "sin" of positions first, first + 1, … into `out`; yield doubts.
+
+        A tile is the rows of one anchor. With 32 rows and 64 anchors, position 2,100 is row 20 of
+        anchor 65, which is anchor 1 of leap 1.
+        """
         width = out.shape[1]
         memory = aligned_buffer(3 * self._rows * width, np.float64).reshape(3, self._rows, width)
         anchors = self._steps
         current_leap = -1
-        row = 0
-        while row < len(out):
-            step, start = divmod(first + row, self._rows)
-            leap, anchor = divmod(step, self._anchors)
+        written = 0
+        while written < len(out):
+            anchor_number, small_row = divmod(first + written, self._rows)
+            leap, anchor = divmod(anchor_number, self._anchors)
             if leap != current_leap:
                 anchors = self._anchors_of(leap)
                 current_leap = leap
-            count = min(self._rows - start, len(out) - row)
+            count = min(self._rows - small_row, len(out) - written)
             work = Workspace(*memory[:, :count])
             direction = Directions(anchors.cosines[anchor, :width], anchors.sines[anchor, :width])
-            in_doubt = self._multiply(part, direction, start, work)
-            out[row : row + count] = work.high
+            in_doubt = self._multiply(part, direction, small_row, work)
+            out[written : written + count] = work.high
             if in_doubt.any():
                 rows, columns = np.nonzero(in_doubt)
-                yield Doubtful(row + rows, columns)
-            row += count
+                yield Doubtful(written + rows, columns)
+            written += count
 
-    def _multiply(self, part: str, anchor: Directions, start: int, work: Workspace) -> Flags:
+    def _multiply(self, part: str, anchor: Directions, small_row: int, work: Workspace) -> Flags:
         """Write an anchor times rows of the small table to `work.high`; return True for doubts.
 
         With heads h and tails t, (h + t)·(h' + t') = h·h' + (h + t)·t' + t·h'. The first product is
         exact; the others are small, and are added up in `work.low`.
+
+        Args:
+            part: "cos" or "sin".
+            anchor: The direction of the anchor, one number per wave.
+            small_row: The first row of the small table.
+            work: Memory (rows, waves), with as many rows as are multiplied.
         """
         high, low, product = work
-        terms = self._terms(part, slice(start, start + len(high)), high.shape[1])
+        terms = self._terms(part, slice(small_row, small_row + len(high)), high.shape[1])
         cosine = _split(anchor.cosines, _HEAD_UNIT * self._scale)
         sine = _split(anchor.sines, _HEAD_UNIT * self._scale)
 

@@ -102,12 +102,18 @@ class Factors:
         return "," in self.part
 
     def _set_sizes(self, count: int) -> None:
-        """Choose powers of two: small tables for about `count` positions, tiles that fit a cache."""
-        rows_in_cache = phases.TILE // self._limbs.shape[-1]
-        largest_height = 1 << (rows_in_cache.bit_length() - 1)
+        """Choose powers of two: small tables for about `count` positions, tiles that fit a cache.
+
+        64 waves and many positions: a tile has 512 rows, an anchor 64 and a leap 128 anchors.
+        """
+        waves = self._limbs.shape[-1]
+        rows_in_cache = phases.TILE // waves
+        largest_height = 1 << (rows_in_cache.bit_length() - 1)  # rounded down to a power of two
         self.height = min(power_of_two(count), _MAX_HEIGHT, largest_height)
-        about_four_roots = 1 << (self.height.bit_length() + 3) // 2  # of the height
-        self.fine = min(self.height, about_four_roots)
+        # Three to four times the root of the height: fewer rows need more anchors, and both small
+        # tables have to be computed.
+        rows_per_anchor = 1 << (self.height.bit_length() + 3) // 2
+        self.fine = min(self.height, rows_per_anchor)
         needed_anchors = power_of_two(-(-count // self.fine))
         self.anchors = min(max(1, self.height // 4), needed_anchors)
         self.leap = self.anchors * self.fine
@@ -160,10 +166,16 @@ class Tile:
         self._leap = -1
 
     def fill(self, first: int, out: Array) -> Iterator[Doubtful]:
-        """Write positions first, first + 1, … into the rows of `out`; yield elements in doubt."""
+        """Write positions first, first + 1, … into the rows of `out`; yield elements in doubt.
+
+        The anchors of the last leap are still in memory, and are not computed again if the rows
+        continue in it.
+        """
         factors = self.factors
-        leaps = range(first // factors.leap, -(-(first + len(out)) // factors.leap))
-        new_leaps = leaps[1:] if leaps[0] == self._leap else leaps
+        first_leap = first // factors.leap
+        end_leap = -(-(first + len(out)) // factors.leap)  # rounded up
+        leaps = range(first_leap, end_leap)
+        new_leaps = leaps[1:] if first_leap == self._leap else leaps
         starts = factors.starts(new_leaps)
         usual_size = np.setbufsize(_BUFFER_ELEMENTS)
         try:
@@ -175,23 +187,32 @@ class Tile:
             np.setbufsize(usual_size)
 
     def _fill_leap(self, first: int, out: Array) -> Iterator[Doubtful]:
-        """Write the rows of `out` that lie in the current leap, a tile at a time."""
+        """Write the rows of `out` that lie in the current leap, a tile at a time.
+
+        With 128 rows per anchor, a tile that begins 300 rows after the start of the leap begins 44
+        rows after anchor 2.
+        """
         factors = self.factors
         leap_start = self._leap * factors.leap
         row = max(0, leap_start - first)
         end = min(leap_start + factors.leap - first, len(out))
         while row < end:
-            anchor, start = divmod(first + row - leap_start, factors.fine)
-            stop = min(end, row + factors.height - start)
-            doubtful = self._make(anchor, start, out[row:stop])
+            anchor, rows_after_anchor = divmod(first + row - leap_start, factors.fine)
+            stop = min(end, row + factors.height - rows_after_anchor)
+            doubtful = self._make(anchor, rows_after_anchor, out[row:stop])
             if doubtful is not None:
                 yield Doubtful(row + doubtful.rows, doubtful.columns)
             row = stop
 
-    def _make(self, anchor: int, start: int, out: Array) -> Doubtful | None:
-        """Write the rows from `start` rows after an anchor; return the elements in doubt."""
-        self._multiply(anchor, -(-(start + len(out)) // self.factors.fine))
-        values = self._values[start : start + len(out)]
+    def _make(self, anchor: int, rows_after_anchor: int, out: Array) -> Doubtful | None:
+        """Write rows into `out`, from some rows after an anchor on; return the elements in doubt.
+
+        Whole anchors are multiplied, and the rows before the first that is needed are left out.
+        """
+        end = rows_after_anchor + len(out)
+        anchors = -(-end // self.factors.fine)  # rounded up
+        self._multiply(anchor, anchors)
+        values = self._values[rows_after_anchor:end]
         if self.dtype == "float32":
             out[...] = values[:, : self.columns]
             np.multiply(out, self._scale, out)
@@ -221,22 +242,28 @@ class Tile:
         self._leap = leap
 
     def _multiply(self, anchor: int, count: int) -> None:
-        """Multiply the rows of `count` anchors from one on: E(anchor) · E(row)."""
+        """Write E(anchor) · E(row) for all rows of `count` anchors, from one anchor on.
+
+        The products are (anchors, rows, waves), and `_values` is a view of them as rows.
+        """
         anchors = slice(anchor, anchor + count)
-        if self.factors.has_pairs:
-            np.multiply(self._steps[anchors, None], self.factors.rows[0], self._work[0][:count])
-            return
-        cosines, sines = self.factors.rows
         products = self._work[0][:count]
-        others = self._work[1][:count]
+        if self.factors.has_pairs:
+            np.multiply(self._steps[anchors, None], self.factors.rows[0], products)
+            return
+        row_cosines, row_sines = self.factors.rows
+        cosines, sines = self._anchors
+        anchor_cosines = cosines[anchors, None]
+        anchor_sines = sines[anchors, None]
+        second_products = self._work[1][:count]
         if self.factors.part == "cos":  # cos(a + b) = cos a · cos b − sin a · sin b
-            np.multiply(self._anchors[0][anchors, None], cosines, products)
-            np.multiply(self._anchors[1][anchors, None], sines, others)
-            np.subtract(products, others, products)
+            np.multiply(anchor_cosines, row_cosines, products)
+            np.multiply(anchor_sines, row_sines, second_products)
+            np.subtract(products, second_products, products)
         else:  # sin(a + b) = cos a · sin b + sin a · cos b
-            np.multiply(self._anchors[0][anchors, None], sines, products)
-            np.multiply(self._anchors[1][anchors, None], cosines, others)
-            np.add(products, others, products)
+            np.multiply(anchor_cosines, row_sines, products)
+            np.multiply(anchor_sines, row_cosines, second_products)
+            np.add(products, second_products, products)
 
 
 def _blocks(count: int, rows: AnyArray) -> AnyArray:
