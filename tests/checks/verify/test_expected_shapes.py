@@ -1,0 +1,149 @@
+"""Shapes that are expected, in words, and learned tables that cannot be right."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+from tests.checks.rope_dumps import CONFIG, ROPE, SIN
+from tests.checks.waves import Array
+
+BLOOM = {"model_type": "bloom", "n_head": 8}
+MARIAN = {"model_type": "marian", "d_model": 8, "max_position_embeddings": 16}
+M2M100 = {"model_type": "m2m_100", "d_model": 8, "max_position_embeddings": 16}
+GPT2 = {"model_type": "gpt2", "n_embd": 8, "n_head": 2, "n_positions": 8}
+SMALL_GPT2 = {"model_type": "gpt2", "n_embd": 2, "n_positions": 3, "n_head": 1}
+WEIGHT = np.random.default_rng(0).normal(size=(8, 8))
+
+
+@pytest.mark.parametrize(
+    ("dump", "spec", "problem"),
+    [
+        (
+            np.ones((3, 3)),
+            BLOOM,
+            "array: its shape is (3, 3) where (8) or (8, …, positions) is expected",
+        ),
+        (
+            {"inv_freq": np.ones(3)},
+            CONFIG,
+            "inv_freq: its shape is (3) where (8), (positions, 8) or (positions, 16) is expected",
+        ),
+        (
+            np.ones((3, 0)),
+            CONFIG,
+            "array: its shape is (3, 0) where (8), (positions, 8) or (positions, 16) is expected",
+        ),
+        ({"wpe": np.ones(3)}, "gpt2", "wpe: its shape is (3) where (1024, 768) is expected"),
+        (
+            {"pe": np.ones((64, 1152))},
+            "pixart-xl-2-1024",
+            "pe: its shape is (64, 1152) where (4096, 1152) of the grid 64x64 (or give --grid) "
+            "is expected",
+        ),
+        ({"pe": np.ones(3)}, MARIAN, "pe: its shape is (3) where (positions, 8) is expected"),
+        (np.ones(5), pecli.Rope(6, 8), "cos: its shape is (5) where (6, 4) is expected"),
+        (np.ones(5), pecli.Alibi(6, 8), "bias: its shape is (5) where (6, 8, 8) is expected"),
+    ],
+    ids=[
+        "slopes of a model", "frequencies", "an empty table", "a learned table", "a grid",
+        "sinusoidal", "a rotary scheme", "a bias",
+    ],
+)  # fmt: skip
+def test_the_expected_shape_is_in_the_problem(dump: Any, spec: Any, problem: str) -> None:
+    assert pecli.verify(dump, spec).problems == (problem,)
+
+
+def test_every_wrong_shape_is_a_problem() -> None:
+    result = pecli.verify({"cos": np.ones(5), "sin": SIN}, pecli.Rope(6, 8))
+    assert result.problems == (
+        "cos: its shape is (5) where (6, 4) is expected",
+        "sin: its shape is (12, 8) where (6, 4) is expected",
+    )
+
+
+@pytest.mark.parametrize(("dim", "passed"), [(1152, False), (1536, True)])
+def test_a_grid_that_is_given_is_cut_from_the_table_of_the_model(dim: int, passed: bool) -> None:
+    scheme = pecli.Sinusoidal(dim=dim, style="sd3", grid="8x8", grid_base=(64,))
+    dump = {"pe": scheme.tables()["pe"]}
+    assert pecli.verify(dump, "sd3-medium", grid="8x8", reasons=False).passed == passed
+
+
+def test_a_table_that_fits_when_transposed_is_told_so() -> None:
+    dump = {"wpe.weight": np.arange(6.0, dtype="f4").reshape(2, 3)}
+    (tensor,) = pecli.verify(dump, SMALL_GPT2).tensors
+    assert tensor.problem.endswith("expected; transposed, it fits")
+
+
+def test_a_table_that_does_not_fit_when_transposed_is_not() -> None:
+    dump = {"wpe.weight": np.ones((2, 4), "f4")}
+    (tensor,) = pecli.verify(dump, SMALL_GPT2).tensors
+    assert tensor.problem.endswith("expected")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [WEIGHT, np.vstack([WEIGHT[:7], np.zeros((1, 8))])],
+    ids=["random", "one row of zeros"],
+)
+def test_a_learned_table_passes(table: Array) -> None:
+    assert pecli.verify({"wpe.weight": table}, GPT2).passed
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (np.nan, "it holds values that are infinite or not numbers"),
+        (np.inf, "it holds values that are infinite or not numbers"),
+        (0.0, "all its values are 0"),
+        (0.25, "all its values are 0.25"),
+        (1.0, "all its values are 1"),
+    ],
+)
+def test_a_learned_table_of_one_value_fails(value: float, problem: str) -> None:
+    result = pecli.verify({"wpe.weight": np.full_like(WEIGHT, value)}, GPT2)
+    assert not result.passed
+    assert result.problems == (f"wpe.weight: {problem}",)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_learned_table_with_a_row_that_is_not_finite_fails(value: float) -> None:
+    table = np.vstack([WEIGHT[:7], np.full((1, 8), value)])
+    result = pecli.verify({"wpe.weight": table}, GPT2)
+    problem = "wpe.weight: it holds values that are infinite or not numbers"
+    assert not result.passed
+    assert result.problems == (problem,)
+
+
+def test_columns_of_one_frequency_that_differ_are_compared_where_the_shape_is_right() -> None:
+    tables = pecli.Rope(64, 16, 5e5, layout="halves").tables()
+    dump = {name: np.where(np.arange(16) == 11, 0.5, tables[name]) for name in ("cos", "sin")}
+    scheme = pecli.Rope(64, 16, layout="halves")
+    cos = pecli.verify(dump, scheme, atol=0.1).tensors[0]
+    assert cos.problem == ""
+    assert cos.mismatched == 370
+
+
+def test_the_tables_of_a_spec_as_json() -> None:
+    spec = ROPE.spec()
+    shortened = {"scheme": spec["scheme"], "parameters": spec["parameters"]}
+    assert pecli.verify(ROPE.tables(), shortened).passed
+
+
+@pytest.mark.parametrize(
+    ("scheme", "config", "reading"),
+    [
+        (
+            pecli.Sinusoidal(6, 8, style="m2m100", offset=2),
+            M2M100,
+            "as in m2m100, from position 2",
+        ),
+        (pecli.Sinusoidal(6, 8, style="marian"), MARIAN, "as in marian"),
+    ],
+    ids=["m2m100", "marian"],
+)
+def test_the_style_of_a_sinusoidal_table_is_noted(
+    scheme: Any, config: dict[str, Any], reading: str
+) -> None:
+    assert pecli.verify(scheme.tables()["pe"], config).readings == {"pe": reading}

@@ -1,0 +1,212 @@
+"""Which tensors of a file are tables of a model, and of which layers."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+from tests.checks.queries import BEFORE, TWO_KINDS
+from tests.checks.rope_dumps import ATOL, CONFIG, COS, INV_FREQ, ROPE, SIN, both
+from tests.checks.waves import Array
+
+SLIDING = "sliding_attention"
+FULL = "full_attention"
+LLAMA = {"model_type": "llama", "hidden_size": 32, "num_attention_heads": 2}
+
+
+@pytest.mark.parametrize("name", ["vision.cos", "pos_embed"])
+def test_tables_of_other_parts_are_not_checked(name: str) -> None:
+    dump = {"cos": COS, name: np.ones((3, 5), "f4")}
+    assert pecli.verify(dump, CONFIG, atol=1e-6).unchecked == (name,)
+
+
+def test_tensors_beside_the_tables_do_not_fail() -> None:
+    dump = {"cos": COS, "sin": SIN, "rotary_emb.junk": np.ones(3, "f4")}
+    result = pecli.verify(dump, CONFIG, atol=1e-6)
+    assert result.unchecked == ("rotary_emb.junk",)
+    assert result.passed
+
+
+def test_a_file_without_tables_is_refused() -> None:
+    dump = {"a": np.ones((3, 5), "f4"), "b": np.ones(7, "f4")}
+    with pytest.raises(pecli.PecliError) as caught:
+        pecli.verify(dump, CONFIG)
+    assert str(caught.value) == (
+        "arrays: has no positional tables of rope (2 tensors: a, b); modern checkpoints compute "
+        "them: use a dump, or name a tensor, FILE:NAME; queries or keys after the rotation go with "
+        "--before FILE"
+    )
+
+
+def test_a_table_without_a_name_is_found_by_its_values() -> None:
+    dump = {"a": COS, "b": np.ones((3, 5), "f4")}
+    readings = pecli.verify(dump, CONFIG, atol=1e-6).readings
+    assert readings == {"a": "cos, one column per frequency"}
+
+
+def test_a_table_is_held_against_the_layers_that_it_fits_best() -> None:
+    readings = pecli.verify(both(np.copy), TWO_KINDS, atol=1e-6).readings
+    fit = "full_attention layers, which it fits best, one column per frequency"
+    assert readings["cos"] == fit
+
+
+def test_a_table_of_other_layers_is_named() -> None:
+    dump = {"full_attention_cos": COS, "sliding_attention_cos": COS}
+    diagnosis = pecli.verify(dump, TWO_KINDS, atol=1e-6).diagnosis
+    assert diagnosis == ("sliding_attention_cos: right for full_attention layers",)
+
+
+def test_tables_of_layers_that_are_not_asked_for_are_not_checked() -> None:
+    dump = {"full_attention_cos": COS, "sliding_attention_cos": COS}
+    result = pecli.verify(dump, TWO_KINDS, layer_type=FULL, atol=1e-6)
+    assert result.unchecked == ("sliding_attention_cos",)
+
+
+@pytest.mark.parametrize(("dtype", "passed"), [("f2", False), ("f4", True), ("f8", True)])
+def test_frequencies_in_half_precision_fail_within_any_tolerance(dtype: str, passed: bool) -> None:
+    dump = {"inv_freq": INV_FREQ.astype(dtype)}
+    assert pecli.verify(dump, CONFIG, atol=1).passed == passed
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("model.layers.5.cos", FULL),
+        ("blk.4.cos", SLIDING),
+        ("cos_local", SLIDING),
+        ("vision.layers.5.cos", None),
+    ],
+)
+def test_the_name_of_a_tensor_says_which_kind_of_layer_it_is_of(
+    name: str, kind: str | None
+) -> None:
+    assert pecli.load_model("gemma-3-4b").layer_named(name) == kind
+
+
+def test_numbers_of_layers_can_be_left_out() -> None:
+    model = pecli.load_model("gemma-3-4b")
+    assert model.layer_named("layers.5.cos", by_number=False) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "layers"),
+    [
+        ({}, [SLIDING, FULL]),
+        ({"layer_types": None}, [SLIDING] * 5 + [FULL]),
+        ({"layer_types": [], "sliding_window_pattern": 2}, [SLIDING, FULL] * 3),
+        ({"layer_types": [], "sliding_window_pattern": "LLG"}, [SLIDING] * 5 + [FULL]),
+        ({"layer_types": [], "sliding_window_pattern": -1}, [SLIDING] * 5 + [FULL]),
+    ],
+    ids=["a list", "no key", "every second", "a pattern of letters", "a pattern below zero"],
+)
+def test_layers_are_those_of_a_key_or_else_of_the_family(
+    changes: dict[str, Any], layers: list[str]
+) -> None:
+    assert [*pecli.load_config({**TWO_KINDS, **changes}).layers[:6]] == layers
+
+
+def test_every_sixth_layer_of_gemma_3_has_full_attention() -> None:
+    layers = pecli.load_model("gemma-3-4b").layers
+    assert layers[:7] == (SLIDING, SLIDING, SLIDING, SLIDING, SLIDING, FULL, SLIDING)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "diagnosis"),
+    [
+        ((SLIDING, FULL), ()),
+        (
+            (SLIDING, SLIDING),
+            ("layers.1.cos, layers.1.sin: right for sliding_attention layers",),
+        ),
+        (
+            (FULL, SLIDING),
+            (
+                "layers.0.cos, layers.0.sin: right for full_attention layers",
+                "layers.1.cos, layers.1.sin: right for sliding_attention layers",
+            ),
+        ),
+    ],
+    ids=["right", "sliding everywhere", "exchanged"],
+)
+def test_tables_are_held_against_the_kind_of_their_layer(
+    kinds: tuple[str, ...], diagnosis: tuple[str, ...]
+) -> None:
+    model = pecli.load_config(TWO_KINDS)
+    dump = {}
+    for layer, kind in enumerate(kinds):
+        tables = model.one(kind).rope(12).tables()
+        dump[f"layers.{layer}.cos"] = tables["cos"]
+        dump[f"layers.{layer}.sin"] = tables["sin"]
+    assert pecli.verify(dump, TWO_KINDS, atol=1e-6).diagnosis == diagnosis
+
+
+@pytest.mark.parametrize(
+    ("kinds", "verdicts"),
+    [((SLIDING, FULL), [True, True]), ((FULL, FULL), [False, True])],
+    ids=["right", "full attention everywhere"],
+)
+def test_queries_are_held_against_the_kind_of_their_layer(
+    kinds: tuple[str, ...], verdicts: list[bool]
+) -> None:
+    dump = {}
+    for layer, kind in enumerate(kinds):
+        dump[f"layers.{layer}.q"] = pecli.apply(BEFORE, TWO_KINDS, layer_type=kind)
+    before = dict.fromkeys(dump, BEFORE)
+    result = pecli.verify(dump, TWO_KINDS, before=before, atol=1e-6, reasons=False)
+    assert [tensor.passed for tensor in result.tensors] == verdicts
+
+
+def tables_from(offsets: tuple[int, ...]) -> dict[str, Array]:
+    """Return the tables of some layers, each of which begins at a position of its own."""
+    dump = {}
+    for layer, offset in enumerate(offsets):
+        tables = pecli.Rope(64, 16, 10000.0, offset=offset).tables()
+        dump[f"layers.{layer}.cos"] = tables["cos"]
+        dump[f"layers.{layer}.sin"] = tables["sin"]
+    return dump
+
+
+def test_layers_that_are_wrong_alike_are_told_once() -> None:
+    diagnosis = pecli.verify(tables_from((0, 2, 2, 5)), LLAMA, atol=1e-6).diagnosis
+    reasons = [sentence.partition(";")[0] for sentence in diagnosis if "reproduce" not in sentence]
+    assert reasons == [
+        "layers 1, 2 cos, sin: positions start at 2 (the spec says 0)",
+        "layer 3 cos, sin: positions start at 5 (the spec says 0)",
+    ]
+
+
+def test_the_only_layer_that_is_wrong_is_named() -> None:
+    diagnosis = pecli.verify(tables_from((0, 2)), LLAMA, atol=1e-6).diagnosis
+    reason = "layer 1 cos, sin: positions start at 2 (the spec says 0);"
+    assert diagnosis[0].startswith(reason)
+
+
+@pytest.mark.parametrize(("row", "passed"), [(0, True), (1, False)])
+def test_a_table_of_one_row_is_one(row: int, passed: bool) -> None:
+    dump = both(lambda table: table[row : row + 1])
+    assert pecli.verify(dump, CONFIG, atol=1e-6).passed == passed
+
+
+def test_where_a_table_is_wrong_is_said_without_any_reason() -> None:
+    cos = np.tile(COS, (2, 4, 1, 2))
+    cos[1, 2, 5, 3] = 2
+    dump = {"cos": cos, "sin": SIN}
+    result = pecli.verify(dump, ROPE, atol=ATOL, reasons=False).as_json()
+    assert result["where"] == {
+        "rows": [[5, 5]],
+        "columns": [[3, 3]],
+        "heads": [[2, 2]],
+        "batch": [[1, 1]],
+    }
+    assert result["tensors"][0]["worst_index"] == [1, 2, 5, 3]
+    assert result["tensors"][1]["worst_index"] is None
+    assert result["explanations"] == []
+
+
+def test_the_place_is_told_where_no_reason_is_found() -> None:
+    cos = pecli.Rope(64, 16).tables()["cos"].copy()
+    cos[5, [3, 7]] = 0.1
+    result = pecli.verify({"cos": cos}, pecli.Rope(64, 16), atol=1e-6, reasons=False)
+    place = "2 of 512 out of tolerance, all in row 5, columns 3, 7, the first at [5, 3]"
+    assert f"      {place}" in str(result).splitlines()
