@@ -14,9 +14,7 @@ import pytest
 
 import pecli
 
-TABLES = sorted(
-    table for table in Path(__file__).parent.rglob("answers.txt") if table.parent.name != "checks"
-)
+TABLES = sorted(Path(__file__).parent.rglob("answers.txt"))
 
 
 def listed(value: Any) -> Any:

@@ -1,0 +1,100 @@
+"""Numbers that no absolute tolerance covers, and passes that prove little."""
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pecli
+from pecli.checks.weak_checks import looks_like_table
+from tests.checks.rope_dumps import CONFIG, COS, ROPE, SIN, both
+from tests.checks.waves import Array
+
+SLOPES = 2.0 ** -np.arange(1, 9)
+LAST_OFF_BY_A_FIFTH = SLOPES * np.r_[np.ones(7), 1.2]
+"""Slopes, the last of which is off by 0.0008: less than a tolerance of 1e-3."""
+NAIVE = 2.0 ** (-8 * np.arange(1, 7) / 6)
+
+
+@pytest.mark.parametrize(
+    ("slopes", "passed"),
+    [(SLOPES, True), (LAST_OFF_BY_A_FIFTH, False)],
+    ids=["right", "the last off by a fifth"],
+)
+def test_an_absolute_tolerance_does_not_apply_to_slopes(slopes: Array, passed: bool) -> None:
+    scheme = pecli.Alibi(heads=8, slopes=True)
+    assert pecli.verify({"slopes": slopes}, scheme, atol=1e-3).passed == passed
+
+
+@pytest.mark.parametrize(("name", "passed"), [("slopes", False), ("t", True)])
+def test_a_vector_whose_name_says_nothing_may_be_anything(name: str, passed: bool) -> None:
+    result = pecli.diff({name: SLOPES}, {name: LAST_OFF_BY_A_FIFTH}, atol=1e-3)
+    assert result.passed == passed
+
+
+@pytest.mark.parametrize(("dtype", "passed"), [("float32", False), ("bfloat16", True)])
+def test_slopes_in_half_precision_pass_where_the_scheme_says_so(dtype: str, passed: bool) -> None:
+    scheme = pecli.Alibi(heads=6, rule="naive", slopes=True, dtype=dtype)
+    dump = {"slopes": NAIVE.astype(ml_dtypes.bfloat16)}
+    assert pecli.verify(dump, scheme, atol=1e-2).passed == passed
+
+
+@pytest.mark.parametrize(("units", "passed"), [(0, False), (1, True)])
+def test_frequencies_off_by_a_millionth_pass_within_any_tolerance(units: int, passed: bool) -> None:
+    dump = {"inv_freq": np.array([1.0, 0.1 * (1 + 1e-6), 0.01, 0.001])}
+    (inv_freq, *_) = pecli.verify(dump, pecli.Rope(4, 8), max_ulp=units).tensors
+    assert inv_freq.passed == passed
+
+
+def test_one_row_proves_little() -> None:
+    assert pecli.verify(both(lambda table: table[:1]), CONFIG).weak == (
+        "1 row cannot tell base 500000 from 10000: compare 2 or more",
+        "position 0 alone cannot detect a missing rotation: compare others",
+    )
+
+
+def test_two_rows_prove_enough() -> None:
+    assert pecli.verify(both(lambda table: table[:2]), CONFIG, atol=1e-3).weak == ()
+
+
+def test_cosines_and_sines_of_different_lengths_are_weak() -> None:
+    dump = {"cos": COS, "sin": SIN[:9]}
+    assert pecli.verify(dump, CONFIG).weak == ("cos has 12 rows, and sin has 9",)
+
+
+@pytest.mark.parametrize("tensor", ["", ":cos"])
+def test_a_file_is_held_against_its_own_spec(tmp_path: Path, tensor: str) -> None:
+    file = tmp_path / "t.npz"
+    pecli.save(str(file), ROPE)
+    assert pecli.verify(f"{file}{tensor}").passed
+
+
+@pytest.mark.parametrize(
+    "array",
+    [COS, COS[None], COS[:3], COS + 1j * SIN, 2 * COS],
+    ids=["cosines", "a batch", "three rows", "complex", "up to 2"],
+)
+def test_waves_in_three_rows_at_least_look_like_a_table(array: Array) -> None:
+    assert looks_like_table(array)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        COS[0],
+        3 * COS,
+        COS.astype(int),
+        COS[:2],
+        np.ones((8, 8)),
+        COS[:, :0],
+        COS[:0],
+        np.random.default_rng(0).normal(size=(64, 8)).clip(-2, 2),
+    ],
+    ids=[
+        "a vector", "up to 3", "integers", "two rows", "equal rows", "no columns", "no rows",
+        "noise",
+    ],
+)  # fmt: skip
+def test_anything_else_does_not_look_like_a_table(array: Array) -> None:
+    assert not looks_like_table(array)
