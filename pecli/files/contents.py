@@ -104,11 +104,15 @@ class Contents:
         return flat.reshape(shape, order="F" if fortran else "C")
 
     def data_bytes(self, shape: tuple[int, ...], itemsize: int) -> int:
-        """Return the size of a tensor in bytes; refuse a shape that no file can hold."""
+        """Return the size of a tensor in bytes; refuse a shape that no file can hold.
+
+        A shape of (10**12, 0) needs no bytes, but its rows would be stepped through for ever.
+        """
         self.refuse_if(len(shape) > MAX_AXES, f"has {len(shape)} axes, more than {MAX_AXES}")
         size = math.prod(shape) * itemsize
         is_negative = min(shape, default=0) < 0
-        has_endless_rows = size == 0 and math.prod(filter(None, shape)) > MAX_EMPTY_ROWS
+        nonzero_sides = filter(None, shape)
+        has_endless_rows = size == 0 and math.prod(nonzero_sides) > MAX_EMPTY_ROWS
         sides = quoted(", ".join(map(str, shape)))
         self.refuse_if(
             is_negative or size > MAX_BYTES or has_endless_rows,

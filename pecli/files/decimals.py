@@ -57,29 +57,35 @@ def is_plain(block: Array) -> bool:
 
 
 def _plain_rows(block: Array) -> list[bytes]:
+    """Return the rows of a block as text, of the nested lists [[…],[…]] that orjson writes."""
     import orjson
 
     text = orjson.dumps(np.ascontiguousarray(block), option=orjson.OPT_SERIALIZE_NUMPY)
     # Some versions write 1e30, others 1e+30; files must have the same bytes with all of them.
     text = text.replace(b"e+", b"e")
     if b"null" in text:  # orjson's word for NaN and the infinities
-        words = iter(block[~np.isfinite(block)].tolist())
-        text = re.sub(b"null", lambda _: str(next(words)).encode(), text)
-    return text[2:-2].split(b"],[")
+        not_finite = iter(block[~np.isfinite(block)].tolist())
+        text = re.sub(b"null", lambda _: str(next(not_finite)).encode(), text)
+    without_outer_brackets = text[2:-2]
+    return without_outer_brackets.split(b"],[")
 
 
 def _shortest(value: np.generic) -> bytes:
-    """Return the shortest text of a value of few bits, whose dtype orjson lacks."""
+    """Return the shortest text of a value of few bits, whose dtype orjson lacks.
+
+    The float16 number next to 1/3 is 0.333251953125. One, two and three digits round to other
+    float16 numbers, and 0.3333 is the text.
+    """
     number = float(value)
     if not np.isfinite(number):
         return repr(number).encode()
-    shortest = number
+    candidate = number
     with np.errstate(over="ignore"):  # Too few digits may round up beyond the largest number.
-        for digits in range(17):
-            shortest = float(f"{number:.{digits}e}")
-            if value.dtype.type(shortest) == value:
+        for decimals in range(17):
+            candidate = float(f"{number:.{decimals}e}")
+            if value.dtype.type(candidate) == value:
                 break
-    return repr(shortest).encode()
+    return repr(candidate).encode()
 
 
 def spell_not_finite(rows: list[bytes], words: Mapping[bytes, bytes]) -> list[bytes]:
@@ -113,14 +119,15 @@ def write_nested(
     opening = brackets[:1]
     closing = brackets[1:]
     is_vector = len(table.shape) < 2
-    leading = table.shape if is_vector else table.shape[:-1]
-    rows_in_axis = []  # how many rows lie between the brackets of each axis
+    row_axes = table.shape if is_vector else table.shape[:-1]
+    rows_in_axis = []  # how many rows lie between the brackets of each axis: 2 and 4
     rows = 1
-    for side in reversed(leading):
+    for side in reversed(row_axes):
         rows *= side
         rows_in_axis.append(rows)
 
     def bracket_count(row: int) -> int:
+        """Return how many axes begin with a row, or end before it."""
         return sum(row % span == 0 for span in rows_in_axis)
 
     row = 0

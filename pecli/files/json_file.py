@@ -83,6 +83,10 @@ def read(contents: Contents) -> LoadedFile:
 
 
 def _array(contents: Contents, name: str, tensor: object) -> Array:
+    """Return a tensor of the form {"data": [[1.0]], "dtype": "float32", "shape": [1, 1]}.
+
+    The shape is checked before an array is made of the data, and no other key is accepted.
+    """
     match tensor:
         case {"data": data, "dtype": str(dtype), "shape": [*sides], **others} if (
             not others and is_text(name)
@@ -111,12 +115,13 @@ def _elements(about: Contents, data: object, shape: tuple[int, ...]) -> np.ndarr
 
 
 def _float_array(about: Contents, elements: np.ndarray[Any, Any], dtype: str) -> Array:
+    """Return Python numbers and the texts "NaN", "Infinity" and "-Infinity" as an array."""
     types = {*map(type, elements)}
     if str in types:
         for index, element in enumerate(elements):
             if type(element) is str:
                 elements[index] = NOT_FINITE.get(element, element)
-        types = {*map(type, elements)}
+        types = {*map(type, elements)}  # Any other text is still a str, and is refused.
     _check_types(about, types <= {float, int}, dtype)
     try:
         return round_to(elements.astype(np.float64), dtype)

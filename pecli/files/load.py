@@ -60,20 +60,22 @@ def _load_shards(path: str, shards: Shards) -> LoadedFile:
     A name that occurs in several files, as in a dump per layer, is preceded by the file's name:
     `layer0.npz` and `layer1.npz`, both with a tensor `q`, become `layer0.q` and `layer1.q`.
     """
-    parts = [_load_shard(path, file, names) for file, names in shards.items()]
-    counts = Counter(name for part in parts for name in part.tensors)
+    loaded_shards = [_load_shard(path, file, names) for file, names in shards.items()]
+    counts = Counter(name for shard in loaded_shards for name in shard.tensors)
     tensors: dict[str, Array] = {}
-    for part in parts:
-        named: dict[str, Array] = {}
-        for name, array in part.tensors.items():
+    for shard in loaded_shards:
+        shard_tensors: dict[str, Array] = {}
+        for name, array in shard.tensors.items():
             is_unique = counts[name] == 1
-            named[name if is_unique else f"{_stem(part.path)}.{name}"] = array
-        repeated = tensors.keys() & named.keys()
+            unique_name = name if is_unique else f"{_stem(shard.path)}.{name}"
+            shard_tensors[unique_name] = array
+        # Even so, names can be the same: a/x.npz and b/x.npz have the same stem.
+        repeated = tensors.keys() & shard_tensors.keys()
         if repeated:
             problem = f"has {quoted(min(repeated))} in several files"
             raise FileError(path, problem, "name one of them")
-        tensors |= named
-    unread = [tensor for part in parts for tensor in part.unread]
+        tensors |= shard_tensors
+    unread = [tensor for shard in loaded_shards for tensor in shard.unread]
     return LoadedFile(path, "folder", tensors, unread=tuple(unread))
 
 
@@ -164,17 +166,18 @@ def split_name(text: str) -> tuple[str, str | None]:
     """Split `FILE:NAME` into the path and the name; the name is None for a path alone.
 
     An existing path takes precedence. Both path and name may contain colons, as in
-    `model.npz:dense/kernel:0`: the longest path that exists is taken.
+    `model.npz:dense/kernel:0`: the longest path that exists is taken, here `model.npz`, and the
+    name is `dense/kernel:0`. `-:cos` is the tensor `cos` of standard input.
     """
     drive = ""
-    rest = text
+    candidate = text
     if not text.startswith("-:"):
-        drive, rest = os.path.splitdrive(text)  # The colon of C: separates nothing.
-    has_name = rest.rfind(":") > 0
-    if not has_name or text == "-" or os.path.exists(text):
+        drive, candidate = os.path.splitdrive(text)  # The colon of C: separates nothing.
+    may_have_name = candidate.rfind(":") > 0
+    if not may_have_name or text == "-" or os.path.exists(text):
         return text, None
-    while rest := rest.rpartition(":")[0]:
-        path = drive + rest
+    while candidate := candidate.rpartition(":")[0]:
+        path = drive + candidate
         if path == "-" or os.path.exists(path):
             return path, text[len(path) + 1 :]
     raise failure(text, FileNotFoundError(errno.ENOENT, ""))

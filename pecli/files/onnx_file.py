@@ -77,6 +77,14 @@ def _text(value: str | bytes) -> str:
 def _array(
     onnx: Any, contents: Contents, tensor: Any, open_once: Callable[[str], Contents]
 ) -> Array:
+    """Return the elements of a TensorProto, which are in the model or in a file beside it.
+
+    Args:
+        onnx: The package.
+        contents: The model's file, with errors about this tensor.
+        tensor: The TensorProto.
+        open_once: Returns the contents of a file beside the model.
+    """
     dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
     shape = tuple(tensor.dims)
     size = contents.data_bytes(shape, dtype.itemsize)
@@ -89,11 +97,11 @@ def _array(
     except Exception as problem:  # A wrong count of numbers can cause any.
         raise contents.error(f"cannot be read: {' '.join(str(problem).split())}") from None
     location = external.get("location", "")
-    data = open_once(contents.path_beside(location))
-    available = len(data.data)
+    external_file = open_once(contents.path_beside(location))
+    available = len(external_file.data)
     is_inside = offset >= 0 and length == size and offset + size <= available
     contents.refuse_if(
         not is_inside,
         f"needs {size} bytes from byte {offset} of {quoted(location)}, which has {available}",
     )
-    return data.array(dtype_name(dtype), shape, offset)
+    return external_file.array(dtype_name(dtype), shape, offset)

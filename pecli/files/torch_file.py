@@ -61,16 +61,17 @@ def read(contents: Contents) -> LoadedFile:
 
     The name of a tensor in nested dicts and lists is its path, joined with dots.
     """
+    # The members are archive/data.pkl, archive/byteorder, archive/data/0, archive/data/1, …
     members = members_of(contents)
     pickle_path = next(name for name in members if name.endswith(f"/{PICKLE_NAME}"))
-    root = pickle_path.removesuffix(PICKLE_NAME)
-    order = _small_member(members, f"{root}byteorder", limit=16) or b"little"
-    contents.refuse_if(order != b"little", "has another byte order than little-endian")
-    data = _small_member(members, pickle_path, limit=MAX_PICKLE)
-    storages = {name.removeprefix(f"{root}data/"): member for name, member in members.items()}
+    folder = pickle_path.removesuffix(PICKLE_NAME)
+    byte_order = _small_member(members, f"{folder}byteorder", limit=16) or b"little"
+    contents.refuse_if(byte_order != b"little", "has another byte order than little-endian")
+    pickled = _small_member(members, pickle_path, limit=MAX_PICKLE)
+    storages = {name.removeprefix(f"{folder}data/"): member for name, member in members.items()}
     try:
-        check_opcodes(data)
-        tensors = _named_tensors(_Unpickler(data, storages).load())
+        check_opcodes(pickled)
+        tensors = _named_tensors(_Unpickler(pickled, storages).load())
     except FileError:
         raise
     except PickleError as problem:
@@ -96,19 +97,32 @@ def _small_member(members: Mapping[str, Member], name: str, limit: int) -> bytes
 
 
 def _named_tensors(root: object) -> dict[str, Array]:
-    names = _Names()
-    names.visit(ARRAY_NAME if isinstance(root, _Tensor) else "", root, depth=0)
-    return names.tensors
+    """Return the tensors in nested dicts and lists by their paths.
+
+    {"model": {"pe": [a, b]}} has the tensors model.pe.0 and model.pe.1. A tensor that is not in a
+    container has the name of an array without one.
+    """
+    collector = _TensorCollector()
+    root_name = ARRAY_NAME if isinstance(root, _Tensor) else ""
+    collector.visit(root_name, root, depth=0)
+    return collector.tensors
 
 
 @dataclass
-class _Names:
-    """The tensors in nested dicts and lists by their paths, in order."""
+class _TensorCollector:
+    """A walk through nested dicts and lists that collects tensors by their paths, in order."""
 
     tensors: dict[str, Array] = field(default_factory=dict)
     letters: int = 0
 
     def visit(self, name: str, value: object, depth: int) -> None:
+        """Collect a value that is a tensor, or the tensors of a container.
+
+        Args:
+            name: The path of the value, such as `model.pe`; empty for the outermost container.
+            value: A tensor, a container, or anything else, which is ignored.
+            depth: The number of containers around it.
+        """
         self.letters += len(name) + NAME_COST
         is_too_large = len(name) > MAX_NAME or depth > MAX_DEPTH or self.letters > MAX_LETTERS
         if is_too_large:
@@ -177,6 +191,16 @@ class _Global(_Placeholder):
     name: str
 
     def __call__(self, *arguments: object) -> object:
+        """Return what torch's function of this name would, without running it.
+
+        The arguments are those that torch.save writes. A tensor in a pickle is, for example,
+
+            _rebuild_tensor_v2(storage, offset, shape, strides, requires_grad, backward_hooks)
+
+        of which the first four place it in its storage. Version 3, for dtypes that have no storage
+        class of their own, adds the dtype as its seventh argument. A Parameter is a tensor and its
+        flags. Devices and sizes mean nothing here.
+        """
         match self.name, arguments:
             case "OrderedDict", ():
                 return _Dict()
@@ -193,8 +217,9 @@ class _Global(_Placeholder):
                 "_rebuild_tensor_v3",
                 (_Storage() as storage, offset, tuple(shape), tuple(strides), _, _, dtype, *_),
             ):
-                name = dtype.name if isinstance(dtype, _Global) else ""
-                return _Tensor(_view(storage, name, offset, shape, strides))
+                # The pickle names a dtype such as torch.uint16, which is a placeholder too.
+                dtype_name = dtype.name if isinstance(dtype, _Global) else ""
+                return _Tensor(_view(storage, dtype_name, offset, shape, strides))
             case _:
                 raise PickleError(f"calls {self.name} in an unknown way; it is not run")
 
@@ -252,10 +277,16 @@ class _Unpickler(_PythonUnpickler):  # type: ignore[misc]
         return _Global(name)
 
     def persistent_load(self, pid: object) -> _Storage:
-        """Return the storage that ("storage", type, key, device, count) names."""
+        """Return the storage that a pickle names instead of containing it.
+
+        It names ("storage", type, key, device, count): ("storage", torch.FloatStorage, "0", "cpu",
+        64) is the member `data/0` with 64 numbers of float32. `pickle` calls this method.
+        """
         match pid:
-            case ("storage", _Global(name=kind), str(key), _, int(count)) if kind in STORAGES:
-                dtype = STORAGES[kind]
+            case ("storage", _Global(name=class_name), str(key), _, int(count)) if (
+                class_name in STORAGES
+            ):
+                dtype = STORAGES[class_name]
             case _:
                 raise PickleError("names a storage in an unknown way")
         member = self._storages.get(key)
@@ -273,19 +304,20 @@ def _view(
     """Return a tensor as a view of its storage.
 
     Offset and strides count elements of the tensor's dtype. A (2, 3) matrix with strides (3, 1)
-    spans 1 + 1·3 + 2·1 = 6 elements.
+    spans 1 + 1·3 + 2·1 = 6 elements. An expanded one, with strides (0, 1), spans 3: both rows are
+    the same elements, so that it has more bytes than its storage.
     """
     if not all(type(number) is int and number >= 0 for number in (offset, *shape, *strides)):
         raise PickleError("rebuilds a tensor in an unknown way")
-    available = len(storage.contents.data)
+    available = len(storage.contents.data)  # bytes
     itemsize = numpy_dtype(dtype).itemsize
     size = storage.contents.data_bytes(shape, itemsize)
-    span = 0
+    span = 0  # elements from the first to the last
     if math.prod(shape):
         steps = [(side - 1) * stride for side, stride in zip(shape, strides, strict=True)]
         span = 1 + sum(steps)
-    is_beyond = (offset + span) * itemsize > available
-    if is_beyond or size > available + MAX_REPEATED:
+    is_beyond_storage = (offset + span) * itemsize > available
+    if is_beyond_storage or size > available + MAX_REPEATED:
         raise PickleError(
             f"holds a tensor of {size} bytes that reaches beyond its storage of {available}"
         )

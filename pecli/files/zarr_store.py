@@ -44,7 +44,11 @@ def chunk_shape(table: Table) -> tuple[int, ...]:
 
 
 def chunk_of(table: Table, place: tuple[int, ...]) -> Array:
-    """Return a chunk by its index along each axis."""
+    """Return a chunk by its index along each axis.
+
+    With chunks of (2, 1024, 1024), the chunk (1, 0, 0) of a bias (8, 1024, 1024) begins at element
+    (2, 0, 0), which is row 2048 of the table, and has 2048 rows.
+    """
     sides = chunk_shape(table)
     starts = [index * side for index, side in zip(place, sides, strict=True)]
     # The last chunk of an axis can be smaller than the others.
@@ -52,11 +56,12 @@ def chunk_of(table: Table, place: tuple[int, ...]) -> Array:
         min(side, length - start)
         for side, length, start in zip(sides, table.shape, starts, strict=True)
     ]
-    if not starts:
+    if not starts:  # A table without axes has one number.
         return table.read(0, 1).reshape(shape)
-    row_axes = max(1, len(shape) - 1)
-    row = int(np.ravel_multi_index(starts[:row_axes], table.shape[:row_axes]))
-    return table.read(row, row + math.prod(shape[:row_axes])).reshape(shape)
+    row_axes = max(1, len(shape) - 1)  # A row is the last axis, except of a vector.
+    first_row = int(np.ravel_multi_index(starts[:row_axes], table.shape[:row_axes]))
+    row_count = math.prod(shape[:row_axes])
+    return table.read(first_row, first_row + row_count).reshape(shape)
 
 
 @contextmanager

@@ -116,26 +116,43 @@ def members_of(contents: Contents) -> dict[str, Member]:
 
 
 def _end_record(contents: Contents) -> EndRecord:
-    """Find the end record, which a comment of at most 65,535 bytes may follow."""
+    """Find the end record, which a comment of at most 65,535 bytes may follow.
+
+    Before the end record of a large archive lie the ZIP64 record and its locator:
+
+        … directory | ZIP64 record (56 bytes) | locator (20) | end record (22) | comment
+    """
     tail = bytes(contents.data[-END_BYTES - 0xFFFF :])
-    place = tail.rfind(END_RECORD)
-    is_missing = place < 0 or place + END_BYTES > len(tail)
+    end = tail.rfind(END_RECORD)
+    is_missing = end < 0 or end + END_BYTES > len(tail)
     contents.refuse_if(is_missing, "is truncated: the directory at its end is missing")
-    fields = struct.unpack_from("<HHIIH", tail, place + 8)
+    fields = struct.unpack_from("<HHIIH", tail, end + 8)  # after the magic and the disk numbers
     entries_on_disk, entries, directory_size, directory_start, comment_length = fields
     contents.refuse_if(
-        place + END_BYTES + comment_length != len(tail),
+        end + END_BYTES + comment_length != len(tail),
         "is a broken archive: something follows its end",
     )
-    is_zip64 = tail[max(place - ZIP64_LOCATOR_BYTES, 0) :].startswith(ZIP64_LOCATOR)
+    is_zip64 = tail[max(end - ZIP64_LOCATOR_BYTES, 0) :].startswith(ZIP64_LOCATOR)
     if is_zip64:
-        record = tail[max(place - ZIP64_LOCATOR_BYTES - ZIP64_RECORD_BYTES, 0) :]
-        declared_place = int.from_bytes(tail[place - 12 : place - 4], "little")
-        is_there = declared_place == len(contents.data) - len(record)
-        if not record.startswith(ZIP64_RECORD) or not is_there:
-            raise contents.error("is a broken archive: its end records contradict each other")
-        directory_size = int.from_bytes(record[40:48], "little")
+        directory_size = _zip64_directory_size(contents, tail, end)
     return EndRecord(entries_on_disk, entries, directory_size, directory_start, is_zip64)
+
+
+def _zip64_directory_size(contents: Contents, tail: bytes, end: int) -> int:
+    """Return the size of the directory as the ZIP64 record has it, which must be in its place.
+
+    Args:
+        contents: The archive.
+        tail: Its last bytes.
+        end: The offset of the end record in the tail.
+    """
+    record = tail[max(end - ZIP64_LOCATOR_BYTES - ZIP64_RECORD_BYTES, 0) :]
+    # The locator has the offset of the record in its bytes 8 to 16 of 20.
+    declared_place = int.from_bytes(tail[end - 12 : end - 4], "little")
+    is_in_place = declared_place == len(contents.data) - len(record)
+    if not record.startswith(ZIP64_RECORD) or not is_in_place:
+        raise contents.error("is a broken archive: its end records contradict each other")
+    return int.from_bytes(record[40:48], "little")
 
 
 def _directory(contents: Contents, *, is_empty: bool) -> Directory:
@@ -159,36 +176,43 @@ def _directory(contents: Contents, *, is_empty: bool) -> Directory:
 
 
 def _check_end_record(contents: Contents, end: EndRecord, directory: Directory) -> None:
-    """Refuse an end record that contradicts the directory which `zipfile` found."""
-    counts = {len(directory.entries)}
-    starts = {directory.start}
+    """Refuse an end record that contradicts the directory which `zipfile` found.
+
+    Other programs read the end record, and would unpack other members than those checked here.
+    """
+    valid_counts = {len(directory.entries)}
+    valid_starts = {directory.start}
     if end.is_zip64:
-        counts.add(NO_ROOM_16)
-        starts.add(NO_ROOM_32)
-    has_right_counts = {end.entries_on_disk, end.entries} <= counts
-    if not has_right_counts or end.directory_start not in starts:
+        valid_counts.add(NO_ROOM_16)
+        valid_starts.add(NO_ROOM_32)
+    has_valid_counts = {end.entries_on_disk, end.entries} <= valid_counts
+    if not has_valid_counts or end.directory_start not in valid_starts:
         raise contents.error("is a broken archive: its end records contradict each other")
 
 
 def _members(contents: Contents, directory: Directory) -> dict[str, Member]:
-    """Go through the members from the last to the first, each ending where the next begins."""
+    """Return the members by name; refuse those that overlap, as they do in some zip bombs.
+
+    They are visited from the last to the first. Each must end before the next one begins, and the
+    last before the directory.
+    """
     members: dict[str, Member] = {}
-    following = directory.start
+    next_start = directory.start
     for entry in sorted(directory.entries, key=lambda entry: entry.header_offset, reverse=True):
         name = entry.filename
         contents.refuse_if(name in members, f"has two members called {quoted(name)}")
         part = replace(contents, part=f"member {quoted(name)}")
         start = _data_start(part, entry)
         end = start + entry.compress_size
-        part.refuse_if(end > following, "overlaps what follows it")
+        part.refuse_if(end > next_start, "overlaps what follows it")
         members[name] = Member(
             replace(part, data=contents.data[start:end]),
             entry.compress_type == zipfile.ZIP_DEFLATED,
             entry.file_size,
             entry.CRC,
         )
-        following = entry.header_offset
-    contents.refuse_if(following, "is a broken archive: it does not begin with its first member")
+        next_start = entry.header_offset
+    contents.refuse_if(next_start, "is a broken archive: it does not begin with its first member")
     return members
 
 
@@ -201,6 +225,7 @@ def _data_start(contents: Contents, entry: zipfile.ZipInfo) -> int:
     header = bytes(contents.data[max(entry.header_offset, 0) : header_end])
     is_header = len(header) == LOCAL_BYTES and header.startswith(LOCAL_HEADER)
     contents.refuse_if(not is_header, "is not where the directory says")
+    # The method is at offset 8, the lengths at 26 and 28; checksum and sizes lie between them.
     method, name_length, extra_length = struct.unpack_from("<H16xHH", header, 8)
     encoding = "utf-8" if entry.flag_bits & UTF8_FLAG else "cp437"
     name = entry.orig_filename.encode(encoding, "replace")
