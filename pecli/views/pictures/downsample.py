@@ -40,6 +40,11 @@ def reduced(table: Table, rows: int, columns: int, reduction: Reduction = Reduct
 
 
 def _row_means(table: Table, rows: int, column_step: int) -> Floats:
+    """Return at most `rows` rows, each the mean of consecutive rows, and every n-th column.
+
+    10 rows in 4 are the means of rows 0–1, 2–4, 5–6 and 7–9. Several short means are computed
+    from one block of rows; a single one that is too long to read is estimated.
+    """
     count = min(table.rows, rows)
     edges = np.arange(count + 1) * table.rows // count  # Mean k is of rows edges[k] … edges[k + 1].
     means_per_read = max(1, table.block_rows() * count // table.rows)

@@ -79,6 +79,15 @@ class _Cells(NamedTuple):
 def _error_map(
     label: str, table_name: str, parts: Sequence[Part], result: Comparison, most: _Cells
 ) -> ErrorMap:
+    """Return the map of a table, which is read a few rows at a time.
+
+    Args:
+        label: Its name in the picture.
+        table_name: Its own name, such as cos, which decides the names of its axes.
+        parts: The arrays that were compared as this table, of the same shape: heads, for example.
+        result: The comparison that they belong to.
+        most: The most rows and columns of the map.
+    """
     shape = parts[0].expected.shape
     is_vector = len(shape) < 2
     height, width = (math.prod(shape), 1) if is_vector else shape[-2:]
@@ -128,6 +137,7 @@ class _WorstElements:
     """The element that is farthest off, cell by cell."""
 
     def __init__(self, rows: int, columns: int) -> None:
+        # An error of −1 is less than any, so that the first element of each cell is kept.
         self.expected = np.full((rows, columns), -1.0)
         self.found = np.full((rows, columns), -1.0)
         self.errors = np.full((rows, columns), -1.0)
@@ -135,7 +145,9 @@ class _WorstElements:
     def add(
         self, rows_to_cells: Indices, expected: AnyArray, found: AnyArray, is_relative: bool
     ) -> None:
-        """Keep the elements of a slab that are farther off than those in their cells.
+        """Keep the elements of a slab (some rows) that are farther off than those in their cells.
+
+        First the largest error of each cell is found, then the element that has it.
 
         Args:
             rows_to_cells: The row of cells that each row of the slab belongs to.
@@ -159,6 +171,7 @@ class _WorstElements:
 
 
 def _errors(expected: AnyArray, found: AnyArray, is_relative: bool) -> Floats:
+    """Return the errors of elements; a relative one is 0 if both sides are 0."""
     errors: Floats = absolute_errors(expected, found)[1]
     if not is_relative:
         return errors

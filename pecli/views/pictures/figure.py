@@ -109,6 +109,7 @@ class _Layout(NamedTuple):
 
 
 def _layout(picture: Picture, size: tuple[float, float]) -> _Layout:
+    """Arrange the panels of a picture in rows, with smaller letters if the figure is small."""
     width, height = size
     rows = picture.rows(picture.across)
     across = max(map(len, rows), default=1)
@@ -125,6 +126,7 @@ def _is_chart_alone(row: Sequence[Panel]) -> bool:
 
 
 def _add_titles(figure: Figure, picture: Picture, layout: _Layout) -> None:
+    """Write the title above all panels and the subtitle below them, each in a few lines."""
     letters = layout.width / layout.scale * LETTERS_PER_INCH
     if picture.title:
         title = fitted_lines(picture.title, letters / 1.25, TITLE_LINES)  # Its letters are larger.
@@ -135,6 +137,7 @@ def _add_titles(figure: Figure, picture: Picture, layout: _Layout) -> None:
 
 
 def _panel_title(panel: Panel, room: Room) -> str:
+    """Return the title of a panel in lines that are not wider than its axes."""
     width = room.width
     if isinstance(panel, HeatmapPanel) and panel.is_square:
         width = AXES_SHARE * min(room)
@@ -151,9 +154,9 @@ def _places(figure: Figure, layout: _Layout) -> dict[tuple[int, int], SubplotSpe
     Charts across the whole figure are in a grid of their own. In a common grid, the columns of
     heatmaps above them would follow the width of the chart's numbers.
     """
-    numbers = range(len(layout.rows))
-    runs = groupby(numbers, lambda down: _is_chart_alone(layout.rows[down]))
-    groups = [list(run) for _, run in runs]
+    row_numbers = range(len(layout.rows))
+    runs = groupby(row_numbers, lambda down: _is_chart_alone(layout.rows[down]))
+    groups = [list(run) for _, run in runs]  # Rows 0 and 1 of heatmaps, 2 a chart: [0, 1], [2].
     shares = [[layout.shares[down] for down in group] for group in groups]
     outer = figure.add_gridspec(len(groups), 1, height_ratios=list(map(sum, shares)))
     places = {}

@@ -86,6 +86,7 @@ def _curve_style(chart: Chart, number: int, colours: Theme) -> dict[str, Any]:
 
 
 def _draw_curve(axes: Axes, curve: Curve, style: dict[str, Any]) -> Line2D:
+    """Draw a curve with the range around it and its marks, all in one colour; return its line."""
     x, y = envelope(drawable(curve.x), drawable(curve.y), MAX_POINTS)
     (line,) = axes.plot(x, y, **style)
     if curve.spread is not None:
@@ -98,6 +99,7 @@ def _draw_curve(axes: Axes, curve: Curve, style: dict[str, Any]) -> Line2D:
 
 
 def _draw_bands(axes: Axes, chart: Chart, colours: Theme) -> list[Artist]:
+    """Shade the bands of a chart; each reaches half a unit beyond its first and last pair."""
     bands: list[Artist] = []
     for band, shade in zip(chart.bands, BAND_SHADES, strict=False):
         start = band.start - 0.5
@@ -241,6 +243,7 @@ def _stacked(places: Floats, heights: Floats) -> Floats:
     """
     order = np.argsort(places)
     ordered_heights = heights[order]
+    # The middles of names that are stacked from the bottom; gaps are what is added to them.
     without_gaps = np.cumsum(ordered_heights) - ordered_heights / 2
     wanted_gaps = np.maximum.accumulate(places[order] - without_gaps)
     gaps = np.clip(wanted_gaps, 0, 1 - ordered_heights.sum())
@@ -257,6 +260,7 @@ def _add_legend(axes: Axes, names: Mapping[Artist, str], title: str, width: floa
         if name:
             labels[artist] = fitted_lines(name, letters - 5, LEGEND_LINES)
     longest_line = max(map(len, "\n".join(labels.values()).split("\n")))
+    # A column also has the sample of its line and a gap, together as wide as 10 letters.
     columns = int(letters / (10 + longest_line))
     axes.legend(
         list(labels),

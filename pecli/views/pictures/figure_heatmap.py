@@ -53,9 +53,9 @@ def draw_heatmap(
     """
     from matplotlib.colors import LogNorm, Normalize
 
-    high = max(1, round(AXES_SHARE * pixels.height))
-    wide = max(1, round(AXES_SHARE * pixels.width))
-    values = fitted_to(drawable(panel.values), high, wide, panel.reduction)
+    max_rows = max(1, round(AXES_SHARE * pixels.height))
+    max_columns = max(1, round(AXES_SHARE * pixels.width))
+    values = fitted_to(drawable(panel.values), max_rows, max_columns, panel.reduction)
     low_end, high_end = panel.ends
     norm = Normalize(low_end, high_end)
     if panel.log:
@@ -108,6 +108,10 @@ def add_colour_bars(figure: Figure, heatmaps: Sequence[DrawnHeatmap], letters: f
 
 
 def _add_colour_bar(figure: Figure, group: Sequence[DrawnHeatmap], letters: float) -> None:
+    """Add a colour bar beside the panels of a group, as high as all its rows together.
+
+    Its aspect grows with the rows, so that it is no wider than the bar of a single row.
+    """
     first = group[0].panel
     group_axes = [heatmap.axes for heatmap in group]
     row_spans = set()

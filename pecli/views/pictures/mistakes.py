@@ -34,6 +34,7 @@ MAX_TABLES = 4  #: Tables that a picture shows.
 ACROSS = 3  #: Panels per table: expected, found, difference.
 CHART_SHARE = 0.7  #: The height of a vector's charts, as a share of a table's.
 TERMINAL_LINES = 16  #: Lines of a terminal for the errors of a tensor.
+FRAME_LINES = 5  #: Lines of these for the title, the axes and the colour bar.
 MIN_ERROR = 1e-280  #: The smallest error that has a colour.
 MIN_SHARE = 1e-16  #: The smallest error that has a colour, as a share of the largest.
 
@@ -77,6 +78,7 @@ def comparison_picture(checked: "Sequence[Verification | Difference | PecliError
 
 
 def _caption(maps: Sequence[ErrorMap], left_out: Sequence[str]) -> str:
+    """Return the text below the panels: what is not drawn, and why."""
     sentences = []
     if not maps:
         sentences.append("No element to draw, as all are equal, or none can be compared")
@@ -93,6 +95,7 @@ class _Tensor(NamedTuple):
 
 
 def _named_maps(tensor: _Tensor) -> list[ErrorMap]:
+    """Return the maps of a tensor, with its file in their names."""
     maps = error_maps(tensor.comparison)
     return [replace(errors, name=tensor.prefix + errors.name) for errors in maps]
 
@@ -108,6 +111,7 @@ def _worst_first(results: "Sequence[Verification | Difference]") -> list[_Tensor
         tensors += [_Tensor(comparison, prefix) for comparison in result.tensors]
 
     def badness(tensor: _Tensor) -> tuple[bool, float]:
+        # False sorts before True, and a large error before a small one.
         return tensor.comparison.passed, -_max_error(tensor.comparison)
 
     return sorted(tensors, key=badness)
@@ -164,7 +168,10 @@ def _panels(maps: Sequence[ErrorMap], sides: Sides) -> list[Panel]:
 
 
 def _colour_scale(maps: Sequence[ErrorMap]) -> ColourScale:
-    """Return the scale of all differences; infinite ones cannot be drawn to scale."""
+    """Return the scale of all differences, from the smallest to the largest, at least a decade.
+
+    The tolerance is on the scale, too. Infinite differences cannot be drawn to scale.
+    """
     values = [np.append(errors.errors, errors.tolerance) for errors in maps]
     numbers = np.concatenate([np.empty(0), *values])
     positive = numbers[np.isfinite(numbers) & (numbers > 0)]
@@ -209,6 +216,7 @@ def _points(errors: ErrorMap) -> Floats:
 
 
 def _sides_chart(title: str, errors: ErrorMap, sides: Sides) -> Chart:
+    """Return both sides of a vector as curves; frequencies and slopes fall over several decades."""
     curves = []
     for side, values in zip(sides, (errors.expected, errors.found), strict=True):
         curves.append(Curve(side, _points(errors), values[0]))
@@ -284,7 +292,8 @@ def show(tensors: Sequence[Comparison]) -> None:
     if worst is None:
         return
     room = terminal()._replace(lines=TERMINAL_LINES)
-    rows = (TERMINAL_LINES - 5) * (2 if room.colours else 1)
+    value_lines = TERMINAL_LINES - FRAME_LINES
+    rows = value_lines * 2 if room.colours else value_lines  # Half blocks show two rows per line.
     picture = error_picture(worst, rows, room.columns)
     if picture is not None:
         print("\n".join(["", *terminal_render.lines(picture, room)]))

@@ -156,6 +156,14 @@ def of_model(
 def _rotary_subjects(
     model: ModelEncodings, label: str, kind: str | None, seq_len: int
 ) -> list[Subject]:
+    """Return the rotary encodings of a model: of text, and of an image as patches or on one axis.
+
+    Args:
+        model: The model.
+        label: Its name, to which the type of the layers is added if there are several encodings.
+        kind: The kind of picture, if it was chosen.
+        seq_len: Rows of the tables.
+    """
     encodings = [encoding for encoding in model if _is_drawable_rope(encoding)]
     text_encodings = [encoding for encoding in encodings if not encoding.part]
     subjects: list[Subject] = []
@@ -181,6 +189,7 @@ def _encoding_label(label: str, encoding: Encoding) -> str:
 
 
 def _is_drawable_rope(encoding: Encoding) -> bool:
+    """Return True for a rotary encoding with a table, or with one for every size of an image."""
     has_table = not encoding.no_table or bool(encoding.grid.style)
     return encoding.is_rotary and has_table
 
@@ -193,6 +202,7 @@ def _is_drawn_on_grid(encoding: Encoding, kind: str | None) -> bool:
 
 
 def _table_subjects(model: ModelEncodings, label: str, seq_len: int) -> list[Subject]:
+    """Return the encodings whose table follows from the configuration: sinusoidal, ALiBi, …"""
     subjects: list[Subject] = []
     for encoding in model:
         if encoding.scheme not in SCHEMES or encoding.no_table:

@@ -27,10 +27,19 @@ DOT_BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 """The bit of each dot of a character, by line and column."""
 DOT_LINES, DOT_COLUMNS = DOT_BITS.shape
 NOBODY = -1  #: The owner of a character that no curve touches.
+AXIS_LINES = 3  #: Lines of a chart for the frame below it, its numbers, and the names of the axes.
+PIECES_PER_COLUMN = 4
+"""Pieces of a long curve per column of dots. A piece becomes a stroke from its lowest to its highest
+point, as wide as the piece; a quarter of a column is too narrow for that to be seen."""
+LOG_RANGE = (1e-300, 1e300)
+"""Numbers that have a place on a logarithmic axis; near the ends of float64, ratios overflow."""
 
 
 def chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
-    """Return a chart in that many lines, with its axes and its legend."""
+    """Return a chart in that many lines, with its axes and its legend.
+
+    The axes take three lines (the frame, its numbers, the names of the axes); curves get the rest.
+    """
     across = _Axis([curve.x[np.isfinite(curve.y)] for curve in chart.curves], chart.log_x)
     levels = np.array([level.value for level in chart.levels])
     heights = [levels]
@@ -39,7 +48,7 @@ def chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
     up = _Axis(heights, chart.log_y)
     pens = _pens(chart, terminal)
     legend = _legend(chart, terminal, pens)
-    high = max(2, height - 3 - len(legend))
+    high = max(2, height - AXIS_LINES - len(legend))
     row_labels = {}
     for place, text in up.labels(high, max(2, high // 4)).items():
         row_labels[high - 1 - place] = text
@@ -58,23 +67,31 @@ def _axis_names(chart: Chart, terminal: Terminal) -> str:
 
 
 class _Axis:
-    """A linear or logarithmic axis, on which numbers have places between 0 and 1."""
+    """A linear or logarithmic axis, on which numbers have places between 0 and 1.
+
+    `low` and `high` are the numbers at its ends, or their logarithms.
+    """
 
     def __init__(self, values: Sequence[Floats], log: bool) -> None:
+        """Make an axis that spans all values; one without any spans 0 to 1, or 1 to 10."""
         self.log = log
         numbers = np.concatenate([np.empty(0), *map(np.ravel, values)])
         if log:
-            numbers = numbers[(numbers > 1e-300) & (numbers < 1e300)]
+            smallest, largest = LOG_RANGE
+            numbers = numbers[(numbers > smallest) & (numbers < largest)]
         else:
             numbers = numbers[np.isfinite(numbers)]
         low, high = (1.0, 10.0) if log else (0.0, 1.0)
         if numbers.size:
-            low, high = float(numbers.min()), float(numbers.max())
+            low = float(numbers.min())
+            high = float(numbers.max())
         if log:
-            low, high = math.log10(low), math.log10(high)
+            low = math.log10(low)
+            high = math.log10(high)
         self.low, self.high = apart(low, high)
 
     def places(self, values: Floats) -> Floats:
+        """Return the places of numbers: on an axis from 10 to 1000, logarithmic, 100 is at 0.5."""
         with np.errstate(divide="ignore", invalid="ignore"):
             if self.log:
                 values = np.log10(values)
@@ -95,6 +112,8 @@ class _Axis:
 
 
 class _Size(NamedTuple):
+    """A size in characters, or in dots."""
+
     lines: int
     columns: int
 
@@ -120,6 +139,7 @@ def _pens(chart: Chart, terminal: Terminal) -> list[_Pen]:
 
 
 def _inks(chart: Chart, terminal: Terminal) -> list[str]:
+    """Return the escape sequence of the colour of each curve, then of each level, which is grey."""
     count = len(chart.curves)
     if not terminal.colours:
         return [""] * (count + len(chart.levels))
@@ -260,37 +280,50 @@ def _owners(parts: Sequence[Indices], curve_count: int) -> Indices:
 def _raster(x: Floats, y: Floats, size: _Size, joined: bool) -> Flags:
     """Return the dots that a line through the points touches, or only the points.
 
+    The result is True for such dots, with the top row first: in a raster of 3 × 3 dots, the line
+    from (0, 0) to (1, 1) touches the diagonal from the bottom left to the top right.
+
     Args:
         x: Places from 0 on the left to 1 on the right.
         y: Places from 0 at the bottom to 1 at the top. NaN is a gap.
         size: Dots of the raster.
         joined: True for a line.
     """
-    high, wide = size
-    x, y = envelope(x, y, 4 * wide)
+    row_count, column_count = size
+    x, y = envelope(x, y, PIECES_PER_COLUMN * column_count)
     # Zero lies infinitely far to the left on a logarithmic axis, and no line leads there.
-    columns = np.where(np.isfinite(x), x, np.nan) * (wide - 1)
-    lines = np.clip(
-        (1 - y) * (high - 1), -1, high
-    )  # Beyond the picture, a line leaves at the edge.
+    across = np.where(np.isfinite(x), x, np.nan) * (column_count - 1)
+    # One row beyond the picture is far enough: a line to a point outside leaves at the edge.
+    down = np.clip((1 - y) * (row_count - 1), -1, row_count)
     if joined and len(x) > 1:
-        columns, lines = _joined_points(columns, lines)
-    is_inside = (columns > -0.5) & (columns < wide - 0.5) & (lines > -0.5) & (lines < high - 0.5)
-    mask = np.zeros((high, wide), bool)
-    rows = np.rint(lines[is_inside]).astype(np.intp)
-    mask[rows, np.rint(columns[is_inside]).astype(np.intp)] = True
+        across, down = _joined_points(across, down)
+    is_in_columns = (across > -0.5) & (across < column_count - 0.5)
+    is_in_rows = (down > -0.5) & (down < row_count - 0.5)
+    is_inside = is_in_columns & is_in_rows
+    rows = np.rint(down[is_inside]).astype(np.intp)
+    columns = np.rint(across[is_inside]).astype(np.intp)
+    mask = np.zeros((row_count, column_count), bool)
+    mask[rows, columns] = True
     return mask
 
 
-def _joined_points(columns: Floats, lines: Floats) -> tuple[Floats, Floats]:
-    """Return the points and those on the straight lines between them, less than a dot apart."""
-    right = np.diff(columns)
-    down = np.diff(lines)
-    longest = np.maximum(np.abs(right), np.abs(down))
+def _joined_points(across: Floats, down: Floats) -> tuple[Floats, Floats]:
+    """Return the points and those on the straight lines between them, less than a dot apart.
+
+    Args:
+        across: The coordinates of points in dots from the left.
+        down: Their coordinates in dots from the top.
+
+    From (0, 0) to (3, 1) there are 3 dots across, so 4 steps: points at 0, 1/4, 2/4 and 3/4 of the
+    way are added. All segments are divided at once; `shares` are those parts of the way.
+    """
+    segment_across = np.diff(across)
+    segment_down = np.diff(down)
+    longest = np.maximum(np.abs(segment_across), np.abs(segment_down))
     steps = np.nan_to_num(longest).astype(np.intp) + 1
-    segments = np.repeat(np.arange(len(steps)), steps)
+    segments = np.repeat(np.arange(len(steps)), steps)  # The segment of each added point.
     first_steps = (np.cumsum(steps) - steps)[segments]
     shares = (np.arange(len(segments)) - first_steps) / steps[segments]
-    between_columns = columns[segments] + shares * right[segments]
-    between_lines = lines[segments] + shares * down[segments]
-    return np.append(columns, between_columns), np.append(lines, between_lines)
+    added_across = across[segments] + shares * segment_across[segments]
+    added_down = down[segments] + shares * segment_down[segments]
+    return np.append(across, added_across), np.append(down, added_down)

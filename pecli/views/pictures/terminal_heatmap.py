@@ -70,6 +70,7 @@ def _values_per_line(terminal: Terminal) -> int:
 
 
 def _canvas(panel: HeatmapPanel, terminal: Terminal, height: int) -> _Canvas:
+    """Reduce a heatmap to the values that fit into that many lines, beside the numbers of its rows."""
     last_row = panel.first_row + panel.shape[0] - 1
     margin = len(str(last_row)) + 2
     high = max(1, height - 2) * _values_per_line(terminal)
@@ -85,16 +86,18 @@ def _cell_size(canvas: _Canvas, panel: HeatmapPanel, terminal: Terminal) -> tupl
     down = max(1, canvas.height // rows)
     across = max(1, canvas.width // columns)
     if canvas.values.shape != panel.values.shape:
-        # One direction is full; in the other one, cells may grow a little.
+        # One direction is full; in the other one, cells may grow to 2 lines or 4 characters.
         down = min(down, 2 * per_line)
         across = min(across, 4)
-    # A character is twice as high as wide; in colour, a value is half a character high.
+    # A character is twice as high as wide; in colour, a value is half a character high. So a cell
+    # of 2 characters is as wide as 1 line is high; it may become twice as wide as high.
     most_down = max(1, across * per_line // 2)
     most_across = max(1, 4 * down // per_line)
     return min(down, most_down), min(across, most_across)
 
 
 def _row_labels(panel: HeatmapPanel, lines: int) -> dict[int, str]:
+    """Return the numbers of some rows by the line of the drawing that shows the row."""
     count = panel.shape[0]
     labels = {}
     for row in _whole_ticks(panel.first_row, count - 1, max(1, lines // 3)):
@@ -104,6 +107,7 @@ def _row_labels(panel: HeatmapPanel, lines: int) -> dict[int, str]:
 
 
 def _column_labels(panel: HeatmapPanel, width: int) -> dict[int, str]:
+    """Return the numbers of some columns by the character that shows the column."""
     count = panel.shape[1]
     label_width = len(str(count)) + 3
     labels = {}
@@ -139,6 +143,12 @@ def _levels(values: Floats, panel: HeatmapPanel) -> AnyArray:
 
 
 def _drawn(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> list[str]:
+    """Return levels as lines; in colour, a line shows two rows of them.
+
+    The character ▀ has the colour of the upper level as its ink and that of the lower as its paper.
+    A level without a colour can only be paper, so a blank above another level is drawn as ▄.
+    Terminals without Unicode show spaces in the colour of the upper level.
+    """
     if not terminal.colours:
         return _shaded(levels, panel, terminal)
     codes, unknown = _colour_codes(panel, terminal)
@@ -165,6 +175,7 @@ def _drawn(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> list[st
 
 
 def _shaded(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> list[str]:
+    """Return levels as lines without colours, one character per level: ░ is low, █ is high."""
     shades = SHADES if terminal.unicode else ASCII_SHADES
     if panel.log:
         shades = shades[1:]  # A blank is zero.

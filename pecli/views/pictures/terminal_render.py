@@ -32,13 +32,15 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
 
     Heatmaps share their colours. The line below them states what the axes and colours mean.
     """
-    picture = replace(picture, panels=[panel for panel in picture.panels if panel.share == 1])
+    # Panels of a smaller share are details for which only figures have room.
+    main_panels = [panel for panel in picture.panels if panel.share == 1]
+    picture = replace(picture, panels=main_panels)
     shown = _title_lines(picture, terminal)
     heatmaps = picture.heatmaps
-    room = terminal.lines - 1 - len(shown)
+    room = terminal.lines - 1 - len(shown)  # The shell's prompt takes one line.
     if heatmaps:
-        room -= 1
-    rows = _rows(picture, terminal, room)
+        room -= 1  # The line that explains the colours.
+    rows = _arranged(picture, terminal, room)
     height = _row_height(picture, rows, room)
     across = max(map(len, rows), default=1)
     key = ""
@@ -58,6 +60,7 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
 
 
 def _title_lines(picture: Picture, terminal: Terminal) -> list[str]:
+    """Return the title and the subtitle in as many lines as they need; a title may have three parts."""
     title = []
     for text in (*picture.title.split("\n", 2), picture.subtitle):
         title += fitted_text(text, terminal, TITLE_LINES)
@@ -65,24 +68,31 @@ def _title_lines(picture: Picture, terminal: Terminal) -> list[str]:
 
 
 def _least_lines(picture: Picture) -> int:
+    """Return the lines that a row of panels needs, if there are several rows."""
     has_only_heatmaps = len(picture.heatmaps) == len(picture.panels)
     return MIN_HEATMAP_LINES if has_only_heatmaps else MIN_CHART_LINES
 
 
-def _rows(picture: Picture, terminal: Terminal, room: int) -> list[list[Panel]]:
-    """Return the panels in rows: the fewest panels beside each other for which lines suffice."""
-    most = max(1, terminal.columns // MIN_HEATMAP_COLUMNS)
-    choices = []
-    for across in range(min(picture.across, most), most + 1):
+def _arranged(picture: Picture, terminal: Terminal, room: int) -> list[list[Panel]]:
+    """Arrange the panels in rows that fit into `room` lines.
+
+    Panels beside each other are narrow, so the picture's own number per row is tried first, and
+    then more. If nothing fits, the arrangement with the fewest rows is the best. Six heatmaps that
+    a figure has in rows of two need 21 lines; with fewer lines, they are in two rows of three.
+    """
+    most_across = max(1, terminal.columns // MIN_HEATMAP_COLUMNS)
+    arrangements = []
+    for across in range(min(picture.across, most_across), most_across + 1):
         narrow = terminal.columns // across < MIN_CHART_COLUMNS
         rows = picture.rows(across, narrow=narrow)
         if len(rows) * _least_lines(picture) <= room:
             return rows
-        choices.append(rows)
-    return min(choices, key=len)
+        arrangements.append(rows)
+    return min(arrangements, key=len)
 
 
 def _row_height(picture: Picture, rows: Sequence[Sequence[Panel]], room: int) -> int:
+    """Return the lines of each row: an equal part of the room, but never too few to be read."""
     least = _least_lines(picture) if len(rows) > 1 else MIN_ALONE_LINES
     return max(least, room // max(1, len(rows)))
 
@@ -93,6 +103,15 @@ class _Row:
     def __init__(
         self, panels: Sequence[Panel], terminal: Terminal, beside: int, height: int
     ) -> None:
+        """Give each panel its room.
+
+        Args:
+            panels: The panels.
+            terminal: The room of the whole picture.
+            beside: Panels that the width is divided by; more than there are in a last row that is
+                not full, so that its panels have the width of those above.
+            height: Lines of the row, the titles of the panels included.
+        """
         self.panels = panels
         self.width = terminal.columns // beside
         gap = 1 if beside > 1 else 0
@@ -102,6 +121,7 @@ class _Row:
         self.panel_height = height - self.title_height
 
     def lines(self) -> list[str]:
+        """Return the lines of the row; titles end at the same line, so that panels begin together."""
         parts = []
         for panel, title in zip(self.panels, self.titles, strict=True):
             padding = [""] * (self.title_height - len(title))
@@ -114,5 +134,6 @@ class _Row:
         return heatmap_lines(panel, self.cell, self.panel_height)
 
     def _beside(self, parts: Sequence[str]) -> str:
+        """Join one line of each panel, padded to its width; escape sequences take no room."""
         padded = [part + " " * (self.width - visible_length(part)) for part in parts]
         return "".join(padded).rstrip()

@@ -91,6 +91,7 @@ def framed(
 
 
 def _labels_below(labels: Mapping[int, str], room: int) -> str:
+    """Return a line of labels, each centred at its place if it neither leaves the line nor touches another."""
     line = [" "] * room
     free = 0
     for place, text in sorted(labels.items()):

@@ -51,6 +51,7 @@ CIRCLE = PictureKind(
 
 
 def _turns(frequency: float, length: int) -> str:
+    """Return how often a pair turns from the first to the last position: «0.25 turns», «1,304 turns»."""
     turns = frequency * max(1, length - 1) / (2 * math.pi)
     if not turns:
         return "does not rotate"

@@ -45,6 +45,7 @@ CURVES = PictureKind(
 
 
 def _biases(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+    """Return ALiBi's biases −m·d of some heads, with slope m, as straight lines over the distance d."""
     lines = []
     for head in heads_of(subjects, request):
         distances = np.linspace(0, head.keys - 1, BIAS_POINTS)
@@ -90,6 +91,7 @@ class _DrawnTable(NamedTuple):
 
 
 def _channels(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+    """Return some columns of all tables over positions, each table with a dash of its own."""
     drawn = [table for subject in subjects for table in _drawn_tables(subject, len(subjects))]
     most = max(1, CHOSEN_CURVES // len(subjects))
     lines: list[Curve] = []
@@ -112,6 +114,10 @@ def _channels(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
 
 
 def _drawn_tables(subject: Subject, subject_count: int) -> list[_DrawnTable]:
+    """Return the tables of a subject that are drawn, with the beginning of their curves' labels.
+
+    The label names what differs: the subject if there are several, or the table of a file.
+    """
     tables = subject.matrices
     if subject.applied_as == "rotation":
         # The sines would look like the cosines.
@@ -138,6 +144,7 @@ def _columns(drawn: _DrawnTable, request: PlotRequest, most: int) -> list[int]:
         step = subject.axes_of(table).step
         return [step * pair for pair in pairs]
     if table.width > most:
+        # Evenly spaced, without the first and the last column: 3 of 64 are 16, 32 and 48.
         return [(k + 1) * table.width // (most + 1) for k in range(most)]
     return list(range(table.width))
 
@@ -152,6 +159,7 @@ def _first_rows(table: Table, columns: Sequence[int]) -> Floats:
 def _column_curves(
     drawn: _DrawnTable, columns: Sequence[int], values: Floats, dash: str
 ) -> list[Curve]:
+    """Return a curve per column; `values` are the rows of only these columns."""
     positions = drawn.subject.first + np.arange(len(values), dtype=np.float64)
     lines = []
     for k, column in enumerate(columns):
@@ -161,6 +169,7 @@ def _column_curves(
 
 
 def _check_curves(lines: Sequence[Curve], request: PlotRequest) -> None:
+    """Raise ParameterError if there are no curves, or too many of them were requested."""
     if not lines:
         raise ParameterError("kind", "curves", "there is no table with rows and columns")
     if request.channels and len(lines) > MAX_CURVES:

@@ -42,6 +42,7 @@ DECAY = PictureKind(
 
 
 def _alibi_weights(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+    """Return a curve per head: the weight of a key by its distance, if all keys have equal content."""
     curves = []
     for head in heads_of(subjects, request):
         distances = np.unique(np.rint(np.linspace(0, head.keys - 1, MAX_POINTS)))
@@ -58,6 +59,7 @@ def _alibi_weights(subjects: Sequence[Subject], request: PlotRequest) -> Picture
 
 
 def _rotary_scores(subjects: Sequence[Subject]) -> Picture:
+    """Return two charts with a curve per subject: the score of q = k, and the bound of any score."""
     scores_by_distance = []
     bounds_by_distance = []
     factor_notes = []

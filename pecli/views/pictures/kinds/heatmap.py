@@ -56,6 +56,7 @@ HEATMAP = PictureKind(
 
 
 def _no_matrix(subjects: Sequence[Subject]) -> ParameterError:
+    """Return the error for subjects that are vectors."""
     names = ", ".join(subject.label for subject in subjects)
     # Without a length, ALiBi is a vector of slopes.
     advice = "give it a --seq-len" if subjects[0].applied_as == "bias" else ""
@@ -66,6 +67,15 @@ def _no_matrix(subjects: Sequence[Subject]) -> ParameterError:
 def _panel(
     matrix: _Matrix, subject_name: str, first_row: int, request: PlotRequest, is_bias: bool
 ) -> HeatmapPanel:
+    """Return a matrix as a panel, reduced to the rows and columns that there is room for.
+
+    Args:
+        matrix: The matrix.
+        subject_name: The beginning of the title, if there are several subjects.
+        first_row: The number of the first row on the axis.
+        request: The room.
+        is_bias: True for ALiBi, whose magnitudes are drawn on a logarithmic scale.
+    """
     reduction = Reduction.MEAN
     if (matrix.rows, matrix.columns) == ("query", "key"):
         reduction = Reduction.SAMPLE  # A mean would blur the diagonal.
@@ -102,13 +112,18 @@ def _title(panels: Sequence[HeatmapPanel], values: Sequence[str]) -> str:
 
 
 def _matrices(subject: Subject, request: PlotRequest, subject_count: int) -> Iterator[_Matrix]:
+    """Yield the matrices of a subject: of tables on a grid its channels as maps, else its tables.
+
+    A single table needs no title, except RoPE's: a file may hold the cosines without the sines.
+    """
     if "patch" in subject.picture_kinds:
         yield from _maps(subject, request, subject_count)
         return
     tables = [table for table in subject.tables if len(table.shape) > 1 and table.size]
     is_named = len(tables) > 1 or subject.applied_as == "rotation"
     for table in tables:
-        yield from _slabs(subject, table, table.name if is_named else "", request)
+        title = table.name if is_named else ""
+        yield from _matrices_of(table, subject, title, request)
 
 
 def _maps(subject: Subject, request: PlotRequest, subject_count: int) -> Iterator[_Matrix]:
@@ -129,30 +144,40 @@ def _maps(subject: Subject, request: PlotRequest, subject_count: int) -> Iterato
             yield _Matrix(channel, title, "row", "column", axes.value)
 
 
-def _slabs(subject: Subject, table: Table, name: str, request: PlotRequest) -> Iterator[_Matrix]:
-    """Yield the matrices of a tensor: itself, or some of those along its leading axes."""
+def _matrices_of(
+    table: Table, subject: Subject, title: str, request: PlotRequest
+) -> Iterator[_Matrix]:
+    """Yield the matrices of a tensor.
+
+    A tensor (512, 64) is one matrix, with the given title. A bias (8, 1, 512), the same for all
+    queries, is one matrix of heads and keys. A bias (32, 512, 512) is 32 matrices, of which the
+    requested heads, or a few evenly spaced ones, are yielded: «head 0», «head 4», ….
+    """
     axes = subject.axes_of(table)
     row_name, column_name = axes.names[-2:]
-    height = table.shape[-2]
+    matrix_rows = table.shape[-2]
     if len(table.shape) == 2:
-        yield _Matrix(table, name, row_name, column_name, axes.value)
+        yield _Matrix(table, title, row_name, column_name, axes.value)
         return
-    if height == 1:
-        # A bias per head and key, the same for all queries, is one matrix.
+    if matrix_rows == 1:
         heads_by_keys = replace(table, shape=(table.rows, table.width))
-        yield _Matrix(heads_by_keys, name, "head", column_name, axes.value)
+        yield _Matrix(heads_by_keys, title, "head", column_name, axes.value)
         return
-    for number in request.choose(table.rows // height, MAX_HEADS, "heads"):
+    matrix_count = table.rows // matrix_rows
+    for number in request.choose(matrix_count, MAX_HEADS, "heads"):
         if axes.names[0]:
-            title = f"{axes.names[0]} {number}"
-        else:
+            matrix_title = f"{axes.names[0]} {number}"
+        else:  # An axis of a file has no name: the matrix is called by its index, as in NumPy.
             index = ", ".join(map(str, np.unravel_index(number, table.shape[:-2])))
-            title = f"{table.name}[{index}]"
-        yield _Matrix(slab(table, number), title, row_name, column_name, axes.value)
+            matrix_title = f"{table.name}[{index}]"
+        yield _Matrix(slab(table, number), matrix_title, row_name, column_name, axes.value)
 
 
 def slab(table: Table, index: int) -> Table:
-    """Return one matrix of a tensor; those of all leading axes are counted in order."""
+    """Return one matrix of a tensor; those of all leading axes are counted in order.
+
+    Of a tensor (2, 3, L, D), matrix 4 is [1, 1]. It is a view: its rows are computed when needed.
+    """
     height = table.shape[-2]
     first = index * height
     return replace(

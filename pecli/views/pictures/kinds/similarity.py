@@ -53,6 +53,7 @@ SIMILARITY = PictureKind(
 def _matrix(
     subject: Subject, name: str, tables: Sequence[Table], request: PlotRequest
 ) -> HeatmapPanel:
+    """Return the similarity of every n-th position with every n-th, as many as there is room for."""
     count = tables[0].rows
     step = stride(count, min(request.rows, MAX_SAMPLES))
     rows = directions(tables, np.arange(0, count, step))

@@ -83,22 +83,23 @@ def waves_of(subject: Subject) -> list[Wave]:
 
 def _lengths_that_matter(rope: Rope, context: int | None) -> dict[int, str]:
     """Return lengths within and beyond the trained context, in words."""
-    trained = (
+    trained_length = (
         rope.original_max_position_embeddings
         or rope.max_position_embeddings
         or rope.effective_length
     )
     if rope.long_factor is not None:  # LongRoPE switches its factors one position beyond.
         return {
-            trained: f"short factors, up to {trained:,}",
-            trained + 1: f"long factors, beyond {trained:,}",
+            trained_length: f"short factors, up to {trained_length:,}",
+            trained_length + 1: f"long factors, beyond {trained_length:,}",
         }
-    declared = context or rope.max_position_embeddings or 0
-    longest = max(declared, rope.effective_length, trained)
-    return {trained: f"up to {trained:,}", longest: f"at length {longest:,}"}
+    declared_length = context or rope.max_position_embeddings or 0
+    longest = max(declared_length, rope.effective_length, trained_length)
+    return {trained_length: f"up to {trained_length:,}", longest: f"at length {longest:,}"}
 
 
 def _curve(wave: Wave) -> _WaveCurve:
+    """Compute the wavelengths of a wave, and their ratio to those without the scaling."""
     lengths = _wavelengths(wave.subject)
     rope = scaled_rope(wave.subject)
     unscaled = lengths if rope is None else unscaled_wavelengths(rope)
@@ -144,6 +145,7 @@ def _single(subject: Subject, waves: Sequence[_WaveCurve]) -> tuple[list[Chart],
 
 
 def _context_levels(subject: Subject) -> list[Level]:
+    """Return a line per context: pairs above it do not turn once within it."""
     levels = []
     for context in sorted(contexts_of(subject)):
         levels.append(Level(f"{context.label} {context.length:,.0f}", context.length))
@@ -196,6 +198,7 @@ def _stretch_curve(wave: _WaveCurve, x: Floats) -> Curve:
 
 
 def _scaling_note(subject: Subject) -> str:
+    """Return «yarn scaling, factor 4, attention factor 1.1386»; empty without a scaling."""
     rope = scaled_rope(subject)
     if rope is None:
         return ""
