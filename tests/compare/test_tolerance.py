@@ -108,7 +108,8 @@ def test_numbers_that_no_scheme_can_have_are_not_identified(
     np.save(tmp_path / "t.npy", values)
     for words, code in ((("identify",), 1), (("inspect", "--stats"), 0)):
         outcome = pecli_cli(*words, tmp_path / "t.npy")
-        assert (outcome.code, outcome.err) == (code, "")
+        assert outcome.code == code
+        assert outcome.err == ""
 
 
 def test_a_tolerance_is_exact_by_default() -> None:

@@ -98,7 +98,8 @@ def test_few_rows_far_from_position_0_are_made_again(name: str, offset: int, dty
     """Which takes frequencies a thousand times sharper than neighbouring rows tell them."""
     exact = waves(np.arange(offset, offset + 64), FAR[name], np.float64)
     (match,) = pecli.identify({key: table.astype(dtype) for key, table in exact.items()}).matches
-    assert (match.scheme.offset, match.scheme.dtype) == (offset, dtype)
+    assert match.scheme.offset == offset
+    assert match.scheme.dtype == dtype
     for key, table in match.scheme.tables().items():
         if key in exact:
             np.testing.assert_allclose(
@@ -199,17 +200,16 @@ def test_frequencies_as_transformers_computes_them(case: dict[str, Any]) -> None
     values = np.array([int(bits, 16) for bits in case["inv_freq"]], np.uint32).view(np.float32)
     (match,) = pecli.identify(values).matches
     scheme, scaling = match.scheme, case["scaling"]
-    assert (scheme.dim, scheme.base) == (case["dim"], case["base"])
+    assert scheme.dim == case["dim"]
+    assert scheme.base == case["base"]
     assert scheme.scaling == scaling.get("rope_type", "none")
     if scheme.scaling == "longrope":  # whose factor makes no difference to them
         assert scheme.factor is None
         assert "factor" in " ".join(match.undetermined)
         np.testing.assert_allclose(scheme.long_factor, scaling["long_factor"], rtol=2e-7)
     else:
-        assert (scheme.factor, scheme.beta_fast) == (
-            scaling.get("factor"),
-            scaling.get("beta_fast"),
-        )
+        assert scheme.factor == scaling.get("factor")
+        assert scheme.beta_fast == scaling.get("beta_fast")
 
 
 def sinusoids(rows: int, dim: int) -> np.ndarray:
@@ -336,12 +336,10 @@ def test_a_bias_as_bloom_writes_it(batch: int, heads: int, length: int) -> None:
     alibi = np.broadcast_to(alibi, (batch, heads, length)).reshape(batch * heads, 1, length)
     (match,) = pecli.identify(alibi).matches
     scheme = match.scheme
-    assert (scheme.heads, scheme.seq_len, scheme.form, scheme.max_bias) == (
-        heads,
-        length,
-        "key",
-        8.0,
-    )
+    assert scheme.heads == heads
+    assert scheme.seq_len == length
+    assert scheme.form == "key"
+    assert scheme.max_bias == 8.0
     assert (Repeated(0, batch) in match.edits) == (batch > 1)
 
 
@@ -423,16 +421,19 @@ def test_llama3_and_yarn_are_told_from_few_rows() -> None:
         Waves(128, 500000.0, {"type": "llama3", **LLAMA3, "factor": 16.0}).frequencies()[0], 2048
     )["cos"]
     found: Any = pecli.identify(cosine).matches[0].scheme
-    assert (found.base, found.scaling, found.factor) == (500000.0, "llama3", 16.0)
-    assert (found.original_max_position_embeddings, found.layout, found.offset) == (
-        8192,
-        "halves",
-        0,
-    )
+    assert found.base == 500000.0
+    assert found.scaling == "llama3"
+    assert found.factor == 16.0
+    assert found.original_max_position_embeddings == 8192
+    assert found.layout == "halves"
+    assert found.offset == 0
     # 64 channels, limits at 64 rotations and 1: no line of a coarse grid.
     tables = dumped(Waves(128, 10000.0, YARN).frequencies()[0], 1000, dtype=np.float16)
     found: Any = pecli.identify(tables).matches[0].scheme
-    assert (found.base, found.scaling, found.factor, found.truncate) == (10000.0, "yarn", 4.0, None)
+    assert found.base == 10000.0
+    assert found.scaling == "yarn"
+    assert found.factor == 4.0
+    assert found.truncate is None
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
@@ -445,7 +446,9 @@ def test_divided_frequencies_in_one_tensor(dtype: type) -> None:
     )
     (match,) = pecli.identify({"cos_sin_cache": cache}).matches
     found: Any = match.scheme
-    assert (found.scaling, found.layout, found.rotary_dim) == ("longrope", "compact", 64)
+    assert found.scaling == "longrope"
+    assert found.layout == "compact"
+    assert found.rotary_dim == 64
     expected = powers(10000.0, 64) / divisors
     np.testing.assert_allclose(
         np.array(found.frequencies().floats())[:16], expected[:16], rtol=1e-5

@@ -66,12 +66,15 @@ def test_a_nameless_array_in_any_layout(tmp_path, monkeypatch, form) -> None:
     np.save(tmp_path / "dump.npy", array)
     result = checked(tmp_path / "dump.npy", **({"layout": "interleaved"} if TURNS in words else {}))
     assert result.passed
-    assert (result.scheme, result.readings) == ("rope", {name: words})
+    assert result.scheme == "rope"
+    assert result.readings == {name: words}
     (tensor,) = result.tensors
-    assert (tensor.name, tensor.size) == (name, array.size * (2 if array.dtype.kind == "c" else 1))
+    assert tensor.name == name
+    assert tensor.size == array.size * (2 if array.dtype.kind == "c" else 1)
     assert 0 < tensor.max_abs_error < 2e-6  # float32 phases are not exact, and that is seen
     shifted = checked(tmp_path / "dump.npy", offset=1)
-    assert (shifted.passed, shifted.readings) == (False, {name: words})  # whatever the values are
+    assert not shifted.passed
+    assert shifted.readings == {name: words}  # whatever the values are
     assert {edit for each in shifted.explanations for edit in each.mistakes} == {
         Parameter("offset", 1, 0)
     }
@@ -80,7 +83,8 @@ def test_a_nameless_array_in_any_layout(tmp_path, monkeypatch, form) -> None:
     array.reshape(-1)[-3] += 1
     spoilt = checked(array, reasons=False)
     array.reshape(-1)[-3] -= 1
-    assert (spoilt.readings, spoilt.tensors[0].mismatched) == ({name: words}, 1)
+    assert spoilt.readings == {name: words}
+    assert spoilt.tensors[0].mismatched == 1
     place = tuple(map(int, np.unravel_index(array.size - 3, array.shape)))
     assert spoilt.tensors[0].worst_index[: len(place)] == place
 
@@ -90,7 +94,8 @@ def test_inverse_frequencies_in_float32(tmp_path, shape) -> None:
     values = powers(5e5, DIM).astype(np.float32).reshape(shape)
     assert checked({"rotary_emb.inv_freq": values}, tolerance=Tolerance()).passed
     result = checked(values * np.float32(1.001))
-    assert (result.passed, result.tensors[0].name) == (False, "inv_freq")
+    assert not result.passed
+    assert result.tensors[0].name == "inv_freq"
     np.save(tmp_path / "inv_freq.npy", np.float32(1))  # a single one without an axis
     assert checked(tmp_path / "inv_freq.npy", {**LLAMA, "head_dim": 2}).passed
 
@@ -120,7 +125,8 @@ def test_frequencies_beside_a_table_are_read_where_it_ends_or_before_any_call(co
     )
     dump = pecli.load_config(config).one().rope(LENGTH).tables()
     found = checked(dump, config, Tolerance())
-    assert (found.passed, found.readings["inv_freq"]) == (True, f"at length {LENGTH}")
+    assert found.passed
+    assert found.readings["inv_freq"] == f"at length {LENGTH}"
     grown, cos = powers(base, DIM) / divisor, {"cos": dump["cos"]}
     for values in (grown, powers(5e5, DIM)):
         assert checked({**cos, "inv_freq": values}, config, exact).passed
@@ -133,7 +139,8 @@ def test_frequencies_axis_by_axis_or_as_tables_have_them() -> None:
     config["rope_parameters"] = {"rope_theta": 5e5, "mrope_section": [3, 3, 2]}
     for words, order in (("axis by axis", [0, 2, 4, 1, 3, 5, 6, 7]), ("interleaved", range(8))):
         found = checked({"inv_freq": powers(5e5, DIM)[list(order)]}, config, Tolerance(rtol=1e-14))
-        assert (found.passed, found.readings["inv_freq"]) == (True, words)
+        assert found.passed
+        assert found.readings["inv_freq"] == words
 
 
 def test_a_name_counts_more_than_the_content(tmp_path) -> None:
@@ -149,10 +156,8 @@ def test_names_that_say_nothing_leave_it_to_the_content(tmp_path) -> None:
     noise = np.random.default_rng(0).normal(size=(LENGTH, DIM)).astype(np.float32)
     np.savez(tmp_path / "all.npz", SIN, COS, noise)
     result = checked(tmp_path / "all.npz")
-    assert (result.passed, result.readings) == (
-        True,
-        {"arr_0": f"sin, {ONE}", "arr_1": f"cos, {ONE}"},
-    )
+    assert result.passed
+    assert result.readings == {"arr_0": f"sin, {ONE}", "arr_1": f"cos, {ONE}"}
 
 
 def test_layer_types_by_name_and_by_fit() -> None:
@@ -205,10 +210,8 @@ def test_each_kind_of_layer_has_its_own_sentence() -> None:
 
 def test_tables_of_parts_that_the_configuration_does_not_know_are_left_alone() -> None:
     result = checked({"visual.rotary_pos_emb.inv_freq": COS[3], "model.rotary_emb.cos_cached": COS})
-    assert (result.passed, [tensor.name for tensor in result.tensors]) == (
-        True,
-        ["model.rotary_emb.cos_cached"],
-    )
+    assert result.passed
+    assert [tensor.name for tensor in result.tensors] == ["model.rotary_emb.cos_cached"]
 
 
 def test_tables_of_a_large_checkpoint_are_found_or_have_to_be_named(tmp_path) -> None:
@@ -217,12 +220,14 @@ def test_tables_of_a_large_checkpoint_are_found_or_have_to_be_named(tmp_path) ->
     }
     dump = {"model.rotary_emb.cos_cached": COS, "model.rotary_emb.sin_cached": SIN}
     result = checked({**weights, **dump})
-    assert (result.passed, [tensor.name for tensor in result.tensors]) == (True, list(dump))
+    assert result.passed
+    assert [tensor.name for tensor in result.tensors] == list(dump)
     save_file({**weights, "lm_head": COS}, tmp_path / "model.safetensors")
     with pytest.raises(FileError, match=r"no positional tables of rope \(21 tensors: .*FILE:NAME"):
         checked(tmp_path / "model.safetensors")
     result = checked(f"{tmp_path / 'model.safetensors'}:lm_head")
-    assert (result.passed, result.readings) == (True, {"lm_head": f"cos, {ONE}"})
+    assert result.passed
+    assert result.readings == {"lm_head": f"cos, {ONE}"}
 
 
 @pytest.mark.parametrize(
@@ -256,10 +261,8 @@ def test_learned_tables_are_checked_for_their_shape() -> None:
     config = {"model_type": "gpt2", "n_positions": 12, "n_embd": 6, "n_head": 2}
     weights = np.random.default_rng(0).normal(size=(12, 6)).astype(np.float32)
     result = checked({"wpe.weight": weights, "wte.weight": weights}, config)
-    assert (result.passed, result.readings) == (
-        True,
-        {"wpe.weight": "values are learned; the shape is right"},
-    )
+    assert result.passed
+    assert result.readings == {"wpe.weight": "values are learned; the shape is right"}
     assert result.as_json()["tensors"][0]["max_abs_error"] is None
     result = checked({"wpe.weight": weights[1:]}, config)
     assert result.problems == ("wpe.weight: its shape is (11, 6) where (12, 6) is expected",)
@@ -303,7 +306,8 @@ def test_sinusoidal_and_learned_side_by_side() -> None:
     encoder, decoder = (f"model.{part}.embed_positions.weight" for part in ("encoder", "decoder"))
     pe = sinusoids(10)
     result = checked({encoder: pe, decoder: pe[:5] * 2}, config)
-    assert (result.passed, result.scheme) == (True, "learned, sinusoidal")
+    assert result.passed
+    assert result.scheme == "learned, sinusoidal"
     assert result.readings[encoder] == "encoder layers, as in whisper"
     assert (
         ", from position 3"
@@ -312,7 +316,8 @@ def test_sinusoidal_and_learned_side_by_side() -> None:
     wrong = {encoder: pe[:, ::-1], decoder: pe[:5] * 2}
     assert not checked(wrong, config).passed
     found = checked(wrong, config, layer_type="decoder")
-    assert (found.passed, [tensor.name for tensor in found.tensors]) == (True, [decoder])
+    assert found.passed
+    assert [tensor.name for tensor in found.tensors] == [decoder]
 
 
 def test_a_fairseq_table_begins_at_position_zero() -> None:
@@ -325,10 +330,8 @@ def test_a_fairseq_table_begins_at_position_zero() -> None:
     pe = sinusoids(12)
     pe[1] = 0
     result = checked({"embed_positions.weights": pe}, config)
-    assert (result.passed, result.readings) == (
-        True,
-        {"embed_positions.weights": "as in m2m100, from position 0"},
-    )
+    assert result.passed
+    assert result.readings == {"embed_positions.weights": "as in m2m100, from position 0"}
     assert checked({"embed_positions.weights": pe[2:]}, config).passed
 
 
@@ -362,7 +365,8 @@ def test_alibi_in_every_form(case) -> None:
     array, name, words = ALIBI[case]
     bloom = {"model_type": "bloom", "n_head": 6, "hidden_size": 48}
     result = checked(array, bloom, Tolerance())
-    assert (result.passed, result.readings.get(name)) == (True, words)
+    assert result.passed
+    assert result.readings.get(name) == words
     wrong = array.copy()
     wrong[-1] *= np.float32(0.5)
     for other in (wrong, array * np.float32(0.5)):
@@ -402,7 +406,8 @@ def test_tables_in_lines_of_text(tmp_path) -> None:
     ):
         np.savetxt(tmp_path / "t.csv", lines, delimiter=",")
         found = checked(tmp_path / "t.csv", config)
-        assert (found.passed, found.tensors[0].shape) == (True, lines.shape)
+        assert found.passed
+        assert found.tensors[0].shape == lines.shape
 
 
 def bfloat16(values: np.ndarray) -> np.ndarray:
@@ -436,7 +441,8 @@ def test_falcon_as_transformers_computes_it(
     name: str, values: np.ndarray, words: str | None
 ) -> None:
     found = checked({name: values}, FALCON, Tolerance())
-    assert (found.passed, found.readings.get(name)) == (True, words)
+    assert found.passed
+    assert found.readings.get(name) == words
     if words == "rounded to bfloat16":  # other models do not round their slopes
         assert not checked(
             {name: values}, {"model_type": "bloom", "n_head": 12}, Tolerance()
@@ -466,7 +472,8 @@ def test_buckets_are_right_in_integers_of_any_width(dtype) -> None:
     grown = 8 + np.floor(np.log(np.maximum(far, 1) / 8) / np.log(16) * 8 + 1e-9).astype(int)
     index = (16 * (distance > 0) + np.where(far < 8, far, np.minimum(grown, 15))).astype(dtype)
     found = pecli.verify({"index": index}, T5)
-    assert (found.passed, found.problems) == (True, ())
+    assert found.passed
+    assert found.problems == ()
     assert pecli.verify({"index": index}, pecli.Relative("t5", 40)).passed
     index[3, 5] += 1
     assert not pecli.verify({"index": index}, T5).passed

@@ -175,7 +175,9 @@ def test_axes_are_named_by_the_tensor_and_its_shape(
     name: str, shape: tuple[int, ...], axes: tuple[str, str]
 ) -> None:
     errors = map_of(name, np.ones(shape))
-    assert (errors.rows, errors.columns) == axes
+    rows, columns = axes
+    assert errors.rows == rows
+    assert errors.columns == columns
 
 
 @pytest.mark.parametrize(

@@ -218,7 +218,9 @@ def test_numbers_on_axes_are_those_of_their_places(name: str, kind: str) -> None
             assert kind == "circle" or sum(low <= place <= high for place in axes.get_yticks()) > 3
         else:
             image = axes.images[0]
-            assert (image.norm.vmin, image.norm.vmax) == panel.ends
+            lowest, highest = panel.ends
+            assert image.norm.vmin == lowest
+            assert image.norm.vmax == highest
             assert low == panel.first_row - 0.5
             assert high == panel.first_row + panel.shape[0] - 0.5
 
@@ -238,7 +240,8 @@ def test_matrices_of_other_ends_have_a_bar_each() -> None:
     figure = render(Picture("bars", heats), size=(8.0, 8.0))
     assert assert_readable(figure).count("error") == 3
     for axes, bar in zip(figure.axes[:3], figure.axes[3:], strict=True):
-        assert (axes.bbox.y0, axes.bbox.y1) == pytest.approx((bar.bbox.y0, bar.bbox.y1))
+        assert axes.bbox.y0 == pytest.approx(bar.bbox.y0)
+        assert axes.bbox.y1 == pytest.approx(bar.bbox.y1)
 
 
 def test_pixels_of_a_constant_and_of_what_is_not_finite() -> None:

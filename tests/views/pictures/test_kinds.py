@@ -391,7 +391,10 @@ def test_tables_that_identify_knows_have_its_axes(tmp_path: Path) -> None:
     ):
         (subject,) = of_file(name, opened(arrays)[1])
         panel = kinds.picture("heatmap", [identified(subject, None)], PlotRequest()).panels[0]
-        assert (panel.rows, panel.columns, panel.first_row) == expected
+        rows, columns, first_row = expected
+        assert panel.rows == rows
+        assert panel.columns == columns
+        assert panel.first_row == first_row
         np.testing.assert_array_equal(panel.values, np.squeeze(next(iter(arrays.values()))))
     for form in ("symmetric", "causal"):  # whose slopes are not beside it
         bias = pecli.Alibi(4, 32, form=form).tables()["bias"]
