@@ -87,13 +87,13 @@ class Converted:
         dtype = self.dtype if name in self.cast else None
 
         def fill(start: int, out: Array) -> None:
-            part = slice(start, start + len(out))
+            new_rows = slice(start, start + len(out))
             if move is None:
-                block = rows[part]
+                block = rows[new_rows]
             elif move.axis == 0:
-                block = rows[move.order[part]]
+                block = rows[move.order[new_rows]]
             else:
-                block = np.take(rows[part], move.order, axis=1)
+                block = np.take(rows[new_rows], move.order, axis=1)
             out[...] = block if dtype is None else round_to(widened(block), dtype)
 
         return replace(table, dtype=dtype or table.dtype, fill=fill)
@@ -156,25 +156,36 @@ class Converted:
         return with_queries & with_keys
 
     def _change(self, name: str, move: Move, heads: Heads) -> float:
-        """Return the largest change of a tensor's heads for random inputs, relative to its size."""
+        """Return the largest change of a tensor's rotated heads for random inputs.
+
+        The change is relative to the largest number. Heads are rotated in the layout that they
+        have, and those before are then put into the new order of channels: both must be the same.
+        """
         original = table_of(name, self.arrays[name])
         before = _rotated_heads(original, move, heads, self.source)[..., move.channels]
         after = _rotated_heads(self.table(name), move, heads, self.target)
-        change = np.abs(after - before).max(initial=0)
-        size = np.abs(before).max(initial=0) or 1.0
-        return float(change / size)
+        largest_change = np.abs(after - before).max(initial=0)
+        largest_number = np.abs(before).max(initial=0) or 1.0
+        return float(largest_change / largest_number)
 
 
 def _rotated_heads(table: Table, move: Move, heads: Heads, layout: str) -> Floats:
     """Return the moving heads of a projection of random inputs, each rotated at its position.
 
-    The result is (heads, positions, channels). A bias is its own product with an input of 1.
+    The result is (heads, positions, channels). A bias, or a norm with a row per head, is multiplied
+    by one random number per position.
+
+    Args:
+        table: A projection (heads · channels, inputs), or a bias or norm.
+        move: How it moves: which heads, and their number of channels.
+        heads: Which channels of a head rotate.
+        layout: The layout of pairs in the table.
     """
     channels = len(move.channels)
-    width = table.width if move.axis == 0 else 1
-    # The same inputs before and after: the seed is the number of inputs.
-    inputs = np.random.default_rng(width).standard_normal((width, len(_POSITIONS)))
-    products = [widened(block).reshape(-1, width) @ inputs for block in table.blocks()]
+    input_count = table.width if move.axis == 0 else 1
+    # The seed is their number, so that the inputs are the same before and after.
+    inputs = np.random.default_rng(input_count).standard_normal((input_count, len(_POSITIONS)))
+    products = [widened(block).reshape(-1, input_count) @ inputs for block in table.blocks()]
     by_head = np.concatenate(products).reshape(-1, channels, len(_POSITIONS))
     values = by_head[move.heads].swapaxes(1, 2)
     rotary_dim = heads.rotary_dim or channels

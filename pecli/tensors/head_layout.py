@@ -112,14 +112,20 @@ class Heads:
         return replace(self, head_dim=sizes.head_dim, kv_heads=sizes.kv_heads or self.heads)
 
     def _sizes_with(self, weight: Input, kind: str, sizes: HeadSizes) -> HeadSizes:
-        """Return the sizes that a projection adds to those known; refuse one that contradicts."""
+        """Return the sizes that a projection adds to those known; refuse one that contradicts.
+
+        Args:
+            weight: The projection.
+            kind: "q", "k" or "qkv".
+            sizes: The sizes that are known from the model and from earlier projections.
+        """
         kv_heads = sizes.kv_heads
         if kind != "q" and kv_heads is None:
             kv_heads = self._implied_kv_heads(weight, kind, sizes.head_dim)
         rows = _rows(weight)
-        count = self._head_count(kind, kv_heads or 0)
-        head_dim = sizes.head_dim or rows // max(count, 1)
-        is_divided = head_dim > 0 and count > 0 and rows == count * head_dim
+        head_count = self._head_count(kind, kv_heads or 0)
+        head_dim = sizes.head_dim or rows // max(head_count, 1)
+        is_divided = head_dim > 0 and head_count > 0 and rows == head_count * head_dim
         if not is_divided or not self._shares_evenly(kv_heads):
             raise self._not_divided(weight, kind, sizes.head_dim)
         return HeadSizes(kv_heads, head_dim)
@@ -130,7 +136,11 @@ class Heads:
         return kv_heads > 0 and self.heads % kv_heads == 0
 
     def _measured(self, weights: Sequence[Input]) -> list[tuple[Input, str]]:
-        """Return the projections that heads are measured by, with their kinds; queries first."""
+        """Return the projections that heads are measured by, with their kinds; queries first.
+
+        Norms and latent keys do not have one block of rows per head. All weights are checked here,
+        also those: they must have rows, and the order of fused ones must be known.
+        """
         queries = []
         others = []
         for weight in weights:
@@ -215,6 +225,11 @@ class Heads:
         return self._fused_slots(self.order(weight), kv_heads)
 
     def _fused_slots(self, name: str, kv_heads: int) -> str:
+        """Return the slots of a fused projection in one of ORDERS.
+
+        With 4 heads and 2 key heads, `groups` has 2 groups of 2 queries, a key and a value each:
+        qqkvqqkv.
+        """
         order = ORDERS[name]
         groups = order.groups or kv_heads
         if kv_heads % groups:
@@ -267,7 +282,9 @@ class Heads:
     def move(self, weight: Input, source: str, target: str) -> Move:
         """Return how a projection's rows move from one pair layout to another.
 
-        Only the rotary channels of query and key heads move; the channels of other heads stay.
+        Only the rotary channels of query and key heads move; the channels of other heads stay. A
+        fused projection of one q, k and v head of 4 channels each, from interleaved to halves, has
+        the order 0 2 1 3, 4 6 5 7, 8 9 10 11.
         """
         rows = _rows(weight)
         if self.head_dim is None or self.kv_heads is None:
@@ -276,17 +293,17 @@ class Heads:
         has_row_per_head = weight.array.ndim == 2 and weight.shape[1] == self.head_dim
         if named.norm and has_row_per_head:  # as in Cohere
             return move_in_columns(weight, source, target, self.rotary_dim, self.trailing)
-        size = self.head_dim
+        head_rows = self.head_dim
         if named.kind == "latent":  # one head, whose rotary key is at its end
             self._check_latent(weight)
-            size = rows
+            head_rows = rows
         slots = self.slots(weight)
-        is_norm_of_one_head = named.norm and rows == size
-        if rows != len(slots) * size and not is_norm_of_one_head:
-            raise self._wrong_rows(weight, named.kind, len(slots), size)
-        order = np.arange(rows).reshape(-1, size)
+        is_norm_of_one_head = named.norm and rows == head_rows
+        if rows != len(slots) * head_rows and not is_norm_of_one_head:
+            raise self._wrong_rows(weight, named.kind, len(slots), head_rows)
+        order = np.arange(rows).reshape(-1, head_rows)  # (heads, rows of a head)
         moving = np.isin(list(slots), ["q", "k"])[: len(order)]
-        channels = _rotary_order(weight, size, source, target, self.rotary_dim, self.trailing)
+        channels = _rotary_order(weight, head_rows, source, target, self.rotary_dim, self.trailing)
         order[moving] = order[moving][:, channels]
         return Move(0, order.reshape(-1), channels, moving)
 
@@ -326,7 +343,16 @@ def _rotary_order(
 ) -> Indices:
     """Return the old channel at every new channel of a head.
 
-    From interleaved to halves, with the first 4 of 6 channels rotating: 0 2 1 3 4 5.
+    From interleaved to halves, with the first 4 of 6 channels rotating: 0 2 1 3 4 5. With the last
+    4 rotating: 0 1 2 4 3 5.
+
+    Args:
+        weight: The tensor, for the message of an error.
+        size: The channels of a head.
+        source: The pair layout that it has.
+        target: The pair layout that it gets.
+        rotary_dim: The channels that rotate; None for all.
+        trailing: True if the last channels rotate, not the first.
     """
     rotary = size if rotary_dim is None else rotary_dim
     if rotary % 2 or not 0 < rotary <= size:

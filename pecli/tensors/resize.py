@@ -132,28 +132,33 @@ def _checked_grid(name: str, value: Any) -> Grid:
 
 
 def _resample(cells: Array, out: Array, kernel: str, antialias: bool) -> None:
-    """Fill `out` (height, width, dim) with resampled cells, some lines at a time."""
+    """Fill `out` (height, width, dim) with resampled cells, some lines at a time.
+
+    A line is one row of the grid: `width` rows of the table. Sums are made down the columns first,
+    then along the lines.
+    """
     height, width, dim = cells.shape
     new_height, new_width, _ = out.shape
     horizontal = taps(width, new_width, kernel, antialias)
-    old_lines_per_line = -(-height // new_height)
-    widest_line = max(new_width, width * old_lines_per_line) * dim
-    lines = max(1, _ELEMENTS // widest_line)
+    old_lines_per_new_line = -(-height // new_height)  # rounded up
+    elements_per_line = max(new_width, width * old_lines_per_new_line) * dim
+    lines_at_once = max(1, _ELEMENTS // elements_per_line)
 
     def resample_lines(line: int) -> None:
-        part = slice(line, line + lines)
-        vertical = taps(height, new_height, kernel, antialias, part)
-        first = int(vertical.rows.min())
-        last = int(vertical.rows.max())
-        needed = Taps(vertical.rows - first, vertical.weights)
+        new_lines = slice(line, line + lines_at_once)
+        vertical = taps(height, new_height, kernel, antialias, new_lines)
+        # Only the old lines that these are made of are widened to float64.
+        first_old = int(vertical.rows.min())
+        last_old = int(vertical.rows.max())
+        vertical_from_first = Taps(vertical.rows - first_old, vertical.weights)
         with np.errstate(over="ignore", invalid="ignore"):  # A table may hold infinities.
-            sums = needed.apply(widened(cells[first : last + 1]))
+            sums = vertical_from_first.apply(widened(cells[first_old : last_old + 1]))
             if (width, new_width) != (1, 1):
                 columns_first = np.ascontiguousarray(np.moveaxis(sums, 1, 0))
                 sums = np.moveaxis(horizontal.apply(columns_first), 0, 1)
-            out[part] = round_to(sums, dtype_name(out.dtype))
+            out[new_lines] = round_to(sums, dtype_name(out.dtype))
 
-    work_through(resample_lines, range(0, new_height, lines))
+    work_through(resample_lines, range(0, new_height, lines_at_once))
 
 
 KERNELS = {"linear": 1, "cubic": 2}
@@ -174,16 +179,20 @@ class Taps(NamedTuple):
     weights: Floats
 
     def apply(self, values: Floats) -> Floats:
-        """Return the weighted sums of values along their first axis."""
+        """Return the weighted sums of values along their first axis.
+
+        They are added up tap by tap: the first tap of all new rows, then the second, …
+        """
         sums = np.empty((len(self.rows), *values.shape[1:]))
         product = np.empty_like(sums)
         other_axes = [1] * (values.ndim - 1)
-        for number, (rows, weights) in enumerate(zip(self.rows.T, self.weights.T, strict=True)):
-            target = product if number else sums
+        for tap, (rows, weights) in enumerate(zip(self.rows.T, self.weights.T, strict=True)):
+            is_first_tap = tap == 0
+            target = sums if is_first_tap else product
             # mode="clip" checks no indices, and so needs no buffer.
             np.take(values, rows, axis=0, out=target, mode="clip")
             target *= weights.reshape(-1, *other_axes)
-            if number:
+            if not is_first_tap:
                 sums += product
         return sums
 
@@ -191,7 +200,14 @@ class Taps(NamedTuple):
 def taps(
     old: int, new: int, kernel: str, antialias: bool = False, part: slice = slice(None)
 ) -> Taps:
-    """Return how `old` rows become `new` rows, or a part of these.
+    """Return the taps by which `old` rows become `new` rows.
+
+    Args:
+        old: The number of rows now.
+        new: The number of rows after resampling.
+        kernel: "linear" or "cubic".
+        antialias: Stretch the kernel if there are fewer new rows than old ones.
+        part: Only these of the new rows.
 
     >>> taps(4, 2, "linear").weights.tolist()
     [[0.5, 0.5], [0.5, 0.5]]
@@ -206,9 +222,10 @@ def taps(
     centre = (new_rows.astype(np.float64) + 0.5) * ratio - 0.5
     if kernel == "linear" and not antialias:
         centre = np.clip(centre, 0, old - 1)
-    first = np.floor(centre - reach + 1).astype(np.intp)
-    count = math.ceil(2 * reach) + (1 if antialias else 0)
-    rows = first[:, None] + np.arange(count)
+    first_row = np.floor(centre - reach + 1).astype(np.intp)
+    # A stretched kernel has no whole reach, and may touch one row more.
+    tap_count = math.ceil(2 * reach) + (1 if antialias else 0)
+    rows = first_row[:, None] + np.arange(tap_count)
     distance = (rows - centre[:, None]) / stretch
     weights = _kernel(distance, kernel, ANTIALIASED_CUBIC if antialias else CUBIC)
     if antialias:
@@ -219,7 +236,11 @@ def taps(
 
 
 def _kernel(distance: Floats, kernel: str, a: float) -> Floats:
-    """Return the weights at distances from the centre; `a` is the coefficient of the cubic one."""
+    """Return the weights at distances from the centre, in rows.
+
+    The linear kernel is a triangle: 1 at distance 0, and 0 from 1 on. The cubic one is Keys's with
+    the coefficient `a`, one polynomial up to distance 1 and another up to 2.
+    """
     x = np.abs(distance)
     if kernel == "linear":
         return np.asarray(np.maximum(0.0, 1 - x))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pecli.engine.application import LAYOUTS, rotate
+from pecli.engine.application import LAYOUTS, PairLayouts, rotate
 from pecli.engine.arrays import Array
 from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.engine.schemes.positions import place_of_rows
@@ -89,58 +89,67 @@ class RowRotation:
         x = tensor.array
         out = np.empty(x.shape, x.dtype.newbyteorder("="))
         factors = self._exact_factors if x.dtype == np.float64 else self._fast_factors
+        # Counted from the end, the axis is the same in a single batch, which has one axis less.
         axis = self.seq_axis % x.ndim - x.ndim
         length = x.shape[axis]
         if self.shift is None and x.size:
             factors.reserve(*self.rows.span(length))
-        source, target = self._layouts()
+        layouts = self._layouts()
         first_channel = x.shape[-1] - self.rope.rotary_dim if self.trailing else 0
         sequences = self._sequences(length)
         # One list of positions is that of all batches; several are one per batch.
-        parts = [(x, out)] if len(sequences) == 1 else zip(x, out, strict=True)
-        for (part, place), positions in zip(parts, sequences, strict=True):
-            turns = partial(self._turns, factors, positions)
+        batches = [(x, out)] if len(sequences) == 1 else zip(x, out, strict=True)
+        for (source, target), positions in zip(batches, sequences, strict=True):
             rotate(
-                part,
-                turns,
                 source,
-                target,
+                partial(self._factors_of_rows, factors, positions),
+                layouts.takes,
+                layouts.gives,
                 seq_axis=axis,
                 first_channel=first_channel,
-                out=place,
+                out=target,
             )
         return out
 
-    def _layouts(self) -> tuple[str, str]:
+    def _layouts(self) -> PairLayouts:
         """Return the pair layouts of the input and the output.
 
-        They differ for DeepSeek, which takes interleaved channels and returns halves.
+        They differ for DeepSeek, which takes interleaved channels and returns halves. The inverse
+        takes halves and returns interleaved channels, and so does the gradient of a rotation; the
+        gradient of the inverse is as the rotation again.
         """
-        source, target = LAYOUTS[self.layout]
+        takes, gives = LAYOUTS[self.layout]
         if self.shift is not None:  # The input is the output of a rotation.
-            source = target
-        if self.inverse != self.transposed:
-            return target, source
-        return source, target
+            takes = gives
+        goes_back = self.inverse != self.transposed
+        return PairLayouts(gives, takes) if goes_back else PairLayouts(takes, gives)
 
     def _sequences(self, length: int) -> Sequence[Positions]:
-        """Return the positions of each sequence: (L,), or (L, axes) for several axes."""
-        ids = self.rows.arranged(self.rope.position_axes)
+        """Return the positions of each sequence: (L,), or (L, axes) for several axes.
+
+        There is one item for all batches, or one per batch.
+        """
+        ids = self.rows.arranged(self.rope.position_axes)  # (axes, batch, L)
         if ids is None:
             return [range(self.rows.offset, self.rows.offset + length)]
         if len(ids) == 1:
             return list(ids[0])
         return list(np.moveaxis(ids, 0, -1))
 
-    def _turns(
+    def _factors_of_rows(
         self, factors: RotationFactors, positions: Positions, start: int, stop: int
     ) -> NDArray[Any]:
-        """Return the complex factors of rows start … stop − 1."""
+        """Return the complex factors of rows start … stop − 1.
+
+        A shift has the same factors (1, d/2) for all rows: turning from position 5 to 7 is the
+        rotation of position 2, and so is turning from 100 to 102.
+        """
         if self.shift is None:
-            turns = factors.at(positions[start:stop])
+            row_factors = factors.at(positions[start:stop])
         else:
-            turns = factors.shift(self.shift)
-        return turns.conj() if self.transposed else turns
+            row_factors = factors.shift(self.shift)
+        # The transpose of a rotation is the rotation back.
+        return row_factors.conj() if self.transposed else row_factors
 
 
 def model_rotation(
@@ -198,10 +207,13 @@ def _check_rotary(file: str, encoding: Encoding, parameters: Mapping[str, Any]) 
 def _check_head(
     tensor: Input, file: str, head_dim: int, rope: Rope, fields: Mapping[str, Any]
 ) -> None:
-    """Refuse a tensor whose rows are neither heads of the model nor their rotary parts."""
+    """Refuse a tensor whose rows are neither heads of the model nor their rotary parts.
+
+    If `trailing` is given, rows may be longer, such as those of a latent key with its rotary part.
+    """
     dim = tensor.shape[-1]
-    is_longer = "trailing" in fields and dim > rope.rotary_dim
-    if dim in (head_dim, rope.rotary_dim) or is_longer:
+    is_longer_by_choice = "trailing" in fields and dim > rope.rotary_dim
+    if dim in (head_dim, rope.rotary_dim) or is_longer_by_choice:
         return
     rule = f"a head of {file} has {head_dim} channels"
     if rope.rotary_dim < head_dim:
