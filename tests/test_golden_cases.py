@@ -10,6 +10,7 @@ import pytest
 import pecli
 from pecli import golden
 from pecli.golden.cases import Case, cases
+from pecli.golden.mistake_cases import mistakes
 from pecli.golden.suite_index import entry_json
 from tests.checks.waves import Array
 
@@ -82,6 +83,19 @@ def test_the_cases_of_a_model(name: str, position: float, tensors: list[str]) ->
     assert case.largest_position == position
     assert sorted(case.tensors) == tensors
     assert case.scheme.value_of("dtype") == "float64"
+
+
+@pytest.mark.parametrize(
+    ("name", "edit"),
+    [
+        ("rows-reversed", {"edit": "rows", "order": "reversed"}),
+        ("frequencies-reversed", {"edit": "channels", "order": "reversed"}),
+        ("stored-as-bfloat16", {"edit": "dtype", "found": "bfloat16"}),
+    ],
+)
+def test_a_known_mistake_has_its_reason(name: str, edit: dict[str, str]) -> None:
+    reasons = {mistake.name: mistake.edits for mistake in mistakes(golden.DATA["mistakes"])}
+    assert reasons[f"mistake-{name}"] == (edit,)
 
 
 @pytest.fixture
@@ -221,3 +235,12 @@ def test_a_file_that_was_changed_fails_its_case(suite: str) -> None:
     assert not table.passed
     problem = "model-llama-2-7b.json: its sha256 is not that of the index"
     assert table.problems == (problem,)
+
+
+def test_another_file_called_index_json_is_refused_with_advice(suite: str) -> None:
+    index = Path(suite) / "index.json"
+    index.write_text("[]")
+    with pytest.raises(pecli.PecliError) as caught:
+        golden.suite_checks(suite)
+    problem = "is not the index of a golden suite"
+    assert str(caught.value) == f"{index}: {problem}; pecli golden -o FOLDER writes one"

@@ -1,4 +1,4 @@
-"""Random queries before and after the rotation of a small model, and models with layers of two kinds."""
+"""Random queries before and after the rotation of a small model; layers of two kinds."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One rotary table in the forms that programs give it: batches, doubled columns, matrices, integers."""
+"""One rotary table in the forms that programs give it: batches, doubled columns, integers."""
 
 from collections.abc import Callable
 from typing import Any

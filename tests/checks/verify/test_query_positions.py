@@ -1,4 +1,4 @@
-"""Queries after a rotation: where positions are, at which they start, and how far a cache was moved."""
+"""Queries after a rotation: the axis of positions, the first one, and the shift of a cache."""
 
 from typing import Any
 
