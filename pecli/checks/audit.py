@@ -58,6 +58,7 @@ class Audit(Printed):
 
     @property
     def drifts(self) -> list[Drift]:
+        """The errors of each recipe."""
         return self.measured.tables
 
     def kept_positions(self, drift: Drift) -> int:
@@ -78,6 +79,10 @@ class Audit(Printed):
         return decades
 
     def in_decade(self, drift: Drift, decade: Decade) -> DecadeErrors:
+        """Return the errors of a recipe within a decade.
+
+        They were measured for intervals of positions that never cross the beginning of a decade.
+        """
         starts = self.measured.edges[:-1]
         is_inside = (starts >= decade.first) & (starts <= decade.last)
         elements = (decade.last - decade.first + 1) * len(self.numbers.groups)
@@ -85,6 +90,7 @@ class Audit(Printed):
         return DecadeErrors(float(drift.largest[is_inside].max()), mean)
 
     def mean(self, drift: Drift) -> float:
+        """Return the mean error over all positions and columns."""
         elements = self.numbers.count * len(self.numbers.groups)
         return float(drift.sums.sum()) / elements
 
@@ -158,6 +164,7 @@ def audit(
 
 
 def _recipe_names(scheme: Scheme, recipes: Sequence[str] | str | None) -> Sequence[str]:
+    """Return the recipes to measure; by default all, or the runtime that the scheme names itself."""
     if isinstance(recipes, str):
         return (recipes,)
     if recipes is not None:

@@ -78,22 +78,24 @@ def extend(
     >>> pecli.extend("qwen2.5-7b", 131072).rope_scaling
     {'rope_type': 'yarn', 'factor': 4.0, 'original_max_position_embeddings': 32768}
     """
-    found = find_model(None, model)
+    encodings = find_model(None, model)
     length = TO.check("to", to)
-    ropes = rotary_layers(found, layer_type, "it has no rotary encoding to stretch")
+    ropes = rotary_layers(encodings, layer_type, "it has no rotary encoding to stretch")
     encoding = max(ropes, key=lambda rope: float(rope.parameters["base"]))
-    lengths = _lengths(found, encoding, length)
-    chosen = _choose_method(found.model_type, method)
-    _require_in_config(found.model_type, chosen.method)
+    lengths = _lengths(encodings, encoding, length)
+    chosen = _choose_method(encodings.model_type, method)
+    _require_in_config(encodings.model_type, chosen.method)
     factor = length / lengths.original
     after = _stretched(encoding, chosen.method, lengths.original, factor)
-    context = _stated_context(found, chosen.method, lengths.original, length)
-    others = [rope for rope in found.ropes() if rope.part == encoding.part and rope is not encoding]
+    context = _stated_context(encodings, chosen.method, lengths.original, length)
+    others = [
+        rope for rope in encodings.ropes() if rope.part == encoding.part and rope is not encoding
+    ]
     changed_lengths = {}
-    if context and context != found.context:
+    if context and context != encodings.context:
         changed_lengths["max_position_embeddings"] = context
     return Extension(
-        model=found.file,
+        model=encodings.file,
         to=length,
         method=chosen.method,
         reason=chosen.reason,
@@ -102,7 +104,7 @@ def extend(
         factor=factor,
         before=encoding,
         after=after,
-        runtimes=_measure(found, encoding, after, context, length),
+        runtimes=_measure(encodings, encoding, after, context, length),
         notes=_notes(encoding, chosen.method, lengths.original),
         lengths=changed_lengths,
         others=tuple(others),
@@ -117,10 +119,15 @@ class ChosenMethod(NamedTuple):
 
 
 def _choose_method(model_type: str | None, method: str | None) -> ChosenMethod:
+    """Return the method that the user gave, or else the one that the model's makers recommend.
+
+    The reason is empty if there is nothing to explain: the user's method is the makers' own, or
+    they recommend none.
+    """
     recommended = RECOMMENDED.get(model_type or "", DEFAULT)
     if method is None:
-        nobody = "yarn, which needs the least fine-tuning; the makers name none"
-        return ChosenMethod(recommended.method, recommended.source or nobody)
+        without_source = "yarn, which needs the least fine-tuning; the makers name none"
+        return ChosenMethod(recommended.method, recommended.source or without_source)
     chosen = METHOD.check("method", method)
     if not recommended.source or chosen == recommended.method:
         return ChosenMethod(chosen, "")
@@ -148,7 +155,7 @@ class Lengths(NamedTuple):
     longest: int
 
 
-def _lengths(found: ModelEncodings, encoding: Encoding, length: int) -> Lengths:
+def _lengths(model: ModelEncodings, encoding: Encoding, length: int) -> Lengths:
     """Return the lengths of a model.
 
     Raises:
@@ -158,22 +165,22 @@ def _lengths(found: ModelEncodings, encoding: Encoding, length: int) -> Lengths:
     scaling = encoding.parameters["scaling"]
     if scaling == "proportional":
         rule = "no other scaling has its proportional frequencies, of which a part rotates"
-        raise ParameterError("model", found.file, rule)
-    original = _original_length(found, encoding)
+        raise ParameterError("model", model.file, rule)
+    original = _original_length(model, encoding)
     stretched = original
     factor = encoding.parameters.get("factor")
     if factor is not None and scaling in ("yarn", "linear", "llama3"):
         # Without a factor, transformers derives YaRN's from the context that the config states.
         stretched = int(original * float(factor))
-    longest = max(original, stretched, int(found.context or 0))
+    longest = max(original, stretched, int(model.context or 0))
     if length <= longest:
         scaled = "" if scaling == "none" else f", with its own {scaling} scaling"
-        rule = f"{found.file} has {longest:,} positions as it is{scaled}"
+        rule = f"{model.file} has {longest:,} positions as it is{scaled}"
         raise ParameterError("to", length, rule, "name a longer context")
     return Lengths(original, longest)
 
 
-def _original_length(found: ModelEncodings, encoding: Encoding) -> int:
+def _original_length(model: ModelEncodings, encoding: Encoding) -> int:
     """Return the context without any scaling.
 
     Transformers divides by the factor of a linear scaling without stating a shorter context, so
@@ -182,31 +189,36 @@ def _original_length(found: ModelEncodings, encoding: Encoding) -> int:
     stated = encoding.parameters.get("original_max_position_embeddings")
     if stated is not None:
         return int(stated)
-    if found.context is None:
+    if model.context is None:
         rule = "it does not say for how many positions it was trained"
         advice = "add that key to its config"
         raise ParameterError("model", "without max_position_embeddings", rule, advice)
     if encoding.parameters["scaling"] == "linear":
-        return int(found.context / encoding.parameters["factor"])
-    return int(found.context)
+        return int(model.context / encoding.parameters["factor"])
+    return int(model.context)
 
 
-def _stated_context(found: ModelEncodings, method: str, original: int, length: int) -> int | None:
+def _stated_context(model: ModelEncodings, method: str, original: int, length: int) -> int | None:
     """Return the `max_position_embeddings` that config.json needs for a method.
 
     vLLM multiplies it by the factor of linear scaling, so it stays; Gemma 3's own config states the
     longer context nevertheless. Dynamic scaling starts at it.
     """
-    is_gemma3 = "gemma3" in (found.model_type or "")
+    is_gemma3 = "gemma3" in (model.model_type or "")
     if method == "linear" and not is_gemma3:
-        return found.context
+        return model.context
     if method == "dynamic":
         return original
     return length
 
 
 def _stretched(encoding: Encoding, method: str, original: int, factor: float) -> Encoding:
-    """Return an encoding with another scaling, which is marked as printed here."""
+    """Return an encoding with another scaling.
+
+    NTK scaling is a larger base and nothing else: b · f^(d / (d − 2)) for the factor f and the
+    rotary dimension d, so that the slowest pair is stretched by f and the fastest not at all.
+    The parameters that are new have «printed» as their source: they are not in the configuration.
+    """
     plain = unscaled_parameters(encoding)
     scaling: Settings = {}
     match method:
@@ -241,6 +253,13 @@ def _stated_yarn(encoding: Encoding) -> Settings:
 
 
 def _notes(encoding: Encoding, method: str, original: int) -> tuple[str, ...]:
+    """Return what a user should know: what is replaced, short prompts, and .gguf files.
+
+    Args:
+        encoding: The encoding before it is stretched.
+        method: The new scaling.
+        original: The context without any scaling.
+    """
     scaling = encoding.parameters["scaling"]
     notes = []
     if scaling != "none":
@@ -257,10 +276,21 @@ def _notes(encoding: Encoding, method: str, original: int) -> tuple[str, ...]:
 
 
 def _measure(
-    found: ModelEncodings, before: Encoding, after: Encoding, context: int | None, length: int
+    model: ModelEncodings, before: Encoding, after: Encoding, context: int | None, length: int
 ) -> tuple[RuntimeResult, ...]:
-    """Return what runtimes make of the settings."""
-    stretched = ModelEncodings(found.file, found.model_type, (after,), context=context)
+    """Return what runtimes make of the settings.
+
+    For a model whose .gguf keeps the factors of its old scaling in a tensor, the result of
+    llama.cpp holds only for a .gguf that is converted again, which is added as a note.
+
+    Args:
+        model: The model.
+        before: Its encoding.
+        after: The stretched encoding.
+        context: The context that config.json states after the change.
+        length: The context that is served.
+    """
+    stretched = ModelEncodings(model.file, model.model_type, (after,), context=context)
     results = runtimes(stretched, length).layers[after.layer_type]
     if before.parameters["scaling"] not in FACTOR_TENSORS:
         return results

@@ -108,6 +108,7 @@ class Extension(Printed):
         """Return the settings in the spelling of transformers 4."""
         if self.method != "ntk":
             return {"rope_scaling": self.rope_scaling}
+        # "rope_scaling.rope_theta" is the key rope_theta; other models call it rotary_emb_base.
         key = self.before.sources.get("base", "").rpartition(".")[2]
         is_theta = key in THETAS and self.is_hugging_face
         settings: Settings = {key if is_theta else "rope_theta": self.theta}

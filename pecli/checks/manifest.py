@@ -53,6 +53,7 @@ def read_manifest(
 
 
 def _read_defaults(data: Keys) -> dict[str, Any]:
+    """Return the table [defaults]; empty if there is none."""
     defaults = data.get("defaults", {})
     if not isinstance(defaults, dict):
         rule = "it must be a table of max_ulp, atol and rtol"
@@ -61,6 +62,7 @@ def _read_defaults(data: Keys) -> dict[str, Any]:
 
 
 def _read_entries(data: Keys) -> list[Any]:
+    """Return the tables [[check]]."""
     entries = data.get("check", [])
     if not isinstance(entries, list):
         rule = "it must be one or more tables: [[check]]"
@@ -69,7 +71,14 @@ def _read_entries(data: Keys) -> list[Any]:
 
 
 def _checks(path: str, keys: Keys, models: Models, *, reasons: bool) -> Iterator[Check]:
-    """Yield a check for each file that the pattern of a check matches."""
+    """Yield a check for each file that the pattern of a check matches.
+
+    Args:
+        path: The manifest.
+        keys: The keys of the check, with the default tolerances.
+        models: The models that the manifest names.
+        reasons: False if checks that fail need no reason.
+    """
     pattern = _file_pattern(keys)
     tolerance = Tolerance(**{key: keys[key] for key in TOLERANCES if key in keys})
     for value in keys.values():
@@ -78,15 +87,19 @@ def _checks(path: str, keys: Keys, models: Models, *, reasons: bool) -> Iterator
     target = read_target({key: keys[key] for key in keys if key not in COMMON}, models)
     name = text_of(keys, "name")
     files = matching_files(models.folder, pattern)
-    group = "" if files == [pattern] else f"{path}: {pattern}"
+    is_pattern = files != [pattern]
+    group = f"{path}: {pattern}" if is_pattern else ""
     for file in files:
-        label = f"{name}: {file}" if name and group else name or file
+        label = name or file
+        if name and is_pattern:
+            label = f"{name}: {file}"
         full_path = os.path.join(models.folder, file)
         run = partial(target.verify, full_path, tolerance, reasons=reasons)
         yield Check(full_path, run, label, path, group)
 
 
 def _file_pattern(keys: Keys) -> str:
+    """Return the file of a check, which may be a pattern: `dumps/*.npy`."""
     pattern = text_of(keys, "file")
     if pattern in ("", "-"):
         rule = "a check names the file that it is about, not standard input"
@@ -99,6 +112,7 @@ def _require_files(path: str) -> None:
 
     Opening a pipe would wait for ever.
     """
+    # Names of files and tensors can hold colons: "a:b:c" may be the file "a" or "a:b".
     colons = [place for place, letter in enumerate(path) if letter == ":"]
     for file in (path, *(path[:colon] for colon in colons)):
         if os.path.exists(file) and not os.path.isfile(file) and not os.path.isdir(file):

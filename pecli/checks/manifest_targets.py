@@ -77,6 +77,10 @@ class Models:
         return self._found[kind, name]
 
     def _read(self, kind: str, name: str) -> FoundModel:
+        """Read a model from a path in the manifest's folder, or a preset or repository by its name.
+
+        `config` that is neither is a missing file, and the error names its whole path.
+        """
         path = os.path.join(self.folder, name)
         is_missing_file = kind == "config" and presets.find(name) is None
         if not os.path.exists(path) and not is_missing_file:
@@ -120,6 +124,7 @@ def _is_parameter(key: str) -> bool:
 
 
 def _read_scheme(keys: Keys) -> Scheme:
+    """Return the scheme that a check names, with its parameters from the other keys."""
     name = Choice(help="a scheme", options=(*SCHEMES,)).check("scheme", text_of(keys, "scheme"))
     kind: type[Scheme] = scheme_named(name)
     given = {key: value for key, value in keys.items() if key != "scheme"}
@@ -154,6 +159,7 @@ def _model_tables(keys: Keys, kind: str, models: Models) -> Target:
     options = _read_places(keys, arrays)
     path, model = models.find(kind, name)
     if isinstance(model, PecliError):
+        # A wrong name is an error of the manifest; a config.json that cannot be read fails its check.
         if kind == "model":
             raise model
         return Target(problem=model)
@@ -189,6 +195,7 @@ def _read_arrays(keys: Keys, folder: str, *, has_before: bool) -> dict[str, Numb
 
 
 def _read_places(keys: Keys, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the checked values of the keys in RULES, except those that were read as arrays."""
     places = {}
     for key, rule in RULES.items():
         if key in keys and key not in arrays:

@@ -71,6 +71,7 @@ class Outcome:
 
     @property
     def status(self) -> Status:
+        """The result in one word; see `Status`."""
         if isinstance(self.result, NoTablesError) and self.check.group:
             return Status.SKIPPED
         if isinstance(self.result, PecliError):
@@ -123,17 +124,18 @@ def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcom
     workers = min(thread_count(), len(checks))
     if workers < 2:
         for check in checks:
-            yield _run(check, strict)
+            yield _outcome_of(check, strict)
         return
     pool = ThreadPoolExecutor(workers)
     try:
-        yield from pool.map(lambda check: _run(check, strict), checks)
+        yield from pool.map(lambda check: _outcome_of(check, strict), checks)
     finally:
         # After an interrupt, nobody waits for the checks that are still running.
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _run(check: Check, strict: bool) -> Outcome:
+def _outcome_of(check: Check, strict: bool) -> Outcome:
+    """Run a check, and measure its time."""
     start = time.perf_counter()
     result: Verification | PecliError
     try:

@@ -182,7 +182,11 @@ class Served(NamedTuple):
 
 
 def _result(encoding: Encoding, name: str, served: Served, tolerance: float) -> RuntimeResult:
-    """Return what a runtime makes of an encoding."""
+    """Return what a runtime makes of an encoding.
+
+    If the runtime reads the model differently (it has causes), the errors come from these. If not,
+    only from its float32 arithmetic, which several runtimes share and which is measured once.
+    """
     runtime = runtime_named(name)
     try:
         rope = _rope_of_runtime(encoding, name, served)
@@ -220,14 +224,14 @@ def _result(encoding: Encoding, name: str, served: Served, tolerance: float) -> 
 def _rope_of_runtime(encoding: Encoding, name: str, served: Served) -> Rope:
     """Return an encoding as a runtime computes it.
 
-    Some runtimes derive YaRN's factor from the context that the config states.
+    Some runtimes derive YaRN's factor from the context that the config states, so it is passed on.
     """
     parameters = encoding.parameters
-    options: dict[str, Any] = {}
+    yarn_options: dict[str, Any] = {}
     if parameters["scaling"] == "yarn":
-        stated = parameters.get("max_position_embeddings", served.context)
-        options["max_position_embeddings"] = stated
-    return encoding.rope(1, length=served.length, runtime=name, **options)
+        stated_context = parameters.get("max_position_embeddings", served.context)
+        yarn_options["max_position_embeddings"] = stated_context
+    return encoding.rope(1, length=served.length, runtime=name, **yarn_options)
 
 
 def _as_emulated(rope: Rope, name: str) -> Rope:
@@ -245,7 +249,11 @@ def _as_emulated(rope: Rope, name: str) -> Rope:
 
 
 def _row_count(runtime: Runtime, rope: Rope, served: Served) -> int | None:
-    """Return the number of rows of a runtime's table; None if it has the served context."""
+    """Return the number of rows of a runtime's table if they are fewer than the served context.
+
+    Some runtimes build a table for the context in config.json, times the factor of linear scaling;
+    positions beyond it have no row. None if there are enough rows.
+    """
     rows = rope.runtime_reading.rows
     if rows is None and runtime.limits_to_context and served.context is not None:
         rows = served.context
@@ -276,6 +284,7 @@ def _short_prompts(encoding: Encoding, runtime: Runtime, rope: Rope, length: int
 
 
 def _notes(encoding: Encoding, runtime: Runtime, rope: Rope, short_prompts: str) -> tuple[str, ...]:
+    """Return remarks about a runtime that are not errors of its tables."""
     notes = list(rope.runtime_reading.notes)
     if runtime.text_only and encoding.sections.mrope_section is not None:
         notes.append("as defined for text; no M-RoPE for images")

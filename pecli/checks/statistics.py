@@ -82,12 +82,14 @@ def described(table: Table, advance: Callable[[int], None] = lambda count: None)
 
 
 def _slices(rows: Array) -> Iterator[Array]:
+    """Yield a few rows at a time, at least one."""
     step = max(1, SLICE_ELEMENTS // max(1, rows.shape[1]))
     for start in range(0, len(rows), step):
         yield rows[start : start + step]
 
 
 def _extent(rows: Array) -> Extent:
+    """Return the extent of some rows; its sum is exact up to the sum of each row."""
     if rows.dtype.kind == "c":
         return NO_EXTENT  # Complex numbers have no order.
     values = rows if rows.dtype == np.float64 else widened(rows)
@@ -126,22 +128,22 @@ def profile(array: Array) -> dict[str, Any]:
     if is_ordered and array.size:
         # Quantiles take as long as the others together, so they begin first.
         jobs.insert(0, lambda: quantiles(rows, _slices(rows)))
-    *shares, slices, digest = results_in_order(call, jobs)
+    *quantile_results, slices, digest = results_in_order(call, jobs)
     summary = _summary([piece.extent for piece in slices], array.size)
-    found: dict[str, Any] = {
+    statistics: dict[str, Any] = {
         "shape": list(array.shape),
         "dtype": dtype_name(array.dtype),
         **summary,
         "std": _standard_deviation(slices, summary["mean"], array.size),
-        "quantiles": shares[0] if shares else None,
+        "quantiles": quantile_results[0] if quantile_results else None,
         "zeros": sum(piece.zeros for piece in slices),
         "nan": sum(piece.nan for piece in slices),
         "inf": sum(piece.inf for piece in slices),
     }
     if array.ndim > 1 and is_ordered:
-        found["rows"] = _row_statistics(slices)
-    found["sha256"] = digest.hexdigest()
-    return found
+        statistics["rows"] = _row_statistics(slices)
+    statistics["sha256"] = digest.hexdigest()
+    return statistics
 
 
 def _as_rows(array: Array) -> Array:
@@ -153,6 +155,11 @@ def _as_rows(array: Array) -> Array:
 
 
 def _slice_statistics(rows: Array) -> SliceStatistics:
+    """Return what some rows add to the statistics of a tensor.
+
+    Numbers that are not finite are only counted if the smallest or the largest value shows that
+    there are any.
+    """
     is_complex = rows.dtype.kind == "c"
     values: Any = rows if is_complex else widened(rows)
     extent = _extent(values)
@@ -193,7 +200,11 @@ def _moments(values: Any) -> Moments:
 def _standard_deviation(
     slices: Sequence[SliceStatistics], mean: float | None, size: int
 ) -> float | None:
-    """Return the standard deviation, from each slice's squares around its own mean."""
+    """Return the standard deviation, from each slice's squares around its own mean.
+
+    The squares around the common mean m are those around the slice's mean s plus n·(s − m)², for a
+    slice of n elements.
+    """
     if not size:
         return None
     center = math.nan if mean is None else mean
@@ -207,6 +218,7 @@ def _standard_deviation(
 
 
 def _row_statistics(slices: Sequence[SliceStatistics]) -> dict[str, Any]:
+    """Return the range of the norms of rows (None if none is finite), and the number of constant rows."""
     norms = np.concatenate([np.empty(0), *(piece.norms for piece in slices)])
     norm = None
     if norms.size:

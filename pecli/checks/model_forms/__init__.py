@@ -88,11 +88,13 @@ def _read_forms(a: Source, b: Source) -> Forms:
 
 
 def _compare_pairs(pairs: Sequence[Pair], tolerance: Tolerance) -> list[ComparedPair]:
+    """Compare tensors in several threads, and return them in order."""
     results = table.results_in_order(lambda pair: pair.compare(tolerance), pairs)
     return [ComparedPair(*item) for item in zip(pairs, results, strict=True)]
 
 
 def _not_compared(forms: Forms) -> tuple[str, ...]:
+    """Return a sentence per form about its tensors that are not compared, A before B."""
     sentences = []
     for form in sorted(forms, key=_label):
         if form.unread:

@@ -154,6 +154,7 @@ def read_form(label: str, source: Source) -> Form:
 
 
 def _weight_layout(encodings: ModelEncodings) -> str:
+    """Return the layout of the first rotary encoding that states one, as the weights have it."""
     for encoding in encodings.ropes():
         if encoding.layout:
             return application.LAYOUTS[encoding.layout][0]
@@ -161,6 +162,7 @@ def _weight_layout(encodings: ModelEncodings) -> str:
 
 
 def _read_counts(source: Source, context: int | None) -> Counts:
+    """Return the numbers that a configuration states; its part about text has precedence."""
     values = find.describe(source.config).values
     parts: list[Settings] = []
     for name in key_names.TEXTS:
@@ -193,6 +195,7 @@ class NamedTensor(NamedTuple):
 
 
 def _read_tensors(source: Source, model_type: str | None) -> Tensors:
+    """Open all tensors, and divide them into those that can be compared and those that cannot."""
     tensors = Tensors({}, {})
     for name, gguf_name, stored in _named_tensors(source, model_type):
         if not gguf_name:
@@ -205,6 +208,11 @@ def _read_tensors(source: Source, model_type: str | None) -> Tensors:
 
 
 def _named_tensors(source: Source, model_type: str | None) -> Iterator[NamedTensor]:
+    """Yield the weights of a form with their names in GGUF.
+
+    The first file has all names. Only Meta has further files, which hold other shards of the same
+    tensors.
+    """
     first, *others = [load_file(file) for file in _tensor_files(source)]
     for tensor in first.unread:
         stored = Stored(tensor.dtype, tensor.shape, tensor.blocks)

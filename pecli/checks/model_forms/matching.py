@@ -67,6 +67,7 @@ def _match(
 
 
 def _added_to_norms(form: Form) -> int:
+    """Return 1 if the form adds 1 to the weights of norms, otherwise 0."""
     return int(form.kind == FormKind.GGUF and form.architecture in NORMS_PLUS_ONE)
 
 

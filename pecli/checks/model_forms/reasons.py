@@ -65,8 +65,8 @@ class Trial:
     ) -> bool:
         """Compare a few rows, which refute most mistakes, and then all."""
         count = len(self.pair.checked.rows)
-        few = np.arange(0, count, 1 + count // FIRST_ROWS)
-        for places in (few, np.arange(count)):
+        few_rows = np.arange(0, count, 1 + count // FIRST_ROWS)
+        for places in (few_rows, np.arange(count)):
             rows = places if order is None else order[places]
             expected = stored.sample(rows) * np.float32(factor) + np.float32(offset)
             values = self.pair.checked.sample(places)
@@ -77,7 +77,10 @@ class Trial:
 
 @np.errstate(all="ignore")
 def find_reason(pair: Pair, reference: Form, checked: Form, tolerance: Tolerance) -> Finding:
-    """Return the mistake that explains a tensor, or that none does."""
+    """Return the mistake that explains a tensor, or that none does.
+
+    Mistakes with the order of rows are tried first, then those with values, then other tensors.
+    """
     trial = Trial(pair, reference, checked, tolerance)
     for mistake in row_mistakes(pair, reference, checked):
         if trial.explains(pair.reference, mistake.order):
@@ -92,7 +95,11 @@ def find_reason(pair: Pair, reference: Form, checked: Form, tolerance: Tolerance
 
 
 def _value_mistakes(pair: Pair, order: Indices) -> Iterator[ValueMistake]:
-    """Yield mistakes with the values of a tensor."""
+    """Yield mistakes with the values of a tensor: zeros, norms with a wrong offset of 1, a factor.
+
+    The factor is the least-squares one, rounded to 1, 2 and 4 digits: converters multiply by round
+    numbers such as 0.5 or 16.
+    """
     yield ValueMistake(Mistake.ALL_ZEROS, 0.0, 0.0)
     is_one_added = bool(pair.added)
     yield ValueMistake(NormOffset(-1, is_one_added), 1.0, pair.added - 1.0)
@@ -123,7 +130,7 @@ def _find_swap(trial: Trial) -> Finding | None:
         is_same_layer = other.layer == place.layer
         is_same_part = other.short == place.short
         if is_same_layer == is_same_part:
-            continue
+            continue  # The tensor itself, or one that has nothing in common with it.
         stored = tensor.fitted(shape)
         if stored.shape != shape:
             continue

@@ -50,15 +50,21 @@ def row_mistakes(pair: Pair, reference: Form, checked: Form) -> Iterator[RowMist
 
 
 def _fused_mistakes(rows: Indices, expected: Indices, heads: Heads) -> Iterator[RowMistake]:
-    """Yield the mistakes with a projection of queries, keys and values in one tensor."""
+    """Yield the mistakes with a projection of queries, keys and values in one tensor.
+
+    Args:
+        rows: All rows in the order of the reference.
+        expected: The rows in the order that the checked form should have: all q, all k, all v.
+        heads: The numbers of query and key heads.
+    """
     kv_heads = _head_count(heads, are_keys=True)
     count = heads.heads + 2 * kv_heads
     if len(rows) % count:
         return
-    size = len(rows) // count
-    queries, keys, values = np.split(
-        expected, [heads.heads * size, (heads.heads + kv_heads) * size]
-    )
+    head_dim = len(rows) // count
+    first_key = heads.heads * head_dim
+    first_value = first_key + kv_heads * head_dim
+    queries, keys, values = np.split(expected, [first_key, first_value])
     yield RowMistake(Mistake.FUSED_ORDER_KEPT, rows)
     permuted = [_permuted(queries, heads.heads), _permuted(keys, kv_heads), values]
     yield RowMistake(Mistake.QUERIES_AND_KEYS_PERMUTED, np.concatenate(permuted))
@@ -88,6 +94,7 @@ def _permutations(
 
 
 def _head_count(heads: Heads, *, are_keys: bool) -> int:
+    """Return the number of key heads, which is that of query heads unless stated, or of query heads."""
     if are_keys and heads.kv_heads:
         return heads.kv_heads
     return heads.heads

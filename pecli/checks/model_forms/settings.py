@@ -59,6 +59,7 @@ def compare_settings(reference: Form, checked: Form) -> Iterator[SettingsProblem
 
 
 def _head_changes(reference: Form, checked: Form) -> Iterator[ValueChanged]:
+    """Yield different numbers of query and key heads; without a number, there are as many key heads."""
     if reference.heads is None or checked.heads is None:
         return
     if has_latent_keys(reference) or has_latent_keys(checked):
@@ -129,6 +130,7 @@ def _encoding_changes(
 
 
 def _rotary_dim_change(expected: Encoding, found: Encoding, kind: FormKind) -> ValueChanged:
+    """Return a different rotary dimension; if nothing was read from its key, the key is missing."""
     key = KEYS[kind].get(ROTARY_DIM)
     is_stated = key is None or any(key in source for source in found.sources.values())
     dims = (expected.rotary_dim or 0, found.rotary_dim or 0)
@@ -138,6 +140,7 @@ def _rotary_dim_change(expected: Encoding, found: Encoding, kind: FormKind) -> V
 def _parameter_changes(
     expected: Encoding, found: Encoding, kind: FormKind
 ) -> Iterator[EncodingChange]:
+    """Yield a different base, and different sections of M-RoPE."""
     base = expected.parameters["base"]
     found_base = found.parameters["base"]
     if not math.isclose(base, found_base, rel_tol=SAME_FREQUENCY):
