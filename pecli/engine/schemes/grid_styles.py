@@ -209,18 +209,18 @@ class GridStyle:
             return self._mixed_blocks(dim)
         if channels is None and self.alternating and dim % 4 == 0:
             return self._alternating_blocks(dim)
-        split = tuple(channels or self.split(dim))
-        self._check_split(split, dim, is_given=bool(channels))
+        axis_channels = tuple(channels or self.split(dim))
+        self._check_split(axis_channels, dim, is_given=bool(channels))
         blocks = []
-        for k, (place, count) in enumerate(zip(self._places, split, strict=True)):
+        for order, (axis, count) in enumerate(zip(self._places, axis_channels, strict=True)):
             if self.law:
-                blocks.append(self._rising_block(place, count))
+                blocks.append(self._rising_block(axis, count))
             elif self.shared_frequencies:
-                blocks.append(
-                    AxisBlock(place, count, Fraction(dim, 2), start=k, step=len(self.axes))
-                )
+                # Of two axes, the first has the frequencies 0, 2, 4, …, the second 1, 3, 5, …
+                step = len(self.axes)
+                blocks.append(AxisBlock(axis, count, Fraction(dim, 2), start=order, step=step))
             else:
-                blocks.append(AxisBlock(place, count, Fraction(count, 2)))
+                blocks.append(AxisBlock(axis, count, Fraction(count, 2)))
         return tuple(blocks)
 
     def _mixed_blocks(self, dim: int) -> tuple[AxisBlock, ...]:
@@ -230,10 +230,11 @@ class GridStyle:
         − 60 = 4 channels have the angle 0.
         """
         count = dim // 2 // len(self.axes)
-        still = AxisBlock(0, dim - 2 * count * len(self.axes), Fraction(1), law="still")
-        blocks = [still]
-        for k in range(count):
-            blocks += [AxisBlock(place, 2, Fraction(1 - count), k) for place in self._places]
+        still_channels = dim - 2 * count * len(self.axes)
+        blocks = [AxisBlock(0, still_channels, Fraction(1), law="still")]
+        for index in range(count):
+            # base^(−i/(1 − count)) is base^(i/(count − 1)).
+            blocks += [AxisBlock(axis, 2, Fraction(1 - count), index) for axis in self._places]
         return tuple(blocks)
 
     def _alternating_blocks(self, dim: int) -> tuple[AxisBlock, ...]:
@@ -243,8 +244,8 @@ class GridStyle:
         base^(−1/2).
         """
         blocks = []
-        for k in range(dim // 4):
-            blocks += [AxisBlock(place, 2, Fraction(dim, 4), k) for place in self._places]
+        for index in range(dim // 4):
+            blocks += [AxisBlock(axis, 2, Fraction(dim, 4), index) for axis in self._places]
         return tuple(blocks)
 
     def _rising_block(self, place: int, count: int) -> AxisBlock:
@@ -338,7 +339,17 @@ class GridStyle:
         )
 
     def _axis_values(self, axis: str, rows: GridRows, spacing: Fraction) -> list[Fraction]:
-        """Return the positions of the points along an axis, then of the rows beside the grid."""
+        """Return the positions of the points along an axis, then of the rows beside the grid.
+
+        Rows beside the grid count along some axes; along all others they share the position 0. Two
+        such rows and 3 points have 0 1 2 | 0 1 along an axis on which they count, 0 1 2 | 0 along
+        another.
+
+        Args:
+            axis: "t", "h", "w" or "l".
+            rows: The sizes of the grid, and the number of rows beside it.
+            spacing: The distance of two points, such as 14/28 if 28 points are resampled from 14.
+        """
         size = rows.size_of(axis)
         position_of = COORDINATES[self.coordinate]
         positions = [position_of(i, size, axis) * spacing for i in range(size)]
@@ -360,6 +371,7 @@ class GridStyle:
         Points come in blocks of merge × merge, of which Qwen2-VL makes one token: with merge 2, the
         points of a grid of 2 × 4 are in the rows 0 0 1 1 0 0 1 1 and the columns 0 1 0 1 2 3 2 3.
         """
+        # Points are numbered from 0; rows beside the grid have numbers below or above them.
         numbers = np.arange(start, stop)
         if not self.keep_last:
             numbers -= rows.keep
@@ -369,7 +381,7 @@ class GridStyle:
         time, block_row, block_column, row, column = np.unravel_index(
             np.where(is_point, numbers, 0), shape
         )
-        of_point = {
+        index_of_point = {
             "t": time,
             "h": block_row * merge + row,
             "w": block_column * merge + column,
@@ -377,12 +389,12 @@ class GridStyle:
         }
         # Rows beside the grid are numbered from 0, whether they come before the grid or after it.
         beside = np.where(numbers < 0, numbers + rows.keep, numbers - rows.points)
-        every = []
+        index_by_axis = []
         for axis in self.sorted_axes:
             # Their positions follow those of the points; axes that do not count have a single one.
-            of_kept = rows.size_of(axis) + (beside if axis in self.counted else 0)
-            every.append(np.where(is_point, of_point[axis], of_kept))
-        return np.array(every)
+            index_beside = rows.size_of(axis) + (beside if axis in self.counted else 0)
+            index_by_axis.append(np.where(is_point, index_of_point[axis], index_beside))
+        return np.array(index_by_axis)  # (axes, rows)
 
 
 def _at(values: Sequence[float] | None, place: int, default: int) -> Fraction:

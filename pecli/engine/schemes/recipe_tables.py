@@ -45,13 +45,14 @@ def geometric_phases(
             The recurrence, which cannot take `steps`, divides phases by the slowing of each pair,
             as ggml does.
     """
-    single = round_single(base)
-    over = np.float32(float(denominator))
+    base_float32 = round_single(base)
+    denominator_float32 = np.float32(float(denominator))
     if not recipe.recurrence:
-        powers = [power(single, float(np.float32(i) / over)) for i in range(count)]
+        exponents = [float(np.float32(i) / denominator_float32) for i in range(count)]
+        powers = [power(base_float32, exponent) for exponent in exponents]
         frequencies = steps(np.array(powers, np.float32))
         return partial(np.multiply, rounded(frequencies, recipe.frequencies))
-    ratio = power(single, float(np.float32(-1) / over))
+    ratio = power(base_float32, float(np.float32(-1) / denominator_float32))
     slowing = None
     if scaled is not None:
         slowing = _slowing(numerics.geometric(base, denominator, count), scaled())
@@ -59,12 +60,15 @@ def geometric_phases(
 
 
 def _slowing(before: Frequencies, after: Frequencies) -> Singles:
-    """Return how many times slower each pair is after a scaling, in float32."""
+    """Return how many times slower each pair is after a scaling, in float32.
+
+    Frequencies are integers over 2**bits, and the two lists may have different bits.
+    """
     ratios = []
     for old, new in zip(before.values, after.values[: len(before.values)], strict=True):
-        exact = Fraction(old << after.bits, new << before.bits)
-        fixed = numerics.fixed(exact, _RATIO_BITS)
-        ratios.append(round_fixed(fixed, _RATIO_BITS, "float32"))
+        exact_ratio = Fraction(old << after.bits, new << before.bits)
+        fixed_ratio = numerics.fixed(exact_ratio, _RATIO_BITS)
+        ratios.append(round_fixed(fixed_ratio, _RATIO_BITS, "float32"))
     return np.array(ratios, np.float32)
 
 
@@ -119,17 +123,17 @@ class RecipeFiller:
         bands.
         """
         bands = []
-        first = 0
+        pair = 0  # among the pairs of all functions
         for phases, indices in self._waves.phases():
-            axes = self._waves.axes[first : first + len(indices)]
-            taken = 0
+            axes = self._waves.axes[pair : pair + len(indices)]
+            taken = 0  # of the indices of this function
             for axis, run in groupby(axes):
                 count = len([*run])
                 chosen = indices[taken : taken + count]
                 picked = slice(chosen.start, chosen.stop, chosen.step)
-                bands.append(PairBand(phases, axis, picked, range(first, first + count)))
+                bands.append(PairBand(phases, axis, picked, range(pair, pair + count)))
                 taken += count
-                first += count
+                pair += count
         return bands
 
     def fill(self, part: str, first: int | Indices, out: Array, dtype: str) -> None:
@@ -141,12 +145,12 @@ class RecipeFiller:
             out: one column per pair and function.
             dtype: the dtype of the numbers.
         """
-        parts = part.split(",")
+        functions = part.split(",")
         positions = self._positions(first, len(out))
         for band in self._bands:
-            singles = positions[band.axis].astype(np.float32)
-            places = rounded(singles, self._recipe.positions)
-            self._fill_band(band, parts, places, out, dtype)
+            float32_positions = positions[band.axis].astype(np.float32)
+            band_positions = rounded(float32_positions, self._recipe.positions)
+            self._fill_band(band, functions, band_positions, out, dtype)
 
     def _positions(self, first: int | Indices, count: int) -> Sequence[Indices | Floats]:
         """Return the positions of some rows, axis by axis."""
@@ -158,36 +162,49 @@ class RecipeFiller:
         return [first]
 
     def _fill_band(
-        self, band: PairBand, parts: list[str], places: Singles, out: Array, dtype: str
+        self, band: PairBand, functions: list[str], positions: Singles, out: Array, dtype: str
     ) -> None:
-        columns = slice(band.columns.start * len(parts), band.columns.stop * len(parts))
-        distinct, rows = np.unique(places, return_inverse=True)
+        """Fill the columns of a band in all rows of `out`, one row per position (n,)."""
+        width = len(functions)
+        columns = slice(band.columns.start * width, band.columns.stop * width)
+        distinct, rows = np.unique(positions, return_inverse=True)
         if 2 * len(distinct) < len(out):
-            # Distant positions round to the same number: compute each distinct row once.
-            few = np.empty((len(distinct), out.shape[1]), out.dtype)
-            self._fill_band(band, parts, distinct, few, dtype)
-            out[:, columns] = few[:, columns][rows.reshape(-1)]
+            # Distant positions round to the same number: compute each distinct row once. In
+            # bfloat16, 1024 and 1025 are both 1024.
+            distinct_rows = np.empty((len(distinct), out.shape[1]), out.dtype)
+            self._fill_band(band, functions, distinct, distinct_rows, dtype)
+            out[:, columns] = distinct_rows[:, columns][rows.reshape(-1)]
             return
         step = max(1, _CHUNK // max(1, len(band.columns)))
         for start in range(0, len(out), step):
             chunk = out[start : start + step, columns]
-            self._fill_chunk(band, parts, places[start : start + step], chunk, dtype)
+            self._fill_chunk(band, functions, positions[start : start + step], chunk, dtype)
 
     def _fill_chunk(
-        self, band: PairBand, parts: list[str], places: Singles, out: Array, dtype: str
+        self, band: PairBand, functions: list[str], positions: Singles, out: Array, dtype: str
     ) -> None:
-        scaled = np.abs(places)[:, None] * self._scale
-        angles = band.phases(scaled)[:, band.picked]
-        waves = waves_of(rounded(angles, self._recipe.product), parts)
+        """Fill the columns of a band in some rows, with a rounding wherever the recipe has one.
+
+        Args:
+            band: The pairs, and how their phases are computed.
+            functions: `cos`, `sin` or both, in the order of the columns.
+            positions: The positions (n,) of the rows, rounded already.
+            out: The columns of the band in these rows: (n, pairs · functions).
+            dtype: The dtype of the numbers.
+        """
+        scaled_positions = np.abs(positions)[:, None] * self._scale
+        angles = band.phases(scaled_positions)[:, band.picked]
+        waves = waves_of(rounded(angles, self._recipe.product), functions)
         # The sine is odd, the cosine even: negative positions take the phases of positive ones.
-        negative = np.signbit(places)
-        if negative.any() and "sin" in parts:
-            waves[parts.index("sin")][negative] *= -1
-        for k, values in enumerate(waves):
-            target = out[:, k :: len(parts)]
-            scaled_values = values[:, : target.shape[1]] * self._amplitude
+        is_negative = np.signbit(positions)
+        if is_negative.any() and "sin" in functions:
+            sines = waves[functions.index("sin")]
+            sines[is_negative] *= -1
+        for place, values in enumerate(waves):
+            columns = out[:, place :: len(functions)]
+            scaled_values = values[:, : columns.shape[1]] * self._amplitude
             stored = as_dtype(scaled_values, self._recipe.table or "float32")
-            target[...] = as_dtype(stored, dtype)
+            columns[...] = as_dtype(stored, dtype)
 
 
 class CastFiller:

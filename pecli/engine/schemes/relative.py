@@ -39,15 +39,19 @@ _BY_DISTANCE = ("seq_len", "buckets", "max_distance")
 def t5_buckets(count: int, buckets: int, max_distance: int) -> Indices:
     """Return T5's buckets of the distances 0 … count − 1, of one sign.
 
-    Half of the buckets hold one distance each. Of the others, bucket n begins at the first distance
-    with ln(distance/exact) / ln(max_distance/exact) ≥ n / steps. In integers that is distance^steps
-    ≥ max_distance^n · exact^(steps − n).
+    Half of the buckets, called exact, hold one distance each. Of the others, bucket n begins at the
+    first distance with ln(distance/exact) / ln(max_distance/exact) ≥ n / steps. In integers that is
+    distance^steps ≥ max_distance^n · exact^(steps − n).
+
+    With 16 buckets, 8 are exact. Bucket 9 is the next one after the first of the others, n = 1: it
+    begins at 12, as 12^8 ≥ 128 · 8^7 and 11^8 is less.
 
     >>> t5_buckets(20, 16, 128).tolist()
     [0, 1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8, 9, 9, 9, 9, 10, 10, 10, 10]
     """
     exact = buckets // 2
     steps = buckets - exact
+    # The first distance of bucket 1, of bucket 2, …
     starts = [*range(1, min(exact + 1, count + 1))]
     for step in range(1, steps):
         limit = max_distance**step * exact ** (steps - step)
@@ -204,17 +208,25 @@ class Relative(Scheme):
         return windows[::-1][queries]
 
     def _offsets_of_window(self, grid: GridSize, queries: Indices) -> Indices:
-        """Return Swin's numbers: 0, 1, …, 8 for (−1, −1), (−1, 0), …, (1, 1), if it is 2 × 2."""
+        """Return Swin's numbers of the offsets between queries and keys: (queries, keys).
+
+        In a window of 2 × 2, the offsets (−1, −1), (−1, 0), …, (1, 1) have the numbers 0, 1, …, 8.
+        """
         height, width = grid
         keys = np.arange(self.length)
         queries = queries[:, None]
-        down = queries // width - keys // width
-        across = queries % width - keys % width
-        return (down + height - 1) * (2 * width - 1) + across + width - 1
+        down = queries // width - keys // width  # −(height − 1) … height − 1
+        across = queries % width - keys % width  # −(width − 1) … width − 1
+        offsets_across = 2 * width - 1
+        return (down + height - 1) * offsets_across + across + width - 1
 
     @cached_property
     def _by_distance(self) -> Indices:
-        """Return the integers of keys L − 1 before, …, L − 1 after their query."""
+        """Return the integers of keys L − 1 before, …, L − 1 after their query: (2L − 1,).
+
+        Keys after the query have negative integers in DeBERTa, share bucket 0 in T5's decoder, and
+        have the second half of the buckets in T5's encoder.
+        """
         buckets = self.buckets or 0
         max_distance = self.max_distance or 0
         if self.style == "deberta":
@@ -223,7 +235,6 @@ class Relative(Scheme):
         if self.causal:
             before = t5_buckets(self.length, buckets, max_distance)
             return np.concatenate([before[::-1], np.zeros_like(before[1:])])
-        # The second half of the buckets is for keys after the query.
         half = buckets // 2
         before = t5_buckets(self.length, half, max_distance)
         return np.concatenate([before[::-1], before[1:] + half])

@@ -65,7 +65,10 @@ class RotationFactors:
         self.kept: NDArray[Any] = np.empty((0, self._pairs), self._dtype)
 
     def at(self, positions: Positions) -> NDArray[Any]:
-        """Return the factors (n, d/2) of n positions: a range, (n,), or (n, axes)."""
+        """Return the factors (n, d/2) of n positions: a range, (n,), or (n, axes).
+
+        They are rows of the kept table if it covers all positions, and computed otherwise.
+        """
         if isinstance(positions, range):
             low = positions.start
             high = positions.stop
@@ -81,7 +84,8 @@ class RotationFactors:
         if rows.ndim == 1:
             return kept[rows]
         # Each pair has the position of its own axis.
-        return kept[rows[:, self.rope.pair_axes], np.arange(self._pairs)]
+        pair_rows = rows[:, self.rope.pair_axes]  # (n, d/2)
+        return kept[pair_rows, np.arange(self._pairs)]
 
     def reserve(self, low: int, high: int) -> None:
         """Compute the factors of a range now, or in every call if they are too many to keep."""
@@ -101,19 +105,20 @@ class RotationFactors:
         """Return the end of the largest table that is kept for a call with so many positions.
 
         A table is not computed up to a distant position for the sake of a few: it may have four
-        times as many rows as are needed, twice as many as before, or ALWAYS_CACHED_BYTES.
+        times as many rows as are needed, twice as many as before, or ALWAYS_CACHED_BYTES. With 64
+        pairs in complex128, a row has 1 KiB: 16,384 rows are always kept, and 131,072 at most.
         """
-        most = MAX_CACHED_BYTES // self._row_bytes
-        always = ALWAYS_CACHED_BYTES // self._row_bytes
-        near = max(always, 2 * len(self.kept), 4 * count)
-        return max(min(most, near), self._limit)
+        most_rows = MAX_CACHED_BYTES // self._row_bytes
+        always_kept_rows = ALWAYS_CACHED_BYTES // self._row_bytes
+        worthwhile_rows = max(always_kept_rows, 2 * len(self.kept), 4 * count)
+        return max(min(most_rows, worthwhile_rows), self._limit)
 
     def _grown(self, high: int) -> int:
         """Return the end of the next table: the limit, or at least twice the current one."""
         if high <= self._limit:
             return self._limit
-        most = MAX_CACHED_BYTES // self._row_bytes
-        return max(high, min(most, 2 * len(self.kept)))
+        most_rows = MAX_CACHED_BYTES // self._row_bytes
+        return max(high, min(most_rows, 2 * len(self.kept)))
 
     def _covers(self, low: int, high: int) -> bool:
         return self.first <= low and high <= self.first + len(self.kept)
@@ -124,23 +129,32 @@ class RotationFactors:
         self.first = span.start
 
     def _computed(self, positions: Positions) -> NDArray[Any]:
-        amplitude = self.rope.attention_factor_value()
+        """Return the factors of positions, or those that undo them, without the cache."""
         are_listed = rows_are_listed(self.rope)
-        if are_listed or (self._exact and isinstance(positions, range)):
-            factors = self.rope.factors(positions)
-        else:
-            if isinstance(positions, range):
-                factors = self._along(positions)
-            else:
-                factors = self._turns(positions)
-            factors[:, : self._rotating] *= amplitude
+        factors = self._forward(positions, are_listed=are_listed)
         if self._inverse and are_listed:
             factors = 1 / factors
         elif self._inverse:
-            # The inverse of a·e^(iφ) is a·e^(−iφ)/a².
+            # The inverse of a·e^(iφ) is a·e^(−iφ)/a². Pairs that do not rotate have no amplitude.
+            amplitude = self.rope.attention_factor_value()
             np.conjugate(factors, out=factors)
             factors[:, : self._rotating] /= amplitude**2
         return factors.astype(self._dtype, copy=False)
+
+    def _forward(self, positions: Positions, *, are_listed: bool) -> Complex:
+        """Return the factors that rotate, in the way that is fastest for the positions.
+
+        The tables of the scheme are the only source if its positions are listed or rounded by a
+        recipe, and the fastest exact one for a range.
+        """
+        if are_listed or (self._exact and isinstance(positions, range)):
+            return self.rope.factors(positions)
+        if isinstance(positions, range):
+            factors = self._along(positions)
+        else:
+            factors = self._turns(positions)
+        factors[:, : self._rotating] *= self.rope.attention_factor_value()
+        return factors
 
     @cached_property
     def _limbs(self) -> NDArray[Any]:
@@ -148,6 +162,7 @@ class RotationFactors:
 
     @cached_property
     def _within_run(self) -> Complex:
+        """The factors (_RUN, d/2) of the distances 0, 1, … from the start of a run."""
         return self._turns(np.arange(_RUN))
 
     def _along(self, positions: range) -> Complex:
@@ -156,12 +171,14 @@ class RotationFactors:
         So the factor of position 1000 is the same in every block: that of 768 times that of 232.
         """
         out = np.empty((len(positions), self._pairs), np.complex128)
-        starts = range(positions.start - positions.start % _RUN, positions.stop, _RUN)
-        for anchor, start in zip(self._turns(np.array(starts)), starts, strict=True):
-            begin = max(start, positions.start)
-            end = min(start + _RUN, positions.stop)
-            rows = out[begin - positions.start : end - positions.start]
-            np.multiply(anchor, self._within_run[begin - start : end - start], out=rows)
+        first = positions.start
+        run_starts = range(first - first % _RUN, positions.stop, _RUN)
+        start_factors = self._turns(np.array(run_starts))  # (runs, d/2)
+        for start_factor, run_start in zip(start_factors, run_starts, strict=True):
+            begin = max(run_start, first)
+            end = min(run_start + _RUN, positions.stop)
+            distance_factors = self._within_run[begin - run_start : end - run_start]
+            np.multiply(start_factor, distance_factors, out=out[begin - first : end - first])
         return out
 
     def _turns(self, positions: NDArray[np.int64]) -> Complex:
