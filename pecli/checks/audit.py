@@ -108,6 +108,7 @@ class Audit(Printed):
         }
 
     def _recipe_as_json(self, drift: Drift) -> dict[str, Any]:
+        """Return the errors of one recipe."""
         by_decade = [
             {**decade._asdict(), **self.in_decade(drift, decade)._asdict()}
             for decade in self.decades()

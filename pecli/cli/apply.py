@@ -379,6 +379,7 @@ def _rotate(inputs: Sequence[Input], values: Values) -> Applied:
 
 
 def _check_same_dim(inputs: Sequence[Input], seq_axis: int) -> None:
+    """Raise an error unless all inputs have an axis of positions and the same last axis."""
     first = inputs[0]
     for tensor in inputs:
         tensor.check_sequence(seq_axis)

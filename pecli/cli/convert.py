@@ -182,6 +182,7 @@ def _spec_without_digest(file: LoadedFile) -> dict[str, Any] | None:
 
 
 def _as_json(job: _Conversion, written: str | None) -> dict[str, Any]:
+    """Return a conversion for JSON; `written` is the output, or None if nothing was written."""
     check = job.score_check
     return {
         "file": job.file.path,

@@ -141,6 +141,7 @@ def _plot(scheme: Scheme) -> None:
 
 
 def _preview(scheme: Scheme) -> None:
+    """Print the corners of the tables; ALiBi's slopes are a vector, of which all are printed."""
     from pecli.views import preview
 
     names = [table.name for table in scheme.tensors()]

@@ -198,6 +198,13 @@ class Encoding:
         return Rope(**{**parameters, **given})
 
     def _rope(self, seq_len: int | None, *, length: int | None, **options: Any) -> Rope:
+        """Return the scheme of a table over text.
+
+        Args:
+            seq_len: Rows of the table.
+            length: The context at which a scaling that depends on it (dynamic, longrope) is read.
+            options: Parameters that replace the model's. A runtime may read the model differently.
+        """
         parameters = {**self.parameters, **options, "seq_len": seq_len}
         runtime = parameters.get("runtime", "none")
         if runtime != "none":
@@ -413,6 +420,7 @@ class ModelEncodings(Printed):
         return self._layer_numbered(name)
 
     def _layer_numbered(self, name: str) -> str | None:
+        """Return the type of the layer whose number is in a tensor's name: `model.layers.5.…`."""
         match = LAYER.search(name)
         if match is None:
             return None
@@ -443,6 +451,7 @@ class ModelEncodings(Printed):
         return ropes[0]
 
     def _named(self, layer_type: str) -> Encoding:
+        """Return the encoding of a layer type; raise ParameterError if there is none of this name."""
         if not isinstance(layer_type, str):
             raise KindError("layer_type", quoted(layer_type), "it must be a text")
         types = self.layer_types()

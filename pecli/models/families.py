@@ -111,6 +111,7 @@ class Family:
 
 
 def _families(rows: list[dict[str, Any]]) -> dict[str, Family]:
+    """Return families by model_type; a row of families.json has the names of several."""
     families = {}
     for row in rows:
         fields = dict(row)

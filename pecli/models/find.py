@@ -192,6 +192,7 @@ def _describe_named(label: str, name: str) -> Description:
 
 
 def _read(path: str, label: str) -> Description:
+    """Read a file, which is a GGUF by its first bytes, not by its name; errors name the path."""
     try:
         with open(path, "rb") as file:
             # A pipe may have no end.

@@ -206,6 +206,13 @@ def _latent_head(layer: Layer, latent: Setting[int], *, scaled: bool) -> Head:
 
 
 def _latent_size(keys: Keys, latent: Setting[int], given: Setting[int] | None) -> Setting[int]:
+    """Return all channels of a latent head: as stated, or both parts together.
+
+    Args:
+        keys: The keys of the model.
+        latent: The part that rotates.
+        given: `head_dim`, which in some files is the whole head and in others the rotating part.
+    """
     nope = keys.whole("qk_nope_head_dim", low=0)
     size = keys.whole("qk_head_dim")
     if size is not None:

@@ -245,6 +245,11 @@ class Keys:
         return FileError(self.path, f"{self.full_name(name)} is {value}", rule)
 
     def _first(self, names: tuple[str, ...]) -> _Match | None:
+        """Return the first key that is present, or else the first with a class default.
+
+        The account records all names as known, the key as read, keys that the class ignores, and a
+        width that is only a default.
+        """
         self.account.looked_for.update(names)
         for name in names:
             if name in self.defaults.ignores:

@@ -148,6 +148,7 @@ def _unused_names(names: list[str], types: set[str]) -> list[str]:
 
 
 def _given_layers(names: list[str], settings: Keys, keys: Keys, family: Family) -> list[Layer]:
+    """Return the layer types that have settings; those whose settings are null do not rotate."""
     layers = []
     for name in names:
         section = settings.section(name)

@@ -148,6 +148,11 @@ def _names_part(name: str) -> bool:
 def _inner_part(
     part: ModelPart, name: str, value: Mapping[str, Any], default_text: ClassPart
 ) -> ModelPart:
+    """Return an object within a part as a part of its own.
+
+    Its model type is the one that it states, the default of the larger model's class, or one that
+    follows from the larger model's type.
+    """
     part.keys.mark(name)
     prefix = f"{part.keys.full_name(name)}."
     keys = Keys(value, part.keys.path, prefix, account=part.keys.account)

@@ -52,6 +52,7 @@ def _made(row: Any) -> Any:
 
 
 def _by_name(rows: list[dict[str, Any]]) -> dict[str, EncodingRule]:
+    """Return the rule of each model type; a row has the names of several, separated by spaces."""
     rules = {}
     for row in rows:
         rule = _made(row)
@@ -104,6 +105,7 @@ def tables_of(model_type: str | None) -> EncodingRule | None:
 
 
 def _note_on_others(rows: list[list[str]]) -> str:
+    """Return a note on tables that no scheme describes: rows of a tensor's name and its shape."""
     if not rows:
         return ""
     tables = ", ".join(f"{tensor} ({shape})" for tensor, shape in rows)

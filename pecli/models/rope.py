@@ -110,6 +110,16 @@ def _made(
     scaling: Scaling,
     unrotated: dict[str, Setting[Any]],
 ) -> Encoding:
+    """Return the encoding of a layer type from its parts, with the source of every value.
+
+    Args:
+        layer: The layer type.
+        head: The sizes of its heads.
+        axes: The number of axes of positions; None for text.
+        parameters: Parameters of the rotary scheme.
+        scaling: The scaling that they describe.
+        unrotated: Settings of the layers without rope.
+    """
     settings = layer.settings
     family = layer.family
     given_section = _given_section(settings)

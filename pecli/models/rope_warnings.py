@@ -51,6 +51,7 @@ def _meaning(rope_type: Setting[str] | None) -> str | None:
 
 
 def _differences_of_runtimes(settings: Keys, encoding: Encoding) -> Iterator[str]:
+    """Yield warnings about keys that runtimes are known to read differently."""
     parameters = encoding.parameters
     if "attention_factor" in parameters and settings.spells("attention_factor"):
         yield (

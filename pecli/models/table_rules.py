@@ -170,6 +170,7 @@ class LearnedRule(TableRule):
         return [Encoding(self.name, "learned", values_of(parameters), sources, offset=first.value)]
 
     def _first_row(self, keys: Keys) -> Setting[int]:
+        """Return the row of the first position: 2 in OPT and RoBERTa, 0 in GPT-2."""
         if self.padded:
             return self.padding(keys, low=-1).first
         if not self.rows:

@@ -48,6 +48,7 @@ class Dialect:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "Dialect":
+        """Return the dialect of a row of dialects.json; a null as `model_types` accepts any."""
         types = row.get("model_types", ())
         return cls(
             row["module"],

@@ -39,6 +39,10 @@ def read(keys: Keys) -> Parsed:
 
 
 def _yarn(keys: Keys, length: Setting[int], original: Setting[int]) -> Settings:
+    """Return YaRN as DeepSeek's code has it: on if the length exceeds the original one.
+
+    The code does not multiply cos and sin; it scales the softmax instead.
+    """
     exceeds = f"{length.value} exceeds {original.value} ({original.source})"
     return {
         **renamed(

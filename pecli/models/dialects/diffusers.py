@@ -140,6 +140,11 @@ def _sd3(keys: Keys) -> Encoding:
 
 
 def _cut_table(keys: Keys, **options: Setting[Any]) -> Encoding:
+    """Return a square table over patches: as large as `pos_embed_max_size`, or as the sample.
+
+    Its numbers are scaled to the side of the sample, `grid_base`: in a table of 192 × 192 for a
+    sample of 64 × 64 patches, positions are in steps of 1/3.
+    """
     size = _size(keys, "sample_size")
     patch = _size(keys, "patch_size")
     side = Setting(size.value // patch.value, f"{size.source} // {patch.source}")

@@ -69,6 +69,7 @@ class Model:
 
 
 def _model_of(header: Header, label: str) -> Model:
+    """Return a file's keys without the name of the architecture: `llama.block_count` is `block_count`."""
     architecture = header.values.get("general.architecture")
     if not isinstance(architecture, str) or not architecture:
         raise FileError(label, "has no general.architecture")
@@ -125,6 +126,11 @@ def _lacks_base(model: Model, encodings: list[Encoding], context: int) -> bool:
 
 
 def _encodings(model: Model) -> Parsed:
+    """Return the encodings of a model: ALiBi, none, a learned table, or rotary ones, in this order.
+
+    A file does not name the kind of its encoding. llama.cpp decides by the architecture, except for
+    a bias of ALiBi, which has a key.
+    """
     keys = model.keys
     bias = _alibi_bias(model)
     if bias is not None:
@@ -181,6 +187,7 @@ class HeadSizes(NamedTuple):
 
 
 def _head(keys: Keys) -> HeadSizes:
+    """Return the width of a head: as stated, or the model's width over its heads, or all that rotates."""
     size = keys.whole("attention.key_length")
     width = keys.whole("embedding_length")
     # Some models have a number of heads per layer.

@@ -80,6 +80,12 @@ def _nothing_found(part: ModelPart) -> list[str]:
 
 
 def _reason(part: ModelPart, rule: EncodingRule | None) -> str:
+    """Return why no encoding was found: another file or code defines it, or the model has none.
+
+    Args:
+        part: The part of the configuration.
+        rule: The rule of its family, which makes no encoding; None if there is none.
+    """
     keys = part.keys
     # torchtune and Hydra name the code that makes the model.
     code = keys.within("model").word("_component_", "_target_")
@@ -229,6 +235,10 @@ def _own_encodings(part: ModelPart) -> Parsed:
 
 
 def _gather(part: ModelPart) -> Evidence:
+    """Collect what speaks for each kind of encoding: the family, the class's tables, and the keys.
+
+    Keys about rope do not count beside a stated type such as «relative_key».
+    """
     keys = part.keys
     family = family_of(part.model_type, vision=part.vision)
     tables = non_rotary.tables_of(part.model_type)

@@ -74,6 +74,7 @@ def _layout(keys: Keys, kind: str) -> str:
 
 
 def _scaling(keys: Keys, kind: str) -> Settings:
+    """Return the scaling of a rope type: Llama 3.1's, YaRN, or linear if a factor is given."""
     linear = keys.number_or(1.0, "rope_linear_scaling_factor")
     if _is_llama3(keys, kind):
         return llama3_scaling(keys, "rope_use_scale")

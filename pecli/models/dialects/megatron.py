@@ -37,6 +37,15 @@ def read(keys: Keys) -> Parsed:
 
 
 def _read_plain(keys: Keys, model_name: str) -> Parsed:
+    """Return the encodings by Megatron's own rules.
+
+    Latent attention comes first: it rotates whatever the type of the encoding is. A type that
+    Megatron does not have is left to Hugging Face's rules.
+
+    Args:
+        keys: The keys, in plain spelling.
+        model_name: The name of NeMo's model, which implies the fraction of a head that rotates.
+    """
     kind = keys.word("position_embedding_type")
     if keys.is_true("multi_latent_attention"):
         return _latent(keys)
@@ -54,6 +63,7 @@ def _read_plain(keys: Keys, model_name: str) -> Parsed:
 
 
 def _rotary(keys: Keys, model_name: str) -> Parsed:
+    """Return a rotary encoding; Llama 3.1's scaling takes precedence over a linear one."""
     ratio = keys.number("rotary_seq_len_interpolation_factor", "seq_len_interpolation_factor")
     scaling = llama3_scaling(keys, "use_rope_scaling", factor="rope_scaling_factor")
     if ratio is not None and not scaling:
@@ -83,6 +93,7 @@ def _latent(keys: Keys) -> Parsed:
 
 
 def _latent_yarn(keys: Keys) -> Settings:
+    """Return YaRN of latent attention, whose attention factor is the ratio of two magnitudes."""
     scaling = renamed(
         keys,
         rope_type="rope_type",

@@ -77,6 +77,7 @@ def _override_warning(keys: Keys, name: str) -> list[str]:
 
 
 def _scaling(keys: Keys | None) -> Settings:
+    """Return the scaling of a class of OLMo-core, whose keys have names of their own."""
     if keys is None:
         return {}
     kind = keys.word("_CLASS_", "type")

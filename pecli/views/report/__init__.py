@@ -138,6 +138,7 @@ def _options(settings: _Settings) -> list[str]:
 
 
 def _add_model(draft: Draft, model: NamedModel) -> None:
+    """Add a model: its encodings, pictures of them, and the commands that make its tables."""
     option = f"{model.option} {shlex.quote(model.name)}"
     draft.heading(model.label)
     draft.view(lambda: encodings.show(model.encodings))
@@ -166,6 +167,14 @@ def _add_ropes(draft: Draft, model: NamedModel, ropes: Sequence[Encoding], optio
 
 
 def _add_drift(draft: Draft, model: NamedModel, ropes: Sequence[Encoding], option: str) -> None:
+    """Add an audit of the rotary tables, as text and as a figure.
+
+    Args:
+        draft: The page.
+        model: The model.
+        ropes: Its rotary encodings.
+        option: The option that names the model on a command line.
+    """
     from pecli.checks.audit import audit
 
     rows = min(AUDITED_ROWS, model.encodings.context or AUDITED_ROWS)
@@ -207,6 +216,7 @@ def _add_patches(draft: Draft, model: NamedModel) -> None:
 
 
 def _add_all_wavelengths(draft: Draft, models: Sequence[NamedModel]) -> None:
+    """Add one figure of the wavelengths of several models, if at least two have any."""
     subjects: list[Subject] = []
     for model in models:
         for subject in of_model(model.encodings, model.label, "wavelengths"):
@@ -218,6 +228,11 @@ def _add_all_wavelengths(draft: Draft, models: Sequence[NamedModel]) -> None:
 
 
 def _add_file(draft: Draft, name: str, models: Sequence[NamedModel], settings: _Settings) -> None:
+    """Add a file: its contents, a picture, and a check.
+
+    It is verified against the first model of the page, or else against the spec that it carries;
+    without both, it is identified.
+    """
     file = open_tensors(name)
     draft.heading(os.path.basename(name))
     draft.view(lambda: file_summary.show(file_summary.describe(file, name, file.tensors)))
@@ -238,6 +253,7 @@ def _add_file(draft: Draft, name: str, models: Sequence[NamedModel], settings: _
 def _add_check_against_model(
     draft: Draft, name: str, model: NamedModel, settings: _Settings
 ) -> None:
+    """Add the verification of a file against a model, and the command that repeats it."""
     draft.subheading(f"Verified against {model.name}")
     command = ["pecli", "verify", name, model.option, model.name, *_options(settings)]
     draft.check(

@@ -106,6 +106,7 @@ def _row(row: Sequence[Styled], number_class: str) -> Html:
 
 
 def _span(part: Styled) -> Html:
+    """Return a styled text: in the class of its colour if it is a verdict's, otherwise bold."""
     if not part.style:
         return text(part.text)
     colour = part.style.rpartition(" ")[2]
