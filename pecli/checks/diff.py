@@ -61,9 +61,11 @@ class Difference(Answer):
             fields["forms"] = self.forms
         fields["explanations"] = []
         if self.explanations:
-            from pecli.explain.words import comparison
+            from pecli.explain.words import FILE_A, sentence
 
-            fields["explanations"] = [each.as_json(comparison(each)) for each in self.explanations]
+            fields["explanations"] = [
+                each.as_json(sentence(each, FILE_A)) for each in self.explanations
+            ]
         fields["where"] = where_json(self.tensors)
         return fields
 

@@ -13,7 +13,7 @@ from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme, holds_several
 from pecli.explain import array_transforms, search, sinusoid_readings, time_limit
 from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Layout, Scaled, merged
-from pecli.explain.words import comparison
+from pecli.explain.words import FILE_A, sentence
 from pecli.files.tensor_roles import role_of
 
 MAX_EXPLAINED = 16  #: tables of one file whose differences are explained
@@ -58,7 +58,8 @@ def explain_difference(
     if compare is None or departure.is_explained:
         return DifferenceReasons(departure.sentences, [])
     explanations = _explained(fits, tensors, files.scheme, tolerance)
-    sentences = [*departure.sentences, *map(comparison, explanations)]
+    reasons = [sentence(explanation, FILE_A) for explanation in explanations]
+    sentences = [*departure.sentences, *reasons]
     return DifferenceReasons(sentences, explanations)
 
 

@@ -20,7 +20,6 @@ from pecli.explain.edits import (
     Noise,
     Recipe,
     Runtime,
-    clause,
     parameter_edits,
 )
 from pecli.explain.recipe_search import explain_computed
@@ -28,7 +27,15 @@ from pecli.explain.sample import MAX_FULL_READ, sample
 from pecli.explain.search import recognise
 from pecli.explain.sinusoid_readings import finished, groups
 from pecli.explain.time_limit import limited, time_limit
-from pecli.explain.words import command_of, describe, lacking
+from pecli.explain.words import (
+    NOTHING,
+    Context,
+    clause,
+    command_of,
+    describe,
+    lacking,
+    undetermined,
+)
 from pecli.files.decimals import numerals
 from pecli.files.load import Given, opened
 from pecli.files.npy import ARRAY_NAME
@@ -72,9 +79,7 @@ class Match:
     @property
     def form(self) -> str:
         """The edits in words."""
-        return ", ".join(
-            clause(edit).partition(" (the spec says")[0] for edit in self.edits
-        )  # there is no spec
+        return ", ".join(clause(edit, Context(NOTHING)) for edit in self.edits)
 
     @property
     def lacking(self) -> tuple[Edit, ...]:
@@ -195,7 +200,7 @@ def _by_parts(name: str, array: Array) -> list[Match]:
         told = [(each, each.scheme) for each in found if each.scheme is not None]
         if told:
             return [
-                Match(scheme, each.residual, (name,), (edit, *each.edits), each.open)
+                Match(scheme, each.residual, (name,), (edit, *each.edits), undetermined(each))
                 for each, scheme in told
             ]
     return []
@@ -238,7 +243,9 @@ def _match(found: Explanation, scheme: Scheme, tensors: Mapping[str, Array]) -> 
             how, residual = [*recipes, *runtimes], computed.residual
             edits = [edit for edit in edits if not isinstance(edit, Noise)]
     scheme = scheme.computed_as(how[0]) if how else scheme
-    return Match(scheme, residual, found.tensors, tuple(edits), found.open, tuple(runtimes))
+    return Match(
+        scheme, residual, found.tensors, tuple(edits), undetermined(found), tuple(runtimes)
+    )
 
 
 def _is_alone(edit: Edit) -> bool:

@@ -112,10 +112,10 @@ def _undetected_mistakes(
 
 def _contrast(edit: Parameter | Layout) -> str:
     """Return an edit as the object of «cannot tell»: «llama3 scaling from none», «base 500000 from 10000»."""
-    from pecli.explain.edits import said
+    from pecli.explain.words import format_value
 
-    expected = said(edit.expected)
-    found = said(edit.found)
+    expected = format_value(edit.expected)
+    found = format_value(edit.found)
     if edit.subject == "scaling":
         return f"{expected} scaling from {found}"
     return f"{edit.subject} {expected} from {found}"

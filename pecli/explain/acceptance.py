@@ -28,6 +28,7 @@ from pecli.explain.sample import (
     rounding_by,
 )
 from pecli.explain.time_limit import OutOfTimeError, check_time
+from pecli.explain.words import grid_words
 
 ROUNDED = 1.15  # times half a step: what rounding makes, where the number was rounded before, to eight times as many
 TRUNCATED = 2.05  # times half a step: what cutting off decimals makes
@@ -181,7 +182,7 @@ class Judge:
             )
             if not done or padded or rest_is_right:  # of which only all rows tell
                 return None
-            found = replace(found, open=(*found.open, f"{done:,} of {length:,} rows were compared"))
+            found = replace(found, compared=kinds.ComparedRows(done, length))
         return replace(found, residual=largest, beyond=beyond)
 
 
@@ -265,7 +266,7 @@ def rounding_mode(errors: Errors, values: AnyArray) -> tuple[kinds.RoundingMode,
         off = -left * signs
         is_mode = np.mean((off >= -slack) & (off <= 2 * half_unit + slack)) > MIN_DIRECTED
         if is_mode and np.mean(off > half_unit + slack) > MIN_BEYOND:
-            return (kinds.RoundingMode(mode, kinds.clause(how).removeprefix("rounded to ")),)
+            return (kinds.RoundingMode(mode, grid_words(how)),)
     return ()
 
 

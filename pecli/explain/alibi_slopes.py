@@ -324,16 +324,16 @@ def _by_rule(
                 bias.values - np.multiply.outer(right, bias.multiples), bias.values
             )
             rounded = () if dtype == "float64" else (kinds.Parameter("slopes", "exact", dtype),)
-            compared = (
-                () if one.whole else (f"{len(one.rows):,} of {one.shape[-2]:,} rows were compared",)
-            )
+            compared = None if one.whole else kinds.ComparedRows(len(one.rows), one.shape[-2])
             if (
                 compared
                 and (*edits, *rounded) == differences
                 and scheme.single_array().shape == one.shape
             ):
-                leaves, compared = partial(_bias_errors, scheme), ()  # all rows are, then
-            yield Explanation((*edits, *rounded), scheme, (one.name,), leaves, extra, compared)
+                leaves, compared = partial(_bias_errors, scheme), None  # all rows are, then
+            yield Explanation(
+                (*edits, *rounded), scheme, (one.name,), leaves, extra, compared=compared
+            )
 
 
 def _bias_errors(scheme: Alibi, samples: Samples) -> Errors:

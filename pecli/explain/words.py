@@ -1,188 +1,662 @@
-"""In plain English: explanations, the command that makes a table again, and tables that nothing explains."""
+"""Sentences about edits and explanations, commands, and tables that nothing explains.
+
+All sentences about edits are written here. No code reads them: what a sentence depends on is a
+field of the edit, of the explanation, or of the `Context`.
+"""
 
 import math
 import shlex
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import number
+from pecli.errors import counted, number, spelled
 from pecli.explain.edits import (
-    NAMES,
+    Bits,
+    Channels,
+    ColumnsWrong,
+    ComparedRows,
+    Decimals,
+    Dtype,
     Edit,
+    ElementsWrong,
     Explanation,
+    FixedPoint,
+    Heads,
+    HeadsWrong,
+    Incomplete,
     Layout,
+    Mask,
+    Negated,
+    Noise,
     Parameter,
+    Positions,
     Recipe,
+    Repeated,
     Rotation,
+    RoundingMode,
+    RowRange,
+    Rows,
+    RowShift,
+    RowsWrong,
     Runtime,
     Scaled,
     Swapped,
-    clause,
+    Transposed,
+    Uninitialised,
 )
 from pecli.explain.sample import Sample
 
-MAX_COMMAND = (
-    2000  # letters of a command that somebody may want to copy; a list of all positions is longer
-)
-MAX_SIDE = 256  # rows and columns whose rank is counted
+MAX_LISTED = 8  # rows, columns or channels that a sentence names
+MAX_COMMAND = 2000  # letters: nobody copies a longer command, such as one that lists all positions
+MAX_SIDE = 256  # rows and columns of the corner whose rank is counted
 
 
-def sentence(explanation: Explanation) -> str:
-    """An explanation in one line: the tensors, the mistakes, how values were stored, and the residual.
+@dataclass(frozen=True)
+class Reference:
+    """What a table is compared with, in words."""
 
-    >>> sentence(Explanation((Parameter("base", 500000.0, 10000.0),), None, ("cos", "sin"), residual=3e-8))
-    'cos, sin: base is 10000 (the spec says 500000); explains every element (to 3e-8)'
+    quote: str
+    """Begins the quotation of an expected value: «(the spec says 500000)»."""
+    agreement: str
+    """Follows a value that is as expected: «base is 10000, as the spec says»."""
+    subject: str = ""
+    """Begins a sentence, if it must say which table it is about."""
+
+    def quoted(self, value: str) -> str:
+        """Return an expected value as an aside; empty if nothing is expected."""
+        return f"{self.quote} {value}" if self.quote else ""
+
+
+SPEC = Reference("the spec says", ", as the spec says")
+FILE_A = Reference("in A", ", as in A", "in B, ")
+NOTHING = Reference("", "")  # `identify` has only the table at hand
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the words for an edit depend on, beside the edit."""
+
+    reference: Reference = SPEC
+    is_rotary: bool = True
+    """If false, `dim` is not the rotary dimension of a head."""
+    is_sine: bool = False
+    """True if only sines are at hand: at position 0 they are 0, wherever the cosines are."""
+
+
+BY_SPEC = Context()
+
+
+class Clause(NamedTuple):
+    """The words for an edit: a statement, and an aside that is printed in brackets."""
+
+    statement: str
+    aside: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.statement} ({self.aside})" if self.aside else self.statement
+
+
+def clause(edit: Edit, context: Context = BY_SPEC) -> str:
+    """Return an edit in words, as a clause of a sentence.
+
+    >>> clause(Parameter("base", 500000.0, 10000.0))
+    'base is 10000 (the spec says 500000)'
+    >>> clause(Parameter("base", 500000.0, 10000.0), Context(FILE_A))
+    'base is 10000 (in A 500000)'
+    >>> clause(Negated("sin"), Context(NOTHING))
+    'sin is negated (it rotates the other way)'
     """
-    parts = ", and ".join(clause(edit) for edit in explanation.mistakes)
-    if explanation.scheme is not None and explanation.scheme.applied_as != "rotation":
-        parts = parts.replace(NAMES["dim"], "dim")
-    if explanation.tensors == ("sin",):  # the cosines may be elsewhere
-        parts = parts.replace("all rows are at position 0", "all values are 0")
-    named = any(
-        isinstance(edit, Runtime) for edit in explanation.edits
-    )  # whose recipe goes without saying
-    stored = [
-        edit
-        for edit in explanation.edits
-        if edit.storage and not (named and isinstance(edit, Recipe))
-    ]
-    storage = ", ".join(clause(edit) for edit in stored)
-    partly = [words for words in explanation.open if words.endswith("rows were compared")]
-    explains = (
-        f"explains what was compared, {partly[0].partition(' were')[0]}"
-        if partly
-        else "explains every element"
-    )
-    is_part = any(edit.kind.endswith("_wrong") for edit in explanation.mistakes[-1:])
-    exact = "all others are exact" if is_part else "exact"
-    residual = (
-        f"{explains} (to {number(explanation.residual, 2)})"
-        if explanation.residual or partly
-        else exact
-    )
-    if beyond := explanation.beyond:
-        explains = (
-            explains.replace("every element", "all")
-            + f" but {beyond:,} element{'s' * (beyond > 1)}"
-        )
-        residual = f"{explains}, off by up to {number(explanation.residual, 2)}"
-    residual = residual if math.isfinite(explanation.residual) else ""
-    return (
-        f"{', '.join(explanation.tensors)}: {'; '.join(filter(None, (parts, storage, residual)))}"
-    )
+    return str(_WRITERS[type(edit)](edit, context))
 
 
-def comparison(explanation: Explanation) -> str:
-    """The same of two tables, neither of which is a spec.
+def format_value(value: Any) -> str:
+    """Return the value of a parameter as people write it.
 
-    >>> comparison(Explanation((Swapped(),), None, ("pe",)))
+    >>> format_value(131072), format_value(500000.0), format_value(None)
+    ('131,072', '500000', 'none')
+    """
+    if value is None:
+        return "none"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}" if abs(value) >= 10000 else str(value)
+    if isinstance(value, float):
+        is_whole = value.is_integer() and abs(value) < 1e15
+        return f"{value:.0f}" if is_whole else f"{value:.7g}"
+    return spelled(value)
+
+
+class _Template(NamedTuple):
+    """Words for a parameter, with the fields {name}, {expected}, {found} and {agreement}."""
+
+    text: str
+    is_quoted: bool = False
+    """True if the expected value follows as an aside, as the reference quotes it."""
+
+
+_DISPLAY_NAMES = {
+    "dim": "rotary dimension",
+    "attention_factor": "attention factor",
+    "exponent_dim": "dimension in the exponent",
+}
+_BY_NAME = {
+    "scale": _Template("positions are multiplied by {found}", is_quoted=True),
+    "positions": _Template("positions are not those given"),
+    "axes of positions": _Template("positions are those of the axes {found}", is_quoted=True),
+    "padding_idx": _Template("the row of position {found} is zeros"),
+    "position_axis": _Template("positions are along axis {found}, not {expected}"),
+    "divisors": _Template("{found} is used where {expected} belongs"),
+    "inv_freq": _Template("inv_freq holds {found}, not {expected}"),
+    "exponent_dim": _Template("frequencies are over {found} channels", is_quoted=True),
+    "slopes of heads": _Template("slopes are the first {expected} of those of {found} heads"),
+    "slopes": _Template("slopes are rounded to {found} before they are multiplied"),
+    "distance": _Template("distances are off by one: {found}, not {expected}"),
+}
+_BY_FOUND: Mapping[tuple[str, Any], _Template] = {
+    ("scaling", "none"): _Template("the {expected} scaling is missing"),
+    ("positions", "0, 1, 2, …"): _Template("positions are 0, 1, 2, …, not {expected}"),
+    ("mrope_interleaved", False): _Template(
+        "M-RoPE sections are blocked, where the model interleaves them"
+    ),
+    ("mrope_interleaved", True): _Template(
+        "M-RoPE sections are interleaved, where the model has them one after the other"
+    ),
+    ("padding_idx", None): _Template("the row of padding_idx is not zeros"),
+    ("divisors", "reversed"): _Template("{expected} is in reverse order"),
+    ("divisors", "multiplied"): _Template("frequencies are multiplied by {expected}, not divided"),
+    ("divisors", "other"): _Template("{expected} has other values"),
+    ("exponent_dim", "same"): _Template("frequencies are over {expected} channels{agreement}"),
+    ("scheme", "sinusoidal"): _Template(
+        "this is a sinusoidal table, not the cosines and sines of a rotary one"
+    ),
+}
+_BY_CHANGE: Mapping[tuple[str, Any, Any], _Template] = {
+    ("scale", 1, 180 / math.pi): _Template(
+        "angles are converted to degrees, and taken for radians"
+    ),
+    ("scale", 1, math.pi / 180): _Template("angles are in degrees, not radians"),
+    ("scale", 1, 2): _Template(
+        "positions are multiplied by 2, as by a second rotation", is_quoted=True
+    ),
+    ("positions", "those of the grid", "others"): _Template("positions are not those of the grid"),
+    ("positions", None, "others"): _Template(
+        "positions are not 0, 1, 2, …: give them with --positions"
+    ),
+}
+
+
+def _parameter(edit: Parameter, context: Context) -> Clause:
+    if edit.name == "offset" and edit.expected != edit.found:
+        aside = context.reference.quoted(f"{edit.expected:,}")
+        return Clause(f"positions start at {edit.found:,}", aside)
+    if edit.name.startswith(("positions along", "all positions")):
+        return Clause(f"{edit.name} are off by {format_value(edit.found)}")
+    template = _parameter_template(edit)
+    expected = format_value(edit.expected)
+    statement = template.text.format(
+        name=_display_name(edit.name, context),
+        expected=expected,
+        found=format_value(edit.found),
+        agreement=context.reference.agreement,
+    )
+    aside = context.reference.quoted(expected) if template.is_quoted else ""
+    return Clause(statement, aside)
+
+
+def _display_name(name: str, context: Context) -> str:
+    if name == "dim" and not context.is_rotary:
+        return name
+    return _DISPLAY_NAMES.get(name, name)
+
+
+def _parameter_template(edit: Parameter) -> _Template:
+    """Return the words for a parameter: those for this very change come before more general ones."""
+    name = edit.name
+    expected = edit.expected
+    found = edit.found
+    if expected == found:  # It is named because the table has another scaling.
+        return _Template("{name} is {found}{agreement}")
+    if found == f"{expected}, applied twice":
+        return _Template("the {expected} scaling is applied twice")
+    if name == "attention_factor" and math.isclose(found, (expected or 1.0) ** 2, rel_tol=1e-6):
+        return _Template("the attention factor is applied twice: {found}, not {expected}")
+    if (name, expected, found) in _BY_CHANGE:
+        return _BY_CHANGE[name, expected, found]
+    if (name, found) in _BY_FOUND:
+        return _BY_FOUND[name, found]
+    return _BY_NAME.get(name) or _Template("{name} is {found}", is_quoted=expected is not None)
+
+
+def _layout(edit: Layout, context: Context) -> Clause:
+    return Clause(f"layout is {edit.found}", context.reference.quoted(edit.expected))
+
+
+_NEGATED = {
+    "all": Clause("the sign is flipped"),
+    "sin": Clause("sin is negated", "it rotates the other way"),
+    "cos": Clause("cos is negated"),
+    "first": Clause("the first function of each pair is negated"),
+    "second": Clause("the second function of each pair is negated"),
+}
+_ROTATIONS = {
+    "none": "nothing is rotated: the values are those before",
+    "none added": "nothing is added: the values are those before",
+    "no minus": "rotate_half has no minus: a·cos + b·sin, b·cos + a·sin",
+    "two minuses": "the sign of the second channel is wrong: a·cos − b·sin, b·cos − a·sin",
+    "in place": "the second channel of a pair is computed from the first one after its rotation",
+    "first half": "only the first channel of each pair is rotated",
+    "second half": "only the second channel of each pair is rotated",
+    "in bfloat16": "rotated in bfloat16, which rounds the tables, each product and each sum",
+    "in float16": "rotated in float16, which rounds the tables, each product and each sum",
+    "first channels": "the first channels of a head are rotated, not the last",
+    "last channels": "the last channels of a head are rotated, not the first",
+}
+_ROWS = {
+    "reversed": "rows are in reverse order",
+    "wrapped": "positions wrap at row {at:,}",
+    "padded": "the table starts at row {at:,}, after padding",
+    "padded at the end": "the last {at:,} rows are padding",
+    "cut": "truncated to the first {at:,} rows",
+    "shifted": "rows are shifted by {at:,}",
+    "permuted": "rows are in another order",
+    "constant": "all rows are at position {at:,}",
+}
+_BITS = {
+    "bfloat16": "values are the bits of bfloat16",
+    "float16": "values are the bits of float16",
+    "float32": "values are the bits of float32",
+    "swapped": "values are byte-swapped",
+}
+_INCOMPLETE = {
+    "halves": "columns are not doubled: the second half is zeros",
+    "interleaved": "columns are not doubled: every other one is zeros",
+    "angles": "values are the angles, position × inv_freq, and not their cosines or sines",
+}
+
+
+def _negated(edit: Negated, _: Context) -> Clause:
+    return _NEGATED[edit.which]
+
+
+def _scaled(edit: Scaled, _: Context) -> Clause:
+    return Clause(f"values are scaled by {format_value(edit.by)}")
+
+
+def _rotation(edit: Rotation, _: Context) -> Clause:
+    return Clause(_ROTATIONS[edit.found])
+
+
+def _bits(edit: Bits, _: Context) -> Clause:
+    return Clause(_BITS[edit.found])
+
+
+def _incomplete(edit: Incomplete, _: Context) -> Clause:
+    return Clause(_INCOMPLETE[edit.found])
+
+
+def _positions(edit: Positions, _: Context) -> Clause:
+    statement = f"positions are {edit.found}; expected {edit.expected}"
+    if edit.reason:
+        statement = f"{statement}: {edit.reason}"
+    return Clause(statement)
+
+
+def _rows(edit: Rows, context: Context) -> Clause:
+    if edit.order == "constant" and edit.at == 0 and context.is_sine:
+        return Clause("all values are 0")
+    return Clause(_ROWS[edit.order].format(at=edit.at))
+
+
+def _order(edit: Channels | Heads, _: Context) -> Clause:
+    if edit.order == "reversed":
+        return Clause(f"{edit.kind} are in reverse order")
+    if isinstance(edit.order, str):
+        return Clause(f"{edit.kind} are {edit.order}")
+    return Clause(f"{edit.kind} are in another order", _first_few(map(str, edit.order)))
+
+
+def _first_few(words: Iterable[str]) -> str:
+    words = list(words)
+    text = ", ".join(words[:MAX_LISTED])
+    return f"{text} …" if len(words) > MAX_LISTED else text
+
+
+PartWrong = RowsWrong | ColumnsWrong | HeadsWrong | ElementsWrong
+_PARTS = {RowsWrong: "row", ColumnsWrong: "column", HeadsWrong: "head", ElementsWrong: "element"}
+
+
+def _part_wrong(edit: PartWrong, _: Context) -> Clause:
+    part = _PARTS[type(edit)]
+    places = _first_few(_ranges(edit.which))
+    if len(edit.which) == 1:
+        return Clause(f"only {part} {places} differs")
+    return Clause(f"only {part}s {places} differ")
+
+
+def _ranges(places: Sequence[Any]) -> Iterator[str]:
+    """Yield places as text; three or more numbers in sequence make a range.
+
+    >>> [*_ranges((5, 7, 8, 29, 30, 31, (2,), (1, 2)))]
+    ['5', '7', '8', '29–31', '2', '[1, 2]']
+    """
+    run: list[int] = []
+    for place in places:
+        if isinstance(place, tuple) and len(place) == 1:
+            place = place[0]
+        if run and place != run[-1] + 1:
+            yield from _range(run)
+            run = []
+        if isinstance(place, tuple):
+            yield str(list(place))
+        else:
+            run.append(place)
+    yield from _range(run)
+
+
+def _range(run: Sequence[int]) -> list[str]:
+    if len(run) > 2:
+        return [f"{run[0]}–{run[-1]}"]
+    return [str(place) for place in run]
+
+
+def _runtime(edit: Runtime, _: Context) -> Clause:
+    if edit.also:
+        names = ", ".join((edit.found, *edit.also[:-1]))
+        statement = f"as {names} and {edit.also[-1]} compute it"
+    else:
+        statement = f"as {edit.found} computes it"
+    return Clause("; ".join((statement, *edit.causes)))
+
+
+def grid_words(storage: Edit) -> str:
+    """Return the numbers that a storage can hold, in words that follow «rounded to».
+
+    >>> grid_words(Decimals(4)), grid_words(FixedPoint(1 / 127)), grid_words(Dtype("float16"))
+    ('4 decimals', 'steps of 1/127', 'float16')
+    """
+    match storage:
+        case Dtype(found):
+            return found
+        case Decimals(digits):
+            return f"{digits} decimals"
+        case FixedPoint(step):
+            return _steps(step)
+    raise TypeError(f"{storage.kind} is no grid of numbers")
+
+
+def _steps(step: float) -> str:
+    if step == 1:
+        return "integers"
+    if step < 1:
+        count = round(1 / step)
+        if math.isclose(count * step, 1, rel_tol=1e-9):
+            return f"steps of 1/{count:,}"
+    return f"steps of {step:.4g}"
+
+
+def _rounded(edit: Dtype | Decimals | FixedPoint, _: Context) -> Clause:
+    return Clause(f"rounded to {grid_words(edit)}")
+
+
+_Writer = Callable[[Any, Context], Clause]
+
+
+def _fields_of(template: str) -> _Writer:
+    """Return a writer that puts the fields of an edit into a template."""
+    return lambda edit, _: Clause(template.format(**vars(edit)))
+
+
+_WRITERS: Mapping[type[Edit], _Writer] = {
+    Parameter: _parameter,
+    Layout: _layout,
+    Swapped: _fields_of("sin and cos are swapped"),
+    Negated: _negated,
+    Scaled: _scaled,
+    Rotation: _rotation,
+    Positions: _positions,
+    Transposed: _fields_of("the table is transposed"),
+    Repeated: _fields_of("repeated {times}× along axis {axis}"),
+    Rows: _rows,
+    Channels: _order,
+    Heads: _order,
+    Mask: _fields_of("mask differs: {found}"),
+    RowShift: _fields_of("a constant is added to each row, which softmax ignores"),
+    Dtype: _rounded,
+    RoundingMode: _fields_of("rounded {mode} to {found}, not to nearest"),
+    Decimals: _rounded,
+    FixedPoint: _rounded,
+    Noise: _fields_of("noise of {size:g}"),
+    Recipe: _fields_of("computed by the recipe {found}"),
+    Runtime: _runtime,
+    RowsWrong: _part_wrong,
+    ColumnsWrong: _part_wrong,
+    HeadsWrong: _part_wrong,
+    ElementsWrong: _part_wrong,
+    RowRange: _fields_of("only in rows {first:,} to {last:,}"),
+    Bits: _bits,
+    Incomplete: _incomplete,
+    Uninitialised: _fields_of("inv_freq was never initialised"),
+}
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much of a table an explanation covers, and how well."""
+
+    residual: float
+    beyond: int = 0
+    """Elements that are off by more than the tolerance."""
+    compared: ComparedRows | None = None
+    """The rows that were compared, if not all were."""
+    is_of_rest: bool = False
+    """True if the mistakes name the wrong part: what is covered is the rest."""
+
+    def words(self) -> str:
+        """Return the end of a sentence about an explanation; empty if the residual is unknown.
+
+        >>> Coverage(3e-8).words(), Coverage(0.0).words(), Coverage(0.0, is_of_rest=True).words()
+        ('explains every element (to 3e-8)', 'exact', 'all others are exact')
+        >>> Coverage(0.001, beyond=2).words()
+        'explains all but 2 elements, off by up to 0.001'
+        >>> Coverage(0.0, compared=ComparedRows(3, 9)).words()
+        'explains what was compared, 3 of 9 rows (to 0)'
+        """
+        if not math.isfinite(self.residual):
+            return ""
+        residual = number(self.residual, 2)
+        if self.beyond:
+            exceptions = counted(self.beyond, "element")
+            return f"explains {self._scope('all')} but {exceptions}, off by up to {residual}"
+        if self.residual or self.compared:
+            return f"explains {self._scope('every element')} (to {residual})"
+        return "all others are exact" if self.is_of_rest else "exact"
+
+    def _scope(self, whole: str) -> str:
+        if self.compared is None:
+            return whole
+        return f"what was compared, {_rows_of(self.compared)}"
+
+
+def _rows_of(compared: ComparedRows) -> str:
+    return f"{compared.count:,} of {compared.total:,} rows"
+
+
+def sentence(explanation: Explanation, reference: Reference = SPEC) -> str:
+    """Return an explanation in one line: the tensors, the mistakes, the storage, the residual.
+
+    >>> base = Parameter("base", 500000.0, 10000.0)
+    >>> sentence(Explanation((base,), None, ("cos", "sin"), residual=3e-8))
+    'cos, sin: base is 10000 (the spec says 500000); explains every element (to 3e-8)'
+    >>> sentence(Explanation((Swapped(),), None, ("pe",)), FILE_A)
     'pe: in B, sin and cos are swapped; exact'
     """
-    names, _, words = sentence(explanation).partition(": ")
-    return f"{names}: in B, {words.replace('(the spec says', '(in A')}"
+    scheme = explanation.scheme
+    context = Context(
+        reference,
+        is_rotary=scheme is None or scheme.applied_as == "rotation",
+        is_sine=explanation.tensors == ("sin",),
+    )
+    mistakes = ", and ".join(clause(edit, context) for edit in explanation.mistakes)
+    storage = ", ".join(clause(edit, context) for edit in _named_storage(explanation))
+    parts = filter(None, (mistakes, storage, _coverage(explanation).words()))
+    return f"{', '.join(explanation.tensors)}: {reference.subject}{'; '.join(parts)}"
 
 
-def lacking(edits: Sequence[Edit], scheme: Any) -> tuple[Edit, ...]:
-    """Which of the edits the command that makes a scheme does not make: all but those that an option is for."""
+def _named_storage(explanation: Explanation) -> list[Edit]:
+    """Return the edits of storage that a sentence names: a runtime's recipe goes without saying."""
+    storage = [edit for edit in explanation.edits if edit.storage]
+    if any(isinstance(edit, Runtime) for edit in explanation.edits):
+        return [edit for edit in storage if not isinstance(edit, Recipe)]
+    return storage
 
-    def lacks(edit: Edit) -> bool:
-        if isinstance(edit, Layout):
-            return edit.found not in (
-                scheme.value_of("layout", ""),
-                "stacked",
-                "cos alone",
-                "sin alone",
-            )
-        if isinstance(edit, Swapped):
-            return not hasattr(scheme, "cos_first")
-        if isinstance(edit, Scaled):  # a rotary command scales by its attention factor
-            return bool(scheme.attention_factor_value() != edit.by)
-        if isinstance(edit, Parameter):
-            factor = (
-                edit.name == "attention_factor" and scheme.attention_factor_value() != edit.found
-            )
-            before = (
-                edit.name == "offset" and scheme.first_position != edit.found
-            )  # positions below 0
-            padding = edit.name == "padding_idx" and scheme.padding_idx != edit.found
-            return bool(
-                factor
-                or before
-                or padding
-                or edit.name in ("position_axis", "inv_freq", "distance", "slopes")
-            )
-        if isinstance(edit, Recipe) and not any(
-            isinstance(other, Runtime) for other in edits
-        ):  # which has its own
-            return bool(scheme.value_of("recipe", "exact") != edit.found)
-        return not (edit.storage or isinstance(edit, (Rotation, Runtime)))
 
-    return tuple(edit for edit in edits if lacks(edit))
+def _coverage(explanation: Explanation) -> Coverage:
+    mistakes = explanation.mistakes
+    return Coverage(
+        explanation.residual,
+        explanation.beyond,
+        explanation.compared,
+        is_of_rest=bool(mistakes) and isinstance(mistakes[-1], PartWrong),
+    )
+
+
+def undetermined(explanation: Explanation) -> tuple[str, ...]:
+    """Return what the data do not decide, and how many rows were compared if not all were."""
+    if explanation.compared is None:
+        return explanation.open
+    return (*explanation.open, f"{_rows_of(explanation.compared)} were compared")
+
+
+def lacking(edits: Sequence[Edit], scheme: Scheme) -> tuple[Edit, ...]:
+    """Return the edits that the command for a scheme does not reproduce: no option makes them."""
+    is_by_runtime = any(isinstance(edit, Runtime) for edit in edits)
+    missing = []
+    for edit in edits:
+        # A runtime has a recipe of its own, which the command names by the runtime.
+        is_implied = is_by_runtime and isinstance(edit, Recipe)
+        if not is_implied and not _is_reproduced(edit, scheme):
+            missing.append(edit)
+    return tuple(missing)
+
+
+def _is_reproduced(edit: Edit, scheme: Any) -> bool:
+    match edit:
+        case Layout(found=found):
+            layouts = (scheme.value_of("layout", ""), "stacked", "cos alone", "sin alone")
+            return found in layouts
+        case Swapped():
+            return hasattr(scheme, "cos_first")
+        case Scaled(by=factor):  # A rotary command scales by its attention factor.
+            return bool(scheme.attention_factor_value() == factor)
+        case Parameter():
+            return _is_option(edit, scheme)
+        case Recipe(found=found):
+            return bool(scheme.value_of("recipe", "exact") == found)
+    return edit.storage or isinstance(edit, (Rotation, Runtime))
+
+
+def _is_option(edit: Parameter, scheme: Any) -> bool:
+    """Return True if the scheme has the value found, or the parameter is none of a command's."""
+    match edit.name:
+        case "attention_factor":
+            return bool(scheme.attention_factor_value() == edit.found)
+        case "offset":  # Positions below 0 have no option.
+            return bool(scheme.first_position == edit.found)
+        case "padding_idx":
+            return bool(scheme.padding_idx == edit.found)
+    return edit.name not in ("position_axis", "inv_freq", "distance", "slopes")
 
 
 def reproduction(explanation: Explanation) -> Iterator[str]:
-    """The command that makes the table, as a sentence; what it does not make is said; nothing where that is all."""
-    scheme, mistakes = explanation.scheme, explanation.mistakes
-    without = lacking(explanation.edits, scheme) if scheme is not None else ()
-    if (
-        scheme is None
-        or not {*mistakes} - {*without}
-        or len(command := command_of(scheme, output=False)) > MAX_COMMAND
-    ):
+    """Yield a sentence with the command that makes the table, and the edits that it cannot make.
+
+    Nothing is yielded if it can make none of the mistakes, or if it is too long to be copied.
+    """
+    scheme = explanation.scheme
+    if scheme is None:
         return
-    apart = (
-        f"apart from that ({', '.join(clause(edit).partition(' (')[0] for edit in without)}), "
-        if without
-        else ""
-    )
-    apart = apart or "apart from those elements, " * bool(explanation.beyond)
-    yield f"{apart}reproduce with {command}"
+    missing = lacking(explanation.edits, scheme)
+    if set(explanation.mistakes) <= set(missing):
+        return
+    command = command_of(scheme, output=False)
+    if len(command) > MAX_COMMAND:
+        return
+    exception = ""
+    if missing:
+        statements = [_WRITERS[type(edit)](edit, BY_SPEC).statement for edit in missing]
+        exception = f"apart from that ({', '.join(statements)}), "
+    elif explanation.beyond:
+        exception = "apart from those elements, "
+    yield f"{exception}reproduce with {command}"
 
 
 def command_of(scheme: Scheme, tensors: int = 1, output: bool = True) -> str:
-    """What to type to make the table again: a plain array in .npy, bfloat16 and several tensors in .safetensors."""
-    single = scheme.dtype != "bfloat16" and scheme.single_array().name in [
-        each.name for each in scheme.tensors()
-    ]
-    file = ["-o", "again.npy" if single and tensors == 1 else "again.safetensors"] if output else []
-    return shlex.join(["pecli", scheme.name, *options(scheme), *file])
+    """Return the command that makes a table again.
+
+    Args:
+        scheme: What makes the table.
+        tensors: How many tensors of a file it explains.
+        output: Whether the command writes a file. A .npy file holds one array, and no bfloat16:
+            anything else is written to a .safetensors file.
+    """
+    words = ["pecli", scheme.name, *options(scheme)]
+    if output:
+        names = [tensor.name for tensor in scheme.tensors()]
+        is_array = scheme.dtype != "bfloat16" and scheme.single_array().name in names
+        words += ["-o", "again.npy" if is_array and tensors == 1 else "again.safetensors"]
+    return shlex.join(words)
 
 
 @np.errstate(all="ignore")
 def describe(sample: Sample) -> list[str]:
-    """What can be said of a table that no scheme explains, in short sentences, what is most telling first."""
-    head = (
-        f"{sample.name}: {' × '.join(map(str, sample.shape)) or 'a single number'}, {sample.dtype}"
-    )
+    """Return short sentences about a table that no scheme explains, the most telling first.
+
+    The first has its shape, dtype and range, the second its rank if that is not full.
+    """
+    shape = " × ".join(map(str, sample.shape)) or "a single number"
+    facts = [f"{sample.name}: {shape}", sample.dtype]
     values = sample.values
     if not values.size:
-        return [f"{head}, empty"]
-    head += f", of which {len(sample.rows):,} rows were looked at" * (not sample.whole)
+        return [", ".join([*facts, "empty"])]
+    if not sample.whole:
+        facts.append(f"of which {len(sample.rows):,} rows were looked at")
     finite = values[np.isfinite(values)]
     strange = values.size - finite.size
     if strange:
-        head += f", {strange:,} of {values.size:,} elements are infinite or not numbers"
-    finite = np.abs(finite) if np.iscomplexobj(values) else finite
+        facts.append(f"{strange:,} of {values.size:,} elements are infinite or not numbers")
     if finite.size:
-        low, high = float(finite.min()), float(finite.max())
-        head += (
-            f", all {low:g}"
-            if low == high
-            else f", from {low:.6g} to {high:.6g}, std {float(finite.std()):.4g}"
-        )
+        facts.append(_range_of(np.abs(finite) if np.iscomplexobj(values) else finite))
+    sentences = [", ".join(facts)]
+    if not strange:
+        sentences += _rank_of(sample)
+    return sentences
+
+
+def _range_of(values: Any) -> str:
+    low = float(values.min())
+    high = float(values.max())
+    if low == high:
+        return f"all {low:g}"
+    return f"from {low:.6g} to {high:.6g}, std {float(values.std()):.4g}"
+
+
+def _rank_of(sample: Sample) -> Iterator[str]:
+    """Yield a sentence if the matrix, or the corner of a large one, has less than full rank."""
+    values = sample.values
     is_matrix = values.ndim > 1 and min(values.shape[-2:]) > 1 and not np.iscomplexobj(values)
-    if strange or not is_matrix or not np.isfinite(values.std()) or not np.ptp(values):
-        return [head]
+    # A constant has rank 1, which says no more; huge numbers overflow.
+    if not is_matrix or not np.isfinite(values.std()) or not np.ptp(values):
+        return
     corner = values.reshape(-1, values.shape[-1])[:MAX_SIDE, :MAX_SIDE]
     singular = np.linalg.svd(corner, compute_uv=False)
-    rank = np.count_nonzero(singular > 1e-5 * singular[0])  # the rounding of the coarsest dtypes
-    part = f"{len(corner)} × {corner.shape[1]} of its elements are " * (
-        corner.size < math.prod(sample.shape)
-    )
-    return (
-        [head, f"{part}of rank {rank}, not {len(singular)}"] if 0 < rank < len(singular) else [head]
-    )
+    rank = np.count_nonzero(singular > 1e-5 * singular[0])  # above the rounding of coarse dtypes
+    if not 0 < rank < len(singular):
+        return
+    part = ""
+    if corner.size < math.prod(sample.shape):
+        part = f"{len(corner)} × {corner.shape[1]} of its elements are "
+    yield f"{part}of rank {rank}, not {len(singular)}"

@@ -23,9 +23,10 @@ from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import Array, Flags, as_dtype, widened
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError, PecliError, counted, quoted
-from pecli.explain.edits import Explanation, Parameter, Positions, Rotation, Rows, clause
+from pecli.explain.edits import Explanation, Parameter, Positions, Rotation, Rows
 from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
 from pecli.explain.used_positions import explain_positions
+from pecli.explain.words import clause
 from pecli.files.load import Given
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model

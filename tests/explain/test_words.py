@@ -1,0 +1,304 @@
+"""Sentences about explanations, commands, and tables that nothing explains."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.explain.edits import (
+    ComparedRows,
+    Dtype,
+    Edit,
+    Explanation,
+    Heads,
+    Layout,
+    Negated,
+    Parameter,
+    Recipe,
+    Rotation,
+    Rows,
+    RowsWrong,
+    Runtime,
+    Scaled,
+    Swapped,
+)
+from pecli.explain.sample import Sample
+from pecli.explain.words import (
+    FILE_A,
+    NOTHING,
+    Context,
+    clause,
+    command_of,
+    describe,
+    format_value,
+    lacking,
+    reproduction,
+    sentence,
+    undetermined,
+)
+
+ROPE = pecli.Rope(4, 8)
+WAVES = pecli.Sinusoidal(4, 8)
+YARN = pecli.Rope(
+    8,
+    8,
+    scaling="yarn",
+    factor=4.0,
+    original_max_position_embeddings=8,
+    attention_factor=1.1,
+)
+BASE = Parameter("base", 1.0, 2.0)
+
+
+def explanation(*edits: Edit, scheme: Any = ROPE, **fields: Any) -> Explanation:
+    return Explanation(edits, scheme, ("x",), **fields)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "none"),
+        (True, "true"),
+        ("x", "x"),
+        ((1.0, 2.5), "1,2.5"),
+        (9999, "9999"),
+        (-10000, "-10,000"),
+        (2.0, "2"),
+        (0.1, "0.1"),
+        (math.inf, "inf"),
+    ],
+)
+def test_values_are_formatted(value: Any, words: str) -> None:
+    assert format_value(value) == words
+
+
+@pytest.mark.parametrize(
+    ("edits", "words"),
+    [
+        ((Runtime("vllm"), Recipe("float32")), "x: as vllm computes it; exact"),
+        (
+            (Swapped(), Dtype("float16"), Recipe("float32")),
+            "x: sin and cos are swapped; rounded to float16, computed by the recipe float32; exact",
+        ),
+        (
+            (Runtime("vllm"), Dtype("float16"), Recipe("float32")),
+            "x: as vllm computes it; rounded to float16; exact",
+        ),
+        ((RowsWrong((3,)),), "x: only row 3 differs; all others are exact"),
+    ],
+)
+def test_a_recipe_is_named_unless_a_runtime_implies_it(edits: tuple[Edit, ...], words: str) -> None:
+    assert sentence(explanation(*edits)) == words
+
+
+def test_an_unknown_residual_is_not_mentioned() -> None:
+    found = explanation(Parameter("dim", 8, 6), residual=math.inf)
+    assert sentence(found) == "x: rotary dimension is 6 (the spec says 8)"
+
+
+def test_only_a_rotation_has_a_rotary_dimension() -> None:
+    found = explanation(Parameter("dim", 8, 6), scheme=WAVES)
+    assert sentence(found) == "x: dim is 6 (the spec says 8); exact"
+
+
+def test_sines_at_position_0_are_zeros() -> None:
+    found = Explanation((Rows("constant", 0),), None, ("sin",))
+    assert sentence(found) == "sin: all values are 0; exact"
+
+
+def test_rows_that_were_not_compared_are_mentioned() -> None:
+    found = explanation(Swapped(), compared=ComparedRows(3, 9))
+    words = "x: sin and cos are swapped; explains what was compared, 3 of 9 rows (to 0)"
+    assert sentence(found) == words
+    assert undetermined(found) == ("3 of 9 rows were compared",)
+
+
+@pytest.mark.parametrize(("beyond", "count"), [(1, "1 element"), (1200, "1,200 elements")])
+def test_elements_beyond_the_tolerance_are_counted(beyond: int, count: str) -> None:
+    found = explanation(Swapped(), residual=0.5, beyond=beyond)
+    words = f"x: sin and cos are swapped; explains all but {count}, off by up to 0.5"
+    assert sentence(found) == words
+
+
+def test_of_two_files_the_value_of_a_is_quoted() -> None:
+    assert sentence(explanation(BASE), FILE_A) == "x: in B, base is 2 (in A 1); exact"
+
+
+def test_a_value_as_in_a_does_not_mention_a_spec() -> None:
+    same = explanation(Parameter("factor", 4.0, 4.0))
+    assert sentence(same) == "x: factor is 4, as the spec says; exact"
+    assert sentence(same, FILE_A) == "x: in B, factor is 4, as in A; exact"
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (BASE, "base is 2"),
+        (Layout("compact", "halves"), "layout is halves"),
+        (Parameter("offset", 0, 1234), "positions start at 1,234"),
+        (Negated("sin"), "sin is negated (it rotates the other way)"),
+        (Heads((1, 0)), "heads are in another order (1, 0)"),
+    ],
+)
+def test_without_a_reference_nothing_is_quoted(edit: Edit, words: str) -> None:
+    assert clause(edit, Context(NOTHING)) == words
+
+
+@pytest.mark.parametrize("layout", ["compact", "stacked", "cos alone", "sin alone"])
+def test_commands_make_a_schemes_own_layout_and_parts_of_it(layout: str) -> None:
+    assert lacking([Layout("compact", layout)], ROPE) == ()
+
+
+@pytest.mark.parametrize(
+    ("edit", "scheme"),
+    [
+        (Layout("compact", "halves"), ROPE),
+        (Swapped(), ROPE),
+        (Scaled(1.2), YARN),
+        (Parameter("attention_factor", 2.0, 3.0), ROPE),
+        (Parameter("offset", 5, -3), ROPE),
+        (Parameter("position_axis", 1, 2), ROPE),
+        (Parameter("inv_freq", 1, 2), ROPE),
+        (Parameter("distance", 1, 2), ROPE),
+        (Parameter("slopes", 1, 2), ROPE),
+        (Recipe("float32"), ROPE),
+    ],
+)
+def test_edits_that_a_command_does_not_make(edit: Edit, scheme: Any) -> None:
+    assert lacking([edit], scheme) == (edit,)
+
+
+@pytest.mark.parametrize(
+    ("edit", "scheme"),
+    [
+        (Swapped(), WAVES),
+        (Scaled(1.1), YARN),
+        (Parameter("attention_factor", 2.0, 1.0), ROPE),
+        (Parameter("offset", 5, 0), ROPE),
+        (Parameter("scheme", 1, 2), ROPE),
+        (Parameter("base", 1, 2), ROPE),
+        (Rotation("none"), ROPE),
+    ],
+)
+def test_edits_that_a_command_makes(edit: Edit, scheme: Any) -> None:
+    assert lacking([edit], scheme) == ()
+
+
+def test_a_runtime_has_its_own_recipe() -> None:
+    assert lacking([Recipe("float32"), Runtime("vllm")], ROPE) == ()
+
+
+COMMAND = "pecli rope --seq-len 4 --dim 8"
+
+
+def test_a_command_reproduces_parameters() -> None:
+    assert [*reproduction(explanation(BASE))] == [f"reproduce with {COMMAND}"]
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        explanation(Swapped()),
+        explanation(Swapped(), Recipe("float32")),
+        explanation(BASE, scheme=None),
+    ],
+    ids=["no mistake has an option", "nor has a recipe", "no scheme"],
+)
+def test_no_command_reproduces(found: Explanation) -> None:
+    assert [*reproduction(found)] == []
+
+
+@pytest.mark.parametrize(
+    ("edit", "statement"),
+    [
+        (Layout("compact", "halves"), "layout is halves"),
+        (Negated("sin"), "sin is negated"),
+        (Heads((1, 0)), "heads are in another order"),
+    ],
+)
+def test_edits_that_the_command_lacks_are_named_without_asides(edit: Edit, statement: str) -> None:
+    words = f"apart from that ({statement}), reproduce with {COMMAND}"
+    assert [*reproduction(explanation(edit, BASE))] == [words]
+
+
+def test_elements_that_are_not_explained_are_not_reproduced() -> None:
+    words = f"apart from those elements, reproduce with {COMMAND}"
+    assert [*reproduction(explanation(BASE, beyond=3))] == [words]
+
+
+@pytest.mark.parametrize(("last", "length", "count"), [(0, 2000, 1), (10, 2001, 0)])
+def test_a_command_of_more_than_2000_letters_is_not_printed(
+    last: int, length: int, count: int
+) -> None:
+    scheme = pecli.Rope(dim=8, positions=[0] * 984 + [last])
+    assert len(command_of(scheme, output=False)) == length
+    assert len([*reproduction(explanation(BASE, scheme=scheme))]) == count
+
+
+def test_commands_write_one_array_to_npy_and_others_to_safetensors() -> None:
+    narrow = pecli.Sinusoidal(4, 8, dtype="bfloat16")
+    waves = "pecli sinusoidal --seq-len 4 --dim 8"
+    assert command_of(WAVES) == f"{waves} -o again.npy"
+    assert command_of(WAVES, 2) == f"{waves} -o again.safetensors"
+    assert command_of(ROPE) == f"{COMMAND} -o again.safetensors"
+    assert command_of(narrow, output=False) == f"{waves} --dtype bfloat16"
+    assert command_of(narrow) == f"{waves} --dtype bfloat16 -o again.safetensors"
+
+
+def described(values: Any) -> list[str]:
+    array = np.asarray(values)
+    return describe(Sample("x", "float64", array.shape, array, np.arange(len(array))))
+
+
+def test_a_single_number_is_described() -> None:
+    single = Sample("x", "int8", (), np.array(7.0), np.arange(1))
+    assert describe(single) == ["x: a single number, int8, all 7"]
+
+
+@pytest.mark.parametrize(
+    ("values", "sentences"),
+    [
+        (np.zeros((0, 3)), ["x: 0 × 3, float64, empty"]),
+        ([1.0, 3.0], ["x: 2, float64, from 1 to 3, std 1"]),
+        (
+            [1.0, np.nan],
+            ["x: 2, float64, 1 of 2 elements are infinite or not numbers, all 1"],
+        ),
+        ([np.nan, np.inf], ["x: 2, float64, 2 of 2 elements are infinite or not numbers"]),
+        ([[3j, 4j], [4j, 3j]], ["x: 2 × 2, float64, from 3 to 4, std 0.5"]),
+        (
+            [[1.0, 2.0], [2.0, 4.0]],
+            ["x: 2 × 2, float64, from 1 to 4, std 1.09", "of rank 1, not 2"],
+        ),
+        ([[1.0, 2.0]], ["x: 1 × 2, float64, from 1 to 2, std 0.5"]),
+        ([[1.0], [2.0]], ["x: 2 × 1, float64, from 1 to 2, std 0.5"]),
+        ([[1.0, 2.0], [2.0, 1.0]], ["x: 2 × 2, float64, from 1 to 2, std 0.5"]),
+        (np.full((4, 4), 2.0), ["x: 4 × 4, float64, all 2"]),
+        (
+            [[1.0, 1.0], [1.0, np.inf]],
+            ["x: 2 × 2, float64, 1 of 4 elements are infinite or not numbers, all 1"],
+        ),
+    ],
+)
+def test_tables_are_described(values: Any, sentences: list[str]) -> None:
+    assert described(values) == sentences
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [[1.0, 0.0], [0.0, 1e-4]],
+        [[1j, 2j], [2j, 4j]],
+        [[1e308, 1e307], [1e308, 1e307]],
+        np.outer([1.0, 2.0, 3.0, 4.0], [1.0, 2.0]).reshape(4, 1, 2),
+    ],
+    ids=["full rank", "complex", "too large", "a stack of rows"],
+)
+def test_no_rank_is_mentioned(values: Any) -> None:
+    assert len(described(values)) == 1
+
+
+def test_a_rank_is_counted_above_the_rounding_of_coarse_dtypes() -> None:
+    assert described([[1.0, 0.0], [0.0, 1e-5]])[1:] == ["of rank 1, not 2"]
