@@ -77,7 +77,14 @@ def _gradient(
     name: str = "grad",
     advice: str = "call the layer first",
 ) -> NDArray[Any]:
-    """Return the gradient of the last output, which had that shape; None before any call."""
+    """Return a gradient as an array, or raise ParameterError if it is not one of the last output.
+
+    Args:
+        grad: The gradient that the caller passed.
+        shape: The shape of the last output; None if the layer has not been called.
+        name: The argument's name, for the message.
+        advice: What to do if there was no call.
+    """
     if shape is None:
         raise ParameterError(name, "without a call", "gradients belong to the last call", advice)
     array = floating(name, grad)
@@ -202,12 +209,16 @@ class SinusoidalPosEmbedding(_Additive):
         return self._rows(_SEQ_LEN.check("seq_len", seq_len), self.embed_dim, "float32").copy()
 
     def _rows(self, length: int, dim: int, dtype: str) -> NDArray[Any]:
-        """Return the first rows of the table, which is kept, and at least doubled when it grows."""
-        kept = self._cache.get((dim, dtype), np.empty((0, dim)))
-        if length > len(kept):
-            kept = Sinusoidal(max(length, 2 * len(kept)), dim, dtype=dtype).tables()["pe"]
-            self._cache[dim, dtype] = kept
-        return kept[:length]
+        """Return the first rows of the table, which is kept, and at least doubled when it grows.
+
+        Inputs that grow by a row per call, as in generation, then make few tables.
+        """
+        table = self._cache.get((dim, dtype), np.empty((0, dim)))
+        if length > len(table):
+            rows = max(length, 2 * len(table))
+            table = Sinusoidal(rows, dim, dtype=dtype).tables()["pe"]
+            self._cache[dim, dtype] = table
+        return table[:length]
 
 
 class LearnedPosEmbedding(_Additive):
@@ -491,14 +502,14 @@ class RotaryPosEmbedding(_Layer):
         self.rope: Rope | None = None
         self._trailing = False
         if rope is not None:
-            base = self._take(_rope_of_source(rope, self.max_seq_len, self.interleaved))
+            base = self._adopt(_rope_of_source(rope, self.max_seq_len, self.interleaved))
         self.base: float = Rope(1, self.embed_dim or 2, _BASE.check("base", base)).base
         self._cache: dict[tuple[Rope, str], RotationFactors] = {}
         self._called = _LastCall()
         self._applied = (_LastCall(), _LastCall())
 
-    def _take(self, head: _HeadRope) -> float:
-        """Take the dimensions of a scheme, and return its base."""
+    def _adopt(self, head: _HeadRope) -> float:
+        """Set the scheme, D and the layout of pairs of this layer, and return the scheme's base."""
         if self.embed_dim not in (None, head.head_dim):
             rule = f"the rope is for D = {head.head_dim}"
             raise ParameterError("embed_dim", self.embed_dim, rule, "leave it out")
@@ -522,10 +533,10 @@ class RotaryPosEmbedding(_Layer):
         x = self._input("x", x)
         positions: Positions
         if position_ids is None:
-            positions = self._range("x", x, 0)
+            positions = self._consecutive_positions("x", x, 0)
         else:
-            positions = self._ids(position_ids, x.shape[-2])
-        out = self._rotate(x, positions)
+            positions = self._checked_ids(position_ids, x.shape[-2])
+        out = self._rotated(x, positions)
         self._called = _LastCall(x.shape, positions)
         return out
 
@@ -549,10 +560,10 @@ class RotaryPosEmbedding(_Layer):
             advice = "they must share D, the last axis"
             raise _shape_error("k", k, f"q is of shape {q.shape}", advice)
         offset = _OFFSET.check("offset", offset)
-        q_positions = self._range("q", q, offset)
-        k_positions = self._range("k", k, offset)
-        rotated_q = self._rotate(q, q_positions)
-        rotated_k = self._rotate(k, k_positions)
+        q_positions = self._consecutive_positions("q", q, offset)
+        k_positions = self._consecutive_positions("k", k, offset)
+        rotated_q = self._rotated(q, q_positions)
+        rotated_k = self._rotated(k, k_positions)
         self._applied = (_LastCall(q.shape, q_positions), _LastCall(k.shape, k_positions))
         return rotated_q, rotated_k
 
@@ -560,7 +571,7 @@ class RotaryPosEmbedding(_Layer):
         """Return the gradient for the input of the last `layer(x)`, not of `apply`."""
         advice = "call the layer first, or take apply_backward for the gradients of apply"
         grad = _gradient(grad, self._called.shape, advice=advice)
-        return self._rotate(grad, self._called.positions, back=True)
+        return self._rotated(grad, self._called.positions, back=True)
 
     def apply_backward(
         self, grad_q: ArrayLike, grad_k: ArrayLike
@@ -570,8 +581,8 @@ class RotaryPosEmbedding(_Layer):
         grad_q = _gradient(grad_q, last_q.shape, "grad_q", "call apply first")
         grad_k = _gradient(grad_k, last_k.shape, "grad_k", "call apply first")
         return (
-            self._rotate(grad_q, last_q.positions, back=True),
-            self._rotate(grad_k, last_k.positions, back=True),
+            self._rotated(grad_q, last_q.positions, back=True),
+            self._rotated(grad_k, last_k.positions, back=True),
         )
 
     def _input(self, name: str, value: ArrayLike) -> NDArray[Any]:
@@ -588,16 +599,24 @@ class RotaryPosEmbedding(_Layer):
         _ROTARY_DIM.check(f"D, the last axis of {name},", dim)
         return x
 
-    def _range(self, name: str, x: NDArray[Any], offset: int) -> range:
-        """Return the positions of the rows of x, checked."""
-        last = max(0, offset + x.shape[-2] - 1)
-        given = f"of shape {x.shape}"
-        if offset:
-            given += f" at offset {offset}"
-        self._check_position(last, name, given, f", and the last of these would be {last}")
-        return range(offset, offset + x.shape[-2])
+    def _consecutive_positions(self, name: str, x: NDArray[Any], offset: int) -> range:
+        """Return the positions offset, offset + 1, … of the rows of x (…, L, D).
 
-    def _ids(self, position_ids: ArrayLike, length: int) -> NDArray[np.int64]:
+        Raises ParameterError if the last of them is out of range; `name` is the argument's name.
+        """
+        length = x.shape[-2]
+        last = max(0, offset + length - 1)
+        description = f"of shape {x.shape}"
+        if offset:
+            description += f" at offset {offset}"
+        self._check_position(last, name, description, f", and the last of these would be {last}")
+        return range(offset, offset + length)
+
+    def _checked_ids(self, position_ids: ArrayLike, length: int) -> NDArray[np.int64]:
+        """Return position_ids as integers (length,), or raise an error if they are not positions.
+
+        Only the least and the largest are compared with the limits: all others lie between them.
+        """
         ids = as_numpy("position_ids", position_ids)
         if not ids.size and not isinstance(position_ids, np.ndarray):
             ids = ids.astype(np.int64)  # NumPy takes an empty list for floats.
@@ -608,11 +627,21 @@ class RotaryPosEmbedding(_Layer):
             raise _shape_error("position_ids", ids, rule, f"they must be of shape ({length},)")
         if ids.size:
             for index in (ids.argmin(), ids.argmax()):
-                given = f"{ids[index]} at index {index}"
-                self._check_position(int(ids[index]), "position_ids", given)
+                description = f"{ids[index]} at index {index}"
+                self._check_position(int(ids[index]), "position_ids", description)
         return ids.astype(np.int64)
 
-    def _check_position(self, position: int, name: str, given: str, which: str = "") -> None:
+    def _check_position(
+        self, position: int, name: str, description: str, explanation: str = ""
+    ) -> None:
+        """Raise ParameterError if a position is negative, or beyond what this layer accepts.
+
+        Args:
+            position: The position.
+            name: The argument that it comes from.
+            description: The value of that argument, for the message.
+            explanation: The end of the message, if the argument does not show the position.
+        """
         if self.max_seq_len is None:
             last = LAST_POSITION
             limit = "be at most 2^40"
@@ -620,10 +649,17 @@ class RotaryPosEmbedding(_Layer):
             last = self.max_seq_len - 1
             limit = f"stay below max_seq_len = {self.max_seq_len}"
         if not 0 <= position <= last:
-            raise ParameterError(name, given, f"positions must be 0 or more and {limit}{which}")
+            rule = f"positions must be 0 or more and {limit}{explanation}"
+            raise ParameterError(name, description, rule)
 
-    def _rotate(self, x: NDArray[Any], positions: Positions, *, back: bool = False) -> NDArray[Any]:
-        """Return x rotated by the factors of its positions, or back by their conjugates."""
+    def _rotated(
+        self, x: NDArray[Any], positions: Positions, *, back: bool = False
+    ) -> NDArray[Any]:
+        """Return x (…, L, D) rotated by the factors of its positions.
+
+        With `back`, x is a gradient, and the factors are conjugated: the transpose of a rotation is
+        the rotation by minus the angle.
+        """
         if not x.size:
             return np.empty(x.shape, x.dtype)
         rope = self.rope or Rope(1, x.shape[-1], self.base)
@@ -631,9 +667,13 @@ class RotaryPosEmbedding(_Layer):
         if back:
             factors = factors.conj()
         layout = "interleaved" if self.interleaved else "halves"
-        first = x.shape[-1] - rope.rotary_dim if self._trailing else 0
+        first_channel = x.shape[-1] - rope.rotary_dim if self._trailing else 0
         return rotate(
-            x, lambda start, stop: factors[start:stop], layout, layout, first_channel=first
+            x,
+            lambda start, stop: factors[start:stop],
+            layout,
+            layout,
+            first_channel=first_channel,
         )
 
     def _factors(self, rope: Rope, dtype: str) -> RotationFactors:

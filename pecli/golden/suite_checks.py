@@ -93,6 +93,11 @@ def _main_tensor(entry: Entry) -> str:
 
 
 def _verify_case(entry: Entry) -> Verification:
+    """Check the files of a case, then its numbers, in the way that its kind requires.
+
+    A known mistake must be rejected; a rotated tensor is rotated again; a table is compared with
+    its scheme's, except for the attention factor, which is not a table.
+    """
     damaged = entry.damaged_files()
     if damaged:
         problems = tuple(f"{file}: its sha256 is not that of the index" for file in damaged)

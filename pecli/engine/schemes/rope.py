@@ -104,10 +104,11 @@ class Rope(RotaryParameters):
     def frequencies(self) -> Frequencies:
         if self.axis_blocks:
             return super().frequencies()
-        every = self.scaling_value.frequencies(self.base, self.exponent_dim)
-        rotating = every.values[: self.rotating_pairs]
-        still = (0,) * (len(every.values) - len(rotating))
-        return Frequencies((*rotating, *still), every.bits)
+        scaled = self.scaling_value.frequencies(self.base, self.exponent_dim)
+        rotating = scaled.values[: self.rotating_pairs]
+        # Pairs beyond the rotating ones have the frequency 0, and stay as they are.
+        still = (0,) * (len(scaled.values) - len(rotating))
+        return Frequencies((*rotating, *still), scaled.bits)
 
     def attention_factor_value(self) -> float:
         return self.scaling_value.attention_value
@@ -177,12 +178,13 @@ class Rope(RotaryParameters):
         """Return radians per position of every pair, rounded if a recipe or runtime rounds them."""
         if self._recipe.is_exact:
             return self.frequencies().floats()
+        # The phase at position 1 is the frequency.
+        position_one = np.ones((1, 1), np.float32)
         turn = 2 * math.pi if self._in_turns else 1.0
-        one = np.ones((1, 1), np.float32)
         rotating = []
         for phases, indices in self._recipe_phases(self._recipe):
-            at_one = phases(one)[0]
-            rotating += [turn * float(at_one[k]) for k in indices]
+            frequencies = phases(position_one)[0]
+            rotating += [turn * float(frequencies[index]) for index in indices]
         still = [0.0] * (self.rotary_dim // 2 - len(rotating))
         return rotating + still
 
@@ -266,14 +268,20 @@ class Rope(RotaryParameters):
         return factors
 
     def _coordinates_of(self, positions: Indices) -> Coordinates:
-        """Return the coordinates of some positions, or of some rows of the list or the grid."""
+        """Return the coordinates of some positions, or of some rows of the list or the grid.
+
+        Args:
+            positions: (n,) or (n, axes); with a list or a grid, the numbers (n,) of its rows.
+        """
         if self.is_range:
-            by_axis = positions.reshape(len(positions), -1).T
+            by_axis = positions.reshape(len(positions), -1).T  # (axes, n)
             return listed_coordinates(by_axis.tolist())
         coordinates = self.coordinates()
-        index = coordinates.index(0, coordinates.rows)[:, positions]
+        value_indices = coordinates.index(0, coordinates.rows)[:, positions]  # (axes, n)
         return replace(
-            coordinates, rows=len(positions), index=lambda start, stop: index[:, start:stop]
+            coordinates,
+            rows=len(positions),
+            index=lambda start, stop: value_indices[:, start:stop],
         )
 
     def applied_to(self, x: ArrayLike) -> Array:
