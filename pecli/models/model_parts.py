@@ -134,9 +134,9 @@ def parts_of(part: ModelPart) -> list[ModelPart]:
             inner = _filled_in(inner, part, default_text)
         if _has_encodings(inner):
             parts.append(inner)
-    texts = [each for each in parts if each.is_text]
-    others = [each for each in parts if not each.is_text]
-    return [*texts[:1], *others]
+    text_parts = [inner for inner in parts if inner.is_text]
+    other_parts = [inner for inner in parts if not inner.is_text]
+    return [*text_parts[:1], *other_parts]
 
 
 def _names_part(name: str) -> bool:

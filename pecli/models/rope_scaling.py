@@ -122,6 +122,8 @@ def _ntk_by_alpha(settings: Keys, alpha: Setting[float], rope_type: RopeType) ->
 
 
 class _Values(NamedTuple):
+    """The parameters of a scaling, and what the configuration leaves open."""
+
     settings: dict[str, Setting[Any]]
     warnings: list[str]
     lacks_original_length: bool
@@ -199,7 +201,13 @@ def _original(layer: Layer) -> _Original:
 def _with_defaults(
     given: Mapping[str, Setting[Any]], magnitude: float | None
 ) -> dict[str, Setting[Any]]:
-    """Return the parameters of a rotary scheme, with those that count without being given."""
+    """Return the parameters of a rotary scheme, with those that count without being given.
+
+    Args:
+        given: The parameters that the configuration gives, `scaling` included.
+        magnitude: The number that multiplies ln(factor) in the attention factor; None for YaRN's
+            usual 0.1, which the scheme computes itself.
+    """
     parameters = dict(given)
     if given["scaling"].value == "yarn":
         for name, value in yarn.DEFAULTS.items():

@@ -232,6 +232,7 @@ def _finding_words(finding: Finding, forms: Forms, verbs: Verbs, max_abs_error: 
 
 
 def _mistake_words(mistake: Mistake, forms: Forms, verbs: Verbs) -> str:
+    """Return what is wrong with one or several tensors; `verbs` are «is» or «are», and so on."""
     be, have, their = verbs
     form = forms.checked.description
     reference = forms.reference.label

@@ -87,7 +87,7 @@ def read(header: Header, label: str) -> ModelEncodings:
     model = _model_of(header, label)
     keys = model.keys
     encodings, warnings = _encodings(model)
-    warnings += unread_keys(_keys_of_model(model), {each.scheme for each in encodings})
+    warnings += unread_keys(_keys_of_model(model), {encoding.scheme for encoding in encodings})
     context = keys.whole("context_length")
     if context is not None and _lacks_base(model, encodings, context.value):
         warnings.append(
@@ -122,7 +122,10 @@ def _lacks_base(model: Model, encodings: list[Encoding], context: int) -> bool:
     """Return True if a long context has the default base, and no scaling that would explain it."""
     if context < LONG_CONTEXT or "rope.freq_base" in model.keys:
         return False
-    return any(each.is_rotary and each.parameters["scaling"] == "none" for each in encodings)
+    for encoding in encodings:
+        if encoding.is_rotary and encoding.parameters["scaling"] == "none":
+            return True
+    return False
 
 
 def _encodings(model: Model) -> Parsed:

@@ -105,20 +105,28 @@ def _reason(part: ModelPart, rule: EncodingRule | None) -> str:
 
 
 def _read_part(part: ModelPart, depth: int) -> Parsed:
-    """Return the encodings of a part, and of the parts within it, the language model's first."""
-    inner = parts_of(part) if depth else []
-    has_text = any(each.is_text for each in inner)
+    """Return the encodings of a part, and of the parts within it, the language model's first.
+
+    If there is a language model within, the keys at the top are not about layers, except in
+    families that describe another part there.
+
+    Args:
+        part: The part.
+        depth: How many levels of parts within it are read.
+    """
+    inner_parts = parts_of(part) if depth else []
+    has_text = any(inner.is_text for inner in inner_parts)
     family = family_of(part.model_type) or Family()
     beside_text = family.beside_text if has_text else ""
     results = []
     if beside_text:
         results.append(_beside_text(part, beside_text))
-    elif not has_text and (_has_layers(part) or not inner):
+    elif not has_text and (_has_layers(part) or not inner_parts):
         results.append(_own_encodings(part))
-    for each in inner:
+    for inner in inner_parts:
         # The language model is what a file is about: its encodings need no name in front.
-        is_main = each.is_text and not beside_text
-        results.append(_read_inner(each, "" if is_main else each.label, depth - 1))
+        is_main = inner.is_text and not beside_text
+        results.append(_read_inner(inner, "" if is_main else inner.label, depth - 1))
     return joined(results)
 
 
@@ -259,7 +267,11 @@ def _attends_with_rope(keys: Keys) -> bool:
 
 
 def _decide(evidence: Evidence) -> Decision:
-    """Return what a part has: a rule's encoding, rope, or nothing."""
+    """Return what a part has: a rule's encoding, rope, or nothing.
+
+    A rule that overrides rope (ALiBi, no encoding) counts even if the file has a `rope_theta`,
+    which many such files have and their code ignores.
+    """
     part = evidence.part
     if part.keys.data.get("qk_rope_head_dim") == 0 and not part.keys.any(*SETTINGS, *THETAS):
         return NoEncoding(f"{part.keys.prefix}qk_rope_head_dim is 0: there is no rope")
@@ -283,6 +295,7 @@ def _rotates_by_default(evidence: Evidence) -> bool:
 
 
 def _unknown_word(evidence: Evidence) -> list[str]:
+    """Return a warning about a stated type of encoding that is not known."""
     stated = evidence.stated
     known = (*ROTARY_WORDS, *OTHER_WORDS)
     if stated is None or evidence.word in known:

@@ -46,7 +46,7 @@ def read(keys: Keys) -> Parsed:
     if tuned is not None and beta is not None:
         original = tuned.needed(tuned.whole(ORIGINAL), ORIGINAL)
         warnings.append(multiplied_queries(beta.value, original.value))
-        encodings = [replace(each, llama_4_scaling_beta=beta.value) for each in encodings]
+        encodings = [replace(encoding, llama_4_scaling_beta=beta.value) for encoding in encodings]
     for name, model_type in TOWERS.items():
         tower = _tower(keys, name, model_type)
         encodings += [_interleaved(encoding) for encoding in tower.encodings]
@@ -80,6 +80,7 @@ def _scaling(keys: Keys) -> Settings:
 
 
 def _tower(keys: Keys, name: str, model_type: str) -> Parsed:
+    """Return the encodings of a vision tower, read as the `vision_config` of Hugging Face."""
     inner = keys.part(name)
     if inner is None:
         return Parsed([], [])

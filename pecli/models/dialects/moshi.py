@@ -61,4 +61,5 @@ def _part(name: str, keys: Keys, kind: Setting[str]) -> Parsed:
     if word in ("sin", "sin_rope"):
         rule = project_rules("moshi")["sin"]
         encodings += rule.encodings(with_defaults(keys, "moshi's transformer"))
-    return Parsed([replace(each, layer_type=name, part=name) for each in encodings], warnings)
+    named = [replace(encoding, layer_type=name, part=name) for encoding in encodings]
+    return Parsed(named, warnings)

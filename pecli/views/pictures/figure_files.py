@@ -147,6 +147,7 @@ def _moving(figure: Figure, dpi: float, about: Mapping[str, Any] | None = None) 
     paper = canvas.copy_from_bbox(figure.bbox)
 
     def frame(count: int) -> "Image.Image":
+        """Draw what moves, at the first `count` positions, on the paper."""
         canvas.restore_region(paper)
         caption.set_text(f"position {spirals[0].positions[count - 1]:,.0f}")
         for spiral in spirals:
@@ -170,6 +171,7 @@ def _frame_counts(length: int) -> list[int]:
 
 
 def _gif(frames: "list[Image.Image]", about: Mapping[str, Any] | None) -> bytes:
+    """Return an animation that repeats for ever, and stays longer at its last frame."""
     comment = {"comment": json.dumps(about, sort_keys=True)} if about else {}
     data = BytesIO()
     frames[0].save(

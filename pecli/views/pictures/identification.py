@@ -40,6 +40,7 @@ def identified(subject: Subject, kind: str | None) -> Subject:
 
 
 def _search(subject: Subject, seconds: float) -> Scheme | None:
+    """Return the scheme of the first match; None if there is none within this time."""
     from pecli.checks.identify import identify_tensors  # It imports all searches.
 
     arrays = {table.name: table.array() for table in subject.tables}

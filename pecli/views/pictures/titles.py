@@ -96,6 +96,7 @@ def title_of(subjects: Sequence[Subject], shows: str) -> str:
 
 
 def _notable_parameters(scheme: Scheme) -> list[str]:
+    """Return the parameters for a title: some always, others if they are not the default."""
     words = []
     for name, value in _parameters(scheme).items():
         is_notable = name in _ALWAYS_NAMED or value != default_of(type(scheme), name)
@@ -117,6 +118,7 @@ def _is_short(value: Any) -> bool:
 
 
 def _format_parameter(name: str, value: Any) -> str:
+    """Return a parameter in words: «base 500000», «8 heads», «unscaled»."""
     if name == "scaling" and value == "none":
         return "unscaled"
     if name == "heads":

@@ -88,6 +88,7 @@ def check(kind: str, subjects: Sequence[Subject] = ()) -> None:
 
 
 def _does_not_fit(kind: str, subject: Subject) -> ParameterError:
+    """Return the error for a kind of picture that does not fit a subject; it names those that do."""
     name = subject.kind
     if subject.scheme is None:
         name = "a file without a pecli spec, which pecli identify does not know,"
