@@ -206,11 +206,15 @@ class Positioned(Scheme):
         return numerics.geometric(self.base, block.denominator, count, scale)
 
     def _linear_or_still(self, block: AxisBlock, count: int) -> Frequencies:
+        """Return frequencies that rise from 1 in equal steps, or zeros for pairs that stay.
+
+        With base 5 and denominator 4 they are 1, 2, 3, 4, 5.
+        """
         bits = numerics.bits_for(1.0) + 64
         values = [Fraction(0)] * count
         if block.law == "linear":
             rise = (Fraction(self.base) - 1) / block.denominator
-            values = [1 + rise * i for i in range(count)]
+            values = [1 + rise * index for index in range(count)]
         return Frequencies(tuple(numerics.fixed(value, bits) for value in values), bits)
 
     @abstractmethod
