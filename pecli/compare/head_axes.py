@@ -45,6 +45,9 @@ def head_axes(
 ) -> HeadAxes | None:
     """Return how the array after the rotation has the axes of the one before; None if it cannot have them.
 
+    If several arrangements have the right shape, the lengths of the vectors decide: a rotation keeps them, so that the
+    arrangement whose lengths are nearest to those before is the right one.
+
     Args:
         after: The array after the rotation.
         before: The array before it, (…, L, D) or with positions on another axis.
@@ -53,15 +56,19 @@ def head_axes(
     """
     if after.shape == after_shape == before.shape:
         return HeadAxes(after_shape, tuple(range(after.ndim)))
-    ways = [*_ways(after_shape, before.shape, position_axis)]
-    if len(ways) < 2:
-        return ways[0] if ways else None
-    lengths = _vector_lengths(before)
-    distances = [_distance(_vector_lengths(way.view(after).values), lengths) for way in ways]
-    return ways[int(np.argmin(distances))]
+    candidates = list(_of_right_shape(after_shape, before.shape, position_axis))
+    if len(candidates) < 2:
+        return candidates[0] if candidates else None
+    lengths_before = _vector_lengths(before)
+    distances = []
+    for candidate in candidates:
+        lengths_after = _vector_lengths(candidate.view(after).values)
+        distances.append(_distance(lengths_after, lengths_before))
+    return candidates[int(np.argmin(distances))]
 
 
-def _ways(after: Shape, before: Shape, position_axis: int) -> Iterator[HeadAxes]:
+def _of_right_shape(after: Shape, before: Shape, position_axis: int) -> Iterator[HeadAxes]:
+    """Yield the orders of axes, and copies of heads, that give the shape after the rotation."""
     if len(after) != len(before) or len(before) > MAX_AXES:
         return
     for order in permutations(range(len(before))):

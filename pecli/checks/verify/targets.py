@@ -5,7 +5,7 @@ A configuration fixes the numbers, not how they are arranged: that is up to the 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain
 from typing import Any
 
@@ -317,25 +317,37 @@ def _computed_biases(encoding: Encoding, scheme: Alibi, slopes: Array) -> dict[s
 def _sinusoidal(
     encoding: Encoding, array: AnyArray, role: str | None, place: Place
 ) -> Iterator[Target]:
+    """Yield the sinusoidal tables that a model may store: on its grid, or with as many rows as the array.
+
+    A model whose first position is not 0 (fairseq's is 2) is also compared from position 0, unless the user states
+    where rows start: dumps leave out the rows of padding as often as not.
+    """
     parameters = {**encoding.parameters, "recipe": place.recipe, "dtype": _dtype(array)}
     stated_offset = parameters.pop("offset", 0)
     words = f"as in {parameters['style']}"
-    if place.own or "grid" in parameters:
-        for name in ("seq_len", "layout", "freq_shift"):
-            parameters.pop(name, None)
-        scheme = Sinusoidal(**{**parameters, **place.own})
-        yield fixed({"pe": scheme.tensors()[0]}, scheme, words=words, quantised=True)
+    is_placed_by_user = bool(place.own)
+    if is_placed_by_user or "grid" in parameters:
+        yield _on_grid(parameters, place, words)
         return
     offsets = (stated_offset, 0) if place.offset is None else (place.offset,)
     for offset in dict.fromkeys(offsets):
-
-        @cache
-        def make(rows: int, offset: int = offset) -> Making:
-            scheme = Sinusoidal(**{**parameters, "seq_len": rows}, offset=offset)
-            return Making(scheme, {"pe": scheme.tensors()[0]})
-
+        make = cache(partial(_sinusoidal_rows, parameters, offset))
         note = f"{words}, from position {offset}" if offset or stated_offset else words
         yield Target(("pe",), (None, parameters["dim"]), make, words=note, quantised=True)
+
+
+def _on_grid(parameters: dict[str, Any], place: Place, words: str) -> Target:
+    """Return the table on a grid, whose size and style give its rows, layout and exponents."""
+    follows_from_grid = ("seq_len", "layout", "freq_shift")
+    others = {name: value for name, value in parameters.items() if name not in follows_from_grid}
+    scheme = Sinusoidal(**{**others, **place.own})
+    return fixed({"pe": scheme.tensors()[0]}, scheme, words=words, quantised=True)
+
+
+def _sinusoidal_rows(parameters: dict[str, Any], offset: int, rows: int) -> Making:
+    """Return the table with so many rows from a position on."""
+    scheme = Sinusoidal(**{**parameters, "seq_len": rows}, offset=offset)
+    return Making(scheme, {"pe": scheme.tensors()[0]})
 
 
 def _relative(

@@ -165,10 +165,14 @@ class Relative(Scheme):
         self._refuse_if(is_misplaced, "causal", "it belongs to the t5 style", "leave it out")
 
     def _check_buckets(self, buckets: int, max_distance: int) -> None:
-        """Raise ParameterError unless some distances are left for the logarithmic buckets."""
+        """Raise ParameterError unless some distances are left for the logarithmic buckets.
+
+        T5 with 32 buckets for both directions has 16 for each; the distances 0 to 7 have one each, and larger ones
+        share the other 8 by their logarithm.
+        """
         if self.style == "deberta":
             exact = buckets // 2
-            least = exact + 1
+            least = exact + 1  # DeBERTa takes the logarithm of (max_distance − 1) / exact.
         else:
             one_sign = buckets if self.causal else buckets // 2
             exact = one_sign // 2
