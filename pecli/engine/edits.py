@@ -5,7 +5,8 @@ in `pecli.explain`.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any, ClassVar
 
 
@@ -112,6 +113,56 @@ class Rotation(Edit):
     found: str
 
 
+class Misplacement(Enum):
+    """Known ways in which the rows of a sequence get wrong positions."""
+
+    CACHE_NOT_MOVED = auto()
+    CACHE_MOVED_TWICE = auto()
+    CACHE_MOVED_BACK = auto()
+    CACHE_MOVED_OTHERWISE = auto()
+    CACHE_MOVED = auto()
+    """The cache is moved, and no move was expected: two files are compared."""
+    OVERFLOW = auto()
+    CLAMPED = auto()
+    PADDING_IGNORED = auto()
+    NOT_ROTATED = auto()
+    ONE_POSITION = auto()
+    REVERSED = auto()
+    NOT_RESET = auto()
+    RESTARTED = auto()
+    ROW_BEFORE = auto()
+    SHARED = auto()
+    SHIFTED = auto()
+
+
+@dataclass(frozen=True)
+class PositionMistake:
+    """One known way in which positions are wrong, with its numbers."""
+
+    kind: Misplacement
+    by: int = 0
+    """SHIFTED, CACHE_MOVED…: positions too far; CLAMPED: the largest one; SHARED: rows per position."""
+    expected: int = 0
+    """CACHE_MOVED_OTHERWISE: the positions that the cache should have been moved by."""
+    row: int = 0
+    """SHIFTED: the first row that is off, 0 if all are."""
+    dtype: str = ""
+    """OVERFLOW: the dtype that the positions overflow."""
+
+    @property
+    def is_of_rotation(self) -> bool:
+        """True if all rows share it, so that it may be a mistake of the rotation, not of positions.
+
+        Another offset, for example, shifts all rows.
+        """
+        if self.kind is Misplacement.SHIFTED:
+            return self.row == 0
+        return self.kind in _OF_ROTATION
+
+
+_OF_ROTATION = (Misplacement.NOT_ROTATED, Misplacement.ONE_POSITION, Misplacement.REVERSED)
+
+
 @dataclass(frozen=True)
 class Positions(Edit):
     """Rows are rotated by other positions."""
@@ -121,6 +172,15 @@ class Positions(Edit):
     expected: str
     found: str
     reason: str = ""
+    """The mistake in words."""
+    mistake: PositionMistake | None = field(default=None, compare=False, repr=False)
+    """The mistake as data, if it is one that can be made with a single list of positions."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the edit as plain data; the mistake is in it as its reason."""
+        fields = super().as_json()
+        del fields["mistake"]
+        return fields
 
 
 @dataclass(frozen=True)

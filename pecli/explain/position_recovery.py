@@ -27,7 +27,7 @@ from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.explain import frequency_laws, rotation, time_limit, used_positions, wave_measurement
 from pecli.explain.acceptance import Judge
-from pecli.explain.edits import Errors, Explanation, Parameter, Positions
+from pecli.explain.edits import Errors, Explanation, Parameter
 from pecli.explain.recipe_search import by_scheme, constructed, distance, scheme_errors
 from pecli.explain.sample import BASES, Sample, Samples, digits, plainest, precision
 from pecli.explain.sinusoid_readings import Reading, readings
@@ -359,12 +359,12 @@ def _named_positions(
     """A prior's waves at positions that have a name, unless they step evenly, or wrap: rows tell that as well."""
     expected, steps = prior.offset + reading.rows, np.diff(used)
     period = 1 + int(np.append(np.flatnonzero(used[1:] == used[0]), len(steps))[0])
-    reason = used_positions.situation(expected, used, rotated=False)
-    if reason and (steps != steps[:1]).any() and (used != used[0] + reading.rows % period).any():
+    mistake = used_positions.find_position_mistake(expected, used, rotated=False)
+    if mistake and (steps != steps[:1]).any() and (used != used[0] + reading.rows % period).any():
         left = waves - prior.amplitude * np.exp(
             1j * np.multiply.outer(used, prior.law.frequencies())
         )
-        edit = Positions(used_positions.runs(expected), used_positions.runs(used), reason)
+        edit = used_positions.positions_edit(expected, used, mistake)
         yield Explanation((edit,), None, reading.tensors, Errors(left, waves))
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pecli.engine.edits import Misplacement, PositionMistake
 from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import counted, number, spelled
@@ -303,6 +304,38 @@ def _positions(edit: Positions, _: Context) -> Clause:
     if edit.reason:
         statement = f"{statement}: {edit.reason}"
     return Clause(statement)
+
+
+_MISPLACEMENTS = {
+    Misplacement.CACHE_NOT_MOVED: "it was not moved",
+    Misplacement.CACHE_MOVED_TWICE: "it was moved twice",
+    Misplacement.CACHE_MOVED_BACK: "it was moved the other way",
+    Misplacement.CACHE_MOVED_OTHERWISE: "it was moved by {by:,}, not {expected:,}",
+    Misplacement.CACHE_MOVED: "B is A moved by {by:,} positions",
+    Misplacement.OVERFLOW: "they overflow {dtype}",
+    Misplacement.CLAMPED: "they are clamped at {by:,}",
+    Misplacement.PADDING_IGNORED: "left padding is ignored",
+    Misplacement.NOT_ROTATED: "nothing is rotated",
+    Misplacement.ONE_POSITION: "every row is at one position",
+    Misplacement.REVERSED: "the direction is reversed",
+    Misplacement.NOT_RESET: "positions are not reset where a packed sequence begins",
+    Misplacement.RESTARTED: "positions restart, as those of packed sequences",
+    Misplacement.ROW_BEFORE: "each row has the position of the row before",
+    Misplacement.SHARED: "each position is given to {by:,} rows",
+}
+
+
+def position_mistake_words(mistake: PositionMistake) -> str:
+    """Return a mistake of positions in words.
+
+    >>> position_mistake_words(PositionMistake(Misplacement.SHIFTED, by=-9, row=12))
+    'from row 12 on, all 9 too low'
+    """
+    if mistake.kind is Misplacement.SHIFTED:
+        since = f"from row {mistake.row:,} on, " if mistake.row else ""
+        direction = "far" if mistake.by > 0 else "low"
+        return f"{since}all {abs(mistake.by):,} too {direction}"
+    return _MISPLACEMENTS[mistake.kind].format(**vars(mistake))
 
 
 def _rows(edit: Rows, context: Context) -> Clause:

@@ -16,9 +16,9 @@ from pecli.engine.arrays import Flags, Floats, Indices, as_dtype, dtype_name, nu
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import KindError, ParameterError, bracketed
 from pecli.explain import acceptance, array_transforms, search
-from pecli.explain.edits import Edit, Errors, Explanation, Positions, Rotation, merged
+from pecli.explain.edits import Edit, Errors, Explanation, Rotation, merged
 from pecli.explain.sample import UNITS, Sample, precision, rms
-from pecli.explain.used_positions import runs, situation
+from pecli.explain.used_positions import find_position_mistake, positions_edit
 from pecli.explain.wave_tables import wave_table
 from pecli.files.load import Given
 from pecli.tensors.inputs import Input
@@ -164,8 +164,8 @@ def _proposals(
         rows = added
         edits = (Rotation("none added"),)
     elif (used != places).any():
-        reason = situation(places, used, int(seen.argmax()), rotated=False)
-        edits = (Positions(runs(places), runs(used), reason),)
+        mistake = find_position_mistake(places, used, int(seen.argmax()), rotated=False)
+        edits = (positions_edit(places, used, mistake),)
     proposals = [Explanation(edits, None, (name,), Errors(added - rows, after))]
     if scaled is not None:
         factor, product = scaled

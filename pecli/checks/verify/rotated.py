@@ -34,13 +34,6 @@ from pecli.tensors.inputs import SEQ_AXIS, Input
 from pecli.tensors.row_positions import RowPositions, row_positions
 from pecli.tensors.row_rotation import RowRotation, head_counts, model_rotation
 
-OF_A_ROTATION = (
-    "nothing is rotated",
-    "every row is at one position",
-    "the direction is reversed",
-    "all ",
-)
-"""How reasons for positions begin that are mistakes of the rotation, unless it is known where tokens stand."""
 STILL = ((Rotation("none"),), (Rows("constant", 0),))  #: mistakes that leave the values as they are
 SOME_ROWS = 16  #: rows that show most mistakes
 BEFORE_HEADS = -3  #: the axis of positions in (batch, L, heads, D)
@@ -406,8 +399,9 @@ class RotatedCheck:
         if not is_one or self.job.tokens.are_placed or self.plan.rope.mrope_section:
             return False
         mistake = reasons[0].mistakes[0]
-        reason = mistake.reason if isinstance(mistake, Positions) else ""
-        return not reason or reason.startswith(OF_A_ROTATION)
+        if not isinstance(mistake, Positions) or not mistake.reason:
+            return True
+        return mistake.mistake is not None and mistake.mistake.is_of_rotation
 
     def _reasons_by_sequence(
         self, explain: Callable[[TokenSequence], list[Explanation]]
