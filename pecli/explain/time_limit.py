@@ -1,4 +1,4 @@
-"""A reason is looked for this long and no longer: loops of the search ask whether there is time left."""
+"""A limit on the processor time of a search: its loops call `check_time`."""
 
 import os
 import time
@@ -13,13 +13,18 @@ _DEADLINE: ContextVar[float] = ContextVar("deadline", default=float("inf"))
 
 
 class OutOfTimeError(Exception):
-    """What was found so far is all there is."""
+    """Raised by `check_time`: the search ends with what it has found so far."""
 
 
 @contextmanager
 def time_limit(seconds: float | None = None) -> Iterator[None]:
-    """Searches inside end after so much processor time; a limit inside another one does not move it."""
-    end = time.process_time() + (SECONDS if seconds is None else seconds)
+    """End searches in the block after some processor time, SECONDS by default.
+
+    A limit inside another one can shorten it, but not extend it.
+    """
+    if seconds is None:
+        seconds = SECONDS  # read at each call, so that it can be set
+    end = time.process_time() + seconds
     token = _DEADLINE.set(min(_DEADLINE.get(), end))
     try:
         yield
@@ -29,7 +34,11 @@ def time_limit(seconds: float | None = None) -> Iterator[None]:
 
 @contextmanager
 def limited() -> Iterator[None]:
-    """Hostile numbers, and the end of the time for one reason, end the search: no verdict depends on it."""
+    """Leave the block when the time is up, or when numbers of a file break the arithmetic.
+
+    Verdicts do not depend on searches, so that a search may fail silently; with PECLI_DEBUG in the
+    environment, arithmetic errors are raised.
+    """
     try:
         with np.errstate(all="ignore"), time_limit():
             yield
@@ -41,6 +50,6 @@ def limited() -> Iterator[None]:
 
 
 def check_time() -> None:
-    """Raise OutOfTimeError where the limit has passed."""
+    """Raise OutOfTimeError if the limit has passed."""
     if time.process_time() > _DEADLINE.get():
         raise OutOfTimeError

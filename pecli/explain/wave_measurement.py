@@ -16,20 +16,16 @@ QUANTUM = 12**0.5  # steps of rounding in standard deviations of what rounding l
 FEW_STEPS = 30  # a channel that moves by fewer steps of rounding than this is not known better than to a step
 USUAL = 0.75  # the quantile of channels' noise that all have at least: where one does not move, rounding leaves none
 MAX_NOISE = 0.025  # of the amplitude: beyond it nothing is a wave
-MAX_SIGMAS, MAX_OFF = (
-    12.0,
-    0.1,
-)  # of the usual error of a channel, and of the amplitude: more sticks out
+MAX_SIGMAS = 12.0  # of the usual error of a channel: an element that is further off is no wave
+MAX_OFF = 0.1  # of the amplitude: an element that is less off is never an outlier
 TRIED_CHANNELS = (
     24  # measured first: where none of them is a wave, hardly half of all can be (2⁻²⁴)
 )
 DRIFT = 4e-6  # relative error of frequencies that float32 arithmetic makes, over hundreds of real tables
 MAX_OFFSET = 1 << 24  # positions that a table is taken to start at
 SLACK = 6.0  # standard errors that a phase may be off
-MAX_START, MIN_BITS = (
-    1 << 16,
-    16,
-)  # positions that phases alone are tried for, and bits of evidence that one takes
+MAX_START = 1 << 16  # positions that are tried by phases alone
+MIN_BITS = 16  # bits of evidence that such a position takes
 MAX_TURNS = 1 << 18  # of the slowest channel: of faster waves, offsets are sought no further
 MAX_CANDIDATES = 4096
 TINY = 1e-300
@@ -118,14 +114,31 @@ def _windows(rows: Floats, run: int) -> list[int]:
     return counts
 
 
-def _measure_both(z: Complex, rows: Floats, run: int) -> Waves:
-    head = z[:run]
-    frequency, lag = np.zeros(z.shape[1]), 1
-    while lag <= max(1, run // 2):
-        product = (head[lag:] * head[:-lag].conj()).mean(axis=0)
+def _frequency_by_lags(z: Complex) -> Floats:
+    """Return a first estimate of each frequency from consecutive rows, by lags of 1, 2, 4, … rows.
+
+    z[p + k] · conj(z[p]) has the angle k·f, known up to whole turns. The estimate of the shorter
+    lag tells which turn it is, and the longer lag divides the error of the angle by k.
+    """
+    frequency = np.zeros(z.shape[1])
+    lag = 1
+    while lag <= max(1, len(z) // 2):
+        product = (z[lag:] * z[:-lag].conj()).mean(axis=0)
         frequency += wrap(np.angle(product) - lag * frequency) / lag
         lag *= 2
-    phase, centre = np.zeros(z.shape[1]), 0.0
+    return frequency
+
+
+def _measure_both(z: Complex, rows: Floats, run: int) -> Waves:
+    """Measure the waves of complex numbers, (rows, channels), whose first `run` rows are consecutive.
+
+    In ever larger windows, the data are turned back by the wave as it is known. The angle of their
+    sum corrects the phase, and the slope of the angles that are left, by least squares over the
+    rows, corrects the frequency: Δf = Σ (p − p̄)·angle(p) / Σ (p − p̄)².
+    """
+    frequency = _frequency_by_lags(z[:run])
+    phase = np.zeros(z.shape[1])
+    centre = 0.0
     for count in _windows(rows, run):
         at = rows[:count] - rows[0]
         turned = z[:count] * np.exp(-1j * (np.multiply.outer(at - centre, frequency) + phase))
