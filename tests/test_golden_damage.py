@@ -146,6 +146,11 @@ WRONG_TENSORS = [
     ({"cos": {"shape": [1], "decimal": [True]}}, "holds something that is not a number"),
     ({"cos": {"shape": [1], "decimal": ["1.0"]}}, "holds something that is not a number"),
     ({"cos": {"shape": [1], "int": [2**40]}}, "holds a number that int32 does not hold"),
+    (
+        {"cos": {"shape": [1], "decimal": None, "float32": [1.0]}},
+        "has no list of decimal numbers",
+    ),
+    ({"cos": {"shape": [1], "int": 5, "decimal": [1.0]}}, "has no list of int numbers"),
 ]
 
 

@@ -63,7 +63,7 @@ def inspect(
 
 
 def _summary(loaded: LoadedFile, file: str, pattern: str | None) -> FileSummary:
-    """Summarise the tensors whose names match a pattern; None matches all.
+    """Summarise the tensors whose names match a pattern; None and an empty one match all.
 
     Args:
         loaded: The open file.
@@ -73,7 +73,7 @@ def _summary(loaded: LoadedFile, file: str, pattern: str | None) -> FileSummary:
     Raises:
         FileError: No name matches.
     """
-    if pattern is None:
+    if not pattern:
         return file_summary.describe(loaded, file, loaded.outlines, loaded.unread)
     readable = {
         name: array for name, array in loaded.outlines.items() if fnmatchcase(name, pattern)

@@ -133,6 +133,14 @@ WRITERS: dict[str, Writer] = {
 }
 
 
+NUMBERS: dict[str, type[np.number[Any]]] = {
+    "int": np.int32,
+    "decimal": np.float64,
+    "float32": np.float32,
+}
+"""Lists of numbers that a case may have, and the dtype of each; the first that is there is read."""
+
+
 def read_tensors(entry: Entry) -> dict[str, Array]:
     """Return the tensors of a case, from its .json file or else from its first file."""
     for file in entry.files:
@@ -150,16 +158,17 @@ def _read_json(contents: Contents) -> dict[str, Array]:
 
 
 def _read_tensor(contents: Contents, spelled: object) -> Array:
-    """Return integers, or floats of the widest dtype that a case has of them."""
-    match spelled:
-        case {"shape": [*shape], "int": [*values]}:
-            return _read_array(contents, values, np.int32, shape)
-        case {"shape": [*shape], "decimal": [*values]}:
-            return _read_array(contents, values, np.float64, shape)
-        case {"shape": [*shape], "float32": [*values]}:
-            return _read_array(contents, values, np.float32, shape)
-        case _:
-            raise contents.error("has no shape and numbers")
+    """Return integers, or floats of the widest dtype that a case has of them.
+
+    A list of numbers that is damaged is an error: the next narrower one does not stand in for it.
+    """
+    if isinstance(spelled, dict) and isinstance(spelled.get("shape"), list):
+        for name, dtype in NUMBERS.items():
+            if name in spelled:
+                values = spelled[name]
+                contents.refuse_if(not isinstance(values, list), f"has no list of {name} numbers")
+                return _read_array(contents, values, dtype, spelled["shape"])
+    raise contents.error("has no shape and numbers")
 
 
 def _read_array(
