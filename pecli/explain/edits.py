@@ -268,7 +268,7 @@ WORDS: Mapping[type[Edit], Words] = {
     RowRange: "only in rows {first:,} to {last:,}",
     Bits: {**BITS, "swapped": "values are byte-swapped"},
     Incomplete: INCOMPLETE,
-    Uninitialised: "inv_freq was never initialised",
+    Uninitialised: "values were never initialised",
 }
 
 

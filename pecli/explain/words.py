@@ -113,7 +113,7 @@ def lacking(edits: Sequence[Edit], scheme: Any) -> tuple[Edit, ...]:
                 factor
                 or before
                 or padding
-                or edit.name in ("position_axis", "inv_freq", "distance", "slopes")
+                or edit.name in ("position_axis", "inv_freq", "distance", "slopes", "positions")
             )
         if isinstance(edit, Recipe) and not any(
             isinstance(other, Runtime) for other in edits

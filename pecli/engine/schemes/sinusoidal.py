@@ -300,7 +300,7 @@ class Sinusoidal(Positioned):
 
     def tensors(self) -> tuple[Table, ...]:
         filler = self._row_filler(self._recipe)
-        half_columns = self._half_columns()
+        half_columns = self.half_columns()
 
         def fill(start: int, out: Array) -> None:
             first = self.offset + start
@@ -337,7 +337,7 @@ class Sinusoidal(Positioned):
     def _functions(self) -> tuple[str, str]:
         return ("cos", "sin") if self.cos_first else ("sin", "cos")
 
-    def _half_columns(self) -> list[HalfColumns]:
+    def half_columns(self) -> list[HalfColumns]:
         """Return the columns of each block of pairs, in halves.
 
         Two axes of 2 pairs each, rows and columns of an image: MAE has the columns sin cos of one

@@ -1,0 +1,55 @@
+"""Correct numbers that were stored coarsely. Proposals look at the data only: a grid on which every value lies."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Self
+
+from pecli.engine.edits import Decimals, Dtype, Edit, FixedPoint
+from pecli.explain.bias_making import MASKED, BiasMaking
+from pecli.explain.hypothesis import Case, Mistake, Stage
+from pecli.explain.making import FrequencyMaking, Making
+from pecli.explain.storage import FloatStorage, StepStorage, Storage, storages_of
+
+
+@dataclass(frozen=True)
+class Stored(Mistake):
+    """Values rounded to a dtype, to some decimals or to a step."""
+
+    storage: Storage
+    summary = "values rounded to 16 bits, printed with few decimals, or quantised"
+    stage = Stage.STORAGE
+    weight = 0.1
+
+    def plant(self, making: Making) -> Making:
+        return replace(making, storage=self.storage)
+
+    @classmethod
+    def proposals(cls, case: Case) -> Iterator[Self]:
+        values = case.observations.sample
+        if isinstance(case.making, BiasMaking):
+            values = values[values > MASKED]
+        for storage in storages_of(values, case.observations.dtype):
+            is_recipe = isinstance(storage, FloatStorage) and isinstance(
+                case.making, FrequencyMaking
+            )
+            if not is_recipe:  # rounded frequencies are a step of the computation
+                yield cls(storage)
+
+    @classmethod
+    def examples(cls, making: Making) -> Iterator[Self]:
+        yield cls(FloatStorage("bfloat16"))
+        yield cls(StepStorage(1e-4))
+
+    def affected(self, case: Case) -> tuple[str, ...]:
+        """Return all tensors if storage is all that there is to explain."""
+        return tuple(case.observations.tensors) if len(case.mistakes) == 1 else ()
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        if isinstance(self.storage, FloatStorage):
+            return (Dtype(self.storage.dtype),)
+        assert isinstance(self.storage, StepStorage)
+        places = -math.log10(self.storage.step)
+        if abs(places - round(places)) < 1e-9:
+            return (Decimals(round(places)),)
+        return (FixedPoint(self.storage.step),)
