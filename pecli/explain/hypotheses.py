@@ -5,12 +5,14 @@ from dataclasses import replace
 
 from pecli.engine.edits import Recipe
 from pecli.explain.catalogue import DAMAGE, MISTAKES
+from pecli.explain.catalogue.columns import OtherLayout, SwappedFunctions
 from pecli.explain.catalogue.kinds import LawMistake
 from pecli.explain.catalogue.runtimes import ComputedByRuntime
 from pecli.explain.catalogue.stored import Stored
 from pecli.explain.catalogue.used_rows import PaddedRows
 from pecli.explain.edits import Explanation
 from pecli.explain.hypothesis import Case, Mistake, accept
+from pecli.explain.measure import MIN_RUN
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
 CHEAP = 1.5
@@ -26,6 +28,8 @@ SMALL_DAMAGE_COST = 2.02
 """Cost of a damaged part that is at most a fiftieth of the table."""
 
 MAX_MISTAKES = 3
+SEVERAL = 2
+"""Mistakes from which on their combinations are many: data that show nothing are given up before."""
 
 
 def explain_cases(
@@ -33,29 +37,94 @@ def explain_cases(
 ) -> list[Explanation]:
     """Return accepted explanations, the shortest first; none if nothing in the catalogue makes the data.
 
-    The cases read the same tensors in different shapes; `most` is the number of mistakes that are supposed at once. The tolerance is granted only if no explanation with as many
-    mistakes holds to the last place that the data show.
+    The cases read the same tensors in different shapes; `most` is the number of mistakes that are supposed at once. The
+    tolerance is granted only if no explanation with as many mistakes holds to the last place that the data show.
     """
-    explanations: list[Explanation] = []
+    search = Search(cases, tolerance)
     try:
         for count in range(most + 1):
-            for allowed in dict.fromkeys((0.0, tolerance)):
-                variants = [stored for case in cases for stored in storages(case.within(allowed))]
-                small = located(variants) if count == 1 else []
-                if small:
-                    return ranked(small)
-                for case in variants:
-                    for explanation in accepted(hypotheses(case, count)):
-                        explanations.append(explanation)
-                        if count > 1 and explanation.cost <= PLAIN * count:
-                            return ranked(explanations)
-                if count == 0:
-                    explanations = [*by_runtime(variants, explanations), *explanations]
-                if is_settled(explanations, count):
-                    return ranked(explanations)
+            if search.is_over(count):
+                break
     except OutOfTimeError:
         pass
-    return ranked(explanations)
+    return ranked(search.explanations)
+
+
+class Search:
+    """The explanations found so far, with ever more mistakes."""
+
+    def __init__(self, cases: Sequence[Case], tolerance: float) -> None:
+        self.tolerance = tolerance
+        self.cases = [stored for case in cases for stored in storages(case.within(tolerance))]
+        self.close: list[Explanation] = []  # those that hold to the last place that the data show
+        self.rough: list[Explanation] = []  # those that need the tolerance
+
+    @property
+    def explanations(self) -> list[Explanation]:
+        return [*self.close, *self.rough]
+
+    def is_over(self, count: int) -> bool:
+        """Look for explanations with so many mistakes; return True if more are unlikely to make a shorter one."""
+        if count == 1 and self._locate([case.within(0.0) for case in self.cases]):
+            return True
+        if count == SEVERAL:
+            self.cases = [case for case in self.cases if is_readable(case)]
+        if self._suppose(count):
+            return True
+        if count == 0:
+            self.close = [*by_runtime(self.cases, self.explanations), *self.close]
+        if is_settled(self.close, count):
+            self.rough = []
+            return True
+        if count == 1 and self.tolerance and self._locate(self.cases):
+            return True
+        return is_settled(self.explanations, count)
+
+    def _locate(self, cases: Sequence[Case]) -> bool:
+        """Return True if a small part is wrong and the rest is right: then that is the only explanation."""
+        small = located(cases)
+        if small:
+            self.close = small
+            self.rough = []
+        return bool(small)
+
+    def _suppose(self, count: int) -> bool:
+        """Test all hypotheses of so many mistakes; return True as soon as several plain ones explain the data."""
+        for case in self.cases:
+            for hypothesis in hypotheses(case, count):
+                explanation = self._tested(hypothesis)
+                if explanation is not None and count > 1 and explanation.cost <= PLAIN * count:
+                    return True
+        return False
+
+    def _tested(self, case: Case) -> Explanation | None:
+        """Return an explanation if it is accepted; those that do not need the tolerance are kept apart."""
+        explanation = accept(case)
+        if explanation is None:
+            return None
+        closer = accept(case.within(0.0)) if self.tolerance else explanation
+        if closer is None:
+            self.rough.append(explanation)
+        else:
+            self.close.append(closer)
+        return explanation
+
+
+def is_readable(case: Case) -> bool:
+    """Return True unless a long table shows no frequencies in any form and its rows are at no position.
+
+    Then the numbers are those of something else, and no two mistakes make them.
+    """
+    waves = case.waves
+    if waves is None or waves.rows < MIN_RUN or case.used_positions is not None:
+        return True
+    if case.frequencies is not None:
+        return True
+    for kind in (OtherLayout, SwappedFunctions):
+        for mistake in kind.proposals(case):
+            if case.given(mistake).frequencies is not None:
+                return True
+    return False
 
 
 def located(cases: Sequence[Case]) -> list[Explanation]:

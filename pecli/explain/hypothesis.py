@@ -46,6 +46,9 @@ SPREAD_ROWS = 128
 LOCATED_ELEMENTS = 1 << 21
 """Elements of a table whose rows are all looked up: a quarter of a second."""
 
+MAX_LOST = 0.5
+"""Share of rows that may be at no position: if more are, the table does not consist of such rows."""
+
 FLOAT32_ERROR = 1e-6
 """Relative error of an amplitude that is read off float32 values."""
 
@@ -263,7 +266,7 @@ class Case:
     def within(self, tolerance: float) -> "Case":
         return replace(self, tolerance=tolerance)
 
-    def _once(self, key: tuple[object, ...], compute: Callable[[], T]) -> T:
+    def once(self, key: tuple[object, ...], compute: Callable[[], T]) -> T:
         """Return a measurement, which another case that reads the data alike may have made already."""
         if key not in self.measured:
             self.measured[key] = compute()
@@ -304,7 +307,7 @@ class Case:
         if waves is None:
             return None
         observed = self.observations
-        return self._once(
+        return self.once(
             ("turns", waves.form),
             lambda: waves.form.turns(observed.sample, observed.sampled_rows),
         )
@@ -313,7 +316,7 @@ class Case:
     def frequencies(self) -> Frequencies | None:
         """Measured frequencies, which do not depend on those of the making; None if there are too few rows."""
         observed = self.observations
-        return self._once(
+        return self.once(
             ("frequencies", *self.making.reading),
             lambda: self.making.measured_frequencies(observed.sample, observed.sampled_rows),
         )
@@ -334,11 +337,18 @@ class Case:
         waves = self.waves
         if waves is None:
             return None
-        rows = self.observations.located_rows
-        return self._once(
-            ("positions", waves.form, waves.frequencies.tobytes()),
-            lambda: waves.measured_positions(self.observations.matrix(rows), rows),
+        return self.once(
+            ("positions", waves.form, waves.frequencies.tobytes()), lambda: self._solved(waves)
         )
+
+    def _solved(self, waves: WaveMaking) -> Floats | None:
+        """Return the positions of the located rows; None if most of a few rows are at none."""
+        observed = self.observations
+        few = waves.measured_positions(observed.tested, observed.tested_rows)
+        if few is None or np.isnan(few).mean() > MAX_LOST:
+            return None
+        rows = observed.located_rows
+        return waves.measured_positions(observed.matrix(rows), rows)
 
     @cached_property
     def amplitude(self) -> Fit | None:
@@ -412,7 +422,7 @@ class Errors(NamedTuple):
 
 def accept(case: Case) -> Explanation | None:
     """Return the explanation if the mistakes of a case make its observations, every element of them."""
-    if case.frequencies_agree is False or case.is_far_off or case.tested.any():
+    if case.is_far_off or case.frequencies_agree is False or case.tested.any():
         return None
     left = _remainder(case)
     if left is None or not _has_evidence(case):

@@ -266,6 +266,9 @@ class WaveMaking(Making):
 
     @property
     def reading(self) -> tuple[object, ...]:
+        is_run = self.rows >= measure.MIN_RUN and bool((np.diff(self.positions) == 1).all())
+        if is_run:  # Frequencies are the same, wherever the run starts.
+            return self.form, self.rows
         return self.form, self._rounding, self.positions.tobytes()
 
     def at_rows(self, rows: slice) -> "WaveMaking":

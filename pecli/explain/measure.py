@@ -34,7 +34,8 @@ MAX_SIGMAS = 12.0
 SCANNED = math.log(64)
 """Logarithm by which a number is scanned up and down if rounded limits hide its gradient."""
 
-SCAN_STEPS = 400
+SCAN_STEPS = 100
+"""Numbers that are tried: YaRN's limits move every 2·ln(base)/dim = 0.14 of a logarithm, the steps are 0.08."""
 
 LARGEST_CANDIDATE = 2048
 """Positions that rows of only cosines or only sines are compared with."""
@@ -211,7 +212,9 @@ def _fit_by_scanning(misfit: Callable[[float], float], start: float) -> Fit:
     run = np.split(best, np.flatnonzero(np.diff(best) != 1) + 1)[0]
     low = math.exp(grid[run[0]])
     high = math.exp(grid[run[-1]])
-    return Fit((low + high) / 2, (high - low) / 2 + CONVERGED * high)
+    # The interval may reach beyond the last number that was tried, by less than a step.
+    beyond = high * (grid[1] - grid[0])
+    return Fit((low + high) / 2, (high - low) / 2 + beyond)
 
 
 def fit_numbers(

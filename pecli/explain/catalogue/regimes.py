@@ -82,6 +82,10 @@ def wrong_range(case: Case) -> tuple[int, int] | None:
 
     Position 0 has the same values at any frequency, so the first row does not count.
     """
+    # If there is one change in all rows, there is one in any that include the second and the last.
+    tested = np.asarray(case.tested.any(axis=1))
+    if np.count_nonzero(np.diff(tested)) != 1:
+        return None
     rows = np.asarray(case.wrong_elements.any(axis=1))
     changes = np.flatnonzero(np.diff(rows[1:])) + 2
     if len(changes) != 1 or not MIN_ROWS <= changes[0] <= len(rows) - MIN_ROWS:

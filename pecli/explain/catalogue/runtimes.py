@@ -38,7 +38,9 @@ class ComputedByRuntime(Mistake):
             return
         tensors = case.waves.form.tensors
         by_numbers: dict[bytes, list[tuple[str, Scheme]]] = {}
-        for name, scheme in runtimes_of(case.scheme):
+        for name, scheme in case.once(("runtimes",), lambda: list(runtimes_of(case.scheme))):
+            if not _may_have_frequencies(scheme, case):
+                continue
             proposed = case.given(cls((name,), scheme, tensors))
             if not proposed.tested.any():
                 rows = np.arange(min(64, case.observations.rows))
@@ -55,6 +57,14 @@ class ComputedByRuntime(Mistake):
         causes = self.scheme.runtime_reading.causes
         runtime = Runtime(first, tuple(others), causes)
         return (runtime,) if causes else (runtime, Recipe("float32"))
+
+
+def _may_have_frequencies(scheme: Any, case: Case) -> bool:
+    """Return True unless the frequencies are measured: those that differ are of a runtime that reads differently."""
+    if case.frequencies_agree is None:
+        return True
+    reads_differently = bool(scheme.runtime_reading.causes)
+    return reads_differently or case.frequencies_agree
 
 
 def runtimes_of(scheme: Any) -> Iterator[tuple[str, Scheme]]:

@@ -26,10 +26,7 @@ class Stored(Mistake):
 
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
-        values = case.observations.sample
-        if isinstance(case.making, BiasMaking):
-            values = values[values > MASKED]
-        for storage in storages_of(values, case.observations.dtype):
+        for storage in case.once(("storages",), lambda: _storages(case)):
             is_recipe = isinstance(storage, FloatStorage) and isinstance(
                 case.making, FrequencyMaking
             )
@@ -53,3 +50,11 @@ class Stored(Mistake):
         if abs(places - round(places)) < 1e-9:
             return (Decimals(round(places)),)
         return (FixedPoint(self.storage.step),)
+
+
+def _storages(case: Case) -> list[Storage]:
+    """Return the grids on which the values lie; infinite ones of a mask lie on none."""
+    values = case.observations.sample
+    if isinstance(case.making, BiasMaking):
+        values = values[values > MASKED]
+    return list(storages_of(values, case.observations.dtype))

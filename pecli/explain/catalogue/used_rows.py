@@ -11,7 +11,7 @@ from pecli.engine.arrays import Floats
 from pecli.engine.edits import Edit, Parameter, Positions, Rows
 from pecli.engine.schemes.positions import Positioned
 from pecli.explain.catalogue.kinds import WaveMistake
-from pecli.explain.hypothesis import Case, Stage
+from pecli.explain.hypothesis import MAX_LOST, Case, Stage
 from pecli.explain.making import WaveMaking
 from pecli.explain.position_runs import count_runs, runs
 
@@ -59,7 +59,7 @@ def solved(case: Case, waves: WaveMaking) -> Solved | None:
         return None
     used = case.used_positions[0]
     expected = waves.positions[0, case.observations.located_rows]
-    if np.isnan(used).mean() > 0.5 or np.array_equal(used, expected):
+    if np.isnan(used).mean() > MAX_LOST or np.array_equal(used, expected):
         return None
     return Solved(expected, used)
 
