@@ -56,6 +56,7 @@ class Search:
     def __init__(self, cases: Sequence[Case], tolerance: float) -> None:
         self.tolerance = tolerance
         self.cases = [stored for case in cases for stored in storages(case.within(tolerance))]
+        self.least_cost = min((case.cost for case in self.cases), default=0.0)
         self.close: list[Explanation] = []  # those that hold to the last place that the data show
         self.rough: list[Explanation] = []  # those that need the tolerance
 
@@ -73,12 +74,23 @@ class Search:
             return True
         if count == 0:
             self.close = [*by_runtime(self.cases, self.explanations), *self.close]
-        if is_settled(self.close, count):
+        if self._is_settled(self.close, count):
             self.rough = []
             return True
         if count == 1 and self.tolerance and self._locate(self.cases):
             return True
-        return is_settled(self.explanations, count)
+        return self._is_settled(self.explanations, count)
+
+    def _is_settled(self, explanations: Sequence[Explanation], count: int) -> bool:
+        """Return True if more mistakes are unlikely to make a shorter explanation.
+
+        If the table is right in some shape, that is the reason; edits of the shape which every case has are not counted.
+        """
+        if not explanations or count == 0:
+            return bool(explanations)
+        best = ranked(explanations)[0]
+        is_small_damage = all(edit.kind in DAMAGES for edit in best.mistakes)
+        return is_small_damage or best.cost - self.least_cost <= count * CHEAP
 
     def _locate(self, cases: Sequence[Case]) -> bool:
         """Return True if a small part is wrong and the rest is right: then that is the only explanation."""
@@ -150,15 +162,6 @@ def by_runtime(cases: Sequence[Case], explanations: Sequence[Explanation]) -> li
 def ranked(explanations: Iterable[Explanation]) -> list[Explanation]:
     """Return explanations with the shortest first; of equally short ones, the one that leaves least."""
     return sorted(explanations, key=lambda each: (round(each.cost, 6), each.noise))
-
-
-def is_settled(explanations: Sequence[Explanation], count: int) -> bool:
-    """Return True if more mistakes are unlikely to make a shorter explanation."""
-    if not explanations:
-        return False
-    best = ranked(explanations)[0]
-    is_small_damage = all(edit.kind in DAMAGES for edit in best.mistakes)
-    return is_small_damage or best.cost <= max(1, count) * CHEAP
 
 
 def storages(case: Case) -> Iterator[Case]:

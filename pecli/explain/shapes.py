@@ -38,11 +38,27 @@ def shaped(scheme: Scheme, tensors: Mapping[str, Array]) -> Iterator[Shaped]:
         given = replace(given, tensors={name: array[None] for name, array in tensors.items()})
     if len(given.shape) == 2:
         yield from resized(given)
-        if given.shape[0] > 1:
+        if given.shape[0] > 1 and _may_be_transposed(given):
             yield from resized(transposed(given))
     copies = repeated(given)
     if copies is not None:
         yield from resized(copies)
+
+
+def _may_be_transposed(given: Shaped) -> bool:
+    """Return True unless the tensors have the expected shape: then only a square one may be transposed."""
+    rows, columns = given.shape
+    return rows == columns or expected_shape(given) != given.shape
+
+
+def expected_shape(given: Shaped) -> tuple[int, int] | None:
+    """Return the rows and columns of the scheme's first tensor; None if it has no tensor of that name."""
+    name = next(iter(given.tensors))
+    table = named_tensors(given.scheme).get(name)
+    if table is None:
+        return None
+    rows, columns = (1, *table.shape)[-2:]
+    return rows, columns
 
 
 def transposed(given: Shaped) -> Shaped:
@@ -65,12 +81,11 @@ def repeated(given: Shaped) -> Shaped | None:
 
 def resized(given: Shaped) -> Iterator[Shaped]:
     """Yield the scheme with the shape of the tensors: as it is, in another layout, with another dim."""
-    named = named_tensors(given.scheme)
-    name = next(iter(given.tensors))
-    if name not in named:
+    expected = expected_shape(given)
+    if expected is None:
         return
-    expected = named[name].shape
-    rows, width = expected[-2:] if len(expected) > 1 else (1, expected[-1])
+    name = next(iter(given.tensors))
+    rows, width = expected
     found_rows, found_width = given.shape
     scheme: Any = given.scheme
     edits = given.edits
