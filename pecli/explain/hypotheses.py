@@ -5,15 +5,14 @@ from dataclasses import replace
 
 from pecli.engine.edits import Recipe
 from pecli.explain.catalogue import DAMAGE, MISTAKES
-from pecli.explain.catalogue.columns import OtherLayout, SwappedFunctions
 from pecli.explain.catalogue.kinds import LawMistake
 from pecli.explain.catalogue.runtimes import ComputedByRuntime
 from pecli.explain.catalogue.stored import Stored
 from pecli.explain.catalogue.used_rows import PaddedRows
 from pecli.explain.edits import Explanation
 from pecli.explain.hypothesis import Case, Mistake, accept
-from pecli.explain.measure import MIN_RUN
-from pecli.explain.time_limit import OutOfTimeError, check_time
+from pecli.explain.readable import is_as_supposed, is_readable
+from pecli.explain.time_limit import SECONDS, OutOfTimeError, check_time, time_limit
 
 CHEAP = 1.5
 """Cost of a single mistake beyond which two may be the shorter explanation: many digits, a long list of rows."""
@@ -31,6 +30,9 @@ MAX_MISTAKES = 3
 SEVERAL = 2
 """Mistakes from which on their combinations are many: data that show nothing are given up before."""
 
+SECONDS_FOR_THREE = 0.5
+"""Processor time for three mistakes at once: they are rare, and found soon if each of them shows."""
+
 
 def explain_cases(
     cases: Sequence[Case], tolerance: float, most: int = MAX_MISTAKES
@@ -43,7 +45,9 @@ def explain_cases(
     search = Search(cases, tolerance)
     try:
         for count in range(most + 1):
-            if search.is_over(count):
+            with time_limit(SECONDS_FOR_THREE if count > SEVERAL else SECONDS):
+                is_over = search.is_over(count)
+            if is_over:
                 break
     except OutOfTimeError:
         pass
@@ -122,23 +126,6 @@ class Search:
         return explanation
 
 
-def is_readable(case: Case) -> bool:
-    """Return True unless a long table shows no frequencies in any form and its rows are at no position.
-
-    Then the numbers are those of something else, and no two mistakes make them.
-    """
-    waves = case.waves
-    if waves is None or waves.rows < MIN_RUN or case.used_positions is not None:
-        return True
-    if case.frequencies is not None:
-        return True
-    for kind in (OtherLayout, SwappedFunctions):
-        for mistake in kind.proposals(case):
-            if case.given(mistake).frequencies is not None:
-                return True
-    return False
-
-
 def located(cases: Sequence[Case]) -> list[Explanation]:
     """Return the part of a table that is wrong, if it is small and the rest is right: then it is the answer."""
     found: list[Explanation] = []
@@ -196,6 +183,8 @@ def supposed(case: Case, count: int) -> Iterator[Case]:
         yield case
         return
     for fewer in supposed(case, count - 1):
+        if fewer.mistakes and is_as_supposed(fewer):
+            continue  # Nothing is left that could be measured.
         for kind in kinds_after(fewer, 1):
             if kind not in DAMAGE:
                 for mistake in kind.suppositions(fewer):

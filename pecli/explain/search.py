@@ -71,10 +71,14 @@ def _of_parts(
 def _found(scheme: Scheme, tensors: Tensors, atol: float) -> Iterator[Explanation]:
     """Yield the best explanation of each group of tensors; a group that has none is looked at tensor by tensor."""
     explained: set[str] = set()
+    unexplained: set[str] = set()
     for group in _groups(tensors):
         if explained & group.keys():
             continue
-        explanation = _best(scheme, group, atol)
+        # Several mistakes would show in cosines and sines together.
+        was_tried = unexplained & group.keys()
+        explanation = _best(scheme, group, atol, 1 if was_tried else MAX_MISTAKES)
+        unexplained |= group.keys()
         if explanation is not None:
             explained |= group.keys()
             yield explanation
@@ -90,12 +94,14 @@ def _groups(tensors: Tensors) -> Iterator[Tensors]:
         yield {name: array}
 
 
-def _best(scheme: Scheme, tensors: Tensors, atol: float) -> Explanation | None:
+def _best(
+    scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int
+) -> Explanation | None:
     """Return the shortest explanation of tensors in any way of reading their numbers."""
     for edits, values in _read(tensors):
         # Any numbers can be taken for the bits of others, so these have to be right.
         are_bits = any(isinstance(edit, Bits) for edit in edits)
-        most = 0 if are_bits else MAX_MISTAKES
+        most = 0 if are_bits else most_mistakes
         tolerance = max(atol, _last_place(values)) if are_bits else atol
         for explanation in explain_tables(scheme, _separated(values), tolerance, edits, most):
             if _says_something(explanation, scheme):
