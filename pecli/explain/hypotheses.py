@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from pecli.engine.edits import Recipe
 from pecli.explain.catalogue import DAMAGE, MISTAKES
+from pecli.explain.catalogue.coarse_storage import Stored
 from pecli.explain.catalogue.kinds import LawMistake
 from pecli.explain.catalogue.runtimes import ComputedByRuntime
-from pecli.explain.catalogue.stored import Stored
 from pecli.explain.catalogue.used_rows import PaddedRows
 from pecli.explain.edits import Explanation
 from pecli.explain.hypothesis import Case, Mistake, accept

@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices, widened
+from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices, dtype_name, widened
 from pecli.engine.edits import Dtype, Edit, Recipe
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.explain.edits import Explanation
 from pecli.explain.law import Law
 from pecli.explain.making import EXACT, FLOAT32, FLOAT32_FUNCTION, Making, WaveMaking
 from pecli.explain.measure import SIGMAS, Fit, Frequencies
 from pecli.explain.numbers import digits
-from pecli.explain.storage import half_ulp
+from pecli.explain.storage import SIGNIFICANT_BITS, half_ulp, rounded_to
 from pecli.explain.subject import scheme_of
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
@@ -105,6 +105,13 @@ class Observations:
         """Return the observations of some rows."""
         tensors = {name: array[rows] for name, array in self.tensors.items()}
         return Observations(tensors, self.dtype)
+
+    @cached_property
+    def held_dtype(self) -> str:
+        """The finest floating-point dtype of the tensors; integers with a scale are float64 here."""
+        dtypes = {dtype_name(array.dtype) for array in self.tensors.values()}
+        known = dtypes & SIGNIFICANT_BITS.keys()
+        return max(known, key=SIGNIFICANT_BITS.__getitem__, default="float64")
 
     @cached_property
     def sampled_rows(self) -> Indices:
@@ -380,6 +387,22 @@ class Case:
             is_wrong &= ~making.damaged[rows]
         return Errors(left, is_wrong)
 
+    def remainders(self, rows: Indices) -> Floats:
+        """Return sizes of what the making leaves after it is stored, as computed in float32 or exactly: the smaller."""
+        data = self.observations.matrix(rows)
+        makings = dict.fromkeys((self.making, self.making.exactly()))
+        with np.errstate(all="ignore"):
+            left = [self._left(data, making.rendered(rows)) for making in makings]
+        return min(left, key=lambda sizes: float(np.nansum(sizes)))
+
+    def _left(self, data: Floats, rendered: Floats) -> Floats:
+        """Return differences from what is rendered or, if that is nearer, from what is stored of it; masks are infinite."""
+        stored = rounded_to(rendered, self.observations.held_dtype)
+        if self.making.storage is not None:
+            stored = self.making.storage.rounded(rendered)
+        left = np.fmin(np.abs(data - stored), np.abs(data - rendered))
+        return np.where(data == rendered, 0.0, left)
+
     @property
     def is_far_off(self) -> bool:
         """True if two rows are so wrong that no bound could allow it: the cheapest way to reject a hypothesis."""
@@ -435,6 +458,9 @@ def accept(case: Case) -> Explanation | None:
         edits = (Recipe("float32"), *edits)
         cost += FLOAT32_COST
     edits = _with_recipe(edits, case.observations.dtype)
+    largest = left.largest
+    if is_only_stored and largest:
+        largest = min(largest, _left_by_recipe(case, edits))
     affected = {name for mistake in case.mistakes for name in mistake.affected(case)}
     open_questions: tuple[str, ...] = ()
     if left.rows < case.observations.rows:
@@ -445,7 +471,7 @@ def accept(case: Case) -> Explanation | None:
         tuple(name for name in case.observations.tensors if name in affected or not named),
         extra=cost - sum(edit.cost for edit in edits),
         open=open_questions,
-        residual=left.largest,
+        residual=largest,
         noise=left.noise,
     )
 
@@ -472,6 +498,28 @@ def _with_recipe(edits: tuple[Edit, ...], dtype: str) -> tuple[Edit, ...]:
     return Recipe(together), *others
 
 
+def _left_by_recipe(case: Case, edits: tuple[Edit, ...]) -> float:
+    """Return the largest difference from the table that the engine computes by a recipe; infinity without one.
+
+    The powers of float32 libraries differ in the last place, and the engine has those of PyTorch.
+    """
+    recipes = [edit.found for edit in edits if isinstance(edit, Recipe)]
+    if not recipes or not isinstance(case.making, WaveMaking):
+        return math.inf
+    changes: Any = {"recipe": recipes[0], "dtype": case.observations.held_dtype}
+    if not case.scheme.is_range:
+        changes["seq_len"] = None  # It follows from the positions or the grid.
+    made = named_tensors(replace(case.scheme, **changes))
+    largest = 0.0
+    for name, array in case.observations.tensors.items():
+        if name not in made or made[name].shape != array.shape:
+            return math.inf
+        rows = np.arange(len(array))
+        difference = np.abs(widened(array) - widened(made[name].pick(rows)))
+        largest = max(largest, float(difference.max(initial=0.0)))
+    return largest
+
+
 class Remainder(NamedTuple):
     """Measures of what a making leaves, and the rows that there was time to compare."""
 
@@ -491,7 +539,7 @@ def _remainder(case: Case) -> Remainder | None:
             errors = case.errors(rows)
             if errors.is_wrong.any():
                 return None
-            sizes = np.abs(errors.left)
+            sizes = case.remainders(rows)
             if case.making.damaged is not None:
                 sizes = sizes[~case.making.damaged[rows]]
             largest = max(largest, float(sizes.max(initial=0.0)))

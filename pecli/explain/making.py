@@ -232,6 +232,10 @@ class Making(ABC):
     def bound(self, rows: Indices) -> Floats:
         """Return how far arithmetic may move each element of some rows."""
 
+    def exactly(self) -> "Making":
+        """Return the making as computed in float64, if it is supposed to be in float32."""
+        return replace(self, arithmetic=EXACT) if self.arithmetic == FLOAT32 else self
+
     def measured_frequencies(self, sample: Floats, rows: Indices) -> Frequencies | None:
         """Measure the frequencies of some rows of data that lie as here; None if they cannot be."""
         return None
@@ -477,6 +481,9 @@ class RegimeMaking(Making):
 
     def bound(self, rows: Indices) -> Floats:
         return self._chosen(rows, self.inside.bound(rows), self.outside.bound(rows))
+
+    def exactly(self) -> Making:
+        return replace(self, inside=self.inside.exactly(), outside=self.outside.exactly())
 
     def _chosen(self, rows: Indices, inside: Floats, outside: Floats) -> Floats:
         is_inside = (rows >= self.first) & (rows <= self.last)

@@ -7,7 +7,7 @@ import numpy as np
 
 from pecli.compare.forms import from_integers
 from pecli.engine.arrays import Array, dtype_name, numpy_dtype
-from pecli.engine.edits import Bits, Dtype, Edit, Incomplete
+from pecli.engine.edits import Bits, Dtype, Edit, Incomplete, Recipe, Runtime
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.edits import Explanation, merged
 from pecli.explain.hypotheses import MAX_MISTAKES
@@ -150,5 +150,10 @@ def _separated(tensors: Tensors) -> Tensors:
 
 
 def _says_something(explanation: Explanation, scheme: Scheme) -> bool:
-    """Return True unless the tensors are right, or only rounded to the dtype that the scheme has."""
-    return bool(explanation.edits) and explanation.edits != (Dtype(scheme.dtype),)
+    """Return True unless the tensors are right, or only computed and rounded as those of the scheme are."""
+    said = [edit for edit in explanation.edits if edit != Dtype(scheme.dtype)]
+    recipe = vars(scheme).get("recipe", "exact")
+    if Recipe(recipe) in said:
+        said.remove(Recipe(recipe))
+        said = [edit for edit in said if not isinstance(edit, Runtime) or edit.causes]
+    return bool(said)

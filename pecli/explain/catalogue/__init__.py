@@ -12,6 +12,7 @@ from pecli.explain.catalogue.biases import (
     RoundedSlopes,
     ScaledBias,
 )
+from pecli.explain.catalogue.coarse_storage import Stored
 from pecli.explain.catalogue.columns import (
     InvertedFrequencies,
     NegatedFunctions,
@@ -53,7 +54,6 @@ from pecli.explain.catalogue.scalings import (
     ScalingTwice,
 )
 from pecli.explain.catalogue.scheme_parameters import OtherSchemeParameter
-from pecli.explain.catalogue.stored import Stored
 from pecli.explain.catalogue.used_rows import (
     Clamped,
     LeftPadded,
