@@ -106,11 +106,14 @@ def _frequencies_of_few(
     """
     if len(positions) > 1 and np.iscomplexobj(turns) and (np.diff(positions) == 1).all():
         return _frequencies_of_neighbours(np.asarray(turns, np.complex128), rounding)
-    order = np.argsort(np.abs(positions))
+    _, first = np.unique(positions, return_index=True)  # of rows at one position, the first
+    order = first[np.argsort(np.abs(positions[first]))]
     places = positions[order]
     used = np.flatnonzero(places != 0)
-    are_distinct = len(np.unique(places)) == len(places) < 2 * MIN_RUN
-    if not np.iscomplexobj(turns) or not len(used) or not are_distinct:
+    if not np.iscomplexobj(turns) or not len(used) or len(places) >= 2 * MIN_RUN:
+        return None
+    # At position 8, fast pairs have made a whole turn already.
+    if abs(places[used[0]]) > 1:
         return None
     angles = np.angle(turns[order])
     frequencies = angles[used[0]] / places[used[0]]

@@ -113,7 +113,8 @@ def lacking(edits: Sequence[Edit], scheme: Any) -> tuple[Edit, ...]:
                 factor
                 or before
                 or padding
-                or edit.name in ("position_axis", "inv_freq", "distance", "slopes", "positions")
+                or (edit.name == "positions" and scheme.value_of("positions", None) is None)
+                or edit.name in ("position_axis", "inv_freq", "distance", "slopes")
             )
         if isinstance(edit, Recipe) and not any(
             isinstance(other, Runtime) for other in edits

@@ -260,7 +260,7 @@ def test_sections_at_positions_of_an_image() -> None:
         return " ".join(pecli.verify(tables, spec, atol=1e-3).diagnosis)
 
     assert (
-        "positions are not 0, 1, 2, …: give them with --positions; explains every element"
+        "positions are not 0, 1, 2, …: give them with --positions; exact"
         in said(right, spec)
     )
     assert "positions are 0, 1, 2, …, not those given" in said(multimodal(sections, in_order), at)

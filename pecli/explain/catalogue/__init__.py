@@ -34,7 +34,12 @@ from pecli.explain.catalogue.law_numbers import (
     OtherExponentDim,
     OtherScale,
 )
-from pecli.explain.catalogue.placements import OtherGridBase, OtherPlacement
+from pecli.explain.catalogue.placements import (
+    OtherGridBase,
+    OtherGridSpan,
+    OtherPlacement,
+    OtherSections,
+)
 from pecli.explain.catalogue.regimes import OnlyInRows
 from pecli.explain.catalogue.runtimes import ComputedByRuntime
 from pecli.explain.catalogue.scalings import (
@@ -79,7 +84,7 @@ MISTAKES: tuple[type[Mistake], ...] = (
     OtherHighFactor, OtherBase, OtherExponentDim, OtherScaling, OtherScalingNumber, OtherScale, FewerPairs, OtherTwoNumbers, OtherAmplitude, ReversedPairs,
     InvertedFrequencies, RoundedSteps, ComputedByRuntime, UsedPositions, OnlyInRows,
     OtherRule, OtherMaxBias, OtherForm, DistanceOffByOne, ReorderedHeads, NegatedBias, ScaledBias, RoundedSlopes,
-    OtherMask, OtherSchemeParameter, OtherPlacement, OtherGridBase,
+    OtherMask, OtherSchemeParameter, OtherPlacement, OtherSections, OtherGridSpan, OtherGridBase,
 )  # fmt: skip
 
 CATALOGUE: tuple[type[Mistake], ...] = (*MISTAKES, *DAMAGE, Stored)

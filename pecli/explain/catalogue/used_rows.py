@@ -3,13 +3,15 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from pecli.engine.arrays import Floats
 from pecli.engine.edits import Edit, Parameter, Positions, Rows
 from pecli.engine.schemes.positions import Positioned
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import ParameterError
 from pecli.explain.catalogue.kinds import WaveMistake
 from pecli.explain.hypothesis import MAX_LOST, Case, Stage
 from pecli.explain.making import WaveMaking
@@ -17,6 +19,9 @@ from pecli.explain.position_runs import count_runs, runs
 
 RUN_COST = 0.3
 """Cost of each further run of listed positions: rows that were overwritten are the shorter answer than three runs."""
+
+MAX_LISTED = 64
+"""Positions that a command lists."""
 
 NARROW_DTYPES = ("int8", "uint8", "int16", "uint16")
 """Dtypes of positions that long sequences overflow."""
@@ -305,9 +310,27 @@ class UsedPositions(PositionMistake):
             expected = "those given" if scheme.grid is None else "those of the grid"
             counts_from_0 = (self.positions == np.arange(self.positions.shape[1])).all()
             return (Parameter("positions", expected, "0, 1, 2, …" if counts_from_0 else "others"),)
-        if len(self.positions) > 1:
+        if len(self.positions) > 1 or self.is_listed:
             return (Parameter("positions", None, "others"),)
         return super().edits(case)
+
+    @property
+    def is_listed(self) -> bool:
+        """True if positions have no reason, and are so few that a command can list them."""
+        return not self.why and self.positions.shape[1] <= MAX_LISTED
+
+    def scheme_after(self, scheme: Scheme) -> Scheme | None:
+        """Return the scheme at these positions if they are listed; no parameter makes others."""
+        if not isinstance(scheme, Positioned) or not scheme.is_range:
+            return scheme
+        if not self.is_listed:
+            return None
+        places = [[int(place) for place in axis] for axis in self.positions]
+        changes: Any = {"positions": places if len(places) > 1 else places[0], "seq_len": None}
+        try:
+            return replace(scheme, **changes)
+        except ParameterError:  # some parameters go only with consecutive positions
+            return None
 
 
 def situation(expected: Floats, used: Floats) -> str:
