@@ -60,6 +60,9 @@ class Search:
     def __init__(self, cases: Sequence[Case], tolerance: float) -> None:
         self.tolerance = tolerance
         self.cases = [stored for case in cases for stored in storages(case.within(tolerance))]
+        self.truncated = [
+            truncated for case in cases for truncated in truncations(case.within(tolerance))
+        ]
         self.least_cost = min((case.cost for case in self.cases), default=0.0)
         self.close: list[Explanation] = []  # those that hold to the last place that the data show
         self.rough: list[Explanation] = []  # those that need the tolerance
@@ -111,6 +114,10 @@ class Search:
                 explanation = self._tested(hypothesis)
                 if explanation is not None and count > 1 and explanation.cost <= PLAIN * count:
                     return True
+        if count < SEVERAL and not self.explanations:
+            for case in self.truncated:
+                for hypothesis in hypotheses(case, count):
+                    self._tested(hypothesis)
         return False
 
     def _tested(self, case: Case) -> Explanation | None:
@@ -156,6 +163,18 @@ def storages(case: Case) -> Iterator[Case]:
     yield case
     for stored in Stored.proposals(case):
         yield case.given(stored)
+
+
+def truncations(case: Case) -> Iterator[Case]:
+    """Yield the case with each grid on which all values lie, not rounded to nearest.
+
+    Biases that are right lie on grids too, and differ from other biases in one direction.
+    """
+    if case.waves is None:
+        return
+    for stored in Stored.proposals(case):
+        for truncated in stored.truncations:
+            yield case.given(truncated)
 
 
 def hypotheses(case: Case, count: int) -> Iterator[Case]:

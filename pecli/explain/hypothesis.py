@@ -13,6 +13,7 @@ import numpy as np
 from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices, dtype_name, widened
 from pecli.engine.edits import Dtype, Edit, Recipe
 from pecli.engine.schemes.scheme import Scheme, named_tensors
+from pecli.errors import ParameterError
 from pecli.explain.edits import Explanation
 from pecli.explain.law import Law
 from pecli.explain.making import EXACT, FLOAT32, FLOAT32_FUNCTION, Making, WaveMaking
@@ -378,10 +379,12 @@ class Case:
         making = self.making
         with np.errstate(all="ignore"):
             rendered = making.rendered(rows)
-            left = np.where(data == rendered, 0.0, data - rendered)  # masks are infinite in both
             allowed = self.tolerance + half_ulp(data, self.observations.dtype) + making.bound(rows)
+            middle = data
             if making.storage is not None:
                 allowed = allowed + making.storage.half_unit(data)
+                middle = making.storage.middle(data)
+            left = np.where(data == rendered, 0.0, middle - rendered)  # masks are infinite in both
             is_wrong = ~(np.abs(left) <= allowed)
         if making.damaged is not None:
             is_wrong &= ~making.damaged[rows]
@@ -445,6 +448,8 @@ class Errors(NamedTuple):
 
 def accept(case: Case) -> Explanation | None:
     """Return the explanation if the mistakes of a case make its observations, every element of them."""
+    if case.tolerance >= case.observations.size > 0:
+        return None  # Within such a tolerance anything explains the data.
     if case.is_far_off or case.frequencies_agree is False or case.tested.any():
         return None
     left = _remainder(case)
@@ -467,7 +472,7 @@ def accept(case: Case) -> Explanation | None:
         open_questions = (f"{left.rows:,} of {case.observations.rows:,} rows were compared",)
     return Explanation(
         edits,
-        _scheme(case),
+        _scheme(case, edits),
         tuple(name for name in case.observations.tensors if name in affected or not named),
         extra=cost - sum(edit.cost for edit in edits),
         open=open_questions,
@@ -476,7 +481,7 @@ def accept(case: Case) -> Explanation | None:
     )
 
 
-def _scheme(case: Case) -> Scheme | None:
+def _scheme(case: Case, edits: tuple[Edit, ...]) -> Scheme | None:
     """Return the scheme that has the mistakes which are parameters; None if no scheme has them."""
     scheme: Scheme | None = case.scheme
     for mistake in case.mistakes:
@@ -484,7 +489,17 @@ def _scheme(case: Case) -> Scheme | None:
             scheme = mistake.scheme_after(scheme)
     if scheme is None:
         return None
-    return scheme_of(case.making, scheme)
+    made = scheme_of(case.making, scheme)
+    recipes = [edit.found for edit in edits if isinstance(edit, Recipe)]
+    if made is None or not recipes or "recipe" not in made.parameters():
+        return made
+    changes: Any = {"recipe": recipes[0]}
+    if not made.is_range:
+        changes["seq_len"] = None  # It follows from the positions or the grid.
+    try:
+        return replace(made, **changes)
+    except ParameterError:  # A runtime has a recipe of its own.
+        return made
 
 
 def _with_recipe(edits: tuple[Edit, ...], dtype: str) -> tuple[Edit, ...]:

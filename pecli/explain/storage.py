@@ -73,6 +73,10 @@ class Storage(ABC):
     def half_unit(self, values: Floats) -> Floats:
         """Return how far each stored value may be from the number that was stored."""
 
+    def middle(self, values: Floats) -> Floats:
+        """Return the middle of the numbers that are stored as each value."""
+        return values
+
     def holds(self, values: Floats) -> bool:
         """Return True if storing values once more would change none of them."""
         change = np.abs(self.rounded(values) - values)
@@ -98,14 +102,41 @@ class StepStorage(Storage):
     """Whole multiples of a step: decimals (10⁻ᵈ), or integers with a scale (1/127)."""
 
     step: float
-    cut: bool = False  # whether digits beyond the step were cut off instead of rounded
 
     def rounded(self, values: Floats) -> Floats:
         return np.asarray(np.rint(values / self.step) * self.step)
 
     def half_unit(self, values: Floats) -> Floats:
-        share = 1.0 if self.cut else 0.5
-        return np.full(np.shape(values), share * self.step)
+        return np.full(np.shape(values), 0.5 * self.step)
+
+
+@dataclass(frozen=True)
+class TruncatedStorage(Storage):
+    """Numbers of a grid that were not rounded to nearest: C's casts round toward zero, its shifts round down."""
+
+    grid: Storage
+    mode: str  # toward zero, or down
+
+    def rounded(self, values: Floats) -> Floats:
+        nearest = self.grid.rounded(values)
+        unit = 2 * self.grid.half_unit(nearest)
+        is_beyond = (nearest - values) * self._direction(values) < 0
+        return np.where(is_beyond, nearest + self._direction(values) * unit, nearest)
+
+    def half_unit(self, values: Floats) -> Floats:
+        half = self.grid.half_unit(values)
+        return np.where((values == 0) & (self.mode == "toward zero"), 2 * half, half)
+
+    def middle(self, values: Floats) -> Floats:
+        return np.asarray(values - self._direction(values) * self.grid.half_unit(values))
+
+    def _direction(self, values: Floats) -> Floats:
+        """Return the sign of the change by which each value was rounded."""
+        return -np.sign(values) if self.mode == "toward zero" else np.full(np.shape(values), -1.0)
+
+
+MODES = ("toward zero", "down")
+"""Ways of rounding that are not to nearest."""
 
 
 def decimals(digits: int) -> StepStorage:

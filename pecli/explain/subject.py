@@ -99,7 +99,9 @@ def scheme_of(making: Making, specification: Scheme) -> Scheme | None:
     if law is None or not specification.is_range:
         return specification
     is_expressible = law.applied == "once" and law.scaling_half is None
-    if not is_expressible or not isinstance(form, (Columns, Vector)):
+    if not is_expressible:
+        return None
+    if not isinstance(form, (Columns, Vector)):
         return specification
     positions = making.positions[0]
     if isinstance(form, Vector):

@@ -77,7 +77,8 @@ def is_mostly_right(case: Case) -> bool:
 def are_listed(case: Case) -> bool:
     """Return True if wrong elements are so few that they are named one by one, and fill no row."""
     wrong = case.wrong_elements
-    has_whole_row = bool(wrong.all(axis=1).any())
+    by_tensor = case.observations.by_tensor(wrong).values()
+    has_whole_row = any(flags.all(axis=1).any() for flags in by_tensor)
     return bool(np.count_nonzero(wrong) <= MAX_ELEMENTS) and not has_whole_row
 
 

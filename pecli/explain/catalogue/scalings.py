@@ -89,7 +89,7 @@ class OtherLength(ParameterMistake):
     name = "length"
     summary = "dynamic scaling evaluated at another length than the sequence has"
     seen_in = ("transformers before 4.39 (dynamic NTK kept the longest)",)
-    smallest = 63.0
+    smallest = 1.0
     largest = 2.0**22
     is_whole = True
     usual = LENGTHS

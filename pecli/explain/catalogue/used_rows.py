@@ -167,10 +167,9 @@ class Wrapped(PositionMistake):
         if positions is None:
             return
         expected, used = positions
-        falls = np.flatnonzero((np.diff(used) < 0) & (used[1:] == expected[0]))
-        if len(falls):
-            rows = case.observations.located_rows
-            yield cls(int(rows[falls[0] + 1]))
+        late = (expected - used)[used < expected]  # whole periods; one after the first fall
+        if len(late):
+            yield cls(int(late.min()))
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Rows("wrapped", self.period),)
