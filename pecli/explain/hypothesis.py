@@ -19,7 +19,7 @@ from pecli.explain.law import Law
 from pecli.explain.making import EXACT, FLOAT32, FLOAT32_FUNCTION, Making, WaveMaking
 from pecli.explain.measure import SIGMAS, Fit, Frequencies
 from pecli.explain.numbers import digits
-from pecli.explain.storage import SIGNIFICANT_BITS, half_ulp, rounded_to
+from pecli.explain.storage import SIGNIFICANT_BITS, TruncatedStorage, half_ulp, rounded_to
 from pecli.explain.subject import scheme_of
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
@@ -337,6 +337,8 @@ class Case:
             return None
         if waves.arithmetic not in (EXACT, FLOAT32):
             return None
+        if isinstance(waves.storage, TruncatedStorage):
+            return None  # All values are off to one side, which moves frequencies by more than their errors.
         return self.frequencies.agree_with(waves.frequencies)
 
     @cached_property
@@ -352,10 +354,11 @@ class Case:
     def _solved(self, waves: WaveMaking) -> Floats | None:
         """Return the positions of the located rows; None if most of a few rows are at none."""
         observed = self.observations
-        few = waves.measured_positions(observed.tested, observed.tested_rows)
+        rows = observed.located_rows
+        some = rows[:: max(1, len(rows) // TESTED_ROWS)]
+        few = waves.measured_positions(observed.matrix(some), some)
         if few is None or np.isnan(few).mean() > MAX_LOST:
             return None
-        rows = observed.located_rows
         return waves.measured_positions(observed.matrix(rows), rows)
 
     @cached_property
