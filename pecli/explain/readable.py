@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pecli.engine.arrays import Flags, Floats
+from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.explain.bias_making import MASKED, BiasMaking
 from pecli.explain.catalogue.columns import OtherLayout, SwappedFunctions
 from pecli.explain.hypothesis import Case
@@ -70,7 +70,7 @@ def is_lawful(measured: Frequencies, expected: Floats) -> bool:
     return False
 
 
-def _is_line(places: Floats, values: Floats, errors: Floats) -> bool:
+def _is_line(places: Indices, values: Floats, errors: Floats) -> bool:
     slope, start = np.polyfit(places, values, 1, w=1 / errors)
     off = np.abs(values - slope * places - start)
     return bool((off <= MAX_SIGMAS * errors).all())

@@ -94,9 +94,7 @@ def _groups(tensors: Tensors) -> Iterator[Tensors]:
         yield {name: array}
 
 
-def _best(
-    scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int
-) -> Explanation | None:
+def _best(scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int) -> Explanation | None:
     """Return the shortest explanation of tensors in any way of reading their numbers."""
     for edits, values in _read(tensors):
         # Any numbers can be taken for the bits of others, so these have to be right.

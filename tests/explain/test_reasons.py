@@ -259,10 +259,7 @@ def test_sections_at_positions_of_an_image() -> None:
     def said(tables: Tables, spec: pecli.Rope) -> str:
         return " ".join(pecli.verify(tables, spec, atol=1e-3).diagnosis)
 
-    assert (
-        "positions are not 0, 1, 2, …: give them with --positions; exact"
-        in said(right, spec)
-    )
+    assert "positions are not 0, 1, 2, …: give them with --positions; exact" in said(right, spec)
     assert "positions are 0, 1, 2, …, not those given" in said(multimodal(sections, in_order), at)
     assert "mrope_section is 24,20,20 (the spec says 16,24,24); exact" in said(
         multimodal((24, 20, 20), positions), at
@@ -343,9 +340,7 @@ def test_angles_whose_cosines_and_sines_were_not_taken(rows: int) -> None:
         for base in (BASE, 5e5)
     )
     assert right.diagnosis[0].startswith(f"{words}; ")
-    assert other.diagnosis[0].startswith(
-        f"{words}, and base is 10000 (the spec says 500000); "
-    )
+    assert other.diagnosis[0].startswith(f"{words}, and base is 10000 (the spec says 500000); ")
 
 
 def test_half_a_pair_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

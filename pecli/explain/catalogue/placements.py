@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -37,7 +37,10 @@ class OtherPlacement(WaveMistake):
     scheme: Positioned
     named: tuple[Edit, ...]
     summary = "exchanged axes of a grid, another style, other rows beside it, positions off by one"
-    seen_in = ("Swin's 6×8 for 8×6", "class tokens that shift a grid by one row")
+    seen_in: ClassVar[tuple[str, ...]] = (
+        "Swin's 6×8 for 8×6",
+        "class tokens that shift a grid by one row",
+    )
     stage = Stage.PARAMETERS
 
     def in_waves(self, waves: WaveMaking) -> WaveMaking:
@@ -83,19 +86,21 @@ class OtherSections(OtherPlacement):
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
         scheme: Any = case.scheme
-        has_sections = vars(scheme).get("mrope_section") is not None and scheme.positions is not None
+        has_sections = (
+            vars(scheme).get("mrope_section") is not None and scheme.positions is not None
+        )
         if not has_sections or len(waves.positions) != MROPE_AXES:
             return
         if case.turns is None or case.waves_were_replaced:
             return
-        found = _best_sections(case, waves)
+        found = _best_sections(case, case.turns, waves)
         edit = Parameter("mrope_section", scheme.mrope_section, found)
         if found != tuple(scheme.mrope_section) and min(found) > 0:
             changes: Any = {"mrope_section": found, "mrope_interleaved": False}
             yield cls(replace(scheme, **changes, **_rows(scheme)), (edit,))
 
 
-def _best_sections(case: Case, waves: WaveMaking) -> tuple[int, ...]:
+def _best_sections(case: Case, measured: Complex, waves: WaveMaking) -> tuple[int, ...]:
     """Return how many pairs follow each of three axes, one after the other, so that least is left of the turns.
 
     If the first two of four pairs are nearest to axis 0, the third to axis 1 and the fourth to axis 2, this is (2, 1, 1).
@@ -104,7 +109,7 @@ def _best_sections(case: Case, waves: WaveMaking) -> tuple[int, ...]:
     left = []
     for positions in waves.positions[:, rows]:
         turns = waves.amplitude * turned(np.multiply.outer(positions, waves.frequencies))
-        left.append((np.abs(case.turns - turns) ** 2).sum(axis=0))
+        left.append((np.abs(measured - turns) ** 2).sum(axis=0))
     sums = np.cumsum(np.pad(left, ((0, 0), (1, 0))), axis=1)
     # Entry (a, b) is what is left if pairs before a follow axis 0, and those from b on follow axis 2.
     to_first = sums[0] - sums[1]
