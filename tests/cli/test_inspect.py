@@ -135,3 +135,11 @@ def test_specs_of_several_layer_types_leave_out_what_is_not_set(pecli_cli, tmp_p
     )
     assert "sliding_attention=(scheme=rope  base=10000  dim=256" in line
     assert "None" not in line
+
+
+def test_an_empty_filter_matches_every_tensor(pecli_cli, tmp_path: Path) -> None:
+    path = tmp_path / "two.npz"
+    np.savez(path, cos=np.ones((2, 4), np.float32), sin=np.zeros((2, 4), np.float32))
+    outcome = pecli_cli("inspect", path, "--filter", "", "--json")
+    assert outcome.code == 0
+    assert [tensor["name"] for tensor in outcome.json["tensors"]] == ["cos", "sin"]
