@@ -23,9 +23,6 @@ os.environ.setdefault(
 )  # the matrices are small, and threads that wait take time, too
 
 from pecli.cli.app import run  # noqa: E402
-from pecli.explain import time_limit  # noqa: E402
-
-time_limit.SECONDS = 6.0  # a slow machine finds the same reasons
 
 SAME_EXAMPLES = settings(
     deadline=None,

@@ -11,7 +11,7 @@ from pecli.compare.target import PLURALS
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme, holds_several
-from pecli.explain import array_transforms, search, sinusoid_readings, time_limit
+from pecli.explain import array_transforms, recognition, search, sinusoid_readings, time_limit
 from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Layout, Scaled, merged
 from pecli.explain.words import FILE_A, sentence
 from pecli.files.tensor_roles import role_of
@@ -169,7 +169,7 @@ class _Recognised(NamedTuple):
 
 def _recognised(tables: Mapping[str, Array]) -> _Recognised:
     """Return the scheme that makes tables without mistakes, if there is one."""
-    for match in search.recognise(tables):
+    for match in recognition.recognise(tables):
         functions = [ONE_FUNCTION[edit] for edit in match.mistakes if edit in ONE_FUNCTION]
         if len(functions) == len(match.mistakes):
             return _Recognised(match.scheme, tables, "".join(functions))

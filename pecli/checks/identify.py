@@ -23,8 +23,8 @@ from pecli.explain.edits import (
     parameter_edits,
 )
 from pecli.explain.recipe_search import explain_computed
+from pecli.explain.recognition import recognise
 from pecli.explain.sample import MAX_FULL_READ, sample
-from pecli.explain.search import recognise
 from pecli.explain.sinusoid_readings import finished, groups
 from pecli.explain.time_limit import limited, time_limit
 from pecli.explain.words import (

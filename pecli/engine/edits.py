@@ -402,6 +402,6 @@ class Incomplete(Edit):
 
 @dataclass(frozen=True)
 class Uninitialised(Edit):
-    """inv_freq was never initialised."""
+    """The memory of a tensor was never initialised."""
 
     kind = "uninitialised"

@@ -472,7 +472,7 @@ _WRITERS: Mapping[type[Edit], _Writer] = {
     RowRange: _fields_of("only in rows {first:,} to {last:,}"),
     Bits: _bits,
     Incomplete: _incomplete,
-    Uninitialised: _fields_of("inv_freq was never initialised"),
+    Uninitialised: _fields_of("values were never initialised"),
 }
 
 
@@ -601,6 +601,8 @@ def _is_option(edit: Parameter, scheme: Any) -> bool:
             return bool(scheme.first_position == edit.found)
         case "padding_idx":
             return bool(scheme.padding_idx == edit.found)
+        case "positions":
+            return scheme.value_of("positions", None) is not None
     return edit.name not in ("position_axis", "inv_freq", "distance", "slopes")
 
 

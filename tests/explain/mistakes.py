@@ -206,8 +206,6 @@ def storages(rng: np.random.Generator) -> dict[str, Callable[[np.ndarray], np.nd
         "6 decimals": lambda table: np.round(table, 6),
         "4 decimals": lambda table: np.round(table, 4),
         "int8 steps": steps,
-        "noise 1e-5": lambda table: table + 1e-5 * rng.normal(size=table.shape),
-        "noise 1e-4": lambda table: table + 1e-4 * rng.normal(size=table.shape),
     }
 
 

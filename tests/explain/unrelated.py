@@ -13,7 +13,8 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.explain.edits import Explanation
-from pecli.explain.search import explain, recognise
+from pecli.explain.recognition import recognise
+from pecli.explain.search import explain
 
 Rng = np.random.Generator
 Array = np.ndarray[Any, Any]

@@ -317,7 +317,7 @@ class Sinusoidal(Positioned):
 
     def tensors(self) -> tuple[Table, ...]:
         filler = self._row_filler(self._recipe)
-        half_columns = self._half_columns()
+        half_columns = self.half_columns()
 
         def fill(start_row: int, out: Array) -> None:
             """Write the rows start_row, start_row + 1, … of the table into `out`."""
@@ -377,7 +377,7 @@ class Sinusoidal(Positioned):
         """Return the function of the left half, or of even channels, and that of the others."""
         return ("cos", "sin") if self.cos_first else ("sin", "cos")
 
-    def _half_columns(self) -> list[HalfColumns]:
+    def half_columns(self) -> list[HalfColumns]:
         """Return the columns of each block of pairs, in halves.
 
         Two axes of 2 pairs each, rows and columns of an image: MAE has the columns sin cos of one

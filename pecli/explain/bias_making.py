@@ -1,0 +1,101 @@
+"""The making of ALiBi's biases: a slope per head, times a distance per query and key, and a mask."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import Flags, Floats, Indices
+from pecli.engine.schemes.alibi import Alibi
+from pecli.explain.making import FREQUENCY_RTOL, HALF_UNIT, Making
+
+MASKED = -1e4
+"""Values at or below this are a mask: no slope times a distance in use is as negative."""
+
+MASK_VALUES = tuple(
+    float(value) for value in (-np.inf, np.finfo(np.float32).min, -3.3895313892515355e38, -65504.0)
+)
+"""Masks that every check accepts: minus infinity, and the most negative float32, bfloat16 and float16 numbers."""
+
+
+class Multiples(NamedTuple):
+    """The factors of slopes (queries, keys), and the masked elements."""
+
+    values: Floats
+    masked: Flags
+
+
+def multiples_of(form: str, queries: int, keys: int) -> Multiples:
+    """Return the distances of a form; the queries are the last ones.
+
+    Of three queries and keys, the causal form has the rows [0 · ·], [−1 0 ·] and [−2 −1 0].
+    """
+    key = np.arange(keys, dtype=np.float64)
+    if form == "key":
+        return Multiples(key[None], np.zeros((1, keys), bool))
+    if form == "key-last":
+        return Multiples(key[None] - (keys - 1), np.zeros((1, keys), bool))
+    query = np.arange(keys - queries, keys)[:, None]
+    distance = key[None] - query
+    if form == "causal":
+        return Multiples(np.minimum(distance, 0.0), distance > 0)
+    return Multiples(-np.abs(distance), np.zeros(distance.shape, bool))
+
+
+@dataclass(frozen=True, eq=False)
+class BiasMaking(Making):
+    """A bias of all heads: one row per head and query, one column per key. Slopes alone have one column."""
+
+    slopes: Floats
+    multiples: Floats  # (queries, keys)
+    masked: Flags  # (queries, keys)
+    mask: float = -np.inf
+
+    @classmethod
+    def of(cls, scheme: Alibi, tensor: str) -> "BiasMaking":
+        slopes = np.array(scheme.slope_values())
+        if tensor == "slopes":
+            return cls(slopes, np.ones((1, 1)), np.zeros((1, 1), bool))
+        keys = scheme.seq_len or 1
+        queries = 1 if scheme.form.startswith("key") else keys
+        return cls(slopes, *multiples_of(scheme.form, queries, keys))
+
+    @property
+    def queries(self) -> int:
+        return len(self.multiples)
+
+    @property
+    def rows(self) -> int:
+        return len(self.slopes) * self.queries
+
+    def rendered(self, rows: Indices) -> Floats:
+        head, query = np.divmod(rows, self.queries)
+        values = self.slopes[head][:, None] * self.multiples[query]
+        return np.where(self.masked[query], self.mask, values)
+
+    def bound(self, rows: Indices) -> Floats:
+        """Slopes that other programs compute have the relative error of float32 powers."""
+        values = np.abs(self.rendered(rows))
+        share = FREQUENCY_RTOL if self.multiples.size == 1 else 4 * HALF_UNIT
+        return np.where(np.isfinite(values), share * values, 0.0)
+
+    def by_head(self, flags: Flags) -> Flags:
+        return flags.reshape(len(self.slopes), self.queries, -1)
+
+    def from_heads(self, flags: Flags) -> Flags:
+        return flags.reshape(self.rows, -1)
+
+    def measured_slopes(self, matrix: Floats) -> Floats:
+        """Return the slope of each head that comes nearest to the data, (heads · queries, keys)."""
+        data = matrix.reshape(len(self.slopes), self.queries, -1)
+        used = ~self.masked & (self.multiples != 0)
+        if not used.any():
+            return np.zeros(len(self.slopes))
+        weights = self.multiples[used]
+        with np.errstate(all="ignore"):
+            return np.asarray((data[:, used] * weights).sum(axis=1) / (weights**2).sum())
+
+
+def without_masks(matrix: Floats) -> Floats:
+    """Return data in which every usual mask is minus infinity."""
+    return np.where(np.isin(matrix, MASK_VALUES), -np.inf, matrix)

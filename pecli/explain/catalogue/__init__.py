@@ -1,0 +1,90 @@
+"""Every known mistake once, in the order in which equally short explanations are preferred."""
+
+from pecli.explain.catalogue.arithmetic import RoundedSteps
+from pecli.explain.catalogue.biases import (
+    DistanceOffByOne,
+    NegatedBias,
+    OtherForm,
+    OtherMask,
+    OtherMaxBias,
+    OtherRule,
+    ReorderedHeads,
+    RoundedSlopes,
+    ScaledBias,
+)
+from pecli.explain.catalogue.coarse_storage import Stored
+from pecli.explain.catalogue.columns import (
+    InvertedFrequencies,
+    NegatedFunctions,
+    OtherLayout,
+    ReversedPairs,
+    SwappedFunctions,
+)
+from pecli.explain.catalogue.damage import (
+    DamagedColumns,
+    DamagedElements,
+    DamagedHeads,
+    DamagedRows,
+    Uninitialised,
+)
+from pecli.explain.catalogue.law_numbers import (
+    FewerPairs,
+    OtherAmplitude,
+    OtherBase,
+    OtherExponentDim,
+    OtherScale,
+)
+from pecli.explain.catalogue.placements import (
+    OtherGridBase,
+    OtherGridSpan,
+    OtherPlacement,
+    OtherSections,
+)
+from pecli.explain.catalogue.regimes import OnlyInRows
+from pecli.explain.catalogue.runtimes import ComputedByRuntime
+from pecli.explain.catalogue.scalings import (
+    MissingScaling,
+    OtherBetaFast,
+    OtherBetaSlow,
+    OtherFactor,
+    OtherHighFactor,
+    OtherLength,
+    OtherLowFactor,
+    OtherOriginalLength,
+    OtherScaling,
+    OtherScalingNumber,
+    OtherTrainedLength,
+    OtherTwoNumbers,
+    ScalingReadDifferently,
+    ScalingTwice,
+)
+from pecli.explain.catalogue.scheme_parameters import OtherSchemeParameter
+from pecli.explain.catalogue.used_rows import (
+    Clamped,
+    LeftPadded,
+    OnePosition,
+    OtherStart,
+    Overflowed,
+    PaddedRows,
+    ReversedRows,
+    RolledRows,
+    UsedPositions,
+    Wrapped,
+)
+from pecli.explain.hypothesis import Mistake
+
+DAMAGE: tuple[type[Mistake], ...] = (
+    Uninitialised, DamagedElements, DamagedRows, DamagedColumns, DamagedHeads,
+)  # fmt: skip
+
+MISTAKES: tuple[type[Mistake], ...] = (
+    OtherLayout, SwappedFunctions, NegatedFunctions, PaddedRows, ReversedRows, OtherStart, Wrapped, RolledRows,
+    OnePosition, Overflowed, Clamped, LeftPadded, MissingScaling, ScalingTwice, ScalingReadDifferently, OtherFactor,
+    OtherLength, OtherOriginalLength, OtherTrainedLength, OtherBetaFast, OtherBetaSlow, OtherLowFactor,
+    OtherHighFactor, OtherBase, OtherExponentDim, OtherScaling, OtherScalingNumber, OtherScale, FewerPairs, OtherTwoNumbers, OtherAmplitude, ReversedPairs,
+    InvertedFrequencies, RoundedSteps, ComputedByRuntime, UsedPositions, OnlyInRows,
+    OtherRule, OtherMaxBias, OtherForm, DistanceOffByOne, ReorderedHeads, NegatedBias, ScaledBias, RoundedSlopes,
+    OtherMask, OtherSchemeParameter, OtherPlacement, OtherSections, OtherGridSpan, OtherGridBase,
+)  # fmt: skip
+
+CATALOGUE: tuple[type[Mistake], ...] = (*MISTAKES, *DAMAGE, Stored)

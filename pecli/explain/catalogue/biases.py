@@ -1,0 +1,332 @@
+"""Mistakes in ALiBi's biases and slopes."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from pecli.engine.edits import Edit, Heads, Mask, Negated, Parameter, Scaled
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.scheme import Scheme
+from pecli.explain.bias_making import MASKED, BiasMaking, multiples_of
+from pecli.explain.hypothesis import Case, Mistake, Stage
+from pecli.explain.making import Making
+from pecli.explain.numbers import digits, plain_numbers
+from pecli.explain.storage import rounded_to
+
+USUAL_MAX_BIAS = (8.0, 16.0, 4.0, 10.0, 32.0, 2.0)
+SLOPE_ERROR = 1e-3
+"""Relative error of a slope that is measured in coarsely stored biases."""
+
+
+@dataclass(frozen=True)
+class BiasMistake(Mistake):
+    """A mistake in making a bias."""
+
+    stage = Stage.PARAMETERS
+
+    def plant(self, making: Making) -> Making:
+        if not isinstance(making, BiasMaking):
+            raise TypeError(f"{type(self).__name__} is a mistake of biases")
+        return self.in_bias(making)
+
+    @abstractmethod
+    def in_bias(self, bias: BiasMaking) -> BiasMaking:
+        """Return the bias with this mistake in it."""
+
+    @classmethod
+    def proposals(cls, case: Case) -> Iterator[Self]:
+        if isinstance(case.making, BiasMaking):
+            yield from cls.proposals_for(case, case.making)
+
+    @classmethod
+    def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
+        """Yield the instances worth testing; by default the typical ones."""
+        yield from cls.examples_for(bias)
+
+    @classmethod
+    def examples(cls, making: Making) -> Iterator[Self]:
+        if isinstance(making, BiasMaking):
+            yield from cls.examples_for(making)
+
+    @classmethod
+    def examples_for(cls, bias: BiasMaking) -> Iterator[Self]:
+        """Yield typical instances without data."""
+        yield from ()
+
+
+def alibi_of(case: Case) -> Any:
+    """Return the scheme of a case about biases."""
+    return case.scheme
+
+
+def slopes_of(heads: int, rule: str, max_bias: float) -> np.ndarray:
+    """Return the slopes of a rule in float64."""
+    return np.array(Alibi(heads, rule=rule, max_bias=max_bias, dtype="float64").slope_values())
+
+
+def measured(case: Case, bias: BiasMaking) -> np.ndarray:
+    """Return the slopes that are measured in the data."""
+    return bias.measured_slopes(case.observations.matrix(slice(None)))
+
+
+@dataclass(frozen=True)
+class OtherRule(BiasMistake):
+    """Slopes by the other rule, or the first of those of the next power of two."""
+
+    rule: str
+    heads: int  # whose first slopes these are
+    max_bias: float
+    summary = "slopes of the naive rule for head counts that are not powers of two, or the other way round"
+    seen_in = ("early ALiBi ports with 12 or 20 heads",)
+
+    def in_bias(self, bias: BiasMaking) -> BiasMaking:
+        slopes = slopes_of(self.heads, self.rule, self.max_bias)[: len(bias.slopes)]
+        return replace(bias, slopes=slopes)
+
+    @classmethod
+    def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
+        scheme = alibi_of(case)
+        count = len(bias.slopes)
+        if count & (count - 1):
+            yield cls("naive" if scheme.rule == "paper" else "paper", count, scheme.max_bias)
+            yield cls("paper", 1 << count.bit_length(), scheme.max_bias)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        scheme = alibi_of(case)
+        if self.heads != scheme.heads:
+            return (Parameter("slopes of heads", scheme.heads, self.heads),)
+        return (Parameter("rule", scheme.rule, self.rule),)
+
+    def scheme_after(self, scheme: Any) -> Scheme | None:
+        return replace(scheme, rule=self.rule) if self.heads == scheme.heads else None
+
+
+@dataclass(frozen=True)
+class OtherMaxBias(BiasMistake):
+    """Slopes that end at another power of two."""
+
+    value: float
+    rule: str
+    summary = "another max_bias: the smallest slope is not 2^−8"
+    fitted = ("value",)
+
+    def in_bias(self, bias: BiasMaking) -> BiasMaking:
+        return replace(bias, slopes=slopes_of(len(bias.slopes), self.rule, self.value))
+
+    @classmethod
+    def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
+        scheme = alibi_of(case)
+        slopes = measured(case, bias)
+        exponents = -np.log2(slopes_of(len(bias.slopes), scheme.rule, 1.0))
+        known = np.isfinite(slopes) & (slopes > 0) & (exponents > 0)
+        if not known.any():
+            return
+        logs = -np.log2(slopes[known])
+        value = float(logs @ exponents[known] / (exponents[known] @ exponents[known]))
+        for candidate in dict.fromkeys((*USUAL_MAX_BIAS, *plain_numbers(value, SLOPE_ERROR * 10))):
+            is_near = abs(candidate - value) <= 10 * SLOPE_ERROR * max(1.0, abs(value))
+            if is_near and 0 < candidate <= 256 and candidate != scheme.max_bias:
+                yield cls(candidate, scheme.rule)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Parameter("max_bias", alibi_of(case).max_bias, self.value),)
+
+    def scheme_after(self, scheme: Any) -> Scheme:
+        changed: Scheme = replace(scheme, max_bias=self.value)
+        return changed
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        return () if self.value in USUAL_MAX_BIAS else (self.value,)
+
+
+@dataclass(frozen=True)
+class OtherForm(BiasMistake):
+    """The bias in another form: symmetric for causal, one row of keys for a matrix."""
+
+    form: str
+    summary = "the bias in another form: symmetric for causal, counted from the first key"
+    seen_in = ("BLOOM counts keys from the first token",)
+    stage = Stage.FORM
+
+    def in_bias(self, bias: BiasMaking) -> BiasMaking:
+        multiples = multiples_of(self.form, bias.queries, bias.multiples.shape[1])
+        values = np.broadcast_to(multiples.values, bias.multiples.shape)
+        return replace(
+            bias, multiples=values, masked=np.broadcast_to(multiples.masked, values.shape)
+        )
+
+    @classmethod
+    def examples_for(cls, bias: BiasMaking) -> Iterator[Self]:
+        if bias.multiples.size > 1:
+            forms = (
+                ("symmetric", "causal", "key", "key-last")
+                if bias.queries > 1
+                else ("key", "key-last")
+            )
+            yield from map(cls, forms)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Parameter("form", alibi_of(case).form, self.form),)
+
+    def scheme_after(self, scheme: Any) -> Scheme:
+        changed: Scheme = replace(scheme, form=self.form)
+        return changed
+
+
+@dataclass(frozen=True)
+class DistanceOffByOne(BiasMistake):
+    """Distances one too large or too small."""
+
+    by: int
+    summary = "distances off by one: i − j + 1 for i − j"
+    stage = Stage.POSITIONS
+
+    def in_bias(self, bias: BiasMaking) -> BiasMaking:
+        return replace(bias, multiples=bias.multiples - self.by)
+
+    @classmethod
+    def examples_for(cls, bias: BiasMaking) -> Iterator[Self]:
+        if bias.queries > 1:
+            yield cls(1)
+            yield cls(-1)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        sign = "+" if self.by > 0 else "−"
+        return (Parameter("distance", "i − j", f"i − j {sign} 1"),)
+
+
+@dataclass(frozen=True)
+class ReorderedHeads(BiasMistake):
+    """Heads in another order."""
+
+    order: tuple[int, ...]
+    summary = "heads in another order"
+    seen_in = ("tensor-parallel checkpoints that are joined in the wrong order",)
+    stage = Stage.FORM
+
+    def in_bias(self, bias: BiasMaking) -> BiasMaking:
+        return replace(bias, slopes=bias.slopes[list(self.order)])
+
+    @classmethod
+    def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
+        slopes = measured(case, bias)
+        count = len(slopes)
+        if count < 2 or not np.isfinite(slopes).all():
+            return
+        yield cls(tuple(range(count))[::-1])
+        order = np.empty(count, np.intp)
+        order[np.argsort(-slopes, kind="stable")] = np.argsort(-bias.slopes, kind="stable")
+        if not np.array_equal(order, np.arange(count)):
+            yield cls(tuple(order.tolist()))
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        is_reversed = self.order == tuple(range(len(self.order)))[::-1]
+        return (Heads("reversed" if is_reversed else self.order),)
+
+
+@dataclass(frozen=True)
+class NegatedBias(BiasMistake):
+    """The bias is added with the wrong sign."""
+
+    summary = "the bias has the wrong sign: far keys are favoured"
+    stage = Stage.FORM
+
+    def in_bias(self, bias: BiasMaking) -> BiasMaking:
+        return replace(bias, multiples=-bias.multiples, mask=-bias.mask)
+
+    @classmethod
+    def examples_for(cls, bias: BiasMaking) -> Iterator[Self]:
+        yield cls()
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Negated("all"),)
+
+
+@dataclass(frozen=True)
+class ScaledBias(BiasMistake):
+    """All slopes multiplied by a number, such as 1/√d."""
+
+    by: float
+    summary = "all slopes multiplied by a number, such as 1/√d"
+    stage = Stage.FREQUENCIES
+    fitted = ("by",)
+    weight = 1.2
+
+    def in_bias(self, bias: BiasMaking) -> BiasMaking:
+        return replace(bias, slopes=self.by * bias.slopes)
+
+    @classmethod
+    def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
+        slopes = measured(case, bias)
+        if not np.isfinite(slopes).all():
+            return
+        ratio = float(slopes @ bias.slopes / (bias.slopes @ bias.slopes))
+        root = 2.0 ** (round(2 * math.log2(ratio)) / 2) if ratio > 0 else math.nan
+        for by in dict.fromkeys((root, *plain_numbers(ratio, SLOPE_ERROR * abs(ratio)))):
+            if abs(by - ratio) <= SLOPE_ERROR * abs(ratio) and by != 1:
+                yield cls(by)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Scaled(self.by),)
+
+    @property
+    def cost(self) -> float:
+        is_root_of_two = digits(self.by**2) <= 2
+        return self.weight + 0.2 if is_root_of_two else super().cost
+
+
+@dataclass(frozen=True)
+class RoundedSlopes(BiasMistake):
+    """Slopes rounded to 16 bits before they are multiplied."""
+
+    dtype: str
+    summary = "slopes rounded to bfloat16 or float16 before they are multiplied"
+    stage = Stage.ARITHMETIC
+
+    def in_bias(self, bias: BiasMaking) -> BiasMaking:
+        return replace(bias, slopes=rounded_to(bias.slopes, self.dtype))
+
+    @classmethod
+    def examples_for(cls, bias: BiasMaking) -> Iterator[Self]:
+        if bias.multiples.size > 1:
+            yield cls("bfloat16")
+            yield cls("float16")
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Parameter("slopes", "exact", self.dtype),)
+
+
+@dataclass(frozen=True, eq=False)
+class OtherMask(BiasMistake):
+    """Another number for the mask, no mask, or a mask at other places."""
+
+    value: float
+    masked: np.ndarray
+    summary = "another mask: −1e9 for −∞, zeros above the diagonal, the diagonal masked as well"
+    stage = Stage.FORM
+
+    def in_bias(self, bias: BiasMaking) -> BiasMaking:
+        return replace(bias, masked=self.masked, mask=self.value)
+
+    @classmethod
+    def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
+        data = case.observations.matrix(slice(None))[: bias.queries]
+        low = data[data <= MASKED]
+        if low.size and (low == low[0]).all() and data.shape == bias.masked.shape:
+            masked = data <= MASKED
+            if float(low[0]) != bias.mask or not np.array_equal(masked, bias.masked):
+                yield cls(float(low[0]), masked)
+        above = bias.masked
+        if above.any() and not data[above].any():
+            yield cls(0.0, above)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        expected = case.specification
+        if isinstance(expected, BiasMaking) and not np.array_equal(self.masked, expected.masked):
+            return (Mask("at other places"),)
+        return (Mask(f"{self.value:.2g}"),)

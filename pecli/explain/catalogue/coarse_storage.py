@@ -1,0 +1,95 @@
+"""Correct numbers that were stored coarsely. Proposals look at the data only: a grid on which every value lies."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Self
+
+from pecli.engine.edits import Decimals, Dtype, Edit, FixedPoint, RoundingMode
+from pecli.explain.bias_making import MASKED, BiasMaking
+from pecli.explain.hypothesis import Case, Mistake, Stage
+from pecli.explain.making import FrequencyMaking, Making
+from pecli.explain.storage import (
+    MODES,
+    FloatStorage,
+    StepStorage,
+    Storage,
+    TruncatedStorage,
+    storages_of,
+)
+
+
+@dataclass(frozen=True)
+class Stored(Mistake):
+    """Values rounded to a dtype, to some decimals or to a step."""
+
+    storage: Storage
+    summary = "values rounded to 16 bits, printed with few decimals, or quantised"
+    stage = Stage.STORAGE
+    weight = 0.1
+
+    def plant(self, making: Making) -> Making:
+        return replace(making, storage=self.storage)
+
+    @classmethod
+    def proposals(cls, case: Case) -> Iterator[Self]:
+        for storage in case.once(("storages",), lambda: _storages(case)):
+            is_recipe = isinstance(storage, FloatStorage) and isinstance(
+                case.making, FrequencyMaking
+            )
+            if not is_recipe:  # rounded frequencies are a step of the computation
+                yield cls(storage)
+
+    @property
+    def truncations(self) -> tuple["Stored", ...]:
+        """The same grid with other modes of rounding."""
+        return tuple(Truncated(TruncatedStorage(self.storage, mode)) for mode in MODES)
+
+    @classmethod
+    def examples(cls, making: Making) -> Iterator[Self]:
+        yield cls(FloatStorage("bfloat16"))
+        yield cls(StepStorage(1e-4))
+
+    def affected(self, case: Case) -> tuple[str, ...]:
+        """Return all tensors if storage is all that there is to explain."""
+        return tuple(case.observations.tensors) if len(case.mistakes) == 1 else ()
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (grid_edit(self.storage),)
+
+
+class Truncated(Stored):
+    """Values rounded toward zero or down."""
+
+    summary = "values rounded toward zero or down, as by C's casts and shifts"
+    weight = 0.2
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        assert isinstance(self.storage, TruncatedStorage)
+        grid = self.storage.grid
+        if isinstance(grid, FloatStorage):
+            return (RoundingMode(self.storage.mode, grid.dtype),)
+        grid_of_steps = grid_edit(grid)
+        if isinstance(grid_of_steps, Decimals):
+            return (RoundingMode(self.storage.mode, f"{grid_of_steps.digits} decimals"),)
+        assert isinstance(grid, StepStorage)
+        return (RoundingMode(self.storage.mode, f"steps of 1/{round(1 / grid.step)}"),)
+
+
+def grid_edit(storage: Storage) -> Edit:
+    """Return a grid in the vocabulary of results."""
+    if isinstance(storage, FloatStorage):
+        return Dtype(storage.dtype)
+    assert isinstance(storage, StepStorage)
+    places = -math.log10(storage.step)
+    if abs(places - round(places)) < 1e-9:
+        return Decimals(round(places))
+    return FixedPoint(storage.step)
+
+
+def _storages(case: Case) -> list[Storage]:
+    """Return the grids on which the values lie; infinite ones of a mask lie on none."""
+    values = case.observations.sample
+    if isinstance(case.making, BiasMaking):
+        values = values[values > MASKED]
+    return list(storages_of(values, case.observations.dtype))

@@ -1,0 +1,145 @@
+"""Cosines and sines that are right, but lie in other columns or have another sign."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from pecli.engine.edits import Channels, Edit, Layout, Negated, Parameter, Swapped
+from pecli.explain.catalogue.kinds import WaveMistake
+from pecli.explain.hypothesis import Case, Stage
+from pecli.explain.making import INVERSES, Columns, FrequencyMaking, Vector, WaveMaking
+
+
+def with_form(waves: WaveMaking, **changes: Any) -> WaveMaking:
+    """Return the waves with other fields of their form."""
+    form: Any = waves.form
+    return replace(waves, form=replace(form, **changes))
+
+
+def columns_of(waves: WaveMaking) -> Columns:
+    """Return the form of tables; mistakes in it are proposed only for tables."""
+    if not isinstance(waves.form, Columns):
+        raise TypeError("only tables have columns of cosines and sines")
+    return waves.form
+
+
+@dataclass(frozen=True)
+class OtherLayout(WaveMistake):
+    """Pairs in halves where they are interleaved, or the other way round."""
+
+    layout: str
+    summary = "interleaved pairs (GPT-J) for halves (NeoX, rotate_half), or the other way round"
+    seen_in = (
+        "llama.cpp's conversion of Hugging Face weights",
+        "ggml #1320",
+        "MLX traditional=True",
+    )
+    stage = Stage.FORM
+
+    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+        return with_form(waves, layout=self.layout)
+
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        layouts = ("halves", "interleaved")
+        if isinstance(waves.form, Columns) and waves.form.layout in layouts:
+            yield from (cls(layout) for layout in layouts if layout != waves.form.layout)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Layout(columns_of(case.expected_waves).layout, self.layout),)
+
+
+@dataclass(frozen=True)
+class SwappedFunctions(WaveMistake):
+    """Sines where cosines belong."""
+
+    summary = "sines and cosines are exchanged"
+    seen_in = ("diffusers' flip_sin_to_cos", "tensor2tensor ports")
+    stage = Stage.FORM
+
+    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+        form = columns_of(waves)
+        if form.tensors == ("pe",):
+            return with_form(waves, cos_first=not form.cos_first)
+        return with_form(waves, swapped=not form.swapped)
+
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        if isinstance(waves.form, Columns):
+            yield cls()
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Swapped(),)
+
+
+@dataclass(frozen=True)
+class NegatedFunctions(WaveMistake):
+    """Columns with the other sign: sines (the rotation goes backwards), cosines, or all."""
+
+    which: str  # all, sin or cos
+    summary = "sines (the rotation goes backwards), cosines or all values have the other sign"
+    seen_in = ("rotate_half with the minus on the wrong half",)
+    stage = Stage.FORM
+
+    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+        if isinstance(waves, FrequencyMaking):
+            return replace(waves, amplitude=-waves.amplitude)
+        names = {"all": {"cos", "sin"}, "sin": {"sin"}, "cos": {"cos"}}[self.which]
+        return with_form(waves, negated=columns_of(waves).negated ^ names)
+
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        yield cls("all")
+        if isinstance(waves.form, Columns) and len(set(waves.form.columns.is_sine.tolist())) > 1:
+            yield cls("sin")
+            yield cls("cos")
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        form = case.expected_waves.form
+        if isinstance(form, Columns) and form.tensors == ("pe",) and self.which != "all":
+            is_first = form.cos_first == (self.which == "cos")
+            return (Negated("first" if is_first else "second"),)
+        return (Negated(self.which),)
+
+
+@dataclass(frozen=True)
+class ReversedPairs(WaveMistake):
+    """Frequencies in reverse order: the slowest pair first."""
+
+    summary = "frequencies in reverse order, the slowest first"
+    stage = Stage.FORM
+    weight = 1.5
+
+    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+        return with_form(waves, reversed=True)
+
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        if isinstance(waves.form, (Columns, Vector)) and len(waves.positions) == 1:
+            yield cls()
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Channels("reversed"),)
+
+
+@dataclass(frozen=True)
+class InvertedFrequencies(WaveMistake):
+    """A vector of wavelengths, or of 1/inv_freq, instead of frequencies."""
+
+    holds: str
+    summary = "a vector holds wavelengths or 1/inv_freq instead of inverse frequencies"
+    seen_in = ("GGUF's rope_freqs, which divide",)
+    stage = Stage.FORM
+
+    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+        if not isinstance(waves, FrequencyMaking):
+            raise TypeError("only vectors of frequencies can be inverted")
+        return replace(waves, holds=self.holds)
+
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        if isinstance(waves, FrequencyMaking):
+            yield from map(cls, INVERSES)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Parameter("inv_freq", "frequencies", self.holds),)

@@ -1,0 +1,197 @@
+"""A small part that is wrong in a table that is right otherwise."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from pecli.engine import edits
+from pecli.engine.arrays import Flags
+from pecli.engine.edits import ColumnsWrong, Edit, ElementsWrong, HeadsWrong, RowsWrong
+from pecli.explain.bias_making import BiasMaking
+from pecli.explain.hypothesis import Case, Mistake, Stage
+from pecli.explain.making import FrequencyMaking, Making
+
+MAX_SHARE = 0.25
+"""Share of the rows, columns or elements that may be wrong: if more are, the rest is not «the table»."""
+
+MAX_ELEMENTS = 8
+"""Wrong elements that are named one by one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Damage(Mistake):
+    """Elements that hold anything."""
+
+    damaged: Flags  # (rows, columns) of all tensors: elements that are not compared
+    tensors: tuple[str, ...]  # those that are damaged
+    part: Flags  # (rows, columns) of one of them: elements that are wrong
+    share: float  # of its elements that are not compared
+    stage = Stage.DAMAGE
+    weight = 2.0
+
+    def plant(self, making: Making) -> Making:
+        return replace(making, damaged=self.damaged)
+
+    @abstractmethod
+    def covers(self, by_head: Flags) -> Flags:
+        """Return the elements that are not compared, of wrong ones (heads, rows, columns)."""
+
+    @classmethod
+    def _few(cls, case: Case) -> Iterator[Self]:
+        """Yield the damage unless it is nothing, or too much to call the rest the table."""
+        wrong = case.wrong_elements
+        if not wrong.any():
+            return
+        located = damaged_part(case, wrong)
+        if located is None:
+            return
+        tensors, part = located
+        making = case.specification
+        rows, columns = part.shape
+        covered = cls(wrong, tensors, part, 0.0).covers(making.by_head(part))
+        share = float(covered.mean())
+        if share <= MAX_SHARE:
+            damaged = making.from_heads(covered).reshape(rows, columns)
+            every = {name: np.zeros((rows, columns), bool) for name in case.observations.tensors}
+            every |= dict.fromkeys(tensors, damaged)
+            yield cls(np.concatenate(list(every.values()), axis=1), tensors, part, share)
+
+    @property
+    def cost(self) -> float:
+        """Of rows and columns that hold the same damage, the smaller part is named."""
+        return self.weight + self.share
+
+    def affected(self, case: Case) -> tuple[str, ...]:
+        return self.tensors
+
+
+def is_mostly_right(case: Case) -> bool:
+    """Return True if a few rows have few wrong elements, or few wrong columns."""
+    wrong = case.tested
+    return bool(wrong.any(axis=1).mean() <= 0.5 or wrong.any(axis=0).mean() <= MAX_SHARE)
+
+
+def are_listed(case: Case) -> bool:
+    """Return True if wrong elements are so few that they are named one by one, and fill no row."""
+    wrong = case.wrong_elements
+    by_tensor = case.observations.by_tensor(wrong).values()
+    has_whole_row = any(flags.all(axis=1).any() for flags in by_tensor)
+    return bool(np.count_nonzero(wrong) <= MAX_ELEMENTS) and not has_whole_row
+
+
+class DamagedElements(Damage):
+    """Some elements were overwritten."""
+
+    summary = "some elements were overwritten"
+
+    def covers(self, by_head: Flags) -> Flags:
+        return by_head
+
+    @classmethod
+    def proposals(cls, case: Case) -> Iterator[Self]:
+        if is_mostly_right(case) and are_listed(case):
+            yield from cls._few(case)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        if len(self.part) == 1:
+            return (ElementsWrong(tuple(np.flatnonzero(self.part[0]).tolist())),)
+        by_head = case.specification.by_head(self.part)
+        flags = by_head[0] if len(by_head) == 1 else by_head
+        return (ElementsWrong(tuple(map(tuple, np.argwhere(flags).tolist()))),)
+
+
+class DamagedPart(Damage):
+    """Rows, columns or heads that were overwritten; `axis` of (heads, rows, columns) tells which."""
+
+    axis: ClassVar[int]
+    edit: ClassVar[type[RowsWrong] | type[ColumnsWrong] | type[HeadsWrong]]
+
+    def covers(self, by_head: Flags) -> Flags:
+        places = by_head.any(axis=self.others(), keepdims=True)
+        return np.broadcast_to(places, by_head.shape)
+
+    @classmethod
+    def others(cls) -> tuple[int, ...]:
+        return tuple({0, 1, 2} - {cls.axis})
+
+    @classmethod
+    def proposals(cls, case: Case) -> Iterator[Self]:
+        if case.observations.rows > 1 and is_mostly_right(case) and not are_listed(case):
+            yield from cls._few(case)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        by_head = case.specification.by_head(self.part)
+        places = np.flatnonzero(by_head.any(axis=self.others()))
+        return (self.edit(tuple(places.tolist())),)
+
+
+class DamagedRows(DamagedPart):
+    """Some rows were overwritten, or are another sequence's."""
+
+    summary = "some rows were overwritten, or belong to another sequence"
+    axis = 1
+    edit = RowsWrong
+
+
+class DamagedColumns(DamagedPart):
+    """Some columns were overwritten, or have a frequency of their own."""
+
+    summary = "some columns were overwritten, or have a frequency of their own"
+    axis = 2
+    edit = ColumnsWrong
+
+
+class DamagedHeads(DamagedPart):
+    """Some heads were overwritten, or are rotated differently."""
+
+    summary = "some heads were overwritten, or are rotated differently"
+    axis = 0
+    edit = HeadsWrong
+
+
+def damaged_part(case: Case, wrong: Flags) -> tuple[tuple[str, ...], Flags] | None:
+    """Return the tensors that are damaged and where; None if two are damaged at different places."""
+    parts = case.observations.by_tensor(wrong)
+    damaged = {name: flags for name, flags in parts.items() if flags.any()}
+    first, *others = damaged.values()
+    if any(not np.array_equal(first, flags) for flags in others):
+        return None
+    return tuple(damaged), first
+
+
+GARBAGE_SHARE = 0.05
+"""Share of values that are not numbers, or far beyond those of any table, in memory that was never written."""
+
+SMALLEST, LARGEST = 1e-15, 1e6
+"""Sizes of values that tables have, zeros apart."""
+
+
+@dataclass(frozen=True)
+class Uninitialised(Mistake):
+    """Memory that was allocated and never written: NaN, zeros, denormals, 1e26."""
+
+    summary = "memory that was never written: NaN, denormals, 1e26, random bits"
+    seen_in = ("non-persistent buffers after from_pretrained on the meta device",)
+    stage = Stage.DAMAGE
+    shows_in_few_values = True
+    weight = 0.5
+
+    def plant(self, making: Making) -> Making:
+        shape = making.rendered(np.arange(making.rows)).shape
+        return replace(making, damaged=np.ones(shape, bool))
+
+    @classmethod
+    def proposals(cls, case: Case) -> Iterator[Self]:
+        if isinstance(case.specification, BiasMaking):
+            return  # a mask is as large as garbage
+        sizes = np.abs(case.observations.sample)
+        is_garbage = ~np.isfinite(sizes) | (sizes > LARGEST) | ((sizes < SMALLEST) & (sizes > 0))
+        is_empty_vector = isinstance(case.specification, FrequencyMaking) and not sizes.any()
+        if is_garbage.mean() > GARBAGE_SHARE or is_empty_vector:
+            yield cls()
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (edits.Uninitialised(),)

@@ -1,0 +1,96 @@
+"""Base classes of mistakes: those of cosines and sines, and those of the law that frequencies follow."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+from pecli.engine.schemes.scheme import Scheme
+from pecli.explain.hypothesis import Case, Mistake, Stage
+from pecli.explain.law import Law
+from pecli.explain.making import Making, WaveMaking
+
+
+@dataclass(frozen=True)
+class WaveMistake(Mistake):
+    """A mistake in making cosines and sines."""
+
+    def plant(self, making: Making) -> Making:
+        if not isinstance(making, WaveMaking):
+            raise TypeError(f"{type(self).__name__} is a mistake of cosines and sines")
+        return self.in_waves(making)
+
+    @abstractmethod
+    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+        """Return the waves with this mistake in them."""
+
+    @classmethod
+    def proposals(cls, case: Case) -> Iterator[Self]:
+        if case.waves is not None:
+            yield from cls.proposals_for(case, case.waves)
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        """Yield the instances worth testing; by default the typical ones, which need no measurement."""
+        yield from cls.examples_for(waves)
+
+    @classmethod
+    def examples(cls, making: Making) -> Iterator[Self]:
+        if isinstance(making, WaveMaking):
+            yield from cls.examples_for(making)
+
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        """Yield typical instances without data."""
+        yield from ()
+
+
+@dataclass(frozen=True)
+class LawMistake(WaveMistake):
+    """A mistake in the law of the frequencies."""
+
+    stage = Stage.PARAMETERS
+
+    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+        if waves.law is None:
+            raise TypeError(f"{type(self).__name__} is a mistake of a law of frequencies")
+        return waves.with_law(self.in_law(waves.law))
+
+    def scheme_after(self, scheme: Scheme) -> Scheme | None:
+        """Return the scheme if its parameters follow from the law, as those of consecutive positions do."""
+        return scheme if scheme.is_range else None
+
+    @abstractmethod
+    def in_law(self, law: Law) -> Law:
+        """Return the law with this mistake in it."""
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        if waves.law is not None:
+            yield from cls.laws_proposed(case, waves.law)
+
+    @classmethod
+    def suppositions(cls, case: Case) -> Iterator[Self]:
+        """Yield proposals that give the measured frequencies, and typical instances: another law mistake may follow."""
+        if case.law is None:
+            return
+        typical = list(cls.typical(case.law))
+        yield from typical
+        for mistake in cls.proposals(case):
+            if mistake not in typical and case.given(mistake).frequencies_agree is not False:
+                yield mistake
+
+    @classmethod
+    def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
+        """Yield the instances worth testing; by default the typical ones."""
+        yield from cls.typical(law)
+
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        if waves.law is not None:
+            yield from cls.typical(waves.law)
+
+    @classmethod
+    def typical(cls, law: Law) -> Iterator[Self]:
+        """Yield typical instances without data."""
+        yield from ()

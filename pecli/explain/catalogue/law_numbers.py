@@ -1,0 +1,292 @@
+"""Other values of the parameters from which frequencies and amplitudes follow."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from pecli.engine.arrays import Floats
+from pecli.engine.edits import Edit, Parameter, Scaled
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import ParameterError
+from pecli.explain.catalogue.kinds import LawMistake, WaveMistake
+from pecli.explain.hypothesis import Case, Stage
+from pecli.explain.law import NO_SCALING, Law
+from pecli.explain.making import FrequencyMaking, WaveMaking
+from pecli.explain.measure import fit_number
+from pecli.explain.numbers import digits, plain_numbers
+from pecli.explain.wave_tables import wave_edit
+
+USUAL_BASES = (
+    10000.0, 500000.0, 1e6, 150000.0, 1000.0, 100.0, 1e5, 5e6, 1e7, 160000.0, 2e6, 8e6, 1e8, 25000.0, 40000.0, 32000.0,
+)  # fmt: skip
+"""Bases that public models have, the likeliest first."""
+
+HIDDEN_SIZES = (512, 768, 1024, 1536, 2048, 2560, 3072, 4096, 5120, 6144, 7168, 8192)
+"""Hidden sizes of public models: a port may divide the exponent by one instead of by the head size."""
+
+DEGREES = 180 / math.pi
+
+NO_MOVE = 6.0
+"""Standard errors within which a frequency may be 0."""
+
+
+@dataclass(frozen=True)
+class ParameterMistake(LawMistake):
+    """Another value of one number of the law, solved from the measured frequencies."""
+
+    value: float
+    is_at_hand: bool = (
+        False  # whether other numbers of the model suggest the value: then it costs no digits
+    )
+    name: ClassVar[str]
+    smallest: ClassVar[float] = 0.0
+    largest: ClassVar[float] = math.inf
+    is_whole: ClassVar[bool] = False
+    usual: ClassVar[tuple[float, ...]] = ()
+    """Values that public models have: they cost no digits."""
+    fitted = ("value",)
+    rank = 4
+
+    def in_law(self, law: Law) -> Law:
+        return law.having(self.name, self.value)
+
+    @classmethod
+    def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
+        expected = law.value(cls.name)
+        is_number = isinstance(expected, (int, float)) and not isinstance(expected, bool)
+        if not is_number or case.frequencies is None:
+            return
+
+        def frequencies(value: float) -> Floats:
+            return law.having(cls.name, value).frequencies
+
+        fit = fit_number(frequencies, case.frequencies, (expected, *cls.usual))
+        if fit is None:
+            return
+        at_hand = [value for value in cls.at_hand(law) if abs(value - fit.value) <= fit.error]
+        for value in dict.fromkeys((*at_hand, *cls.written(fit.value, fit.error))):
+            if value != expected:
+                yield cls(value, value in at_hand)
+
+    @classmethod
+    def at_hand(cls, law: Law) -> Iterator[float]:
+        """Yield values that other numbers of the same model suggest."""
+        yield from ()
+
+    @classmethod
+    def written(cls, value: float, error: float) -> Iterator[float]:
+        """Yield the numbers that may have been written for a fitted one: usual ones first, then the plainest."""
+        near = [usual for usual in cls.usual if abs(usual - value) <= error]
+        for candidate in dict.fromkeys((*near, *plain_numbers(value, error))):
+            is_possible = cls.smallest < candidate < cls.largest
+            if is_possible and (not cls.is_whole or candidate == round(candidate)):
+                yield candidate
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Parameter(self.name, case.expected_law.value(self.name), self.value),)
+
+    @property
+    def cost(self) -> float:
+        if self.value in self.usual or self.is_at_hand:
+            return self.weight
+        return super().cost
+
+    def scheme_after(self, scheme: Scheme) -> Scheme | None:
+        changes: Any = {self.name: self.value}
+        if not scheme.is_range:
+            changes["seq_len"] = None  # It follows from the positions or the grid.
+        try:
+            return replace(scheme, **changes)
+        except (ParameterError, TypeError):  # «scale» is not a parameter of rotary schemes
+            return None
+
+
+class OtherBase(ParameterMistake):
+    """The base of another model, or the default of 10000."""
+
+    name = "base"
+    summary = "the base (theta) of another model, or the default of 10000"
+    seen_in = ("llama.cpp with Code Llama's theta of 1e6", "candle and MLX ports of Llama 3")
+    smallest = 1.5
+    largest = 1e12
+    usual = USUAL_BASES
+    rank = 0
+
+    @classmethod
+    def typical(cls, law: Law) -> Iterator[Self]:
+        for base in (10000.0, 500000.0, 1e6):
+            if base != law.base:
+                yield cls(base)
+
+
+class OtherScale(ParameterMistake):
+    """Positions multiplied by a number: a stride, seconds, degrees, a second rotation."""
+
+    name = "scale"
+    summary = "positions multiplied by a number: a stride, seconds, degrees, a second rotation"
+    seen_in = ("timesteps of diffusion models (1000)", "caches that are rotated twice")
+    smallest = 1e-4
+    largest = 1e4
+    usual = (2.0, 0.5, DEGREES, 1 / DEGREES, 2 * math.pi, 1000.0)
+    weight = 1.1
+    rank = 2
+
+    @classmethod
+    def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
+        """Yield fitted scales and the usual ones: rows of a large scale lose whole turns, so that none is measured."""
+        yield from super().laws_proposed(case, law)
+        for usual in cls.usual:
+            yield cls(law.scale * usual)
+
+    @classmethod
+    def written(cls, value: float, error: float) -> Iterator[float]:
+        yield from super().written(value, error)
+        if value < 1:
+            for inverse in plain_numbers(1 / value, error / value**2):
+                if digits(inverse) <= 2:
+                    yield 1 / inverse
+
+
+@dataclass(frozen=True)
+class OtherExponentDim(LawMistake):
+    """Another dimension in the exponent: the head's for the rotary one, D − 2 for D, the hidden size."""
+
+    dim: float
+    summary = "another dimension in the exponent: head size for rotary size, D − 2 for D"
+    seen_in = (
+        "Phi-2 ports (rotary 32 of 80)",
+        "fairseq's tables (D/2 − 1)",
+        "GPT-NeoX's rotary_pct",
+    )
+    weight = 0.95
+    rank = 1
+
+    def in_law(self, law: Law) -> Law:
+        if law.scaling == NO_SCALING:
+            return replace(law, half=self.dim / 2)
+        return replace(law, half=self.dim / 2, scaling_half=law.half)
+
+    @classmethod
+    def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
+        if case.frequencies is None or law.base <= 1:
+            return
+
+        def frequencies(dim: float) -> Floats:
+            return cls(dim).in_law(law).frequencies
+
+        sizes = tuple(cls.sizes(law))
+        fit = fit_number(frequencies, case.frequencies, sizes)
+        if fit is not None:
+            yield from (cls(dim) for dim in sizes if abs(dim - fit.value) <= fit.error)
+
+    @staticmethod
+    def sizes(law: Law) -> Iterator[float]:
+        """Yield the sizes at hand: multiples and halves of the dimension, one pair less, hidden sizes."""
+        dim = 2 * law.half
+        near = (dim - 2, dim + 2, dim - 1, dim + 1, dim / 2, 2 * dim, 4 * dim, 8 * dim, dim / 4)
+        for size in dict.fromkeys((*near, *HIDDEN_SIZES)):
+            if size > 1 and size != dim:
+                yield size
+
+    @classmethod
+    def typical(cls, law: Law) -> Iterator[Self]:
+        for size in (2 * law.half - 2, 4 * law.half):
+            if size > 1:
+                yield cls(size)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        name, expected, found = wave_edit(
+            case.scheme, "exponent", case.expected_law.half, self.dim / 2
+        )
+        return (Parameter(name, _whole(expected), _whole(found)),)
+
+
+def _whole(value: float) -> float:
+    return round(value) if abs(value - round(value)) < 1e-9 else value
+
+
+@dataclass(frozen=True)
+class FewerPairs(LawMistake):
+    """Fewer or more pairs rotate than the model says; the others have angle 0."""
+
+    pairs: int
+    summary = "another number of pairs rotates (a partial rotary factor that is ignored)"
+    seen_in = ("Gemma 4 ports (proportional RoPE)",)
+    fitted = ("pairs",)
+
+    def in_law(self, law: Law) -> Law:
+        return replace(law, rotating=None if self.pairs >= law.pairs else self.pairs)
+
+    @classmethod
+    def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
+        if case.frequencies is None:
+            return
+        is_still = np.abs(case.frequencies.values) <= NO_MOVE * case.frequencies.errors
+        moving = np.flatnonzero(~is_still)
+        rotating = int(moving[-1]) + 1 if len(moving) else 0
+        if rotating != _rotating(law) and not is_still[:rotating].any():
+            yield cls(rotating)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Parameter("rotating_pairs", _rotating(case.expected_law), self.pairs),)
+
+
+def _rotating(law: Law) -> int:
+    return law.pairs if law.rotating is None else law.rotating
+
+
+@dataclass(frozen=True)
+class OtherAmplitude(WaveMistake):
+    """Values scaled: an attention factor that is missing, applied twice, or another one."""
+
+    value: float
+    expected: float  # of the making that it is planted in
+    specified: float | None = None  # if other mistakes have changed what is expected
+    summary = "an attention factor (mscale) that is missing or applied twice, or scaled values"
+    seen_in = ("YaRN in early llama.cpp", "MLX-LM's YaRN", "Phi-3 ports without LongRoPE's factor")
+    stage = Stage.FREQUENCIES
+    weight = 1.1
+
+    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+        return replace(waves, amplitude=self.value)
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        yield from cls.examples_for(waves)
+        expected = waves.amplitude
+        specified = case.expected_waves.amplitude
+        if specified != expected:
+            yield cls(specified, expected, specified)
+        measured = case.amplitude
+        if measured is None or measured.value <= 0:
+            return
+        ratio = measured.value / expected
+        multiples = [expected * plain for plain in plain_numbers(ratio, measured.error / expected)]
+        for value in dict.fromkeys((*multiples, *plain_numbers(measured.value, measured.error))):
+            if value not in (expected, specified, 1.0, expected**2):
+                yield cls(value, expected)
+
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        if waves.amplitude != 1:
+            yield cls(1.0, waves.amplitude)
+            yield cls(waves.amplitude**2, waves.amplitude)
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The amplitude, or its ratio to the expected one, whichever is plainer."""
+        if self.value in (1.0, self.expected**2, self.specified):
+            return ()
+        return (min(self.value, self.value / self.expected, key=digits),)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        expected = case.expected_waves.amplitude
+        if isinstance(case.specification, FrequencyMaking):
+            return (Parameter("scale", 1.0, self.value),)
+        name, before, after = wave_edit(case.scheme, "amplitude", expected, self.value)
+        if name:
+            return (Parameter(name, before, after),)
+        return (Scaled(self.value / expected),)

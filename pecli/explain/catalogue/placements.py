@@ -1,0 +1,189 @@
+"""Rows at other places than those of a grid or of listed positions, and grids with another base."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from pecli.engine.arrays import Complex, Floats
+from pecli.engine.edits import Edit, Parameter
+from pecli.engine.schemes.positions import Positioned
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import ParameterError
+from pecli.explain.catalogue.kinds import WaveMistake
+from pecli.explain.catalogue.law_numbers import USUAL_BASES
+from pecli.explain.hypothesis import Case, Stage
+from pecli.explain.known_mistakes import neighbours
+from pecli.explain.making import Columns, WaveMaking, turned
+from pecli.explain.measure import fit_number
+from pecli.explain.numbers import plain_numbers
+from pecli.explain.subject import making_of
+
+MROPE_AXES = 3
+"""Axes of positions of M-RoPE: time, height and width."""
+
+SLOW_ANGLE = 0.5
+"""Radians up to which a pair may have turned, so that four times as much is still less than a turn."""
+
+STRETCH_ERROR = 1e-3
+"""Relative error of a stretch that is read off the angles of 16-bit tables."""
+
+
+@dataclass(frozen=True)
+class OtherPlacement(WaveMistake):
+    """Exchanged axes, other rows beside the grid, another style, positions off by one."""
+
+    scheme: Positioned
+    named: tuple[Edit, ...]
+    summary = "exchanged axes of a grid, another style, other rows beside it, positions off by one"
+    seen_in: ClassVar[tuple[str, ...]] = (
+        "Swin's 6×8 for 8×6",
+        "class tokens that shift a grid by one row",
+    )
+    stage = Stage.PARAMETERS
+
+    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+        if not isinstance(waves.form, Columns):
+            raise TypeError("only tables have rows on a grid")
+        other = making_of(self.scheme, waves.form.tensors)
+        if other is None:
+            raise TypeError("a grid has cosines and sines")
+        return replace(other, arithmetic=waves.arithmetic, storage=waves.storage)
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        scheme = case.scheme
+        is_listed = isinstance(scheme, Positioned) and not scheme.is_range
+        if not is_listed or not isinstance(waves.form, Columns) or case.waves_were_replaced:
+            return
+        for neighbour in neighbours(scheme):
+            mistake = cls(neighbour.scheme, neighbour.edits)  # type: ignore[arg-type]
+            if mistake.has_shape_of(waves):
+                yield mistake
+
+    def has_shape_of(self, waves: WaveMaking) -> bool:
+        """Return True if the scheme's table has the same rows and columns."""
+        other = self.in_waves(waves)
+        if not isinstance(other.form, Columns) or not isinstance(waves.form, Columns):
+            return False
+        same_columns = len(other.form.columns.pair) == len(waves.form.columns.pair)
+        return other.rows == waves.rows and same_columns
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return self.named
+
+    def scheme_after(self, scheme: Scheme) -> Scheme:
+        return self.scheme
+
+
+class OtherSections(OtherPlacement):
+    """Other numbers of pairs that follow time, height and width: the sections of M-RoPE."""
+
+    summary = "other sections of M-RoPE: the pairs that follow time, height and width"
+    weight = 1.1
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        scheme: Any = case.scheme
+        has_sections = (
+            vars(scheme).get("mrope_section") is not None and scheme.positions is not None
+        )
+        if not has_sections or len(waves.positions) != MROPE_AXES:
+            return
+        if case.turns is None or case.waves_were_replaced:
+            return
+        found = _best_sections(case, case.turns, waves)
+        edit = Parameter("mrope_section", scheme.mrope_section, found)
+        if found != tuple(scheme.mrope_section) and min(found) > 0:
+            changes: Any = {"mrope_section": found, "mrope_interleaved": False}
+            yield cls(replace(scheme, **changes, **_rows(scheme)), (edit,))
+
+
+def _best_sections(case: Case, measured: Complex, waves: WaveMaking) -> tuple[int, ...]:
+    """Return how many pairs follow each of three axes, one after the other, so that least is left of the turns.
+
+    If the first two of four pairs are nearest to axis 0, the third to axis 1 and the fourth to axis 2, this is (2, 1, 1).
+    """
+    rows = case.observations.sampled_rows
+    left = []
+    for positions in waves.positions[:, rows]:
+        turns = waves.amplitude * turned(np.multiply.outer(positions, waves.frequencies))
+        left.append((np.abs(measured - turns) ** 2).sum(axis=0))
+    sums = np.cumsum(np.pad(left, ((0, 0), (1, 0))), axis=1)
+    # Entry (a, b) is what is left if pairs before a follow axis 0, and those from b on follow axis 2.
+    to_first = sums[0] - sums[1]
+    to_second = sums[1] - sums[2]
+    total = np.add.outer(to_first, to_second)
+    total[np.tril_indices(len(total), -1)] = np.inf
+    first, second = np.unravel_index(int(total.argmin()), total.shape)
+    pairs = len(waves.frequencies)
+    return int(first), int(second - first), int(pairs - second)
+
+
+class OtherGridSpan(OtherPlacement):
+    """Positions of a grid stretched over another span than that of the model's own grid."""
+
+    summary = "positions of a grid stretched as if the model had been trained on another one"
+    seen_in = ("Stable Diffusion 3's pos_embed_max_size",)
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        scheme: Any = case.scheme
+        spans = vars(scheme).get("grid_base")
+        if spans is None or len(spans) != 1 or case.turns is None or case.waves_were_replaced:
+            return
+        stretch = _stretch(case, case.turns, waves)
+        error = STRETCH_ERROR * abs(stretch) * spans[0]
+        for span in plain_numbers(stretch * spans[0], error):
+            if span != spans[0] and span > 0:
+                edit = Parameter("grid_base", spans[0], span)
+                yield cls(replace(scheme, grid_base=(span,), **_rows(scheme)), (edit,))
+
+
+def _stretch(case: Case, turns: Complex, waves: WaveMaking) -> float:
+    """Return the median ratio of angles to the expected ones, of pairs that have not made half a turn."""
+    expected = waves.row_positions(case.observations.sampled_rows) * waves.frequencies
+    is_slow = (np.abs(expected) < SLOW_ANGLE) & (expected != 0)
+    if not is_slow.any():
+        return 1.0
+    return float(np.median((np.angle(turns) / np.where(is_slow, expected, 1.0))[is_slow]))
+
+
+class OtherGridBase(OtherPlacement):
+    """A grid with the base of another model."""
+
+    summary = "a grid with the base of another model"
+    weight = 1.05  # A dimension at hand is the better reason for a base that is a power of the expected one.
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        scheme: Any = case.scheme
+        is_grid = waves.law is None and isinstance(waves.form, Columns)
+        if not is_grid or case.frequencies is None or case.waves_were_replaced:
+            return
+
+        def frequencies(base: float) -> Floats:
+            return _with_base(scheme, base)
+
+        fit = fit_number(frequencies, case.frequencies, USUAL_BASES)
+        if fit is None:
+            return
+        near = [base for base in USUAL_BASES if abs(base - fit.value) <= fit.error]
+        for base in dict.fromkeys((*near, *plain_numbers(fit.value, fit.error))):
+            if base != scheme.base:
+                edit = Parameter("base", scheme.base, base)
+                yield cls(replace(scheme, base=base, **_rows(scheme)), (edit,))
+
+
+def _with_base(scheme: Any, base: float) -> Floats:
+    """Return the frequencies of a scheme with another base; NaN if it has no such base."""
+    try:
+        return np.array(replace(scheme, base=base, **_rows(scheme)).angular_frequencies())
+    except ParameterError:
+        return np.full(len(scheme.angular_frequencies()), np.nan)
+
+
+def _rows(scheme: Any) -> dict[str, Any]:
+    """Return the changes that let rows follow from positions or a grid."""
+    return {} if scheme.is_range else {"seq_len": None}

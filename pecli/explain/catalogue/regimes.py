@@ -1,0 +1,94 @@
+"""Tables of two regimes: right in some rows, and with one mistake in all others."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from pecli.engine.edits import Edit, RowRange
+from pecli.engine.schemes.scheme import Scheme
+from pecli.explain.catalogue.law_numbers import OtherAmplitude, OtherBase
+from pecli.explain.catalogue.scalings import (
+    MissingScaling,
+    OtherFactor,
+    OtherLength,
+    OtherScaling,
+    ScalingReadDifferently,
+)
+from pecli.explain.hypothesis import Case, Mistake, Stage
+from pecli.explain.making import Making, RegimeMaking
+
+MIN_ROWS = 16
+"""Rows of each regime: fewer are damaged rows."""
+
+KINDS: tuple[type[Mistake], ...] = (
+    MissingScaling, ScalingReadDifferently, OtherLength, OtherFactor, OtherBase, OtherScaling, OtherAmplitude,
+)  # fmt: skip
+"""Mistakes that depend on the length: a table that was extended with other settings than it began with."""
+
+
+@dataclass(frozen=True)
+class OnlyInRows(Mistake):
+    """Another mistake, in a range of rows only."""
+
+    mistake: Mistake
+    first: int
+    last: int
+    summary = "two regimes: a table that was extended with other settings than it began with"
+    seen_in = ("dynamic NTK caches that grow", "LongRoPE at the original length")
+    stage = Stage.ARITHMETIC
+
+    def plant(self, making: Making) -> Making:
+        return RegimeMaking(
+            self.mistake.plant(making), making, self.first, self.last, storage=making.storage
+        )
+
+    @classmethod
+    def proposals(cls, case: Case) -> Iterator[Self]:
+        wrong = wrong_range(case)
+        if case.waves is None or wrong is None:
+            return
+        first, last = wrong
+        rows = slice(first, last + 1)
+        inside = replace(
+            case,
+            specification=case.expected_waves.at_rows(rows),
+            making=case.waves.at_rows(rows),
+            observations=case.observations.at_rows(rows),
+            measured={},
+        )
+        for kind in KINDS:
+            for mistake in kind.proposals(inside):
+                yield cls(mistake, first, last)
+
+    def scheme_after(self, scheme: Scheme) -> None:
+        """Return None: no scheme has two regimes."""
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return *self.mistake.edits(case), RowRange(self.first, self.last)
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        return self.mistake.numbers
+
+    @property
+    def cost(self) -> float:
+        return self.mistake.cost + 0.5
+
+
+def wrong_range(case: Case) -> tuple[int, int] | None:
+    """Return the first and last row of a table whose rows are wrong from one on, or up to one; None otherwise.
+
+    Position 0 has the same values at any frequency, so the first row does not count.
+    """
+    # If there is one change in all rows, there is one in any that include the second and the last.
+    tested = np.asarray(case.tested.any(axis=1))
+    if np.count_nonzero(np.diff(tested)) != 1:
+        return None
+    rows = np.asarray(case.wrong_elements.any(axis=1))
+    changes = np.flatnonzero(np.diff(rows[1:])) + 2
+    if len(changes) != 1 or not MIN_ROWS <= changes[0] <= len(rows) - MIN_ROWS:
+        return None
+    cut = int(changes[0])
+    return (cut, len(rows) - 1) if rows[-1] else (0, cut - 1)

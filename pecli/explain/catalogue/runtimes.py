@@ -1,0 +1,79 @@
+"""Tables as a runtime computes them from the same parameters."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from pecli.engine.edits import Edit, Recipe, Runtime
+from pecli.engine.runtimes import EMULATED
+from pecli.engine.schemes.scheme import Scheme, runtime_names
+from pecli.errors import ParameterError
+from pecli.explain.hypothesis import Case, Mistake, Stage
+from pecli.explain.law import NO_SCALING
+from pecli.explain.making import Columns, Making, SchemeMaking
+
+
+@dataclass(frozen=True)
+class ComputedByRuntime(Mistake):
+    """The table that a runtime makes of the scheme's parameters: its own arithmetic, or its reading of the scaling."""
+
+    names: tuple[str, ...]  # the runtimes that make the same numbers
+    scheme: Scheme
+    tensors: tuple[str, ...]
+    summary = "a runtime reads the same parameters differently, or computes them in its own way"
+    seen_in = ("see `pecli runtimes MODEL`",)
+    stage = Stage.ARITHMETIC
+    weight = 0.9
+
+    def plant(self, making: Making) -> Making:
+        return SchemeMaking(self.scheme, self.tensors, storage=making.storage)
+
+    @classmethod
+    def proposals(cls, case: Case) -> Iterator[Self]:
+        is_plain = all(mistake.stage == Stage.STORAGE for mistake in case.mistakes)
+        if case.waves is None or not isinstance(case.waves.form, Columns) or not is_plain:
+            return
+        tensors = case.waves.form.tensors
+        by_numbers: dict[bytes, list[tuple[str, Scheme]]] = {}
+        for name, scheme in case.once(("runtimes",), lambda: list(runtimes_of(case.scheme))):
+            if not _may_have_frequencies(scheme, case):
+                continue
+            proposed = case.given(cls((name,), scheme, tensors))
+            if not proposed.tested.any():
+                rows = np.arange(min(64, case.observations.rows))
+                numbers = proposed.making.rendered(rows).astype(np.float32).tobytes()
+                by_numbers.setdefault(numbers, []).append((name, scheme))
+        for same in by_numbers.values():
+            yield cls(tuple(name for name, _ in same), same[0][1], tensors)
+
+    def scheme_after(self, scheme: Scheme) -> Scheme:
+        return self.scheme
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        first, *others = self.names
+        causes = self.scheme.runtime_reading.causes
+        runtime = Runtime(first, tuple(others), causes)
+        return (runtime,) if causes else (runtime, Recipe("float32"))
+
+
+def _may_have_frequencies(scheme: Any, case: Case) -> bool:
+    """Return True unless the frequencies are measured: those that differ are of a runtime that reads differently."""
+    if case.frequencies_agree is None:
+        return True
+    reads_differently = bool(scheme.runtime_reading.causes)
+    return reads_differently or case.frequencies_agree
+
+
+def runtimes_of(scheme: Any) -> Iterator[tuple[str, Scheme]]:
+    """Yield the runtimes that compute a scheme in their own way, or read its scaling differently."""
+    for name in runtime_names(type(scheme)):
+        with suppress(ParameterError):  # the runtime may not have such a scaling
+            computed = scheme.computed_as(name)
+            reads_differently = computed.runtime_reading.causes and (
+                computed.runtime_reading.scaling != NO_SCALING
+            )
+            if name in EMULATED or reads_differently:
+                yield name, computed

@@ -1,0 +1,382 @@
+"""Scalings of rotary frequencies that are missing, of another kind, applied twice, or with other numbers."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, ClassVar, Self
+
+from pecli.engine.arrays import Floats
+from pecli.engine.edits import Edit, Parameter
+from pecli.engine.scalings import SCALINGS
+from pecli.engine.scalings.linear import Linear
+from pecli.engine.scalings.longrope import LongRope
+from pecli.engine.scalings.scaling import Scaling
+from pecli.explain.catalogue.kinds import LawMistake
+from pecli.explain.catalogue.law_numbers import OtherBase, ParameterMistake
+from pecli.explain.hypothesis import Case
+from pecli.explain.law import NO_SCALING, Law
+from pecli.explain.measure import Frequencies, fit_number, fit_numbers
+from pecli.explain.numbers import plain_numbers
+
+FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 10.0, 2.5, 3.0)
+MAX_FACTOR = 1000.0
+LENGTHS = (*(float(1 << k) for k in range(8, 21)), 1e6, 128000.0, 100000.0, 32000.0)
+
+PROBABLE: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("linear", {"factor": 4.0}),
+    ("ntk", {"factor": 4.0}),
+    ("ntk-fixed", {"factor": 4.0}),
+    ("llama3", {"factor": 8.0, "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0}),
+    ("yarn", {"factor": 4.0, "original_max_position_embeddings": 32768}),
+    ("yarn", {"factor": 4.0, "original_max_position_embeddings": 4096}),
+    ("yarn", {"factor": 4.0, "original_max_position_embeddings": 8192}),
+)  # fmt: skip
+"""Scalings that are applied by mistake; the factor is solved."""
+
+
+class OtherFactor(ParameterMistake):
+    """The model's scaling with another factor."""
+
+    name = "factor"
+    summary = "the model's scaling with another factor"
+    seen_in = ("llama.cpp --rope-freq-scale 8 for 0.125", "vLLM --rope-scaling overrides")
+    smallest = 0.009
+    largest = 1e4
+    usual = FACTORS
+
+    @classmethod
+    def typical(cls, law: Law) -> Iterator[Self]:
+        factor = law.value("factor")
+        if isinstance(factor, float):
+            smaller = [usual for usual in sorted(FACTORS) if usual < factor]
+            larger = [usual for usual in sorted(FACTORS) if usual > factor]
+            for usual in (*smaller[-1:], *larger[:1]):
+                yield cls(usual)
+
+
+class OtherOriginalLength(ParameterMistake):
+    """The model's scaling with another original length."""
+
+    name = "original_max_position_embeddings"
+    summary = "another original length: max_position_embeddings for the original one"
+    smallest = 63.0
+    largest = 2.0**22
+    is_whole = True
+    usual = LENGTHS
+
+    @classmethod
+    def at_hand(cls, law: Law) -> Iterator[float]:
+        """Yield the extended length, which configurations give beside the original one."""
+        factor = law.value("factor")
+        if isinstance(factor, float):
+            yield law.value(cls.name) * factor
+
+
+class OtherTrainedLength(ParameterMistake):
+    """Dynamic scaling with another trained length."""
+
+    name = "max_position_embeddings"
+    summary = "dynamic scaling over another trained length"
+    smallest = 63.0
+    largest = 2.0**22
+    is_whole = True
+    usual = LENGTHS
+
+
+class OtherLength(ParameterMistake):
+    """Dynamic scaling evaluated at another length: a cache that was built once and is not renewed."""
+
+    name = "length"
+    summary = "dynamic scaling evaluated at another length than the sequence has"
+    seen_in = ("transformers before 4.39 (dynamic NTK kept the longest)",)
+    smallest = 1.0
+    largest = 2.0**22
+    is_whole = True
+    usual = LENGTHS
+    weight = 0.95
+
+
+class OtherBetaFast(ParameterMistake):
+    """YaRN with another beta_fast."""
+
+    name = "beta_fast"
+    summary = "YaRN with another beta_fast"
+    smallest = 0.2
+    largest = 4096.0
+    usual = (32.0, 64.0, 16.0, 128.0, 8.0)
+
+
+class OtherBetaSlow(ParameterMistake):
+    """YaRN with another beta_slow."""
+
+    name = "beta_slow"
+    summary = "YaRN with another beta_slow"
+    smallest = 0.005
+    largest = 512.0
+    usual = (1.0, 2.0, 4.0, 0.5)
+
+
+class OtherLowFactor(ParameterMistake):
+    """llama3 scaling with another low_freq_factor."""
+
+    name = "low_freq_factor"
+    summary = "llama3 scaling with another low_freq_factor"
+    smallest = 0.02
+    largest = 128.0
+    usual = (1.0, 2.0, 4.0, 0.5)
+
+
+class OtherHighFactor(ParameterMistake):
+    """llama3 scaling with another high_freq_factor."""
+
+    name = "high_freq_factor"
+    summary = "llama3 scaling with another high_freq_factor"
+    smallest = 0.05
+    largest = 512.0
+    usual = (4.0, 8.0, 2.0, 16.0)
+
+
+@dataclass(frozen=True)
+class OtherTwoNumbers(LawMistake):
+    """Other values of two numbers of the law at once, which cannot be measured one after the other."""
+
+    names: tuple[str, str]
+    values: tuple[float, float]
+    summary = "two numbers of a scaling, or the base and one of them, are others"
+    counts_as = 2
+    weight = 2.0
+    rank = 4
+
+    def in_law(self, law: Law) -> Law:
+        for name, value in zip(self.names, self.values, strict=True):
+            law = law.having(name, value)
+        return law
+
+    @classmethod
+    def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
+        if case.frequencies is None or law.scaling == NO_SCALING:
+            return
+        numbers = [name for name in ("base", *law.scaling.frequency_parameters()) if name in KINDS]
+        numbers = [name for name in numbers if isinstance(law.value(name), (int, float))]
+        for names in combinations(numbers, 2):
+            yield from cls._with_names(names, case.frequencies, law)
+
+    @classmethod
+    def _with_names(cls, names: tuple[str, str], measured: Frequencies, law: Law) -> Iterator[Self]:
+        def frequencies(values: Sequence[float]) -> Floats:
+            return cls(names, (values[0], values[1])).in_law(law).frequencies
+
+        start = [float(law.value(name)) for name in names]
+        fits = fit_numbers(frequencies, measured, start)
+        if fits is None:
+            return
+        fitted = (fits[0].value, fits[1].value)
+        if not measured.agree_with(frequencies(fitted)):
+            return
+        plainest = [
+            next(KINDS[name].written(fit.value, fit.error), fit.value)
+            for name, fit in zip(names, fits, strict=True)
+        ]
+        if plainest[0] != start[0] and plainest[1] != start[1]:
+            yield cls(names, (plainest[0], plainest[1]))
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        both = zip(self.names, self.values, strict=True)
+        return tuple(value for name, value in both if value not in KINDS[name].usual)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        both = zip(self.names, self.values, strict=True)
+        return tuple(Parameter(name, case.expected_law.value(name), value) for name, value in both)
+
+
+KINDS: dict[str, type[ParameterMistake]] = {
+    kind.name: kind
+    for kind in (
+        OtherBase, OtherFactor, OtherOriginalLength, OtherTrainedLength, OtherLength, OtherBetaFast, OtherBetaSlow,
+        OtherLowFactor, OtherHighFactor,
+    )
+}  # fmt: skip
+"""Mistakes in one number, by its name."""
+
+
+@dataclass(frozen=True)
+class OtherScalingNumber(LawMistake):
+    """Another value of a number that only this scaling has."""
+
+    name: str
+    value: float
+    summary = "another value of a number that only one scaling has"
+    fitted = ("value",)
+    rank = 4
+    usual: ClassVar[tuple[float, ...]] = (0.5, 1.0, 2.0, 4.0)
+
+    def in_law(self, law: Law) -> Law:
+        return law.having(self.name, self.value)
+
+    @classmethod
+    def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
+        if case.frequencies is None:
+            return
+        for name in law.scaling.frequency_parameters():
+            expected = law.value(name)
+            is_number = isinstance(expected, (int, float)) and not isinstance(expected, bool)
+            if is_number and name not in KINDS:
+                yield from cls._fitted(name, expected, case.frequencies, law)
+
+    @classmethod
+    def _fitted(cls, name: str, expected: float, measured: Frequencies, law: Law) -> Iterator[Self]:
+        def frequencies(value: float) -> Floats:
+            return law.having(name, value).frequencies
+
+        fit = fit_number(frequencies, measured, (expected, *cls.usual))
+        if fit is not None:
+            for value in plain_numbers(fit.value, fit.error):
+                if value != expected:
+                    yield cls(name, value)
+
+    @property
+    def cost(self) -> float:
+        return self.weight if self.value in self.usual else super().cost
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Parameter(self.name, case.expected_law.value(self.name), self.value),)
+
+
+@dataclass(frozen=True)
+class MissingScaling(LawMistake):
+    """The model's scaling was not applied."""
+
+    summary = "the model's scaling was not applied"
+    seen_in = (
+        "llama.cpp and ExLlamaV2 before they read Llama 3.1's scaling",
+        "candle's first Llama 3.1",
+    )
+    weight = 0.9
+    rank = 3
+
+    def in_law(self, law: Law) -> Law:
+        return law.unscaled()
+
+    @classmethod
+    def typical(cls, law: Law) -> Iterator[Self]:
+        if law.scaling != NO_SCALING:
+            yield cls()
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Parameter("scaling", case.expected_law.scaling_name, "none"),)
+
+
+@dataclass(frozen=True)
+class ScalingTwice(LawMistake):
+    """The scaling applied to its own result, or with its ratios squared."""
+
+    applied: str  # again, or squared
+    summary = "the model's scaling is applied twice: by the config and by a flag"
+    seen_in = ("llama.cpp --rope-scaling beside a GGUF that has one",)
+    rank = 3
+
+    def in_law(self, law: Law) -> Law:
+        return replace(law, applied=self.applied)
+
+    @classmethod
+    def typical(cls, law: Law) -> Iterator[Self]:
+        if law.scaling != NO_SCALING:
+            yield cls("squared")
+            yield cls("again")
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        name = case.expected_law.scaling_name
+        return (Parameter("scaling", name, f"{name}, applied twice"),)
+
+
+@dataclass(frozen=True)
+class OtherScaling(LawMistake):
+    """A scaling of another kind than the model's, with a factor solved from the frequencies."""
+
+    scaling: Scaling
+    factor: float
+    summary = "a scaling of another kind, or one where the model has none"
+    seen_in = ("--rope-scaling flags for models that have none",)
+    fitted = ("factor",)
+    weight = 1.3
+    rank = 3
+
+    def in_law(self, law: Law) -> Law:
+        changes: Any = {"factor": self.factor}
+        scaling = replace(self.scaling, **changes)
+        return replace(law.unscaled(), scaling=scaling.complete())
+
+    @classmethod
+    def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
+        if case.frequencies is None or case.scheme.applied_as != "rotation":
+            return
+        for name, parameters in PROBABLE:
+            if name != law.scaling_name:
+                yield from cls._with_factor(SCALINGS[name](**parameters), case.frequencies, law)
+
+    @classmethod
+    def _with_factor(cls, scaling: Scaling, measured: Frequencies, law: Law) -> Iterator[Self]:
+        def frequencies(factor: float) -> Floats:
+            return cls(scaling, factor).in_law(law).frequencies
+
+        fit = fit_number(frequencies, measured, FACTORS)
+        if fit is None or not 1 < fit.value < MAX_FACTOR:
+            return
+        for factor in plain_numbers(fit.value, fit.error):
+            if factor > 1:
+                yield cls(scaling, factor)
+
+    @classmethod
+    def typical(cls, law: Law) -> Iterator[Self]:
+        if law.scaling == NO_SCALING:
+            yield cls(Linear(2.0), 2.0)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        law = self.in_law(case.expected_law)
+        kind = Parameter("scaling", case.expected_law.scaling_name, law.scaling_name)
+        brief = law.scaling.brief()
+        values = {name: getattr(brief, name) for name in law.scaling.frequency_parameters()}
+        return kind, *(
+            Parameter(name, None, value) for name, value in values.items() if value is not None
+        )
+
+
+@dataclass(frozen=True)
+class ScalingReadDifferently(LawMistake):
+    """The model's scaling read in another way: YaRN's limits not rounded or exchanged, LongRoPE's other divisors."""
+
+    scaling: Scaling
+    summary = "the same scaling read in another way: YaRN's limits, LongRoPE's lists"
+    seen_in = (
+        "llama.cpp rounds YaRN's limits for gpt-oss",
+        "litgpt exchanges beta_fast and beta_slow",
+    )
+    rank = 4
+
+    def in_law(self, law: Law) -> Law:
+        return replace(law, scaling=self.scaling.complete())
+
+    @classmethod
+    def typical(cls, law: Law) -> Iterator[Self]:
+        yield from map(cls, law.scaling.known_mistakes())
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        expected = case.expected_law.scaling
+        if isinstance(expected, LongRope) and isinstance(self.scaling, LongRope):
+            return (divisors_edit(case.scheme, expected.divisors, self.scaling.divisors),)
+        found = self.scaling.complete()
+        names = expected.frequency_parameters()
+        return tuple(
+            Parameter(name, getattr(expected, name), getattr(found, name))
+            for name in names
+            if getattr(expected, name) != getattr(found, name)
+        )
+
+
+def divisors_edit(scheme: Any, expected: tuple[float, ...], found: tuple[float, ...]) -> Parameter:
+    """Return how LongRoPE's divisors differ: the other list, reversed, multiplied, or other numbers."""
+    lists = {scheme.long_factor: "long_factor", scheme.short_factor: "short_factor"}
+    changed = {expected[::-1]: "reversed", tuple(1 / each for each in expected): "multiplied"}
+    name = lists.get(expected, "factor")
+    return Parameter("divisors", name, lists.get(found) or changed.get(found, "other"))

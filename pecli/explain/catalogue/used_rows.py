@@ -1,0 +1,384 @@
+"""Other positions than the expected ones. Proposals read the position at which each row was made."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from pecli.engine.arrays import Floats
+from pecli.engine.edits import Edit, Parameter, Positions, Rows
+from pecli.engine.schemes.positions import Positioned
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import ParameterError
+from pecli.explain.catalogue.kinds import WaveMistake
+from pecli.explain.hypothesis import MAX_LOST, Case, Stage
+from pecli.explain.making import WaveMaking
+from pecli.explain.position_runs import count_runs, runs
+
+RUN_COST = 0.3
+"""Cost of each further run of listed positions: rows that were overwritten are the shorter answer than three runs."""
+
+MAX_LISTED = 64
+"""Positions that a command lists."""
+
+NARROW_DTYPES = ("int8", "uint8", "int16", "uint16")
+"""Dtypes of positions that long sequences overflow."""
+
+
+@dataclass(frozen=True)
+class PositionMistake(WaveMistake):
+    """Positions that follow from the expected ones by a rule."""
+
+    stage = Stage.POSITIONS
+
+    @abstractmethod
+    def used(self, expected: Floats) -> Floats:
+        """Return the positions used instead of the expected ones, along one axis."""
+
+    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+        used = np.stack([self.used(axis) for axis in waves.positions])
+        return replace(waves, positions=used)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        expected = case.expected_waves.positions[0]
+        return (Positions(runs(expected), runs(self.used(expected)), self.reason),)
+
+    @property
+    def reason(self) -> str:
+        """What happened, in a few words."""
+        return ""
+
+
+class Solved(NamedTuple):
+    """Expected and measured positions of the located rows, along the first axis."""
+
+    expected: Floats
+    used: Floats
+
+
+def solved(case: Case, waves: WaveMaking) -> Solved | None:
+    """Return where rows were made; None if most are at no position, or all at the expected one."""
+    if case.used_positions is None:
+        return None
+    used = case.used_positions[0]
+    expected = waves.positions[0, case.observations.located_rows]
+    if np.isnan(used).mean() > MAX_LOST or np.array_equal(used, expected):
+        return None
+    return Solved(expected, used)
+
+
+@dataclass(frozen=True)
+class OtherStart(PositionMistake):
+    """Positions that start at another number: 1 for 0, or the number of cached tokens."""
+
+    by: int
+    summary = "positions start at another number: 1 for 0, or the number of cached tokens"
+    seen_in = ("RoBERTa's offset of 2", "decoding with a KV cache in many ports")
+    fitted = ("by",)
+
+    def used(self, expected: Floats) -> Floats:
+        return expected + self.by
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        positions = solved(case, waves)
+        if positions is None:
+            return
+        expected, used = positions
+        by = np.nanmedian(used - expected)
+        if by == round(by) and by:
+            yield cls(int(by))
+
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        yield cls(1)
+        yield cls(-1)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        if not case.scheme.is_range:
+            return (Parameter("all positions", 0, self.by),)
+        first = int(case.expected_waves.positions[0, 0])
+        return (Parameter("offset", first, first + self.by),)
+
+    @property
+    def cost(self) -> float:
+        return self.weight
+
+
+@dataclass(frozen=True)
+class ReversedRows(PositionMistake):
+    """Rows in reverse order."""
+
+    summary = "rows in reverse order"
+
+    def used(self, expected: Floats) -> Floats:
+        return np.asarray(expected[::-1])
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        yield cls()
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Rows("reversed"),)
+
+
+@dataclass(frozen=True)
+class RolledRows(PositionMistake):
+    """Rows moved cyclically: the first ones come last."""
+
+    by: int
+    summary = "rows are rolled: the first ones come last"
+    fitted = ("by",)
+
+    def used(self, expected: Floats) -> Floats:
+        return np.asarray(np.roll(expected, self.by))
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        positions = solved(case, waves)
+        if positions is None:
+            return
+        expected, used = positions
+        by = np.flatnonzero(used == expected[0])
+        if len(by) == 1 and by[0]:
+            yield cls(int(by[0]))
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Rows("shifted", self.by),)
+
+
+@dataclass(frozen=True)
+class Wrapped(PositionMistake):
+    """Positions modulo the length of a cache."""
+
+    period: int
+    summary = "positions wrap at the length of a cache"
+    seen_in = ("rolling KV caches of sliding-window models",)
+    fitted = ("period",)
+
+    def used(self, expected: Floats) -> Floats:
+        return np.asarray(expected[0] + (expected - expected[0]) % self.period)
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        positions = solved(case, waves)
+        if positions is None:
+            return
+        expected, used = positions
+        late = (expected - used)[used < expected]  # whole periods; one after the first fall
+        if len(late):
+            yield cls(int(late.min()))
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Rows("wrapped", self.period),)
+
+
+@dataclass(frozen=True)
+class OnePosition(PositionMistake):
+    """All rows at one position, as if every token were decoded alone."""
+
+    position: int
+    summary = "all rows at one position, as if every token were decoded alone"
+    seen_in = ("position_ids of shape (1, 1) broadcast over the sequence",)
+    shows_in_few_values = True
+
+    def used(self, expected: Floats) -> Floats:
+        return np.full_like(expected, self.position)
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        if case.observations.rows == 1:
+            return
+        positions = solved(case, waves)
+        if positions is not None:
+            yield cls(int(np.nanmedian(positions.used)))
+        elif (case.observations.sample == case.observations.sample[0]).all():
+            yield cls(0)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Rows("constant", self.position),)
+
+
+@dataclass(frozen=True)
+class Clamped(PositionMistake):
+    """Positions beyond the end of a table use its last row."""
+
+    last: int
+    summary = "positions beyond the table use its last row"
+    fitted = ("last",)
+
+    def used(self, expected: Floats) -> Floats:
+        return np.minimum(expected, self.last)
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        positions = solved(case, waves)
+        if positions is not None:
+            yield cls(int(np.nanmax(positions[1])))
+
+    @property
+    def reason(self) -> str:
+        return f"they are clamped at {self.last:,}"
+
+
+@dataclass(frozen=True)
+class Overflowed(PositionMistake):
+    """Positions that overflow a narrow integer dtype."""
+
+    dtype: str
+    summary = "positions overflow int8, uint8, int16 or uint16"
+
+    def used(self, expected: Floats) -> Floats:
+        return expected.astype(np.int64).astype(self.dtype).astype(np.float64)
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        expected = waves.positions[0]
+        for dtype in NARROW_DTYPES:
+            if not np.array_equal(cls(dtype).used(expected), expected):
+                yield cls(dtype)
+
+    @property
+    def reason(self) -> str:
+        return f"they overflow {self.dtype}"
+
+
+@dataclass(frozen=True)
+class LeftPadded(PositionMistake):
+    """Positions that count from the first token after padding on the left."""
+
+    padding: int
+    filler: int
+    summary = "positions count from the first token after left padding"
+    seen_in = ("generate() with left-padded batches",)
+    fitted = ("padding",)
+
+    def used(self, expected: Floats) -> Floats:
+        rows = np.arange(len(expected))
+        return np.where(rows < self.padding, self.filler, expected - self.padding)
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        positions = solved(case, waves)
+        if positions is None:
+            return
+        expected, used = positions
+        padding = expected[-1] - used[-1]
+        if 0 < padding < case.observations.rows and np.isfinite(used[0]):
+            yield cls(int(padding), int(used[0]))
+
+
+@dataclass(frozen=True, eq=False)
+class UsedPositions(PositionMistake):
+    """Positions that follow no rule of the catalogue; they are listed in runs."""
+
+    positions: Floats  # (axes, rows)
+    why: str
+    summary = "other positions: restarts of packed sequences, repeated or skipped ones"
+    seen_in = ("packed sequences without reset positions", "sliding caches")
+
+    def used(self, expected: Floats) -> Floats:
+        return np.asarray(self.positions[0])
+
+    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+        return replace(waves, positions=self.positions)
+
+    @property
+    def cost(self) -> float:
+        """Each run of positions is stated, and has to explain something."""
+        return 1.5 + RUN_COST * (count_runs(self.positions[0]) - 1)
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        used = case.used_positions
+        if used is None or len(case.observations.located_rows) < case.observations.rows:
+            return
+        if np.isnan(used).any() or np.array_equal(used, waves.positions):
+            return
+        yield cls(used, situation(waves.positions[0], used[0]))
+
+    @property
+    def reason(self) -> str:
+        return self.why
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        scheme = case.scheme
+        if isinstance(scheme, Positioned) and not scheme.is_range:
+            expected = "those given" if scheme.grid is None else "those of the grid"
+            counts_from_0 = (self.positions == np.arange(self.positions.shape[1])).all()
+            return (Parameter("positions", expected, "0, 1, 2, …" if counts_from_0 else "others"),)
+        if len(self.positions) > 1 or self.is_listed:
+            return (Parameter("positions", None, "others"),)
+        return super().edits(case)
+
+    @property
+    def is_listed(self) -> bool:
+        """True if positions have no reason, and are so few that a command can list them."""
+        return not self.why and self.positions.shape[1] <= MAX_LISTED
+
+    def scheme_after(self, scheme: Scheme) -> Scheme | None:
+        """Return the scheme at these positions if they are listed; no parameter makes others."""
+        if not isinstance(scheme, Positioned) or not scheme.is_range:
+            return scheme
+        if not self.is_listed:
+            return None
+        places = [[int(place) for place in axis] for axis in self.positions]
+        changes: Any = {"positions": places if len(places) > 1 else places[0], "seq_len": None}
+        try:
+            return replace(scheme, **changes)
+        except ParameterError:  # some parameters go only with consecutive positions
+            return None
+
+
+def situation(expected: Floats, used: Floats) -> str:
+    """Return what happened to positions, in a few words; an empty text if nothing is known."""
+    steps = np.diff(used)
+    if ((steps == 1) | (used[1:] == 0)).all() and (steps < 0).any():
+        return "positions restart, as those of packed sequences"
+    if np.array_equal(used[1:], expected[:-1]) and used[0] == expected[0]:
+        return "each row has the position of the row before"
+    repeats = int((used == used[0]).sum())
+    if repeats > 1 and np.array_equal(used, expected // repeats):
+        return f"each position is given to {repeats:,} rows"
+    if np.array_equal(used, -expected):
+        return "the direction is reversed"
+    first = int((used != expected).argmax())
+    by = int(used[-1] - expected[-1])
+    if by and (used - expected == by)[first:].all():
+        direction = "far" if by > 0 else "low"
+        return f"from row {first:,} on, all {abs(by):,} too {direction}"
+    return ""
+
+
+@dataclass(frozen=True)
+class PaddedRows(WaveMistake):
+    """The table starts after rows of zeros, or zeros follow it."""
+
+    rows: int
+    at_end: bool
+    summary = "rows of zeros before or after the table"
+    seen_in = ("fairseq's padding row", "caches that are allocated longer than they are filled")
+    stage = Stage.POSITIONS
+
+    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+        rows = np.arange(waves.rows)
+        if self.at_end:
+            return replace(waves, empty_rows=rows >= waves.rows - self.rows)
+        moved = waves.positions[:, np.maximum(rows - self.rows, 0)]
+        return replace(waves, positions=moved, empty_rows=rows < self.rows)
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        empty = np.asarray(~case.observations.matrix(slice(None)).any(axis=1))
+        expected = waves.empty_rows
+        if not empty.any() or empty.all() or expected is not None:
+            return
+        if empty[0]:
+            yield cls(int(np.argmin(empty)), at_end=False)
+        if empty[-1]:
+            yield cls(int(np.argmin(empty[::-1])), at_end=True)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Rows("padded at the end" if self.at_end else "padded", self.rows),)

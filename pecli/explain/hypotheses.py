@@ -1,0 +1,239 @@
+"""The order of the search: storage, a damaged part, one mistake, two, three; until one is short or the time is up."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from pecli.engine.edits import Recipe
+from pecli.explain.catalogue import DAMAGE, MISTAKES
+from pecli.explain.catalogue.coarse_storage import Stored
+from pecli.explain.catalogue.kinds import LawMistake
+from pecli.explain.catalogue.runtimes import ComputedByRuntime
+from pecli.explain.catalogue.used_rows import PaddedRows
+from pecli.explain.edits import Explanation
+from pecli.explain.hypothesis import Case, Mistake, accept
+from pecli.explain.readable import is_as_supposed, is_readable
+from pecli.explain.time_limit import SECONDS, OutOfTimeError, check_time, time_limit
+
+CHEAP = 1.5
+"""Cost of a single mistake beyond which two may be the shorter explanation: many digits, a long list of rows."""
+
+PLAIN = 1.05
+"""Cost per mistake at which several are so plain that no shorter explanation is looked for."""
+
+DAMAGES = ("elements_wrong", "rows_wrong", "columns_wrong", "heads_wrong")
+"""Edits that name a small part of a table: if the rest is right, that is the answer."""
+
+SMALL_DAMAGE_COST = 2.02
+"""Cost of a damaged part that is at most a fiftieth of the table."""
+
+MAX_MISTAKES = 3
+SEVERAL = 2
+"""Mistakes from which on their combinations are many: data that show nothing are given up before."""
+
+SECONDS_FOR_THREE = 0.5
+"""Processor time for three mistakes at once: they are rare, and found soon if each of them shows."""
+
+
+def explain_cases(
+    cases: Sequence[Case], tolerance: float, most: int = MAX_MISTAKES
+) -> list[Explanation]:
+    """Return accepted explanations, the shortest first; none if nothing in the catalogue makes the data.
+
+    The cases read the same tensors in different shapes; `most` is the number of mistakes that are supposed at once. The
+    tolerance is granted only if no explanation with as many mistakes holds to the last place that the data show.
+    """
+    search = Search(cases, tolerance)
+    try:
+        for count in range(most + 1):
+            with time_limit(SECONDS_FOR_THREE if count > SEVERAL else SECONDS):
+                is_over = search.is_over(count)
+            if is_over:
+                break
+    except OutOfTimeError:
+        pass
+    return ranked(search.explanations)
+
+
+class Search:
+    """The explanations found so far, with ever more mistakes."""
+
+    def __init__(self, cases: Sequence[Case], tolerance: float) -> None:
+        self.tolerance = tolerance
+        self.cases = [stored for case in cases for stored in storages(case.within(tolerance))]
+        self.truncated = [
+            truncated for case in cases for truncated in truncations(case.within(tolerance))
+        ]
+        self.least_cost = min((case.cost for case in self.cases), default=0.0)
+        self.close: list[Explanation] = []  # those that hold to the last place that the data show
+        self.rough: list[Explanation] = []  # those that need the tolerance
+
+    @property
+    def explanations(self) -> list[Explanation]:
+        return [*self.close, *self.rough]
+
+    def is_over(self, count: int) -> bool:
+        """Look for explanations with so many mistakes; return True if more are unlikely to make a shorter one."""
+        if count == 1 and self._locate([case.within(0.0) for case in self.cases]):
+            return True
+        if count == SEVERAL:
+            self.cases = [case for case in self.cases if is_readable(case)]
+        if self._suppose(count):
+            return True
+        if count == 0:
+            self.close = [*by_runtime(self.cases, self.explanations), *self.close]
+        if self._is_settled(self.close, count):
+            self.rough = []
+            return True
+        if count == 1 and self.tolerance and self._locate(self.cases):
+            return True
+        return self._is_settled(self.explanations, count)
+
+    def _is_settled(self, explanations: Sequence[Explanation], count: int) -> bool:
+        """Return True if more mistakes are unlikely to make a shorter explanation.
+
+        If the table is right in some shape, that is the reason; edits of the shape which every case has are not counted.
+        """
+        if not explanations or count == 0:
+            return bool(explanations)
+        best = ranked(explanations)[0]
+        is_small_damage = all(edit.kind in DAMAGES for edit in best.mistakes)
+        return is_small_damage or best.cost - self.least_cost <= count * CHEAP
+
+    def _locate(self, cases: Sequence[Case]) -> bool:
+        """Return True if a small part is wrong and the rest is right: then that is the only explanation."""
+        small = located(cases)
+        if small:
+            self.close = small
+            self.rough = []
+        return bool(small)
+
+    def _suppose(self, count: int) -> bool:
+        """Test all hypotheses of so many mistakes; return True as soon as several plain ones explain the data."""
+        for case in self.cases:
+            for hypothesis in hypotheses(case, count):
+                explanation = self._tested(hypothesis)
+                if explanation is not None and count > 1 and explanation.cost <= PLAIN * count:
+                    return True
+        if count < SEVERAL and not self.explanations:
+            for case in self.truncated:
+                for hypothesis in hypotheses(case, count):
+                    self._tested(hypothesis)
+        return False
+
+    def _tested(self, case: Case) -> Explanation | None:
+        """Return an explanation if it is accepted; those that do not need the tolerance are kept apart."""
+        explanation = accept(case)
+        if explanation is None:
+            return None
+        closer = accept(case.within(0.0)) if self.tolerance else explanation
+        if closer is None:
+            self.rough.append(explanation)
+        else:
+            self.close.append(closer)
+        return explanation
+
+
+def located(cases: Sequence[Case]) -> list[Explanation]:
+    """Return the part of a table that is wrong, if it is small and the rest is right: then it is the answer."""
+    found: list[Explanation] = []
+    for case in cases:
+        kinds: tuple[type[Mistake], ...] = (PaddedRows, *DAMAGE)
+        for kind in kinds:
+            found += accepted(case.given(mistake) for mistake in kind.proposals(case))
+    return [each for each in found if each.cost <= SMALL_DAMAGE_COST]
+
+
+def by_runtime(cases: Sequence[Case], explanations: Sequence[Explanation]) -> list[Explanation]:
+    """Return the runtimes that compute such a table, if float32 arithmetic explains it: they say more."""
+    if not explanations or ranked(explanations)[0].edits[:1] != (Recipe("float32"),):
+        return []
+    found: list[Explanation] = []
+    for case in cases:
+        found += accepted(case.given(mistake) for mistake in ComputedByRuntime.proposals(case))
+    return [replace(each, extra=each.extra - each.cost) for each in found]
+
+
+def ranked(explanations: Iterable[Explanation]) -> list[Explanation]:
+    """Return explanations with the shortest first; of equally short ones, the one that leaves least."""
+    return sorted(explanations, key=lambda each: (round(each.cost, 6), each.noise))
+
+
+def storages(case: Case) -> Iterator[Case]:
+    """Yield the case as it is, and with each grid on which all values lie."""
+    yield case
+    for stored in Stored.proposals(case):
+        yield case.given(stored)
+
+
+def truncations(case: Case) -> Iterator[Case]:
+    """Yield the case with each grid on which all values lie, not rounded to nearest.
+
+    Biases that are right lie on grids too, and differ from other biases in one direction.
+    """
+    if case.waves is None:
+        return
+    for stored in Stored.proposals(case):
+        for truncated in stored.truncations:
+            yield case.given(truncated)
+
+
+def hypotheses(case: Case, count: int) -> Iterator[Case]:
+    """Yield the case with so many mistakes added; the last is measured with those before it taken for granted."""
+    if count == 0:
+        yield case
+        return
+    seen: set[frozenset[Mistake]] = set()
+    for fewer in (1, 2):
+        for rest in supposed(case, count - fewer):
+            for kind in kinds_after(rest, fewer):
+                for mistake in kind.proposals(rest):
+                    check_time()
+                    mistakes = frozenset((*rest.mistakes, mistake))
+                    if mistakes not in seen:
+                        seen.add(mistakes)
+                        yield rest.given(mistake)
+
+
+def supposed(case: Case, count: int) -> Iterator[Case]:
+    """Yield the case with so many mistakes taken for granted. Damage is never one of them: it comes last."""
+    if count < 0:
+        return
+    if count == 0:
+        yield case
+        return
+    for fewer in supposed(case, count - 1):
+        if fewer.mistakes and is_as_supposed(fewer):
+            continue  # Nothing is left that could be measured.
+        for kind in kinds_after(fewer, 1):
+            if kind not in DAMAGE:
+                for mistake in kind.suppositions(fewer):
+                    check_time()
+                    yield fewer.given(mistake)
+
+
+def kinds_after(case: Case, count: int) -> Iterator[type[Mistake]]:
+    """Yield the kinds of mistakes that may be left and that stand for so many.
+
+    If the supposed frequencies are the measured ones, none is left in the law. If a mistake of the law was supposed and
+    they are not, another one is left in it.
+    """
+    present = {type(mistake) for mistake in case.mistakes}
+    is_in_law = any(isinstance(mistake, LawMistake) for mistake in case.mistakes)
+    kinds: Iterable[type[Mistake]] = (*DAMAGE, *MISTAKES)
+    if case.frequencies_agree is False:
+        kinds = sorted(kinds, key=lambda kind: not issubclass(kind, LawMistake))
+    for kind in kinds:
+        concerns_law = issubclass(kind, LawMistake)
+        is_idle = concerns_law and case.frequencies_agree is True
+        is_early = is_in_law and not concerns_law and case.frequencies_agree is False
+        is_possible = kind not in present and kind.counts_as == count
+        if is_possible and not is_idle and not is_early:
+            yield kind
+
+
+def accepted(cases: Iterable[Case]) -> Iterator[Explanation]:
+    """Yield the explanations of the cases that explain something."""
+    for case in cases:
+        explanation = accept(case)
+        if explanation is not None:
+            yield explanation

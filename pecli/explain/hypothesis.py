@@ -1,0 +1,591 @@
+"""A hypothesis is some mistakes. `accept` renders it and compares every element; nothing else makes an Explanation."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+
+import numpy as np
+
+from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices, dtype_name, widened
+from pecli.engine.edits import Dtype, Edit, Recipe
+from pecli.engine.schemes.scheme import Scheme, named_tensors
+from pecli.errors import ParameterError
+from pecli.explain.edits import Explanation
+from pecli.explain.law import Law
+from pecli.explain.making import EXACT, FLOAT32, FLOAT32_FUNCTION, Making, WaveMaking
+from pecli.explain.measure import SIGMAS, Fit, Frequencies
+from pecli.explain.numbers import digits
+from pecli.explain.storage import SIGNIFICANT_BITS, TruncatedStorage, half_ulp, rounded_to
+from pecli.explain.subject import scheme_of
+from pecli.explain.time_limit import OutOfTimeError, check_time
+
+VALUES_PER_NUMBER = 8
+"""Different stored values that every fitted number has to explain: fewer would fit by chance."""
+
+MIN_VALUES = 3
+"""Different values that data must have at least: a constant is explained by too many things."""
+
+TESTED_ROWS = 8
+"""Rows that are compared before all are: they reject nearly every wrong hypothesis."""
+
+FAR_OFF = 0.5
+"""Share of the largest value by which no float32 arithmetic and no storage moves an element."""
+
+BLOCK_ELEMENTS = 1 << 18
+"""Elements that are compared at once, so that they stay in the cache."""
+
+MEASURED_ROWS = 512
+"""Consecutive rows from which frequencies are measured."""
+
+SPREAD_ROWS = 128
+"""Rows over the rest of a long table that sharpen the frequencies."""
+
+LOCATED_ELEMENTS = 1 << 21
+"""Elements of a table whose rows are all looked up: a quarter of a second."""
+
+MAX_LOST = 0.5
+"""Share of rows that may be at no position: if more are, the table does not consist of such rows."""
+
+FLOAT32_ERROR = 1e-6
+"""Relative error of an amplitude that is read off float32 values."""
+
+AMPLITUDE_ERROR = 1e-3
+"""Relative error of an amplitude that is fitted to only cosines or only sines."""
+
+TABLE_RECIPES = {
+    ("float32", "bfloat16"): "float32-bfloat16-table",
+    ("bfloat16-inv-freq", "bfloat16"): "bfloat16-module",
+}
+"""Recipes that compute in one way and store in another, by both."""
+
+FLOAT32_COST = 0.3
+"""Cost of float32 arithmetic as a reason of its own: values that were only rounded need none."""
+
+ARRANGED_COST = 0.9
+"""Cost of each edit of the shape: it is seen, not inferred."""
+
+COST_PER_DIGIT = 0.2
+"""Cost of each digit of a fitted number, where a mistake costs about 1: five digits are as dear as another mistake."""
+
+T = TypeVar("T")
+
+
+class Stage(IntEnum):
+    """The order in which the steps of a making are taken: later ones work on the results of earlier ones."""
+
+    PARAMETERS = 1
+    FREQUENCIES = 2
+    POSITIONS = 3
+    ARITHMETIC = 4
+    FORM = 5
+    DAMAGE = 6
+    STORAGE = 7
+
+
+class Observations:
+    """The numbers of some tensors, side by side: a matrix with one row per position.
+
+    A tensor may be large and on disk; only the rows that are asked for are converted to float64.
+    """
+
+    def __init__(self, tensors: Mapping[str, Array], dtype: str) -> None:
+        self.tensors = dict(tensors)
+        self.dtype = dtype
+        self.rows = len(next(iter(self.tensors.values())))
+        self.columns = sum(array.shape[1] for array in self.tensors.values())
+
+    def matrix(self, rows: Indices | slice) -> Floats:
+        """Return some rows of all tensors in float64."""
+        return np.concatenate([widened(array[rows]) for array in self.tensors.values()], axis=1)
+
+    def at_rows(self, rows: slice) -> "Observations":
+        """Return the observations of some rows."""
+        tensors = {name: array[rows] for name, array in self.tensors.items()}
+        return Observations(tensors, self.dtype)
+
+    @cached_property
+    def held_dtype(self) -> str:
+        """The finest floating-point dtype of the tensors; integers with a scale are float64 here."""
+        dtypes = {dtype_name(array.dtype) for array in self.tensors.values()}
+        known = dtypes & SIGNIFICANT_BITS.keys()
+        return max(known, key=SIGNIFICANT_BITS.__getitem__, default="float64")
+
+    @cached_property
+    def sampled_rows(self) -> Indices:
+        """Rows to measure: a run from the first one on, and some of the rest."""
+        if self.rows <= MEASURED_ROWS + SPREAD_ROWS:
+            return np.arange(self.rows)
+        run = np.arange(MEASURED_ROWS)
+        rest = np.geomspace(MEASURED_ROWS, self.rows - 1, SPREAD_ROWS).astype(np.intp)
+        return np.unique(np.concatenate([run, rest]))
+
+    @cached_property
+    def sample(self) -> Floats:
+        """The numbers of the sampled rows."""
+        return self.matrix(self.sampled_rows)
+
+    @cached_property
+    def tested_rows(self) -> Indices:
+        """A few rows that are compared before all are."""
+        last = self.rows - 1
+        return np.unique(np.linspace(min(1, last), last, TESTED_ROWS).astype(np.intp))
+
+    @cached_property
+    def tested(self) -> Floats:
+        return self.matrix(self.tested_rows)
+
+    @cached_property
+    def probed_rows(self) -> Indices:
+        """Two rows that are looked at before all others."""
+        return self.tested_rows[len(self.tested_rows) // 2 :][:2]
+
+    @cached_property
+    def probed(self) -> Floats:
+        return self.matrix(self.probed_rows)
+
+    @cached_property
+    def size(self) -> float:
+        """The largest finite value of the sample."""
+        finite = self.sample[np.isfinite(self.sample)]
+        return float(np.abs(finite).max(initial=0.0))
+
+    @cached_property
+    def located_rows(self) -> Indices:
+        """Rows whose positions are solved: all of them, unless that takes too long."""
+        if self.rows * self.columns <= LOCATED_ELEMENTS:
+            return np.arange(self.rows)
+        return self.sampled_rows
+
+    def blocks(self) -> Iterator[Indices]:
+        """Yield all rows in blocks that fit the cache."""
+        step = max(1, BLOCK_ELEMENTS // max(1, self.columns))
+        for start in range(0, self.rows, step):
+            yield np.arange(start, min(start + step, self.rows))
+
+    def by_tensor(self, flags: Flags) -> dict[str, Flags]:
+        """Split flags of the matrix (…, columns) into those of each tensor."""
+        widths = [array.shape[1] for array in self.tensors.values()]
+        parts = np.split(flags, np.cumsum(widths)[:-1], axis=-1)
+        return dict(zip(self.tensors, parts, strict=True))
+
+
+@dataclass(frozen=True)
+class Mistake(ABC):
+    """One known way to get a positional encoding wrong; its fields are its numbers."""
+
+    summary: ClassVar[str]
+    """A line for the field guide."""
+    seen_in: ClassVar[tuple[str, ...]] = ()
+    """Public projects that had it."""
+    stage: ClassVar[Stage]
+    fitted: ClassVar[tuple[str, ...]] = ()
+    """Fields whose numbers are solved from the data: each is paid for with evidence and digits."""
+    rank: ClassVar[int] = 9
+    """Order among mistakes of one stage: explanations state the base before the scaling."""
+    counts_as: ClassVar[int] = 1
+    """Mistakes that it stands for: two numbers that are wrong at once are two."""
+    shows_in_few_values: ClassVar[bool] = False
+    """True if tables with this mistake have few different values, which are no evidence against it."""
+    weight: ClassVar[float] = 1.0
+    """Cost without the fitted numbers: the more unusual a mistake, the more it has to explain."""
+
+    @abstractmethod
+    def plant(self, making: Making) -> Making:
+        """Return a making with this mistake in it."""
+
+    @classmethod
+    @abstractmethod
+    def proposals(cls, case: "Case") -> Iterator[Self]:
+        """Yield the instances worth testing, with numbers taken from the measurements."""
+
+    @classmethod
+    def suppositions(cls, case: "Case") -> Iterator[Self]:
+        """Yield the instances that may be one of several mistakes, so that others are measured in what is left."""
+        yield from cls.proposals(case)
+
+    @classmethod
+    def examples(cls, making: Making) -> Iterator[Self]:
+        """Yield typical instances without data, the smallest deviations first."""
+        yield from ()
+
+    @abstractmethod
+    def edits(self, case: "Case") -> tuple[Edit, ...]:
+        """Return the mistake in the vocabulary of results."""
+
+    def scheme_after(self, scheme: Scheme) -> Scheme | None:
+        """Return the scheme with this mistake, if it is one of parameters; else the scheme as it is."""
+        return scheme
+
+    def affected(self, case: "Case") -> tuple[str, ...]:
+        """Return the tensors in which the mistake shows."""
+        return tuple(case.observations.tensors)
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The numbers that were solved from the data."""
+        return tuple(float(getattr(self, name)) for name in self.fitted)
+
+    @property
+    def cost(self) -> float:
+        """The weight, and the digits of the fitted numbers: of two explanations the shorter one is preferred."""
+        return self.weight + COST_PER_DIGIT * sum(map(digits, self.numbers))
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Observations, and the making that is supposed to have made them: the specification with some mistakes.
+
+    The supposition includes float32 arithmetic, since nearly all projects compute tables in it.
+    """
+
+    scheme: Scheme
+    specification: Making
+    observations: Observations
+    making: Making
+    tolerance: float = 0.0
+    arranged: tuple[Edit, ...] = ()  # what was supposed about the shape of the tensors
+    mistakes: tuple[Mistake, ...] = ()
+    measured: dict[tuple[object, ...], object] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        scheme: Scheme,
+        making: Making,
+        observations: Observations,
+        arranged: tuple[Edit, ...] = (),
+    ) -> "Case":
+        """Return the case without a mistake."""
+        supposed = replace(making, arithmetic=FLOAT32)
+        return cls(scheme, supposed, observations, supposed, arranged=arranged)
+
+    def given(self, mistake: Mistake) -> "Case":
+        """Return the case in which a mistake is taken for granted, so that others are measured in what is left."""
+        ordered = sorted((*self.mistakes, mistake), key=lambda each: (each.stage, each.rank))
+        making = self.specification
+        for each in ordered:
+            making = each.plant(making)
+        return replace(self, making=making, mistakes=tuple(ordered))
+
+    def within(self, tolerance: float) -> "Case":
+        return replace(self, tolerance=tolerance)
+
+    def once(self, key: tuple[object, ...], compute: Callable[[], T]) -> T:
+        """Return a measurement, which another case that reads the data alike may have made already."""
+        if key not in self.measured:
+            self.measured[key] = compute()
+        return self.measured[key]  # type: ignore[return-value]
+
+    @property
+    def waves(self) -> WaveMaking | None:
+        """The making, if it is one of cosines and sines or of their frequencies."""
+        return self.making if isinstance(self.making, WaveMaking) else None
+
+    @property
+    def waves_were_replaced(self) -> bool:
+        """True if a supposed mistake is one of the parameters, so that the scheme is no longer that of the making."""
+        return any(mistake.stage == Stage.PARAMETERS for mistake in self.mistakes)
+
+    @property
+    def expected_waves(self) -> WaveMaking:
+        """The specification of cosines and sines, for mistakes that were proposed for such."""
+        assert isinstance(self.specification, WaveMaking)
+        return self.specification
+
+    @property
+    def law(self) -> Law | None:
+        """The law that frequencies are supposed to follow."""
+        return self.waves.law if self.waves is not None else None
+
+    @property
+    def expected_law(self) -> Law:
+        """The law of the specification, for mistakes that were proposed because it has one."""
+        law = self.expected_waves.law
+        assert law is not None
+        return law
+
+    @cached_property
+    def turns(self) -> Complex | None:
+        """Turns of the sampled rows, if the data hold both cosines and sines."""
+        waves = self.waves
+        if waves is None:
+            return None
+        observed = self.observations
+        return self.once(
+            ("turns", waves.form),
+            lambda: waves.form.turns(observed.sample, observed.sampled_rows),
+        )
+
+    @cached_property
+    def frequencies(self) -> Frequencies | None:
+        """Measured frequencies, which do not depend on those of the making; None if there are too few rows."""
+        observed = self.observations
+        return self.once(
+            ("frequencies", *self.making.reading),
+            lambda: self.making.measured_frequencies(observed.sample, observed.sampled_rows),
+        )
+
+    @cached_property
+    def frequencies_agree(self) -> bool | None:
+        """True if the making has the measured frequencies; None if none could be measured."""
+        waves = self.waves
+        if waves is None or self.frequencies is None or waves.damaged is not None:
+            return None
+        if waves.arithmetic not in (EXACT, FLOAT32):
+            return None
+        if isinstance(waves.storage, TruncatedStorage):
+            return None  # All values are off to one side, which moves frequencies by more than their errors.
+        return self.frequencies.agree_with(waves.frequencies)
+
+    @cached_property
+    def used_positions(self) -> Floats | None:
+        """Positions (axes, rows) of the located rows, if the making's frequencies are right; NaN if a row is at none."""
+        waves = self.waves
+        if waves is None:
+            return None
+        return self.once(
+            ("positions", waves.form, waves.frequencies.tobytes()), lambda: self._solved(waves)
+        )
+
+    def _solved(self, waves: WaveMaking) -> Floats | None:
+        """Return the positions of the located rows; None if most of a few rows are at none."""
+        observed = self.observations
+        rows = observed.located_rows
+        some = rows[:: max(1, len(rows) // TESTED_ROWS)]
+        few = waves.measured_positions(observed.matrix(some), some)
+        if few is None or np.isnan(few).mean() > MAX_LOST:
+            return None
+        return waves.measured_positions(observed.matrix(rows), rows)
+
+    @cached_property
+    def amplitude(self) -> Fit | None:
+        """The measured amplitude of the turns, and how far it may be off."""
+        if self.turns is not None:
+            sizes = np.abs(self.turns)
+            value = float(np.median(sizes))
+            spread = float(np.median(np.abs(sizes - value)))
+            return Fit(value, SIGMAS * spread + FLOAT32_ERROR * value)
+        if self.frequencies is not None:
+            value = self.frequencies.amplitude
+            return Fit(value, AMPLITUDE_ERROR * value)
+        return None
+
+    def errors(self, rows: Indices) -> "Errors":
+        """Return what the making leaves of some rows."""
+        return self._errors(self.observations.matrix(rows), rows)
+
+    def _errors(self, data: Floats, rows: Indices) -> "Errors":
+        making = self.making
+        with np.errstate(all="ignore"):
+            rendered = making.rendered(rows)
+            allowed = self.tolerance + half_ulp(data, self.observations.dtype) + making.bound(rows)
+            middle = data
+            if making.storage is not None:
+                allowed = allowed + making.storage.half_unit(data)
+                middle = making.storage.middle(data)
+            left = np.where(data == rendered, 0.0, middle - rendered)  # masks are infinite in both
+            is_wrong = ~(np.abs(left) <= allowed)
+        if making.damaged is not None:
+            is_wrong &= ~making.damaged[rows]
+        return Errors(left, is_wrong)
+
+    def remainders(self, rows: Indices) -> Floats:
+        """Return sizes of what the making leaves after it is stored, as computed in float32 or exactly: the smaller."""
+        data = self.observations.matrix(rows)
+        makings = dict.fromkeys((self.making, self.making.exactly()))
+        with np.errstate(all="ignore"):
+            left = [self._left(data, making.rendered(rows)) for making in makings]
+        return min(left, key=lambda sizes: float(np.nansum(sizes)))
+
+    def _left(self, data: Floats, rendered: Floats) -> Floats:
+        """Return differences from what is rendered or, if that is nearer, from what is stored of it; masks are infinite."""
+        stored = rounded_to(rendered, self.observations.held_dtype)
+        if self.making.storage is not None:
+            stored = self.making.storage.rounded(rendered)
+        left = np.fmin(np.abs(data - stored), np.abs(data - rendered))
+        return np.where(data == rendered, 0.0, left)
+
+    @property
+    def is_far_off(self) -> bool:
+        """True if two rows are so wrong that no bound could allow it: the cheapest way to reject a hypothesis."""
+        making = self.making
+        if making.damaged is not None or making.arithmetic not in (EXACT, FLOAT32):
+            return False
+        observed = self.observations
+        with np.errstate(all="ignore"):
+            left = observed.probed - making.rendered(observed.probed_rows)
+            return bool(
+                np.nanmax(np.abs(left), initial=0.0) > FAR_OFF * observed.size + self.tolerance
+            )
+
+    @cached_property
+    def tested(self) -> Flags:
+        """Wrong elements of a few rows."""
+        return self._errors(self.observations.tested, self.observations.tested_rows).is_wrong
+
+    @cached_property
+    def wrong_elements(self) -> Flags:
+        """Wrong elements of all rows."""
+        blocks = []
+        for rows in self.observations.blocks():
+            check_time()
+            blocks.append(self.errors(rows).is_wrong)
+        return np.concatenate(blocks)
+
+    @property
+    def cost(self) -> float:
+        arranged = ARRANGED_COST * len(self.arranged)
+        return arranged + sum(mistake.cost for mistake in self.mistakes)
+
+
+class Errors(NamedTuple):
+    """Differences of some rows (rows, columns), and the elements at which they are more than is allowed."""
+
+    left: Floats
+    is_wrong: Flags
+
+
+def accept(case: Case) -> Explanation | None:
+    """Return the explanation if the mistakes of a case make its observations, every element of them."""
+    if case.tolerance >= case.observations.size > 0:
+        return None  # Within such a tolerance anything explains the data.
+    if case.is_far_off or case.frequencies_agree is False or case.tested.any():
+        return None
+    left = _remainder(case)
+    if left is None or not _has_evidence(case):
+        return None
+    named = tuple(edit for mistake in case.mistakes for edit in mistake.edits(case))
+    edits = (*case.arranged, *named)
+    cost = case.cost
+    is_only_stored = all(edit.storage for edit in edits)
+    if is_only_stored and not _is_exact(case):
+        edits = (Recipe("float32"), *edits)
+        cost += FLOAT32_COST
+    edits = _with_recipe(edits, case.observations.dtype)
+    largest = left.largest
+    if is_only_stored and largest:
+        largest = min(largest, _left_by_recipe(case, edits))
+    affected = {name for mistake in case.mistakes for name in mistake.affected(case)}
+    open_questions: tuple[str, ...] = ()
+    if left.rows < case.observations.rows:
+        open_questions = (f"{left.rows:,} of {case.observations.rows:,} rows were compared",)
+    return Explanation(
+        edits,
+        _scheme(case, edits),
+        tuple(name for name in case.observations.tensors if name in affected or not named),
+        extra=cost - sum(edit.cost for edit in edits),
+        open=open_questions,
+        residual=largest,
+        noise=left.noise,
+    )
+
+
+def _scheme(case: Case, edits: tuple[Edit, ...]) -> Scheme | None:
+    """Return the scheme that has the mistakes which are parameters; None if no scheme has them."""
+    scheme: Scheme | None = case.scheme
+    for mistake in case.mistakes:
+        if scheme is not None:
+            scheme = mistake.scheme_after(scheme)
+    if scheme is None:
+        return None
+    made = scheme_of(case.making, scheme)
+    recipes = [edit.found for edit in edits if isinstance(edit, Recipe)]
+    if made is None or not recipes or "recipe" not in made.parameters():
+        return made
+    changes: Any = {"recipe": recipes[0]}
+    if not made.is_range:
+        changes["seq_len"] = None  # It follows from the positions or the grid.
+    try:
+        return replace(made, **changes)
+    except ParameterError:  # A runtime has a recipe of its own.
+        return made
+
+
+def _with_recipe(edits: tuple[Edit, ...], dtype: str) -> tuple[Edit, ...]:
+    """Return edits in which a recipe and a 16-bit table are one recipe, if there is one for both."""
+    recipes = [edit.found for edit in edits if isinstance(edit, Recipe)]
+    tables = [edit.found for edit in edits if isinstance(edit, Dtype)] or [dtype]
+    together = TABLE_RECIPES.get((recipes[0], tables[0])) if recipes else None
+    if together is None:
+        return edits
+    others = [edit for edit in edits if not isinstance(edit, (Recipe, Dtype))]
+    return Recipe(together), *others
+
+
+def _left_by_recipe(case: Case, edits: tuple[Edit, ...]) -> float:
+    """Return the largest difference from the table that the engine computes by a recipe; infinity without one.
+
+    The powers of float32 libraries differ in the last place, and the engine has those of PyTorch.
+    """
+    recipes = [edit.found for edit in edits if isinstance(edit, Recipe)]
+    if not recipes or not isinstance(case.making, WaveMaking):
+        return math.inf
+    changes: Any = {"recipe": recipes[0], "dtype": case.observations.held_dtype}
+    if not case.scheme.is_range:
+        changes["seq_len"] = None  # It follows from the positions or the grid.
+    made = named_tensors(replace(case.scheme, **changes))
+    largest = 0.0
+    for name, array in case.observations.tensors.items():
+        if name not in made or made[name].shape != array.shape:
+            return math.inf
+        rows = np.arange(len(array))
+        difference = np.abs(widened(array) - widened(made[name].pick(rows)))
+        largest = max(largest, float(difference.max(initial=0.0)))
+    return largest
+
+
+class Remainder(NamedTuple):
+    """Measures of what a making leaves, and the rows that there was time to compare."""
+
+    largest: float
+    noise: float
+    rows: int
+
+
+def _remainder(case: Case) -> Remainder | None:
+    """Return what the making leaves of all rows; None if an element is wrong, or if no row could be compared."""
+    largest = 0.0
+    squares = 0.0
+    compared = 0
+    try:
+        for rows in case.observations.blocks():
+            check_time()
+            errors = case.errors(rows)
+            if errors.is_wrong.any():
+                return None
+            sizes = case.remainders(rows)
+            if case.making.damaged is not None:
+                sizes = sizes[~case.making.damaged[rows]]
+            largest = max(largest, float(sizes.max(initial=0.0)))
+            squares += float((sizes**2).sum())
+            compared += len(rows)
+    except OutOfTimeError:
+        if not compared:
+            return None
+    elements = max(1, compared * case.observations.columns)
+    return Remainder(largest, math.sqrt(squares / elements), compared)
+
+
+def _has_evidence(case: Case) -> bool:
+    """Return True if the data have many more different values than the mistakes have fitted numbers."""
+    mistakes = [mistake for mistake in case.mistakes if mistake.stage != Stage.STORAGE]
+    if len(mistakes) == 1 and mistakes[0].shows_in_few_values:
+        return True
+    numbers = sum(len(mistake.numbers) for mistake in mistakes)
+    values = case.observations.sample
+    if case.making.damaged is not None:
+        values = values[~case.making.damaged[case.observations.sampled_rows]]
+    return len(np.unique(values)) > max(MIN_VALUES, VALUES_PER_NUMBER * numbers)
+
+
+def _is_exact(case: Case) -> bool:
+    """Return True if exact phases make the data as well: last places differ between libraries."""
+    if case.making.arithmetic != FLOAT32 or case.making.damaged is not None:
+        return True
+    rounded = case.tolerance + FLOAT32_FUNCTION * max(1.0, case.observations.size)
+    exact = replace(case, making=replace(case.making, arithmetic=EXACT), tolerance=rounded)
+    return not exact.tested.any() and _remainder(exact) is not None

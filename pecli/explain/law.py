@@ -1,0 +1,113 @@
+"""The law that frequencies follow: a base, the dimension in the exponent, and a scaling.
+
+The engine's exact frequencies take a millisecond; a search asks hundreds of times, so these are computed in float64.
+"""
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from pecli.engine.arrays import Floats
+from pecli.engine.scalings import SCALINGS, name_of
+from pecli.engine.scalings.scaling import Scaling
+from pecli.engine.schemes.positions import Positioned
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import ParameterError
+from pecli.explain.wave_tables import WaveTable, wave_table
+
+NO_SCALING: Scaling = SCALINGS["none"]()
+
+
+@dataclass(frozen=True)
+class Law:
+    """scale · base^(−i/half) for pair i, after a scaling; pairs from `rotating` on have frequency 0.
+
+    The paper's table of 512 channels has half = 256 and base = 10000: pair 1 has 10000^(−1/256) = 0.9647.
+    """
+
+    pairs: int
+    half: float
+    base: float
+    scale: float = 1.0
+    scaling: Scaling = NO_SCALING
+    rotating: int | None = None
+    scaling_half: float | None = None  # the half that the scaling uses, if it is not the exponent's
+    applied: str = (
+        "once"  # the scaling: once, "again" to its own result, or with its ratios "squared"
+    )
+
+    @cached_property
+    def frequencies(self) -> Floats:
+        """Radians per position, one per pair."""
+        index = np.arange(self.pairs)
+        with np.errstate(all="ignore"):
+            plain = np.exp(-index / self.half * np.log(self.base))
+            scaled = self._scaled(plain)
+            if self.applied == "again":
+                scaled = self._scaled(scaled)
+            elif self.applied == "squared":
+                scaled = scaled * (scaled / plain)
+        if self.rotating is not None:
+            scaled = np.where(index < self.rotating, scaled, 0.0)
+        return np.asarray(scaled * self.scale)
+
+    def _scaled(self, frequencies: Floats) -> Floats:
+        half = self.half if self.scaling_half is None else self.scaling_half
+        return np.asarray(self.scaling.approximate(frequencies, self.base, half))
+
+    @property
+    def scaling_name(self) -> str:
+        return name_of(self.scaling)
+
+    def value(self, name: str) -> Any:
+        """Return a parameter of the law or of its scaling; None if it has no such parameter."""
+        if name in _LAW_FIELDS:
+            return getattr(self, name)
+        return vars(self.scaling).get(name)
+
+    def having(self, name: str, value: Any) -> "Law":
+        """Return the law with another value of one parameter, its own or its scaling's.
+
+        A scaling without that parameter stays as it is: two mistakes may exclude each other.
+        """
+        changes: dict[str, Any] = {name: value}
+        if name in _LAW_FIELDS:
+            return replace(self, **changes)
+        if name not in self.scaling.names():
+            return self
+        return replace(self, scaling=replace(self.scaling, **changes))
+
+    def unscaled(self) -> "Law":
+        return replace(self, scaling=NO_SCALING, rotating=None, applied="once", scaling_half=None)
+
+
+_LAW_FIELDS = frozenset(field.name for field in fields(Law))
+
+
+def law_of(waves: WaveTable) -> Law:
+    """Return the law of a scheme's frequencies."""
+    pairs = max(1, waves.dim // 2)
+    if not waves.separate and waves.layout == "interleaved":
+        pairs = max(1, (waves.dim + 1) // 2)
+    rotating = waves.rotating if waves.rotating < pairs else None
+    scaling = waves.scaling.complete()
+    return Law(pairs, waves.exponent, waves.base, waves.scale, scaling, rotating)
+
+
+def attention_of(law: Law) -> float:
+    """Return the factor by which the law's scaling multiplies cosines and sines."""
+    return law.scaling.attention_value
+
+
+def consecutive(scheme: Scheme) -> WaveTable | None:
+    """Return the waves of a scheme; of one whose positions are listed, those that it has at consecutive ones."""
+    waves = wave_table(scheme)
+    if waves is not None or not isinstance(scheme, Positioned) or scheme.positions is None:
+        return waves
+    changes: dict[str, Any] = {"positions": None, "seq_len": 1}
+    try:
+        return wave_table(replace(scheme, **changes))
+    except ParameterError:  # some parameters go only with positions
+        return None

@@ -1,0 +1,498 @@
+"""The steps in which an implementation makes a table: frequencies, positions, phases, cosines and sines, columns.
+
+A mistake changes one step of a `Making`; rendering is the same for all of them, and `turns` is its inverse.
+A *turn* is the complex number amplitude · (cos + i·sin) of one position and one pair of channels.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import Complex, Flags, Floats, Indices, widened
+from pecli.engine.schemes.scheme import Scheme, named_tensors
+from pecli.engine.table import Table
+from pecli.explain import measure
+from pecli.explain.law import Law
+from pecli.explain.measure import Frequencies
+from pecli.explain.storage import Storage, rounded_to
+
+FLOAT32_FUNCTION = 4 * 2.0**-24
+"""Absolute error of a cosine computed in float32 and of the products of a rotation, per unit of amplitude."""
+
+HALF_UNIT = 2.0**-24
+"""Relative error of one float32 operation. A power loses |ln f| of these because its exponent is rounded; the power,
+its reciprocal and the product with a position lose one each."""
+
+EXACT_ERROR = 2.0**-48
+"""Relative error of phases that are computed in float64: an exact table cannot be reproduced better than this."""
+
+TINY = 1e-300
+
+SLOW = 2 * np.pi / 8192
+"""Frequency of a pair that turns less than once in 8,192 positions: it distinguishes all of them."""
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Dtypes to which the steps of an implementation round; None means that a step is exact."""
+
+    positions: str | None = None
+    frequencies: str | None = None
+    phases: str | None = None
+
+    def angles(self, positions: Floats, frequencies: Floats) -> Floats:
+        """Return the angle of each row and pair: positions (rows, pairs or 1) times frequencies (pairs,)."""
+        if self.positions:
+            positions = rounded_to(positions, self.positions)
+        if self.frequencies:
+            frequencies = rounded_to(frequencies, self.frequencies)
+        angles = positions * frequencies
+        if self.phases:
+            angles = rounded_to(angles, self.phases)
+        return np.asarray(angles)
+
+    def bound(self, positions: Floats, frequencies: Floats) -> Floats:
+        """Return how far angles may be off if another library computes the same steps.
+
+        Every rounding is monotone, so rounding both ends of an interval of frequencies bounds the result; ties that tip
+        to the other side are included.
+        """
+        if self == EXACT:
+            return np.asarray(EXACT_ERROR * np.abs(positions * frequencies))
+        slow = np.maximum(np.abs(frequencies), TINY)
+        error = HALF_UNIT * (np.abs(np.log(slow)) + 3)
+        low = self.angles(positions, frequencies * (1 - error))
+        high = self.angles(positions, frequencies * (1 + error))
+        return np.abs(high - low)
+
+
+EXACT = Arithmetic()
+FLOAT32 = Arithmetic("float32", "float32", "float32")
+"""The arithmetic of nearly all projects."""
+
+
+def turned(angles: Floats) -> Complex:
+    """Return exp(i · angle) of each angle, in half the time that NumPy's complex exponential takes."""
+    turns = np.empty(angles.shape, np.complex128)
+    turns.real = np.cos(angles)
+    turns.imag = np.sin(angles)
+    return turns
+
+
+class Form(ABC):
+    """An arrangement of turns in a matrix (rows, columns), and back."""
+
+    @abstractmethod
+    def lay(self, turns: Complex, rows: Indices) -> Floats:
+        """Return the matrix that holds the turns (rows, pairs) of some rows."""
+
+    @abstractmethod
+    def turns(self, matrix: Floats, rows: Indices) -> Complex | None:
+        """Return the turns that some rows of a matrix hold; None if it lacks the cosines or the sines."""
+
+    @abstractmethod
+    def errors(self, bound: Floats, rows: Indices) -> Floats:
+        """Return how far elements may be off if turns are off by a bound (rows, pairs)."""
+
+    def one_function(self, matrix: Floats) -> Floats | None:
+        """Return one column per pair if a matrix holds only cosines or only sines, else None."""
+        return None
+
+
+class Column(NamedTuple):
+    """Arrays with one entry per column of a table: its pair, whether it holds sines, and its sign; 0 for zeros."""
+
+    pair: Indices
+    is_sine: Flags
+    sign: Floats
+
+
+@dataclass(frozen=True)
+class Columns(Form):
+    """Tables whose columns each hold the cosines or the sines of one pair.
+
+    `cos` and `sin` of two pairs in halves are [c0 c1 c0 c1 | s0 s1 s0 s1]; a sinusoidal `pe` of two pairs, interleaved,
+    is [s0 c0 s1 c1].
+    """
+
+    tensors: tuple[str, ...]  # ("cos", "sin"), one of them, or ("pe",)
+    layout: str  # compact, halves or interleaved
+    pairs: int
+    dim: int  # channels of `pe`; an odd one lacks its last cosine
+    cos_first: bool = True
+    blocks: tuple[int, ...] = ()  # pairs per axis, if each axis has its own halves
+    swapped: bool = False
+    negated: frozenset[str] = frozenset()  # of cos and sin: columns with the other sign
+    reversed: bool = False
+
+    @cached_property
+    def columns(self) -> Column:
+        pair, is_sine, used = self._laid_out()
+        sign = used.astype(np.float64)
+        if "cos" in self.negated:
+            sign = np.where(is_sine, sign, -sign)
+        if "sin" in self.negated:
+            sign = np.where(is_sine, -sign, sign)
+        if self.reversed:
+            pair = self.pairs - 1 - pair
+        return Column(pair, is_sine != self.swapped, sign)
+
+    def _laid_out(self) -> tuple[Indices, Flags, Flags]:
+        """Return the pair of each column, whether it holds sines, and whether it holds anything."""
+        every = np.arange(self.pairs)
+        if self.tensors != ("pe",):
+            pair = {
+                "compact": every,
+                "halves": np.tile(every, 2),
+                "interleaved": np.repeat(every, 2),
+            }[self.layout]
+            is_sine = np.repeat([name == "sin" for name in self.tensors], len(pair))
+            pair = np.tile(pair, len(self.tensors))
+            return pair, is_sine, np.ones(len(pair), bool)
+        if self.layout == "interleaved":
+            pair = np.repeat(every, 2)
+            is_second = np.tile([False, True], self.pairs)
+        else:
+            sizes = self.blocks or (self.pairs,)
+            starts = np.cumsum((0, *sizes[:-1]))
+            halves = [
+                np.tile(start + np.arange(size), 2)
+                for start, size in zip(starts, sizes, strict=True)
+            ]
+            pair = np.concatenate(halves)
+            is_second = np.concatenate([np.repeat([False, True], size) for size in sizes])
+        is_sine = is_second == self.cos_first
+        padding = max(0, self.dim - len(pair))
+        used = np.append(np.ones(len(pair), bool), np.zeros(padding, bool))[: self.dim]
+        pair = np.append(pair, np.zeros(padding, pair.dtype))[: self.dim]
+        is_sine = np.append(is_sine, np.zeros(padding, bool))[: self.dim]
+        return pair, is_sine, used
+
+    def lay(self, turns: Complex, rows: Indices) -> Floats:
+        pair, is_sine, sign = self.columns
+        pairs = turns[:, pair]
+        return np.asarray(np.where(is_sine, pairs.imag, pairs.real) * sign)
+
+    def turns(self, matrix: Floats, rows: Indices) -> Complex | None:
+        places = self.places
+        if places is None:
+            return None
+        cosines, sines = places
+        sign = self.columns.sign
+        return np.asarray(
+            matrix[:, cosines] * sign[cosines] + 1j * (matrix[:, sines] * sign[sines])
+        )
+
+    @cached_property
+    def places(self) -> tuple[Indices, Indices] | None:
+        """The first column of each pair's cosines, and of its sines; None if some pair lacks one."""
+        found = []
+        for sines in (False, True):
+            place = np.full(self.pairs, -1, np.intp)
+            here = np.flatnonzero((self.columns.is_sine == sines) & (self.columns.sign != 0))
+            place[self.columns.pair[here[::-1]]] = here[::-1]  # the first of several copies wins
+            found.append(place)
+        if (found[0] < 0).any() or (found[1] < 0).any():
+            return None
+        return found[0], found[1]
+
+    def errors(self, bound: Floats, rows: Indices) -> Floats:
+        pair, _, sign = self.columns
+        return np.asarray(bound[:, pair] * np.abs(sign))
+
+    def one_function(self, matrix: Floats) -> Floats | None:
+        """Return the first column of each pair if the table holds only cosines or only sines."""
+        if len(set(self.columns.is_sine.tolist())) > 1 or len(self.tensors) != 1:
+            return None
+        _, first = np.unique(self.columns.pair, return_index=True)
+        return np.asarray(matrix[:, first] * self.columns.sign[first])
+
+
+@dataclass(frozen=True, eq=False)
+class Making(ABC):
+    """Everything that determines the numbers of some tensors: a matrix with one row per position."""
+
+    _: KW_ONLY
+    arithmetic: Arithmetic = EXACT
+    damaged: Flags | None = None  # (rows, columns), elements that may hold anything
+    storage: Storage | None = None
+
+    @property
+    @abstractmethod
+    def rows(self) -> int: ...
+
+    @abstractmethod
+    def rendered(self, rows: Indices) -> Floats:
+        """Return the numbers of some rows, before they are stored."""
+
+    @abstractmethod
+    def bound(self, rows: Indices) -> Floats:
+        """Return how far arithmetic may move each element of some rows."""
+
+    def exactly(self) -> "Making":
+        """Return the making as computed in float64, if it is supposed to be in float32."""
+        return replace(self, arithmetic=EXACT) if self.arithmetic == FLOAT32 else self
+
+    def measured_frequencies(self, sample: Floats, rows: Indices) -> Frequencies | None:
+        """Measure the frequencies of some rows of data that lie as here; None if they cannot be."""
+        return None
+
+    def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:
+        """Solve the positions (axes, rows) of data that lie and turn as here; NaN for a row that is at none."""
+        return None
+
+    def by_head(self, flags: Flags) -> Flags:
+        """Return flags (rows, columns) of one tensor as (heads, rows, columns)."""
+        return flags[None]
+
+    def from_heads(self, flags: Flags) -> Flags:
+        """Return flags (heads, rows, columns) as (rows, columns): the inverse of `by_head`."""
+        return np.asarray(flags[0])
+
+    @property
+    def reading(self) -> tuple[object, ...]:
+        """The key under which measured frequencies are kept: everything that they depend on."""
+        return ()
+
+
+@dataclass(frozen=True, eq=False)
+class WaveMaking(Making):
+    """The making of cosines and sines: frequencies, positions, an amplitude, and a form."""
+
+    frequencies: Floats  # radians per position, one per pair
+    axes: Indices  # the axis of positions that each pair follows
+    positions: Floats  # (axes, rows)
+    amplitude: float
+    form: Form
+    law: Law | None = (
+        None  # which the frequencies follow; None on grids, where each axis has its own
+    )
+    empty_rows: Flags | None = None  # rows that hold zeros
+
+    @property
+    def rows(self) -> int:
+        return int(self.positions.shape[1])
+
+    @property
+    def reading(self) -> tuple[object, ...]:
+        is_run = self.rows >= measure.MIN_RUN and bool((np.diff(self.positions) == 1).all())
+        if is_run:  # Frequencies are the same, wherever the run starts.
+            return self.form, self.rows
+        return self.form, self._rounding, self.positions.tobytes()
+
+    def at_rows(self, rows: slice) -> "WaveMaking":
+        """Return the making of some rows."""
+        empty = None if self.empty_rows is None else self.empty_rows[rows]
+        return replace(self, positions=self.positions[:, rows], empty_rows=empty)
+
+    def with_law(self, law: Law) -> "WaveMaking":
+        """Return the making with frequencies, and with the attention factor of the scaling, of another law."""
+        amplitude = self.amplitude
+        if self.law is not None and law.scaling != self.law.scaling:
+            amplitude *= law.scaling.attention_value / self.law.scaling.attention_value
+        return replace(self, law=law, frequencies=law.frequencies, amplitude=amplitude)
+
+    def row_positions(self, rows: Indices) -> Floats:
+        """Return the position of each of some rows, per pair if there are several axes."""
+        if len(self.positions) == 1:
+            return np.asarray(self.positions[0, rows][:, None])
+        return np.asarray(self.positions[:, rows][self.axes].T)
+
+    def rendered(self, rows: Indices) -> Floats:
+        angles = self.arithmetic.angles(self.row_positions(rows), self.frequencies)
+        turns = self.amplitude * turned(angles)
+        matrix = self.form.lay(turns, rows)
+        if self.empty_rows is not None:
+            matrix[self.empty_rows[rows]] = 0.0
+        return matrix
+
+    def bound(self, rows: Indices) -> Floats:
+        angles = self.arithmetic.bound(self.row_positions(rows), self.frequencies)
+        if self.arithmetic != EXACT:
+            angles = angles + FLOAT32_FUNCTION
+        return self.form.errors(abs(self.amplitude) * np.minimum(angles, 2.0), rows)
+
+    def measured_frequencies(self, sample: Floats, rows: Indices) -> Frequencies | None:
+        whole = self._frequencies_in(sample, rows)
+        if whole is not None or len(sample) < 2 * measure.MIN_RUN:
+            return whole
+        half = len(sample) // 2  # Rows at one end may hold anything.
+        before = self._frequencies_in(sample[:half], rows[:half])
+        return before if before is not None else self._frequencies_in(sample[half:], rows[half:])
+
+    def _frequencies_in(self, sample: Floats, rows: Indices) -> Frequencies | None:
+        if not np.isfinite(sample).all():
+            return None
+        values: Complex | Floats | None = self.form.turns(sample, rows)
+        if values is None:
+            values = self.form.one_function(sample)
+        if values is None:
+            return None
+        follows_one_axis = len(self.positions) == 1 or (self.positions == self.positions[0]).all()
+        if follows_one_axis:
+            return measure.frequencies_of(values, self.positions[0, rows], self._rounding)
+        turns = self.form.turns(sample, rows)
+        if turns is None:
+            return None
+        return measure.frequencies_on_grid(turns, self.positions[:, rows], self.axes)
+
+    @property
+    def _rounding(self) -> float:
+        """The largest change of a cosine or sine by storage."""
+        if self.storage is None:
+            return FLOAT32_FUNCTION
+        return float(self.storage.half_unit(np.ones(1))[0])
+
+    def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:
+        turns = self.form.turns(matrix, rows)
+        with np.errstate(all="ignore"):
+            if turns is None:
+                if len(self.positions) > 1:
+                    return None
+                return measure.match_positions(matrix, self._rendered_at, self.positions[0, rows])[
+                    None
+                ]
+            solved = np.array(self.positions[:, rows])
+            for axis in range(len(solved)):
+                here = self.axes == axis
+                if here.any():
+                    solved[axis] = self._solved(
+                        turns[:, here], self.frequencies[here], solved[axis]
+                    )
+            return solved
+
+    def _solved(self, turns: Complex, frequencies: Floats, expected: Floats) -> Floats:
+        """Return the positions of rows along one axis, from the pairs that follow it."""
+        slowest = np.abs(frequencies[frequencies != 0]).min(initial=np.inf)
+        if slowest < SLOW:
+            return measure.solve_positions(turns, frequencies, expected)
+
+        def rendered(positions: Floats) -> Floats:
+            angles = np.multiply.outer(positions, frequencies)
+            return np.hstack([np.cos(angles), np.sin(angles)])
+
+        return measure.match_positions(np.hstack([turns.real, turns.imag]), rendered, expected)
+
+    def _rendered_at(self, positions: Floats) -> Floats:
+        """Return the rows of positions that the table may not have."""
+        angles = np.multiply.outer(positions, self.frequencies)
+        turns = self.amplitude * turned(angles)
+        return self.form.lay(turns, np.arange(len(positions)))
+
+
+INVERSES = {"wavelengths": 2 * np.pi, "1/inv_freq": 1.0}
+"""Vectors that hold a number divided by the frequencies, and that number."""
+
+FREQUENCY_RTOL = 1e-5
+"""Relative error of frequencies that other programs compute: powers in float32, at worst."""
+
+
+@dataclass(frozen=True, eq=False)
+class FrequencyMaking(WaveMaking):
+    """A vector of frequencies: one row, one column per pair."""
+
+    holds: str = "frequencies"  # or wavelengths, or 1/inv_freq
+
+    def with_law(self, law: Law) -> "FrequencyMaking":
+        """Return the making with another law; an attention factor does not show in frequencies."""
+        return replace(self, law=law, frequencies=law.frequencies)
+
+    def rendered(self, rows: Indices) -> Floats:
+        frequencies = self.amplitude * self.frequencies
+        if self.arithmetic.frequencies is not None and self.arithmetic.frequencies != "float32":
+            frequencies = rounded_to(frequencies, self.arithmetic.frequencies)
+        if self.holds in INVERSES:
+            frequencies = INVERSES[self.holds] / frequencies
+        return self.form.lay(frequencies[None].astype(np.complex128), rows)
+
+    def bound(self, rows: Indices) -> Floats:
+        return np.asarray(FREQUENCY_RTOL * np.abs(self.rendered(rows)))
+
+    def measured_frequencies(self, sample: Floats, rows: Indices) -> Frequencies | None:
+        values = self.form.turns(sample, rows)
+        if values is None or not np.isfinite(sample).all():
+            return None
+        frequencies = values.real[0] / self.amplitude
+        if self.holds in INVERSES:
+            frequencies = INVERSES[self.holds] / frequencies
+        error = 0.25 * FREQUENCY_RTOL * np.abs(frequencies) + TINY
+        if self.storage is not None:
+            error = error + self.storage.half_unit(frequencies)
+        return Frequencies(frequencies, error, 1.0, False)
+
+    def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:
+        return None
+
+    @property
+    def reading(self) -> tuple[object, ...]:
+        return self.form, self.holds, self.amplitude, self.storage
+
+
+@dataclass(frozen=True)
+class Vector(Form):
+    """Numbers in a single row, one per pair."""
+
+    reversed: bool = False
+
+    def lay(self, turns: Complex, rows: Indices) -> Floats:
+        return turns.real[:, ::-1] if self.reversed else turns.real
+
+    def turns(self, matrix: Floats, rows: Indices) -> Complex:
+        values = matrix[:, ::-1] if self.reversed else matrix
+        return values.astype(np.complex128)
+
+    def errors(self, bound: Floats, rows: Indices) -> Floats:
+        return bound
+
+
+@dataclass(frozen=True, eq=False)
+class SchemeMaking(Making):
+    """Tensors as the engine makes them, for schemes of which no more is known than their parameters."""
+
+    scheme: Scheme
+    tensors: tuple[str, ...]
+
+    @cached_property
+    def tables(self) -> list[Table]:
+        made = named_tensors(self.scheme.in_dtype("float64"))
+        return [made[name] for name in self.tensors]
+
+    @property
+    def rows(self) -> int:
+        return self.tables[0].rows
+
+    def rendered(self, rows: Indices) -> Floats:
+        return np.concatenate([widened(table.pick(rows)) for table in self.tables], axis=1)
+
+    def bound(self, rows: Indices) -> Floats:
+        return np.asarray(FLOAT32_FUNCTION * np.maximum(np.abs(self.rendered(rows)), 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class RegimeMaking(Making):
+    """Two makings, one for a range of rows and one for all others."""
+
+    inside: Making
+    outside: Making
+    first: int
+    last: int
+
+    @property
+    def rows(self) -> int:
+        return self.outside.rows
+
+    def rendered(self, rows: Indices) -> Floats:
+        return self._chosen(rows, self.inside.rendered(rows), self.outside.rendered(rows))
+
+    def bound(self, rows: Indices) -> Floats:
+        return self._chosen(rows, self.inside.bound(rows), self.outside.bound(rows))
+
+    def exactly(self) -> Making:
+        return replace(self, inside=self.inside.exactly(), outside=self.outside.exactly())
+
+    def _chosen(self, rows: Indices, inside: Floats, outside: Floats) -> Floats:
+        is_inside = (rows >= self.first) & (rows <= self.last)
+        return np.where(is_inside[:, None], inside, outside)

@@ -1,0 +1,74 @@
+"""Positions in a few words: `0 × 9, then 0 … 14`."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import Floats
+
+SHOWN_RUNS = 6
+"""Runs that a sentence lists before it breaks off."""
+
+
+class Run(NamedTuple):
+    """Positions that count up by one, or repeat."""
+
+    first: float
+    length: int
+    step: int  # 1 for counting, 0 for repeating
+
+
+def runs(positions: Floats) -> str:
+    """Return positions as people write them.
+
+    >>> runs(np.array([0, 0, 0, 0, 1, 2]))
+    '0 × 3, then 0 … 2'
+    """
+    parts = [_written(run) for run in _runs(positions)]
+    shown = parts[:SHOWN_RUNS]
+    if len(parts) > SHOWN_RUNS:
+        shown.append("…")
+    return ", then ".join(shown)
+
+
+def count_runs(positions: Floats) -> int:
+    """Return how many runs positions consist of."""
+    return sum(1 for _ in _runs(positions))
+
+
+def _runs(positions: Floats) -> Iterator[Run]:
+    start = 0
+    while start < len(positions):
+        run = _run_at(positions, start)
+        yield run
+        start += run.length
+
+
+def _run_at(positions: Floats, start: int) -> Run:
+    """Return the run that begins at a row. The zero from which counting starts belongs to the counting, not to the
+    padding before it."""
+    first = positions[start]
+    if start + 1 == len(positions):
+        return Run(first, 1, 0)
+    step = positions[start + 1] - first
+    if step not in (0, 1):
+        return Run(first, 1, 0)
+    changes = np.flatnonzero(np.diff(positions[start:]) != step)
+    count = int(changes[0]) + 1 if len(changes) else len(positions) - start
+    after = start + count
+    counts_on = after < len(positions) and positions[after] == positions[after - 1] + 1
+    if step == 0 and first == 0 and counts_on:
+        count -= 1
+    return Run(first, count, int(step))
+
+
+def _written(run: Run) -> str:
+    if np.isnan(run.first):
+        return "unknown"
+    first = f"{run.first:,.6g}" if run.first % 1 else f"{int(run.first):,}"
+    if run.step == 1:
+        return f"{first} … {int(run.first) + run.length - 1:,}"
+    if run.length > 1:
+        return f"{first} × {run.length:,}"
+    return first

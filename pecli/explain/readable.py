@@ -1,0 +1,91 @@
+"""Data that show something of a scheme: only then can several mistakes at once be found in them."""
+
+import numpy as np
+
+from pecli.engine.arrays import Flags, Floats, Indices
+from pecli.explain.bias_making import MASKED, BiasMaking
+from pecli.explain.catalogue.columns import OtherLayout, SwappedFunctions
+from pecli.explain.hypothesis import Case
+from pecli.explain.making import WaveMaking
+from pecli.explain.measure import MAX_SIGMAS, Frequencies
+
+PAIRS = 5
+"""Neighbouring pairs that are looked at: two numbers fit any two, so three are left to show whether they follow a law."""
+
+STRAIGHT = 0.05
+"""Share of the largest value by which neighbouring biases may bend: bfloat16 rounds to a tenth of this."""
+
+
+def is_readable(case: Case) -> bool:
+    """Return True if the data show a part of what the scheme makes, and another part that is wrong."""
+    if isinstance(case.making, BiasMaking):
+        return _has_straight_rows(case)
+    waves = case.waves
+    if waves is None:
+        return True
+    if is_as_supposed(case):
+        return False  # The rest is noise.
+    return _has_lawful_frequencies(case, waves) or case.used_positions is not None
+
+
+def is_as_supposed(case: Case) -> bool:
+    """Return True if frequencies, positions and the amplitude are measured, and are those of the making."""
+    waves = case.waves
+    if waves is None or not case.frequencies_agree:
+        return False
+    if case.used_positions is None or case.amplitude is None:
+        return False
+    expected = waves.positions[:, case.observations.located_rows]
+    amplitude, error = case.amplitude
+    has_amplitude = abs(amplitude - waves.amplitude) <= error
+    return has_amplitude and np.array_equal(case.used_positions, expected)
+
+
+def _has_lawful_frequencies(case: Case, waves: WaveMaking) -> bool:
+    """Return True if frequencies follow a law in some form of the table."""
+    readings = [case]
+    for kind in (OtherLayout, SwappedFunctions):
+        readings += [case.given(mistake) for mistake in kind.proposals(case)]
+    measured = [reading.frequencies for reading in readings]
+    return any(
+        frequencies is not None and is_lawful(frequencies, waves.frequencies)
+        for frequencies in measured
+    )
+
+
+def is_lawful(measured: Frequencies, expected: Floats) -> bool:
+    """Return True if the first or the last frequencies are a geometric series, or are as the expected ones times one.
+
+    Scalings change some frequencies, but they leave the fast ones as they are or divide the slow ones by a factor.
+    """
+    known = np.flatnonzero(measured.known & (expected != 0))
+    if len(known) <= PAIRS:
+        return True
+    for some in (known[:PAIRS], known[-PAIRS:]):
+        logs = np.log(np.abs(measured.values[some]))
+        errors = measured.errors[some] / np.abs(measured.values[some])
+        for law in (np.zeros(PAIRS), np.log(np.abs(expected[some]))):
+            if _is_line(some, logs - law, errors):
+                return True
+    return False
+
+
+def _is_line(places: Indices, values: Floats, errors: Floats) -> bool:
+    slope, start = np.polyfit(places, values, 1, w=1 / errors)
+    off = np.abs(values - slope * places - start)
+    return bool((off <= MAX_SIGMAS * errors).all())
+
+
+def _has_straight_rows(case: Case) -> bool:
+    """Return True if most biases are on a line with their neighbours: every form bends only at the diagonal."""
+    values = case.observations.sample
+    if values.shape[1] < PAIRS:
+        return True
+    bends = values[:, 2:] - 2 * values[:, 1:-1] + values[:, :-2]
+    is_used: Flags = (
+        (values[:, 2:] > MASKED) & (values[:, 1:-1] > MASKED) & (values[:, :-2] > MASKED)
+    )
+    if not is_used.any():
+        return True
+    size = np.abs(values[values > MASKED]).max()
+    return bool((np.abs(bends[is_used]) <= STRAIGHT * size).mean() > 0.5)

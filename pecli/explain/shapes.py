@@ -1,0 +1,146 @@
+"""Tables whose shape is not the expected one: transposed, repeated, of other lengths, widths or layouts."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from pecli.engine.arrays import Array
+from pecli.engine.edits import Edit, Layout, Parameter, Repeated, Transposed
+from pecli.engine.schemes.scheme import Scheme, named_tensors
+from pecli.errors import ParameterError
+from pecli.explain.known_mistakes import neighbours
+
+LAYOUTS = ("compact", "halves", "interleaved")
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """Tensors as matrices (rows, columns), the scheme whose shapes they have, and the edits that this takes."""
+
+    scheme: Scheme
+    tensors: Mapping[str, Array]
+    edits: tuple[Edit, ...] = ()
+    exponent_dim: int | None = None  # if it is not that of the scheme
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return next(iter(self.tensors.values())).shape
+
+
+def shaped(scheme: Scheme, tensors: Mapping[str, Array]) -> Iterator[Shaped]:
+    """Yield the ways in which tensors of one shape can be tables of a scheme, those with fewer edits first."""
+    given = Shaped(scheme, tensors)
+    if any(np.iscomplexobj(array) for array in tensors.values()):
+        return
+    if len(given.shape) == 1:
+        given = replace(given, tensors={name: array[None] for name, array in tensors.items()})
+    if len(given.shape) == 2:
+        yield from resized(given)
+        if given.shape[0] > 1 and _may_be_transposed(given):
+            yield from resized(transposed(given))
+    copies = repeated(given)
+    if copies is not None:
+        yield from resized(copies)
+
+
+def _may_be_transposed(given: Shaped) -> bool:
+    """Return True unless the tensors have the expected shape: then only a square one may be transposed."""
+    rows, columns = given.shape
+    return rows == columns or expected_shape(given) != given.shape
+
+
+def expected_shape(given: Shaped) -> tuple[int, int] | None:
+    """Return the rows and columns of the scheme's first tensor; None if it has no tensor of that name."""
+    name = next(iter(given.tensors))
+    table = named_tensors(given.scheme).get(name)
+    if table is None:
+        return None
+    rows, columns = (1, *table.shape)[-2:]
+    return rows, columns
+
+
+def transposed(given: Shaped) -> Shaped:
+    """Return tensors with their two axes exchanged."""
+    tensors = {name: array.T for name, array in given.tensors.items()}
+    return Shaped(given.scheme, tensors, (*given.edits, Transposed((1, 0))))
+
+
+def repeated(given: Shaped) -> Shaped | None:
+    """Return one of several equal copies along the first axis; None if they are not copies."""
+    if len(given.shape) != 3:
+        return None
+    for array in given.tensors.values():
+        if not all(np.array_equal(array[0], copy, equal_nan=True) for copy in array[1:]):
+            return None
+    tensors = {name: array[0] for name, array in given.tensors.items()}
+    edits = (*given.edits, Repeated(0, given.shape[0])) if given.shape[0] > 1 else given.edits
+    return Shaped(given.scheme, tensors, edits)
+
+
+def resized(given: Shaped) -> Iterator[Shaped]:
+    """Yield the scheme with the shape of the tensors: as it is, in another layout, with another dim."""
+    expected = expected_shape(given)
+    if expected is None:
+        return
+    name = next(iter(given.tensors))
+    rows, width = expected
+    found_rows, found_width = given.shape
+    scheme: Any = given.scheme
+    edits = given.edits
+    if found_rows != rows and not scheme.is_range:
+        yield from _neighbours_of_shape(given)
+        return
+    if found_rows != rows:
+        edits = (*edits, Parameter("seq_len", scheme.seq_len, found_rows))
+        for other in _changed(scheme, seq_len=found_rows):
+            scheme = other
+    if found_width == width:
+        yield replace(given, scheme=scheme, edits=edits)
+        return
+    if scheme.applied_as == "rotation" and name != "inv_freq":
+        for layout in LAYOUTS:
+            if layout != scheme.layout and _width(scheme, layout) == found_width:
+                moved = Layout(scheme.layout, layout)
+                for other in _changed(scheme, layout=layout):
+                    yield replace(given, scheme=other, edits=(*edits, moved))
+    for other in _of_width(scheme, name, found_width):
+        resized_dim = Parameter("dim", scheme.dim, other.dim)
+        yield replace(given, scheme=other, edits=(*edits, resized_dim))
+        kept = Parameter("exponent_dim", scheme.dim, "same")
+        yield replace(
+            given, scheme=other, edits=(*edits, resized_dim, kept), exponent_dim=scheme.dim
+        )
+
+
+def _neighbours_of_shape(given: Shaped) -> Iterator[Shaped]:
+    """Yield known mistakes in placing rows that have as many rows as the tensors."""
+    name = next(iter(given.tensors))
+    for neighbour in neighbours(given.scheme):
+        table = named_tensors(neighbour.scheme).get(name)
+        if table is not None and table.shape == given.shape:
+            yield replace(given, scheme=neighbour.scheme, edits=(*given.edits, *neighbour.edits))
+
+
+def _width(scheme: Any, layout: str) -> int:
+    """Return the columns of a rotary table in a layout."""
+    return int(scheme.rotary_dim // 2 if layout == "compact" else scheme.rotary_dim)
+
+
+def _of_width(scheme: Any, name: str, width: int) -> Iterator[Any]:
+    """Yield the scheme with a dim that has so many columns: in its own layout, and with one column per pair."""
+    if scheme.applied_as != "rotation":
+        yield from _changed(scheme, dim=width)
+        return
+    if scheme.layout != "compact" and name != "inv_freq":
+        yield from _changed(scheme, dim=width)
+    yield from _changed(scheme, dim=2 * width, layout="compact")
+
+
+def _changed(scheme: Scheme, **changes: Any) -> Iterator[Scheme]:
+    """Yield the scheme with other parameters, if there is one."""
+    try:
+        yield replace(scheme, **changes)
+    except ParameterError:
+        return

@@ -1,0 +1,168 @@
+"""Ways in which files hold numbers, and how far a stored number may be from the one that was stored.
+
+A storage is a grid of numbers: those of a dtype, multiples of a step, decimals. Data lie on many grids at once (every
+multiple of 1/256 up to 1 is also a bfloat16 number), so each grid that holds them is a hypothesis of its own.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pecli.engine.arrays import Floats
+
+SIGNIFICANT_BITS = {
+    "float8_e4m3fn": 4,
+    "float8_e5m2": 3,
+    "bfloat16": 8,
+    "float16": 11,
+    "float32": 24,
+    "float64": 53,
+}
+"""Bits of a significand, the leading one included."""
+
+SMALLEST_EXPONENT = {
+    "float8_e4m3fn": -5,
+    "float8_e5m2": -13,
+    "bfloat16": -125,
+    "float16": -13,
+    "float32": -125,
+    "float64": -1021,
+}
+"""The exponent of the smallest normal number, as `np.frexp` counts it: 2^-14 of float16 is 0.5 · 2^-13."""
+
+ON_GRID = 1e-5
+"""Share of a step by which float32 numbers or nine printed digits may miss the grid that they lie on."""
+
+MAX_STEP = 0.11
+"""Coarsest step, as a share of the largest value: one decimal of numbers up to 1. Coarser grids explain anything."""
+
+LEVELS = (127, 128, 255, 256, 64, 2**12, 2**14, 2**15 - 1, 2**15, 2**16)
+"""Steps per unit of fixed-point formats that kernels use."""
+
+MAX_DECIMALS = 7
+SAMPLED = 4096
+"""Values that are looked at to find the grids: enough to rule out a wrong one by chance."""
+
+
+def half_ulp(values: Floats, dtype: str) -> Floats:
+    """Return half the distance between neighbouring numbers of a dtype, at each value.
+
+    >>> half_ulp(np.array([1.0, 0.3]), "bfloat16").tolist()
+    [0.00390625, 0.0009765625]
+    """
+    exponent = np.maximum(np.frexp(values)[1], SMALLEST_EXPONENT[dtype])
+    return np.asarray(np.ldexp(0.5, exponent - SIGNIFICANT_BITS[dtype]))
+
+
+def rounded_to(values: Floats, dtype: str) -> Floats:
+    """Return float64 values rounded to the nearest number of a dtype; its range is not limited."""
+    unit = 2.0 * half_ulp(values, dtype)
+    return np.asarray(np.rint(values / unit) * unit)
+
+
+class Storage(ABC):
+    """The last step of making a table: a grid of numbers that a file or a dtype can hold."""
+
+    @abstractmethod
+    def rounded(self, values: Floats) -> Floats:
+        """Return the grid's number nearest to each value."""
+
+    @abstractmethod
+    def half_unit(self, values: Floats) -> Floats:
+        """Return how far each stored value may be from the number that was stored."""
+
+    def middle(self, values: Floats) -> Floats:
+        """Return the middle of the numbers that are stored as each value."""
+        return values
+
+    def holds(self, values: Floats) -> bool:
+        """Return True if storing values once more would change none of them."""
+        change = np.abs(self.rounded(values) - values)
+        slack = ON_GRID * self.half_unit(values) + 2.0**-24 * np.abs(values)
+        return bool((change <= slack).all())
+
+
+@dataclass(frozen=True)
+class FloatStorage(Storage):
+    """The numbers of a floating-point dtype."""
+
+    dtype: str
+
+    def rounded(self, values: Floats) -> Floats:
+        return rounded_to(values, self.dtype)
+
+    def half_unit(self, values: Floats) -> Floats:
+        return half_ulp(values, self.dtype)
+
+
+@dataclass(frozen=True)
+class StepStorage(Storage):
+    """Whole multiples of a step: decimals (10⁻ᵈ), or integers with a scale (1/127)."""
+
+    step: float
+
+    def rounded(self, values: Floats) -> Floats:
+        return np.asarray(np.rint(values / self.step) * self.step)
+
+    def half_unit(self, values: Floats) -> Floats:
+        return np.full(np.shape(values), 0.5 * self.step)
+
+
+@dataclass(frozen=True)
+class TruncatedStorage(Storage):
+    """Numbers of a grid that were not rounded to nearest: C's casts round toward zero, its shifts round down."""
+
+    grid: Storage
+    mode: str  # toward zero, or down
+
+    def rounded(self, values: Floats) -> Floats:
+        nearest = self.grid.rounded(values)
+        unit = 2 * self.grid.half_unit(nearest)
+        is_beyond = (nearest - values) * self._direction(values) < 0
+        return np.where(is_beyond, nearest + self._direction(values) * unit, nearest)
+
+    def half_unit(self, values: Floats) -> Floats:
+        half = self.grid.half_unit(values)
+        return np.where((values == 0) & (self.mode == "toward zero"), 2 * half, half)
+
+    def middle(self, values: Floats) -> Floats:
+        return np.asarray(values - self._direction(values) * self.grid.half_unit(values))
+
+    def _direction(self, values: Floats) -> Floats:
+        """Return the sign of the change by which each value was rounded."""
+        return -np.sign(values) if self.mode == "toward zero" else np.full(np.shape(values), -1.0)
+
+
+MODES = ("toward zero", "down")
+"""Ways of rounding that are not to nearest."""
+
+
+def decimals(digits: int) -> StepStorage:
+    """Return the storage of text with so many decimals."""
+    return StepStorage(10.0**-digits)
+
+
+def storages_of(values: Floats, dtype: str) -> Iterator[Storage]:
+    """Yield the grids coarser than a dtype on which all values lie, coarse floating-point dtypes first."""
+    finite = values[np.isfinite(values)]
+    some = finite[:: max(1, finite.size // SAMPLED)]
+    size = float(np.abs(some).max(initial=0.0))
+    if not size or (some == np.rint(some)).all():
+        return
+    bits = SIGNIFICANT_BITS.get(dtype, 24)
+    for name, significant in SIGNIFICANT_BITS.items():
+        coarse = FloatStorage(name)
+        if significant < bits and coarse.holds(some):
+            yield coarse
+            break
+    for digits in range(1, MAX_DECIMALS):
+        if 10.0**-digits <= MAX_STEP * size and decimals(digits).holds(some):
+            yield decimals(digits)
+            break
+    for levels in LEVELS:
+        step = StepStorage(1.0 / levels)
+        if step.step <= MAX_STEP * size and step.holds(some):
+            yield step
+            break

@@ -1,0 +1,191 @@
+"""From tensors and the scheme that they should be of to explanations of their differences."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+
+from pecli.engine.arrays import Array, dtype_name, widened
+from pecli.engine.edits import Edit, Parameter, Repeated, Transposed
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.parameters import Whole
+from pecli.engine.schemes.positions import Positioned
+from pecli.engine.schemes.scheme import Scheme, named_tensors
+from pecli.errors import ParameterError
+from pecli.explain.bias_making import BiasMaking, without_masks
+from pecli.explain.edits import Explanation
+from pecli.explain.hypotheses import MAX_MISTAKES, explain_cases
+from pecli.explain.hypothesis import Case, Observations
+from pecli.explain.making import Making, SchemeMaking
+from pecli.explain.shapes import Shaped, shaped
+from pecli.explain.storage import SIGNIFICANT_BITS
+from pecli.explain.subject import making_of
+
+VECTORS = ("inv_freq", "slopes")
+"""Tensors that are compared relatively: their own dtype grants them nothing."""
+
+
+def explain_tables(
+    scheme: Scheme,
+    tensors: Mapping[str, Array],
+    tolerance: float,
+    supposed: tuple[Edit, ...] = (),
+    most: int = MAX_MISTAKES,
+) -> list[Explanation]:
+    """Return explanations of tensors that belong together, the shortest first.
+
+    Args:
+        scheme: What should have made the tensors.
+        tensors: Arrays by the scheme's names for them.
+        tolerance: The tolerance of the check.
+        supposed: Edits by which the numbers were read, such as the bits of another dtype.
+        most: The number of mistakes that are supposed at once.
+    """
+    cases = [
+        replace(case, arranged=(*supposed, *case.arranged)) for case in cases_of(scheme, tensors)
+    ]
+    return explain_cases(cases, tolerance, most)
+
+
+@singledispatch
+def cases_of(scheme: Scheme, tensors: Mapping[str, Array]) -> Iterator[Case]:
+    """Yield the ways in which tensors can be those of a scheme.
+
+    Of schemes without a making of their own, only the parameters are known.
+    """
+    for resized, edits in _of_same_shape(scheme, tensors):
+        flat = {name: array.reshape(-1, array.shape[-1]) for name, array in tensors.items()}
+        if len({len(array) for array in flat.values()}) == 1:
+            case = case_of(resized, SchemeMaking(resized, tuple(tensors)), flat, edits)
+            if case is not None:
+                yield case
+
+
+@cases_of.register
+def _(scheme: Positioned, tensors: Mapping[str, Array]) -> Iterator[Case]:
+    for given in shaped(scheme, tensors):
+        case = wave_case(given)
+        if case is not None:
+            yield case
+
+
+@cases_of.register
+def _(scheme: Alibi, tensors: Mapping[str, Array]) -> Iterator[Case]:
+    ((name, array),) = tensors.items()
+    yield from bias_cases(scheme, name, array)
+
+
+def _of_same_shape(
+    scheme: Scheme, tensors: Mapping[str, Array]
+) -> Iterator[tuple[Scheme, tuple[Edit, ...]]]:
+    """Yield the scheme if its tensors have these shapes, or with one parameter that makes them so."""
+    if _has_shapes(scheme, tensors):
+        yield scheme, ()
+        return
+    sizes = {size for array in tensors.values() for size in array.shape}
+    for name, parameter in scheme.parameters().items():
+        expected = getattr(scheme, name)
+        if not isinstance(parameter, Whole) or expected is None:
+            continue
+        for size in sorted(sizes - {expected}):
+            changes: Any = {name: size}
+            try:
+                resized = replace(scheme, **changes)
+            except ParameterError:
+                continue
+            if _has_shapes(resized, tensors):
+                yield resized, (Parameter(name, expected, size),)
+
+
+def _has_shapes(scheme: Scheme, tensors: Mapping[str, Array]) -> bool:
+    """Return True if the scheme makes tensors of these names and shapes."""
+    made = named_tensors(scheme)
+    return all(name in made and made[name].shape == array.shape for name, array in tensors.items())
+
+
+def wave_case(given: Shaped) -> Case | None:
+    """Return the case of tables of cosines and sines; None if their shape is not the scheme's."""
+    making = making_of(given.scheme, tuple(given.tensors))
+    if making is None or making.rows != given.shape[0]:
+        return None
+    if given.exponent_dim is not None and making.law is not None:
+        making = making.with_law(making.law.having("half", given.exponent_dim / 2))
+    return case_of(given.scheme, making, given.tensors, given.edits)
+
+
+def case_of(
+    scheme: Scheme,
+    making: Making,
+    tensors: Mapping[str, Array],
+    arranged: tuple[Edit, ...] = (),
+) -> Case | None:
+    """Return the case of tensors (rows, columns); None if the making has another width."""
+    observations = Observations(tensors, observed_dtype(tensors))
+    if making.rendered(np.arange(1)).shape[1] != observations.columns:
+        return None
+    return Case.of(scheme, making, observations, arranged)
+
+
+def observed_dtype(tensors: Mapping[str, Array]) -> str:
+    """Return the finest dtype of some tensors: rounding to it goes without saying."""
+    if set(tensors) & set(VECTORS):
+        return "float64"
+    dtypes = {dtype_name(array.dtype) for array in tensors.values()} & set(SIGNIFICANT_BITS)
+    return max(dtypes, key=SIGNIFICANT_BITS.__getitem__, default="float32")
+
+
+def bias_cases(scheme: Alibi, name: str, array: Array) -> Iterator[Case]:
+    """Yield the ways in which an array can be the slopes, or the bias of all heads."""
+    if name == "slopes":
+        heads = array.reshape(-1, 1)
+        for resized in _with_heads(scheme, len(heads), None):
+            yield from _bias_case(resized, scheme, name, heads, ())
+        return
+    for values, arranged in _as_heads(scheme, array):
+        heads, queries, keys = values.shape
+        for resized in _with_heads(scheme, heads, keys):
+            if BiasMaking.of(resized, name).queries == queries:
+                flat = values.reshape(-1, keys)
+                yield from _bias_case(resized, scheme, name, flat, arranged)
+
+
+def _bias_case(
+    resized: Alibi, expected: Alibi, name: str, matrix: Array, arranged: tuple[Edit, ...]
+) -> Iterator[Case]:
+    for parameter in ("heads", "seq_len"):
+        before = getattr(expected, parameter)
+        after = getattr(resized, parameter)
+        if before != after:
+            arranged = (*arranged, Parameter(parameter, before, after))
+    tensors = {name: without_masks(widened(matrix))}
+    observations = Observations(tensors, observed_dtype({name: matrix}))
+    yield Case.of(expected, BiasMaking.of(resized, name), observations, arranged)
+
+
+def _as_heads(scheme: Alibi, array: Array) -> Iterator[tuple[Array, tuple[Edit, ...]]]:
+    """Yield an array as (heads, queries, keys), with what this supposes."""
+    if array.ndim == 2:
+        array = array[None] if scheme.heads == 1 else array[:, None]
+    if array.ndim == 4 and all(np.array_equal(array[0], copy) for copy in array):
+        edits: tuple[Edit, ...] = (Repeated(0, len(array)),) if len(array) > 1 else ()
+        yield array[0], edits
+    if array.ndim != 3:
+        return
+    yield array, ()
+    if array.shape[-1] == scheme.heads and array.shape[0] != scheme.heads:
+        yield array.transpose(2, 0, 1), (Transposed((2, 0, 1)),)
+    if array.shape[1] == array.shape[2] > 1:
+        yield array.transpose(0, 2, 1), (Transposed((0, 2, 1)),)
+
+
+def _with_heads(scheme: Alibi, heads: int, keys: int | None) -> Iterator[Alibi]:
+    """Yield the scheme with as many heads and keys as an array has, if there is one."""
+    changes = {"heads": heads}
+    if keys is not None:
+        changes["seq_len"] = keys
+    try:
+        yield replace(scheme, **changes)  # type: ignore[arg-type]
+    except ParameterError:
+        return
