@@ -80,38 +80,49 @@ def repeated(given: Shaped) -> Shaped | None:
 
 
 def resized(given: Shaped) -> Iterator[Shaped]:
-    """Yield the scheme with the shape of the tensors: as it is, in another layout, with another dim."""
+    """Yield the scheme with the shape of the tensors: as it is, in another layout, another dim."""
     expected = expected_shape(given)
     if expected is None:
         return
-    name = next(iter(given.tensors))
     rows, width = expected
     found_rows, found_width = given.shape
     scheme: Any = given.scheme
-    edits = given.edits
-    if found_rows != rows and not scheme.is_range:
-        yield from _neighbours_of_shape(given)
-        return
     if found_rows != rows:
-        edits = (*edits, Parameter("seq_len", scheme.seq_len, found_rows))
-        for other in _changed(scheme, seq_len=found_rows):
-            scheme = other
+        if not scheme.is_range:
+            yield from _neighbours_of_shape(given)
+            return
+        resized_length = Parameter("seq_len", scheme.seq_len, found_rows)
+        for longer in _changed(scheme, seq_len=found_rows):
+            given = replace(given, scheme=longer)
+        given = replace(given, edits=(*given.edits, resized_length))
     if found_width == width:
-        yield replace(given, scheme=scheme, edits=edits)
+        yield given
         return
-    if scheme.applied_as == "rotation" and name != "inv_freq":
-        for layout in LAYOUTS:
-            if layout != scheme.layout and _width(scheme, layout) == found_width:
-                moved = Layout(scheme.layout, layout)
-                for other in _changed(scheme, layout=layout):
-                    yield replace(given, scheme=other, edits=(*edits, moved))
-    for other in _of_width(scheme, name, found_width):
-        resized_dim = Parameter("dim", scheme.dim, other.dim)
-        yield replace(given, scheme=other, edits=(*edits, resized_dim))
+    yield from _in_another_layout(given)
+    yield from _with_another_dim(given)
+
+
+def _in_another_layout(given: Shaped) -> Iterator[Shaped]:
+    """Yield a rotary scheme in each other layout that has the columns of the tensors."""
+    scheme: Any = given.scheme
+    if scheme.applied_as != "rotation" or "inv_freq" in given.tensors:
+        return
+    for layout in LAYOUTS:
+        if layout != scheme.layout and _width(scheme, layout) == given.shape[1]:
+            moved = Layout(scheme.layout, layout)
+            for other in _changed(scheme, layout=layout):
+                yield replace(given, scheme=other, edits=(*given.edits, moved))
+
+
+def _with_another_dim(given: Shaped) -> Iterator[Shaped]:
+    """Yield the scheme with the dim of the tensors; the exponents may still have the expected dim."""
+    name = next(iter(given.tensors))
+    scheme: Any = given.scheme
+    for other in _of_width(scheme, name, given.shape[1]):
+        edits = (*given.edits, Parameter("dim", scheme.dim, other.dim))
+        yield replace(given, scheme=other, edits=edits)
         kept = Parameter("exponent_dim", scheme.dim, "same")
-        yield replace(
-            given, scheme=other, edits=(*edits, resized_dim, kept), exponent_dim=scheme.dim
-        )
+        yield replace(given, scheme=other, edits=(*edits, kept), exponent_dim=scheme.dim)
 
 
 def _neighbours_of_shape(given: Shaped) -> Iterator[Shaped]:

@@ -70,7 +70,7 @@ def _columns(scheme: Any, tensors: tuple[str, ...], pairs: int) -> Columns:
         return Columns(tensors, scheme.layout, pairs, scheme.rotary_dim)
     blocks: tuple[int, ...] = ()
     if scheme.layout == "halves":
-        blocks = tuple(block.first.stop - block.first.start for block in scheme.half_columns())
+        blocks = tuple(block.left.stop - block.left.start for block in scheme.half_columns())
     return Columns(tensors, scheme.layout, pairs, scheme.dim, scheme.cos_first, blocks)
 
 
