@@ -208,8 +208,13 @@ class Mistake(ABC):
         yield from cls.proposals(case)
 
     @classmethod
-    def examples(cls, making: Making) -> Iterator[Self]:
-        """Yield typical instances without data, the smallest deviations first."""
+    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+        """Yield typical instances without data, the smallest deviations first.
+
+        Args:
+            making: The right making, in which they can be planted.
+            scheme: The scheme whose tensors it makes.
+        """
         yield from ()
 
     @abstractmethod

@@ -67,11 +67,19 @@ class Law:
             return getattr(self, name)
         return vars(self.scaling).get(name)
 
+    def number(self, name: str) -> float | None:
+        """Return a parameter of the law or of its scaling; None if it is not a number."""
+        value = self.value(name)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return value if is_number else None
+
     def having(self, name: str, value: Any) -> "Law":
         """Return the law with another value of one parameter, its own or its scaling's.
 
         A scaling without that parameter stays as it is: two mistakes may exclude each other.
         """
+        if isinstance(self.value(name), int) and value == round(value):
+            value = int(value)  # LongRoPE's attention factor needs lengths that are integers.
         changes: dict[str, Any] = {name: value}
         if name in _LAW_FIELDS:
             return replace(self, **changes)

@@ -218,6 +218,7 @@ class Making(ABC):
     _: KW_ONLY
     arithmetic: Arithmetic = EXACT
     damaged: Flags | None = None  # (rows, columns), elements that may hold anything
+    filler: float = 0.0  # which damaged elements hold in an example
     storage: Storage | None = None
 
     @property
@@ -231,6 +232,11 @@ class Making(ABC):
     @abstractmethod
     def bound(self, rows: Indices) -> Floats:
         """Return how far arithmetic may move each element of some rows."""
+
+    @property
+    def tensor_count(self) -> int:
+        """The tensors whose columns lie side by side in the matrix."""
+        return 1
 
     def exactly(self) -> "Making":
         """Return the making as computed in float64, if it is supposed to be in float32."""
@@ -275,6 +281,10 @@ class WaveMaking(Making):
     @property
     def rows(self) -> int:
         return int(self.positions.shape[1])
+
+    @property
+    def tensor_count(self) -> int:
+        return len(self.form.tensors) if isinstance(self.form, Columns) else 1
 
     @property
     def reading(self) -> tuple[object, ...]:
@@ -463,6 +473,10 @@ class SchemeMaking(Making):
     @property
     def rows(self) -> int:
         return self.tables[0].rows
+
+    @property
+    def tensor_count(self) -> int:
+        return len(self.tensors)
 
     def rendered(self, rows: Indices) -> Floats:
         return np.concatenate([widened(table.pick(rows)) for table in self.tables], axis=1)

@@ -48,7 +48,7 @@ class BiasMistake(Mistake):
         yield from cls.examples_for(bias)
 
     @classmethod
-    def examples(cls, making: Making) -> Iterator[Self]:
+    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
         if isinstance(making, BiasMaking):
             yield from cls.examples_for(making)
 
@@ -89,7 +89,16 @@ class OtherRule(BiasMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
-        scheme = alibi_of(case)
+        yield from cls._of_heads(alibi_of(case), bias)
+
+    @classmethod
+    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+        if isinstance(making, BiasMaking) and isinstance(scheme, Alibi):
+            yield from cls._of_heads(scheme, making)
+
+    @classmethod
+    def _of_heads(cls, scheme: Alibi, bias: BiasMaking) -> Iterator[Self]:
+        """Yield other slopes for a number of heads that is no power of two; else all rules agree."""
         count = len(bias.slopes)
         if count & (count - 1):
             yield cls("naive" if scheme.rule == "paper" else "paper", count, scheme.max_bias)
@@ -131,6 +140,12 @@ class OtherMaxBias(BiasMistake):
             is_near = abs(candidate - value) <= 10 * SLOPE_ERROR * max(1.0, abs(value))
             if is_near and 0 < candidate <= 256 and candidate != scheme.max_bias:
                 yield cls(candidate, scheme.rule)
+
+    @classmethod
+    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+        if isinstance(making, BiasMaking) and isinstance(scheme, Alibi):
+            value = next(usual for usual in USUAL_MAX_BIAS if usual != scheme.max_bias)
+            yield cls(value, scheme.rule)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Parameter("max_bias", alibi_of(case).max_bias, self.value),)
@@ -224,6 +239,13 @@ class ReorderedHeads(BiasMistake):
         if not np.array_equal(order, np.arange(count)):
             yield cls(tuple(order.tolist()))
 
+    @classmethod
+    def examples_for(cls, bias: BiasMaking) -> Iterator[Self]:
+        count = len(bias.slopes)
+        if count > 1:
+            yield cls(tuple(range(count))[::-1])
+            yield cls((1, 0, *range(2, count)))
+
     def edits(self, case: Case) -> tuple[Edit, ...]:
         is_reversed = self.order == tuple(range(len(self.order)))[::-1]
         return (Heads("reversed" if is_reversed else self.order),)
@@ -270,6 +292,10 @@ class ScaledBias(BiasMistake):
         for by in dict.fromkeys((root, *plain_numbers(ratio, SLOPE_ERROR * abs(ratio)))):
             if abs(by - ratio) <= SLOPE_ERROR * abs(ratio) and by != 1:
                 yield cls(by)
+
+    @classmethod
+    def examples_for(cls, bias: BiasMaking) -> Iterator[Self]:
+        yield cls(0.125)  # 1/√64, for heads of 64 channels
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Scaled(self.by),)
@@ -324,6 +350,14 @@ class OtherMask(BiasMistake):
         above = bias.masked
         if above.any() and not data[above].any():
             yield cls(0.0, above)
+
+    @classmethod
+    def examples_for(cls, bias: BiasMaking) -> Iterator[Self]:
+        """Yield zeros for minus infinity, and one key too many masked for each query."""
+        if bias.masked.any():
+            yield cls(0.0, bias.masked)
+            queries, keys = bias.masked.shape
+            yield cls(bias.mask, np.arange(keys) >= np.arange(keys - queries, keys)[:, None])
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         expected = case.specification

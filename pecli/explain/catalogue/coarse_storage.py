@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from pecli.engine.edits import Decimals, Dtype, Edit, FixedPoint, RoundingMode
+from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.bias_making import MASKED, BiasMaking
 from pecli.explain.hypothesis import Case, Mistake, Stage
 from pecli.explain.making import FrequencyMaking, Making
@@ -46,7 +47,7 @@ class Stored(Mistake):
         return tuple(Truncated(TruncatedStorage(self.storage, mode)) for mode in MODES)
 
     @classmethod
-    def examples(cls, making: Making) -> Iterator[Self]:
+    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
         yield cls(FloatStorage("bfloat16"))
         yield cls(StepStorage(1e-4))
 

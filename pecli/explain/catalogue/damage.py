@@ -10,6 +10,7 @@ import numpy as np
 from pecli.engine import edits
 from pecli.engine.arrays import Flags
 from pecli.engine.edits import ColumnsWrong, Edit, ElementsWrong, HeadsWrong, RowsWrong
+from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.bias_making import BiasMaking
 from pecli.explain.hypothesis import Case, Mistake, Stage
 from pecli.explain.making import FrequencyMaking, Making
@@ -19,6 +20,11 @@ MAX_SHARE = 0.25
 
 MAX_ELEMENTS = 8
 """Wrong elements that are named one by one."""
+
+MIN_PARTS = 5
+"""Rows, columns or heads of which one may be damaged in an example: it is less than `MAX_SHARE` of them."""
+
+Index = tuple[int | slice, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +65,24 @@ class Damage(Mistake):
             every |= dict.fromkeys(tensors, damaged)
             yield cls(np.concatenate(list(every.values()), axis=1), tensors, part, share)
 
+    @classmethod
+    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+        """Yield damage of one small part, neither at the edge nor at a place that holds zeros anyway."""
+        columns = making.rendered(np.arange(1)).shape[1] // making.tensor_count
+        by_head = making.by_head(np.zeros((making.rows, columns), bool))
+        middle = cls.middle(by_head.shape)
+        if middle is not None:
+            by_head = np.array(by_head)
+            by_head[middle] = True
+            part = making.from_heads(by_head).reshape(making.rows, columns)
+            every = np.tile(part, making.tensor_count)
+            yield cls(every, (), part, float(part.mean()))
+
+    @classmethod
+    @abstractmethod
+    def middle(cls, shape: tuple[int, ...]) -> Index | None:
+        """Return the index of a small part of (heads, rows, columns); None if there is no such part."""
+
     @property
     def cost(self) -> float:
         """Of rows and columns that hold the same damage, the smaller part is named."""
@@ -91,6 +115,11 @@ class DamagedElements(Damage):
         return by_head
 
     @classmethod
+    def middle(cls, shape: tuple[int, ...]) -> Index | None:
+        heads, rows, columns = shape
+        return (heads // 2, rows // 2, columns // 2) if rows * columns > MAX_ELEMENTS else None
+
+    @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
         if is_mostly_right(case) and are_listed(case):
             yield from cls._few(case)
@@ -108,6 +137,14 @@ class DamagedPart(Damage):
 
     axis: ClassVar[int]
     edit: ClassVar[type[RowsWrong] | type[ColumnsWrong] | type[HeadsWrong]]
+
+    @classmethod
+    def middle(cls, shape: tuple[int, ...]) -> Index | None:
+        if shape[cls.axis] < MIN_PARTS or shape[1] == 1:
+            return None
+        index: list[int | slice] = [slice(None)] * len(shape)
+        index[cls.axis] = shape[cls.axis] // 2
+        return tuple(index)
 
     def covers(self, by_head: Flags) -> Flags:
         places = by_head.any(axis=self.others(), keepdims=True)
@@ -181,7 +218,12 @@ class Uninitialised(Mistake):
 
     def plant(self, making: Making) -> Making:
         shape = making.rendered(np.arange(making.rows)).shape
-        return replace(making, damaged=np.ones(shape, bool))
+        return replace(making, damaged=np.ones(shape, bool), filler=np.nan)
+
+    @classmethod
+    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+        if not isinstance(making, BiasMaking):
+            yield cls()
 
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:

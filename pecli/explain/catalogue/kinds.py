@@ -35,7 +35,7 @@ class WaveMistake(Mistake):
         yield from cls.examples_for(waves)
 
     @classmethod
-    def examples(cls, making: Making) -> Iterator[Self]:
+    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
         if isinstance(making, WaveMaking):
             yield from cls.examples_for(making)
 

@@ -55,9 +55,8 @@ class ParameterMistake(LawMistake):
 
     @classmethod
     def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
-        expected = law.value(cls.name)
-        is_number = isinstance(expected, (int, float)) and not isinstance(expected, bool)
-        if not is_number or case.frequencies is None:
+        expected = law.number(cls.name)
+        if expected is None or case.frequencies is None:
             return
 
         def frequencies(value: float) -> Floats:
@@ -70,6 +69,21 @@ class ParameterMistake(LawMistake):
         for value in dict.fromkeys((*at_hand, *cls.written(fit.value, fit.error))):
             if value != expected:
                 yield cls(value, value in at_hand)
+
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        """Yield the typical values, or else the first one at hand or in use that the law does not have."""
+        law = waves.law
+        if law is None:
+            return
+        typical = list(cls.typical(law))
+        yield from typical
+        expected = law.number(cls.name)
+        if typical or expected is None:
+            return
+        others = [value for value in (*cls.at_hand(law), *cls.usual) if value != expected]
+        if others:
+            yield cls(others[0])
 
     @classmethod
     def at_hand(cls, law: Law) -> Iterator[float]:
@@ -229,6 +243,12 @@ class FewerPairs(LawMistake):
         rotating = int(moving[-1]) + 1 if len(moving) else 0
         if rotating != _rotating(law) and not is_still[:rotating].any():
             yield cls(rotating)
+
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        """Yield half of the pairs, as a partial rotary factor of 0.5 that the model does not have."""
+        if waves.law is not None and waves.law.pairs > 1:
+            yield cls(waves.law.pairs // 2)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Parameter("rotating_pairs", _rotating(case.expected_law), self.pairs),)

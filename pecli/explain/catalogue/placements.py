@@ -15,7 +15,7 @@ from pecli.explain.catalogue.kinds import WaveMistake
 from pecli.explain.catalogue.law_numbers import USUAL_BASES
 from pecli.explain.hypothesis import Case, Stage
 from pecli.explain.known_mistakes import neighbours
-from pecli.explain.making import Columns, WaveMaking, turned
+from pecli.explain.making import Columns, Making, WaveMaking, turned
 from pecli.explain.measure import fit_number
 from pecli.explain.numbers import plain_numbers
 from pecli.explain.subject import making_of
@@ -53,9 +53,19 @@ class OtherPlacement(WaveMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        scheme = case.scheme
+        if not case.waves_were_replaced:
+            yield from cls._neighbours(case.scheme, waves)
+
+    @classmethod
+    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+        if isinstance(making, WaveMaking):
+            yield from cls._neighbours(scheme, making)
+
+    @classmethod
+    def _neighbours(cls, scheme: Scheme, waves: WaveMaking) -> Iterator[Self]:
+        """Yield the known mistakes in placing rows that leave a table's shape as it is."""
         is_listed = isinstance(scheme, Positioned) and not scheme.is_range
-        if not is_listed or not isinstance(waves.form, Columns) or case.waves_were_replaced:
+        if not is_listed or not isinstance(waves.form, Columns):
             return
         for neighbour in neighbours(scheme):
             mistake = cls(neighbour.scheme, neighbour.edits)  # type: ignore[arg-type]
@@ -82,6 +92,18 @@ class OtherSections(OtherPlacement):
 
     summary = "other sections of M-RoPE: the pairs that follow time, height and width"
     weight = 1.1
+
+    @classmethod
+    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+        """Yield one pair more for time and one less for height."""
+        positioned: Any = scheme
+        sections = vars(scheme).get("mrope_section")
+        if sections is None or positioned.positions is None or len(sections) != MROPE_AXES:
+            return
+        time, height, width = sections
+        changes: Any = {"mrope_section": (time + 1, height - 1, width), "mrope_interleaved": False}
+        edit = Parameter("mrope_section", sections, changes["mrope_section"])
+        yield cls(replace(positioned, **changes, **_rows(scheme)), (edit,))
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
@@ -128,6 +150,15 @@ class OtherGridSpan(OtherPlacement):
     seen_in = ("Stable Diffusion 3's pos_embed_max_size",)
 
     @classmethod
+    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+        """Yield a span of twice the model's."""
+        positioned: Any = scheme
+        spans = vars(scheme).get("grid_base")
+        if spans is not None and len(spans) == 1:
+            edit = Parameter("grid_base", spans[0], 2 * spans[0])
+            yield cls(replace(positioned, grid_base=(2 * spans[0],), **_rows(scheme)), (edit,))
+
+    @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
         scheme: Any = case.scheme
         spans = vars(scheme).get("grid_base")
@@ -155,6 +186,18 @@ class OtherGridBase(OtherPlacement):
 
     summary = "a grid with the base of another model"
     weight = 1.05  # A dimension at hand is the better reason for a base that is a power of the expected one.
+
+    @classmethod
+    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+        """Yield the base of the rotary paper, or else that of Llama 3."""
+        positioned: Any = scheme
+        if not isinstance(making, WaveMaking) or not isinstance(making.form, Columns):
+            return
+        if making.law is not None:
+            return  # It is the base of a law, which has a mistake of its own.
+        base = next(usual for usual in USUAL_BASES if usual != positioned.base)
+        edit = Parameter("base", positioned.base, base)
+        yield cls(replace(positioned, base=base, **_rows(scheme)), (edit,))
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:

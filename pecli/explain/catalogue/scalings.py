@@ -11,10 +11,12 @@ from pecli.engine.scalings import SCALINGS
 from pecli.engine.scalings.linear import Linear
 from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.scaling import Scaling
+from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.catalogue.kinds import LawMistake
 from pecli.explain.catalogue.law_numbers import OtherBase, ParameterMistake
 from pecli.explain.hypothesis import Case
 from pecli.explain.law import NO_SCALING, Law
+from pecli.explain.making import Making, WaveMaking
 from pecli.explain.measure import Frequencies, fit_number, fit_numbers
 from pecli.explain.numbers import plain_numbers
 
@@ -219,9 +221,8 @@ class OtherScalingNumber(LawMistake):
         if case.frequencies is None:
             return
         for name in law.scaling.frequency_parameters():
-            expected = law.value(name)
-            is_number = isinstance(expected, (int, float)) and not isinstance(expected, bool)
-            if is_number and name not in KINDS:
+            expected = law.number(name)
+            if expected is not None and name not in KINDS:
                 yield from cls._fitted(name, expected, case.frequencies, law)
 
     @classmethod
@@ -234,6 +235,16 @@ class OtherScalingNumber(LawMistake):
             for value in plain_numbers(fit.value, fit.error):
                 if value != expected:
                     yield cls(name, value)
+
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        """Yield twice the value of each such number."""
+        if waves.law is None:
+            return
+        for name in waves.law.scaling.frequency_parameters():
+            expected = waves.law.number(name)
+            if expected and name not in KINDS:
+                yield cls(name, 2 * expected)
 
     @property
     def cost(self) -> float:
@@ -331,6 +342,11 @@ class OtherScaling(LawMistake):
     def typical(cls, law: Law) -> Iterator[Self]:
         if law.scaling == NO_SCALING:
             yield cls(Linear(2.0), 2.0)
+
+    @classmethod
+    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+        if scheme.applied_as == "rotation":  # Other schemes have no scalings.
+            yield from super().examples(making, scheme)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         law = self.in_law(case.expected_law)

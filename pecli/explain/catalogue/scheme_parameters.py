@@ -44,9 +44,14 @@ class OtherSchemeParameter(Mistake):
             yield from cls._possible(case.making)
 
     @classmethod
-    def examples(cls, making: Making) -> Iterator[Self]:
-        if isinstance(making, SchemeMaking):
-            yield from cls._possible(making)
+    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+        """Yield parameters at their defaults and other options; a usual number would be a guess."""
+        if not isinstance(making, SchemeMaking):
+            return
+        for mistake in cls._possible(making):
+            is_choice = isinstance(mistake.value, (bool, str))
+            if is_choice or mistake.value == default_of(type(making.scheme), mistake.name):
+                yield mistake
 
     @classmethod
     def _possible(cls, making: SchemeMaking) -> Iterator[Self]:

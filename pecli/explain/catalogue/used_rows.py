@@ -23,6 +23,9 @@ RUN_COST = 0.3
 MAX_LISTED = 64
 """Positions that a command lists."""
 
+FEW_ROWS = 8
+"""Rows of a table that is too short for an example of rows that are moved."""
+
 NARROW_DTYPES = ("int8", "uint8", "int16", "uint16")
 """Dtypes of positions that long sequences overflow."""
 
@@ -117,7 +120,7 @@ class ReversedRows(PositionMistake):
         return np.asarray(expected[::-1])
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
         yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
@@ -145,6 +148,11 @@ class RolledRows(PositionMistake):
         if len(by) == 1 and by[0]:
             yield cls(int(by[0]))
 
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        if waves.rows > FEW_ROWS:
+            yield cls(3)
+
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Rows("shifted", self.by),)
 
@@ -170,6 +178,11 @@ class Wrapped(PositionMistake):
         late = (expected - used)[used < expected]  # whole periods; one after the first fall
         if len(late):
             yield cls(int(late.min()))
+
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        if waves.rows > FEW_ROWS:
+            yield cls(3 * waves.rows // 4)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Rows("wrapped", self.period),)
@@ -197,6 +210,11 @@ class OnePosition(PositionMistake):
         elif (case.observations.sample == case.observations.sample[0]).all():
             yield cls(0)
 
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        if waves.rows > 1:
+            yield cls(0)
+
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Rows("constant", self.position),)
 
@@ -216,7 +234,12 @@ class Clamped(PositionMistake):
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
         positions = solved(case, waves)
         if positions is not None:
-            yield cls(int(np.nanmax(positions[1])))
+            yield cls(int(np.nanmax(positions.used)))
+
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        if waves.rows > FEW_ROWS:
+            yield cls(int(waves.positions[0, 3 * waves.rows // 4]))
 
     @property
     def reason(self) -> str:
@@ -235,6 +258,10 @@ class Overflowed(PositionMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        yield from cls.examples_for(waves)
+
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
         expected = waves.positions[0]
         for dtype in NARROW_DTYPES:
             if not np.array_equal(cls(dtype).used(expected), expected):
@@ -269,6 +296,11 @@ class LeftPadded(PositionMistake):
         if 0 < padding < case.observations.rows and np.isfinite(used[0]):
             yield cls(int(padding), int(used[0]))
 
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        if waves.rows > FEW_ROWS:
+            yield cls(5, filler=1)
+
 
 @dataclass(frozen=True, eq=False)
 class UsedPositions(PositionMistake):
@@ -298,6 +330,15 @@ class UsedPositions(PositionMistake):
         if np.isnan(used).any() or np.array_equal(used, waves.positions):
             return
         yield cls(used, situation(waves.positions[0], used[0]))
+
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        """Yield positions that restart, as those of two packed sequences of unequal length."""
+        if waves.rows > FEW_ROWS and len(waves.positions) == 1:
+            first = 3 * waves.rows // 8
+            lengths = (first, waves.rows - first)
+            packed = np.concatenate([np.arange(length, dtype=float) for length in lengths])[None]
+            yield cls(packed, situation(waves.positions[0], packed[0]))
 
     @property
     def reason(self) -> str:
@@ -379,6 +420,12 @@ class PaddedRows(WaveMistake):
             yield cls(int(np.argmin(empty)), at_end=False)
         if empty[-1]:
             yield cls(int(np.argmin(empty[::-1])), at_end=True)
+
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        if waves.rows > FEW_ROWS and waves.empty_rows is None:
+            yield cls(3, at_end=False)
+            yield cls(3, at_end=True)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Rows("padded at the end" if self.at_end else "padded", self.rows),)
