@@ -74,7 +74,13 @@ def llama_dump(folder: Path, rows: int) -> tuple[str, ...]:
     )
 
 
-DOUBTS = ["llama3 scaling from none", "factor 8 from 4", "factor 8 from 16"]
+DOUBTS = [
+    "llama3 scaling from none",
+    "llama3 scaling from llama3, applied twice",
+    "factor 8 from 4",
+    "factor 8 from 16",
+    "original_max_position_embeddings 8192 from 65536",
+]
 
 
 def test_two_rows_pass_and_prove_little(pecli_cli, tmp_path: Path) -> None:
@@ -83,12 +89,13 @@ def test_two_rows_pass_and_prove_little(pecli_cli, tmp_path: Path) -> None:
     outcome = pecli_cli(*words)
     lines = [line.removeprefix("  weak: ") for line in outcome.out.splitlines() if "weak" in line]
     doubts = [line.partition(": compare ")[0].removeprefix("2 rows cannot tell ") for line in lines]
-    assert doubts == DOUBTS
+    assert doubts[:-1] == DOUBTS
+    assert doubts[-1] == "2 more known mistakes from a right table"
     assert outcome.code == 0
     assert outcome.out.splitlines()[0][:6] == "passed"
     assert pecli_cli(*words, "--strict").code == 1
     assert pecli_cli(*words, "--json", "--strict").json["weak"] == lines
-    enough = max(int(line.split()[-3].replace(",", "")) for line in lines)
+    enough = max(int(line.split()[-3].replace(",", "")) for line in lines[:-1])
     strong = pecli_cli(*llama_dump(tmp_path, enough), "--strict", "--json")
     assert strong.code == 0
     assert strong.json["weak"] == []
@@ -109,10 +116,9 @@ def test_a_tolerance_that_nothing_fails_proves_nothing() -> None:
         "rope_theta": 500000.0,
     }
     frequencies = {"inv_freq": 500000.0 ** (-np.arange(4) / 4)}
-    assert [line[:25] for line in pecli.verify(frequencies, config, rtol=100).weak] == [
-        "inv_freq cannot tell base"
-    ]
-    assert pecli.verify(frequencies, config, rtol=0.5).weak == ()
+    lines = pecli.verify(frequencies, config, rtol=100).weak
+    assert lines[0].startswith("inv_freq cannot tell base 500000 from 10000")
+    assert pecli.verify(frequencies, config, rtol=0.1).weak == ()
 
 
 def test_a_runtime_is_checked_as_fast_as_the_exact_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,9 +218,8 @@ def test_a_weak_check_of_many_layers_names_their_tensor_once() -> None:
     layers = {f"layers.{layer}.rotary_emb.inv_freq": LLAMA.frequencies()[0] for layer in range(3)}
     found = pecli.verify(layers, "llama-3.1-8b", rtol=10)
     assert pecli.verify(layers, "llama-3.1-8b").passed
-    assert [line.partition(" within ")[0] for line in found.weak] == [
-        f"inv_freq cannot tell {each}" for each in DOUBTS
-    ]
+    lines = [line.partition(" within ")[0] for line in found.weak]
+    assert lines.count("inv_freq cannot tell llama3 scaling from none") == 1
 
 
 ROPE, OTHER = (

@@ -20,7 +20,12 @@ from pecli.explain.making import Making, WaveMaking
 from pecli.explain.measure import Frequencies, fit_number, fit_numbers
 from pecli.explain.numbers import plain_numbers
 
-FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0, 10.0, 2.5, 3.0)
+COMMON_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
+"""Factors that many models have: one is easily taken for the next."""
+
+FACTORS = (*COMMON_FACTORS, 64.0, 10.0, 2.5, 3.0)
+"""Factors that some public model has: they cost no digits."""
+
 MAX_FACTOR = 1000.0
 LENGTHS = (*(float(1 << k) for k in range(8, 21)), 1e6, 128000.0, 100000.0, 32000.0)
 
@@ -50,8 +55,8 @@ class OtherFactor(ParameterMistake):
     def typical(cls, law: Law) -> Iterator[Self]:
         factor = law.value("factor")
         if isinstance(factor, float):
-            smaller = [usual for usual in sorted(FACTORS) if usual < factor]
-            larger = [usual for usual in sorted(FACTORS) if usual > factor]
+            smaller = [usual for usual in COMMON_FACTORS if usual < factor]
+            larger = [usual for usual in COMMON_FACTORS if usual > factor]
             for usual in (*smaller[-1:], *larger[:1]):
                 yield cls(usual)
 

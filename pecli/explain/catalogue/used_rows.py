@@ -77,6 +77,7 @@ class OtherStart(PositionMistake):
     """Positions that start at another number: 1 for 0, or the number of cached tokens."""
 
     by: int
+    rank = 0
     summary = "positions start at another number: 1 for 0, or the number of cached tokens"
     seen_in = ("RoBERTa's offset of 2", "decoding with a KV cache in many ports")
     fitted = ("by",)

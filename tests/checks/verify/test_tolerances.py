@@ -48,10 +48,9 @@ def test_frequencies_off_by_a_millionth_pass_within_any_tolerance(units: int, pa
 
 
 def test_one_row_proves_little() -> None:
-    assert pecli.verify(both(lambda table: table[:1]), CONFIG).weak == (
-        "1 row cannot tell base 500000 from 10000: compare 2 or more",
-        "position 0 alone cannot detect a missing rotation: compare others",
-    )
+    weak = pecli.verify(both(lambda table: table[:1]), CONFIG).weak
+    assert weak[0] == "1 row cannot tell base 500000 from 10000: compare 2 or more"
+    assert weak[-1] == "position 0 alone cannot detect a missing rotation: compare others"
 
 
 def test_two_rows_prove_enough() -> None:

@@ -1,0 +1,194 @@
+"""Known mistakes that would have passed a check as well: what a pass does not prove."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pecli.compare.comparison import compare_arrays
+from pecli.compare.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
+from pecli.engine.arrays import Floats, Indices, round_to
+from pecli.engine.edits import Edit
+from pecli.engine.schemes.scheme import Scheme, named_tensors
+from pecli.engine.table import Table
+from pecli.errors import PecliError
+from pecli.explain import catalogue
+from pecli.explain.hypothesis import Mistake, Stage
+from pecli.explain.planting import Tensors, makings
+
+STAGES = (Stage.PARAMETERS, Stage.FREQUENCIES, Stage.POSITIONS, Stage.FORM)
+"""Stages whose mistakes a pass should exclude: arithmetic and storage are what tolerances are for."""
+
+MAX_ROWS = 1 << 20
+"""Rows of the longest table that is tried, if the one that was compared does not show a mistake."""
+
+MAX_ELEMENTS = 1 << 22
+"""Elements in one row of a longer table, or in all of a longer bias."""
+
+PROBED_ROWS = 16
+"""Rows of the second half of a table that are looked at first: they show most mistakes."""
+
+COARSEST_UNIT = 2.0**-7
+"""The unit of the last place of bfloat16, relative to a value: no dtype of tables has a larger one."""
+
+FIRST_ROWS = 512
+SPREAD_ROWS = 128
+"""Rows that are looked at next: the first ones, and some of the rest."""
+
+
+class Undetected(NamedTuple):
+    """A known mistake that compared tables do not show, and what to compare instead, in words."""
+
+    edits: tuple[Edit, ...]
+    advice: str
+
+
+def undetected_mistakes(
+    scheme: Scheme, names: Sequence[str], tolerance: Tolerance
+) -> Iterator[Undetected]:
+    """Yield the mistakes of the catalogue with which the tables of a scheme would have passed.
+
+    Those of parameters come first: the base, then the scaling and its numbers.
+    """
+    compared = Compared(scheme, names, tolerance)
+    if not compared.tensors:
+        return
+    kinds = [kind for kind in catalogue.MISTAKES if kind.stage in STAGES]
+    for kind in sorted(kinds, key=lambda kind: (kind.stage, kind.rank)):
+        for number, mistake in enumerate(compared.examples(kind)):
+            if not compared.shows(mistake):
+                advice = compared.advice(kind, number, mistake)
+                if advice:
+                    yield Undetected(compared.tensors[0].edits(mistake), advice)
+
+
+class Compared:
+    """The tables of a scheme that were compared, in which mistakes are planted."""
+
+    def __init__(self, scheme: Scheme, names: Sequence[str], tolerance: Tolerance) -> None:
+        self.scheme = scheme
+        self.names = names
+        self.tolerance = tolerance
+        self.tensors = list(makings(scheme, names))
+
+    def examples(self, kind: type[Mistake]) -> list[Mistake]:
+        """Return typical mistakes of a kind: as many, and in the same order, for any length."""
+        main = self.tensors[0]
+        return list(kind.examples(main.making, main.scheme))
+
+    def shows(self, mistake: Mistake) -> bool:
+        """Return True if the comparison would have failed with a mistake."""
+        few = self.error(mistake, _last_places)
+        return few == math.inf or self.error(mistake, _many_places) == math.inf
+
+    def advice(self, kind: type[Mistake], number: int, mistake: Mistake) -> str:
+        """Return what to do about a mistake that does not show; nothing if it does no harm."""
+        error = self.error(mistake, _many_places)
+        is_given = self.scheme.value_of("positions") is not None
+        for length, longer in self._longer(is_given):
+            examples = longer.examples(kind)
+            if number >= len(examples):
+                break  # Longer tables cannot have this mistake.
+            error = max(error, longer.error(examples[number], _last_places))
+            if error == math.inf:
+                rows = f"positions up to {length:,}" if is_given else f"{length:,} or more"
+                return f": compare {rows}"
+        return " within this tolerance, and no number of rows would" if error > 1 else ""
+
+    def error(self, mistake: Mistake, places: Callable[[int], Indices]) -> float:
+        """Return the largest error that a mistake causes, as a multiple of one that does no harm.
+
+        Args:
+            mistake: A mistake of at least one of the tensors.
+            places: Returns the rows to look at, of as many as there are per head.
+
+        Returns:
+            The multiple; infinity if the comparison shows the mistake.
+        """
+        error = 0.0
+        for tensors in self.tensors:
+            try:
+                wrong = tensors.with_mistake(mistake)
+            except TypeError:  # Frequencies have no columns that could be exchanged.
+                continue
+            rows = _rows(tensors, places)
+            expected = tensors.rows(rows)
+            for name, found in wrong.rows(rows).items():
+                error = max(error, self._difference(name, expected[name], found))
+        return error
+
+    def _difference(self, name: str, expected: Floats, found: Floats) -> float:
+        """Return the difference of two arrays, as a multiple of one that does no harm."""
+        if self._is_far_off(name, expected, found):
+            return math.inf
+        dtype = self.scheme.dtype
+        right = round_to(expected, dtype)
+        wrong = round_to(found, dtype)
+        result = compare_arrays(right, wrong, self.tolerance, name=name)
+        if not result.passed:
+            return math.inf
+        if is_relative(name):
+            return (result.max_rel_error or 0.0) / FREQ_RTOL
+        return (result.max_abs_error or 0.0) / DRIFT
+
+    def _is_far_off(self, name: str, expected: Floats, found: Floats) -> bool:
+        """Return True if arrays differ so much that no comparison is needed to see it."""
+        allowed = self.tolerance.for_tensor(name)
+        is_number = np.isfinite(expected) & np.isfinite(found)  # Masks are infinite.
+        expected = expected[is_number]
+        found = found[is_number]
+        size = float(np.abs(expected).max(initial=0.0))
+        units = (allowed.max_ulp + 1) * COARSEST_UNIT
+        limit = allowed.atol + (allowed.rtol + units) * size
+        return bool(np.abs(found - expected).max(initial=0.0) > 2 * limit)
+
+    def _longer(self, is_given: bool) -> Iterator[tuple[int, "Compared"]]:
+        """Yield longer and longer tables, with their lengths."""
+        scheme: Any = self.scheme
+        if is_given:
+            with suppress(PecliError):  # Some options need the positions that are given.
+                scheme = replace(scheme, positions=None, seq_len=2)
+        length = scheme.value_of("seq_len") or 0
+        has_rows = any(tensors.making.rows > 1 or length == 1 for tensors in self.tensors)
+        if "seq_len" not in scheme.parameters() or not length or not has_rows:
+            return
+        while 2 * length <= MAX_ROWS:
+            length *= 2
+            try:
+                longer = replace(scheme, seq_len=length)
+            except PecliError:  # A scaling may end here.
+                return
+            if not all(map(_is_affordable, longer.tensors())):
+                return
+            yield length, Compared(longer, self.names, self.tolerance)
+
+
+def _is_affordable(table: Table) -> bool:
+    if len(table.shape) < 2:
+        return True
+    if len(table.shape) > 2:
+        return table.size <= MAX_ELEMENTS  # The distances of all queries and keys are kept.
+    return table.size // table.shape[-2] <= MAX_ELEMENTS
+
+
+def _rows(tensors: Tensors, places: Callable[[int], Indices]) -> Indices:
+    """Return some rows of each head: heads lie below each other."""
+    shape = named_tensors(tensors.scheme)[tensors.names[0]].shape
+    count = shape[-2] if len(shape) > 1 else tensors.making.rows
+    starts = np.arange(0, tensors.making.rows, count)
+    return (starts[:, None] + places(count)).reshape(-1)
+
+
+def _last_places(count: int) -> Indices:
+    """Return a few rows of the second half, which show most mistakes."""
+    return np.unique(np.linspace(count // 2, count - 1, PROBED_ROWS).astype(np.intp))
+
+
+def _many_places(count: int) -> Indices:
+    """Return the first rows, and some of the rest, ever further apart."""
+    first = np.arange(min(count, FIRST_ROWS))
+    rest = np.geomspace(min(count, FIRST_ROWS), count, SPREAD_ROWS).astype(np.intp) - 1
+    return np.unique(np.concatenate([first, rest]))
