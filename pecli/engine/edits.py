@@ -133,6 +133,12 @@ class Misplacement(Enum):
     ROW_BEFORE = auto()
     SHARED = auto()
     SHIFTED = auto()
+    STUCK = auto()
+    """Decoded tokens stay at one position."""
+    ONE_AXIS = auto()
+    """The positions of text are given to all axes of M-RoPE."""
+    OTHER_AXES = auto()
+    """The axes of M-RoPE are in another order."""
 
 
 @dataclass(frozen=True)
@@ -141,13 +147,15 @@ class PositionMistake:
 
     kind: Misplacement
     by: int = 0
-    """SHIFTED, CACHE_MOVED…: positions too far; CLAMPED: the largest one; SHARED: rows per position."""
+    """SHIFTED, CACHE_MOVED…: positions too far; CLAMPED: the largest one; SHARED: rows per position; STUCK: the one."""
     expected: int = 0
     """CACHE_MOVED_OTHERWISE: the positions that the cache should have been moved by."""
     row: int = 0
-    """SHIFTED: the first row that is off, 0 if all are."""
+    """SHIFTED, STUCK: the first row that is off, 0 if all are."""
     dtype: str = ""
     """OVERFLOW: the dtype that the positions overflow."""
+    axes: tuple[int, ...] = ()
+    """OTHER_AXES: for each axis the one whose positions it has."""
 
     @property
     def is_of_rotation(self) -> bool:
@@ -339,6 +347,15 @@ class RowsWrong(Edit):
     cost = 2.0
 
     which: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class RowsZero(Edit):
+    """Some rows hold zeros, as those after the end of a prompt do in a buffer."""
+
+    kind = "rows_zero"
+
+    which: tuple[int, ...]
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,9 @@ class BiasMaking(Making):
     def from_heads(self, flags: Flags) -> Flags:
         return flags.reshape(self.rows, -1)
 
+    def head_index(self, head: int) -> tuple[int, ...]:
+        return (head,) if len(self.slopes) > 1 else ()
+
     def measured_slopes(self, matrix: Floats) -> Floats:
         """Return the slope of each head that comes nearest to the data, (heads · queries, keys)."""
         data = matrix.reshape(len(self.slopes), self.queries, -1)

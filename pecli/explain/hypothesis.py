@@ -102,6 +102,10 @@ class Observations:
         """Return some rows of all tensors in float64."""
         return np.concatenate([widened(array[rows]) for array in self.tensors.values()], axis=1)
 
+    def measured(self, rows: Indices | slice) -> Floats:
+        """Return what is measured of some rows: all of it, unless many heads tell the same."""
+        return self.matrix(rows)
+
     def at_rows(self, rows: slice) -> "Observations":
         """Return the observations of some rows."""
         tensors = {name: array[rows] for name, array in self.tensors.items()}
@@ -126,7 +130,7 @@ class Observations:
     @cached_property
     def sample(self) -> Floats:
         """The numbers of the sampled rows."""
-        return self.matrix(self.sampled_rows)
+        return self.measured(self.sampled_rows)
 
     @cached_property
     def tested_rows(self) -> Indices:
@@ -361,10 +365,10 @@ class Case:
         observed = self.observations
         rows = observed.located_rows
         some = rows[:: max(1, len(rows) // TESTED_ROWS)]
-        few = waves.measured_positions(observed.matrix(some), some)
+        few = waves.measured_positions(observed.measured(some), some)
         if few is None or np.isnan(few).mean() > MAX_LOST:
             return None
-        return waves.measured_positions(observed.matrix(rows), rows)
+        return waves.measured_positions(observed.measured(rows), rows)
 
     @cached_property
     def amplitude(self) -> Fit | None:
@@ -583,7 +587,8 @@ def _has_evidence(case: Case) -> bool:
     numbers = sum(len(mistake.numbers) for mistake in mistakes)
     values = case.observations.sample
     if case.making.damaged is not None:
-        values = values[~case.making.damaged[case.observations.sampled_rows]]
+        damaged = case.making.damaged[case.observations.sampled_rows]
+        values = values[~damaged[:, : values.shape[1]]]
     return len(np.unique(values)) > max(MIN_VALUES, VALUES_PER_NUMBER * numbers)
 
 

@@ -258,6 +258,10 @@ class Making(ABC):
         """Return flags (heads, rows, columns) as (rows, columns): the inverse of `by_head`."""
         return np.asarray(flags[0])
 
+    def head_index(self, head: int) -> tuple[int, ...]:
+        """Return the index of a head along the axes of sequences and heads that a tensor has: a table has none."""
+        return ()
+
     @property
     def reading(self) -> tuple[object, ...]:
         """The key under which measured frequencies are kept: everything that they depend on."""
@@ -285,6 +289,11 @@ class WaveMaking(Making):
     @property
     def tensor_count(self) -> int:
         return len(self.form.tensors) if isinstance(self.form, Columns) else 1
+
+    @property
+    def places_tokens(self) -> bool:
+        """True if rows are tokens, whose positions somebody states, and not rows of a table."""
+        return False
 
     @property
     def reading(self) -> tuple[object, ...]:

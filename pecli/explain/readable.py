@@ -5,7 +5,8 @@ import numpy as np
 from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.explain.bias_making import MASKED, BiasMaking
 from pecli.explain.catalogue.columns import OtherLayout, SwappedFunctions
-from pecli.explain.hypothesis import Case
+from pecli.explain.catalogue.rotations import OtherChannels, OtherPairs
+from pecli.explain.hypothesis import Case, Mistake
 from pecli.explain.making import WaveMaking
 from pecli.explain.measure import MAX_SIGMAS, Frequencies
 
@@ -44,7 +45,8 @@ def is_as_supposed(case: Case) -> bool:
 def _has_lawful_frequencies(case: Case, waves: WaveMaking) -> bool:
     """Return True if frequencies follow a law in some form of the table."""
     readings = [case]
-    for kind in (OtherLayout, SwappedFunctions):
+    kinds: tuple[type[Mistake], ...] = (OtherLayout, SwappedFunctions, OtherPairs, OtherChannels)
+    for kind in kinds:
         readings += [case.given(mistake) for mistake in kind.proposals(case)]
     measured = [reading.frequencies for reading in readings]
     return any(

@@ -1,5 +1,6 @@
 """From a scheme to the making of its tables, and back to the scheme that makes them."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -101,10 +102,10 @@ def scheme_of(making: Making, specification: Scheme) -> Scheme | None:
     is_expressible = law.applied == "once" and law.scaling_half is None
     if not is_expressible:
         return None
-    if not isinstance(form, (Columns, Vector)):
-        return specification
     positions = making.positions[0]
-    if isinstance(form, Vector):
+    if making.places_tokens:
+        return _rotating(specification, law, making)
+    if not isinstance(form, Columns):
         return _with_law(specification, law)
     first = int(positions[0]) if len(positions) else 0
     is_rotary = specification.applied_as == "rotation"
@@ -123,6 +124,28 @@ def scheme_of(making: Making, specification: Scheme) -> Scheme | None:
         separate=is_rotary,
     )
     return scheme_of_waves(waves, dtype=specification.dtype)
+
+
+def _rotating(specification: Scheme, law: Law, making: WaveMaking) -> Scheme | None:
+    """Return the scheme that rotates queries as a making does, from its first position on."""
+    waves = consecutive(specification)
+    if waves is None:
+        return None
+    first = int(making.positions[0, 0])
+    if law == law_of(waves) and making.amplitude == waves.amplitude:
+        changes: Any = {"offset": max(0, first)}
+        return replace(specification, **changes)
+    changed = waves._replace(
+        dim=2 * law.pairs,
+        exponent=law.half,
+        base=law.base,
+        scale=law.scale,
+        scaling=law.scaling.brief(),
+        rotating=law.pairs if law.rotating is None else law.rotating,
+        amplitude=making.amplitude,
+        offset=max(0, first),
+    )
+    return scheme_of_waves(changed, dtype=specification.dtype)
 
 
 def _with_law(specification: Scheme, law: Law) -> Scheme | None:

@@ -44,6 +44,7 @@ from pecli.explain.edits import (
     Rows,
     RowShift,
     RowsWrong,
+    RowsZero,
     Runtime,
     Scaled,
     Swapped,
@@ -322,6 +323,9 @@ _MISPLACEMENTS = {
     Misplacement.RESTARTED: "positions restart, as those of packed sequences",
     Misplacement.ROW_BEFORE: "each row has the position of the row before",
     Misplacement.SHARED: "each position is given to {by:,} rows",
+    Misplacement.STUCK: "from row {row:,} on, every row is at position {by:,}",
+    Misplacement.ONE_AXIS: "1-D positions are given to M-RoPE",
+    Misplacement.OTHER_AXES: "the axes are those of {axes}",
 }
 
 
@@ -368,6 +372,13 @@ def _part_wrong(edit: PartWrong, _: Context) -> Clause:
     if len(edit.which) == 1:
         return Clause(f"only {part} {places} differs")
     return Clause(f"only {part}s {places} differ")
+
+
+def _rows_zero(edit: RowsZero, _: Context) -> Clause:
+    places = _first_few(_ranges(edit.which))
+    if len(edit.which) == 1:
+        return Clause(f"row {places} is zero")
+    return Clause(f"rows {places} are zero")
 
 
 def _ranges(places: Sequence[Any]) -> Iterator[str]:
@@ -451,6 +462,7 @@ _WRITERS: Mapping[type[Edit], _Writer] = {
     Scaled: _scaled,
     Rotation: _rotation,
     Positions: _positions,
+    RowsZero: _rows_zero,
     Transposed: _fields_of("the table is transposed"),
     Repeated: _fields_of("repeated {times}× along axis {axis}"),
     Rows: _rows,

@@ -1,7 +1,7 @@
 """Queries or keys compared with the rotation of those before it."""
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,14 +18,13 @@ from pecli.checks.verify.tensor_pairs import TensorPair, tensor_pairs
 from pecli.compare.comparison import Comparison, compare, compare_arrays, problems_of
 from pecli.compare.factors import Shape
 from pecli.compare.problems import CopiesDiffer, NotFinite
-from pecli.compare.tolerance import FREQ_RTOL, Tolerance
-from pecli.engine.application import LAYOUTS
-from pecli.engine.arrays import Array, Flags, as_dtype, widened
-from pecli.engine.schemes.rope import Rope
+from pecli.compare.tolerance import Tolerance
+from pecli.engine.application import LAYOUTS, PairLayouts
+from pecli.engine.arrays import Array, as_dtype, widened
 from pecli.errors import ParameterError, PecliError, counted, quoted
-from pecli.explain.edits import Explanation, Parameter, Positions, Rotation, Rows
-from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mistakes
-from pecli.explain.used_positions import explain_positions
+from pecli.explain.edits import Explanation, Rotation
+from pecli.explain.rotated import RotatedTensor, explain_rotated, undetected_mistakes
+from pecli.explain.rotated_making import HeadRotation
 from pecli.explain.words import clause
 from pecli.files.load import Given
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -34,8 +33,6 @@ from pecli.tensors.inputs import SEQ_AXIS, Input
 from pecli.tensors.row_positions import RowPositions, row_positions
 from pecli.tensors.row_rotation import RowRotation, head_counts, model_rotation
 
-STILL = ((Rotation("none"),), (Rows("constant", 0),))  #: mistakes that leave the values as they are
-SOME_ROWS = 16  #: rows that show most mistakes
 BEFORE_HEADS = -3  #: the axis of positions in (batch, L, heads, D)
 
 
@@ -187,10 +184,7 @@ def _checked(pair: TensorPair, job: RotationJob) -> Checked:
         if check.result.passed:
             return Checked(check, [])
     best = min(checks, key=RotatedCheck.doubts)
-    is_axis_guessed = job.seq_axis is None and not tensor.is_unfolded and tensor.before.ndim > 2
-    if best.reasons or not job.reasons or not is_axis_guessed or job.tokens.are_placed:
-        return Checked(best, best.reasons)
-    return Checked(best, _reasons_along_heads(best))
+    return Checked(best, best.reasons)
 
 
 def _arranged(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob) -> HeadTensor:
@@ -206,35 +200,6 @@ def _arranged(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob)
     else:
         axis = job.position_axis(pair.before.shape)
     return head_tensor(pair, widths, job.head_counts, axis)
-
-
-def _reasons_along_heads(check: "RotatedCheck") -> list[Explanation]:
-    """Return the reasons that explain a tensor if positions are where heads were taken to be.
-
-    A shard of a model has fewer heads, so that their number does not tell which axis is which.
-    """
-    axis = check.tensor.axis
-    turned = SEQ_AXIS if axis == BEFORE_HEADS else BEFORE_HEADS
-    edit = Parameter("position_axis", axis, turned)
-    undone = Parameter("position_axis", turned, axis)
-    with suppress(PecliError):  # So many positions may be more than there are.
-        tensor = check.tensor._replace(axis=turned)
-        reasons = RotatedCheck(tensor, check.encoding, check.job).reasons
-        return [
-            replace(reason, edits=(edit, *reason.edits))
-            for reason in reasons
-            if undone not in reason.edits
-        ]
-    return []
-
-
-class TokenSequence(NamedTuple):
-    """One sequence of a batch, (heads, positions, channels)."""
-
-    before: Array
-    after: Array
-    plan: HeadRotation  #: how it should be rotated
-    seen: Flags  #: the rows that are not padding
 
 
 class RotatedCheck:
@@ -287,7 +252,7 @@ class RotatedCheck:
         if rope.attention_factor_value() != 1:
             rope = replace(rope, attention_factor=1.0)
         _, gives = self.plan.layouts
-        self.plan = replace(self.plan, rope=rope, layouts=(gives, gives))
+        self.plan = self.plan._replace(rope=rope, layouts=PairLayouts(gives, gives))
 
     def _compare_all(self) -> Comparison:
         """Compare the whole tensor; rows of padding are expected as they are."""
@@ -301,11 +266,9 @@ class RotatedCheck:
             rows[padding] = self.after[padding]
         part = self.tensor.part(as_dtype(expected, pair.dtype))
         result = compare([part], self.job.tolerance, name=self.name)
-        strange = sum(
-            np.count_nonzero(~np.isfinite(each.before[:, each.seen])) for each in self._sequences()
-        )
+        strange = self.rotated.count_not_finite_before()
         if strange:
-            result.finding = NotFinite(int(strange), "of its values before")
+            result.finding = NotFinite(strange, "of its values before")
         elif result.mismatched and not self._has_equal_copies():
             result.finding = CopiesDiffer()
         return result
@@ -330,95 +293,34 @@ class RotatedCheck:
             notes.append(f"{padded:,} rows of padding not compared")
         return ", ".join(filter(None, notes))
 
-    def _sequences(self) -> Iterator[TokenSequence]:
-        """Yield each sequence of a batch; without an axis of batches, or of heads, there is one."""
-        has_batch = self.after.ndim > 3 or len(self.seen) > 1
-        batch = len(self.after) if has_batch else 1
-        before = self.before.reshape(batch, -1, *self.before.shape[-2:])
-        after = self.after.reshape(batch, -1, *self.after.shape[-2:])
-        for number, (x, y) in enumerate(zip(before, after, strict=True)):
-            row = min(number, len(self.seen) - 1)
-            plan = replace(self.plan, places=self.places[:, row])
-            yield TokenSequence(x, y, plan, self.seen[row])
-
-    def _compared(self, expected: Array, found: Array) -> Comparison:
-        rounded = as_dtype(expected, self.tensor.pair.dtype)
-        return compare_arrays(rounded, found, self.job.tolerance, name=self.name)
-
     @cached_property
     def reasons(self) -> list[Explanation]:
-        """Why the tensor fails: first other positions than those of the tokens, then another rotation."""
+        """Why the tensor fails: other positions, or another rotation, of all heads or of some."""
         if self.result.passed or not self.job.reasons:
             return []
         if isinstance(self.result.finding, CopiesDiffer):
             return []
-        reasons = self._reasons_by_sequence(self._explain_positions)
-        if self._is_about_rotation(reasons):
-            reasons = []
-        if not reasons and self.job.tokens.are_placed:
-            reasons = self._reasons_by_sequence(self._explain_tokens)
-        elif not reasons:
-            reasons = explain_rotation(
-                widened(self.before),
-                widened(self.after),
-                self.plan,
-                self.job.tolerance.atol,
-                self.tensor.pair.dtype,
-            )
+        reasons = explain_rotated(self.rotated, self.job.tolerance.atol)
         if not self.tensor.pair.is_one_of_several:
             return reasons
         return [replace(each, tensors=(self.name, *_parts_named(each))) for each in reasons]
 
-    def _explain_positions(self, sequence: TokenSequence) -> list[Explanation]:
-        places = sequence.plan.places
-        assert places is not None
-        atol = self.job.tolerance.atol
-        dtype = self.tensor.pair.dtype
-        before, after, plan, seen = sequence
-        return explain_positions(before, after, plan, places, seen, atol, dtype)
-
-    def _explain_tokens(self, sequence: TokenSequence) -> list[Explanation]:
-        """Explain the rows of a sequence that are not padding."""
-        before, after, plan, seen = sequence
-        assert plan.places is not None
-        of_tokens = replace(plan, places=plan.places[:, seen])
-        return explain_rotation(
-            widened(before[:, seen]),
-            widened(after[:, seen]),
-            of_tokens,
-            self.job.tolerance.atol,
+    @cached_property
+    def rotated(self) -> RotatedTensor:
+        """The tensor as (sequences, heads, rows, channels); without an axis of batches, or of heads, there is one."""
+        has_batch = self.after.ndim > 3 or len(self.seen) > 1
+        batch = len(self.after) if has_batch else 1
+        shape = (batch, -1, *self.after.shape[-2:])
+        return RotatedTensor(
+            self.before.reshape(shape),
+            self.after.reshape(shape),
+            self.plan,
+            self.places,
+            self.seen,
+            self.job.tokens.are_placed,
             self.tensor.pair.dtype,
+            self.after.shape[:-2],
         )
-
-    def _is_about_rotation(self, reasons: Sequence[Explanation]) -> bool:
-        """Return True if all rows share the reason, and nobody stated where tokens stand.
-
-        Then it is a mistake of the rotation, such as another offset, for which there are better words.
-        """
-        is_one = [each.tensors for each in reasons] == [("after",)]
-        if not is_one or self.job.tokens.are_placed or self.plan.rope.mrope_section:
-            return False
-        mistake = reasons[0].mistakes[0]
-        if not isinstance(mistake, Positions) or not mistake.reason:
-            return True
-        return mistake.mistake is not None and mistake.mistake.is_of_rotation
-
-    def _reasons_by_sequence(
-        self, explain: Callable[[TokenSequence], list[Explanation]]
-    ) -> list[Explanation]:
-        """Return the best reason of each sequence, named if sequences have several reasons."""
-        by_sequence = [explain(sequence)[:1] for sequence in self._sequences()]
-        is_whole = all(found and found[0].tensors == ("after",) for found in by_sequence)
-        mistakes_found = {found[0].mistakes if found else () for found in by_sequence}
-        if is_whole and len(mistakes_found) == 1:
-            return by_sequence[0]
-        reasons = []
-        for number, found in enumerate(by_sequence):
-            for each in found:
-                if each.mistakes:
-                    name = ", ".join((f"sequence {number}", *_parts_named(each)))
-                    reasons.append(replace(each, tensors=(name,)))
-        return reasons
 
     def doubts(self) -> tuple[float, float]:
         """Return how many mistakes, on average, would make this the rotation; then the largest error."""
@@ -436,68 +338,37 @@ class RotatedCheck:
 
     def weaknesses(self) -> Iterator[str]:
         """Yield a sentence for each known mistake that the same data would have passed as well."""
-        tokens = self.job.tokens
-        if tokens.shift == 0:
+        if self.job.tokens.shift == 0:
             return
-        count = self.after.shape[-2]
-        shape = self.after.shape
-        whole = TokenSequence(self.before, self.after, self.plan, np.ones(count, bool))
-        sequences = [whole]
-        if tokens.are_placed:
-            sequences = [*self._sequences()]
-            shape = shape[-2:]
-        else:
+        if not self.job.tokens.are_placed:
             yield from self._unstated_padding()
-        rows = counted(count, "row")
+        rows = counted(self.after.shape[-2], "row")
         if self.tensor.pair.is_one_of_several:
             rows = f"{self.name}: {rows}"
-        # The same mistake, made in all sequences of a batch.
-        for alike in zip(*(mistakes(each.plan, shape) for each in sequences), strict=True):
-            would_pass = all(map(self._passes, alike, sequences))
-            if not would_pass or self._is_harmless(alike[0]):
-                continue
-            if alike[0].edits in STILL:  # Then no other mistake shows.
+        for edits in undetected_mistakes(self.rotated, self._passes):
+            if edits == (Rotation("none"),):  # Then no other mistake shows.
                 yield f"{rows} cannot detect a missing rotation"
                 return
-            unseen = " and ".join(clause(edit) for edit in alike[0].edits)
+            unseen = " and ".join(clause(edit) for edit in edits)
             yield f"{rows} cannot tell whether {unseen}; compare more positions"
+
+    def _passes(self, expected: Array, found: Array) -> bool:
+        """Return True if values would have passed with these as the expected ones."""
+        dtype = self.tensor.pair.dtype
+        rounded = as_dtype(expected, dtype)
+        stored = as_dtype(found, dtype)
+        return compare_arrays(rounded, stored, self.job.tolerance, name=self.name).passed
 
     def _unstated_padding(self) -> Iterator[str]:
         """Yield a sentence for each sequence that begins with equal rows, as padding does."""
         count = self.after.shape[-2]
-        for number, sequence in enumerate(self._sequences()):
-            is_like_first = (sequence.before == sequence.before[:, :1]).all(axis=(0, 2))
+        for number, before in enumerate(self.rotated.before):
+            is_like_first = (before == before[:, :1]).all(axis=(0, 2))
             equal = count if is_like_first.all() else int(is_like_first.argmin())
             if 1 < equal < count:
                 which = f"sequence {number} begins" if self.before.ndim > 3 else "it begins"
                 hint = "positions of padding were not checked: give --attention-mask"
                 yield f"{which} with {equal} equal rows, which look like padding; {hint}"
-
-    def _passes(self, mistake: Mistake, sequence: TokenSequence) -> bool:
-        """Return True if a sequence would have passed, had it been rotated so; some rows show most mistakes."""
-        every = np.flatnonzero(sequence.seen)
-        some = every[:: max(1, len(every) // SOME_ROWS)]
-        for rows in (some, every):
-            made = mistake.render(widened(sequence.before[..., rows, :]), rows)
-            if not self._compared(made, sequence.after[..., rows, :]).passed:
-                return False
-        return True
-
-    def _is_harmless(self, mistake: Mistake) -> bool:
-        """Return True if a mistake changes frequencies by less than float32 arithmetic does."""
-        rope: Rope | None = mistake.scheme
-        if rope is None or rope == self.plan.rope:
-            return False
-        found = _numbers(rope)
-        expected = _numbers(self.plan.rope)
-        return len(found) == len(expected) and bool(
-            np.allclose(found, expected, rtol=FREQ_RTOL, atol=0)
-        )
-
-
-def _numbers(rope: Rope) -> list[float]:
-    """Return the numbers by which a scheme rotates."""
-    return [rope.offset, rope.attention_factor_value(), *rope.frequencies().floats()]
 
 
 def _parts_named(explanation: Explanation) -> list[str]:

@@ -11,7 +11,7 @@ from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import bracketed
 from pecli.explain.edits import Explanation, Layout, Parameter
-from pecli.explain.rotation import HeadRotation
+from pecli.explain.rotated_making import HeadRotation
 from pecli.tensors.inputs import SEQ_AXIS
 
 DEEPSEEK = "interleaved before, halves after"

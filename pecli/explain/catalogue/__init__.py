@@ -41,6 +41,19 @@ from pecli.explain.catalogue.placements import (
     OtherSections,
 )
 from pecli.explain.catalogue.regimes import OnlyInRows
+from pecli.explain.catalogue.rotations import (
+    NarrowProducts,
+    NarrowTables,
+    NotRotated,
+    OtherChannels,
+    OtherDoubling,
+    OtherFormula,
+    OtherPairAxes,
+    OtherPairs,
+    OtherRotaryDim,
+    ScaledHeads,
+    ZeroRows,
+)
 from pecli.explain.catalogue.runtimes import ComputedByRuntime
 from pecli.explain.catalogue.scalings import (
     MissingScaling,
@@ -59,6 +72,7 @@ from pecli.explain.catalogue.scalings import (
     ScalingTwice,
 )
 from pecli.explain.catalogue.scheme_parameters import OtherSchemeParameter
+from pecli.explain.catalogue.token_positions import OtherTokenPositions
 from pecli.explain.catalogue.used_rows import (
     Clamped,
     LeftPadded,
@@ -77,7 +91,13 @@ DAMAGE: tuple[type[Mistake], ...] = (
     Uninitialised, DamagedElements, DamagedRows, DamagedColumns, DamagedHeads,
 )  # fmt: skip
 
+ROTATIONS: tuple[type[Mistake], ...] = (
+    NotRotated, OtherTokenPositions, OtherFormula, OtherPairs, OtherDoubling, OtherChannels, OtherRotaryDim,
+    OtherPairAxes, ZeroRows, ScaledHeads, NarrowTables, NarrowProducts,
+)  # fmt: skip
+
 MISTAKES: tuple[type[Mistake], ...] = (
+    *ROTATIONS,
     OtherLayout, SwappedFunctions, NegatedFunctions, PaddedRows, ReversedRows, OtherStart, Wrapped, RolledRows,
     OnePosition, Overflowed, Clamped, LeftPadded, MissingScaling, ScalingTwice, ScalingReadDifferently, OtherFactor,
     OtherLength, OtherOriginalLength, OtherTrainedLength, OtherBetaFast, OtherBetaSlow, OtherLowFactor,

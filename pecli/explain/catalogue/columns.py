@@ -89,6 +89,8 @@ class NegatedFunctions(WaveMistake):
 
     @classmethod
     def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        if not isinstance(waves.form, (Columns, Vector)):
+            return
         yield cls("all")
         if isinstance(waves.form, Columns) and len(set(waves.form.columns.is_sine.tolist())) > 1:
             yield cls("sin")

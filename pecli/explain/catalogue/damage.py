@@ -127,9 +127,10 @@ class DamagedElements(Damage):
     def edits(self, case: Case) -> tuple[Edit, ...]:
         if len(self.part) == 1:
             return (ElementsWrong(tuple(np.flatnonzero(self.part[0]).tolist())),)
-        by_head = case.specification.by_head(self.part)
-        flags = by_head[0] if len(by_head) == 1 else by_head
-        return (ElementsWrong(tuple(map(tuple, np.argwhere(flags).tolist()))),)
+        making = case.specification
+        wrong = np.argwhere(making.by_head(self.part)).tolist()
+        places = [(*making.head_index(head), row, column) for head, row, column in wrong]
+        return (ElementsWrong(tuple(places)),)
 
 
 class DamagedPart(Damage):
@@ -187,6 +188,12 @@ class DamagedHeads(DamagedPart):
     summary = "some heads were overwritten, or are rotated differently"
     axis = 0
     edit = HeadsWrong
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        making = case.specification
+        heads = np.flatnonzero(making.by_head(self.part).any(axis=self.others()))
+        places = [making.head_index(head) for head in heads.tolist()]
+        return (HeadsWrong(tuple(place[0] if len(place) == 1 else place for place in places)),)
 
 
 def damaged_part(case: Case, wrong: Flags) -> tuple[tuple[str, ...], Flags] | None:

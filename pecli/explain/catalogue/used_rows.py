@@ -36,6 +36,12 @@ class PositionMistake(WaveMistake):
 
     stage = Stage.POSITIONS
 
+    @classmethod
+    def proposals(cls, case: Case) -> Iterator[Self]:
+        """Yield the instances worth testing for tables; tokens have mistakes of their own."""
+        if case.waves is not None and not case.waves.places_tokens:
+            yield from cls.proposals_for(case, case.waves)
+
     @abstractmethod
     def used(self, expected: Floats) -> Floats:
         """Return the positions used instead of the expected ones, along one axis."""
@@ -413,6 +419,8 @@ class PaddedRows(WaveMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        if waves.places_tokens:
+            return
         empty = np.asarray(~case.observations.matrix(slice(None)).any(axis=1))
         expected = waves.empty_rows
         if not empty.any() or empty.all() or expected is not None:

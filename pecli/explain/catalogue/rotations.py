@@ -1,0 +1,454 @@
+"""Rotations of queries and keys by a wrong formula, of wrong channels, or in too few bits."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+
+from pecli.engine.application import PairLayouts
+from pecli.engine.arrays import Complex
+from pecli.engine.edits import (
+    Edit,
+    Layout,
+    Misplacement,
+    Negated,
+    Parameter,
+    PositionMistake,
+    Recipe,
+    Rotation,
+    RowsZero,
+    Scaled,
+    Swapped,
+)
+from pecli.engine.schemes.scheme import Scheme
+from pecli.explain.catalogue.kinds import WaveMistake
+from pecli.explain.hypothesis import Case, Stage
+from pecli.explain.making import WaveMaking, turned
+from pecli.explain.numbers import plain_numbers
+from pecli.explain.rotated_heads import KEPT, RIGHT, Formula, RotaryChannels, Terms
+from pecli.explain.rotated_making import RotatedMaking
+
+LAYOUTS = ("halves", "interleaved")
+
+FORMULAS: Mapping[Edit, Formula] = {
+    Negated("sin"): Formula(Terms(1.0, 1.0), Terms(1.0, -1.0)),
+    Swapped(): Formula(swapped=True),
+    Rotation("no minus"): Formula(Terms(1.0, 1.0), Terms(1.0, 1.0)),
+    Rotation("two minuses"): Formula(Terms(1.0, -1.0), Terms(1.0, -1.0)),
+    Rotation("in place"): Formula(in_place=True),
+    Rotation("first half"): Formula(second=None),
+    Rotation("second half"): Formula(first=None),
+}
+"""Formulas of known mistakes, by what they are called."""
+
+NARROW = ("bfloat16", "float16")
+"""Dtypes in which models compute, and round more than they should."""
+
+SCALE_ERROR = 1e-6
+"""Relative error of a factor that is measured in float32 values."""
+
+
+@dataclass(frozen=True)
+class RotationMistake(WaveMistake):
+    """A mistake in rotating queries or keys."""
+
+    stage = Stage.FORM
+
+    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+        if not isinstance(waves, RotatedMaking):
+            raise TypeError(f"{type(self).__name__} is a mistake of rotated queries and keys")
+        return self.in_rotation(waves)
+
+    @abstractmethod
+    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+        """Return the making with this mistake in it."""
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        if isinstance(waves, RotatedMaking):
+            yield from cls.rotations_proposed(case, waves)
+
+    @classmethod
+    def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+        """Yield the instances worth testing; by default the typical ones."""
+        yield from cls.typical(rotated)
+
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        if isinstance(waves, RotatedMaking):
+            yield from cls.typical(waves)
+
+    @classmethod
+    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+        """Yield typical instances without data."""
+        yield from ()
+
+
+def with_channels(rotated: RotatedMaking, **changes: Any) -> RotatedMaking:
+    """Return the making with other rotary channels."""
+    channels = replace(rotated.heads.channels, **changes)
+    return replace(rotated, form=replace(rotated.heads, channels=channels))
+
+
+def with_formula(rotated: RotatedMaking, formula: Formula) -> RotatedMaking:
+    """Return the making with another formula."""
+    return replace(rotated, form=replace(rotated.heads, formula=formula))
+
+
+def expected_channels(case: Case) -> RotaryChannels:
+    """Return the channels that should be rotated."""
+    assert isinstance(case.specification, RotatedMaking)
+    return case.specification.heads.channels
+
+
+@dataclass(frozen=True)
+class NotRotated(RotationMistake):
+    """Queries or keys as they were before."""
+
+    summary = "queries or keys are not rotated at all"
+    seen_in = ("layers without positions (NoPE) that are taken for others, and the reverse",)
+    weight = 0.9
+
+    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+        return with_formula(rotated, KEPT)
+
+    @classmethod
+    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+        yield cls()
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        rotated = case.specification
+        assert isinstance(rotated, RotatedMaking)
+        if not rotated.tokens.are_stated:
+            return (Rotation("none"),)
+        still = np.zeros_like(rotated.positions)
+        mistake = rotated.tokens.mistake(still) or PositionMistake(Misplacement.NOT_ROTATED)
+        return (rotated.tokens.edit(still, mistake),)
+
+
+@dataclass(frozen=True)
+class OtherFormula(RotationMistake):
+    """A wrong sign, sines for cosines, one channel of each pair left out or computed from the other."""
+
+    name: Edit
+    summary = (
+        "a wrong sign in the rotation, sines for cosines, or one channel of each pair left out"
+    )
+    seen_in = ("rotate_half without its minus", "in-place kernels that overwrite the first channel")
+
+    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+        formula = FORMULAS[self.name]
+        rounding = rotated.heads.formula
+        return with_formula(
+            rotated, replace(formula, tables=rounding.tables, products=rounding.products)
+        )
+
+    @classmethod
+    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+        if rotated.heads.formula == RIGHT:
+            yield from map(cls, FORMULAS)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (self.name,)
+
+
+def layout_name(takes: str, gives: str) -> str:
+    """Return the name of the layouts before and after a rotation; one if they are the same."""
+    return takes if takes == gives else f"{takes} before, {gives} after"
+
+
+@dataclass(frozen=True)
+class OtherPairs(RotationMistake):
+    """Pairs of other channels: neighbours for halves, or the other way round, before or after the rotation."""
+
+    layouts: PairLayouts
+    summary = "queries or keys are rotated in interleaved pairs for halves, or the other way round"
+    seen_in = ("llama.cpp's conversion of Hugging Face weights", "DeepSeek-V3 ports")
+
+    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+        return with_channels(rotated, takes=self.layouts.takes, gives=self.layouts.gives)
+
+    @classmethod
+    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+        channels = rotated.heads.channels
+        for layouts in product(LAYOUTS, LAYOUTS):
+            if layouts != (channels.takes, channels.gives) and not channels.doubled:
+                yield cls(PairLayouts(*layouts))
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        expected = expected_channels(case)
+        return (Layout(layout_name(expected.takes, expected.gives), layout_name(*self.layouts)),)
+
+
+@dataclass(frozen=True)
+class OtherDoubling(RotationMistake):
+    """Cosines and sines whose columns are doubled in the layout that pairs do not have."""
+
+    pairs: str
+    doubled: str
+    summary = "cos and sin are doubled as halves and multiplied with interleaved pairs, or reversed"
+    seen_in = ("rotate_half of halves with tables of repeat_interleave",)
+
+    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+        return with_channels(rotated, takes=self.pairs, gives=self.pairs, doubled=self.doubled)
+
+    @classmethod
+    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+        if rotated.heads.formula == RIGHT:
+            yield cls("halves", "interleaved")
+            yield cls("interleaved", "halves")
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        expected = expected_channels(case)
+        found = f"{self.pairs}, with cos and sin doubled as {self.doubled}"
+        return (Layout(layout_name(expected.takes, expected.gives), found),)
+
+
+@dataclass(frozen=True)
+class OtherChannels(RotationMistake):
+    """The first channels of a head instead of the last, or the other way round."""
+
+    first: int
+    summary = "the first channels of a head are rotated instead of the last, or the reverse"
+    seen_in = ("DeepSeek-V3 ports, whose last 64 of 192 channels rotate",)
+
+    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+        return with_channels(rotated, first=self.first)
+
+    @classmethod
+    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+        channels = rotated.heads.channels
+        last = rotated.heads.before.channels - 2 * channels.pairs
+        if last > 0:
+            yield cls(0 if channels.first else last)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Rotation("last channels" if self.first else "first channels"),)
+
+
+@dataclass(frozen=True)
+class OtherRotaryDim(RotationMistake):
+    """More or fewer channels of a head are rotated, with the frequencies of as many channels."""
+
+    dim: int
+    summary = "all channels of a head are rotated where only some should be, or fewer"
+    seen_in = ("GPT-NeoX's rotary_pct and partial_rotary_factor that are ignored",)
+    stage = Stage.PARAMETERS
+    rank = 0
+
+    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+        law = rotated.law
+        assert law is not None
+        pairs = self.dim // 2
+        waves = rotated.with_law(replace(law, pairs=pairs, half=self.dim / 2))
+        assert isinstance(waves, RotatedMaking)
+        moved = replace(waves, axes=np.zeros(pairs, np.intp))
+        is_trailing = moved.heads.channels.first > 0
+        first = moved.heads.before.channels - self.dim if is_trailing else 0
+        return with_channels(moved, pairs=pairs, first=first)
+
+    @classmethod
+    def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+        law = rotated.law
+        if law is None or law.rotating is not None or len(rotated.positions) > 1:
+            return
+        width = rotated.heads.before.channels
+        sizes = dict.fromkeys((_rotated_channels(case, rotated), width, width // 2, width // 4))
+        for dim in sizes:
+            if dim > 0 and dim % 2 == 0 and dim != 2 * law.pairs:
+                yield cls(dim)
+
+    def scheme_after(self, scheme: Scheme) -> Scheme | None:
+        return scheme if scheme.is_range else None
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Parameter("dim", 2 * expected_channels(case).pairs, self.dim),)
+
+
+def _rotated_channels(case: Case, rotated: RotatedMaking) -> int:
+    """Return the channels of a head up to the last one that differs from before, as an even number."""
+    rows = case.observations.sampled_rows
+    heads = rotated.heads.before.few.matrix(rows)
+    differs = (case.observations.sample != heads).any(axis=0)
+    by_channel = differs.reshape(-1, rotated.heads.before.channels).any(axis=0)
+    changed = np.flatnonzero(by_channel)
+    last = int(changed[-1]) + 1 if len(changed) else 0
+    return last + last % 2
+
+
+@dataclass(frozen=True)
+class ScaledHeads(RotationMistake):
+    """All channels multiplied by a number: 1/√d, which belongs to the scores, or −1."""
+
+    by: float
+    summary = "queries are multiplied by a number, such as the 1/√d of attention scores"
+    seen_in = ("projections into which the attention scale is folded",)
+    weight = 1.2
+    fitted = ("by",)
+
+    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+        return replace(rotated, form=replace(rotated.heads, scale=self.by))
+
+    @classmethod
+    def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+        rows = case.observations.sampled_rows
+        expected = rotated.rendered(rows)[:, : case.observations.sample.shape[1]]
+        size = float((expected**2).sum())
+        if not size or rotated.heads.scale != 1:
+            return
+        by = float((expected * case.observations.sample).sum()) / size
+        root = float(rotated.heads.before.channels) ** -0.5
+        for factor in dict.fromkeys((root, *plain_numbers(by, SCALE_ERROR * abs(by)))):
+            if factor != 1 and abs(factor - by) <= SCALE_ERROR * abs(by):
+                yield cls(factor)
+
+    @property
+    def cost(self) -> float:
+        """The weight: a factor is as likely whether it is 2 or 1/√128 = 0.0884."""
+        return self.weight
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Scaled(float(f"{self.by:.7g}")),)
+
+
+@dataclass(frozen=True)
+class NarrowProducts(RotationMistake):
+    """Tables, products and sums in 16 bits, as a model that was cast to them computes."""
+
+    dtype: str
+    summary = (
+        "the rotation is computed in bfloat16 or float16: tables, products and sums are rounded"
+    )
+    seen_in = ("transformers models in bfloat16, and vLLM's in float16",)
+    stage = Stage.ARITHMETIC
+
+    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+        formula = rotated.heads.formula
+        return with_formula(rotated, replace(formula, tables=self.dtype, products=self.dtype))
+
+    @classmethod
+    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+        if not rotated.heads.formula.rounds:
+            yield from map(cls, NARROW)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Rotation(f"in {self.dtype}"),)
+
+
+@dataclass(frozen=True)
+class NarrowTables(RotationMistake):
+    """Cosines and sines in 16 bits, multiplied in more."""
+
+    dtype: str
+    summary = "cos and sin are rounded to bfloat16 or float16 before they are multiplied"
+    seen_in = ("rotary modules that return cos and sin in the dtype of the hidden states",)
+    weight = 0.9
+    stage = Stage.ARITHMETIC
+
+    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+        return with_formula(rotated, replace(rotated.heads.formula, tables=self.dtype))
+
+    @classmethod
+    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+        if not rotated.heads.formula.rounds:
+            yield from map(cls, NARROW)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Recipe(f"{self.dtype}-table"),)
+
+
+@dataclass(frozen=True)
+class ZeroRows(RotationMistake):
+    """Rows that hold zeros, as those of a buffer after the end of a prompt do."""
+
+    rows: tuple[int, ...]
+    summary = "some rows of queries or keys are zeros: a buffer longer than the prompt"
+    seen_in = ("static KV caches", "CUDA graphs with padded batches")
+    stage = Stage.POSITIONS
+    shows_in_few_values = True
+
+    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+        empty = np.zeros(rotated.rows, bool)
+        empty[list(self.rows)] = True
+        return replace(rotated, empty_rows=empty)
+
+    @classmethod
+    def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+        if rotated.empty_rows is not None:
+            return
+        every = np.arange(rotated.rows)
+        is_zero = ~case.observations.measured(every).any(axis=1)
+        has_values = rotated.heads.before.few.matrix(every).any(axis=1)
+        rows = np.flatnonzero(is_zero & has_values)
+        if 0 < len(rows) < rotated.rows:
+            yield cls(tuple(rows.tolist()))
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (RowsZero(self.rows),)
+
+
+@dataclass(frozen=True)
+class OtherPairAxes(RotationMistake):
+    """Sections of M-RoPE with other numbers of pairs, or interleaved where they are blocks, or the reverse."""
+
+    axes: tuple[int, ...]  # the axis of positions that each pair follows
+    edit: Parameter
+    summary = "other sections of M-RoPE in rotated queries, or interleaved ones for blocks"
+    seen_in = ("MNN #4133", "Qwen2-VL sections in ports of Qwen3-VL")
+    stage = Stage.PARAMETERS
+
+    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+        return replace(rotated, axes=np.array(self.axes))
+
+    @classmethod
+    def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+        scheme: Any = case.scheme
+        has_axes = len(rotated.positions) > 1 and (rotated.positions != rotated.positions[0]).any()
+        if not has_axes or scheme.mrope_section is None:
+            return
+        switched = None if scheme.mrope_interleaved else True
+        other = replace(scheme, mrope_interleaved=switched)
+        edit = Parameter(
+            "mrope_interleaved", bool(scheme.mrope_interleaved), bool(other.mrope_interleaved)
+        )
+        yield cls(tuple(other.pair_axes), edit)
+        if case.turns is None:
+            return
+        sections = nearest_sections(case, case.turns, rotated)
+        if sections != tuple(scheme.mrope_section) and min(sections) > 0:
+            expected = ",".join(map(str, scheme.mrope_section))
+            edit = Parameter("mrope_section", expected, ",".join(map(str, sections)))
+            every = range(len(sections))
+            yield cls(tuple(np.repeat(every, sections).tolist()), edit)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (self.edit,)
+
+
+def nearest_sections(case: Case, measured: Complex, rotated: RotatedMaking) -> tuple[int, ...]:
+    """Return how many pairs follow each axis, one axis after the other, so that least is left of the turns.
+
+    Entry k of `left` is what axis k leaves of each pair. Sections (8, 12, 12) leave the first 8 entries of axis 0, the
+    next 12 of axis 1 and the last 12 of axis 2; the best split of the first pairs is extended axis by axis.
+    """
+    rows = case.observations.sampled_rows
+    left = []
+    for positions in rotated.positions[:, rows]:
+        turns = rotated.amplitude * turned(np.multiply.outer(positions, rotated.frequencies))
+        left.append((np.abs(measured - turns) ** 2).sum(axis=0))
+    sums = np.cumsum(np.pad(left, ((0, 0), (1, 0))), axis=1)
+    least = sums[0]  # what is left of the first pairs if all of them follow the axes so far
+    starts = []  # for each number of pairs, where the last axis starts
+    for total in sums[1:]:
+        # Pairs before `start` follow the earlier axes, those from it on the next one.
+        every = least[:, None] - total[:, None] + total[None]
+        every[np.tril_indices(len(every), -1)] = np.inf
+        starts.append(every.argmin(axis=0))
+        least = every.min(axis=0)
+    ends = [len(rotated.frequencies)]
+    for start in reversed(starts):
+        ends.append(int(start[ends[-1]]))
+    return tuple(int(size) for size in np.diff([0, *reversed(ends)]))

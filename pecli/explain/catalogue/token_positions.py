@@ -1,0 +1,135 @@
+"""Other positions of the tokens whose queries and keys are rotated."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import permutations
+from typing import Self
+
+import numpy as np
+
+from pecli.engine.arrays import Floats
+from pecli.engine.edits import Edit, Misplacement, Parameter, PositionMistake, Rows
+from pecli.explain.catalogue.rotations import RotationMistake
+from pecli.explain.hypothesis import Case, Stage
+from pecli.explain.position_runs import count_runs
+from pecli.explain.rotated_making import RotatedMaking
+
+STATED_COST = 0.8
+"""Cost of positions with a known mistake, if somebody stated the right ones: these are what may be wrong."""
+
+KNOWN_COST = 1.05
+"""Cost of positions with a known mistake, if nobody stated any: a mistake of the rotation comes first."""
+
+LISTED_COST = 1.5
+"""Cost of positions that follow no known mistake."""
+
+RUN_COST = 0.3
+"""Cost of each further run of positions: rows that were overwritten are the shorter answer than three runs."""
+
+MAX_RUNS = 4
+"""Runs that are paid for: if all rows of a long list are right, there is no shorter answer."""
+
+
+@dataclass(frozen=True, eq=False)
+class OtherTokenPositions(RotationMistake):
+    """Tokens at other positions: padding that is counted, packed sequences, stale caches, exchanged axes."""
+
+    positions: Floats  # (axes, rows)
+    mistake: PositionMistake | None
+    are_stated: bool  # whether the right positions are
+    summary = (
+        "other positions of tokens: padding that is counted, packing, stale caches, M-RoPE's axes"
+    )
+    seen_in = (
+        "unsloth #3699 and transformers #22161 (left padding)",
+        "LlamaFactory #7318 (packing)",
+        "llama.cpp #3825 (moved caches)",
+        "Liger-Kernel #276 (M-RoPE)",
+    )
+    stage = Stage.POSITIONS
+
+    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+        return replace(rotated, positions=self.positions)
+
+    @classmethod
+    def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+        has_axes = bool((rotated.positions != rotated.positions[0]).any())
+        if has_axes:
+            yield from cls._of_axes(case, rotated)
+        used = case.used_positions
+        if used is None:
+            return
+        positions = _at_all_rows(case, rotated, used)
+        if positions is not None and not np.array_equal(positions, rotated.positions):
+            mistake = rotated.tokens.mistake(positions)
+            yield cls(positions, mistake, rotated.tokens.are_stated)
+
+    @classmethod
+    def _of_axes(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+        """Yield the positions of the first axis for all axes, and the expected ones with exchanged axes."""
+        are_stated = rotated.tokens.are_stated
+        expected = rotated.positions
+        first_axes = [expected[0]]
+        used = case.used_positions
+        if used is not None and used.shape == expected.shape and not np.isnan(used[0]).any():
+            first_axes.append(used[0])
+        for first in first_axes:
+            one_axis = np.broadcast_to(first, expected.shape)
+            yield cls(one_axis, PositionMistake(Misplacement.ONE_AXIS), are_stated)
+        _, *exchanged = permutations(range(len(expected)))
+        for order in exchanged:
+            mistake = PositionMistake(Misplacement.OTHER_AXES, axes=order)
+            yield cls(expected[list(order)], mistake, are_stated)
+
+    @classmethod
+    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+        """Yield positions that are one too far or too low, unless somebody states them."""
+        if rotated.tokens.are_stated:
+            return
+        for by in (1, -1):
+            if rotated.positions.min() + by >= 0:
+                mistake = PositionMistake(Misplacement.SHIFTED, by=by)
+                yield cls(rotated.positions + by, mistake, are_stated=False)
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The first position of each run."""
+        return (0.0,) * count_runs(self.positions[0])
+
+    @property
+    def cost(self) -> float:
+        if self.mistake is not None:
+            return STATED_COST if self.are_stated else KNOWN_COST
+        runs = min(MAX_RUNS, count_runs(self.positions[0]))
+        return LISTED_COST + RUN_COST * (runs - 1)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        rotated = case.specification
+        assert isinstance(rotated, RotatedMaking)
+        if not rotated.tokens.are_stated and self.mistake is not None:
+            expected = int(rotated.positions[0, 0])
+            first = int(self.positions[0, 0])
+            is_shift = self.mistake.kind is Misplacement.SHIFTED and not self.mistake.row
+            if is_shift or rotated.rows == 1:
+                return (Parameter("offset", expected, first),)
+            if self.mistake.kind in (Misplacement.ONE_POSITION, Misplacement.NOT_ROTATED):
+                return (Rows("constant", first),)
+        return (rotated.tokens.edit(self.positions, self.mistake),)
+
+
+def _at_all_rows(case: Case, rotated: RotatedMaking, used: Floats) -> Floats | None:
+    """Return the positions of all rows, of which those of the located ones are known; None if they follow no rule.
+
+    A row that is at no position keeps its own: it has to be explained by something else.
+    """
+    rows = case.observations.located_rows
+    expected = rotated.positions[:, rows]
+    filled = np.where(np.isnan(used), expected, used)
+    if len(rows) == rotated.rows:
+        return filled
+    moved = filled - expected
+    if not np.ptp(moved):
+        return np.asarray(rotated.positions + moved[0, 0])
+    if not np.ptp(filled):
+        return np.full_like(rotated.positions, filled[0, 0])
+    return None

@@ -1,0 +1,140 @@
+"""Known ways in which rows get wrong positions: padding that is ignored, packing, caches, narrow dtypes."""
+
+import numpy as np
+
+from pecli.engine.arrays import Floats
+from pecli.engine.edits import Misplacement, PositionMistake, Positions
+from pecli.explain.position_runs import runs
+from pecli.explain.words import position_mistake_words
+
+NARROW_DTYPES = ("int8", "uint8", "int16", "uint16")
+"""Dtypes of positions that long sequences overflow."""
+
+
+def positions_edit(expected: Floats, used: Floats, mistake: PositionMistake | None) -> Positions:
+    """Return the edit of positions (rows,) or (axes, rows) used instead of the expected ones."""
+    reason = "" if mistake is None else position_mistake_words(mistake)
+    return Positions(_runs_of_axes(expected), _runs_of_axes(used), reason, mistake)
+
+
+def _runs_of_axes(positions: Floats) -> str:
+    """Return the positions of all axes in runs; axes with equal positions are written once."""
+    return "; ".join(dict.fromkeys(map(runs, np.atleast_2d(positions))))
+
+
+def find_position_mistake(
+    expected: Floats, used: Floats, padding: int = 0, *, rotated: bool = True
+) -> PositionMistake | None:
+    """Return the known mistake that turns the expected positions of a sequence into the used ones.
+
+    Args:
+        expected: The position of each row, including padding.
+        used: The positions that were solved, NaN if a row has none.
+        padding: The number of rows of left padding, which are not looked at.
+        rotated: False for tables and embeddings: there, position 0 is not «nothing is rotated».
+
+    Returns:
+        None if no known mistake leads to these positions, or some are unknown.
+    """
+    expected = np.asarray(expected[padding:], np.float64)
+    used = np.asarray(used[padding:], np.float64)
+    if not len(used) or np.isnan(used).any() or np.array_equal(expected, used):
+        return None
+    is_still = not np.ptp(expected) and not np.ptp(used)
+    if is_still and len(used) > 1:
+        return _move_mistake(int(expected[0]), int(used[0]))
+    candidates = (
+        _of_dtype(expected, used),
+        _of_sequence(expected, used, padding, rotated),
+        _of_decoding(expected, used, padding),
+        _of_packing(expected, used),
+        _of_rows(expected, used),
+        _shift(expected, used, padding),
+    )
+    return next(filter(None, candidates), None)
+
+
+def _move_mistake(expected: int, used: int) -> PositionMistake:
+    """Return the mistake of a cache whose rows are all moved by as many positions."""
+    if expected == 0:
+        return PositionMistake(Misplacement.CACHE_MOVED, by=used)
+    if used == 0:
+        return PositionMistake(Misplacement.CACHE_NOT_MOVED)
+    if used == 2 * expected:
+        return PositionMistake(Misplacement.CACHE_MOVED_TWICE)
+    if used == -expected:
+        return PositionMistake(Misplacement.CACHE_MOVED_BACK)
+    return PositionMistake(Misplacement.CACHE_MOVED_OTHERWISE, by=used, expected=expected)
+
+
+def _of_dtype(expected: Floats, used: Floats) -> PositionMistake | None:
+    """Return an overflow (127 is followed by −128 in int8), or positions clamped at the largest."""
+    if not np.ptp(used):
+        return None
+    for dtype in NARROW_DTYPES:
+        if np.array_equal(expected.astype(np.int64).astype(dtype), used):
+            return PositionMistake(Misplacement.OVERFLOW, dtype=dtype)
+    largest = used.max()
+    if np.array_equal(np.minimum(expected, largest), used):
+        return PositionMistake(Misplacement.CLAMPED, by=int(largest))
+    return None
+
+
+def _of_sequence(
+    expected: Floats, used: Floats, padding: int, rotated: bool
+) -> PositionMistake | None:
+    """Return a mistake that all rows share."""
+    if padding > 0 and _counts_up(used) and used[0] - expected[0] == padding:
+        return PositionMistake(Misplacement.PADDING_IGNORED)
+    if rotated and not used.any():
+        return PositionMistake(Misplacement.NOT_ROTATED)
+    if np.ptp(expected) and not np.ptp(used):
+        return PositionMistake(Misplacement.ONE_POSITION)
+    if np.array_equal(used, -expected):
+        return PositionMistake(Misplacement.REVERSED)
+    return None
+
+
+def _of_decoding(expected: Floats, used: Floats, padding: int) -> PositionMistake | None:
+    """Return the mistake of decoded tokens that stay at one position: 0 1 2 3 0 0 0."""
+    first = int((used != expected).argmax())
+    decoded = used[first:]
+    if first < 2 or len(decoded) < 2 or np.ptp(decoded):
+        return None
+    return PositionMistake(Misplacement.STUCK, by=int(decoded[0]), row=padding + first)
+
+
+def _of_packing(expected: Floats, used: Floats) -> PositionMistake | None:
+    """Return a mistake of packed sequences, whose positions are 0 1 2 0 1 2 3 …"""
+    if _counts_up(used) and (np.diff(expected) < 0).any():
+        return PositionMistake(Misplacement.NOT_RESET)
+    steps = np.diff(used)
+    restarts = (steps < 0).any() and ((steps == 1) | (used[1:] == 0)).all()
+    if _counts_up(expected) and restarts:
+        return PositionMistake(Misplacement.RESTARTED)
+    return None
+
+
+def _of_rows(expected: Floats, used: Floats) -> PositionMistake | None:
+    """Return a mistake by which rows have positions of other rows: 0 0 1 2 3, or 0 0 1 1 2 2."""
+    row_before = np.append(expected[:1], expected[:-1])
+    if len(used) > 1 and np.array_equal(used, row_before):
+        return PositionMistake(Misplacement.ROW_BEFORE)
+    repeats = int((used == used[0]).sum())
+    if repeats > 1 and np.array_equal(used, expected // repeats):
+        return PositionMistake(Misplacement.SHARED, by=repeats)
+    return None
+
+
+def _shift(expected: Floats, used: Floats, padding: int) -> PositionMistake | None:
+    """Return the shift of all rows, or of all from the first one that is off."""
+    differences = used - expected
+    by = differences[-1]
+    first = int((differences != 0).argmax())
+    if by == 0 or by % 1 or (differences[first:] != by).any():
+        return None
+    return PositionMistake(Misplacement.SHIFTED, by=int(by), row=padding + first if first else 0)
+
+
+def _counts_up(positions: Floats) -> bool:
+    return bool((np.diff(positions) == 1).all())

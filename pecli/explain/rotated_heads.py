@@ -1,0 +1,231 @@
+"""Queries and keys as a form of turns: each pair of channels of a head is multiplied by a turn.
+
+A table holds the cosine and the sine of an angle; a rotated head holds a·cos − b·sin and b·cos + a·sin of the channels
+(a, b) before. So it is one more form in which turns lie in a matrix, and everything that explains tables explains it.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.compare.forms import halved, joined
+from pecli.engine.arrays import Array, Complex, Floats, Indices, widened
+from pecli.explain.making import TINY, Form
+from pecli.explain.storage import rounded_to
+
+MEASURED_HEADS = 8
+"""Heads from which turns are measured: their errors are averaged, and more would cost more than they tell."""
+
+SINGULAR = 1e-9
+"""Determinant, as a share of its diagonal, below which a head does not show both the cosine and the sine."""
+
+
+class Heads:
+    """Queries or keys (sequences, heads, rows, channels), of which only rows that are asked for are converted."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self.sequences, self.heads, self.rows, self.channels = array.shape
+
+    def at(self, rows: Indices | slice) -> Floats:
+        """Return some rows of all heads in float64, (rows, sequences · heads, channels)."""
+        picked = widened(self.array[:, :, rows])
+        by_row = picked.transpose(2, 0, 1, 3)
+        return np.asarray(by_row.reshape(len(by_row), -1, self.channels), np.float64)
+
+    def matrix(self, rows: Indices | slice) -> Floats:
+        """Return some rows with the channels of all heads side by side."""
+        by_head = self.at(rows)
+        return by_head.reshape(len(by_head), -1)
+
+    @property
+    def columns(self) -> int:
+        return self.sequences * self.heads * self.channels
+
+    @cached_property
+    def few(self) -> "Heads":
+        """The first heads, of as many sequences as it takes: turns are measured in them."""
+        sequences = -(-MEASURED_HEADS // max(1, self.heads))
+        return Heads(self.array[:sequences, :MEASURED_HEADS])
+
+
+class Terms(NamedTuple):
+    """Signs of the two products that make a channel: one with the cosine, one with the sine."""
+
+    cos: float
+    sin: float
+
+
+RIGHT_FIRST = Terms(cos=1.0, sin=-1.0)
+RIGHT_SECOND = Terms(cos=1.0, sin=1.0)
+
+
+class Pair(NamedTuple):
+    """The two channels of all pairs, (rows, heads, pairs) each."""
+
+    first: Floats
+    second: Floats
+
+
+@dataclass(frozen=True)
+class Formula:
+    """The computation that turns a pair (a, b): a·cos − b·sin and b·cos + a·sin, or a wrong one.
+
+    None instead of the signs leaves a channel as it is.
+    """
+
+    first: Terms | None = RIGHT_FIRST
+    second: Terms | None = RIGHT_SECOND
+    in_place: bool = False  # the second channel is computed from the first one after its rotation
+    swapped: bool = False  # sines are used for cosines
+    tables: str | None = None  # the dtype to which cosines and sines are rounded
+    products: str | None = None  # the dtype to which each product is rounded
+
+    @property
+    def rounds(self) -> bool:
+        """True if intermediate numbers are rounded to fewer bits than float32 has."""
+        return self.tables is not None or self.products is not None
+
+    def applied(self, pair: Pair, first_turns: Complex, second_turns: Complex) -> Pair:
+        """Return the pair after its channels were turned, each by its own turns (rows, pairs)."""
+        first = self._channel(self.first, pair.first, pair.second, first_turns)
+        partner = first if self.in_place else pair.first
+        second = self._channel(self.second, pair.second, partner, second_turns)
+        return Pair(first, second)
+
+    def _channel(
+        self, terms: Terms | None, channel: Floats, partner: Floats, turns: Complex
+    ) -> Floats:
+        if terms is None:
+            return channel
+        cosines = self._of_table(turns.imag if self.swapped else turns.real)
+        sines = self._of_table(turns.real if self.swapped else turns.imag)
+        with_cosine = self._product(terms.cos * channel, cosines)
+        with_sine = self._product(terms.sin * partner, sines)
+        return with_cosine + with_sine
+
+    def _of_table(self, values: Floats) -> Floats:
+        """Return cosines or sines as a table holds them, with an axis for heads."""
+        if self.tables is not None:
+            values = rounded_to(values, self.tables)
+        return values[:, None]
+
+    def _product(self, channel: Floats, wave: Floats) -> Floats:
+        product = channel * wave
+        if self.products is not None:
+            product = rounded_to(product, self.products)
+        return np.asarray(product)
+
+    def turns(self, before: Pair, after: Pair) -> Complex | None:
+        """Return the turns (rows, pairs) that lead from one pair to the other, by least squares over all heads.
+
+        Each rotated channel is an equation for a cosine c and a sine s. With one head of a = 3, b = 4 and the right
+        formula, 3c − 4s = −4 and 4c + 3s = 3 give c = 0 and s = 1. None if most heads do not show both.
+        """
+        equations = []
+        if self.first is not None:
+            equations.append((self.first, before.first, before.second, after.first))
+        if self.second is not None and not self.in_place:
+            equations.append((self.second, before.second, before.first, after.second))
+        cos_cos = cos_sin = sin_sin = cos_after = sin_after = np.zeros(1)
+        for terms, channel, partner, result in equations:
+            with_cosine = terms.cos * channel
+            with_sine = terms.sin * partner
+            cos_cos = cos_cos + (with_cosine**2).sum(axis=1)
+            cos_sin = cos_sin + (with_cosine * with_sine).sum(axis=1)
+            sin_sin = sin_sin + (with_sine**2).sum(axis=1)
+            cos_after = cos_after + (with_cosine * result).sum(axis=1)
+            sin_after = sin_after + (with_sine * result).sum(axis=1)
+        determinant = cos_cos * sin_sin - cos_sin**2
+        is_singular = determinant <= SINGULAR * cos_cos * sin_sin
+        if not equations or is_singular.mean() > 0.5:
+            return None
+        divisor = np.where(is_singular, np.inf, np.maximum(determinant, TINY))
+        cosines = (cos_after * sin_sin - sin_after * cos_sin) / divisor
+        sines = (sin_after * cos_cos - cos_after * cos_sin) / divisor
+        if self.swapped:
+            cosines, sines = sines, cosines
+        return np.asarray(cosines + 1j * sines)
+
+
+RIGHT = Formula()
+KEPT = Formula(first=None, second=None)
+
+
+@dataclass(frozen=True)
+class RotaryChannels:
+    """The channels of a head that are turned, and those that make a pair."""
+
+    first: int
+    pairs: int
+    takes: str  # halves or interleaved: pairs before the rotation
+    gives: str  # pairs after it; DeepSeek takes interleaved pairs and gives halves
+    doubled: str = ""  # the layout of cos and sin, if it is not that of the pairs
+
+    @property
+    def span(self) -> slice:
+        return slice(self.first, self.first + 2 * self.pairs)
+
+    def pair(self, values: Floats, layout: str) -> Pair:
+        """Return the pairs among the channels of heads (rows, heads, channels)."""
+        return Pair(*halved(values[..., self.span], layout))
+
+    @cached_property
+    def turns_of_channels(self) -> tuple[Indices, Indices]:
+        """The turn of each first, and of each second channel of a pair.
+
+        Columns of cos that are doubled as halves, c0 c1 c0 c1, meet interleaved pairs (0, 1), (2, 3) as (c0, c1) and
+        (c0, c1): the first channels have the turns 0, 0 and the second ones 1, 1.
+        """
+        every = np.arange(self.pairs)
+        if not self.doubled:
+            return every, every
+        columns = joined((every, every), self.doubled)
+        first, second = halved(columns, self.takes)
+        return np.asarray(first, np.intp), np.asarray(second, np.intp)
+
+
+@dataclass(frozen=True)
+class RotatedHeads(Form):
+    """Heads side by side in a matrix (rows, heads · channels), after some of their channels were turned."""
+
+    before: Heads = field(compare=False, hash=False, repr=False)
+    channels: RotaryChannels
+    formula: Formula = RIGHT
+    scale: float = 1.0  # of all channels, after the rotation
+
+    def lay(self, turns: Complex, rows: Indices) -> Floats:
+        heads = self.before.at(rows)
+        if self.formula != KEPT:
+            first, second = self.channels.turns_of_channels
+            pair = self.channels.pair(heads, self.channels.takes)
+            turned = self.formula.applied(pair, turns[:, first], turns[:, second])
+            heads = heads.copy()
+            heads[..., self.channels.span] = joined(turned, self.channels.gives)
+        matrix = heads.reshape(len(heads), -1)
+        return matrix if self.scale == 1 else self.scale * matrix
+
+    def turns(self, matrix: Floats, rows: Indices) -> Complex | None:
+        if self.channels.doubled or self.formula == KEPT:
+            return None
+        is_of_few = matrix.shape[1] < self.before.columns
+        source = self.before.few if is_of_few else self.before
+        heads = matrix.reshape(len(matrix), -1, self.before.channels) / self.scale
+        before = self.channels.pair(source.at(rows), self.channels.takes)
+        after = self.channels.pair(heads, self.channels.gives)
+        return self.formula.turns(before, after)
+
+    def errors(self, bound: Floats, rows: Indices) -> Floats:
+        heads = self.before.at(rows)
+        errors = np.zeros(heads.shape)
+        if self.formula != KEPT:
+            first, second = self.channels.turns_of_channels
+            pair = self.channels.pair(heads, self.channels.takes)
+            size = np.hypot(pair.first, pair.second)
+            if self.formula.in_place:
+                size = 2 * size  # The error of the first channel enters the second.
+            parts = (size * bound[:, None, first], size * bound[:, None, second])
+            errors[..., self.channels.span] = joined(parts, self.channels.gives)
+        return abs(self.scale) * errors.reshape(len(errors), -1)

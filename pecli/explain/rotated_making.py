@@ -1,0 +1,206 @@
+"""The making of rotated queries and keys, and their numbers as observations."""
+
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine.application import PairLayouts
+from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices
+from pecli.engine.edits import PositionMistake, Positions
+from pecli.engine.schemes.rope import Rope
+from pecli.explain import measure
+from pecli.explain.hypothesis import LOCATED_ELEMENTS, Observations
+from pecli.explain.making import EXACT, FLOAT32_FUNCTION, WaveMaking, turned
+from pecli.explain.misplacements import find_position_mistake, positions_edit
+from pecli.explain.rotated_heads import Heads, RotaryChannels, RotatedHeads
+from pecli.explain.storage import half_ulp
+from pecli.explain.subject import making_of
+
+CORNERS = (1 + 1j, 1 - 1j, -1 + 1j, -1 - 1j)
+"""Directions in which a cosine and a sine may both be off."""
+
+
+class HeadRotation(NamedTuple):
+    """The rotation that queries or keys should have."""
+
+    rope: Rope
+    layouts: PairLayouts = PairLayouts("halves", "halves")
+    trailing: bool = False  # whether the last channels of a head rotate, if only some do
+    axis: int = -2  # the axis of positions in the tensor as it was given
+
+    def channels(self, width: int) -> RotaryChannels:
+        """Return the rotary channels of heads with so many channels."""
+        dim = self.rope.rotary_dim
+        first = width - dim if self.trailing else 0
+        return RotaryChannels(first, dim // 2, *self.layouts)
+
+
+@dataclass(frozen=True, eq=False)
+class TokenRows:
+    """Rows of one or several sequences as tokens: their expected positions, and which of them are padding."""
+
+    expected: Floats  # (axes, rows)
+    seen: Flags  # False for padding, which is not compared
+    padding: Floats  # (axes, rows): positions at which padding seems to be
+    are_stated: bool  # whether positions were given, so that these are what may be wrong
+
+    @property
+    def padded_rows(self) -> int:
+        """The number of rows of left padding."""
+        return int(self.seen.argmax())
+
+    def all_rows(self, used: Floats) -> Floats:
+        """Return positions (axes, rows) of rows that are not padding together with those of padding."""
+        every = np.array(self.padding)
+        every[:, self.seen] = used
+        return every
+
+    def mistake(self, used: Floats) -> PositionMistake | None:
+        """Return the known mistake that leads to these positions of rows that are not padding."""
+        every = self.all_rows(used)
+        return find_position_mistake(self.expected[0], every[0], self.padded_rows)
+
+    def edit(self, used: Floats, mistake: PositionMistake | None) -> Positions:
+        return positions_edit(self.expected, self.all_rows(used), mistake)
+
+
+@dataclass(frozen=True, eq=False)
+class RotatedMaking(WaveMaking):
+    """The making of rotated queries or keys: their turns, applied to the values before."""
+
+    _: KW_ONLY
+    tokens: TokenRows
+    dtype: str  # of the tensor: turns that are measured in it are as uncertain
+    head_shape: tuple[int, ...]  # the axes before positions and channels
+
+    @property
+    def heads(self) -> RotatedHeads:
+        """The form, which is that of rotated heads."""
+        assert isinstance(self.form, RotatedHeads)
+        return self.form
+
+    @property
+    def places_tokens(self) -> bool:
+        """True: other positions are those of tokens, not of the rows of a table."""
+        return True
+
+    def at_rows(self, rows: slice) -> "RotatedMaking":
+        before = Heads(self.heads.before.array[:, :, rows])
+        form = replace(self.heads, before=before)
+        return replace(self, positions=self.positions[:, rows], form=form)
+
+    @property
+    def _rounding(self) -> float:
+        stored = super()._rounding
+        return max(stored, float(half_ulp(np.ones(1), self.dtype)[0]))
+
+    def turns_at(self, rows: Indices) -> Complex:
+        """Return the turns of some rows, one per pair."""
+        angles = self.arithmetic.angles(self.row_positions(rows), self.frequencies)
+        return np.asarray(self.amplitude * turned(angles))
+
+    def bound(self, rows: Indices) -> Floats:
+        """Return how far arithmetic may move each element.
+
+        Rounded products are monotone in the cosine and in the sine, so that the extremes are at the corners of what both
+        may be: nothing where no rounding tips over.
+        """
+        if not self.heads.formula.rounds:
+            return super().bound(rows)
+        angles = self.arithmetic.bound(self.row_positions(rows), self.frequencies)
+        if self.arithmetic != EXACT:
+            angles = angles + FLOAT32_FUNCTION
+        off = abs(self.amplitude) * np.minimum(angles, 2.0)
+        turns = self.turns_at(rows)
+        corners = [self.form.lay(turns + corner * off, rows) for corner in CORNERS]
+        return np.asarray(np.max(corners, axis=0) - np.min(corners, axis=0))
+
+    def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:
+        """Solve the positions (axes, rows) of some rows, from the axis with the slowest pairs on.
+
+        An axis of fast pairs only does not tell a position from another one a few turns away: it is looked for where the
+        slower axes are off by.
+        """
+        turns = self.form.turns(matrix, rows)
+        if turns is None:
+            return None
+        expected = self.positions[:, rows]
+        if (expected == expected[0]).all():
+            places = measure.solve_positions(turns, self.frequencies, expected[0])
+            return np.tile(places, (len(expected), 1))
+        used = np.array(expected)
+        shift = np.zeros(len(rows))
+        for axis in self._slowest_first():
+            here = self.axes == axis
+            start = expected[axis] + shift
+            used[axis] = measure.solve_positions(turns[:, here], self.frequencies[here], start)
+            shift = np.nan_to_num(used[axis] - expected[axis])
+        return used
+
+    def _slowest_first(self) -> list[int]:
+        """Return the axes that some pairs follow, the one with the slowest pair first."""
+        followed = [axis for axis in range(len(self.positions)) if (self.axes == axis).any()]
+        return sorted(
+            followed, key=lambda axis: float(np.abs(self.frequencies[self.axes == axis]).min())
+        )
+
+    def by_head(self, flags: Flags) -> Flags:
+        rows = len(flags)
+        return flags.reshape(rows, -1, self.heads.before.channels).transpose(1, 0, 2)
+
+    def from_heads(self, flags: Flags) -> Flags:
+        return np.asarray(flags.transpose(1, 0, 2).reshape(flags.shape[1], -1))
+
+    def head_index(self, head: int) -> tuple[int, ...]:
+        return tuple(int(place) for place in np.unravel_index(head, self.head_shape))
+
+
+def rotated_making(
+    plan: HeadRotation, before: Heads, tokens: TokenRows, dtype: str, head_shape: tuple[int, ...]
+) -> RotatedMaking:
+    """Return the making of tensors that are rotated as planned; rows of padding are left out."""
+    waves = making_of(plan.rope, ("cos", "sin"))
+    assert waves is not None  # A rotary scheme has cosines and sines.
+    form = RotatedHeads(before, plan.channels(before.channels))
+    return RotatedMaking(
+        waves.frequencies,
+        waves.axes,
+        tokens.expected[:, tokens.seen],
+        waves.amplitude,
+        form,
+        waves.law,
+        tokens=tokens,
+        dtype=dtype,
+        head_shape=head_shape,
+    )
+
+
+class HeadObservations(Observations):
+    """Rotated heads as a matrix with one row per position."""
+
+    def __init__(self, after: Heads, dtype: str) -> None:
+        self.after = after
+        self.tensors: dict[str, Array] = {"after": after.array}
+        self.dtype = dtype
+        self.rows = after.rows
+        self.columns = after.columns
+
+    def matrix(self, rows: Indices | slice) -> Floats:
+        return self.after.matrix(rows)
+
+    def measured(self, rows: Indices | slice) -> Floats:
+        return self.after.few.matrix(rows)
+
+    def at_rows(self, rows: slice) -> "HeadObservations":
+        return HeadObservations(Heads(self.after.array[:, :, rows]), self.dtype)
+
+    def by_tensor(self, flags: Flags) -> dict[str, Flags]:
+        return {"after": flags}
+
+    @cached_property
+    def located_rows(self) -> Indices:
+        if self.rows * self.after.few.columns <= LOCATED_ELEMENTS:
+            return np.arange(self.rows)
+        return self.sampled_rows
