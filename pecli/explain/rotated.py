@@ -264,7 +264,7 @@ def undetected_mistakes(tensor: RotatedTensor, passes: Passes) -> Iterator[tuple
     for kind in MISTAKES:
         if kind.stage in UNSEEN:
             continue
-        for mistake in kind.examples(first.making):
+        for mistake in kind.examples(first.making, first.scheme):
             planted = [case.given(mistake) for case in cases]
             if all(_would_pass(case, passes) for case in planted) and not is_harmless(planted[0]):
                 yield mistake.edits(planted[0])

@@ -27,7 +27,7 @@ class Heads:
 
     def __init__(self, array: Array) -> None:
         self.array = array
-        self.sequences, self.heads, self.rows, self.channels = array.shape
+        self.sequences, self.heads, self.rows, self.channels = map(int, array.shape)
 
     def at(self, rows: Indices | slice) -> Floats:
         """Return some rows of all heads in float64, (rows, sequences · heads, channels)."""

@@ -14,7 +14,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain.catalogue.kinds import WaveMistake
 from pecli.explain.hypothesis import MAX_LOST, Case, Stage
-from pecli.explain.making import WaveMaking
+from pecli.explain.making import Making, WaveMaking
 from pecli.explain.position_runs import count_runs, runs
 
 RUN_COST = 0.3
@@ -41,6 +41,11 @@ class PositionMistake(WaveMistake):
         """Yield the instances worth testing for tables; tokens have mistakes of their own."""
         if case.waves is not None and not case.waves.places_tokens:
             yield from cls.proposals_for(case, case.waves)
+
+    @classmethod
+    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+        if isinstance(making, WaveMaking) and not making.places_tokens:
+            yield from cls.examples_for(making)
 
     @abstractmethod
     def used(self, expected: Floats) -> Floats:
@@ -432,7 +437,8 @@ class PaddedRows(WaveMistake):
 
     @classmethod
     def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
-        if waves.rows > FEW_ROWS and waves.empty_rows is None:
+        has_no_padding = waves.empty_rows is None and not waves.places_tokens
+        if waves.rows > FEW_ROWS and has_no_padding:
             yield cls(3, at_end=False)
             yield cls(3, at_end=True)
 
