@@ -23,8 +23,8 @@ from pecli.engine.application import LAYOUTS, PairLayouts
 from pecli.engine.arrays import Array, as_dtype, widened
 from pecli.errors import ParameterError, PecliError, counted, quoted
 from pecli.explain.edits import Explanation, Rotation
-from pecli.explain.rotated import RotatedTensor, explain_rotated, undetected_mistakes
 from pecli.explain.rotated_making import HeadRotation
+from pecli.explain.rotated_tensors import RotatedTensor, explain_rotated, undetected_mistakes
 from pecli.explain.words import clause
 from pecli.files.load import Given
 from pecli.models.encoding import Encoding, ModelEncodings
