@@ -5,16 +5,26 @@ import numpy as np
 from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.explain.bias_making import MASKED, BiasMaking
 from pecli.explain.catalogue.columns import OtherLayout, SwappedFunctions
-from pecli.explain.catalogue.rotations import OtherChannels, OtherPairs
+from pecli.explain.catalogue.rotations import (
+    OtherChannels,
+    OtherFormula,
+    OtherPairs,
+    OtherRotaryDim,
+)
 from pecli.explain.hypothesis import Case, Mistake
 from pecli.explain.making import WaveMaking
 from pecli.explain.measure import MAX_SIGMAS, Frequencies
+from pecli.explain.rotated_making import RotatedMaking
 
 PAIRS = 5
 """Neighbouring pairs that are looked at: two numbers fit any two, so three are left to show whether they follow a law."""
 
 STRAIGHT = 0.05
 """Share of the largest value by which neighbouring biases may bend: bfloat16 rounds to a tenth of this."""
+
+
+MAX_MISFIT = 0.05
+"""Share of rotated heads that turns may leave unexplained: those of bfloat16 leave a tenth of this."""
 
 
 def is_readable(case: Case) -> bool:
@@ -26,7 +36,25 @@ def is_readable(case: Case) -> bool:
         return True
     if is_as_supposed(case):
         return False  # The rest is noise.
+    if isinstance(waves, RotatedMaking) and not _shows_rotation(case):
+        return False
     return _has_lawful_frequencies(case, waves) or case.used_positions is not None
+
+
+def _shows_rotation(case: Case) -> bool:
+    """Return True if all heads are turned alike in some reading of their channels; one head alone always is."""
+    rows = case.observations.tested_rows
+    matrix = case.observations.measured(rows)
+    readings = [case]
+    kinds: tuple[type[Mistake], ...] = (OtherFormula, OtherPairs, OtherChannels, OtherRotaryDim)
+    for kind in kinds:
+        for reading in tuple(readings):
+            readings += [reading.given(mistake) for mistake in kind.proposals(reading)]
+    for reading in readings:
+        if isinstance(reading.making, RotatedMaking):
+            if reading.making.misfit(matrix, rows) <= MAX_MISFIT:
+                return True
+    return False
 
 
 def is_as_supposed(case: Case) -> bool:

@@ -101,6 +101,19 @@ class RotatedMaking(WaveMaking):
         angles = self.arithmetic.angles(self.row_positions(rows), self.frequencies)
         return np.asarray(self.amplitude * turned(angles))
 
+    def misfit(self, matrix: Floats, rows: Indices) -> float:
+        """Return the share of rotated channels that no turns explain, if each turn is that of all heads.
+
+        NaN if turns cannot be measured; 0 if there is only one head, which any turns explain.
+        """
+        turns = self.form.turns(matrix, rows)
+        if turns is None:
+            return np.nan
+        heads = replace(self.heads, before=self.heads.before.few)
+        left = matrix - heads.lay(turns, rows)
+        size = float(np.linalg.norm(matrix))
+        return float(np.linalg.norm(left)) / size if size else 0.0
+
     def bound(self, rows: Indices) -> Floats:
         """Return how far arithmetic may move each element.
 
