@@ -121,15 +121,20 @@ class Search:
         return False
 
     def _tested(self, case: Case) -> Explanation | None:
-        """Return an explanation if it is accepted; those that do not need the tolerance are kept apart."""
-        explanation = accept(case)
-        if explanation is None:
+        """Return an explanation if it is accepted; those that do not need the tolerance are kept apart.
+
+        Hypotheses that are longer than an explanation at hand are not compared: they would not be preferred.
+        """
+        is_longer = any(case.cost > explanation.cost for explanation in self.close)
+        if is_longer or case.is_far_off or case.tested.any():
             return None
-        closer = accept(case.within(0.0)) if self.tolerance else explanation
-        if closer is None:
-            self.rough.append(explanation)
-        else:
+        closer = accept(case.within(0.0))
+        if closer is not None:
             self.close.append(closer)
+            return closer
+        explanation = accept(case) if self.tolerance else None
+        if explanation is not None:
+            self.rough.append(explanation)
         return explanation
 
 

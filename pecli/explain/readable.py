@@ -14,17 +14,13 @@ from pecli.explain.catalogue.rotations import (
 from pecli.explain.hypothesis import Case, Mistake
 from pecli.explain.making import WaveMaking
 from pecli.explain.measure import MAX_SIGMAS, Frequencies
-from pecli.explain.rotated_making import RotatedMaking
+from pecli.explain.rotated_making import RotatedMaking, shows_turns
 
 PAIRS = 5
 """Neighbouring pairs that are looked at: two numbers fit any two, so three are left to show whether they follow a law."""
 
 STRAIGHT = 0.05
 """Share of the largest value by which neighbouring biases may bend: bfloat16 rounds to a tenth of this."""
-
-
-MAX_MISFIT = 0.05
-"""Share of rotated heads that turns may leave unexplained: those of bfloat16 leave a tenth of this."""
 
 
 def is_readable(case: Case) -> bool:
@@ -50,11 +46,7 @@ def _shows_rotation(case: Case) -> bool:
     for kind in kinds:
         for reading in tuple(readings):
             readings += [reading.given(mistake) for mistake in kind.proposals(reading)]
-    for reading in readings:
-        if isinstance(reading.making, RotatedMaking):
-            if reading.making.misfit(matrix, rows) <= MAX_MISFIT:
-                return True
-    return False
+    return any(shows_turns(reading.making, matrix, rows) for reading in readings)
 
 
 def is_as_supposed(case: Case) -> bool:

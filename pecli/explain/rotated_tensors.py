@@ -9,8 +9,9 @@ import numpy as np
 
 from pecli.compare.tolerance import FREQ_RTOL
 from pecli.engine.arrays import Array, Flags, Indices
-from pecli.engine.edits import Edit, Parameter, Recipe
+from pecli.engine.edits import Edit, Misplacement, Parameter, Recipe
 from pecli.explain.catalogue import MISTAKES
+from pecli.explain.catalogue.token_positions import OtherTokenPositions
 from pecli.explain.edits import Explanation
 from pecli.explain.hypotheses import MAX_MISTAKES, explain_cases
 from pecli.explain.hypothesis import Case, Stage, accept
@@ -21,6 +22,7 @@ from pecli.explain.rotated_making import (
     RotatedMaking,
     TokenRows,
     rotated_making,
+    shows_turns,
 )
 from pecli.explain.time_limit import limited
 
@@ -35,6 +37,9 @@ SAMPLES = (2, 16)
 
 UNSEEN = (Stage.ARITHMETIC, Stage.DAMAGE, Stage.STORAGE)
 """Stages of mistakes that a tolerance is meant to allow, or that need no known mistake to be seen."""
+
+OF_FORMULA = (Misplacement.REVERSED, Misplacement.NOT_ROTATED)
+"""Mistakes of positions that are those of the formula as well, unless the right positions are stated."""
 
 Passes = Callable[[Array, Array], bool]
 
@@ -154,7 +159,10 @@ class RotatedTensor:
             seen=np.ones((1, self.heads), bool),
             head_shape=(*self.head_shape[:-1], rows),
         )
-        yield replace(turned.case, arranged=(edit,))
+        case = turned.case
+        some = case.observations.tested_rows
+        if shows_turns(case.making, case.observations.measured(some), some):
+            yield replace(case, arranged=(edit,))
 
 
 class Part(NamedTuple):
@@ -196,11 +204,30 @@ def _best(tensor: RotatedTensor, tolerance: float, most: int) -> Explanation | N
     if not tensor.seen.any():
         return None
     cases = [tensor.case, *tensor.along_heads]
-    for explanation in explain_cases(cases, tolerance, most):
+    explanations = _at_other_positions(tensor.case, tolerance)
+    if not explanations:
+        explanations = explain_cases(cases, tolerance, most)
+    for explanation in explanations:
         if _says_something(explanation):
             # `pecli apply` has no options for stated positions of some heads.
             return replace(explanation, scheme=None) if tensor.are_stated else explanation
     return None
+
+
+def _at_other_positions(case: Case, tolerance: float) -> list[Explanation]:
+    """Return the explanation by positions that a known mistake leads to, or by any if the right ones are stated.
+
+    Every row shows its position, so that no other mistake has to be looked for if these explain all elements.
+    """
+    for mistake in OtherTokenPositions.proposals(case):
+        is_known = mistake.mistake is not None and mistake.mistake.kind not in OF_FORMULA
+        if not is_known and not mistake.are_stated:
+            continue
+        moved = case.given(mistake)
+        explanation = accept(moved) or accept(moved.within(tolerance))
+        if explanation is not None:
+            return [explanation]
+    return []
 
 
 def _says_something(explanation: Explanation) -> bool:
