@@ -9,6 +9,7 @@ import pytest
 
 import pecli
 from pecli import golden
+from pecli.engine.edits import Channels, Dtype, Edit, Rows
 from pecli.golden.cases import Case, cases
 from pecli.golden.mistake_cases import mistakes
 from pecli.golden.suite_index import entry_json
@@ -88,13 +89,13 @@ def test_the_cases_of_a_model(name: str, position: float, tensors: list[str]) ->
 @pytest.mark.parametrize(
     ("name", "edit"),
     [
-        ("rows-reversed", {"edit": "rows", "order": "reversed"}),
-        ("frequencies-reversed", {"edit": "channels", "order": "reversed"}),
-        ("stored-as-bfloat16", {"edit": "dtype", "found": "bfloat16"}),
+        ("reversed-rows", Rows("reversed")),
+        ("reversed-pairs", Channels("reversed")),
+        ("stored", Dtype("bfloat16")),
     ],
 )
-def test_a_known_mistake_has_its_reason(name: str, edit: dict[str, str]) -> None:
-    reasons = {mistake.name: mistake.edits for mistake in mistakes(golden.DATA["mistakes"])}
+def test_a_known_mistake_has_its_reason(name: str, edit: Edit) -> None:
+    reasons = {mistake.name: mistake.edits for mistake in mistakes()}
     assert reasons[f"mistake-{name}"] == (edit,)
 
 

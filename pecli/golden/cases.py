@@ -1,6 +1,7 @@
 """The cases of the golden suite: tables of schemes and models, rotated tensors, known mistakes.
 
-Rows of cases.json are made into cases; the cases of presets follow from their configurations.
+Rows of cases.json are made into cases; the cases of presets follow from their configurations, and
+known mistakes from the catalogue of `verify`.
 """
 
 import json
@@ -39,7 +40,7 @@ FLOAT32_ANGLE_ERROR = 1.2e-7
 DATA: dict[str, Any] = json.loads(
     (Path(__file__).parent / "cases.json").read_text(encoding="utf-8")
 )
-"""Tables, presets, rotations and mistakes, one row per case."""
+"""Tables, presets and rotations, one row per case."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +91,9 @@ def cases(models: Sequence[str] = ()) -> Iterator[Case]:
         if name in presets():
             yield from _model_cases(name)
     yield from _rotation_cases()
-    for mistake in mistakes(DATA["mistakes"]):
-        yield Case(mistake.name, MISTAKE_TEXT, mistake.tensors, mistake.scheme, edits=mistake.edits)
+    for mistake in mistakes():
+        edits = tuple(edit.as_json() for edit in mistake.edits)
+        yield Case(mistake.name, MISTAKE_TEXT, mistake.tensors, mistake.scheme, edits=edits)
 
 
 def _table_cases() -> Iterator[Case]:

@@ -1,76 +1,114 @@
-"""Known mistakes of ports: tables that a check must reject, each with the reason it must name."""
+"""Known mistakes of ports: tables that a check must reject, each with the reason it must name.
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
-from typing import Any, NamedTuple
+They are the mistakes of the catalogue, planted in small tables.
+"""
 
-from pecli.engine.arrays import AnyArray as Array
-from pecli.engine.arrays import round_to, widened
-from pecli.engine.edits import edit_of
-from pecli.engine.schemes import scheme_named
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import Floats
+from pecli.engine.edits import Edit
+from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.given_positions import GridSize, PositionList
 from pecli.engine.schemes.rope import Rope
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme, named_tensors
+from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.explain import catalogue
+from pecli.explain.exact_tables import exact_tensors
+from pecli.explain.hypothesis import Mistake
+from pecli.explain.planting import Tensors, makings
 
 TEXT = "a known mistake: this must be rejected, for this reason"
 
-Tables = tuple[Array, Array]  #: cosines and sines
+IMAGE = (
+    (0, 1, *[2] * 24, 8, 9, 10, 11, 12, 13),
+    (0, 1, *np.repeat(range(2, 6), 6).tolist(), 8, 9, 10, 11, 12, 13),
+    (0, 1, *np.tile(range(2, 8), 4).tolist(), 8, 9, 10, 11, 12, 13),
+)
+"""Positions of two tokens, an image of 4 × 6 patches, and six tokens along time, height and width."""
+
+SPECIMENS: tuple[Scheme, ...] = (
+    Rope(36, 16, 500000.0, dtype="float64"),
+    Rope(40, 16, scaling="linear", factor=4.0, dtype="float64"),
+    Rope(
+        40, 32, scaling="yarn", factor=4.0, original_max_position_embeddings=4096, dtype="float64"
+    ),
+    Rope(
+        40,
+        32,
+        500000.0,
+        scaling="llama3",
+        factor=8.0,
+        original_max_position_embeddings=8192,
+        low_freq_factor=1.0,
+        high_freq_factor=4.0,
+        dtype="float64",
+    ),
+    Rope(300, 8, scaling="dynamic", factor=2.0, max_position_embeddings=128, dtype="float64"),
+    Rope(
+        40,
+        16,
+        scaling="longrope",
+        short_factor=(1.0,) * 8,
+        long_factor=(1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5),
+        original_max_position_embeddings=32,
+        max_position_embeddings=64,
+        dtype="float64",
+    ),
+    Sinusoidal(40, 16, dtype="float64"),
+    Sinusoidal(dim=16, grid=GridSize((8, 6)), style="mae", dtype="float64"),
+    Rope(dim=32, mrope_section=(4, 6, 6), positions=PositionList(IMAGE), dtype="float64"),
+    Alibi(10, 14, dtype="float64"),
+    Alibi(4, 10, form="causal", dtype="float64"),
+)
+"""Small schemes in which the mistakes are planted; 300 positions are more than a byte counts."""
 
 
 class MistakenTable(NamedTuple):
-    """A mistake in how right tables were stored."""
-
-    edit: dict[str, Any]  #: the reason, as in the JSON of `verify`
-    change: Callable[[Array, Array], Tables]
-
-
-def _to_bfloat16(table: Array) -> Array:
-    return widened(round_to(table, "bfloat16"))
-
-
-MISTAKEN_TABLES = {
-    "swapped": MistakenTable({"edit": "swapped"}, lambda cos, sin: (sin, cos)),
-    "sin-negated": MistakenTable({"edit": "negated", "which": "sin"}, lambda cos, sin: (cos, -sin)),
-    "rows-reversed": MistakenTable(
-        {"edit": "rows", "order": "reversed"}, lambda cos, sin: (cos[::-1], sin[::-1])
-    ),
-    "frequencies-reversed": MistakenTable(
-        {"edit": "channels", "order": "reversed"},
-        lambda cos, sin: (cos[:, ::-1], sin[:, ::-1]),
-    ),
-    "stored-as-bfloat16": MistakenTable(
-        {"edit": "dtype", "found": "bfloat16"},
-        lambda cos, sin: (_to_bfloat16(cos), _to_bfloat16(sin)),
-    ),
-}
-
-
-class Mistake(NamedTuple):
-    """The scheme that was meant, the tensors that were made, and the edits between them."""
+    """The scheme that was meant, a mistake in its tensors, and the edits that name it."""
 
     name: str
     scheme: Scheme
-    tensors: dict[str, Array]
-    edits: tuple[Mapping[str, Any], ...]
+    mistake: Mistake
+    tensors: dict[str, Floats]
+    edits: tuple[Edit, ...]
 
 
-def mistakes(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[Mistake]:
-    """Yield wrong parameters, which are rows of cases.json, then wrongly stored tables."""
-    for name, row in rows.items():
-        yield _wrong_parameters(name, row)
-    scheme = Rope(seq_len=64, dim=32, dtype="float64")
-    tables = scheme.tables()
-    for name, mistake in MISTAKEN_TABLES.items():
-        cos, sin = mistake.change(tables["cos"], tables["sin"])
-        yield Mistake(f"mistake-{name}", scheme, {"cos": cos, "sin": sin}, (mistake.edit,))
+def mistakes() -> Iterator[MistakenTable]:
+    """Yield each mistake of the catalogue once, in the first scheme that can have it."""
+    done: set[type[Mistake]] = set()
+    for scheme in SPECIMENS:
+        names = [name for name in named_tensors(scheme) if name not in scheme.derived_tensors]
+        for tensors in makings(scheme, names):
+            for kind in catalogue.CATALOGUE:
+                planted = None if kind in done else _planted(tensors, kind)
+                if planted is not None:
+                    done.add(kind)
+                    yield planted
 
 
-def _wrong_parameters(name: str, row: Mapping[str, Any]) -> Mistake:
-    """Return the tables of a scheme some of whose parameters are wrong."""
-    scheme: Scheme = scheme_named(row["scheme"])(**row["right"], dtype="float64")
-    made = replace(scheme, **row["wrong"]).tables()
-    tensors = {key: array for key, array in made.items() if key not in scheme.derived_tensors}
-    edits = []
-    for key, value in row["wrong"].items():
-        if value is not None:
-            edits.append(edit_of(key, scheme.value_of(key), value).as_json())
-    return Mistake(f"mistake-{name}", scheme, tensors, tuple(edits))
+def _planted(tensors: Tensors, kind: type[Mistake]) -> MistakenTable | None:
+    """Return the first typical mistake of a kind that the tensors show; None if there is none."""
+    right = tensors.rows(np.arange(tensors.making.rows))
+    for mistake in kind.examples(tensors.making, tensors.scheme):
+        wrong = exact_tensors(tensors, mistake)
+        if wrong is None or all(np.allclose(wrong[name], right[name]) for name in right):
+            continue
+        shapes = {name: table.shape for name, table in named_tensors(tensors.scheme).items()}
+        arrays = {name: array.reshape(shapes[name]) for name, array in wrong.items()}
+        edits = tensors.edits(mistake)
+        return MistakenTable(f"mistake-{slug(kind)}", tensors.scheme, mistake, arrays, edits)
+    return None
+
+
+def slug(kind: type[Mistake]) -> str:
+    """Return the name of a kind of mistake as a word of file names.
+
+    >>> from pecli.explain.catalogue import SwappedFunctions
+    >>> slug(SwappedFunctions)
+    'swapped-functions'
+    """
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", kind.__name__).lower()

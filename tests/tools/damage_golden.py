@@ -26,7 +26,7 @@ CASES = (
     "frequencies-default",
     "rotate-interleaved",
     "t5-encoder",
-    "mistake-swapped",
+    "mistake-swapped-functions",
 )
 VALUES: list[Any] = [
     *(None, True, 0, -1, 1.5, 2**70, 10**400, float("nan"), "", "x", "nan", "../x", "a" * 100_000),

@@ -16,7 +16,7 @@ from pecli.explain.catalogue.law_numbers import USUAL_BASES
 from pecli.explain.hypothesis import Case, Stage
 from pecli.explain.known_mistakes import neighbours
 from pecli.explain.making import Columns, Making, WaveMaking, turned
-from pecli.explain.measure import fit_number
+from pecli.explain.measure import Frequencies, fit_number
 from pecli.explain.numbers import plain_numbers
 from pecli.explain.subject import making_of
 
@@ -203,20 +203,28 @@ class OtherGridBase(OtherPlacement):
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
         scheme: Any = case.scheme
         is_grid = waves.law is None and isinstance(waves.form, Columns)
-        if not is_grid or case.frequencies is None or case.waves_were_replaced:
+        if not is_grid or case.waves_were_replaced:
+            return
+        for base in cls._bases(scheme, case.frequencies):
+            if base != scheme.base:
+                edit = Parameter("base", scheme.base, base)
+                yield cls(replace(scheme, base=base, **_rows(scheme)), (edit,))
+
+    @classmethod
+    def _bases(cls, scheme: Scheme, measured: Frequencies | None) -> Iterator[float]:
+        """Yield the bases that fit; the usual ones if a grid is too small to measure frequencies."""
+        if measured is None:
+            yield from USUAL_BASES
             return
 
         def frequencies(base: float) -> Floats:
             return _with_base(scheme, base)
 
-        fit = fit_number(frequencies, case.frequencies, USUAL_BASES)
+        fit = fit_number(frequencies, measured, USUAL_BASES)
         if fit is None:
             return
         near = [base for base in USUAL_BASES if abs(base - fit.value) <= fit.error]
-        for base in dict.fromkeys((*near, *plain_numbers(fit.value, fit.error))):
-            if base != scheme.base:
-                edit = Parameter("base", scheme.base, base)
-                yield cls(replace(scheme, base=base, **_rows(scheme)), (edit,))
+        yield from dict.fromkeys((*near, *plain_numbers(fit.value, fit.error)))
 
 
 def _with_base(scheme: Any, base: float) -> Floats:

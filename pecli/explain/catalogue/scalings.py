@@ -27,6 +27,10 @@ FACTORS = (*COMMON_FACTORS, 64.0, 10.0, 2.5, 3.0)
 """Factors that some public model has: they cost no digits."""
 
 MAX_FACTOR = 1000.0
+
+LINEAR_WEIGHT = 1.05
+"""Cost of linear scaling by a usual factor: less than that of `OtherScale`, with which it shares its tables."""
+
 LENGTHS = (*(float(1 << k) for k in range(8, 21)), 1e6, 128000.0, 100000.0, 32000.0)
 
 PROBABLE: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -322,6 +326,13 @@ class OtherScaling(LawMistake):
         changes: Any = {"factor": self.factor}
         scaling = replace(self.scaling, **changes)
         return replace(law.unscaled(), scaling=scaling.complete())
+
+    @property
+    def cost(self) -> float:
+        """Linear scaling by a usual factor is more likely than positions that are multiplied."""
+        if self.factor not in FACTORS:
+            return super().cost
+        return LINEAR_WEIGHT if isinstance(self.scaling, Linear) else self.weight
 
     @classmethod
     def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:

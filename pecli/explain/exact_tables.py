@@ -1,0 +1,110 @@
+"""Tables with mistakes, computed by the engine: the same bytes on every machine, unlike NumPy's cosines."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pecli.engine.arrays import Complex, Floats, widened
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import ParameterError
+from pecli.explain.bias_making import BiasMaking
+from pecli.explain.hypothesis import Mistake
+from pecli.explain.law import Law
+from pecli.explain.making import EXACT, FrequencyMaking, Making, SchemeMaking, WaveMaking
+from pecli.explain.planting import Tensors
+from pecli.explain.wave_tables import WaveTable, scheme_of_waves
+
+
+def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | None:
+    """Return tensors with a mistake; None if the engine has no such numbers.
+
+    It has those of every law and position that some scheme has, in any order of rows and columns.
+    """
+    making = mistake.plant(tensors.making)
+    rows = np.arange(making.rows)
+    if isinstance(making, (BiasMaking, SchemeMaking)):
+        values = making.rendered(rows)
+    elif isinstance(making, WaveMaking) and not isinstance(making, FrequencyMaking):
+        turns = _exact_turns(making)
+        if turns is None:
+            return _of_scheme(tensors, mistake)
+        values = making.form.lay(turns, rows)
+        if making.empty_rows is not None:
+            values[making.empty_rows] = 0.0
+    else:
+        return None
+    return _finished(tensors, making, values)
+
+
+def _exact_turns(making: WaveMaking) -> Complex | None:
+    """Return the correctly rounded turns of all rows; None if no scheme has the law or a position."""
+    positions = making.positions[0]
+    is_whole = bool((positions == np.rint(positions)).all()) and bool((positions >= 0).all())
+    follows_one_axis = len(making.positions) == 1
+    is_plain = making.law is not None and making.law.applied == "once"
+    if making.law is None or not (is_whole and follows_one_axis and is_plain):
+        return None
+    if making.arithmetic != EXACT or making.law.scaling_half is not None:
+        return None
+    scheme: Any = _scheme_of_law(making.law, making.amplitude)
+    if scheme is None:
+        return None
+    places: Any = tuple(int(position) for position in positions)
+    try:
+        tables = replace(scheme, positions=places, seq_len=None).tables()
+    except ParameterError:
+        return None
+    if "pe" in tables:
+        cos, sin = np.split(tables["pe"], 2, axis=1)
+    else:
+        cos = tables["cos"]
+        sin = tables["sin"]
+    turns = np.asarray(cos + 1j * sin)
+    if making.law.rotating is not None:
+        turns[:, making.law.rotating :] = making.amplitude  # These pairs do not turn.
+    return turns
+
+
+def _scheme_of_law(law: Law, amplitude: float) -> Scheme | None:
+    """Return a scheme with the frequencies of a law, one column per pair for each function.
+
+    All pairs rotate in it: which ones do is no part of the frequencies.
+    """
+    waves = WaveTable(
+        dim=2 * law.pairs,
+        exponent=law.half,
+        base=law.base,
+        scale=law.scale,
+        scaling=law.scaling.brief(),
+        rotating=law.pairs,
+        amplitude=amplitude,
+        offset=0,
+        length=1,
+        layout="compact",
+        cos_first=True,
+        separate=True,
+    )
+    rotary = scheme_of_waves(waves, dtype="float64")
+    if rotary is not None:
+        return rotary
+    return scheme_of_waves(waves._replace(layout="halves", separate=False), dtype="float64")
+
+
+def _of_scheme(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | None:
+    """Return the tensors of the scheme that has the mistake, as that of another grid."""
+    scheme = mistake.scheme_after(tensors.scheme)
+    if scheme is None or scheme == tensors.scheme:
+        return None
+    tables = scheme.in_dtype("float64").tables()
+    return {name: widened(tables[name]) for name in tensors.names}
+
+
+def _finished(tensors: Tensors, making: Making, values: Floats) -> dict[str, Floats]:
+    """Return values as they are stored and damaged, tensor by tensor."""
+    if making.storage is not None:
+        values = making.storage.rounded(values)
+    if making.damaged is not None:
+        values = np.where(making.damaged, making.filler, values)
+    parts = np.split(values, len(tensors.names), axis=1)
+    return dict(zip(tensors.names, parts, strict=True))
