@@ -1,4 +1,4 @@
-"""An unknown table, or a file of them: what made it, or what can be said of it."""
+"""Identification of a table that nothing is known of, or of a file of them."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -9,30 +9,27 @@ import numpy as np
 
 from pecli.checks import Answer, plain_fields
 from pecli.compare.forms import from_integers
-from pecli.compare.waves import row_widths, wave_readings
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, round_to, widened
-from pecli.engine.schemes.scheme import Scheme, runtime_names
+from pecli.compare.waves import row_widths
+from pecli.engine.arrays import Array, round_to, widened
+from pecli.engine.schemes.scheme import Scheme
+from pecli.explain.description import MAX_FULL_READ, describe
 from pecli.explain.edits import (
     Edit,
     Explanation,
     Incomplete,
     Layout,
-    Noise,
     Recipe,
     Runtime,
     parameter_edits,
 )
-from pecli.explain.recipe_search import explain_computed
-from pecli.explain.recognition import recognise
-from pecli.explain.sample import MAX_FULL_READ, sample
-from pecli.explain.sinusoid_readings import finished, groups
-from pecli.explain.time_limit import limited, time_limit
+from pecli.explain.recognition import groups, recognise
+from pecli.explain.time_limit import time_limit
+from pecli.explain.unfinished import are_angles
 from pecli.explain.words import (
     NOTHING,
     Context,
     clause,
     command_of,
-    describe,
     lacking,
     undetermined,
 )
@@ -41,36 +38,47 @@ from pecli.files.load import Given, opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.tensor_roles import role_of
 
-MAX_UNNAMED = 8  #: a file of so many tensors is looked at whole; of more, only those whose names speak of positions
-MAX_VECTOR = (
-    1 << 13
-)  #: elements of a vector that may be frequencies or slopes: no model has as many
-MAX_TENSORS = 256  #: tensors that are looked at in one file
+MAX_UNNAMED = 8
+"""Tensors of a file that are all looked at; of more, only those whose names speak of positions."""
+
+MAX_TENSORS = 256
+"""Tensors that are looked at in one file."""
+
 _POSITIONAL = re.compile(
     r"(^|[^a-z])(pos|pe|wpe|rope|rotary|alibi|slopes?|inv_?freqs?|freqs?|cos|sin|relative|time_?embed\w*)([^a-z]|$)"
     r"|pos_?emb|position|rotary|rope_|alibi|inv_freq|freqs_cis|rel_pos|relative_attention_bias|time_proj",
     re.IGNORECASE,
 )
-_DTYPES = (
-    "float32",
-    "float16",
-    "bfloat16",
-)  #: of lines of text: the likeliest first; float64 is what is left
-_MAX_SPELT = 4096
+
+TEXT_DTYPES = ("float32", "float16", "bfloat16", "float64")
+"""Dtypes of numbers in lines of text, the likeliest first; any number is one of the last."""
+
+MAX_SPELT = 4096
+"""Numbers of a text that are written again, to see whether they are the shortest decimals of a dtype."""
+
 _PLACES = ("seq_len", "offset", "layout", "form", "slopes", "length", "attention_factor")
 """Parameters by which tables of one law may differ."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """One explanation: the scheme with every parameter, how far the table is from it, and what stays open."""
+    """A scheme that makes tensors of a file.
+
+    Attributes:
+        scheme: The scheme with every parameter.
+        max_abs_error: The largest error of an element; rows and columns that edits name as wrong are left out.
+        tensors: The tensors that it explains.
+        edits: How the file differs from the scheme's own tables.
+        undetermined: What the data do not decide, a sentence each.
+        runtimes: The runtimes that compute such a table.
+    """
 
     scheme: Scheme
-    max_abs_error: float  #: of the elements that were looked at, but for rows and columns that edits name as wrong
-    tensors: tuple[str, ...]  #: which tensors of the file it explains
-    edits: tuple[Edit, ...] = ()  #: how the file differs from the scheme's own tables
-    undetermined: tuple[str, ...] = ()  #: what the data do not decide, a sentence each
-    runtimes: tuple[str, ...] = ()  #: the runtimes that compute such a table
+    max_abs_error: float
+    tensors: tuple[str, ...]
+    edits: tuple[Edit, ...] = ()
+    undetermined: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ()
 
     @property
     def recipe(self) -> str:
@@ -106,7 +114,7 @@ class Match:
 
 @dataclass(frozen=True, repr=False)
 class Identification(Answer):
-    """What was found: explanations, the best first, and sentences about what has none."""
+    """The schemes of a file's tensors, the best first, and sentences about tensors that have none."""
 
     file: str
     matches: tuple[Match, ...]
@@ -126,166 +134,166 @@ class Identification(Answer):
 
 
 def identify(source: Given) -> Identification:
-    """Say which scheme makes a table: that of a file (or FILE:NAME), an array, or arrays by name.
+    """Return the scheme that makes a table: of a file (or FILE:NAME), an array, or arrays by name.
 
     >>> import pecli
     >>> identify(pecli.Alibi(heads=12).tables()).matches[0].command
     'pecli alibi --heads 12 --slopes -o again.npy'
     """
     path, file = opened(source)
-    for array in _lines(file.tensors[ARRAY_NAME]) if file.format == "csv" else ():
-        found = identify_tensors(path, {ARRAY_NAME: array})
-        if found.identified:
-            return found
+    if file.format == "csv":
+        for array in _lines(file.tensors[ARRAY_NAME]):
+            answer = identify_tensors(path, {ARRAY_NAME: array})
+            if answer.identified:
+                return answer
     return identify_tensors(path, file.tensors)
 
 
 def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
-    """The same for tensors of an open file, under the name that it was asked for by."""
+    """Return the schemes of tensors of an open file, under the name that it was given by."""
     named = [name for name in tensors if len(tensors) <= MAX_UNNAMED or _POSITIONAL.search(name)]
     chosen = groups({name: tensors[name] for name in named[:MAX_TENSORS]})
+    if not tensors:
+        return Identification(file, (), ("it holds no tensor",))
     if not chosen:
-        none = "it holds no tensor" if not tensors else ""
-        many = f"it holds {len(tensors)} tensors, and no name speaks of positions: name one, as {file or 'FILE'}:NAME"
-        return Identification(file, (), (none or many,))
+        advice = f"no name speaks of positions: name one, as {file or 'FILE'}:NAME"
+        return Identification(file, (), (f"it holds {len(tensors)} tensors, and {advice}",))
     matches: list[Match] = []
     description: list[str] = []
     for group in chosen:
-        with time_limit():  # for what belongs together, and for each tensor of it alone
+        with time_limit():  # for a group, and for each tensor of it alone
             found = _first_matches(group)
-            for name, array in group.items() if not found else ():
+            matches += found
+            if found:
+                continue
+            for name, array in group.items():
                 alone = _first_matches({name: array}) if len(group) > 1 else []
-                found = [*found, *alone]
-                description += describe(sample(name, array)) if not alone else []
-        matches += found
+                matches += alone
+                if not alone:
+                    description += describe(name, array)
     return Identification(file, tuple(_merged(matches)), tuple(description))
 
 
 def _first_matches(group: Mapping[str, Array]) -> list[Match]:
-    return next(filter(None, map(_matches, _views(group))), [])
+    """Return the matches of the first way to read tensors that has any."""
+    if not all(array.size for array in group.values()):
+        return []
+    for tensors in _views(group):
+        matches = _matches(tensors)
+        if matches:
+            return matches
+    return []
 
 
 def _views(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
-    """Tensors as they are, integers with their scale, without axes of length 1, and flat ones in rows."""
-    if all(array.size <= MAX_FULL_READ for array in group.values()) and (
-        numbers := from_integers(group)
-    ):
-        yield numbers
+    """Yield integers as the numbers that they stand for, tensors as they are, and flat ones in rows."""
+    if all(array.size <= MAX_FULL_READ for array in group.values()):
+        numbers = from_integers(group)
+        if numbers:
+            yield numbers
     yield group
-    if any(1 in array.shape for array in group.values()):
-        yield {name: np.squeeze(array) for name, array in group.items() if array.size > 1}
-    for width in sorted(set.intersection(*({*row_widths(array)} for array in group.values()))):
+    widths = set.intersection(*({*row_widths(array)} for array in group.values()))
+    for width in sorted(widths):
         yield {name: array.reshape(-1, width) for name, array in group.items()}
 
 
 def _matches(group: Mapping[str, Array]) -> list[Match]:
-    if not group or not all(array.size for array in group.values()):
-        return []
-    if any(max(array.shape, default=1) == array.size > MAX_VECTOR for array in group.values()):
-        return []
-    found = [
-        _match(each, each.scheme, group) for each in recognise(group) if each.scheme is not None
-    ]
-    if not found and len(group) == 1:
-        found = _by_parts(*next(iter(group.items())))
+    matches = [_match(each, each.scheme) for each in recognise(group) if each.scheme is not None]
+    if not matches and len(group) == 1:
+        matches = _of_angles(*next(iter(group.items())))
     if any(role_of(name) == "both" for name in group):
-        found.sort(key=lambda match: match.scheme.applied_as != "rotation")
-    return [each for each in found if each.runtimes] or found
+        matches.sort(key=lambda match: match.scheme.applied_as != "rotation")
+    by_runtime = [match for match in matches if match.runtimes]
+    return by_runtime or matches
 
 
-def _by_parts(name: str, array: Array) -> list[Match]:
-    """What cosines and sines are, where something else was written: complex numbers, matrices, or angles."""
-    for edit, parts in _parts(array):
-        found = recognise(dict(zip(("cos", "sin"), parts, strict=True)))
-        told = [(each, each.scheme) for each in found if each.scheme is not None]
-        if told:
-            return [
-                Match(scheme, each.residual, (name,), (edit, *each.edits), undetermined(each))
-                for each, scheme in told
-            ]
-    return []
+def _match(explanation: Explanation, scheme: Scheme) -> Match:
+    """Return the match of an explanation; the scheme states the recipe, and the match the runtimes."""
+    runtimes: tuple[str, ...] = ()
+    edits = []
+    for edit in explanation.edits:
+        if isinstance(edit, Runtime):
+            runtimes = (edit.found, *edit.also)
+        elif not isinstance(edit, Recipe):
+            edits.append(edit)
+    doubts = undetermined(explanation)
+    error = explanation.residual
+    return Match(scheme, error, explanation.tensors, tuple(edits), doubts, runtimes)
 
 
-def _parts(array: Array) -> Iterator[tuple[Edit, tuple[Array, Array]]]:
-    is_complex = array.dtype.kind == "c"
-    if (
-        (dtype_name(array.dtype) not in SIGNIFICAND_BITS and not is_complex)
-        or array.ndim < 2
-        or len(array) < 2
-    ):
-        return
-    for reading in wave_readings(array) if array.size <= MAX_FULL_READ else ():
-        if reading.has_equal_copies():
-            (_, cos), (_, sin) = reading.pairs().values()
-            yield Layout("compact", "complex" if is_complex else reading.form.name), (cos, sin)
-    angles = [
-        sample(name, array, whole=True) for name in ("cos", "sin") if array.ndim == 2
-    ]  # of lines, row to row
-    taken = [one.values for each in angles for one in finished("angles", each)]
-    if len(taken) == 2:
-        yield Incomplete("angles"), (taken[0], taken[1])
-
-
-def _match(found: Explanation, scheme: Scheme, tensors: Mapping[str, Array]) -> Match:
-    """The match as a recipe or a runtime computes it, where one makes these tables."""
-    edits, residual = [edit for edit in found.edits if not isinstance(edit, Recipe)], found.residual
-    how = [edit.found for edit in found.edits if isinstance(edit, Recipe)]
-    runtimes: list[str] = []
-    if runtime_names(type(scheme)):
-        samples = {name: sample(name, tensors[name]) for name in found.tensors}
-        computed = None
-        with limited():  # what there is no time for is not claimed
-            computed = explain_computed(scheme.computed_as("exact"), samples)
-        if computed is not None:
-            recipes = [edit.found for edit in computed.edits if isinstance(edit, Recipe)]
-            known = [edit for edit in computed.edits if isinstance(edit, Runtime)]
-            runtimes = [name for edit in known for name in (edit.found, *edit.also)]
-            how, residual = [*recipes, *runtimes], computed.residual
-            edits = [edit for edit in edits if not isinstance(edit, Noise)]
-    scheme = scheme.computed_as(how[0]) if how else scheme
-    return Match(
-        scheme, residual, found.tensors, tuple(edits), undetermined(found), tuple(runtimes)
-    )
+def _of_angles(name: str, array: Array) -> list[Match]:
+    """Return what cosines and sines are if a table holds their angles."""
+    if array.dtype.kind != "f" or array.ndim != 2 or array.size > MAX_FULL_READ:
+        return []
+    angles = widened(array)
+    if not are_angles(angles):
+        return []
+    functions = {"cos": np.cos(angles), "sin": np.sin(angles)}
+    matches = []
+    for match in _matches({key: table.astype(array.dtype) for key, table in functions.items()}):
+        edits = (Incomplete("angles"), *match.edits)
+        matches.append(replace(match, tensors=(name,), edits=edits))
+    return matches
 
 
 def _is_alone(edit: Edit) -> bool:
-    """Whether a table is that of cosines or of sines, and the others are to be found elsewhere."""
+    """Return True if a table holds cosines or sines, and the others are to be found elsewhere."""
     return isinstance(edit, Layout) and edit.found.endswith(" alone")
 
 
 def _merged(matches: Iterable[Match]) -> list[Match]:
-    """Matches that differ by rows and layout alone made into one: frequencies belong to their table, as slopes do;
-    cosines and sines that are not two parts of one table stay apart."""
+    """Return matches in which those that belong to one table are one.
+
+    Frequencies belong to their table, and slopes to their bias. Cosines and sines in two layouts are two tables.
+    """
     merged: list[Match] = []
     for match in matches:
-        for number, other in enumerate(merged):
-            alike = other.scheme.name == match.scheme.name and not {*other.tensors} & {
-                *match.tensors
-            }
-            halves = any(map(_is_alone, other.edits)) and any(map(_is_alone, match.edits))
-            layouts = {each.scheme.value_of("layout", "") for each in (other, match)}
-            alike = alike and not (halves and len(layouts) > 1)
-            if alike and not any(parameter_edits(other.scheme, match.scheme, _PLACES)):
-                main = max(
-                    other,
-                    match,
-                    key=lambda each: (bool(each.scheme.value_of("seq_len", 0)), len(each.tensors)),
-                )
-                error = max(match.max_abs_error, other.max_abs_error)
-                edits = tuple(edit for edit in main.edits if not (halves and _is_alone(edit)))
-                names = (*other.tensors, *match.tensors)
-                merged[number] = replace(main, tensors=names, max_abs_error=error, edits=edits)
+        for number, earlier in enumerate(merged):
+            if _are_parts(earlier, match):
+                merged[number] = _joined(earlier, match)
                 break
         else:
             merged.append(match)
     return merged
 
 
+def _are_parts(first: Match, second: Match) -> bool:
+    """Return True if two matches are of different tensors of one table."""
+    if first.scheme.name != second.scheme.name or set(first.tensors) & set(second.tensors):
+        return False
+    layouts = {match.scheme.value_of("layout", "") for match in (first, second)}
+    if _are_halves(first, second) and len(layouts) > 1:
+        return False
+    return not any(parameter_edits(first.scheme, second.scheme, _PLACES))
+
+
+def _are_halves(first: Match, second: Match) -> bool:
+    return any(map(_is_alone, first.edits)) and any(map(_is_alone, second.edits))
+
+
+def _joined(first: Match, second: Match) -> Match:
+    """Return one match of all tensors of a table, by the scheme that has its length."""
+    main = max(
+        first,
+        second,
+        key=lambda match: (bool(match.scheme.value_of("seq_len", 0)), len(match.tensors)),
+    )
+    edits = main.edits
+    if _are_halves(first, second):
+        edits = tuple(edit for edit in edits if not _is_alone(edit))
+    return replace(
+        main,
+        tensors=(*first.tensors, *second.tensors),
+        max_abs_error=max(first.max_abs_error, second.max_abs_error),
+        edits=edits,
+    )
+
+
 def _lines(lines: Array) -> Iterator[Array]:
-    """Lines of text in every dtype that their decimals are the shortest of, in the shapes whose rows they can be."""
+    """Yield lines of text in every dtype whose shortest decimals they are, in the shapes whose rows they can be."""
     rows, width = lines.shape
-    some = lines[: max(1, _MAX_SPELT // max(1, width))]
-    for dtype in (*_DTYPES, "float64"):
+    some = lines[: max(1, MAX_SPELT // max(1, width))]
+    for dtype in TEXT_DTYPES:
         array = round_to(widened(lines), dtype)
         spelt = [float(text) for text in numerals(array[: len(some)])]
         if dtype == "float64" or np.array_equal(spelt, some.reshape(-1), equal_nan=True):

@@ -74,9 +74,12 @@ class BiasMaking(Making):
         return np.where(self.masked[query], self.mask, values)
 
     def bound(self, rows: Indices) -> Floats:
-        """Slopes that other programs compute have the relative error of float32 powers."""
+        """Slopes that other programs compute have the relative error of float32 powers.
+
+        BLOOM raises a rounded base to powers up to the number of heads, 16 for slopes 2^(−1/2), 2^−1, …
+        """
         values = np.abs(self.rendered(rows))
-        share = FREQUENCY_RTOL if self.multiples.size == 1 else 4 * HALF_UNIT
+        share = FREQUENCY_RTOL if self.multiples.size == 1 else 16 * HALF_UNIT
         return np.where(np.isfinite(values), share * values, 0.0)
 
     def by_head(self, flags: Flags) -> Flags:

@@ -26,8 +26,8 @@ from pecli.explain.time_limit import OutOfTimeError, check_time
 VALUES_PER_NUMBER = 8
 """Different stored values that every fitted number has to explain: fewer would fit by chance."""
 
-MIN_VALUES = 3
-"""Different values that data must have at least: a constant is explained by too many things."""
+MIN_VALUES = 2
+"""Different values that data must have more than: a constant is explained by too many things."""
 
 TESTED_ROWS = 8
 """Rows that are compared before all are: they reject nearly every wrong hypothesis."""

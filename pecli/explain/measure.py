@@ -57,11 +57,15 @@ class Frequencies(NamedTuple):
 
     def agree_with(self, frequencies: Floats) -> bool:
         """Return True if a law gives all measured frequencies, whole turns per position apart."""
+        return bool(self.agreeing(frequencies))
+
+    def agreeing(self, frequencies: Floats) -> Flags:
+        """Return which of several laws (laws, pairs) give all measured frequencies."""
         with np.errstate(all="ignore"):
             off = np.abs(wrap(frequencies - self.values))
             if self.is_folded:
                 off = np.minimum(off, np.abs(wrap(frequencies + self.values)))
-            return bool((off <= MAX_SIGMAS * self.errors).all())
+            return np.asarray((off <= MAX_SIGMAS * self.errors).all(axis=-1))
 
     @property
     def known(self) -> Flags:

@@ -1,66 +1,101 @@
-"""Identification of tables that nothing is known of: what made them, the best answer first."""
+"""Identification of tables that nothing is known of: the scheme that made them, the best answer first.
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+Each recogniser supposes schemes that measurements suggest, and `accept` compares every element with what they make.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 
-from pecli.engine.arrays import Array, widest
-from pecli.explain import alibi_slopes, frequency_fit, sinusoid_search
-from pecli.explain import recipe_search as recipes
-from pecli.explain.acceptance import Judge
+from pecli.engine.arrays import Array, Floats, dtype_name, widened
+from pecli.engine.edits import Dtype
+from pecli.explain.bias_recognition import recognise_bias
 from pecli.explain.edits import Explanation, best
-from pecli.explain.position_recovery import (
-    recognise_grid,
-    recognise_positions,
-)
-from pecli.explain.sample import (
-    samples_of,
-)
+from pecli.explain.frequency_recognition import recognise_frequencies
+from pecli.explain.grid_recognition import recognise_grid
 from pecli.explain.time_limit import check_time, limited
+from pecli.explain.wave_recognition import recognise_waves
 
-MAX_VECTOR = 1 << 14  # elements of a vector that may be frequencies or slopes
-NINE_DIGITS = (
-    5e-9  # of a value: what is lost where float32 is written with as many digits as tell it
-)
+MAX_VECTOR = 1 << 13
+"""Elements of a vector that may be frequencies or slopes: no model has as many."""
+
+MAX_ANSWERS = 3
+"""Explanations of the same tensors that are given."""
+
+NINE_DIGITS = 5e-9
+"""Relative error of float32 numbers that are written with nine digits."""
+
+Tensors = Mapping[str, Array]
 
 
-def recognise(arrays: Mapping[str, Array]) -> list[Explanation]:
-    """Return what made arrays that belong together (cosines and sines, or one alone), the best first."""
+def recognise(tensors: Tensors) -> list[Explanation]:
+    """Return what made tensors that belong together (cosines and sines, or one alone), the best first."""
     with limited():
         check_time()
-        samples = samples_of(arrays)
-        for (
-            name,
-            one,
-        ) in (
-            samples.items()
-        ):  # float32 numbers in a float64 file, or with nine digits, are what they are
-            single = (
-                widest(one.values.astype(np.float32))
-                if one.dtype == "float64"
-                else np.full(1, math.inf)
-            )
-            if (np.abs(single - one.values) <= NINE_DIGITS * np.abs(one.values)).all():
-                samples[name] = replace(one, dtype="float32", values=single)
-        one = next(iter(samples.values()))
-        if one.is_vector and one.values.size > MAX_VECTOR:
-            return []
-        judge = Judge(samples, 0.0, one.float_dtype, arrays)
-        for search, alone in RECOGNISERS:
-            found = best(search(judge)) if not alone or len(samples) == 1 else []
+        real = {name: as_float32(array) for name, array in tensors.items()}
+        for recogniser in _recognisers(real):
+            found = [_in_words_of(tensors, each) for each in recogniser(real)]
             if found:
-                return found[:3]
+                return best(found)[:MAX_ANSWERS]
     return []
 
 
-RECOGNISERS: tuple[tuple[Callable[[Judge], Iterable[Explanation]], bool], ...] = (
-    (alibi_slopes.recognise_bias, True),
-    (frequency_fit.recognise_frequencies, True),
-    (recipes.recognise_narrow, False),
-    (sinusoid_search.recognise_waves, False),
-    (recognise_grid, False),
-    (recognise_positions, False),
-)
-"""Each with whether it looks at one tensor alone; the first that finds something counts."""
+Recogniser = Callable[[Tensors], Iterator[Explanation]]
+
+
+def _recognisers(tensors: Tensors) -> tuple[Recogniser, ...]:
+    """Return what may recognise tensors of such shapes; the first that finds something counts."""
+    if any(not array.size or array.dtype.kind in "iub" for array in tensors.values()):
+        return ()
+    if any(max(array.shape, default=1) == array.size for array in tensors.values()):
+        (first, *others) = tensors.values()
+        is_real = first.dtype.kind != "c"
+        is_short = 1 < first.size <= MAX_VECTOR
+        return (
+            (recognise_bias, recognise_frequencies) if is_short and is_real and not others else ()
+        )
+    if len(tensors) > 1:
+        return recognise_waves, recognise_grid
+    return recognise_bias, recognise_waves, recognise_grid
+
+
+def as_float32(array: Array) -> Array:
+    """Return float32 numbers of a float64 array, if it holds such or writes them with nine digits."""
+    if dtype_name(array.dtype) != "float64":
+        return array
+    values: Floats = widened(array)
+    single = values.astype(np.float32)
+    is_single = np.abs(single - values) <= NINE_DIGITS * np.abs(values)
+    return single if bool((is_single | ~np.isfinite(values)).all()) else array
+
+
+def _in_words_of(tensors: Tensors, explanation: Explanation) -> Explanation:
+    """Return an explanation with the names that the file has, without the dtype that the scheme has anyhow."""
+    scheme = explanation.scheme
+    edits = explanation.edits
+    if scheme is not None:
+        edits = tuple(edit for edit in edits if edit != Dtype(scheme.dtype))
+    return replace(explanation, edits=edits, tensors=tuple(tensors))
+
+
+def groups(tensors: Tensors) -> list[dict[str, Array]]:
+    """Return cosines with the sines that have their name, shape and dtype; every other tensor alone."""
+    alone = dict(tensors)
+    pairs = []
+    for first, second in combinations(tensors, 2):
+        cos, sin = (first, second) if "cos" in first.lower() else (second, first)
+        are_left = cos in alone and sin in alone
+        if are_left and _belong_together(cos, sin, tensors):
+            pairs.append({cos: alone.pop(cos), sin: alone.pop(sin)})
+    return pairs + [{name: array} for name, array in alone.items()]
+
+
+def _belong_together(cos: str, sin: str, tensors: Tensors) -> bool:
+    """Return True if two tensors have the same name, shape and dtype, «sin» for «cos» in the name apart."""
+    if sin.lower() != cos.lower().replace("cos", "sin"):
+        return False
+    cosines = tensors[cos]
+    sines = tensors[sin]
+    return cosines.shape == sines.shape and cosines.dtype == sines.dtype

@@ -46,10 +46,16 @@ def _doubled(layout: str, values: Floats) -> Floats | None:
 
 def _taken(name: str, angles: Floats) -> Floats | None:
     """Return the cosines or sines of angles that grow in equal steps; None if they do not."""
-    if len(angles) < 3 or not np.isfinite(angles).all() or np.abs(angles).max() <= 1.5:
-        return None
-    steps = np.diff(angles, axis=0)
-    size = np.abs(angles).max(axis=0)
-    if (np.abs(steps - steps[0]) > LINEAR * size + LINEAR).any() or not steps.any():
+    if not are_angles(angles):
         return None
     return np.cos(angles) if name == "cos" else np.sin(angles)
+
+
+def are_angles(values: Floats) -> bool:
+    """Return True if the rows of a table grow in equal steps, and are larger than cosines and sines."""
+    if len(values) < 3 or not np.isfinite(values).all() or np.abs(values).max() <= 1.5:
+        return False
+    steps = np.diff(values, axis=0)
+    size = np.abs(values).max(axis=0)
+    is_even = np.abs(steps - steps[0]) <= LINEAR * size + LINEAR
+    return bool(is_even.all()) and bool(steps.any())

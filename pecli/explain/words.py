@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from pecli.engine.edits import Misplacement, PositionMistake
 from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.scheme import Scheme
@@ -51,11 +49,9 @@ from pecli.explain.edits import (
     Transposed,
     Uninitialised,
 )
-from pecli.explain.sample import Sample
 
 MAX_LISTED = 8  # rows, columns or channels that a sentence names
 MAX_COMMAND = 2000  # letters: nobody copies a longer command, such as one that lists all positions
-MAX_SIDE = 256  # rows and columns of the corner whose rank is counted
 
 
 @dataclass(frozen=True)
@@ -656,54 +652,3 @@ def command_of(scheme: Scheme, tensors: int = 1, output: bool = True) -> str:
         is_array = scheme.dtype != "bfloat16" and scheme.single_array().name in names
         words += ["-o", "again.npy" if is_array and tensors == 1 else "again.safetensors"]
     return shlex.join(words)
-
-
-@np.errstate(all="ignore")
-def describe(sample: Sample) -> list[str]:
-    """Return short sentences about a table that no scheme explains, the most telling first.
-
-    The first has its shape, dtype and range, the second its rank if that is not full.
-    """
-    shape = " × ".join(map(str, sample.shape)) or "a single number"
-    facts = [f"{sample.name}: {shape}", sample.dtype]
-    values = sample.values
-    if not values.size:
-        return [", ".join([*facts, "empty"])]
-    if not sample.whole:
-        facts.append(f"of which {len(sample.rows):,} rows were looked at")
-    finite = values[np.isfinite(values)]
-    strange = values.size - finite.size
-    if strange:
-        facts.append(f"{strange:,} of {values.size:,} elements are infinite or not numbers")
-    if finite.size:
-        facts.append(_range_of(np.abs(finite) if np.iscomplexobj(values) else finite))
-    sentences = [", ".join(facts)]
-    if not strange:
-        sentences += _rank_of(sample)
-    return sentences
-
-
-def _range_of(values: Any) -> str:
-    low = float(values.min())
-    high = float(values.max())
-    if low == high:
-        return f"all {low:g}"
-    return f"from {low:.6g} to {high:.6g}, std {float(values.std()):.4g}"
-
-
-def _rank_of(sample: Sample) -> Iterator[str]:
-    """Yield a sentence if the matrix, or the corner of a large one, has less than full rank."""
-    values = sample.values
-    is_matrix = values.ndim > 1 and min(values.shape[-2:]) > 1 and not np.iscomplexobj(values)
-    # A constant has rank 1, which says no more; huge numbers overflow.
-    if not is_matrix or not np.isfinite(values.std()) or not np.ptp(values):
-        return
-    corner = values.reshape(-1, values.shape[-1])[:MAX_SIDE, :MAX_SIDE]
-    singular = np.linalg.svd(corner, compute_uv=False)
-    rank = np.count_nonzero(singular > 1e-5 * singular[0])  # above the rounding of coarse dtypes
-    if not 0 < rank < len(singular):
-        return
-    part = ""
-    if corner.size < math.prod(sample.shape):
-        part = f"{len(corner)} × {corner.shape[1]} of its elements are "
-    yield f"{part}of rank {rank}, not {len(singular)}"

@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 
 import pecli
@@ -24,14 +23,12 @@ from pecli.explain.edits import (
     Scaled,
     Swapped,
 )
-from pecli.explain.sample import Sample
 from pecli.explain.words import (
     FILE_A,
     NOTHING,
     Context,
     clause,
     command_of,
-    describe,
     format_value,
     lacking,
     reproduction,
@@ -245,60 +242,3 @@ def test_commands_write_one_array_to_npy_and_others_to_safetensors() -> None:
     assert command_of(ROPE) == f"{COMMAND} -o again.safetensors"
     assert command_of(narrow, output=False) == f"{waves} --dtype bfloat16"
     assert command_of(narrow) == f"{waves} --dtype bfloat16 -o again.safetensors"
-
-
-def described(values: Any) -> list[str]:
-    array = np.asarray(values)
-    return describe(Sample("x", "float64", array.shape, array, np.arange(len(array))))
-
-
-def test_a_single_number_is_described() -> None:
-    single = Sample("x", "int8", (), np.array(7.0), np.arange(1))
-    assert describe(single) == ["x: a single number, int8, all 7"]
-
-
-@pytest.mark.parametrize(
-    ("values", "sentences"),
-    [
-        (np.zeros((0, 3)), ["x: 0 × 3, float64, empty"]),
-        ([1.0, 3.0], ["x: 2, float64, from 1 to 3, std 1"]),
-        (
-            [1.0, np.nan],
-            ["x: 2, float64, 1 of 2 elements are infinite or not numbers, all 1"],
-        ),
-        ([np.nan, np.inf], ["x: 2, float64, 2 of 2 elements are infinite or not numbers"]),
-        ([[3j, 4j], [4j, 3j]], ["x: 2 × 2, float64, from 3 to 4, std 0.5"]),
-        (
-            [[1.0, 2.0], [2.0, 4.0]],
-            ["x: 2 × 2, float64, from 1 to 4, std 1.09", "of rank 1, not 2"],
-        ),
-        ([[1.0, 2.0]], ["x: 1 × 2, float64, from 1 to 2, std 0.5"]),
-        ([[1.0], [2.0]], ["x: 2 × 1, float64, from 1 to 2, std 0.5"]),
-        ([[1.0, 2.0], [2.0, 1.0]], ["x: 2 × 2, float64, from 1 to 2, std 0.5"]),
-        (np.full((4, 4), 2.0), ["x: 4 × 4, float64, all 2"]),
-        (
-            [[1.0, 1.0], [1.0, np.inf]],
-            ["x: 2 × 2, float64, 1 of 4 elements are infinite or not numbers, all 1"],
-        ),
-    ],
-)
-def test_tables_are_described(values: Any, sentences: list[str]) -> None:
-    assert described(values) == sentences
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        [[1.0, 0.0], [0.0, 1e-4]],
-        [[1j, 2j], [2j, 4j]],
-        [[1e308, 1e307], [1e308, 1e307]],
-        np.outer([1.0, 2.0, 3.0, 4.0], [1.0, 2.0]).reshape(4, 1, 2),
-    ],
-    ids=["full rank", "complex", "too large", "a stack of rows"],
-)
-def test_no_rank_is_mentioned(values: Any) -> None:
-    assert len(described(values)) == 1
-
-
-def test_a_rank_is_counted_above_the_rounding_of_coarse_dtypes() -> None:
-    assert described([[1.0, 0.0], [0.0, 1e-5]])[1:] == ["of rank 1, not 2"]

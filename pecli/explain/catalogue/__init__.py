@@ -11,6 +11,7 @@ from pecli.explain.catalogue.biases import (
     ReorderedHeads,
     RoundedSlopes,
     ScaledBias,
+    Unmasked,
 )
 from pecli.explain.catalogue.coarse_storage import Stored
 from pecli.explain.catalogue.columns import (
@@ -104,7 +105,7 @@ MISTAKES: tuple[type[Mistake], ...] = (
     OtherHighFactor, OtherBase, OtherExponentDim, OtherScaling, OtherScalingNumber, OtherScale, FewerPairs, OtherTwoNumbers, OtherAmplitude, ReversedPairs,
     InvertedFrequencies, RoundedSteps, ComputedByRuntime, UsedPositions, OnlyInRows,
     OtherRule, OtherMaxBias, OtherForm, DistanceOffByOne, ReorderedHeads, NegatedBias, ScaledBias, RoundedSlopes,
-    OtherMask, OtherSchemeParameter, OtherPlacement, OtherSections, OtherGridSpan, OtherGridBase,
+    OtherMask, Unmasked, OtherSchemeParameter, OtherPlacement, OtherSections, OtherGridSpan, OtherGridBase,
 )  # fmt: skip
 
 CATALOGUE: tuple[type[Mistake], ...] = (*MISTAKES, *DAMAGE, Stored)

@@ -68,6 +68,20 @@ def slopes_of(heads: int, rule: str, max_bias: float) -> np.ndarray:
     return np.array(Alibi(heads, rule=rule, max_bias=max_bias, dtype="float64").slope_values())
 
 
+def near_max_bias(slopes: np.ndarray, rule: str) -> Iterator[float]:
+    """Yield values of max_bias with which a rule comes near to measured slopes, usual ones first."""
+    exponents = -np.log2(slopes_of(len(slopes), rule, 1.0))
+    known = np.isfinite(slopes) & (slopes > 0) & (exponents > 0)
+    if not known.any():
+        return
+    logs = -np.log2(slopes[known])
+    value = float(logs @ exponents[known] / (exponents[known] @ exponents[known]))
+    for candidate in dict.fromkeys((*USUAL_MAX_BIAS, *plain_numbers(value, SLOPE_ERROR * 10))):
+        is_near = abs(candidate - value) <= 10 * SLOPE_ERROR * max(1.0, abs(value))
+        if is_near and 0 < candidate <= 256:
+            yield candidate
+
+
 def measured(case: Case, bias: BiasMaking) -> np.ndarray:
     """Return the slopes that are measured in the data."""
     return bias.measured_slopes(case.observations.matrix(slice(None)))
@@ -129,17 +143,9 @@ class OtherMaxBias(BiasMistake):
     @classmethod
     def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
         scheme = alibi_of(case)
-        slopes = measured(case, bias)
-        exponents = -np.log2(slopes_of(len(bias.slopes), scheme.rule, 1.0))
-        known = np.isfinite(slopes) & (slopes > 0) & (exponents > 0)
-        if not known.any():
-            return
-        logs = -np.log2(slopes[known])
-        value = float(logs @ exponents[known] / (exponents[known] @ exponents[known]))
-        for candidate in dict.fromkeys((*USUAL_MAX_BIAS, *plain_numbers(value, SLOPE_ERROR * 10))):
-            is_near = abs(candidate - value) <= 10 * SLOPE_ERROR * max(1.0, abs(value))
-            if is_near and 0 < candidate <= 256 and candidate != scheme.max_bias:
-                yield cls(candidate, scheme.rule)
+        for value in near_max_bias(measured(case, bias), scheme.rule):
+            if value != scheme.max_bias:
+                yield cls(value, scheme.rule)
 
     @classmethod
     def examples(cls, making: Making, scheme: Any) -> Iterator[Self]:
@@ -364,3 +370,27 @@ class OtherMask(BiasMistake):
         if isinstance(expected, BiasMaking) and not np.array_equal(self.masked, expected.masked):
             return (Mask("at other places"),)
         return (Mask(f"{self.value:.2g}"),)
+
+
+@dataclass(frozen=True)
+class Unmasked(BiasMistake):
+    """A causal bias without its mask: the line of each query goes on above the diagonal."""
+
+    summary = "a causal bias without its mask, which goes on rising above the diagonal"
+    stage = Stage.FORM
+
+    def in_bias(self, bias: BiasMaking) -> BiasMaking:
+        queries, keys = bias.multiples.shape
+        distance = np.arange(keys, dtype=np.float64) - np.arange(keys - queries, keys)[:, None]
+        sign = -1.0 if (bias.multiples > 0).any() else 1.0
+        return replace(
+            bias, multiples=np.asarray(sign * distance), masked=np.zeros(bias.masked.shape, bool)
+        )
+
+    @classmethod
+    def examples_for(cls, bias: BiasMaking) -> Iterator[Self]:
+        if bias.masked.any():
+            yield cls()
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Mask("m·(j−i) above the diagonal"),)

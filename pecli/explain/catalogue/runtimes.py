@@ -38,7 +38,9 @@ class ComputedByRuntime(Mistake):
             return
         tensors = case.waves.form.tensors
         by_numbers: dict[bytes, list[tuple[str, Scheme]]] = {}
-        for name, scheme in case.once(("runtimes",), lambda: list(runtimes_of(case.scheme))):
+        for name, scheme in case.once(
+            ("runtimes", case.scheme), lambda: list(runtimes_of(case.scheme))
+        ):
             if not _may_have_frequencies(scheme, case):
                 continue
             proposed = case.given(cls((name,), scheme, tensors))

@@ -1,0 +1,204 @@
+"""Identification of ALiBi's slopes and biases: slopes are measured, a rule is supposed, and the bias is made again."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import Array, Floats, dtype_name, widened
+from pecli.engine.edits import Edit, Repeated, Transposed
+from pecli.engine.schemes.alibi import Alibi
+from pecli.errors import ParameterError
+from pecli.explain.bias_making import BiasMaking, multiples_of
+from pecli.explain.catalogue.biases import (
+    BiasMistake,
+    NegatedBias,
+    OtherMask,
+    RoundedSlopes,
+    Unmasked,
+    near_max_bias,
+)
+from pecli.explain.edits import Explanation
+from pecli.explain.hypotheses import accepted, explain_cases
+from pecli.explain.hypothesis import Case, Observations
+from pecli.explain.numbers import digits
+from pecli.explain.storage import SIGNIFICANT_BITS
+from pecli.explain.tables import observed_dtype
+from pecli.explain.time_limit import check_time
+
+FORMS = ("causal", "symmetric", "key", "key-last")
+RULES = ("paper", "naive")
+
+MIN_HEADS = 3
+"""Heads of a bias: two slopes follow some rule by chance."""
+
+MAX_HEADS = 512
+"""Heads of a bias: slopes of more differ by less than they are rounded by."""
+
+MAX_DIGITS = 3
+"""Digits of a max_bias that somebody wrote."""
+
+MAX_LEFT = 0.05
+"""Share of the largest bias that a form may leave: bfloat16 rounds to a tenth of this."""
+
+FAR = 1e4
+"""Biases beyond this are masks: no slope times a distance in use is as large."""
+
+
+class HeadBias(NamedTuple):
+    """A bias of all heads, (heads, queries, keys), and how it lies in the file."""
+
+    values: Array
+    arranged: tuple[Edit, ...] = ()
+
+
+def recognise_bias(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
+    """Yield the rule and the form of a bias, or the rule of slopes."""
+    (array,) = tensors.values()
+    if array.dtype.kind == "c":
+        return
+    shape = [size for size in array.shape if size != 1]
+    if len(shape) == 1:
+        yield from _by_rules("slopes", HeadBias(array.reshape(-1, 1, 1)), "symmetric")
+        return
+    for bias in _as_heads(array.reshape(shape)):
+        for form in _forms(bias.values):
+            check_time()
+            found = [*_by_rules("bias", bias, form)]
+            if found:
+                yield from found
+                return
+
+
+def _as_heads(array: Array) -> Iterator[HeadBias]:
+    """Yield an array as (heads, queries, keys), whichever axis the heads are."""
+    if array.ndim == 2:
+        yield _once(HeadBias(array[:, None]))
+        yield HeadBias(array.T[:, None], (Transposed((1, 0)),))
+    if array.ndim == 4:
+        array = array.reshape(-1, *array.shape[2:])
+    if array.ndim != 3:
+        return
+    heads, queries, keys = array.shape
+    if queries <= keys:
+        yield _once(HeadBias(array))
+    if heads == queries:
+        yield HeadBias(array.transpose(2, 0, 1), (Transposed((1, 2, 0)),))
+    if queries == keys:
+        yield HeadBias(array.transpose(0, 2, 1), (Transposed((0, 2, 1)),))
+
+
+def _once(bias: HeadBias) -> HeadBias:
+    """Return heads once if a batch has them several times over, as BLOOM's (batch · heads, 1, keys) has them."""
+    values = bias.values
+    for heads in range(MIN_HEADS, len(values) // 2 + 1):
+        first = values[:heads]
+        # Slopes differ from head to head, so that most periods fail in the next head already.
+        if len(values) % heads or not np.array_equal(values[heads], first[0]):
+            continue
+        times = len(values) // heads
+        if all(np.array_equal(first, copy) for copy in values.reshape(times, *first.shape)):
+            return HeadBias(first, (Repeated(0, times), *bias.arranged))
+    return bias
+
+
+def _forms(values: Array) -> Iterator[str]:
+    """Yield the forms that the last query of all heads may have."""
+    _, queries, keys = values.shape
+    last = _without_masks(widened(values[:, -1]))
+    size = float(np.nanmax(np.abs(last), initial=0.0))
+    if keys < 2 or not size:
+        return
+    for form in FORMS:
+        has_queries = form in ("causal", "symmetric")
+        if has_queries == (queries > 1):
+            multiples = multiples_of(form, 1, keys).values[0]
+            slopes = _slopes(last, multiples)
+            left = np.abs(last - np.multiply.outer(slopes, multiples))
+            if np.nanmax(left, initial=0.0) <= MAX_LEFT * size:
+                yield form
+
+
+def _without_masks(values: Floats) -> Floats:
+    return np.where(np.abs(values) < FAR, values, np.nan)
+
+
+def _slopes(last: Floats, multiples: Floats) -> Floats:
+    """Return the slope of each head by least squares over the keys of one query."""
+    known = np.where(np.isnan(last), 0.0, multiples)
+    power = (known**2).sum(axis=1)
+    return np.asarray(np.nansum(known * last, axis=1) / np.maximum(power, 1e-300))
+
+
+def _by_rules(name: str, bias: HeadBias, form: str) -> Iterator[Explanation]:
+    """Yield the explanation by the first rule and max_bias that make a bias."""
+    for rule in RULES:
+        for scheme in _schemes(name, bias.values, form, rule):
+            for explanation in _explained(name, bias, scheme):
+                yield replace(explanation, scheme=scheme)
+                return
+
+
+def _schemes(name: str, values: Array, form: str, rule: str) -> Iterator[Alibi]:
+    """Yield a rule with the usual max_bias, and with that of the measured slopes."""
+    heads, _, keys = values.shape
+    if not MIN_HEADS <= heads <= MAX_HEADS:
+        return
+    dtype = dtype_name(values.dtype)
+    options: dict[str, Any] = {"slopes": True} if name == "slopes" else {"seq_len": keys}
+    if name == "bias":
+        options["form"] = form
+    if dtype in SIGNIFICANT_BITS:
+        options["dtype"] = dtype
+    try:
+        usual = Alibi(heads, rule=rule, **options)
+    except ParameterError:
+        return
+    yield usual
+    multiples = np.ones(1) if name == "slopes" else multiples_of(form, 1, keys).values[0]
+    slopes = _slopes(_without_masks(widened(values[:, -1])), multiples)
+    for value in near_max_bias(np.abs(slopes), rule):
+        if value >= 1 and digits(value) <= MAX_DIGITS and value != usual.max_bias:
+            yield replace(usual, max_bias=value)
+
+
+def _explained(name: str, bias: HeadBias, scheme: Alibi) -> Iterator[Explanation]:
+    """Yield explanations of a bias by a scheme: as it is, or with the wrong sign, another mask or rounded slopes."""
+    making = BiasMaking.of(scheme, name)
+    matrix = bias.values.reshape(-1, bias.values.shape[-1])
+    if making.rows != len(matrix):
+        return
+    observations = Observations({name: matrix}, observed_dtype({name: matrix}))
+    case = Case.of(scheme, making, observations, bias.arranged)
+    yield from explain_cases([case], 0.0, most=0)
+    if name == "slopes":
+        return
+    for mistakes in _mistakes(bias.values[0], making):
+        mistaken = case
+        for mistake in mistakes:
+            mistaken = mistaken.given(mistake)
+        yield from accepted([mistaken])
+
+
+def _mistakes(head: Array, making: BiasMaking) -> Iterator[tuple[BiasMistake, ...]]:
+    """Yield mistakes that a bias may have, going by its first head, (queries, keys)."""
+    masks = [*_masks(widened(head), making)]
+    signs: tuple[tuple[BiasMistake, ...], ...] = ((), (NegatedBias(),))
+    for sign in signs:
+        if sign:
+            yield sign
+        for mask in masks:
+            yield (*sign, mask)
+    yield from ((RoundedSlopes(dtype),) for dtype in ("bfloat16", "float16"))
+
+
+def _masks(values: Floats, making: BiasMaking) -> Iterator[BiasMistake]:
+    """Yield another number for the mask, other places of it, and a bias without one."""
+    above = making.masked
+    if not above.any():
+        return
+    numbers = np.unique(values[above])
+    if len(numbers) == 1:
+        yield OtherMask(float(numbers[0]), above)
+    yield Unmasked()

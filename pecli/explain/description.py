@@ -1,0 +1,91 @@
+"""Sentences about a table that no scheme explains."""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import AnyArray, Array, dtype_name, widest
+
+MAX_FULL_READ = 1 << 21
+"""Elements of a tensor that is read whole."""
+
+MAX_SIDE = 256
+"""Rows and columns of the corner whose rank is computed."""
+
+LOW_RANK = 1e-5
+"""Share of the largest singular value below which others are the rounding of coarse dtypes."""
+
+
+class Glance(NamedTuple):
+    """A tensor, or some of its rows."""
+
+    array: Array
+    values: AnyArray
+    rows: int
+    is_whole: bool
+
+
+def _glance(array: Array) -> Glance:
+    """Return a tensor, or about as many of its rows as are read whole."""
+    if array.size <= MAX_FULL_READ or array.ndim < 2:
+        return Glance(array, widest(array), array.shape[0] if array.ndim else 1, True)
+    step = math.ceil(array.size / MAX_FULL_READ)
+    some = array[..., ::step, :]
+    return Glance(array, widest(some), some.shape[-2], False)
+
+
+@np.errstate(all="ignore")
+def describe(name: str, array: Array) -> list[str]:
+    """Return short sentences about a table that no scheme explains, the most telling first.
+
+    The first has its shape, dtype and range, the second its rank if that is not full.
+
+    >>> describe("w", np.full((2, 3), 0.5))
+    ['w: 2 × 3, float64, all 0.5']
+    """
+    shape = " × ".join(map(str, array.shape)) or "a single number"
+    facts = [f"{name}: {shape}", dtype_name(array.dtype)]
+    if not array.size:
+        return [", ".join([*facts, "empty"])]
+    glance = _glance(array)
+    values = glance.values
+    if not glance.is_whole:
+        facts.append(f"of which {glance.rows:,} rows were looked at")
+    finite = values[np.isfinite(values)]
+    strange = values.size - finite.size
+    if strange:
+        facts.append(f"{strange:,} of {values.size:,} elements are infinite or not numbers")
+    if finite.size:
+        facts.append(_range_of(np.abs(finite) if np.iscomplexobj(values) else finite))
+    sentences = [", ".join(facts)]
+    if not strange:
+        sentences += _rank_of(glance)
+    return sentences
+
+
+def _range_of(values: AnyArray) -> str:
+    low = float(values.min())
+    high = float(values.max())
+    if low == high:
+        return f"all {low:g}"
+    return f"from {low:.6g} to {high:.6g}, std {float(values.std()):.4g}"
+
+
+def _rank_of(glance: Glance) -> Iterator[str]:
+    """Yield a sentence if the matrix, or the corner of a large one, has less than full rank."""
+    values = glance.values
+    is_matrix = values.ndim > 1 and min(values.shape[-2:]) > 1 and not np.iscomplexobj(values)
+    # A constant has rank 1, which says no more; huge numbers overflow.
+    if not is_matrix or not np.isfinite(values.std()) or not np.ptp(values):
+        return
+    corner = values.reshape(-1, values.shape[-1])[:MAX_SIDE, :MAX_SIDE]
+    singular = np.linalg.svd(corner, compute_uv=False)
+    rank = np.count_nonzero(singular > LOW_RANK * singular[0])
+    if not 0 < rank < len(singular):
+        return
+    part = ""
+    if corner.size < glance.array.size:
+        part = f"{len(corner)} × {corner.shape[1]} of its elements are "
+    yield f"{part}of rank {rank}, not {len(singular)}"

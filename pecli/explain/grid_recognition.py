@@ -1,0 +1,238 @@
+"""Identification of tables on grids: styles of public projects, by the sizes that the rows allow.
+
+On a grid a column depends on one axis only. So the sizes show without any frequency: with the right ones, all rows at
+the same place of a column's axis are equal.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import Array, Complex, Floats, Indices, dtype_name
+from pecli.engine.schemes.axis_blocks import AxisBlock
+from pecli.engine.schemes.grid_styles import ADDED, ROTARY, GridStyle
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.errors import ParameterError
+from pecli.explain.catalogue.placements import OtherGridBase, OtherGridSpan
+from pecli.explain.edits import Explanation
+from pecli.explain.hypotheses import accepted, explain_cases, storages
+from pecli.explain.hypothesis import Case, Mistake
+from pecli.explain.storage import SIGNIFICANT_BITS, half_ulp
+from pecli.explain.subject import making_of
+from pecli.explain.time_limit import check_time
+from pecli.explain.wave_readings import WaveReading, wave_readings, without_copies
+
+MIN_POINTS = 4
+"""Points of a grid: fewer rows are a grid by chance."""
+
+MAX_POINTS = 1 << 14
+"""Points of a grid: an image of 128 × 128 patches."""
+
+SLACK = 1e-5
+"""Error of other programs' float32 angles of a few radians."""
+
+SLACK_UNITS = 32
+"""Half units of the last place by which equal rows may differ."""
+
+MIN_STEP = 0.02
+"""Largest step of a column along a slow axis, at least."""
+
+MIN_EQUAL = 0.3
+"""Share of rows that equal the one before in such a column: along a slow axis, rows repeat until the next place."""
+
+KNOWN_AXES = ((16, 56, 56), (32, 48, 48), (32, 112, 112), (16, 24, 24), (8, 28, 28))
+"""Channels of time, height and width in models that do not take the shares of their style."""
+
+Numbers: tuple[type[Mistake], ...] = (OtherGridBase, OtherGridSpan)
+"""Numbers of a style that are solved from the data."""
+
+
+class GridPrior(NamedTuple):
+    """A style with channels per axis, and a table in the order that the style has its pairs."""
+
+    style: GridStyle
+    channels: tuple[int, ...] | None
+    blocks: Sequence[AxisBlock]
+    turns: Complex
+
+
+def recognise_grid(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
+    """Yield the first scheme on a grid that makes the tables."""
+    for reading in _readings(tensors):
+        if not MIN_POINTS <= reading.rows <= MAX_POINTS:
+            continue
+        for scheme in _schemes(reading):
+            check_time()
+            found = [*_explained(reading, scheme)]
+            if found:
+                yield found[0]
+                return
+
+
+def _readings(tensors: Mapping[str, Array]) -> Iterator[WaveReading]:
+    """Yield one matrix as an added table in the style's own layout, and rotary tables."""
+    if len(tensors) == 1:
+        (tensor,) = tensors.values()
+        array, edits = next(without_copies(tensor))
+        if array.ndim == 2 and dtype_name(array.dtype) in SIGNIFICANT_BITS:
+            yield WaveReading({"pe": array}, "compact", edits)
+    for readings in wave_readings(tensors):
+        for reading in readings:
+            if len(reading.tensors) == 2:
+                yield reading
+
+
+def _explained(reading: WaveReading, scheme: Scheme) -> Iterator[Explanation]:
+    making = making_of(scheme, tuple(reading.tensors))
+    if making is None or making.rows != reading.rows:
+        return
+    case = Case.of(scheme, making, reading.observations, reading.edits)
+    yield from explain_cases([case], 0.0, most=0)
+    for stored in storages(case):
+        for kind in Numbers:
+            for mistake in kind.proposals(stored):
+                yield from accepted([stored.given(mistake)])
+
+
+def _schemes(reading: WaveReading) -> Iterator[Scheme]:
+    """Yield the schemes of every style on grids whose equal places have equal rows."""
+    limit = SLACK + SLACK_UNITS * float(half_ulp(np.ones(1), reading.dtype)[0])
+    for prior in _priors(reading):
+        for keep in _keeps(prior, limit):
+            turns = _on_grid(prior, keep)
+            if len(turns) < MIN_POINTS or not _has_slow_axis(turns, limit):
+                continue
+            for grid in _grids(len(turns), prior.style):
+                check_time()
+                if _has_equal_places(prior, grid, keep, limit):
+                    yield from _scheme(reading, prior, grid, keep)
+
+
+def _scheme(
+    reading: WaveReading, prior: GridPrior, grid: tuple[int, ...], keep: int
+) -> Iterator[Scheme]:
+    options: dict[str, Any] = {"grid": grid, "style": prior.style.name, "dtype": reading.dtype}
+    if prior.channels is not None:
+        options["axes"] = prior.channels
+    if keep != prior.style.keep:
+        options["keep"] = keep
+    try:
+        if reading.is_added:
+            yield Sinusoidal(dim=reading.width, **options)
+        else:
+            yield Rope(dim=2 * reading.pairs, layout=reading.layout, **options)
+    except ParameterError:
+        return
+
+
+def _priors(reading: WaveReading) -> Iterator[GridPrior]:
+    """Yield the styles that have tables of such a width."""
+    dim = reading.width if reading.is_added else 2 * reading.pairs
+    styles: list[tuple[GridStyle, tuple[int, ...] | None]] = []
+    styles += [(style, None) for style in (ADDED if reading.is_added else ROTARY).values()]
+    if not reading.is_added:
+        styles += [(ROTARY["flux"], axes) for axes in KNOWN_AXES if sum(axes) == dim]
+    values = reading.observations.matrix(slice(None))
+    for style, channels in styles:
+        try:
+            blocks = style.blocks(dim, channels)
+        except ParameterError:
+            continue
+        if reading.is_added:
+            turns = _in_pairs(values, style, blocks)
+        else:
+            turns = np.asarray(reading.waves.form.turns(values, np.arange(len(values))))
+        if turns.size and np.isfinite(turns).all():
+            yield GridPrior(style, channels, blocks, turns)
+
+
+def _in_pairs(values: Floats, style: GridStyle, blocks: Sequence[AxisBlock]) -> Complex:
+    """Return cos + i·sin of an added table, one column per frequency."""
+    if style.layout == "interleaved":
+        return np.asarray(values[:, 1::2] + 1j * values[:, 0:-1:2])
+    sizes = [values.shape[1] // 2] if style.sines_first else [block.pairs for block in blocks]
+    pairs = []
+    start = 0
+    for size in sizes:
+        sines = values[:, start : start + size]
+        cosines = values[:, start + size : start + 2 * size]
+        if sines.shape == cosines.shape:
+            pairs.append(cosines + 1j * sines)
+        start += 2 * size
+    return np.concatenate(pairs, axis=1)
+
+
+def _keeps(prior: GridPrior, limit: float) -> list[int]:
+    """Return how many rows beside the grid there may be: as usual, and as many as have no angle or are zeros.
+
+    The first point of most grids has no angle either, so that one row less may be beside the grid.
+    """
+    turns = prior.turns[::-1] if prior.style.keep_last else prior.turns
+    is_still = (np.abs(turns - 1).max(axis=1) <= limit) | ~turns.any(axis=1)
+    still = int(np.argmin(np.append(is_still, False)))
+    candidates = {prior.style.keep, still, max(0, still - 1)}
+    return sorted(candidates, key=lambda keep: (keep != prior.style.keep, keep))
+
+
+def _on_grid(prior: GridPrior, keep: int) -> Complex:
+    """Return the rows of the points, without those beside the grid."""
+    if prior.style.keep_last:
+        return prior.turns[: len(prior.turns) - keep]
+    return prior.turns[keep:]
+
+
+def _has_slow_axis(turns: Complex, limit: float) -> bool:
+    """Return True if some column moves, and stays for several rows where it is."""
+    steps = np.abs(np.diff(turns, axis=0))
+    moves = steps.max(axis=0) > MIN_STEP
+    stays = np.mean(steps <= limit, axis=0) > MIN_EQUAL
+    return bool((moves & stays).any())
+
+
+def _has_equal_places(prior: GridPrior, grid: tuple[int, ...], keep: int, limit: float) -> bool:
+    """Return True if rows at the same place along an axis are equal in the columns of that axis."""
+    turns = _on_grid(prior, keep)
+    first = 0 if prior.style.keep_last else keep
+    coordinates = prior.style.coordinates(grid, keep, None, None)
+    places = coordinates.index(first, first + len(turns))
+    axes = np.array([block.axis for block in prior.blocks for _ in block.indices])
+    axes = axes[: turns.shape[1]]
+    return all(
+        _is_equal_by_place(turns[:, axes == axis], place, limit)
+        for axis, place in enumerate(places)
+    )
+
+
+def _is_equal_by_place(turns: Complex, place: Indices, limit: float) -> bool:
+    representative = np.zeros(int(place.max()) + 1, np.intp)
+    representative[place[::-1]] = np.arange(len(place))[::-1]
+    left = np.abs(turns[representative[place]] - turns)
+    return bool(left.max(initial=0.0) <= limit)
+
+
+def _grids(points: int, style: GridStyle) -> Iterator[tuple[int, ...]]:
+    """Yield the sizes that have so many points: those of images first, the squarest first."""
+    images = sorted(_factors(points), key=lambda pair: abs(pair[0] - pair[1]))
+    grids: list[tuple[int, ...]] = [*images]
+    if "t" in style.axes or style.repeats_time:
+        for time, rest in _factors(points):
+            if time > 1:
+                grids += [(time, *pair) for pair in _factors(rest)]
+    for grid in grids:
+        if min(grid[-2:]) > 1 and _is_possible(style, grid):
+            yield grid
+
+
+def _factors(number: int) -> list[tuple[int, int]]:
+    return [(k, number // k) for k in range(1, number + 1) if number % k == 0]
+
+
+def _is_possible(style: GridStyle, grid: tuple[int, ...]) -> bool:
+    try:
+        style.check(grid)
+    except ParameterError:
+        return False
+    return True

@@ -1,0 +1,261 @@
+"""Ways to read tensors as tables of cosines and sines, whatever their frequencies are."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from pecli.engine.arrays import Array, widened
+from pecli.engine.edits import Edit, Layout, Repeated, Transposed
+from pecli.explain.hypothesis import Observations
+from pecli.explain.making import Columns, WaveMaking
+from pecli.explain.measure import Frequencies
+from pecli.explain.storage import SIGNIFICANT_BITS
+from pecli.explain.tables import observed_dtype
+
+MIN_ELEMENTS = 8
+"""Elements of a tensor that may be a table: fewer fit anything."""
+
+CONSTANT = 0.12
+"""Share of its median by which cos² + sin² may vary: float8 rounds to 6 %."""
+
+MIN_CONSTANT = 0.8
+"""Share of the elements at which it has to be constant: some rows may be wrong or empty."""
+
+SOME_ROWS = 512
+"""Rows that are looked at to see whether columns belong together."""
+
+MAX_TRANSPOSED = 1 << 21
+"""Elements of a tensor that is also read transposed: more are not copied into memory."""
+
+CACHE = ("halves", "interleaved")
+"""Arrangements of both functions in one row, of an added table or of a cache of rotary ones."""
+
+
+@dataclass(frozen=True)
+class WaveReading:
+    """Tensors as matrices (rows, columns), by a scheme's names for them.
+
+    Attributes:
+        tensors: «cos» and «sin», one of them, or «pe».
+        layout: How columns of a pair lie: compact, halves or interleaved.
+        edits: How the tensors lie in the file.
+        cos_first: Whether cosines come before sines in «pe».
+    """
+
+    tensors: Mapping[str, Array]
+    layout: str
+    edits: tuple[Edit, ...] = ()
+    cos_first: bool = True
+
+    @property
+    def is_added(self) -> bool:
+        """True if one tensor has both functions side by side, as tables that are added have them."""
+        return tuple(self.tensors) == ("pe",)
+
+    @property
+    def is_alone(self) -> bool:
+        """True if one function is all that there is."""
+        return len(self.tensors) == 1 and not self.is_added
+
+    @property
+    def rows(self) -> int:
+        return len(next(iter(self.tensors.values())))
+
+    @property
+    def width(self) -> int:
+        return int(next(iter(self.tensors.values())).shape[1])
+
+    @property
+    def pairs(self) -> int:
+        return self.width if self.layout == "compact" else self.width // 2
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of a scheme that makes such tables."""
+        dtype = observed_dtype(self.tensors)
+        return dtype if dtype in SIGNIFICANT_BITS else "float32"
+
+    @property
+    def even(self) -> "WaveReading":
+        """The reading without the last of an odd number of columns, which has no partner."""
+        if self.layout == "compact" or self.width % 2 == 0:
+            return self
+        tensors = {name: array[:, : 2 * self.pairs] for name, array in self.tensors.items()}
+        return replace(self, tensors=tensors)
+
+    def first_rows(self, rows: int) -> "WaveReading":
+        """Return the reading of the first rows."""
+        tensors = {name: array[:rows] for name, array in self.tensors.items()}
+        return replace(self, tensors=tensors)
+
+    @property
+    def flipped(self) -> "WaveReading":
+        """The reading of an added table with the other function first."""
+        return replace(self, cos_first=not self.cos_first)
+
+    @cached_property
+    def observations(self) -> Observations:
+        return Observations(self.tensors, observed_dtype(self.tensors))
+
+    @cached_property
+    def kept(self) -> dict[tuple[object, ...], object]:
+        """Measurements of these data, for all cases about them."""
+        return {}
+
+    @property
+    def waves(self) -> WaveMaking:
+        """The making of such tables at consecutive positions from 0 on, without frequencies."""
+        form = Columns(tuple(self.tensors), self.layout, self.pairs, self.width, self.cos_first)
+        positions = np.arange(self.rows, dtype=np.float64)[None]
+        still = np.zeros(self.pairs)
+        return WaveMaking(still, np.zeros(self.pairs, np.intp), positions, 1.0, form)
+
+    def measured_frequencies(self) -> Frequencies | None:
+        """Return the frequencies of all pairs; None if the columns are not waves."""
+        even = self.even
+        observed = even.observations
+        return even.waves.measured_frequencies(observed.sample, observed.sampled_rows)
+
+
+Readings = tuple[WaveReading, ...]
+"""Readings of the same columns, which share their frequencies."""
+
+
+def wave_readings(tensors: Mapping[str, Array]) -> Iterator[Readings]:
+    """Yield the readings of one tensor, or of cosines and sines, whose columns belong together."""
+    if len(tensors) == 2:
+        yield from _two_tensors(*tensors.values())
+        return
+    (tensor,) = tensors.values()
+    for array, edits in without_copies(tensor):
+        if array.size < MIN_ELEMENTS:
+            continue
+        if array.dtype.kind == "c":
+            yield from _both(array.real, array.imag, (Layout("compact", "complex"), *edits))
+        elif array.ndim == 2:
+            yield from _one_matrix(array, edits)
+        elif array.ndim == 4 and array.shape[-2:] == (2, 2):
+            matrices = (Layout("compact", "matrices"), *edits)
+            yield from _both(array[..., 0, 0], array[..., 1, 0], matrices)
+        elif array.ndim == 3 and array.shape[-1] == 2:
+            yield from _both(array[..., 0], array[..., 1], (Layout("compact", "pairs"), *edits))
+        elif array.ndim == 3 and len(array) == 2:
+            yield from _both(array[0], array[1], edits)
+
+
+def without_copies(array: Array) -> Iterator[tuple[Array, tuple[Edit, ...]]]:
+    """Yield an array without axes of length 1 and without copies along an axis, straight and transposed."""
+    axes = [axis for axis, size in enumerate(array.shape) if size != 1]
+    single = array.reshape([array.shape[axis] for axis in axes] or [1])
+    edits: tuple[Edit, ...] = ()
+    while single.ndim > 2:
+        copied = _copied_axis(single)
+        if copied is None:
+            break
+        edits = (*edits, Repeated(axes.pop(copied), single.shape[copied]))
+        single = np.take(single, 0, axis=copied)
+    yield single, edits
+    if single.size <= MAX_TRANSPOSED and single.ndim == 2:
+        yield single.T, (*edits, Transposed((1, 0)))
+
+
+def _copied_axis(array: Array) -> int | None:
+    """Return the first axis along which everything is the same; None if there is none."""
+    for axis in range(array.ndim):
+        first = array.take([0], axis=axis)
+        second = array.take([1], axis=axis)
+        # Most axes differ in the second place already.
+        if np.array_equal(first, second, equal_nan=True) and bool((array == first).all()):
+            return axis
+    return None
+
+
+def _two_tensors(first: Array, second: Array) -> Iterator[Readings]:
+    if first.shape != second.shape or first.dtype.kind == "c":
+        return
+    both = zip(without_copies(first), without_copies(second), strict=False)
+    for (cos, edits), (sin, others) in both:
+        if cos.ndim == 2 and cos.size >= MIN_ELEMENTS and edits == others:
+            yield from _both(cos, sin, edits)
+
+
+def _both(cos: Array, sin: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
+    """Yield cosines and sines in two matrices, if their squares add up to a constant."""
+    if cos.ndim != 2 or not _is_constant(cos, sin):
+        return
+    tensors = {"cos": cos, "sin": sin}
+    layout = _doubling(cos)
+    if layout == _doubling(sin):
+        yield (WaveReading(tensors, layout, edits),)
+
+
+def _one_matrix(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
+    """Yield one matrix as an added table, as a cache of rotary tables, and as one function."""
+    layout = _doubling(array)
+    pairs = array.shape[1] // 2
+    if layout == "compact" and pairs:
+        is_cache = False
+        for arrangement in CACHE:
+            first, second = _parts(array, arrangement)
+            if _is_constant(first, second):
+                is_cache = True
+                yield _side_by_side(array, arrangement, edits)
+        if is_cache:
+            return
+    half = len(array) // 2
+    if half and len(array) % 2 == 0:
+        rows = (*edits, Layout("stacked", "rows"))
+        yield from _both(array[:half], array[half:], rows)
+    yield tuple(
+        WaveReading({name: array}, layout, (*edits, Layout("cos and sin", f"{name} alone")))
+        for name in ("cos", "sin")
+    )
+
+
+def _side_by_side(array: Array, arrangement: str, edits: tuple[Edit, ...]) -> Readings:
+    """Return an added table, and a cache of rotary tables if no column is without a partner."""
+    added = WaveReading({"pe": array}, arrangement, edits, cos_first=False)
+    cos, sin = _parts(array, arrangement)
+    layout = _doubling(cos)
+    if array.shape[1] % 2 or layout != _doubling(sin):
+        return (added,)
+    cache = (*edits, Layout("stacked", arrangement))
+    return added, WaveReading({"cos": cos, "sin": sin}, layout, cache)
+
+
+def _parts(array: Array, arrangement: str) -> tuple[Array, Array]:
+    """Return the two functions of one matrix, without the last of an odd number of columns."""
+    pairs = array.shape[1] // 2
+    if arrangement == "halves":
+        return array[:, :pairs], array[:, pairs : 2 * pairs]
+    return array[:, 0 : 2 * pairs : 2], array[:, 1 : 2 * pairs : 2]
+
+
+def _doubling(array: Array) -> str:
+    """Return how each column is there twice; compact if it is there once."""
+    if array.shape[1] % 2 or array.shape[1] < 2:
+        return "compact"
+    for layout in CACHE:
+        first, second = _parts(array, layout)
+        # Most tables that are not doubled differ in the first two rows already.
+        if _has_equal_columns(first[:2], second[:2]) and _has_equal_columns(first, second):
+            return layout
+    return "compact"
+
+
+def _has_equal_columns(first: Array, second: Array) -> bool:
+    """Return True if each column equals its copy in nearly all rows: a few rows may be wrong."""
+    is_equal = (first == second).mean(axis=0)
+    return bool(is_equal.min(initial=1.0) >= MIN_CONSTANT)
+
+
+def _is_constant(first: Array, second: Array) -> bool:
+    """Return True if the sum of squares of two functions hardly varies."""
+    step = max(1, len(first) // SOME_ROWS)
+    power = widened(first[::step]) ** 2 + widened(second[::step]) ** 2
+    with np.errstate(all="ignore"):
+        usual = float(np.median(power))
+        is_near = np.abs(power - usual) <= CONSTANT * usual
+    return usual > 0 and bool(is_near.mean() >= MIN_CONSTANT)

@@ -1,0 +1,63 @@
+"""Sentences about tables that no scheme explains."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pecli.explain.description import describe
+
+
+def described(values: Any) -> list[str]:
+    return describe("x", np.asarray(values))
+
+
+def test_a_single_number_is_described() -> None:
+    assert described(np.int8(7)) == ["x: a single number, int8, all 7"]
+
+
+@pytest.mark.parametrize(
+    ("values", "sentences"),
+    [
+        (np.zeros((0, 3)), ["x: 0 × 3, float64, empty"]),
+        ([1.0, 3.0], ["x: 2, float64, from 1 to 3, std 1"]),
+        (
+            [1.0, np.nan],
+            ["x: 2, float64, 1 of 2 elements are infinite or not numbers, all 1"],
+        ),
+        ([np.nan, np.inf], ["x: 2, float64, 2 of 2 elements are infinite or not numbers"]),
+        ([[3j, 4j], [4j, 3j]], ["x: 2 × 2, complex128, from 3 to 4, std 0.5"]),
+        (
+            [[1.0, 2.0], [2.0, 4.0]],
+            ["x: 2 × 2, float64, from 1 to 4, std 1.09", "of rank 1, not 2"],
+        ),
+        ([[1.0, 2.0]], ["x: 1 × 2, float64, from 1 to 2, std 0.5"]),
+        ([[1.0], [2.0]], ["x: 2 × 1, float64, from 1 to 2, std 0.5"]),
+        ([[1.0, 2.0], [2.0, 1.0]], ["x: 2 × 2, float64, from 1 to 2, std 0.5"]),
+        (np.full((4, 4), 2.0), ["x: 4 × 4, float64, all 2"]),
+        (
+            [[1.0, 1.0], [1.0, np.inf]],
+            ["x: 2 × 2, float64, 1 of 4 elements are infinite or not numbers, all 1"],
+        ),
+    ],
+)
+def test_tables_are_described(values: Any, sentences: list[str]) -> None:
+    assert described(values) == sentences
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [[1.0, 0.0], [0.0, 1e-4]],
+        [[1j, 2j], [2j, 4j]],
+        [[1e308, 1e307], [1e308, 1e307]],
+        np.outer([1.0, 2.0, 3.0, 4.0], [1.0, 2.0]).reshape(4, 1, 2),
+    ],
+    ids=["full rank", "complex", "too large", "a stack of rows"],
+)
+def test_no_rank_is_mentioned(values: Any) -> None:
+    assert len(described(values)) == 1
+
+
+def test_a_rank_is_counted_above_the_rounding_of_coarse_dtypes() -> None:
+    assert described([[1.0, 0.0], [0.0, 1e-5]])[1:] == ["of rank 1, not 2"]
