@@ -83,7 +83,7 @@ def mistakes() -> Iterator[MistakenTable]:
     for scheme in SPECIMENS:
         names = [name for name in named_tensors(scheme) if name not in scheme.derived_tensors]
         for tensors in makings(scheme, names):
-            for kind in catalogue.CATALOGUE:
+            for kind in catalogue.every_kind():
                 planted = None if kind in done else _planted(tensors, kind)
                 if planted is not None:
                     done.add(kind)

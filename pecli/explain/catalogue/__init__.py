@@ -97,7 +97,7 @@ ROTATIONS: tuple[type[Mistake], ...] = (
     OtherPairAxes, ZeroRows, ScaledHeads, NarrowTables, NarrowProducts,
 )  # fmt: skip
 
-MISTAKES: tuple[type[Mistake], ...] = (
+MISTAKES: list[type[Mistake]] = [
     *ROTATIONS,
     OtherLayout, SwappedFunctions, NegatedFunctions, PaddedRows, ReversedRows, OtherStart, Wrapped, RolledRows,
     OnePosition, Overflowed, Clamped, LeftPadded, MissingScaling, ScalingTwice, ScalingReadDifferently, OtherFactor,
@@ -106,6 +106,9 @@ MISTAKES: tuple[type[Mistake], ...] = (
     InvertedFrequencies, RoundedSteps, ComputedByRuntime, UsedPositions, OnlyInRows,
     OtherRule, OtherMaxBias, OtherForm, DistanceOffByOne, ReorderedHeads, NegatedBias, ScaledBias, RoundedSlopes,
     OtherMask, Unmasked, OtherSchemeParameter, OtherPlacement, OtherSections, OtherGridSpan, OtherGridBase,
-)  # fmt: skip
+]  # fmt: skip
 
-CATALOGUE: tuple[type[Mistake], ...] = (*MISTAKES, *DAMAGE, Stored)
+
+def every_kind() -> tuple[type[Mistake], ...]:
+    """Return all known kinds of mistakes, storage included; a kind is known once it is in `MISTAKES`."""
+    return *MISTAKES, *DAMAGE, Stored

@@ -108,8 +108,9 @@ class OtherStart(PositionMistake):
 
     @classmethod
     def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
-        yield cls(1)
-        yield cls(-1)
+        if len(waves.positions) == 1:  # Grids have `OtherPlacement`.
+            yield cls(1)
+            yield cls(-1)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         if not case.scheme.is_range:
@@ -162,7 +163,7 @@ class RolledRows(PositionMistake):
 
     @classmethod
     def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
-        if waves.rows > FEW_ROWS:
+        if waves.rows > FEW_ROWS and len(waves.positions) == 1:
             yield cls(3)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
@@ -310,7 +311,7 @@ class LeftPadded(PositionMistake):
 
     @classmethod
     def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
-        if waves.rows > FEW_ROWS:
+        if waves.rows > FEW_ROWS and len(waves.positions) == 1:
             yield cls(5, filler=1)
 
 

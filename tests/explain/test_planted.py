@@ -1,0 +1,108 @@
+"""Every known mistake, planted in every scheme that can have it, is the first explanation.
+
+Tables are planted by the catalogue itself here; independent tables are in test_handwritten.py and test_reasons.py.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.engine.edits import Edit, Negated, Parameter
+from pecli.engine.schemes.scheme import Scheme, named_tensors
+from pecli.explain import catalogue
+from pecli.explain.edits import Explanation
+from pecli.explain.hypothesis import Stage
+from pecli.explain.planting import Planted, planted
+from pecli.golden.mistake_cases import SPECIMENS, slug
+from tests.checks.waves import Array
+
+STORAGES: dict[str, Callable[[Array], Array]] = {
+    "float32": lambda values: values.astype(np.float32),
+    "float16": lambda values: values.astype(np.float16),
+    "6 decimals": lambda values: np.round(values, 6),
+    "4 decimals": lambda values: np.round(values, 4),
+}
+
+EQUIVALENT: tuple[tuple[tuple[Edit, ...], tuple[Edit, ...]], ...] = (
+    # Only the sines, or only the cosines, fail: what is explained has no other function.
+    ((Negated("sin"),), (Negated("all"),)),
+    ((Negated("cos"),), (Negated("all"),)),
+    # Slopes of ten heads have so few bits that both dtypes round them to the same numbers.
+    ((Parameter("slopes", "exact", "float16"),), (Parameter("slopes", "exact", "bfloat16"),)),
+)
+"""Edits that describe the same tables, as planted and as found."""
+
+SAME_TABLE = 1e-9
+"""Difference within which two schemes make the same table: then either of them is the answer."""
+
+EVERY = 12
+"""One in so many cells is tested by default."""
+
+
+class Cell(NamedTuple):
+    """A planted mistake, as a storage keeps it."""
+
+    planted: Planted
+    storage: str
+
+    @property
+    def name(self) -> str:
+        scheme = self.planted.scheme
+        scaling = scheme.value_of("scaling", "")
+        return f"{slug(type(self.planted.mistake))}-{scheme.name}-{scaling}-{self.storage}"
+
+
+def cells(storages: tuple[str, ...]) -> Iterator[Cell]:
+    """Yield all mistakes but those of storage and arithmetic, which another storage hides."""
+    kinds = [
+        kind
+        for kind in catalogue.every_kind()
+        if kind.stage not in (Stage.STORAGE, Stage.ARITHMETIC)
+    ]
+    for scheme in SPECIMENS:
+        for mistake in planted(scheme, kinds, tensor_names(scheme)):
+            for storage in storages:
+                yield Cell(mistake, storage)
+
+
+def tensor_names(scheme: Scheme) -> list[str]:
+    return [name for name in named_tensors(scheme) if name not in scheme.derived_tensors]
+
+
+def is_named(explanation: Explanation, planted: Planted) -> bool:
+    """Return True if an explanation is the planted mistake, or as short and makes the same tables."""
+    mistakes = tuple(edit for edit in explanation.edits if not edit.storage)
+    if mistakes == planted.edits or (planted.edits, mistakes) in EQUIVALENT:
+        return True
+    if explanation.scheme is None or len(mistakes) > len(planted.edits):
+        return False
+    made = explanation.scheme.in_dtype("float64").tables()
+    return all(
+        name in made and np.allclose(made[name], array, rtol=0, atol=SAME_TABLE)
+        for name, array in planted.tensors.items()
+    )
+
+
+CELLS = [*cells(tuple(STORAGES))]
+
+
+@pytest.mark.parametrize("cell", CELLS[::EVERY], ids=lambda cell: cell.name)
+def test_a_planted_mistake_is_the_first_explanation(cell: Cell) -> None:
+    check(cell)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
+def test_every_planted_mistake_is_the_first_explanation(cell: Cell) -> None:
+    check(cell)
+
+
+def check(cell: Cell) -> None:
+    store = STORAGES[cell.storage]
+    tensors = {name: store(array) for name, array in cell.planted.tensors.items()}
+    answer = pecli.verify(tensors, cell.planted.scheme, atol=1e-6)
+    assert answer.explanations, answer.diagnosis
+    assert is_named(answer.explanations[0], cell.planted), answer.diagnosis

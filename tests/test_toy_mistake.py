@@ -1,0 +1,72 @@
+"""A mistake is one class in the catalogue: `verify`, weak passes, golden vectors and the field guide follow."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.engine.arrays import Floats
+from pecli.engine.edits import Edit, Parameter
+from pecli.explain import catalogue
+from pecli.explain.catalogue.used_rows import PositionMistake
+from pecli.explain.hypothesis import Case
+from pecli.explain.making import WaveMaking
+from pecli.golden.mistake_cases import mistakes
+from tests.field_guide import guide
+
+EDIT = Parameter("power of positions", 1, 2)
+
+
+@dataclass(frozen=True)
+class SquaredPositions(PositionMistake):
+    """Positions are squared."""
+
+    summary = "positions are squared"
+
+    def used(self, expected: Floats) -> Floats:
+        return expected**2
+
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        yield cls()
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (EDIT,)
+
+
+@pytest.fixture(autouse=True)
+def _toy_mistake() -> Iterator[None]:
+    catalogue.MISTAKES.append(SquaredPositions)
+    yield
+    catalogue.MISTAKES.remove(SquaredPositions)
+
+
+def squared(rows: int) -> dict[str, np.ndarray]:
+    """Cosines and sines of 16 channels at the squares of positions, by NumPy."""
+    angles = np.outer(np.arange(rows) ** 2, 1e4 ** (-np.arange(8) / 8))
+    return {"cos": np.cos(angles), "sin": np.sin(angles)}
+
+
+def test_verify_names_it() -> None:
+    answer = pecli.verify(squared(64), pecli.Rope(64, 16), atol=1e-6)
+    assert answer.explanations[0].edits == (EDIT,)
+
+
+def test_a_pass_that_does_not_exclude_it_is_weak() -> None:
+    answer = pecli.verify(squared(2), pecli.Rope(2, 16), atol=1e-6)
+    assert answer.passed
+    assert "2 rows cannot tell power of positions 1 from 2: compare 4 or more" in answer.weak
+
+
+def test_the_golden_suite_has_it() -> None:
+    (table,) = (table for table in mistakes() if table.name == "mistake-squared-positions")
+    angles = np.outer(np.arange(36) ** 2, 500000.0 ** (-np.arange(8) / 8))
+    np.testing.assert_allclose(table.tensors["cos"], np.cos(angles), atol=1e-12)
+    assert table.edits == (EDIT,)
+
+
+def test_the_field_guide_has_it() -> None:
+    assert "### Squared positions\n\nPositions are squared.\n" in guide()
