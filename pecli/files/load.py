@@ -22,7 +22,7 @@ from pecli.files.formats import format_of_bytes
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.shards import SHARD_KINDS as SHARD_KINDS
 from pecli.files.shards import Shards, shards_in_folder, shards_of_index
-from pecli.files.tensor_roles import role_of
+from pecli.files.torch_module import positional_tensors
 
 Given = str | os.PathLike[str] | Mapping[str, Any] | ArrayLike | Any
 MAX_NAMES = 8  # names that an error lists
@@ -187,8 +187,9 @@ def opened(given: Given) -> tuple[str, LoadedFile]:
     """Return the path and the tensors of a file, of arrays, or of a torch module.
 
     Args:
-        given: a path or `FILE:NAME`; an array; arrays by name; or a torch module, whose buffers
-            and parameters with positional names are taken, or all buffers if none has one.
+        given: a path or `FILE:NAME`; an array; arrays by name; or a torch module, whose buffers,
+            parameters and tensor attributes with positional names are taken, or all buffers
+            and tensor attributes if none has one.
 
     Returns:
         The path, which is NO_FILE for arrays in memory, and the tensors.
@@ -212,18 +213,12 @@ def opened(given: Given) -> tuple[str, LoadedFile]:
 def _named_arrays(given: Any) -> dict[Any, Any]:
     try:
         if hasattr(given, "named_buffers"):
-            return _positional_tensors(given)
+            return positional_tensors(given)
         if isinstance(given, Mapping):
             return dict(given.items())
+    except KindError:
+        raise
     except Exception as problem:  # A mapping or module of the user can raise any.
         kind = f"a {type(given).__name__}"
         raise KindError("arrays", kind, "its items cannot be had") from problem
     return {ARRAY_NAME: given}
-
-
-def _positional_tensors(module: Any) -> dict[str, Any]:
-    """Return the tensors of a torch module whose names are positional, else all its buffers."""
-    buffers = dict(module.named_buffers())
-    tensors = {**buffers, **dict(module.named_parameters())}
-    positional = {name: tensor for name, tensor in tensors.items() if role_of(name)}
-    return positional or buffers
