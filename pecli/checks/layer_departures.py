@@ -13,11 +13,10 @@ from pecli.engine.arrays import Array, widened
 from pecli.errors import listed
 from pecli.explain import rotation
 from pecli.explain.edits import Explanation
-from pecli.files.tensor_roles import LAYER
+from pecli.files.tensor_roles import layer_number
 
 SIDES = (("before", "after"), ("pre", "post"))
 """How names tell queries and keys before a rotation from those after it."""
-NO_LAYER = -1
 MAX_RESIDUAL = 1e-2  #: share of the values that a quotient may leave if all heads are rotated alike
 TABLE_ATOL = 1e-4  #: tolerance for tables that were computed from rotated queries
 MAX_NAMES = 4  #: tensors of a layer that a line names
@@ -78,24 +77,14 @@ def first_departure(
     return Departure([sentence, *reasons], is_explained=bool(reasons))
 
 
-def layer_number(name: str) -> int:
-    """Return the number of a tensor's layer, or −1 for a tensor of no layer.
-
-    >>> layer_number("model.layers.12.q"), layer_number("q")
-    (12, -1)
-    """
-    match = LAYER.search(name)
-    return int(match.group(1)) if match else NO_LAYER
-
-
 def _by_layer(tensors: Sequence[Comparison]) -> dict[int, list[Comparison]]:
     """Return the tensors of each layer, by its number, in order."""
     layers: dict[int, list[Comparison]] = {}
-    for tensor in sorted(tensors, key=lambda tensor: layer_number(tensor.name)):
+    for tensor in tensors:
         number = layer_number(tensor.name)
-        if number != NO_LAYER:
+        if number is not None:
             layers.setdefault(number, []).append(tensor)
-    return layers
+    return dict(sorted(layers.items()))
 
 
 def _passed(layer: Sequence[Comparison]) -> list[bool]:

@@ -16,7 +16,7 @@ from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import listed
-from pecli.files.tensor_roles import LAYER
+from pecli.files.tensor_roles import layer_number
 
 if TYPE_CHECKING:  # Explanations are imported if a check fails.
     from pecli.explain.edits import Explanation
@@ -271,8 +271,8 @@ def _failures(checked: Iterable[Checked]) -> Iterator[_Failure]:
 
 def _layer_number(tensor: str) -> str:
     """Return the number of the layer in a tensor's name; empty if it has none."""
-    match = LAYER.search(tensor)
-    return match[1] if match else ""
+    number = layer_number(tensor)
+    return "" if number is None else str(number)
 
 
 def _layers_named(numbers: Sequence[str]) -> str:

@@ -8,8 +8,13 @@ from pecli.engine.schemes import SCHEMES
 from pecli.files.checkpoint_names import checkpoint_names
 from pecli.files.npy import ARRAY_NAME
 
-LAYER = re.compile(r"(?:layers?|blocks?|blk|\bh|\bl)[._-]?(\d{1,6})", re.IGNORECASE)
-"""The number of a layer in a tensor's name: 7 in `model.layers.7.self_attn`."""
+_LAYER_NUMBERS = (
+    re.compile(r"(?:layers?|blocks?|blk|(?<![a-z0-9])[hl])[._\[-]?(\d{1,6})", re.IGNORECASE),
+    re.compile(r"(?<![a-z0-9])[qk](?:cur|uery|ey)?[._\[-]?(\d{1,6})(?![a-z0-9])", re.IGNORECASE),
+)
+"""Where a tensor's name has the number of its layer: after a word for layers, as in
+`model.layers.7.q`, `layers[7].q` and `q_L7`; or else after queries or keys, as in `q_7` and
+llama.cpp's `Qcur-7`."""
 ANYTHING = "anything"
 """The role of a tensor that belongs to the encoding by its name, which states no more:
 `rope.buffer`."""
@@ -71,6 +76,30 @@ def role_of(name: str) -> str | None:
     if any(_HOLDER.search(part) for part in parts[:-1]):
         return ANYTHING
     return None
+
+
+def layer_number(name: str) -> int | None:
+    """Return the number of the layer in a tensor's name; None if it has none.
+
+    >>> layer_number("model.layers.7.self_attn.q"), layer_number("Qcur-7"), layer_number("q")
+    (7, 7, None)
+    """
+    for pattern in _LAYER_NUMBERS:
+        match = pattern.search(name)
+        if match is not None:
+            return int(match[1])
+    return None
+
+
+def layer_in_stem(stem: str) -> str:
+    """Return the name of a file if it states a layer in a word; empty if not.
+
+    Numbers after queries or keys do not count here: `q_64.npy` may hold 64 positions.
+
+    >>> layer_in_stem("layer3_q"), layer_in_stem("q_64")
+    ('layer3_q', '')
+    """
+    return stem if _LAYER_NUMBERS[0].search(stem) else ""
 
 
 def layer_named(name: str, layer_types: Iterable[str]) -> str | None:

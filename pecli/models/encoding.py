@@ -1,5 +1,6 @@
 """The positional encodings of a model, with the source of every value."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -10,7 +11,8 @@ from pecli.engine.runtimes import runtime_named
 from pecli.engine.scalings import SCALINGS
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import KindError, ParameterError, quoted
-from pecli.files.tensor_roles import LAYER, layer_named
+from pecli.files.tensor_roles import layer_named, layer_number
+from pecli.models.key_names import FULL
 
 #: Rows and columns of a small image, to read frequencies that do not depend on its size.
 SMALL_GRID = (2, 2)
@@ -129,6 +131,8 @@ class Encoding:
     grid: Grid = Grid()
     sections: Sections = Sections()
     unrotated: UnrotatedLayers = UnrotatedLayers()
+    #: The layer type of the model that has no rope: `full_attention` in Cohere 2.
+    unrotated_type: str = ""
     #: The order in which the model stores its frequencies, as indices into the table's; None if it
     #: is the same.
     order: tuple[int, ...] | None = None
@@ -415,17 +419,44 @@ class ModelEncodings(Printed):
         """
         name = tensor.replace("visual", "vision")
         by_word = layer_named(name, self.layer_types())
-        if by_word or not by_number or "vision" in name or "audio" in name:
+        if by_word or not by_number or _is_of_tower(name):
             return by_word
         return self._layer_numbered(name)
 
+    @property
+    def has_unrotated_layers(self) -> bool:
+        """True if some layers of the language model have no rope (NoPE)."""
+        return any(rope.unrotated_type or rope.unrotated.nope_layers for rope in self.ropes())
+
+    def is_unrotated(self, tensor: str) -> bool:
+        """Return True if a tensor's name states a layer without rope (NoPE).
+
+        >>> from pecli import load_model
+        >>> load_model("smollm3-3b").is_unrotated("model.layers.3.q")
+        True
+        """
+        number = layer_number(tensor)
+        if number is None or _is_of_tower(tensor):
+            return False
+        layer_type = self.layers[number] if number < len(self.layers) else ""
+        for encoding in self.ropes():
+            is_left_out = bool(layer_type) and layer_type == encoding.unrotated_type
+            if is_left_out or number in (encoding.unrotated.nope_layers or ()):
+                return True
+        return False
+
     def _layer_numbered(self, name: str) -> str | None:
-        """Return the type of the layer whose number is in a tensor's name: `model.layers.5.…`."""
-        match = LAYER.search(name)
-        if match is None:
-            return None
-        number = int(match[1])
-        if number >= len(self.layers) or self.layers[number] not in self.layer_types():
+        """Return the type of the layer whose number is in a tensor's name: `model.layers.5.…`.
+
+        A table without a number in a module `rotary_emb` is that of full attention: Hugging Face's
+        Gemma 3 calls the other one `rotary_emb_local`.
+        """
+        types = self.layer_types()
+        number = layer_number(name)
+        if number is None:
+            holders = re.split(r"[./]", name)[:-1]
+            return FULL if FULL in types and "rotary_emb" in holders else None
+        if number >= len(self.layers) or self.layers[number] not in types:
             return None
         return self.layers[number]
 
@@ -471,3 +502,8 @@ class ModelEncodings(Printed):
             "encodings": [encoding.as_json(seq_len) for encoding in self.encodings],
             "warnings": list(self.warnings),
         }
+
+
+def _is_of_tower(tensor: str) -> bool:
+    """Return True if a tensor's name states that it belongs to a tower for images or audio."""
+    return any(word in tensor for word in ("vision", "visual", "audio"))

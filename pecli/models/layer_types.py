@@ -10,14 +10,19 @@ from typing import Any, NamedTuple
 
 from pecli.errors import FileError, listed
 from pecli.models.families import Family
-from pecli.models.key_names import LOCAL_THETAS, SHARED, SIZES_OF_LAYERS, THETAS
+from pecli.models.key_names import (
+    FULL,
+    LOCAL_THETAS,
+    SHARED,
+    SIZES_OF_LAYERS,
+    SLIDING,
+    THETAS,
+)
 from pecli.models.keys import Keys, Setting, default
 
 MAX_TYPES = 64
 MAX_LAYERS = 4096
 MAX_LISTED = 32
-FULL = "full_attention"
-SLIDING = "sliding_attention"
 
 
 @dataclass(frozen=True)
@@ -239,7 +244,7 @@ class Unrotated(NamedTuple):
     warnings: list[str]
 
 
-def unrotated_layers(keys: Keys) -> Unrotated:
+def unrotated_layers(keys: Keys, family: Family) -> Unrotated:
     """Return the layers without rope (NoPE), and what their queries are multiplied by instead."""
     thetas = keys.numbers("layer_rope_theta") or Setting([], "")
     warnings = []
@@ -247,7 +252,7 @@ def unrotated_layers(keys: Keys) -> Unrotated:
     if len(bases) > 1:
         shown = ", ".join(map(str, bases))
         warnings.append(f"layers have bases of their own: {thetas.source} holds {shown}")
-    layers = _unrotated_numbers(keys, thetas)
+    layers = _unrotated_numbers(keys, thetas, family)
     if not layers.value:
         return Unrotated({}, warnings)
     numbers = listed([str(number) for number in layers.value], MAX_LISTED)
@@ -265,11 +270,14 @@ def unrotated_layers(keys: Keys) -> Unrotated:
     return Unrotated(settings, warnings)
 
 
-def _unrotated_numbers(keys: Keys, thetas: Setting[list[float]]) -> Setting[tuple[int, ...]]:
+def _unrotated_numbers(
+    keys: Keys, thetas: Setting[list[float]], family: Family
+) -> Setting[tuple[int, ...]]:
     """Return the numbers of the layers without rope.
 
     They are 0 in a list of all layers: `no_rope_layers` of Llama 4, [1, 1, 1, 0, …], has a 0 where
-    rope is absent. Without a list, an interval of 4 means that layers 3, 7, 11, … have none.
+    rope is absent. Without a list, an interval of 4 means that layers 3, 7, 11, … have none. Muse
+    Glimmer counts back from the last: of 30 layers 29, 25, …, 1 have none.
     """
     rotates = keys.numbers("no_rope_layers", "no_rope_layer_flags") or thetas
     interval = keys.whole("no_rope_layer_interval")
@@ -277,8 +285,25 @@ def _unrotated_numbers(keys: Keys, thetas: Setting[list[float]]) -> Setting[tupl
     if rotates.value:
         zeros = tuple(k for k, value in enumerate(rotates.value) if not value)
         return Setting(zeros, f"{rotates.source} is 0 there")
-    if interval is not None and layers is not None:
-        count = min(layers.value, MAX_LAYERS)
+    if layers is None:
+        return Setting((), "")
+    count = min(layers.value, MAX_LAYERS)
+    if interval is not None:
         every = tuple(range(interval.value - 1, count, interval.value))
         return Setting(every, f"one layer in {interval.value} ({interval.source})")
+    step = family.unrotated_from_last
+    if step:
+        from_last = tuple(range((count - 1) % step, count, step))
+        return Setting(from_last, f"one layer in {step}, counted from the last ({family.source})")
     return Setting((), "")
+
+
+def unrotated_type(keys: Keys, family: Family) -> str:
+    """Return the layer type that has no rope; empty if the family has none.
+
+    Exaone 4 rotates all layers if its `sliding_window` is null, as in its model of 1.2B.
+    """
+    has_no_window = keys.data.get("sliding_window", family.unrotated) is None
+    if family.rotates_without_window and has_no_window:
+        return ""
+    return family.unrotated

@@ -29,7 +29,7 @@ from pecli.models.key_names import (
     THETAS,
 )
 from pecli.models.keys import Keys, Setting, default, nonzero, sources_of, value_of, values_of
-from pecli.models.layer_types import Layer, layers_of, unrotated_layers
+from pecli.models.layer_types import Layer, layers_of, unrotated_layers, unrotated_type
 from pecli.models.rope_scaling import RopeType, Scaling, rope_type_of, scaling_of
 from pecli.models.rope_warnings import layer_warnings
 
@@ -55,7 +55,7 @@ def rope_encodings(keys: Keys, family: Family, *, vision: bool = False) -> Parse
     if keys.prefix:
         # The length of a part within a larger model sets no context, so that nothing else reads it.
         keys.mark(LENGTH)
-    unrotated = unrotated_layers(keys)
+    unrotated = unrotated_layers(keys, family)
     warnings += unrotated.warnings
     warnings += _model_warnings(keys, family)
     encodings = []
@@ -157,6 +157,7 @@ def _made(
         grid=Grid(**values_of(grid)),
         sections=Sections(**values_of(sections)),
         unrotated=UnrotatedLayers(**values_of(unrotated)),
+        unrotated_type=unrotated_type(layer.keys, family),
         order=order,
         mscales=value_of(mscales),
         llama_4_scaling_beta=value_of(beta),

@@ -2,10 +2,12 @@
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,6 +47,8 @@ MAX_TABLE_VALUE = 2  #: largest value of cosines and sines; queries and keys hav
 NUMBER_ROLES = ("index", "cos", "sin", "both")  #: roles of tensors that may hold integers
 FACTOR_SCALINGS = ("llama3", "longrope")  #: scalings whose factors a .gguf file holds as tensors
 OTHER_PARTS = ("vision", "audio")
+TABLE_WORDS = re.compile(r"(?<![a-z])(?:cos(?:ines?)?|sin(?:es?)?|inv_freqs?)(?![a-z])")
+"""Words for what a tensor holds, by which the tensors of one module differ."""
 
 Found = tuple[str, Reading | None]
 """The name of a tensor to check, and how it is read, if it can be."""
@@ -122,6 +126,7 @@ class _ModelCheck:
         self.has_several = len({encoding.layer_type for encoding in self.encodings}) > 1
         self.tensors = _with_frequencies(file.read_as("float32"))
         self.place = replace(place, ends=self._ends(place))
+        self.assigned: Mapping[str, Encoding] = {}  #: by tensor, the encoding that it is tried with
 
     def _ends(self, place: Place) -> tuple[int, ...]:
         """Return the positions at which tables of the file may end; frequencies may have been read there."""
@@ -137,11 +142,15 @@ class _ModelCheck:
         if len(rotary) < 2 or any(self._layer_named(name) for name in self.tensors):
             return self._answer(tolerance, reasons)
         others = [each for each in self.encodings if each not in rotary]
+        groups = _groups(self.tensors)
+        if len(groups) > len(rotary):
+            return self._answer(tolerance, reasons)
         checks: list[_ModelCheck] = []
         answers: list[Verification] = []
-        for encoding in rotary:
+        for encodings in permutations(rotary, len(groups)):
             check = copy(self)
-            check.encodings = (encoding, *others)
+            check.encodings = (*encodings, *others)
+            check.assigned = _assigned(groups, encodings)
             with suppress(NoTablesError):  # There may be tables of the other layers only.
                 answers.append(check._answer(tolerance, reasons=False))
                 checks.append(check)
@@ -199,8 +208,11 @@ class _ModelCheck:
         checked = Checked.of(name, label, reading, tolerance)
         note = ", ".join(filter(None, self._notes(name, label, layers, reading)))
         checked = replace(checked, note=note, layers=layers)
-        if not layers or checked.result.passed:
+        if not layers:
             return checked
+        if checked.result.passed:
+            doubt = self._doubt_about_layers(name, label, reading)
+            return replace(checked, doubt=checked.doubt or doubt)
         for other in self.all_encodings:
             if other.layer_type == layers:
                 continue
@@ -208,6 +220,22 @@ class _ModelCheck:
             if best is not None and compared(name, best, tolerance).passed:
                 return replace(checked, right_for=other.layer_type)
         return checked
+
+    def _doubt_about_layers(self, name: str, label: str, reading: Reading) -> str:
+        """Return a sentence if a tensor belongs to some layers by its values, and not by its name.
+
+        Layers whose heads have other sizes, or that rotate alike, are not mistaken for these.
+        """
+        origin = reading.target.origin
+        if origin is None or self._layer_named(name) is not None:
+            return ""
+        own = self.model.one(origin.layer_type)
+        for other in self.all_encodings:
+            is_rival = other.is_rotary and not other.part and other.axis_dim == own.axis_dim
+            if is_rival and other.parameters != own.parameters:
+                fits = f"{label}: it fits {origin.layer_type} layers"
+                return f"{fits}, and no name states that it belongs to them"
+        return ""
 
     def _notes(self, name: str, label: str, layers: str, reading: Reading) -> Iterator[str]:
         """Yield what a tensor is, the layers that it belongs to, and how it was read."""
@@ -363,6 +391,8 @@ class _ModelCheck:
 
     def _likely(self, name: str) -> Sequence[Encoding]:
         """Return the encodings of the layers that a name states, or all."""
+        if name in self.assigned:
+            return [self.assigned[name]]
         layer_type = self._layer_named(name)
         named = [each for each in self.encodings if each.layer_type == layer_type]
         return named or self.encodings
@@ -386,6 +416,35 @@ def _encodings(model: ModelEncodings, layer_type: str | None, place: Place) -> t
         on_grid = tuple(each for each in model.encodings if each.grid.style)
         return on_grid or model.encodings
     return model.encodings
+
+
+def _groups(names: Iterable[str]) -> list[list[str]]:
+    """Return names of tensors that belong to one table: cosines, sines and frequencies of one module.
+
+    They are alike without the word for what they hold: `a.cos` and `a.sin`, `cos_1` and `sin_1`.
+    Tensors whose names have no such word are one group.
+
+    >>> _groups(["a.cos", "a.sin", "b.cos", "b.sin"])
+    [['a.cos', 'a.sin'], ['b.cos', 'b.sin']]
+    """
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        word = TABLE_WORDS.search(name.lower())
+        if word is not None:
+            module = name[: word.start()] + name[word.end() :]
+            groups.setdefault(module, []).append(name)
+    return [*groups.values()] or [[*names]]
+
+
+def _assigned(
+    groups: Sequence[Sequence[str]], encodings: Sequence[Encoding]
+) -> dict[str, Encoding]:
+    """Return the encoding of each tensor, if every group has its own."""
+    assigned = {}
+    for group, encoding in zip(groups, encodings, strict=True):
+        for name in group:
+            assigned[name] = encoding
+    return assigned
 
 
 def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:

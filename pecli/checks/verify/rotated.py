@@ -1,6 +1,7 @@
 """Queries or keys compared with the rotation of those before it."""
 
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,7 +21,7 @@ from pecli.compare.factors import Shape
 from pecli.compare.problems import CopiesDiffer, NotFinite
 from pecli.compare.tolerance import FREQ_RTOL, Tolerance
 from pecli.engine.application import LAYOUTS
-from pecli.engine.arrays import Array, Flags, as_dtype, widened
+from pecli.engine.arrays import Array, Flags, Floats, as_dtype, widened
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError, PecliError, counted, quoted
 from pecli.explain.edits import Explanation, Parameter, Positions, Rotation, Rows
@@ -28,6 +29,7 @@ from pecli.explain.rotation import HeadRotation, Mistake, explain_rotation, mist
 from pecli.explain.used_positions import explain_positions
 from pecli.explain.words import clause
 from pecli.files.load import Given
+from pecli.files.tensor_roles import layer_number
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
 from pecli.tensors.inputs import SEQ_AXIS, Input
@@ -36,6 +38,7 @@ from pecli.tensors.row_rotation import RowRotation, head_counts, model_rotation
 
 STILL = ((Rotation("none"),), (Rows("constant", 0),))  #: mistakes that leave the values as they are
 SOME_ROWS = 16  #: rows that show most mistakes
+KEYS = re.compile(r"(?<![a-z])k", re.IGNORECASE)  #: the name of keys: `k_3`, not `blk.3.q`
 BEFORE_HEADS = -3  #: the axis of positions in (batch, L, heads, D)
 
 
@@ -120,6 +123,10 @@ class RotationJob:
         named = [each for each in self.rotary_encodings if each.layer_type == layer_type]
         return named or self.rotary_encodings
 
+    def is_unrotated(self, name: str) -> bool:
+        """Return True if a tensor's name states a layer without rope, and no layer type is given."""
+        return self.layer_type is None and self.encodings.is_unrotated(name)
+
     def position_axis(self, shape: Shape) -> int:
         """Return the axis of positions: the one before the last, unless that is a number of heads.
 
@@ -152,9 +159,14 @@ def verify_rotated(
     explanations = [reason for each in found for reason in each.reasons]
     without_commands = [replace(each, scheme=None) for each in explanations]
     lines = [line.text for line in diagnosis(without_commands, results, tolerance)]
+    weak: list[str] = []
     for each in found:
         lines += advice(each.check.advised, each.reasons)
-    weak = [line for each in found if each.check.result.passed for line in each.check.weaknesses()]
+        if each.check.result.passed:
+            weak += each.check.doubts_about_layer()
+            weak += each.check.weaknesses()
+        else:
+            lines += each.check.layer_advice()
     notes = {each.check.name: each.check.note for each in found if each.check.note}
     return Verification(
         matched.label,
@@ -178,13 +190,16 @@ class Checked(NamedTuple):
 
 def _checked(pair: TensorPair, job: RotationJob) -> Checked:
     """Compare a tensor with the rotation of each encoding that it may have, and return the best."""
-    encodings = job.encodings_named(pair.name)
+    encodings = job.encodings_named(pair.title)
     tensor = _arranged(pair, encodings, job)
     width = tensor.before.shape[-1]
     fitting = [each for each in encodings if width in (each.head_dim, each.rotary_dim)]
+    if job.is_unrotated(pair.title):
+        return Checked(UnrotatedCheck(tensor, (fitting or encodings)[0], job), [])
     checks = [RotatedCheck(tensor, each, job) for each in fitting or encodings[:1]]
     for check in checks:
         if check.result.passed:
+            check.rivals = [other for other in checks if other is not check]
             return Checked(check, [])
     best = min(checks, key=RotatedCheck.doubts)
     is_axis_guessed = job.seq_axis is None and not tensor.is_unfolded and tensor.before.ndim > 2
@@ -257,6 +272,7 @@ class RotatedCheck:
         )
         if job.tokens.shift is not None:
             self._plan_shift(job.tokens.shift)
+        self.rivals: Sequence[RotatedCheck] = ()  #: checks with the encodings of other layers
         self.result = self._compare_all()
 
     def _model_rotation(self) -> RowRotation:
@@ -292,7 +308,7 @@ class RotatedCheck:
     def _compare_all(self) -> Comparison:
         """Compare the whole tensor; rows of padding are expected as they are."""
         pair = self.tensor.pair
-        expected = self.rotation.apply(Input(self.tensor.before, pair.label))
+        expected = self._expected()
         rows = np.moveaxis(expected, self.tensor.axis, -2)
         for number, seen in enumerate(self.seen):
             padding: Any = (..., ~seen, slice(None))
@@ -309,6 +325,10 @@ class RotatedCheck:
         elif result.mismatched and not self._has_equal_copies():
             result.finding = CopiesDiffer()
         return result
+
+    def _expected(self) -> Array:
+        """Return the tensor as it should be after the rotation."""
+        return self.rotation.apply(Input(self.tensor.before, self.tensor.pair.label))
 
     def _has_equal_copies(self) -> bool:
         values = self.tensor.view.values
@@ -434,6 +454,25 @@ class RotatedCheck:
             model += ["--layer-type", self.encoding.layer_type]
         return Found(self.tensor, self.plan, self.rotation.layout, model)
 
+    def doubts_about_layer(self) -> Iterator[str]:
+        """Yield why a pass proves little if no name states the layer of the tensor."""
+        if any(not rival.result.passed for rival in self.rivals):
+            fits = f"it fits {self.encoding.layer_type} layers"
+            yield f"{self.name}: {fits}, and no name states that it belongs to them"
+        model = self.job.encodings
+        is_named = layer_number(self.tensor.pair.title) is not None
+        if model.has_unrotated_layers and not is_named and self.job.layer_type is None:
+            yield f"{self.name}: no name states its layer, and some layers have no rope"
+
+    def layer_advice(self) -> Iterator[str]:
+        """Yield what the name of the tensor would have to state for it to be right."""
+        is_named = layer_number(self.tensor.pair.title) is not None
+        if not self.job.encodings.has_unrotated_layers or is_named:
+            return
+        if self._compared(self.tensor.before, self.tensor.after).passed:
+            advice = "if it belongs to one, name the layer: layers.3.q"
+            yield f"{self.name}: right for a layer without rope; {advice}"
+
     def weaknesses(self) -> Iterator[str]:
         """Yield a sentence for each known mistake that the same data would have passed as well."""
         tokens = self.job.tokens
@@ -493,6 +532,52 @@ class RotatedCheck:
         return len(found) == len(expected) and bool(
             np.allclose(found, expected, rtol=FREQ_RTOL, atol=0)
         )
+
+
+class UnrotatedCheck(RotatedCheck):
+    """A tensor of a layer without rope (NoPE), which should be as it was before."""
+
+    def _expected(self) -> Array:
+        before = self.tensor.before.copy()
+        if not self._compared(before, self.tensor.after).passed and self._has_temperature():
+            return np.multiply(widened(before), self._temperatures())
+        return before
+
+    def _has_temperature(self) -> bool:
+        """Return True if these may be queries that Llama 4 multiplies in its layers without rope."""
+        tuned = self.encoding.unrotated
+        return tuned.attn_scale is not None and not KEYS.search(self.name)
+
+    def _temperatures(self) -> Floats:
+        """Return what multiplies queries: 1 + 0.1 · ln(1 + ⌊(p + 1) / 8192⌋) at position p in Llama 4."""
+        tuned = self.encoding.unrotated
+        assert tuned.attn_scale is not None
+        assert tuned.floor_scale is not None
+        steps = np.floor((self.places[0] + 1.0) / tuned.floor_scale)
+        by_row = 1 + tuned.attn_scale * np.log1p(steps)  # (batch, L)
+        shape = [1] * self.tensor.before.ndim
+        shape[self.tensor.axis] = by_row.shape[1]
+        if len(by_row) > 1:
+            shape[0] = len(by_row)
+        return np.reshape(by_row, shape)
+
+    @property
+    def note(self) -> str:
+        return ", ".join(filter(None, ("of a layer without rope", super().note)))
+
+    @cached_property
+    def reasons(self) -> list[Explanation]:
+        return []
+
+    def doubts_about_layer(self) -> Iterator[str]:
+        return iter(())
+
+    def layer_advice(self) -> Iterator[str]:
+        if RotatedCheck(self.tensor, self.encoding, self.job).result.passed:
+            yield f"{self.name}: the model has no rope in this layer, but it is rotated"
+
+    def weaknesses(self) -> Iterator[str]:
+        return iter(())
 
 
 def _numbers(rope: Rope) -> list[float]:

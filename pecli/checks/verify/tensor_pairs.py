@@ -1,5 +1,6 @@
 """Tensors before and after an encoding was applied, matched by their names."""
 
+import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -7,6 +8,7 @@ from pecli.engine.arrays import SIGNIFICAND_BITS, Array, as_dtype, dtype_name, w
 from pecli.errors import FileError, ParameterError, listed
 from pecli.files.load import Given, opened
 from pecli.files.npy import ARRAY_NAME
+from pecli.files.tensor_roles import layer_in_stem
 
 MAX_LISTED = 8  #: tensors that an error names
 
@@ -21,6 +23,9 @@ class TensorPair(NamedTuple):
     after: Array
     source: str  #: the file that holds the tensor before
     is_one_of_several: bool
+    title: str = (
+        ""  #: the name that may state its layer: the tensor's, or the file's if it has none
+    )
 
     @property
     def has_equal_shapes(self) -> bool:
@@ -64,9 +69,17 @@ def tensor_pairs(after: Given, before: Given) -> TensorPairs:
         called = "the array" if name == ARRAY_NAME else name
         if label:
             called = f"{called} of {label}"
-        pairs.append(_pair(name, called, known[name], array, source, len(tensors) > 1))
+        pair = _pair(name, called, known[name], array, source, len(tensors) > 1)
+        pairs.append(pair._replace(title=_title(name, label)))
     unmatched = tuple(name for name in known if name not in tensors)
     return TensorPairs(label, pairs, unmatched)
+
+
+def _title(name: str, label: str) -> str:
+    """Return the name of a tensor; the name of its file if it has none, and the file states a layer."""
+    if name != ARRAY_NAME:
+        return name
+    return layer_in_stem(os.path.splitext(os.path.basename(label))[0])
 
 
 def _check_names(

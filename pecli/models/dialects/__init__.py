@@ -15,13 +15,14 @@ from pecli.models.consistency import inconsistencies
 from pecli.models.data import plain_name, stored, synonyms
 from pecli.models.encoding import ModelEncodings, Parsed
 from pecli.models.families import family_of
-from pecli.models.key_names import LENGTHS, ORIGINAL, TEXTS
+from pecli.models.key_names import FULL, LENGTHS, ORIGINAL, SLIDING, TEXTS
 from pecli.models.keys import Keys, value_of
-from pecli.models.layer_types import FULL, MAX_LAYERS, SLIDING
+from pecli.models.layer_types import MAX_LAYERS
 from pecli.models.unread import unread_keys
 
 #: Objects that may hold the keys of other dialects.
 INSIDE = ("model", "MODEL_ARGS", "pretrained_config", "model_config")
+PATTERNS = ("sliding_window_pattern", "global_attn_every_n_layers")
 WINDOWS = ("sliding_window", "sliding_window_size", "local_attention")
 
 
@@ -142,9 +143,10 @@ def _pattern(parts: Sequence[Keys], model_type: str | None) -> tuple[str, ...]:
     layers, then a full one.
     """
     for part in parts:
-        every = part.data.get("sliding_window_pattern")
-        if isinstance(every, int) and 0 < every < MAX_LAYERS:
-            return (*[SLIDING] * (every - 1), FULL)
+        for name in PATTERNS:
+            every = part.data.get(name)
+            if isinstance(every, int) and 0 < every < MAX_LAYERS:
+                return (*[SLIDING] * (every - 1), FULL)
     family = family_of(model_type)
     letters = "" if family is None else family.pattern
     return tuple(FULL if letter == "F" else SLIDING for letter in letters)
