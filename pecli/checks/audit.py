@@ -107,7 +107,7 @@ class Audit(Printed):
             "recipes": [plain(self._recipe_as_json(drift)) for drift in self.drifts],
         }
 
-    def _recipe_as_json(self, drift: Drift) -> dict[str, Any]:
+    def _recipe_as_json(self, drift: Drift) -> dict[str, object]:
         """Return the errors of one recipe."""
         by_decade = [
             {**decade._asdict(), **self.in_decade(drift, decade)._asdict()}

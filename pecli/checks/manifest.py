@@ -52,7 +52,7 @@ def read_manifest(
     return checks
 
 
-def _read_defaults(data: Keys) -> dict[str, Any]:
+def _read_defaults(data: Keys) -> dict[str, object]:
     """Return the table [defaults]; empty if there is none."""
     defaults = data.get("defaults", {})
     if not isinstance(defaults, dict):
@@ -61,7 +61,7 @@ def _read_defaults(data: Keys) -> dict[str, Any]:
     return defaults
 
 
-def _read_entries(data: Keys) -> list[Any]:
+def _read_entries(data: Keys) -> list[object]:
     """Return the tables [[check]]."""
     entries = data.get("check", [])
     if not isinstance(entries, list):

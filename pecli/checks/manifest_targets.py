@@ -23,7 +23,7 @@ from pecli.tensors.row_positions import SHIFT
 
 RULES: Mapping[str, Parameter] = {**PLACES, "shift": SHIFT}
 """Keys that state how the rows of a model's tables were computed."""
-Numbers = list[Any] | str
+Numbers = list[object] | str
 """Nested lists of numbers, or the path of a file that holds them."""
 MODEL_KEYS = ("layer_type", "before", "attention_mask", *RULES)
 TABLE_KEYS = ("before", "positions", "attention_mask", "offset")
@@ -194,7 +194,7 @@ def _read_arrays(keys: Keys, folder: str, *, has_before: bool) -> dict[str, Numb
     return arrays
 
 
-def _read_places(keys: Keys, arrays: Mapping[str, Any]) -> dict[str, Any]:
+def _read_places(keys: Keys, arrays: Mapping[str, object]) -> dict[str, object]:
     """Return the checked values of the keys in RULES, except those that were read as arrays."""
     places = {}
     for key, rule in RULES.items():

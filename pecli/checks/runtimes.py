@@ -227,7 +227,7 @@ def _rope_of_runtime(encoding: Encoding, name: str, served: Served) -> Rope:
     Some runtimes derive YaRN's factor from the context that the config states, so it is passed on.
     """
     parameters = encoding.parameters
-    yarn_options: dict[str, Any] = {}
+    yarn_options: dict[str, object] = {}
     if parameters["scaling"] == "yarn":
         stated_context = parameters.get("max_position_embeddings", served.context)
         yarn_options["max_position_embeddings"] = stated_context

@@ -60,7 +60,9 @@ class SliceStatistics:
     norms: Floats
 
 
-def described(table: Table, advance: Callable[[int], None] = lambda count: None) -> dict[str, Any]:
+def described(
+    table: Table, advance: Callable[[int], None] = lambda count: None
+) -> dict[str, object]:
     """Return minimum, maximum and mean of a table, and the SHA-256 of its bytes.
 
     Args:

@@ -51,7 +51,7 @@ def answer_with_figure(
     return Exit.DONE if result else Exit.CHECK_FAILED
 
 
-def command_line(words: Iterable[str], options: Mapping[str, Any]) -> str:
+def command_line(words: Iterable[str], options: Mapping[str, object]) -> str:
     """Return a command line that can be run again, with the options that are set.
 
     >>> command_line(["plot", "a b.npy"], {"dark": True, "max_ulp": None, "label": ["x", "y"]})
@@ -69,6 +69,6 @@ def command_line(words: Iterable[str], options: Mapping[str, Any]) -> str:
     return shlex.join(parts)
 
 
-def provenance(words: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
+def provenance(words: Iterable[str], options: Mapping[str, object]) -> dict[str, Any]:
     """Return the metadata of a figure: the command that draws it again, and pecli's version."""
     return {"command": command_line(words, options), "version": __version__}

@@ -80,7 +80,7 @@ class Commands(HelpWithExamples, typer.core.TyperGroup):
         "pecli help COMMAND",
     )
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: object) -> list[str]:
         added = [name for name in SCHEMES if name not in COMMANDS]
         return [*COMMANDS, *added]
 
@@ -115,7 +115,7 @@ class Commands(HelpWithExamples, typer.core.TyperGroup):
             raise ReaderGoneError from None
 
 
-def command_named(name: str) -> Any:
+def command_named(name: str) -> object:
     """Import the module of a command and return the command.
 
     A command is the function of its own name in the module of its own name, with three exceptions:
@@ -201,7 +201,7 @@ def _set_help_width() -> None:
         os.environ.setdefault("TERMINAL_WIDTH", os.environ.get("COLUMNS", HELP_WIDTH))
 
 
-def _usage_error(problem: Any) -> Exit:
+def _usage_error(problem: object) -> Exit:
     """Print an error of usage with advice. A group without a subcommand has printed its help instead."""
     from pecli.cli.usage import usage_message
 

@@ -141,14 +141,14 @@ def _schemes_with_rows() -> list[type[Scheme]]:
     return [kind for kind in kinds if kind.applied_as == "rows" and kind.recipe_names()]
 
 
-def _rows_command(kind: type[Scheme]) -> Any:
+def _rows_command(kind: type[Scheme]) -> object:
     """Return the command of a scheme whose table is added, such as `pecli apply sinusoidal`."""
     summary = f"Add a {kind.name} table to x (…, L, D)."
     own_options = scheme_options.parameter_options(kind, _DECIDED_BY_INPUT)
     return _command(kind.name, partial(_add_rows, kind), summary, own_options)
 
 
-def _learned_command(name: str, *, hidden: bool = False) -> Any:
+def _learned_command(name: str, *, hidden: bool = False) -> object:
     """Return the command for learned tables.
 
     It has a hidden second name, `learned-init`: the scheme that generates such tables has this name.
@@ -157,13 +157,13 @@ def _learned_command(name: str, *, hidden: bool = False) -> Any:
     return _command(name, _add_learned, summary, LEARNED_OPTIONS, hidden=hidden)
 
 
-def _alibi_command() -> Any:
+def _alibi_command() -> object:
     summary = "Add ALiBi biases to scores (…, H, Lq, Lk), whose queries come last."
     own_options = scheme_options.parameter_options(Alibi, _DECIDED_BY_INPUT)
     return _command("alibi", _add_alibi, summary, [*own_options, CAUSAL])
 
 
-def _rope_command() -> Any:
+def _rope_command() -> object:
     summary = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
     others = Rope.parameters().keys() - _ROTARY.keys()
     own_options = scheme_options.parameter_options(Rope, {*others, "dim"})

@@ -108,7 +108,7 @@ def _recipes(scheme: Scheme, text: str | None) -> tuple[str, ...] | None:
     return tuple(rule.parse("recipes", text))
 
 
-def _provenance(kind: type[Scheme], values: options.Values) -> dict[str, Any]:
+def _provenance(kind: type[Scheme], values: options.Values) -> dict[str, object]:
     """Return the command that draws the figure again, without the options that do not change it."""
     omitted = ("output", "details", "json", "quiet", "no_progress")
     return provenance(["audit", kind.name], options.without(values, omitted))

@@ -53,7 +53,7 @@ class HelpWithExamples:
 
     lines: Sequence[str] = ()
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
+    def format_help(self, ctx: object, formatter: object) -> None:
         super().format_help(ctx, formatter)  # type: ignore[misc]
         screen.print_line()
         screen.print_line(" Examples:")
@@ -86,7 +86,7 @@ class Command(HelpWithExamples, typer.core.TyperCommand):
             option.rich_help_panel = OUTPUT
         return option
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
+    def format_help(self, ctx: object, formatter: object) -> None:
         """Print the help, with the names of an option below each other."""
         from typer import rich_utils
 
@@ -116,7 +116,7 @@ def name_lines(names: str) -> list[str]:
 
 
 def command(
-    *options: Parameter, shown: Sequence[str] = (), **settings: Any
+    *options: Parameter, shown: Sequence[str] = (), **settings: object
 ) -> Callable[[Run], Any]:
     """Return a decorator that makes a command of a function.
 
@@ -128,7 +128,7 @@ def command(
         settings: Settings of `typer.Typer.command`.
     """
 
-    def decorate(run: Run) -> Any:
+    def decorate(run: Run) -> object:
         text, _, example_lines = cleandoc(run.__doc__ or "").partition("Examples:\n")
         paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
         lines = [*map(str.strip, example_lines.splitlines()), *shown]
@@ -151,7 +151,7 @@ def command_of(
         settings: Settings of `typer.Typer.command`.
     """
 
-    def call(**values: Any) -> int | None:
+    def call(**values: object) -> int | None:
         """Run the command, without its notes if it has `--quiet`."""
         if values.get("quiet"):
             return call_quietly(run, **values)

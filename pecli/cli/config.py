@@ -6,7 +6,7 @@ import os
 import shlex
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -178,7 +178,7 @@ def models(words: list[str] | None, json: bool) -> int:
     return Exit.DONE
 
 
-def _described(preset: Preset, model: ModelEncodings) -> dict[str, Any]:
+def _described(preset: Preset, model: ModelEncodings) -> dict[str, object]:
     """Return a preset for JSON: its name, family and sources, and the encodings of its configuration."""
     about = options.without(vars(preset), ("config",))
     encodings = [

@@ -42,7 +42,7 @@ def diff(
     output: str | None,
     json: bool,
     quiet: bool,
-    **tolerances: Any,
+    **tolerances: object,
 ) -> int:
     """Compare two files tensor by tensor, and name the porting mistake that explains a difference.
 

@@ -43,7 +43,7 @@ def _keyword(name: str, info: Any, kind: Any, default: Any) -> Option:
 
 
 def argument(
-    name: str, metavar: str, help: str, *, several: bool = False, default: Any = REQUIRED
+    name: str, metavar: str, help: str, *, several: bool = False, default: object = REQUIRED
 ) -> Option:
     """Return an argument, which is a list if there can be several of it."""
     info = typer.Argument(metavar=metavar, help=help, show_default=False)
@@ -112,10 +112,10 @@ def _completion(choices: Sequence[str]) -> Callable[[str], list[str]]:
     return complete
 
 
-def _parser(name: str, rule: Parameter) -> Callable[[Any], Any]:
+def _parser(name: str, rule: Parameter) -> Callable[[object], object]:
     """Return the callback of an option that is parsed by a rule."""
 
-    def parse_value(value: Any) -> Any:
+    def parse_value(value: Any) -> object:
         return None if value is None else parse(name, rule, value)
 
     return parse_value
@@ -143,7 +143,7 @@ def _python_name(names: str) -> str:
 
 
 def output(
-    help: str, panel: str = OUTPUT, default: Any = None, rule: Parameter | None = None
+    help: str, panel: str = OUTPUT, default: object = None, rule: Parameter | None = None
 ) -> Option:
     """Return `--output` with a help that describes the file."""
     return text("--output -o", "FILE", help, panel, default=default, rule=rule)

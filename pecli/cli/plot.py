@@ -121,7 +121,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
         show(picture)
 
 
-def _labelled_specs(subjects: Sequence[Subject]) -> list[dict[str, Any]]:
+def _labelled_specs(subjects: Sequence[Subject]) -> list[dict[str, object]]:
     """Return the specs of the subjects whose scheme is known, for the metadata of a figure."""
     return [
         {"label": subject.label, **subject.scheme.spec()}
@@ -193,7 +193,7 @@ class _FigureStyle(NamedTuple):
 
 
 def _save(
-    picture: Picture, output: str, style: _FigureStyle, about: dict[str, Any], *, quiet: bool
+    picture: Picture, output: str, style: _FigureStyle, about: dict[str, object], *, quiet: bool
 ) -> None:
     """Draw a picture, write it to the file `output` with its metadata, and print its size."""
     from pecli.views import screen

@@ -63,7 +63,7 @@ def parameter_option(name: str, parameter: Parameter, kind: type[Scheme]) -> Opt
     return options.text(names, metavar, help, panel, choices=choices, name=name)
 
 
-def _default(value: Any) -> str:
+def _default(value: object) -> str:
     """Return the end of a parameter's help: « (default: 10000)», « (required)», or nothing."""
     if value is None:
         return ""
@@ -112,7 +112,7 @@ def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str]) -
     kind: type[Scheme] = scheme_named(name)
     values: dict[str, Any] = {}
 
-    def keep(**parsed_values: Any) -> None:
+    def keep(**parsed_values: object) -> None:
         values.update(parsed_values)
 
     # A command that only keeps the values of its options.
@@ -274,8 +274,8 @@ def _overridden(encoding: Encoding, changes: Mapping[str, Any], context: int | N
 
 
 def _with_scaling(
-    parameters: Mapping[str, Any], scaling: str, context: int | None
-) -> dict[str, Any]:
+    parameters: Mapping[str, object], scaling: str, context: int | None
+) -> dict[str, object]:
     """Return parameters for another scaling: without the old one's, except the trained length.
 
     The trained length is `original_max_position_embeddings`, or the model's context if it had no

@@ -107,7 +107,7 @@ def _meant_option(word: str, names: Sequence[str], option_synonyms: dict[str, li
     return nearest(word[2:], [name[2:] for name in names], "--{}".format)
 
 
-def _meant_argument(word: str, context: Any) -> str:
+def _meant_argument(word: str, context: object) -> str:
     """Return a hint for an extra argument: it may be a model without its option."""
     from pecli.models import presets
 

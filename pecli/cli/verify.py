@@ -190,7 +190,7 @@ class _Report:
             outcomes.annotate(results)
         return max(self.codes)
 
-    def draw(self, path: str, results: Sequence[Outcome], about: dict[str, Any]) -> None:
+    def draw(self, path: str, results: Sequence[Outcome], about: dict[str, object]) -> None:
         """Write a figure of the checks that failed."""
         from pecli.views.pictures import mistakes
 
@@ -328,7 +328,7 @@ def _learned_table(given: Mapping[str, str]) -> Array:
     return _numbers("table", given["table"])
 
 
-def _places(given: Mapping[str, str]) -> dict[str, Any]:
+def _places(given: Mapping[str, str]) -> dict[str, object]:
     """Return the arguments of `pecli.verify` that describe rows and layers, each parsed by its rule."""
     array_options = {"attention_mask"}
     if "before" in given:

@@ -208,7 +208,7 @@ def absolute_errors(ours: Array, theirs: Array) -> tuple[AnyArray, Floats]:
 # Arrays of other libraries
 
 
-def as_numpy(name: str, values: Any) -> AnyArray:
+def as_numpy(name: str, values: object) -> AnyArray:
     """Return values of any library as a NumPy array, in their own dtype.
 
     Args:
@@ -245,7 +245,7 @@ def _check_mask(name: str, values: AnyArray) -> None:
         raise KindError(name, "a masked array", "its masked values would be used", advice)
 
 
-def _from_list(name: str, values: Sequence[Any]) -> AnyArray:
+def _from_list(name: str, values: Sequence[object]) -> AnyArray:
     try:
         return np.asarray(values)
     except ValueError as problem:
@@ -263,7 +263,7 @@ def numbers(name: str, values: Any) -> AnyArray:
     return array
 
 
-def floating(name: str, values: Any, dtypes: Sequence[str] = FLOATS[:4]) -> AnyArray:
+def floating(name: str, values: object, dtypes: Sequence[str] = FLOATS[:4]) -> AnyArray:
     """Return values of any library as a NumPy array of one of the dtypes, or raise KindError."""
     array = as_numpy(name, values)
     if dtype_name(array.dtype) in dtypes:
@@ -302,7 +302,7 @@ def _foreign_array(values: Any) -> AnyArray:
     return np.asarray(_as_singles(values)).astype(numpy_dtype(_dtype_word(values)))
 
 
-def _torch_on_cpu(values: Any) -> Any:
+def _torch_on_cpu(values: Any) -> object:
     """Return a torch tensor without its graph, in memory that NumPy can read."""
     values = values.detach().cpu()
     if hasattr(values, "resolve_neg"):  # A lazy conjugate or negation is not yet in memory.
@@ -310,7 +310,7 @@ def _torch_on_cpu(values: Any) -> Any:
     return values
 
 
-def _as_singles(values: Any) -> Any:
+def _as_singles(values: Any) -> object:
     """Return an array of another library in its own float32."""
     if hasattr(values, "float"):  # torch
         return values.float()
@@ -341,7 +341,7 @@ def _as_torch(torch: Any, array: AnyArray) -> Any:
     return torch.from_numpy(array).view(getattr(torch, name))
 
 
-def _as_mlx(array: AnyArray) -> Any:
+def _as_mlx(array: AnyArray) -> object:
     core: Any = sys.modules["mlx.core"]
     name = dtype_name(array.dtype)
     if name == "bfloat16":  # MLX reads only NumPy's own dtypes.

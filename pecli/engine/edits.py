@@ -33,7 +33,7 @@ class Edit:
         return {"edit": self.kind, **fields}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return a value that JSON can hold: lists instead of tuples, text instead of NaN and inf."""
     if isinstance(value, tuple):
         return [_plain(item) for item in value]

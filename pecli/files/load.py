@@ -24,7 +24,7 @@ from pecli.files.shards import SHARD_KINDS as SHARD_KINDS
 from pecli.files.shards import Shards, shards_in_folder, shards_of_index
 from pecli.files.torch_module import positional_tensors
 
-Given = str | os.PathLike[str] | Mapping[str, Any] | ArrayLike | Any
+Given = str | os.PathLike[str] | Mapping[str, object] | ArrayLike | object
 MAX_NAMES = 8  # names that an error lists
 MAX_COMPARED = 2000  # names that are searched for similar ones
 NO_FILE = ""  # the path of arrays in memory

@@ -53,7 +53,7 @@ class Mistake(NamedTuple):
     edits: tuple[Mapping[str, Any], ...]
 
 
-def mistakes(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[Mistake]:
+def mistakes(rows: Mapping[str, Mapping[str, object]]) -> Iterator[Mistake]:
     """Yield wrong parameters, which are rows of cases.json, then wrongly stored tables."""
     for name, row in rows.items():
         yield _wrong_parameters(name, row)

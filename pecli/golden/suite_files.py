@@ -79,7 +79,7 @@ def _write_json(path: str, case: Case) -> None:
         output.write(f"{text}\n".encode())
 
 
-def _spelled(array: Array, dtypes: Iterable[str]) -> dict[str, Any]:
+def _spelled(array: Array, dtypes: Iterable[str]) -> dict[str, object]:
     """Return the shape of an array and its elements as JSON, by dtype."""
     values = array.reshape(-1)
     spelled: dict[str, Any] = {"shape": list(array.shape)}

@@ -83,7 +83,7 @@ def sha256_of(path: str) -> str:
     return hashlib.sha256(read_contents(path).data).hexdigest()
 
 
-def entry_json(case: Case, files: Mapping[str, str]) -> dict[str, Any]:
+def entry_json(case: Case, files: Mapping[str, str]) -> dict[str, object]:
     """Return the entry of a case; `files` holds the sha256 of its files by name."""
     spec = case.scheme.spec()
     parameters = spec["parameters"].items()
@@ -103,7 +103,7 @@ def entry_json(case: Case, files: Mapping[str, str]) -> dict[str, Any]:
     return entry
 
 
-def write_index(folder: str, entries: Sequence[Mapping[str, Any]]) -> None:
+def write_index(folder: str, entries: Sequence[Mapping[str, object]]) -> None:
     """Write the index of a suite."""
     index = {"version": 1, "pecli": __version__, "positions": list(POSITIONS), "cases": entries}
     text = json.dumps(index, indent=1, sort_keys=True)
@@ -191,7 +191,7 @@ def _read_edits(about: Contents, row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(subjects)
 
 
-def _read_tolerances(about: Contents, row: Mapping[str, Any]) -> dict[str, float]:
+def _read_tolerances(about: Contents, row: Mapping[str, object]) -> dict[str, float]:
     tolerances = row.get("tolerances")
     if not isinstance(tolerances, dict) or not all(map(_is_tolerance, tolerances.values())):
         raise about.error("has no tolerances by dtype")
@@ -202,7 +202,7 @@ def _is_tolerance(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value < math.inf
 
 
-def _read_shapes(about: Contents, row: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+def _read_shapes(about: Contents, row: Mapping[str, object]) -> dict[str, tuple[int, ...]]:
     shapes = row.get("tensors")
     if not isinstance(shapes, dict) or not shapes or not all(map(_is_shape, shapes.values())):
         raise about.error("has no shapes of tensors by name")
@@ -215,7 +215,7 @@ def _is_shape(value: object) -> bool:
     return all(type(side) is int and side >= 0 for side in value)
 
 
-def _read_files(about: Contents, row: Mapping[str, Any]) -> dict[str, str]:
+def _read_files(about: Contents, row: Mapping[str, object]) -> dict[str, str]:
     """Return digests by file names, which are names within the suite's folder."""
     files = row.get("files")
     if not isinstance(files, dict) or not files:

@@ -21,7 +21,7 @@ SMALL_GRID = (2, 2)
 class _Described:
     """Fields that JSON and tables show under their own names, unless they are None."""
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> dict[str, object]:
         values = {name: getattr(self, name) for name in self.names()}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -154,7 +154,7 @@ class Encoding:
         return self.scheme == "rope"
 
     def rope(
-        self, seq_len: int | None = None, *, length: int | None = None, **options: Any
+        self, seq_len: int | None = None, *, length: int | None = None, **options: object
     ) -> Rope:
         """Return the rotary scheme for a table.
 
@@ -179,7 +179,7 @@ class Encoding:
             raise ParameterError("layer_type", name, rule)
         return self._rope(seq_len, length=length, **options)
 
-    def frequency_rope(self, length: int | None = None, **options: Any) -> Rope:
+    def frequency_rope(self, length: int | None = None, **options: object) -> Rope:
         """Return a scheme with the model's frequencies at a context length; by default as before
         any call.
         """
@@ -309,7 +309,7 @@ class Encoding:
             return self.axis_dim
         return self.axis_dim * self.grid.axes
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> dict[str, object]:
         """Return all parameters and what the model does beyond them, by the names that `sources`
         has.
         """

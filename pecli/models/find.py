@@ -23,10 +23,10 @@ FILE_SUFFIXES = (".json", ".gguf", ".toml", ".safetensors", ".bin", ".pt", ".npz
 class ConfigObject(Protocol):
     """A configuration object of Hugging Face."""
 
-    def to_dict(self) -> dict[str, Any]: ...
+    def to_dict(self) -> dict[str, object]: ...
 
 
-Model = ModelEncodings | Encoding | Mapping[str, Any] | ConfigObject | str | os.PathLike[str]
+Model = ModelEncodings | Encoding | Mapping[str, object] | ConfigObject | str | os.PathLike[str]
 """Anything that describes a model."""
 
 
@@ -149,7 +149,7 @@ def _option_of(name: str) -> str:
     return "--config" if is_config(name) else ""
 
 
-def describe(model: Any, name: str = "model") -> Description:
+def describe(model: object, name: str = "model") -> Description:
     """Return the values that describe a model.
 
     Args:

@@ -38,7 +38,7 @@ class Setting(Generic[T_co]):
     key: str = ""
 
 
-Settings = Mapping[str, Setting[Any] | None]
+Settings = Mapping[str, Setting[object] | None]
 """Settings by name; None for one that the configuration leaves out."""
 
 
@@ -267,7 +267,7 @@ class Keys:
         return None
 
     def _read(
-        self, names: tuple[str, ...], convert: Callable[[Any], T | None], rule: str
+        self, names: tuple[str, ...], convert: Callable[[object], T | None], rule: str
     ) -> Setting[T] | None:
         """Return a setting whose value `convert` accepts; it returns None for a value that breaks
         the rule.
@@ -280,7 +280,7 @@ class Keys:
             raise self.wrong(match.name, rule)
         return Setting(value, match.source, match.name)
 
-    def value(self, *names: str) -> Setting[Any] | None:
+    def value(self, *names: str) -> Setting[object] | None:
         """Return a value of any kind."""
         match = self._first(names)
         return None if match is None else Setting(match.value, match.source, match.name)

@@ -6,7 +6,7 @@ Settings come in three forms: flat, for all layers; flat, beside a second base f
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pecli.errors import FileError, listed
 from pecli.models.families import Family
@@ -85,6 +85,9 @@ def _settings(keys: Keys) -> _Settings:
         return _Settings(given, warnings)
     if implied is None:
         return _Settings(keys.empty(), warnings)
+    assert isinstance(
+        implied.value, Mapping
+    )  # A class default, as a value in the file is a section.
     values = dict(implied.value)
     if keys.any(*THETAS):
         values = _without_theta(values)
@@ -92,7 +95,7 @@ def _settings(keys: Keys) -> _Settings:
     return _Settings(Keys(values, keys.path, prefix, account=keys.account), warnings)
 
 
-def _without_theta(values: Mapping[str, Any]) -> dict[str, Any]:
+def _without_theta(values: Mapping[str, object]) -> dict[str, object]:
     """Return class defaults without their bases, which a base in the file replaces.
 
     Compressed layers (DeepSeek-V4) keep theirs: the file has `compress_rope_theta` for it.
@@ -104,7 +107,7 @@ def _without_theta(values: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _without(key: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def _without(key: str, values: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in values.items() if name != key}
 
 
@@ -240,7 +243,7 @@ def _compressed_settings(settings: Keys) -> Keys:
 class Unrotated(NamedTuple):
     """Settings of layers without rope, by the names of `UnrotatedLayers`, and warnings about them."""
 
-    settings: dict[str, Setting[Any]]
+    settings: dict[str, Setting[object]]
     warnings: list[str]
 
 
@@ -257,7 +260,7 @@ def unrotated_layers(keys: Keys, family: Family) -> Unrotated:
         return Unrotated({}, warnings)
     numbers = listed([str(number) for number in layers.value], MAX_LISTED)
     warnings.append(f"layers {numbers} have no rope: {layers.source}")
-    settings: dict[str, Setting[Any]] = {"nope_layers": layers}
+    settings: dict[str, Setting[object]] = {"nope_layers": layers}
     tuned = keys.value("attn_temperature_tuning")
     scale = keys.number("attn_scale")
     floor = keys.whole("floor_scale")

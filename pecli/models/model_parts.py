@@ -146,7 +146,7 @@ def _names_part(name: str) -> bool:
 
 
 def _inner_part(
-    part: ModelPart, name: str, value: Mapping[str, Any], default_text: ClassPart
+    part: ModelPart, name: str, value: Mapping[str, object], default_text: ClassPart
 ) -> ModelPart:
     """Return an object within a part as a part of its own.
 

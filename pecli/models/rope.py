@@ -5,8 +5,6 @@ Three spellings have the same meaning: `rope_theta` and `rope_scaling` at the to
 layer's own settings, then at the top under all of its names, then among the defaults of the family.
 """
 
-from typing import Any
-
 from pecli.errors import FileError
 from pecli.models.data import stored
 from pecli.models.encoding import (
@@ -83,7 +81,7 @@ def _model_warnings(keys: Keys, family: Family) -> list[str]:
 
 
 def _layer_encoding(
-    layer: Layer, unrotated: dict[str, Setting[Any]], *, vision: bool
+    layer: Layer, unrotated: dict[str, Setting[object]], *, vision: bool
 ) -> tuple[Encoding, list[str]]:
     """Return the encoding of a layer type, and warnings about it."""
     rope_type = rope_type_of(layer)
@@ -91,7 +89,7 @@ def _layer_encoding(
     head = head_of(
         layer, axes=0 if axes is None else axes.value, scaled=rope_type.scaling != "none"
     )
-    parameters: dict[str, Setting[Any]] = {"dim": head.dim, "base": _theta(layer)}
+    parameters: dict[str, Setting[object]] = {"dim": head.dim, "base": _theta(layer)}
     if head.partial is not None:
         parameters[PARTIAL] = head.partial
     scaling = scaling_of(layer, rope_type)
@@ -106,9 +104,9 @@ def _made(
     layer: Layer,
     head: Head,
     axes: Setting[int] | None,
-    parameters: dict[str, Setting[Any]],
+    parameters: dict[str, Setting[object]],
     scaling: Scaling,
-    unrotated: dict[str, Setting[Any]],
+    unrotated: dict[str, Setting[object]],
 ) -> Encoding:
     """Return the encoding of a layer type from its parts, with the source of every value.
 
@@ -244,7 +242,7 @@ def _frequency_order(
 
 def _sections(
     settings: Keys, head: Head, family: Family, section: Setting[list[float]] | None
-) -> dict[str, Setting[Any]]:
+) -> dict[str, Setting[object]]:
     """Return how many frequencies follow time, rows and columns (M-RoPE), and whether they are
     interleaved.
     """
@@ -275,11 +273,11 @@ def _family_section(head: Head, family: Family) -> Setting[list[float]] | None:
     return Setting([*family.sections], family.source)
 
 
-def _grid(axes: Setting[int] | None, family: Family) -> dict[str, Setting[Any]]:
+def _grid(axes: Setting[int] | None, family: Family) -> dict[str, Setting[object]]:
     """Return the settings of several axes, by the names of `Grid`."""
     if axes is None:
         return {}
-    settings: dict[str, Setting[Any]] = {"axes": axes}
+    settings: dict[str, Setting[object]] = {"axes": axes}
     if family.style:
         settings["style"] = Setting(family.style, family.source)
     if family.order == "axes":

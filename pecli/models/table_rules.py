@@ -195,7 +195,7 @@ class SinusoidalRule(TableRule):
         rows, dim = self.size(keys)
         style = STYLES[self.style]
         source = f"style {self.style}"
-        parameters: dict[str, Setting[Any] | None] = {
+        parameters: dict[str, Setting[object] | None] = {
             "seq_len": rows,
             "dim": dim,
             "style": Setting(self.style, FAMILY),
@@ -228,7 +228,7 @@ class GridRule(EncodingRule):
     overrides_rope: ClassVar[bool] = False
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        parameters: dict[str, Setting[Any]] = {
+        parameters: dict[str, Setting[object]] = {
             "grid": _usual_grid(self.pixels) if self.pixels else patch_grid(keys),
             "dim": table_width(keys, self.dim),
             "style": Setting(self.style, FAMILY),
@@ -256,7 +256,7 @@ class T5Rule(EncodingRule):
     overrides_rope: ClassVar[bool] = False
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        parameters: dict[str, Setting[Any]] = {
+        parameters: dict[str, Setting[object]] = {
             "style": Setting("t5", FAMILY),
             "seq_len": keys.whole_or(512, *self.rows),
             "buckets": keys.whole_or(32, f"{self.prefix}num_buckets"),

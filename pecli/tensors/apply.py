@@ -105,7 +105,7 @@ def _is_array(encoding: object) -> bool:
     return hasattr(encoding, "__array__") or hasattr(encoding, "__dlpack__")
 
 
-def _rotated(x: Any, rotation: RowRotation) -> Any:
+def _rotated(x: object, rotation: RowRotation) -> object:
     """Return x rotated, in its library; its gradient is rotated by the transposed matrix."""
     back = replace(rotation, transposed=True)
     operation = Operation(
@@ -140,7 +140,7 @@ def _rotation(
     )
 
 
-def _with_learned_rows(x: Any, table: Any, offset: int | None) -> Any:
+def _with_learned_rows(x: object, table: object, offset: int | None) -> object:
     first = 0 if offset is None else OFFSET.check("offset", offset)
     weight = Input(numbers("the table", table), "the table")
     operation = Operation(lambda array: add_learned(Input(array, "x"), weight, first))
@@ -179,14 +179,14 @@ class LearnedRows:
     table: Any
     first: int
 
-    def gradient(self, torch: Any, gradient: Any) -> Any:
+    def gradient(self, torch: Any, gradient: Any) -> object:
         """Return the table's gradient: that of its rows, summed over batches, among zeros."""
         rows = gradient.reshape(-1, *gradient.shape[-2:]).sum(0).to(self.table)
         rows_after = len(self.table) - self.first - len(rows)
         return torch.nn.functional.pad(rows, (0, 0, self.first, rows_after))
 
 
-def _in_library_of(x: Any, operation: Operation, learned: LearnedRows | None = None) -> Any:
+def _in_library_of(x: Any, operation: Operation, learned: LearnedRows | None = None) -> object:
     """Return operation.forward(x) as an array of the library of x; in torch it has a gradient."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not isinstance(x, torch.Tensor):
@@ -199,11 +199,11 @@ def _torch_result(torch: Any, x: Any, operation: Operation, learned: LearnedRows
         """The operation as a node of torch's graph; `table` is there for its gradient."""
 
         @staticmethod
-        def forward(context: Any, value: Any, table: Any) -> Any:
+        def forward(context: object, value: object, table: object) -> Any:
             return like(value, operation.forward(numbers("x", value)))
 
         @staticmethod
-        def backward(context: Any, gradient: Any) -> Any:
+        def backward(context: Any, gradient: Any) -> object:
             back = gradient
             if operation.backward is not None:
                 # The way back is differentiable too: its own way back is the operation.

@@ -46,7 +46,7 @@ def convert(
     include: str | Sequence[str] = (),
     dtype: str | None = None,
     trailing: bool = False,
-    **heads: Any,
+    **heads: object,
 ) -> Any:
     """Convert q/k weights or tables to another pair layout, or cast them.
 
@@ -105,7 +105,7 @@ def converted(
     layer_type: str | None = None,
     include: str | Sequence[str] = (),
     dtype: str | None = None,
-    **head_options: Any,
+    **head_options: object,
 ) -> Converted:
     """Plan a conversion; nothing is computed yet.
 
@@ -137,7 +137,7 @@ def converted(
     return Converted(arrays, moves, source, target, heads, dtype)
 
 
-def _checked_head_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def _checked_head_options(options: Mapping[str, object]) -> dict[str, object]:
     """Check options about heads, and leave out those that were not given."""
     for name in options:
         if name not in HEAD_RULES:
@@ -181,7 +181,7 @@ def heads_of(
     return None
 
 
-def _heads_of_model(model: Model, layer_type: str | None, fields: Mapping[str, Any]) -> Heads:
+def _heads_of_model(model: Model, layer_type: str | None, fields: Mapping[str, object]) -> Heads:
     stated = {
         name: value
         for name, value in vars(attention_of(model, layer_type)).items()

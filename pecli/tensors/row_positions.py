@@ -22,7 +22,7 @@ Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-def given_options(**options: Any) -> dict[str, Any]:
+def given_options(**options: object) -> dict[str, Any]:
     """Return the options that were given: all except None, and flags that are not set."""
     return {
         name: value for name, value in options.items() if value is not None and value is not False
@@ -130,8 +130,8 @@ def _allowed_shapes(axes: int) -> str:
 
 
 def row_positions(
-    positions: Any = None,
-    attention_mask: Any = None,
+    positions: object = None,
+    attention_mask: object = None,
     shift: int | None = None,
     offset: int | None = None,
 ) -> RowPositions:
@@ -158,7 +158,7 @@ def row_positions(
     return RowPositions()
 
 
-def _masked_positions(attention_mask: Any) -> RowPositions:
+def _masked_positions(attention_mask: object) -> RowPositions:
     """Count the tokens of a mask; padding before the first token is at position 0.
 
     The mask 0 0 1 1 1 0 gives the positions 0 0 0 1 2 2, as Hugging Face's models count them.

@@ -112,7 +112,7 @@ def describe(
     return FileSummary(name, file.format, count, tensors, _metadata(file))
 
 
-def _metadata(file: LoadedFile) -> dict[str, Any]:
+def _metadata(file: LoadedFile) -> dict[str, object]:
     """Return the metadata of a file; a spec in it is parsed, and left as text if it cannot be."""
     metadata: dict[str, Any] = dict(file.metadata)
     with suppress(FileError):

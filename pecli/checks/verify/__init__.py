@@ -33,7 +33,7 @@ def verify(
     max_ulp: int | None = None,
     any_dtype: bool = True,
     reasons: bool = True,
-    **model_options: Any,
+    **model_options: object,
 ) -> Verification:
     """Compare a file or arrays with what they should be.
 
@@ -110,7 +110,7 @@ def _config_beside(given: Given) -> str | None:
 
 
 def _verify_by_config(
-    given: Given, config: str, tolerance: Tolerance, reasons: bool, **options: Any
+    given: Given, config: str, tolerance: Tolerance, reasons: bool, **options: object
 ) -> Verification:
     """Compare tensors with the configuration beside them."""
     result = _verify_model(given, config, tolerance, reasons, **options)

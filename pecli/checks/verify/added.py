@@ -94,7 +94,7 @@ def verify_added(
     )
 
 
-def _weight(table: Any) -> Floats:
+def _weight(table: object) -> Floats:
     """Return the rows of a scheme, or of a learned table, in float64."""
     values = table.single_array().array() if isinstance(table, Scheme) else table
     array = numbers("table", values)

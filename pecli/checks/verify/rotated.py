@@ -139,7 +139,12 @@ class RotationJob:
 
 
 def verify_rotated(
-    given: Given, before: Given, model: Model, tolerance: Tolerance, reasons: bool, **options: Any
+    given: Given,
+    before: Given,
+    model: Model,
+    tolerance: Tolerance,
+    reasons: bool,
+    **options: object,
 ) -> Verification:
     """Compare rotated queries or keys with the rotation of those before.
 

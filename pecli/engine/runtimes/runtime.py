@@ -122,7 +122,10 @@ def unchanged(encoding: ModelRope) -> Adaptation:
     return UNCHANGED
 
 
-Read = Callable[[Definition[Any]], RuntimeReading[Scaling]]
+AnyDefinition = Definition[Any]
+"""A definition with a scaling of any kind; a reader is only called with the kind it is listed for."""
+
+Read = Callable[[AnyDefinition], RuntimeReading[Scaling]]
 
 
 @dataclass(frozen=True)
@@ -146,7 +149,7 @@ class Runtime:
     version: str
     source: str
     readings: Mapping[str, Read | str]
-    phases: Callable[[Definition[Any]], Phases]
+    phases: Callable[[AnyDefinition], Phases]
     limits_to_context: bool = False
     ignores_prompt: bool = False
     text_only: bool = False

@@ -48,7 +48,7 @@ class NewParameter(NamedTuple):
     usual: tuple[float, ...] = (1.0, 2.0, 4.0)
 
 
-def new_parameter(declaration: NewParameter) -> Any:
+def new_parameter(declaration: NewParameter) -> object:
     """Return the field of a parameter that `Rope` does not declare itself.
 
     For example: `sharpness: float | None = new_parameter(NewParameter("toy: how steep it is"))`.

@@ -60,7 +60,7 @@ def parameter_of_alias(kind: type[Scheme]) -> dict[str, str]:
     return names
 
 
-def by_parameter_name(kind: type[Scheme], values: Mapping[str, Any]) -> dict[str, Any]:
+def by_parameter_name(kind: type[Scheme], values: Mapping[str, object]) -> dict[str, Any]:
     """Return values by the names of the parameters, some of which are given by an alias.
 
     Raises:

@@ -15,7 +15,7 @@ class SchemesByName(Parameter):
 
     rule = "it must be a mapping of names to schemes"
 
-    def check(self, name: str, value: Any) -> tuple[tuple[str, Scheme], ...]:
+    def check(self, name: str, value: object) -> tuple[tuple[str, Scheme], ...]:
         if not isinstance(value, (Mapping, tuple)) or not value:
             raise KindError(name, repr(value)[:60], self.rule)
         items = value.items() if isinstance(value, Mapping) else value

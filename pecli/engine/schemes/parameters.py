@@ -44,10 +44,10 @@ class Parameter(ABC):
         self,
         help: str,
         *,
-        default: Any = None,
+        default: object = None,
         aliases: tuple[str, ...] = (),
         panel: str = "",
-        omitted_default: Any = MISSING,
+        omitted_default: object = MISSING,
     ) -> None:
         self.help = help
         self.default = default
@@ -64,11 +64,11 @@ class Parameter(ABC):
         return True
 
     @abstractmethod
-    def check(self, name: str, value: Any) -> Any:
+    def check(self, name: str, value: object) -> Any:
         """Return a value in its proper type; raise ParameterError if it breaks the rule."""
 
 
-def _parse_number(kind: Callable[[str], Any], name: str, text: str, rule: str) -> Any:
+def _parse_number(kind: Callable[[str], object], name: str, text: str, rule: str) -> object:
     """Return int(text) or float(text); for «8k» the error suggests 8192 and 8000."""
     try:
         return kind(text)
@@ -117,7 +117,7 @@ class Whole(Parameter):
         return number
 
 
-def _is_bool(value: Any) -> bool:
+def _is_bool(value: object) -> bool:
     """Return True for Python's and NumPy's booleans, which would pass for numbers."""
     return type(value).__name__ == "bool"
 
@@ -215,7 +215,7 @@ class Choice(Parameter):
         self.requirement = f"must be one of {', '.join(options)}"
         self.rule = f"it {self.requirement}"
 
-    def check(self, name: str, value: Any) -> str:
+    def check(self, name: str, value: object) -> str:
         if not isinstance(value, str):
             raise ParameterError(name, quoted(value), self.rule)
         if value in self.options:
@@ -230,12 +230,12 @@ class Choice(Parameter):
 class DtypeChoice(Choice):
     """A dtype by name, or an object of NumPy, torch, JAX or MLX."""
 
-    def check(self, name: str, value: Any) -> str:
+    def check(self, name: str, value: object) -> str:
         with suppress(ParameterError):
             return super().check(name, value)
         return super().check(name, self._dtype_name(value))
 
-    def _dtype_name(self, value: Any) -> Any:
+    def _dtype_name(self, value: Any) -> object:
         from numpy import dtype
 
         if value is None:
@@ -251,7 +251,7 @@ class Flag(Parameter):
 
     rule = "it must be true or false"
 
-    def check(self, name: str, value: Any) -> bool:
+    def check(self, name: str, value: object) -> bool:
         if value is not True and value is not False:
             raise KindError(name, quoted(value), self.rule)
         return value
@@ -281,7 +281,7 @@ class ListOf(Parameter):
         items = enumerate(text.split(","))
         return tuple(self.each.parse(f"{name}[{index}]", item) for index, item in items)
 
-    def check(self, name: str, value: Any) -> tuple[Any, ...]:
+    def check(self, name: str, value: object) -> tuple[Any, ...]:
         if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
             raise KindError(name, quoted(value), self.rule)
         items = enumerate(value)

@@ -80,7 +80,7 @@ class Positioned(Scheme):
     grid_base: Annotated[tuple[float, ...] | None, _GRID_BASE] = None
     grid_scale: Annotated[tuple[float, ...] | None, _GRID_SCALE] = None
 
-    def _complete(self, preset: Mapping[str, Any]) -> None:
+    def _complete(self, preset: Mapping[str, object]) -> None:
         """Set the number of rows, if positions or a grid decide it, before all is checked."""
         self._check_first("positions", "grid")
         self._check_place()

@@ -137,7 +137,7 @@ class RotaryParameters(Positioned):
         if self.axes is not None and self.dim is None:
             self._set("dim", sum(self.axes))
         style = self.grid_style
-        preset: dict[str, Any] = {}
+        preset: dict[str, object] = {}
         if style is not None:
             preset = {"base": style.base, "keep": style.keep}
         self._complete(preset)

@@ -60,7 +60,7 @@ class Dialect:
             None if types is None else tuple(types),
         )
 
-    def matches(self, config: Mapping[str, Any]) -> bool:
+    def matches(self, config: Mapping[str, object]) -> bool:
         """Return True if a configuration is written in this dialect."""
         model_type = config.get("model_type")
         if self.model_types is not None and model_type not in (None, *self.model_types):
@@ -69,7 +69,7 @@ class Dialect:
         within = inner if isinstance(inner, Mapping) else {}
         return self._recognises(config) or self._recognises(within)
 
-    def _recognises(self, values: Mapping[str, Any]) -> bool:
+    def _recognises(self, values: Mapping[str, object]) -> bool:
         names = {plain_name(name) for name, value in values.items() if value is not None}
         if not self.has <= names or self.lacks & names:
             return False
@@ -86,7 +86,7 @@ def dialects() -> tuple[Dialect, ...]:
     return tuple(Dialect.of(row) for row in stored("dialects/dialects.json"))
 
 
-def read_object(config: Mapping[str, Any], label: str) -> ModelEncodings:
+def read_object(config: Mapping[str, object], label: str) -> ModelEncodings:
     """Return the encodings of a configuration.
 
     Args:

@@ -6,7 +6,7 @@ architecture.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -296,7 +296,7 @@ def _scaling(model: Model) -> Settings:
     if kind.value == "longrope":
         problem = f"{kind.source} is 'longrope'"
         raise FileError(keys.path, problem, f"it needs the tensors {SHORT} and {LONG}")
-    scaling: dict[str, Setting[Any] | None] = {
+    scaling: dict[str, Setting[object] | None] = {
         "rope_type": kind,
         "factor": factor,
         ORIGINAL: original,
@@ -333,10 +333,10 @@ def _scaling_by_tensors(
 
 def _yarn(
     model: Model, attention: Setting[float] | None, factor: Setting[float] | None
-) -> dict[str, Setting[Any] | None]:
+) -> dict[str, Setting[object] | None]:
     """Return the parameters of YaRN."""
     keys = model.keys
-    scaling: dict[str, Setting[Any] | None] = {
+    scaling: dict[str, Setting[object] | None] = {
         "beta_fast": keys.number("rope.scaling.yarn_beta_fast"),
         "beta_slow": keys.number("rope.scaling.yarn_beta_slow"),
         **_mscales(model),

@@ -67,7 +67,7 @@ def draw_chart(axes: Axes, chart: Chart, title: str, room: Room, colours: Theme)
         axes.set_title(title)
 
 
-def _curve_style(chart: Chart, number: int, colours: Theme) -> dict[str, Any]:
+def _curve_style(chart: Chart, number: int, colours: Theme) -> dict[str, object]:
     """Return the properties of a curve that differ from the theme's."""
     curve = chart.curves[number]
     if chart.polar:

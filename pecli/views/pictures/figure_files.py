@@ -53,7 +53,7 @@ def check_suffix(path: str, *, moving: bool = False) -> str:
 
 
 def save(
-    figure: Figure, path: str, dpi: float = 100, about: Mapping[str, Any] | None = None
+    figure: Figure, path: str, dpi: float = 100, about: Mapping[str, object] | None = None
 ) -> None:
     """Write a figure in the format of its path's suffix; the file appears when it is complete.
 
@@ -170,7 +170,7 @@ def _frame_counts(length: int) -> list[int]:
     return [int(last) + 1 for last in np.unique(last_dots)]
 
 
-def _gif(frames: "list[Image.Image]", about: Mapping[str, Any] | None) -> bytes:
+def _gif(frames: "list[Image.Image]", about: Mapping[str, object] | None) -> bytes:
     """Return an animation that repeats for ever, and stays longer at its last frame."""
     comment = {"comment": json.dumps(about, sort_keys=True)} if about else {}
     data = BytesIO()
