@@ -7,11 +7,13 @@ from typing import Any
 
 from pecli.checks.file_patterns import matching_files
 from pecli.checks.manifest_keys import COMMON, TOLERANCES, Keys, located, require_known, text_of
-from pecli.checks.manifest_targets import Models, read_target
+from pecli.checks.manifest_targets import Models, Target, read_target
 from pecli.checks.manifest_toml import read_toml
 from pecli.checks.run import Check
+from pecli.checks.verification import Verification
 from pecli.compare.tolerance import Tolerance
 from pecli.errors import FileError, ParameterError, quoted
+from pecli.files.raw_layout import RawLayout, parse_layout, raw_files
 
 
 def read_manifest(
@@ -84,7 +86,9 @@ def _checks(path: str, keys: Keys, models: Models, *, reasons: bool) -> Iterator
     for value in keys.values():
         if isinstance(value, str):
             _require_files(os.path.join(models.folder, value))
-    target = read_target({key: keys[key] for key in keys if key not in COMMON}, models)
+    layout = _raw_layout(keys)
+    with raw_files(layout):
+        target = read_target({key: keys[key] for key in keys if key not in COMMON}, models)
     name = text_of(keys, "name")
     files = matching_files(models.folder, pattern)
     is_pattern = files != [pattern]
@@ -94,8 +98,24 @@ def _checks(path: str, keys: Keys, models: Models, *, reasons: bool) -> Iterator
         if name and is_pattern:
             label = f"{name}: {file}"
         full_path = os.path.join(models.folder, file)
-        run = partial(target.verify, full_path, tolerance, reasons=reasons)
+        run = partial(_run, target, layout, full_path, tolerance, reasons=reasons)
         yield Check(full_path, run, label, path, group)
+
+
+def _raw_layout(keys: Keys) -> RawLayout | None:
+    """Return the layout of raw files that a check states: `shape = [2, 8, 64]`, or a text."""
+    shape = keys.get("shape")
+    if shape is not None and not isinstance(shape, (str, list)):
+        raise ParameterError("shape", quoted(shape), "it must be a list of lengths")
+    return parse_layout(shape, text_of(keys, "raw_dtype") or None)
+
+
+def _run(
+    target: Target, layout: RawLayout | None, file: str, tolerance: Tolerance, *, reasons: bool
+) -> Verification:
+    """Compare a file with its target, reading raw files as the check states."""
+    with raw_files(layout):
+        return target.verify(file, tolerance, reasons=reasons)
 
 
 def _file_pattern(keys: Keys) -> str:

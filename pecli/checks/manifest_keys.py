@@ -7,7 +7,9 @@ from typing import Any
 from pecli.errors import ParameterError, nearest, quoted
 
 TOLERANCES = ("max_ulp", "atol", "rtol")
-COMMON = ("name", "file", *TOLERANCES)
+RAW = ("shape", "raw_dtype")
+"""Keys that state the elements of raw files, also of those that `before` and others name."""
+COMMON = ("name", "file", *TOLERANCES, *RAW)
 """Keys that every check may have."""
 TARGETS = ("model", "config", "scheme", "table")
 """Keys that state what a file is checked against; a check has at most one of them."""

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -128,7 +129,11 @@ def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcom
         return
     pool = ThreadPoolExecutor(workers)
     try:
-        yield from pool.map(lambda check: _outcome_of(check, strict), checks)
+        # A thread has an empty context: without a copy, it would not know how raw files are read.
+        contexts = [copy_context() for _ in checks]
+        yield from pool.map(
+            lambda check, context: context.run(_outcome_of, check, strict), checks, contexts
+        )
     finally:
         # After an interrupt, nobody waits for the checks that are still running.
         pool.shutdown(wait=False, cancel_futures=True)

@@ -103,6 +103,7 @@ SHARED_OPTIONS = (
     options.text(
         "--tensor", "NAME", "Only the tensor of this name; may be repeated.", several=True
     ),
+    *options.RAW,
     options.output(options.TABLES, default=options.REQUIRED),
     *options.WORK,
 )

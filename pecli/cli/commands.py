@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from inspect import Parameter, Signature, cleandoc
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -151,11 +152,14 @@ def command_of(
         settings: Settings of `typer.Typer.command`.
     """
 
-    def call(**values: object) -> int | None:
+    def call(
+        *, shape: str | None = None, raw_dtype: str | None = None, **values: object
+    ) -> int | None:
         """Run the command, without its notes if it has `--quiet`."""
-        if values.get("quiet"):
-            return call_quietly(run, **values)
-        return run(**values)
+        with _raw_files(shape, raw_dtype):
+            if values.get("quiet"):
+                return call_quietly(run, **values)
+            return run(**values)
 
     # Typer reads the options from the signature of the function that it calls.
     call.__signature__ = Signature(list(options))  # type: ignore[attr-defined]
@@ -165,6 +169,15 @@ def command_of(
     command: Any = typer.main.get_command(app)
     command.lines = lines
     return command
+
+
+def _raw_files(shape: str | None, raw_dtype: str | None) -> AbstractContextManager[None]:
+    """Return the context in which raw files are read as `--shape` and `--raw-dtype` state."""
+    if shape is None and raw_dtype is None:
+        return nullcontext()
+    from pecli.files.raw_layout import parse_layout, raw_files  # imports NumPy
+
+    return raw_files(parse_layout(shape, raw_dtype))
 
 
 class SchemeGroup(HelpWithExamples, typer.core.TyperGroup):

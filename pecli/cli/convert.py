@@ -55,6 +55,7 @@ _CHANGED = "Tensors to change, such as '*.q_proj.*'; may be repeated."
     options.text("--fused", f"[{'|'.join(ORDERS)}]", _ORDER, _PAIRS),
     options.text("--include", "PATTERN", _CHANGED, _PAIRS, several=True),
     options.flag("--check", "Check on random inputs that attention scores are unchanged.", _PAIRS),
+    *options.RAW,
     options.NO_HEADER,
     *options.WORK,
 )

@@ -23,6 +23,7 @@ from pecli.views import check_results, screen
     options.argument("b", "B", "The file to compare with it."),
     *options.model_options("Compare as rotated q/k of this model; report the position shift."),
     *options.TOLERANCES,
+    *options.RAW,
     options.flag(
         "--plot/--no-plot",
         "Draw the errors below the text. (default: on a terminal)",

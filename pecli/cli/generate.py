@@ -24,6 +24,7 @@ OPTIONS = (
     options.text(
         "--verify", "FILE", "Compare this file (or FILE:NAME) with the table.", options.CHECK
     ),
+    *options.RAW,
     *options.TOLERANCES,
     options.flag("--plot", "Draw the table in the terminal; see pecli plot.", options.OUTPUT),
     *options.WORK,

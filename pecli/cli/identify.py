@@ -19,6 +19,7 @@ from pecli.views.check_results import show_identification
         "Files, or FILE:NAME for one tensor; - is a .npy on standard input.",
         several=True,
     ),
+    *options.RAW,
     *options.ANSWER,
 )
 def identify(files: list[str], json: bool, quiet: bool) -> int:

@@ -38,6 +38,7 @@ DEFAULT_RANGE = "0:8"
     options.text("--filter", "PATTERN", "Only tensors whose names match, such as '*.wpe.*'."),
     options.text("--rows", "RANGE", "Show the numbers of these rows, such as 0:8 or -4:."),
     options.text("--cols", "RANGE", "Show the numbers of these columns. (default: 0:8)"),
+    *options.RAW,
     options.JSON,
 )
 def inspect(

@@ -20,6 +20,7 @@ from pecli.files.formats import one_of, written_suffixes
 TABLE = "Table"
 CHECK = "Check"
 FROM_MODEL = "From a model"
+RAW_FILES = "Raw files"
 """Panels of the help."""
 
 REQUIRED = Option.empty
@@ -191,6 +192,12 @@ TOLERANCES = (
         CHECK,
     ),
 )
+RAW = (
+    text("--shape", "N,N,…", "Shape of raw binary files; one length may be -1.", RAW_FILES),
+    text("--raw-dtype", "NAME", "Their dtype: f32, f16, bf16, …; >f4 is big-endian.", RAW_FILES),
+)
+"""Options of a command that reads arrays. They apply to all its files without a known format, and
+every command handles them in the same way: see `commands.command_of`."""
 MODEL = (
     "a config.json or params.json, a folder with one, a .gguf, a preset, "
     "or a repository in the local cache"

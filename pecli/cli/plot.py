@@ -74,6 +74,7 @@ _WHAT = (
     options.text("--dpi", "INTEGER", f"Dots per inch. (default: {DEFAULT_DPI})", _LOOK, rule=DPI),
     options.flag("--dark", "Dark theme.", _LOOK),
     options.text("--cmap", "NAME", "One of matplotlib's colour maps.", _LOOK),
+    *options.RAW,
     options.QUIET,
     shown=["", *(f"{name:<11}  {kind.summary}" for name, kind in KINDS.items())],
     context_settings={"ignore_unknown_options": True},

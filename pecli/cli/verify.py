@@ -41,6 +41,12 @@ file = "dumps/q_after.npy"
 before = "dumps/q.npy"    # also attention_mask, shift, seq_axis
 model = "llama-3.1-8b"    # or table = "wpe.npy"
 [[check]]
+file = "dumps/k.bin"      # raw numbers; these keys apply to before, too
+before = "dumps/k_in.bin"
+shape = [8, 24, 128]
+raw_dtype = "f16"
+model = "llama-3.1-8b"
+[[check]]
 file = "dumps/pe.npy"
 scheme = "sinusoidal"     # with its parameters as keys
 seq_len = 512
@@ -90,6 +96,7 @@ _GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CA
     options.flag("--strict", "Fail checks too weak to rule out a known mistake.", options.CHECK),
     options.text("--golden", "FOLDER", _GOLDEN, options.CHECK),
     options.text("--junit", "FILE", "Write a JUnit report.", options.OUTPUT),
+    *options.RAW,
     options.picture("Draw what was expected, what was found, and the difference to"),
     *options.WORK,
     shown=MANIFEST.splitlines(),

@@ -13,9 +13,11 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from pecli.errors import FileError
+from pecli.files.raw_layout import current_layout
 
 if TYPE_CHECKING:
     from pecli.files.contents import Contents, LoadedFile
@@ -56,6 +58,15 @@ def is_npz(suffix: str, start: bytes) -> bool:
     return is_archive and not is_torch_archive(suffix, start)
 
 
+def is_raw(suffix: str, start: bytes) -> bool:
+    """Recognise a raw file: its layout is stated, and its suffix is not that of another format.
+
+    Formats with a magic number come first in FORMATS, so that `--shape` leaves a .npy beside a
+    raw file what it is. A .bin is torch's only if it is an archive.
+    """
+    return current_layout() is not None and suffix not in _OWN_SUFFIXES
+
+
 def is_json(suffix: str, start: bytes) -> bool:
     """Recognise a JSON object.
 
@@ -77,7 +88,7 @@ class Format:
     Attributes:
         name: its name in `LoadedFile.format`; a format that is written has the suffix `.name`.
         module: the module with its functions `read` and `write`.
-        suffixes: the suffixes of its files, the most common first.
+        suffixes: the suffixes of its files, the most common first; empty if they have any.
         signature: recognises the files that are read; None if none are.
         is_written: whether the module has a function `write`.
         holds_one_array: whether a file holds a single array, without a name.
@@ -112,6 +123,7 @@ FORMATS = [
     Format("npz", "pecli.files.npz", (".npz",), is_npz, is_written=True),
     Format("torch", "pecli.files.torch_file", (".pt", ".pth", ".bin"), is_torch_archive),
     Format("gguf", "pecli.files.gguf_file", (".gguf",), begins_with(b"GGUF")),
+    Format("raw", "pecli.files.raw_file", (), is_raw),
     Format(
         "csv",
         "pecli.files.csv_file",
@@ -135,12 +147,9 @@ FORMATS = [
 """All formats, in the order in which their signatures are tried: those with a magic number first.
 A Zarr store is a folder, which `load_file` recognises by its suffix."""
 
-_RAW_SUFFIXES = (".bin", ".raw", ".dat", ".f32", ".f16", ".f64", ".bf16", ".fp32", ".fp16")
-_RAW_ADVICE = (
-    "raw numbers have no shape: numpy.save('x.npy', numpy.fromfile(FILE, 'f4').reshape(…))"
-)
+_OWN_SUFFIXES = {*chain(*(candidate.suffixes for candidate in FORMATS))} - {".bin"}
+_RAW_ADVICE = "if it holds raw numbers, state them: --shape 2,8,24,128 --raw-dtype f16"
 ADVICE = {
-    **dict.fromkeys(_RAW_SUFFIXES, _RAW_ADVICE),
     ".h": "C headers are written, not read: write .npz or .safetensors as well",
     ".json": JSON_FORM,
 }
@@ -169,12 +178,14 @@ def format_of_bytes(path: str, start: bytes) -> Format:
         advice = "write the tensors with safetensors.torch.save_file or numpy.save"
         raise FileError(path, problem, advice)
     suffixes = one_of(readable_suffixes())
-    raise FileError(path, f"is not a {suffixes} file of tables", ADVICE.get(suffix, ""))
+    advice = ADVICE.get(suffix, _RAW_ADVICE)
+    raise FileError(path, f"is not a {suffixes} file of tables", advice)
 
 
 def readable_suffixes() -> list[str]:
     """Return the most common suffix of every format that is read from a single file."""
-    return [candidate.suffixes[0] for candidate in FORMATS if candidate.signature is not None]
+    readable = [candidate for candidate in FORMATS if candidate.signature is not None]
+    return [candidate.suffixes[0] for candidate in readable if candidate.suffixes]
 
 
 def written_formats() -> list[Format]:

@@ -3,7 +3,7 @@
 import errno
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from pecli.files.contents import (
 )
 from pecli.files.formats import format_of_bytes
 from pecli.files.npy import ARRAY_NAME
+from pecli.files.raw_layout import parse_layout, raw_files
 from pecli.files.shards import SHARD_KINDS as SHARD_KINDS
 from pecli.files.shards import Shards, shards_in_folder, shards_of_index
 from pecli.files.torch_module import positional_tensors
@@ -27,6 +28,7 @@ from pecli.files.torch_module import positional_tensors
 Given = str | os.PathLike[str] | Mapping[str, object] | ArrayLike | object
 MAX_NAMES = 8  # names that an error lists
 MAX_COMPARED = 2000  # names that are searched for similar ones
+NAMELESS_FORMATS = ("npy", "raw")  # formats whose only array has no name
 NO_FILE = ""  # the path of arrays in memory
 
 
@@ -97,9 +99,9 @@ def _load_shard(path: str, file: str, names: Iterable[str] | None) -> Shard:
 def name_of(file: LoadedFile, name: str) -> str:
     """Return a tensor's name among those of other files.
 
-    The array of a .npy file has no name; it takes the file's.
+    The array of a .npy or raw file has no name; it takes the file's.
     """
-    if file.format == "npy" and file.path != STANDARD_INPUT:
+    if file.format in NAMELESS_FORMATS and file.path != STANDARD_INPUT:
         return _stem(file.path)
     return name
 
@@ -139,14 +141,21 @@ def _most_similar(name: str, names: Iterable[str]) -> list[str]:
     return similar + others
 
 
-def load(path: str | os.PathLike[str]) -> dict[str, Array]:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    shape: Sequence[int] | None = None,
+    raw_dtype: str | None = None,
+) -> dict[str, Array]:
     """Read the tensors of a file into memory.
 
     Args:
         path: a file, a folder or an index of a checkpoint; or `FILE:NAME` for one tensor.
+        shape: the shape of a raw binary file; one length may be -1. By default, a vector.
+        raw_dtype: its dtype, such as "f16"; ">f4" is big-endian.
 
     Returns:
-        Arrays by name. The array of a .npy or .csv file is called "array". They are copies:
+        Arrays by name. The array of a .npy, .csv or raw file is called "array". They are copies:
         changing them does not change the file.
 
     Raises:
@@ -158,7 +167,8 @@ def load(path: str | os.PathLike[str]) -> dict[str, Array]:
     ...     pecli.load(f"{folder}/a.npz:sin")
     {'sin': array([0. , 0.8])}
     """
-    file = open_tensors(path_of("path", path))
+    with raw_files(parse_layout(shape, raw_dtype)):
+        file = open_tensors(path_of("path", path))
     return {name: np.array(array, order="C") for name, array in file.tensors.items()}
 
 

@@ -8,7 +8,7 @@ from pecli.engine.arrays import FLOATS, Array, floating
 from pecli.engine.schemes.parameters import Parameter
 from pecli.errors import FileError, ParameterError, bracketed, listed, quoted
 from pecli.files.contents import LoadedFile
-from pecli.files.load import name_of, open_tensors
+from pecli.files.load import NAMELESS_FORMATS, name_of, open_tensors
 from pecli.files.output import KEY
 
 MAX_LISTED = 8  # tensors that an error names
@@ -109,7 +109,7 @@ def open_inputs(
 def _inputs_of(loaded: LoadedFile) -> list[Input]:
     inputs = []
     for key, array in loaded.tensors.items():
-        source = "the array" if loaded.format == "npy" else key
+        source = "the array" if loaded.format in NAMELESS_FORMATS else key
         inputs.append(Input(array, f"{source} of {loaded.path}", name_of(loaded, key)))
     return inputs
 
