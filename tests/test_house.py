@@ -39,8 +39,8 @@ views.
 """
 WITHIN_ENGINE = {
     "numerics": {"numerics", "arrays"},
-    "scalings": {"scalings", "numerics", "arrays"},
-    "runtimes": {"runtimes", "scalings", "numerics", "arrays"},
+    "scalings": {"scalings", "numerics", "arrays", "named_values"},
+    "runtimes": {"runtimes", "scalings", "numerics", "arrays", "named_values"},
     "table": {"numerics", "arrays"},
 }
 """Parts of the engine that a part may import. Parts without a row import everything except the

@@ -7,13 +7,14 @@ float64.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pecli.checks import plain
 from pecli.checks.position_errors import Drift, Drifts, ErrorCurve, measure_drifts
 from pecli.compare.tolerance import DRIFT, ERROR
 from pecli.display import Printed
 from pecli.engine.arrays import as_dtype
+from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import ByPosition
 from pecli.errors import KindError
@@ -97,7 +98,7 @@ class Audit(Printed):
     def curve(self, drift: Drift) -> ErrorCurve:
         return self.measured.curve(drift)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {
             **self.scheme.spec(),
             "tolerance": self.tolerance,

@@ -3,13 +3,14 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pecli.checks import Answer, plain_fields
 from pecli.checks.tensor_fits import Fit, find_fits
 from pecli.compare.comparison import Comparison, problems_of, where_json
 from pecli.compare.reading import Doubling, doubling_problems
 from pecli.compare.tolerance import EXACT, Tolerance, is_relative, tolerance_of
+from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, PecliError
 from pecli.files.contents import LoadedFile, carried_spec
@@ -55,7 +56,7 @@ class Difference(Answer):
         files = " and ".join(filter(None, (self.a, self.b)))
         return (files, *self.diagnosis, *different)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         fields = plain_fields(self, "passed", "a", "b", "tensors", "diagnosis", "readings", "weak")
         if self.forms:
             fields["forms"] = self.forms

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from pecli.checks import Answer, plain_fields
 from pecli.compare.forms import from_integers
 from pecli.compare.waves import row_widths, wave_readings
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, dtype_name, round_to, widened
+from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme, runtime_names
 from pecli.explain.edits import (
     Edit,
@@ -90,7 +90,7 @@ class Match:
     def command(self) -> str:
         return command_of(self.scheme, len(self.tensors))
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         fields = (
             "recipe",
             "runtimes",
@@ -121,7 +121,7 @@ class Identification(Answer):
     def words(self) -> tuple[str, ...]:
         return (self.file, *(match.command for match in self.matches), *self.description)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return plain_fields(self, "file", "identified", "matches", "description")
 
 

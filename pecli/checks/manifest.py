@@ -1,9 +1,8 @@
 """`pecli.toml`: a list of files, and what each of them should be (`pecli verify --help`)."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from pecli.checks.file_patterns import matching_files
 from pecli.checks.manifest_keys import COMMON, TOLERANCES, Keys, located, require_known, text_of
@@ -12,12 +11,13 @@ from pecli.checks.manifest_toml import read_toml
 from pecli.checks.run import Check
 from pecli.checks.verification import Verification
 from pecli.compare.tolerance import Tolerance
+from pecli.engine.named_values import NamedValues
 from pecli.errors import FileError, ParameterError, quoted
 from pecli.files.raw_layout import RawLayout, parse_layout, raw_files
 
 
 def read_manifest(
-    path: str, tolerances: Mapping[str, Any] | None = None, *, reasons: bool = True
+    path: str, tolerances: NamedValues | None = None, *, reasons: bool = True
 ) -> list[Check]:
     """Return the checks of a manifest.
 

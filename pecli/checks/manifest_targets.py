@@ -3,13 +3,14 @@
 import os
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pecli.checks.manifest_keys import COMMON, TARGETS, Keys, require_known, text_of
 from pecli.checks.verification import Verification
 from pecli.checks.verify import verify
 from pecli.checks.verify.targets import PLACES
 from pecli.compare.tolerance import Tolerance
+from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.aliases import by_parameter_name
 from pecli.engine.schemes.parameters import Choice, Parameter
@@ -39,7 +40,7 @@ class Target:
         problem: A reason why the check cannot run, which is raised when it does.
     """
 
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: NamedValues = field(default_factory=dict)
     arrays: Mapping[str, Numbers] = field(default_factory=dict)
     problem: PecliError | None = None
 

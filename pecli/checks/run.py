@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from pecli.checks.verification import Verification
+from pecli.engine.named_values import JsonObject
 from pecli.engine.table import thread_count
 from pecli.errors import FileError, NoTablesError, PecliError, translated
 
@@ -90,9 +90,9 @@ class Outcome:
                 tensor.parts = ()
         return self
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """Return the fields of a verification, which has failed if there is an error instead."""
-        fields: dict[str, Any] = {}
+        fields: JsonObject = {}
         if self.check.manifest:
             fields["name"] = self.check.label
         if isinstance(self.result, Verification):

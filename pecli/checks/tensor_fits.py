@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from pecli.compare.target import PLURALS, Target, fixed
 from pecli.compare.tolerance import Tolerance
 from pecli.compare.waves import wave_readings
 from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
+from pecli.engine.named_values import NamedValues
 from pecli.errors import bracketed
 from pecli.files.contents import LoadedFile
 from pecli.files.tensor_roles import ANYTHING, role_of
@@ -236,7 +237,7 @@ def _same_shape(name: str, a: Array, b: Array, has_waves: bool, is_text: bool) -
 def _targets(name: str, expected: AnyArray, has_waves: bool, is_text: bool) -> Iterator[Target]:
     """Yield an array as it is, without axes of length 1, and with one of two columns per frequency."""
     expected = np.atleast_1d(expected)
-    options: dict[str, Any] = {
+    options: NamedValues = {
         "quantised": has_waves,
         "masked": _is_masked(expected),
         "transposable": has_waves and role_of(name) in MATCHED_ROLES,

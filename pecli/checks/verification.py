@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from pecli.compare.problems import CopiesDiffer, LearnedConstant, LearnedNotFini
 from pecli.compare.reading import Reading
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
+from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import listed
 from pecli.files.tensor_roles import layer_number
@@ -64,7 +65,7 @@ class Verification(Answer):
     def words(self) -> tuple[str, ...]:
         return (self.file, self.scheme, *self.diagnosis)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         fields = plain_fields(
             self,
             "file",

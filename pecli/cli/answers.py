@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from pecli.cli.messages import Exit
 from pecli.engine import __version__
+from pecli.engine.named_values import JsonObject
 from pecli.views import screen
 
 
 class HasJson(Protocol):
     """A result that can be printed as JSON."""
 
-    def as_json(self) -> dict[str, Any]: ...
+    def as_json(self) -> JsonObject: ...
 
 
 Result = TypeVar("Result", bound=HasJson)
@@ -69,6 +70,6 @@ def command_line(words: Iterable[str], options: Mapping[str, object]) -> str:
     return shlex.join(parts)
 
 
-def provenance(words: Iterable[str], options: Mapping[str, object]) -> dict[str, Any]:
+def provenance(words: Iterable[str], options: Mapping[str, object]) -> JsonObject:
     """Return the metadata of a figure: the command that draws it again, and pecli's version."""
     return {"command": command_line(words, options), "version": __version__}

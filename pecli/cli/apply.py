@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from pecli.cli import options, scheme_options
 from pecli.cli.commands import SchemeGroup, command_of
 from pecli.cli.options import Values
 from pecli.engine.arrays import Array
+from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.parameters import Parameter
@@ -119,7 +120,7 @@ class Applied(NamedTuple):
     """The results for all inputs, and how they were made."""
 
     arrays: Sequence[Array]  #: one per input
-    parameters: Mapping[str, Any]  #: for JSON
+    parameters: NamedValues  #: for JSON
     words: str  #: the parameters in brief: «halves (the default), positions 0 … 7 along axis 1»
 
 
@@ -393,7 +394,7 @@ def _longest(inputs: Sequence[Input], seq_axis: int) -> int:
     return max(tensor.shape[seq_axis] for tensor in inputs)
 
 
-def _row_positions(values: Values, parameters: dict[str, Any]) -> RowPositions:
+def _row_positions(values: Values, parameters: MutableValues) -> RowPositions:
     """Return the positions of the rows: a range, or ids, which may differ within a batch.
 
     Positions that are not ids (real numbers, or places on the axes of an image) become the
@@ -426,8 +427,8 @@ def _are_ids(numbers: Array) -> bool:
 def _scheme_rotation(
     inputs: Sequence[Input],
     rows: RowPositions,
-    fields: Mapping[str, Any],
-    parameters: dict[str, Any],
+    fields: NamedValues,
+    parameters: MutableValues,
 ) -> RowRotation:
     """Return the rotation by a rope with these parameters; unless given, all channels rotate.
 
@@ -469,7 +470,7 @@ def _rotation_words(inputs: Sequence[Input], rotation: RowRotation, values: Valu
     return words
 
 
-def _rotation_parameters(rotation: RowRotation, values: Values) -> dict[str, Any]:
+def _rotation_parameters(rotation: RowRotation, values: Values) -> NamedValues:
     """Return the parameters of a rotation for JSON: those of the rope, and how it was applied."""
     parameters = {name: getattr(rotation.rope, name) for name in _ROTARY}
     return {

@@ -11,6 +11,7 @@ from pecli.cli import options, scheme_options
 from pecli.cli.answers import answer_with_figure, provenance
 from pecli.cli.commands import SchemeGroup, command_of
 from pecli.compare.tolerance import DRIFT, ERROR
+from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.parameters import Choice, ListOf
 from pecli.engine.schemes.scheme import Scheme, runtime_names
@@ -65,7 +66,7 @@ class _Audits:
     scheme: Scheme
     by_layer_type: dict[str, Audit]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         layers = {name: result.as_json() for name, result in self.by_layer_type.items()}
         if "" in layers:
             return layers[""]

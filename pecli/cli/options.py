@@ -13,6 +13,7 @@ import typer
 
 from pecli.cli.commands import OUTPUT as OUTPUT
 from pecli.cli.messages import print_note
+from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.schemes.parameters import Choice, Flag, Parameter
 from pecli.errors import ParameterError
 from pecli.files.formats import one_of, written_suffixes
@@ -26,7 +27,7 @@ RAW_FILES = "Raw files"
 REQUIRED = Option.empty
 """The default of an option that has to be given."""
 
-Values = Mapping[str, Any]
+Values = NamedValues
 """The values of a command's options by name; None if an option was not given."""
 
 
@@ -85,7 +86,7 @@ def text(
         choices = rule.options
     if choices:
         complete = _completion(choices)
-    settings: dict[str, Any] = {}
+    settings: MutableValues = {}
     if rule is not None:
         settings["callback"] = _parser(name, rule)
     info = typer.Option(
@@ -317,7 +318,7 @@ def without(items: Mapping[str, Item], names: Collection[str]) -> dict[str, Item
     return {name: item for name, item in items.items() if name not in names}
 
 
-def set_options(values: Values) -> dict[str, Any]:
+def set_options(values: Values) -> MutableValues:
     """Return the options that were given."""
     return {name: value for name, value in values.items() if value is not None}
 
@@ -327,7 +328,7 @@ def shows_progress(values: Values) -> bool:
     return not values["quiet"] and not values["no_progress"]
 
 
-def tolerances(values: Values) -> dict[str, Any]:
+def tolerances(values: Values) -> MutableValues:
     """Return the tolerances that were given."""
     from pecli.compare.tolerance import ERROR, MAX_ULP
 
@@ -346,9 +347,9 @@ def parse(name: str, parameter: Parameter, text: str) -> Any:
     return parameter.check(name, read_numbers(name, text))
 
 
-def parsed(parameters: Mapping[str, Parameter], values: Values) -> dict[str, Any]:
+def parsed(parameters: Mapping[str, Parameter], values: Values) -> MutableValues:
     """Return the parsed values of the parameters that were given; flags are parsed by Typer."""
-    results: dict[str, Any] = {}
+    results: MutableValues = {}
     for name, parameter in parameters.items():
         value = values[name]
         if value is None:

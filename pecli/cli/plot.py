@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from pecli.cli import options, scheme_options
 from pecli.cli.answers import provenance
 from pecli.cli.commands import command
+from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.parameters import ListOf, Real, Whole
 from pecli.errors import FileError, ParameterError
@@ -323,7 +324,7 @@ def _split(words: Sequence[str], separator: str) -> list[list[str]]:
     return parts
 
 
-def _split_grid(part: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+def _split_grid(part: Sequence[str]) -> tuple[list[str], NamedValues]:
     """Separate `--grid` and `--keep`, which describe the rows of files, from the files' names.
 
     Returns:
@@ -331,7 +332,7 @@ def _split_grid(part: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
         has the fields `grid`, a grid of 14 × 14 rows, and `keep`, 1 row before them.
     """
     names = list(part)
-    grid_fields: dict[str, Any] = {}
+    grid_fields: MutableValues = {}
     for name in ("grid", "keep"):
         option = f"--{name}"
         has_value = option in names[:-1]

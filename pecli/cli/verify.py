@@ -18,6 +18,7 @@ from pecli.cli.commands import command
 from pecli.cli.messages import Exit, print_error
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array
+from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.runtimes import RUNTIMES
 from pecli.engine.schemes.given_positions import GivenPositions
 from pecli.errors import ParameterError, PecliError
@@ -230,7 +231,7 @@ def _checks(
     files: Sequence[str],
     golden: str | None,
     target: Mapping[str, str],
-    tolerances: Mapping[str, Any],
+    tolerances: NamedValues,
     *,
     reasons: bool,
 ) -> list[Check]:
@@ -274,7 +275,7 @@ class _Target(NamedTuple):
     """The expected tensors."""
 
     spec: str | Array | None  #: a model's name, a learned table, or None for the file's own spec
-    places: dict[str, Any]  #: arguments of `pecli.verify` that describe rows and layers
+    places: NamedValues  #: arguments of `pecli.verify` that describe rows and layers
 
 
 class _Verifier(NamedTuple):
@@ -340,7 +341,7 @@ def _places(given: Mapping[str, str]) -> dict[str, object]:
     array_options = {"attention_mask"}
     if "before" in given:
         array_options.add("positions")  # which can differ between the rows of a batch of queries
-    places: dict[str, Any] = options.without(given, ("config", "model", "table"))
+    places: MutableValues = options.without(given, ("config", "model", "table"))
     for name, text in places.items():
         if name in array_options:
             places[name] = _numbers(name, text)

@@ -7,7 +7,7 @@ copies along a batch or head axis, doubled columns, the two cosines of a rotatio
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from pecli.engine.arrays import (
     round_to,
     widened,
 )
+from pecli.engine.named_values import JsonObject
 from pecli.engine.table import work_through
 from pecli.errors import bracketed
 from pecli.files.tensor_roles import role_of
@@ -132,7 +133,7 @@ class Comparison:
         """Return the result for a tensor whose shape no arrangement of the expected table has."""
         return cls.impossible(name, shape, OtherShape(shape, expected))
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return plain_fields(
             self,
             "name",

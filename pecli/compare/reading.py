@@ -21,6 +21,7 @@ from pecli.compare.problems import DoubledDifferently
 from pecli.compare.target import PLURALS, Expected, Target, fixed
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import COMPLEX, AnyArray, Indices, dtype_name, numpy_dtype, widest
+from pecli.engine.named_values import NamedValues
 from pecli.files.tensor_roles import role_of
 
 if TYPE_CHECKING:  # comparing two files needs no scheme
@@ -168,7 +169,7 @@ class Reading:
         if doubled and scheme is not None and "layout" in scheme.parameters():
             part = self.parts[0]
             one_copy: Any = (slice(None), *(0,) * (len(part.copies) - 1))
-            changes: dict[str, Any] = {"layout": doubled}
+            changes: NamedValues = {"layout": doubled}
             scheme = replace(scheme, **changes)
             tables = {self.name: joined([*part.found[one_copy]], doubled)}
         if self.target.waves:  # One table per axis of positions is one table of all of them.

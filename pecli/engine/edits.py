@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, ClassVar
 
+from pecli.engine.named_values import JsonObject
+
 
 class Edit:
     """One difference between a table and the one that it should be.
@@ -27,7 +29,7 @@ class Edit:
         """Return the name of the thing that differs: a parameter, or the kind of the edit."""
         return self.kind
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """Return the edit as plain data, such as {"edit": "layout", "expected": …, "found": …}."""
         fields = {name: _plain(value) for name, value in vars(self).items()}
         return {"edit": self.kind, **fields}
@@ -176,7 +178,7 @@ class Positions(Edit):
     mistake: PositionMistake | None = field(default=None, compare=False, repr=False)
     """The mistake as data, if it is one that can be made with a single list of positions."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """Return the edit as plain data; the mistake is in it as its reason."""
         fields = super().as_json()
         del fields["mistake"]

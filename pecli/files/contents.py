@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from pecli.engine.arrays import Array, numpy_dtype, round_to, widened
+from pecli.engine.named_values import JsonObject
 from pecli.errors import FileError, PecliError, failure, quoted
 from pecli.files.output import KEY
 from pecli.files.strict_json import MAX_DEPTH, parsed_json
@@ -269,7 +270,7 @@ def _read_stream(file: BinaryIO, label: str, check_start: CheckStart) -> memoryv
     return memoryview(data)
 
 
-def carried_spec(path: str, metadata: Mapping[str, str]) -> dict[str, Any] | None:
+def carried_spec(path: str, metadata: Mapping[str, str]) -> JsonObject | None:
     """Return the spec in a file's metadata: scheme, parameters, version and sha256.
 
     Returns None if the file carries none.

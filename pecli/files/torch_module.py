@@ -16,7 +16,7 @@ def is_tensor(value: object) -> bool:
     return hasattr(value, "detach") and hasattr(value, "shape")
 
 
-def positional_tensors(module: Any) -> dict[str, Any]:
+def positional_tensors(module: Any) -> dict[str, object]:
     """Return a module's tensors with positional names; if there are none, all that it computed.
 
     Those are buffers and plain attributes; parameters are learned.

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pecli.engine.arrays import AnyArray as Array
 from pecli.engine.arrays import round_to, widened
 from pecli.engine.edits import edit_of
+from pecli.engine.named_values import JsonObject, NamedValues
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
@@ -19,7 +20,7 @@ Tables = tuple[Array, Array]  #: cosines and sines
 class MistakenTable(NamedTuple):
     """A mistake in how right tables were stored."""
 
-    edit: dict[str, Any]  #: the reason, as in the JSON of `verify`
+    edit: JsonObject  #: the reason, as in the JSON of `verify`
     change: Callable[[Array, Array], Tables]
 
 
@@ -50,7 +51,7 @@ class Mistake(NamedTuple):
     name: str
     scheme: Scheme
     tensors: dict[str, Array]
-    edits: tuple[Mapping[str, Any], ...]
+    edits: tuple[NamedValues, ...]
 
 
 def mistakes(rows: Mapping[str, Mapping[str, object]]) -> Iterator[Mistake]:
@@ -64,7 +65,7 @@ def mistakes(rows: Mapping[str, Mapping[str, object]]) -> Iterator[Mistake]:
         yield Mistake(f"mistake-{name}", scheme, {"cos": cos, "sin": sin}, (mistake.edit,))
 
 
-def _wrong_parameters(name: str, row: Mapping[str, Any]) -> Mistake:
+def _wrong_parameters(name: str, row: NamedValues) -> Mistake:
     """Return the tables of a scheme some of whose parameters are wrong."""
     scheme: Scheme = scheme_named(row["scheme"])(**row["right"], dtype="float64")
     made = replace(scheme, **row["wrong"]).tables()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pecli.engine import __version__
+from pecli.engine.named_values import JsonObject, NamedValues
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, ParameterError, quoted
@@ -45,7 +46,7 @@ class Entry:
     folder: str
     name: str
     scheme: Scheme
-    settings: Mapping[str, Any]
+    settings: NamedValues
     edits: tuple[str, ...]
     tolerances: Mapping[str, float]
     shapes: Mapping[str, tuple[int, ...]]
@@ -87,7 +88,7 @@ def entry_json(case: Case, files: Mapping[str, str]) -> dict[str, object]:
     """Return the entry of a case; `files` holds the sha256 of its files by name."""
     spec = case.scheme.spec()
     parameters = spec["parameters"].items()
-    entry: dict[str, Any] = {
+    entry: JsonObject = {
         **spec,
         "name": case.name,
         "tests": case.tests,
@@ -143,7 +144,7 @@ def read_index(folder: str) -> dict[str, Entry]:
     return entries
 
 
-def _read_entry(folder: str, contents: Contents, row: Mapping[str, Any]) -> Entry:
+def _read_entry(folder: str, contents: Contents, row: NamedValues) -> Entry:
     """Check an entry of the index."""
     name = row["name"]
     about = Contents(contents.path, contents.data, f"case {quoted(name)}")
@@ -162,7 +163,7 @@ def _read_entry(folder: str, contents: Contents, row: Mapping[str, Any]) -> Entr
     )
 
 
-def _read_scheme(about: Contents, row: Mapping[str, Any]) -> Scheme:
+def _read_scheme(about: Contents, row: NamedValues) -> Scheme:
     parameters = row.get("parameters")
     if not isinstance(parameters, dict):
         raise about.error("has no parameters by name")
@@ -175,7 +176,7 @@ def _read_scheme(about: Contents, row: Mapping[str, Any]) -> Scheme:
     return scheme
 
 
-def _read_edits(about: Contents, row: Mapping[str, Any]) -> tuple[str, ...]:
+def _read_edits(about: Contents, row: NamedValues) -> tuple[str, ...]:
     """Return the subjects of a known mistake's edits: a parameter's name, or the kind of edit."""
     subjects = []
     edits = row.get("edits", [])

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 from pecli.display import Printed
+from pecli.engine.named_values import JsonObject, MutableValues, NamedValues
 from pecli.engine.runtimes import runtime_named
 from pecli.engine.scalings import SCALINGS
 from pecli.engine.schemes.rope import Rope
@@ -104,7 +105,7 @@ class Encoding:
 
     layer_type: str
     scheme: str
-    parameters: Mapping[str, Any]
+    parameters: NamedValues
     sources: Mapping[str, str] = field(default_factory=dict)
     layout: str | None = None
     head_dim: int | None = None
@@ -185,9 +186,9 @@ class Encoding:
         """
         return self._rope(1, length=length, **options)
 
-    def _rope_on_grid(self, options: Mapping[str, Any]) -> Rope:
+    def _rope_on_grid(self, options: NamedValues) -> Rope:
         """Return the scheme that rotates a whole head by the positions of image patches."""
-        parameters: dict[str, Any] = {"base": self.parameters["base"], "style": self.grid.style}
+        parameters: MutableValues = {"base": self.parameters["base"], "style": self.grid.style}
         channels = self.grid.axis_channels or ()
         if channels and sum(channels) == self.head_dim:
             parameters["axes"] = channels
@@ -222,7 +223,7 @@ class Encoding:
             parameters["mrope_interleaved"] = self.sections.mrope_interleaved or None
         return Rope(**parameters)
 
-    def _mscale(self, mscales: Mscales, parameters: Mapping[str, Any], length: int | None) -> float:
+    def _mscale(self, mscales: Mscales, parameters: NamedValues, length: int | None) -> float:
         """Return the attention factor of a table that is read at a length, or else at its own end."""
         if length is None:
             length = Rope(**{**parameters, "attention_factor": 1.0}).effective_length
@@ -330,7 +331,7 @@ class Encoding:
                 described[name] = list(value) if isinstance(value, tuple) else value
         return described
 
-    def as_json(self, seq_len: int | None = None) -> dict[str, Any]:
+    def as_json(self, seq_len: int | None = None) -> JsonObject:
         parameters = self.described()
         if seq_len is not None and self.follows_length:
             parameters["length"] = seq_len
@@ -494,7 +495,7 @@ class ModelEncodings(Printed):
         names = ", ".join(map(repr, types)) or "none at all"
         raise ParameterError("layer_type", quoted(layer_type), f"{self.file} has {names}")
 
-    def as_json(self, seq_len: int | None = None) -> dict[str, Any]:
+    def as_json(self, seq_len: int | None = None) -> JsonObject:
         return {
             "file": self.file,
             "model_type": self.model_type,

@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from pecli.engine.named_values import JsonObject
 from pecli.models.data import plain_name, stored
 from pecli.models.keys import NO_CLASS, ClassDefaults
 
@@ -117,7 +118,7 @@ class Family:
         return f"family default ({self.name})"
 
 
-def _families(rows: list[dict[str, Any]]) -> dict[str, Family]:
+def _families(rows: list[JsonObject]) -> dict[str, Family]:
     """Return families by model_type; a row of families.json has the names of several."""
     families = {}
     for row in rows:

@@ -5,8 +5,9 @@ cache.
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
+from pecli.engine.named_values import JsonObject
 from pecli.errors import FileError, KindError, ParameterError, failure, quoted
 from pecli.files.contents import GGUF
 from pecli.files.gguf_file import Header, header_of
@@ -37,7 +38,7 @@ class Description:
     """
 
     label: str
-    values: dict[str, Any]
+    values: JsonObject
     gguf: Header | None = None
 
     def encodings(self) -> ModelEncodings:

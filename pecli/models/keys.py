@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from pecli.engine.named_values import NamedValues
 from pecli.errors import FileError, quoted
 
 MAX_WHOLE = 2**40
@@ -57,7 +58,7 @@ def nonzero(setting: Setting[T] | None) -> Setting[T] | None:
     return setting if setting is not None and setting.value else None
 
 
-def values_of(settings: Settings) -> dict[str, Any]:
+def values_of(settings: Settings) -> NamedValues:
     """Return the values of settings, without those that are left out."""
     return {name: setting.value for name, setting in settings.items() if setting is not None}
 
@@ -88,7 +89,7 @@ class ClassDefaults:
     """The defaults of a configuration class of transformers, or of a project's own code."""
 
     name: str = ""
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: NamedValues = field(default_factory=dict)
     model_type: str = ""
     #: Keys that the code of the class does not read. `rope_parameters.partial_rotary_factor` is a
     #: key within the settings; `rope_theta alone` is a base that counts only beside settings.
@@ -207,7 +208,7 @@ class Keys:
             may present `rotary_base` as `rope_theta`.
     """
 
-    data: Mapping[str, Any]
+    data: NamedValues
     path: str
     prefix: str = ""
     defaults: ClassDefaults = NO_CLASS

@@ -4,8 +4,10 @@ beside it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import NamedTuple
 
+from pecli.engine.named_values import JsonObject, NamedValues
 from pecli.models import non_rotary
 from pecli.models.data import plain_name, stored
 from pecli.models.families import class_defaults, family_of
@@ -97,7 +99,7 @@ class ClassPart(NamedTuple):
     """
 
     model_type: str = ""
-    values: Mapping[str, Any] = {}
+    values: NamedValues = MappingProxyType({})
     fills_in: bool = False
 
 
@@ -122,7 +124,7 @@ def parts_of(part: ModelPart) -> list[ModelPart]:
     """Return the parts within a part: the first language model, then all others."""
     default_text = class_part(part.model_type)
     is_bare = lacks_text_model(part)
-    objects: dict[str, Any] = dict(part.keys.data)
+    objects: JsonObject = dict(part.keys.data)
     if is_bare:
         objects["text_config"] = {}
     parts = []

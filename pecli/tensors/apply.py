@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from pecli.engine.application import LAYOUTS, add_rows
 from pecli.engine.arrays import Array, like, numbers
+from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.parameters import Flag
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import table_of
@@ -120,7 +121,7 @@ def _rotation(
     encoding: Any,
     rows: RowPositions,
     layer_type: str | None,
-    fields: dict[str, Any],
+    fields: NamedValues,
 ) -> RowRotation:
     """Return how a rotary scheme or a model rotates x; `fields` override its own."""
     if isinstance(encoding, Scheme):

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, like, numbers
+from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.parameters import Choice, DtypeChoice, Flag, Parameter, Whole
 from pecli.errors import KindError, ParameterError, listed, quoted
 from pecli.models.find import Model
@@ -162,9 +163,7 @@ def _check_layouts(source: str | None, target: str | None) -> None:
         raise ParameterError(name, "missing", "a conversion goes from one layout to another")
 
 
-def heads_of(
-    model: Model | None, layer_type: str | None, fields: Mapping[str, Any]
-) -> Heads | None:
+def heads_of(model: Model | None, layer_type: str | None, fields: NamedValues) -> Heads | None:
     """Return the heads of a model, with some fields of `Heads` overridden.
 
     Returns None if neither a model nor `heads` is given: then columns of tables move.
@@ -274,7 +273,7 @@ def _listed(weights: Sequence[Input]) -> str:
 
 
 def _move(
-    weight: Input, source: str, target: str, heads: Heads | None, fields: Mapping[str, Any]
+    weight: Input, source: str, target: str, heads: Heads | None, fields: NamedValues
 ) -> Move:
     if heads is not None:
         return heads.move(weight, source, target)

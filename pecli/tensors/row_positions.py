@@ -2,12 +2,13 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pecli.engine.arrays import numbers
+from pecli.engine.named_values import MutableValues
 from pecli.engine.schemes.given_positions import LAST_POSITION, whole_positions
 from pecli.engine.schemes.parameters import Whole
 from pecli.errors import ParameterError
@@ -22,7 +23,7 @@ Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-def given_options(**options: object) -> dict[str, Any]:
+def given_options(**options: object) -> MutableValues:
     """Return the options that were given: all except None, and flags that are not set."""
     return {
         name: value for name, value in options.items() if value is not None and value is not False

@@ -9,6 +9,7 @@ import numpy as np
 
 from pecli.engine.application import LAYOUTS, PairLayouts, rotate
 from pecli.engine.arrays import AnyArray, Array
+from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.engine.schemes.positions import place_of_rows
 from pecli.engine.schemes.rope import Rope
@@ -157,7 +158,7 @@ def model_rotation(
     encoding: Encoding,
     rows: RowPositions,
     heads: Collection[int],
-    fields: Mapping[str, Any],
+    fields: NamedValues,
     **parameters: Any,
 ) -> RowRotation:
     """Return how a model rotates tensors.

@@ -12,6 +12,7 @@ from pecli.compare.forms import joined
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import Array
+from pecli.engine.named_values import MutableValues
 from pecli.errors import ParameterError, bracketed
 from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import Encoding
@@ -131,7 +132,7 @@ def solved_positions(
     takes, gives = LAYOUTS[encoding.layout or "halves"]
     before = joined((np.ones_like(cos), np.zeros_like(sin)), takes)
     after = joined((cos, sin), gives)
-    options: dict[str, Any] = {"layer_type": encoding.layer_type or None, "seq_axis": -2}
+    options: MutableValues = {"layer_type": encoding.layer_type or None, "seq_axis": -2}
     if rows.seen is None:
         options["positions"] = rows.ids
     else:

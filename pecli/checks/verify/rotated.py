@@ -22,6 +22,7 @@ from pecli.compare.problems import CopiesDiffer, NotFinite
 from pecli.compare.tolerance import FREQ_RTOL, Tolerance
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import Array, Flags, Floats, as_dtype, widened
+from pecli.engine.named_values import MutableValues
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError, PecliError, counted, quoted
 from pecli.explain.edits import Explanation, Parameter, Positions, Rotation, Rows
@@ -284,7 +285,7 @@ class RotatedCheck:
         place = self.job.place
         after = Input(self.tensor.after, self.tensor.pair.label)
         after.check_sequence(self.tensor.axis)
-        fields: dict[str, Any] = {"seq_axis": self.tensor.axis, "shift": self.job.tokens.shift}
+        fields: MutableValues = {"seq_axis": self.tensor.axis, "shift": self.job.tokens.shift}
         if place.layout:
             fields["layout"] = place.layout
         return model_rotation(

@@ -23,6 +23,7 @@ from pecli.engine.arrays import (
     round_to,
     widened,
 )
+from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes import rope_parameters
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.given_positions import LAST_POSITION, PositionList
@@ -72,10 +73,10 @@ class Place:
     runtime: str = "none"
     layout: str = ""
     ends: tuple[int, ...] = ()
-    own: Mapping[str, Any] = field(default_factory=dict)
+    own: NamedValues = field(default_factory=dict)
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> "Place":
+    def of(cls, given: NamedValues) -> "Place":
         """Return the place that options describe.
 
         Raises:
@@ -135,7 +136,7 @@ def _scheme_waves(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Target]
     layout: str = part.value_of("layout", "")
     compact = part
     if layout not in ("", "compact"):
-        changes: dict[str, Any] = {"layout": "compact"}
+        changes: NamedValues = {"layout": "compact"}
         compact = replace(part, **changes)
     waves = {prefix + table.name: table for table in compact.tensors() if table.name in PLURALS}
     doubled = layout if layout in DOUBLED_LAYOUTS else ""
@@ -336,7 +337,7 @@ def _sinusoidal(
         yield Target(("pe",), (None, parameters["dim"]), make, words=note, quantised=True)
 
 
-def _on_grid(parameters: dict[str, Any], place: Place, words: str) -> Target:
+def _on_grid(parameters: NamedValues, place: Place, words: str) -> Target:
     """Return the table on a grid, whose size and style give its rows, layout and exponents."""
     follows_from_grid = ("seq_len", "layout", "freq_shift")
     others = {name: value for name, value in parameters.items() if name not in follows_from_grid}
@@ -344,7 +345,7 @@ def _on_grid(parameters: dict[str, Any], place: Place, words: str) -> Target:
     return fixed({"pe": scheme.tensors()[0]}, scheme, words=words, quantised=True)
 
 
-def _sinusoidal_rows(parameters: dict[str, Any], offset: int, rows: int) -> Making:
+def _sinusoidal_rows(parameters: NamedValues, offset: int, rows: int) -> Making:
     """Return the table with so many rows from a position on."""
     scheme = Sinusoidal(**{**parameters, "seq_len": rows}, offset=offset)
     return Making(scheme, {"pe": scheme.tensors()[0]})

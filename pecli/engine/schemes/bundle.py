@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
+from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.parameters import Parameter
 from pecli.engine.schemes.scheme import Scheme, holds_several
 from pecli.engine.table import Table
@@ -40,7 +41,7 @@ class Bundle(Scheme):
 
     parts: Annotated[tuple[tuple[str, Scheme], ...], SchemesByName(help="schemes by name")]
 
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> JsonObject:
         specs = {name: scheme.spec() for name, scheme in self.parts}
         return {"scheme": self.name, "parameters": {"parts": specs, "dtype": self.dtype}}
 

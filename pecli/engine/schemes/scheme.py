@@ -19,6 +19,7 @@ import numpy as np
 
 from pecli.display import Displayed
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ArrayLike
+from pecli.engine.named_values import JsonObject, NamedValues
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.parameters import Choice, DtypeChoice, Parameter, Whole
 from pecli.engine.schemes.recipes import STORED, recipe_named
@@ -155,7 +156,7 @@ class Scheme(Displayed, ABC):
                 parts.append(f"{name}={value!r}")
         return f"{type(self).__name__}({', '.join(parts)})"
 
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> JsonObject:
         """Return the scheme as plain data, from which `from_spec` makes it again.
 
         >>> from pecli import LearnedInit
@@ -170,7 +171,7 @@ class Scheme(Displayed, ABC):
         return {"scheme": self.name, "parameters": parameters}
 
     @classmethod
-    def from_spec(cls, spec: Mapping[str, Any]) -> Self:
+    def from_spec(cls, spec: NamedValues) -> Self:
         """Return the scheme of a spec; `Scheme.from_spec` finds the class by the spec's `scheme`.
 
         Args:
@@ -319,7 +320,7 @@ class Scheme(Displayed, ABC):
         """
         if "recipe" not in self.parameters():
             return self.in_dtype(recipe_named(way).table or self.dtype)
-        changes: dict[str, Any] = {"recipe": way}
+        changes: NamedValues = {"recipe": way}
         return replace(self, **changes)
 
     def by_position(self) -> ByPosition:

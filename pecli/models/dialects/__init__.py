@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any
 
+from pecli.engine.named_values import NamedValues
 from pecli.models.consistency import inconsistencies
 from pecli.models.data import plain_name, stored, synonyms
 from pecli.models.encoding import ModelEncodings, Parsed
@@ -48,7 +48,7 @@ class Dialect:
     model_types: tuple[str, ...] | None = ()
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> "Dialect":
+    def of(cls, row: NamedValues) -> "Dialect":
         """Return the dialect of a row of dialects.json; a null as `model_types` accepts any."""
         types = row.get("model_types", ())
         return cls(

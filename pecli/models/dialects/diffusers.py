@@ -4,10 +4,10 @@ diffusers.json has the defaults of the classes: in `axial` those that rotate by 
 `tables` those that add a table, and notes on some of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.errors import quoted
@@ -54,7 +54,7 @@ class Channels:
     axes: Setting[tuple[int, ...]]
 
 
-def _axial_rope(keys: Keys, row: Mapping[str, Any]) -> Encoding:
+def _axial_rope(keys: Keys, row: NamedValues) -> Encoding:
     """Return the rotary encoding of a row of `axial`.
 
     The row has a style, the key of the channels of each axis (`axes`), and perhaps keys for

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pecli.engine.arrays import Floats
+from pecli.engine.named_values import NamedValues
 from pecli.errors import ParameterError
 from pecli.files.output import open_output
 from pecli.views.pictures.figure import Figure
@@ -89,7 +90,7 @@ _METADATA = {
 
 
 def encoded(
-    figure: Figure, kind: str = "png", dpi: float = 100, about: Mapping[str, Any] | None = None
+    figure: Figure, kind: str = "png", dpi: float = 100, about: NamedValues | None = None
 ) -> bytes:
     """Return the bytes of a figure in that format, without a date."""
     omitted, place = _METADATA[kind]
@@ -123,7 +124,7 @@ class _Spiral(NamedTuple):
         self.hand.set_xdata([self.angles[count - 1]] * 2)
 
 
-def _moving(figure: Figure, dpi: float, about: Mapping[str, Any] | None = None) -> bytes:
+def _moving(figure: Figure, dpi: float, about: NamedValues | None = None) -> bytes:
     """Return a .gif in which dots appear position by position, and a hand points at the last.
 
     Only the things that move are drawn again. All frames have the colours of the last one, so that
