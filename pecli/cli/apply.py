@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from pecli.tensors.inputs import SEQ_AXIS, Input, open_inputs, read_numbers
 from pecli.tensors.row_positions import RowPositions, given_options
 from pecli.tensors.row_rotation import RowRotation
 from pecli.views import progress, screen
+
+if TYPE_CHECKING:
+    from pecli.cli.commands import AnyCommand
 
 MAX_LISTED = 4
 """Tensors that a line of text names."""
@@ -128,7 +131,7 @@ Apply = Callable[[Sequence[Input], Values], Applied]
 """A function that applies an encoding to inputs, with the options of its command."""
 
 
-def command(name: str) -> Any:
+def command(name: str) -> AnyCommand:
     """Return the command, with a subcommand per scheme."""
     commands = list(map(_rows_command, _schemes_with_rows()))
     commands += [_learned_command("learned"), _learned_command("learned-init", hidden=True)]
@@ -143,14 +146,14 @@ def _schemes_with_rows() -> list[type[Scheme]]:
     return [kind for kind in kinds if kind.applied_as == "rows" and kind.recipe_names()]
 
 
-def _rows_command(kind: type[Scheme]) -> object:
+def _rows_command(kind: type[Scheme]) -> AnyCommand:
     """Return the command of a scheme whose table is added, such as `pecli apply sinusoidal`."""
     summary = f"Add a {kind.name} table to x (…, L, D)."
     own_options = scheme_options.parameter_options(kind, _DECIDED_BY_INPUT)
     return _command(kind.name, partial(_add_rows, kind), summary, own_options)
 
 
-def _learned_command(name: str, *, hidden: bool = False) -> object:
+def _learned_command(name: str, *, hidden: bool = False) -> AnyCommand:
     """Return the command for learned tables.
 
     It has a hidden second name, `learned-init`: the scheme that generates such tables has this name.
@@ -159,13 +162,13 @@ def _learned_command(name: str, *, hidden: bool = False) -> object:
     return _command(name, _add_learned, summary, LEARNED_OPTIONS, hidden=hidden)
 
 
-def _alibi_command() -> object:
+def _alibi_command() -> AnyCommand:
     summary = "Add ALiBi biases to scores (…, H, Lq, Lk), whose queries come last."
     own_options = scheme_options.parameter_options(Alibi, _DECIDED_BY_INPUT)
     return _command("alibi", _add_alibi, summary, [*own_options, CAUSAL])
 
 
-def _rope_command() -> object:
+def _rope_command() -> AnyCommand:
     summary = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
     others = Rope.parameters().keys() - _ROTARY.keys()
     own_options = scheme_options.parameter_options(Rope, {*others, "dim"})
@@ -179,7 +182,7 @@ def _command(
     own_options: Sequence[inspect.Parameter],
     *,
     hidden: bool = False,
-) -> Any:
+) -> AnyCommand:
     """Return a subcommand of `pecli apply`.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pecli.checks.audit import Audit, audit
 from pecli.cli import options, scheme_options
@@ -17,6 +17,9 @@ from pecli.engine.schemes.parameters import Choice, ListOf
 from pecli.engine.schemes.scheme import Scheme, runtime_names
 from pecli.views import drift, drift_pictures, progress
 from pecli.views.pictures import figure_files
+
+if TYPE_CHECKING:
+    from pecli.cli.commands import AnyCommand
 
 SUMMARY = (
     "Measure how far each way to compute a table (float32 phases, bfloat16 positions, …) drifts "
@@ -40,13 +43,13 @@ OPTIONS = (
 )
 
 
-def command(name: str) -> Any:
+def command(name: str) -> AnyCommand:
     """Return the command, with a subcommand per scheme that can be computed in several ways."""
     kinds = [kind for kind in map(scheme_named, SCHEMES) if kind.recipe_names()]
     return SchemeGroup(name, [_command(kind) for kind in kinds], SUMMARY, EXAMPLES)
 
 
-def _command(kind: type[Scheme]) -> Any:
+def _command(kind: type[Scheme]) -> AnyCommand:
     """Return the subcommand of a scheme, such as `pecli audit rope`."""
     declared = [option for option in scheme_options.options_of(kind) if option.name not in _OMITTED]
     return command_of(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pecli.cli import options, scheme_options
 from pecli.cli.answers import answer
@@ -16,6 +16,9 @@ from pecli.engine import __version__
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pecli.cli.commands import AnyCommand
 
 OPTIONS = (
     options.output(options.TABLES),
@@ -31,7 +34,7 @@ OPTIONS = (
 )
 
 
-def command(name: str) -> Any:
+def command(name: str) -> AnyCommand:
     """Return the command of a scheme."""
     kind: type[Scheme] = scheme_named(name)
     declared = [*scheme_options.options_of(kind), *OPTIONS]

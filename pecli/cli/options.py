@@ -31,7 +31,7 @@ Values = NamedValues
 """The values of a command's options by name; None if an option was not given."""
 
 
-def _keyword(name: str, info: Any, kind: Any, default: Any) -> Option:
+def _keyword(name: str, info: object, kind: Any, default: object) -> Option:
     """Return a parameter of a function as Typer reads it.
 
     Args:
@@ -59,7 +59,7 @@ def text(
     panel: str = "",
     *,
     name: str = "",
-    default: Any = None,
+    default: object = None,
     several: bool = False,
     choices: Sequence[str] = (),
     complete: Callable[[str], list[str]] | None = None,
@@ -114,10 +114,10 @@ def _completion(choices: Sequence[str]) -> Callable[[str], list[str]]:
     return complete
 
 
-def _parser(name: str, rule: Parameter) -> Callable[[object], object]:
+def _parser(name: str, rule: Parameter) -> Callable[[str | None], object]:
     """Return the callback of an option that is parsed by a rule."""
 
-    def parse_value(value: Any) -> object:
+    def parse_value(value: str | None) -> object:
         return None if value is None else parse(name, rule, value)
 
     return parse_value
@@ -159,11 +159,12 @@ def picture(help: str, panel: str = OUTPUT) -> Option:
 class _FigureFile(Parameter):
     """A path of a figure, whose suffix is checked before any work is done."""
 
-    def check(self, name: str, value: Any) -> Any:
+    def check(self, name: str, value: object) -> str:
         from pecli.views.pictures.figure_files import check_suffix
 
-        check_suffix(value)
-        return value
+        path = str(value)
+        check_suffix(path)
+        return path
 
 
 TABLES = f"Write to {one_of(written_suffixes())}; - is standard output."

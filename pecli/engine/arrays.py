@@ -6,6 +6,7 @@ NumPy has no bfloat16 and no float8; `ml_dtypes` has, and is imported only if on
 import re
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ if TYPE_CHECKING:  # numpy.typing takes 10 ms to import.
 
     Array = NDArray[np.generic]
     AnyArray = NDArray[Any]
+    ForeignArray = Any  # of torch, JAX or MLX, none of which is imported
     Floats = NDArray[np.float64]
     Singles = NDArray[np.float32]
     Ints = NDArray[np.uint64]
@@ -27,6 +29,7 @@ if TYPE_CHECKING:  # numpy.typing takes 10 ms to import.
     Complex = NDArray[np.complex128]
 else:
     ArrayLike = object
+    ForeignArray = object
     Array = AnyArray = Floats = Singles = Ints = Positions = Indices = Flags = Complex = object
 
 SIGNIFICAND_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
@@ -148,7 +151,7 @@ CACHE_LINE = 64
 """Bytes. Vector loads that cross a line take twice as long."""
 
 
-def aligned_buffer(count: int, dtype: np.dtype[Any] | type) -> AnyArray:
+def aligned_buffer(count: int, dtype: np.dtype[np.generic] | type) -> AnyArray:
     """Return an uninitialised flat array that begins at a cache line."""
     size = count * np.dtype(dtype).itemsize
     raw = np.empty(size + CACHE_LINE, np.uint8)
@@ -239,8 +242,7 @@ def as_numpy(name: str, values: object) -> AnyArray:
 def _check_mask(name: str, values: AnyArray) -> None:
     """Raise KindError if some values are masked."""
     # Not isinstance(values, np.ma.MaskedArray): numpy.ma takes time to import.
-    mask = getattr(values, "mask", None)
-    if mask is not None and np.any(mask):
+    if hasattr(values, "mask") and np.any(values.mask):
         advice = "fill them first: x.filled(0)"
         raise KindError(name, "a masked array", "its masked values would be used", advice)
 
@@ -253,7 +255,7 @@ def _from_list(name: str, values: Sequence[object]) -> AnyArray:
         raise KindError(name, description, "a table has rows of one length") from problem
 
 
-def numbers(name: str, values: Any) -> AnyArray:
+def numbers(name: str, values: object) -> AnyArray:
     """Return values of any library as a NumPy array of numbers, or raise KindError."""
     array = as_numpy(name, values)
     # bfloat16 has the kind "V" of structured arrays, and is not one of them.
@@ -279,7 +281,7 @@ def _of_dtype(array: AnyArray) -> str:
     return f"of dtype {quoted(str(array.dtype))[1:-1]}"
 
 
-def _dtype_word(values: Any) -> str:
+def _dtype_word(values: ForeignArray) -> str:
     """Return the name of the dtype of any library's array, or "" if it has none."""
     try:
         return str(values.dtype).rpartition(".")[2]  # torch.bfloat16, mlx.core.bfloat16
@@ -287,7 +289,7 @@ def _dtype_word(values: Any) -> str:
         return ""
 
 
-def _foreign_array(values: Any) -> AnyArray:
+def _foreign_array(values: ForeignArray) -> AnyArray:
     """Return an array of another library as NumPy's."""
     if hasattr(values, "detach"):
         values = _torch_on_cpu(values)
@@ -302,7 +304,7 @@ def _foreign_array(values: Any) -> AnyArray:
     return np.asarray(_as_singles(values)).astype(numpy_dtype(_dtype_word(values)))
 
 
-def _torch_on_cpu(values: Any) -> object:
+def _torch_on_cpu(values: ForeignArray) -> ForeignArray:
     """Return a torch tensor without its graph, in memory that NumPy can read."""
     values = values.detach().cpu()
     if hasattr(values, "resolve_neg"):  # A lazy conjugate or negation is not yet in memory.
@@ -310,20 +312,22 @@ def _torch_on_cpu(values: Any) -> object:
     return values
 
 
-def _as_singles(values: Any) -> object:
+def _as_singles(values: ForeignArray) -> ForeignArray:
     """Return an array of another library in its own float32."""
     if hasattr(values, "float"):  # torch
         return values.float()
     home = sys.modules.get(type(values).__module__)
-    return values.astype(getattr(home, "float32", np.float32))  # MLX has dtypes of its own.
+    if home is not None and hasattr(home, "float32"):  # MLX has dtypes of its own.
+        return values.astype(home.float32)
+    return values.astype(np.float32)
 
 
-def like(sample: Any, array: AnyArray) -> Any:
+def like(sample: object, array: AnyArray) -> ForeignArray:
     """Return a NumPy array as an array of the library of `sample`.
 
     For torch it is on the same device; a library other than torch, JAX and MLX gets NumPy's.
     """
-    torch: Any = sys.modules.get("torch")
+    torch = sys.modules.get("torch")
     if torch is not None and isinstance(sample, torch.Tensor):
         return _as_torch(torch, array).to(sample.device)
     library = type(sample).__module__.partition(".")[0]
@@ -334,15 +338,15 @@ def like(sample: Any, array: AnyArray) -> Any:
     return array
 
 
-def _as_torch(torch: Any, array: AnyArray) -> Any:
+def _as_torch(torch: ModuleType, array: AnyArray) -> ForeignArray:
     name = dtype_name(array.dtype)
     if name in _FROM_ML_DTYPES:  # torch reads only NumPy's own dtypes.
         array = array.view(f"i{array.itemsize}")
     return torch.from_numpy(array).view(getattr(torch, name))
 
 
-def _as_mlx(array: AnyArray) -> object:
-    core: Any = sys.modules["mlx.core"]
+def _as_mlx(array: AnyArray) -> ForeignArray:
+    core = sys.modules["mlx.core"]
     name = dtype_name(array.dtype)
     if name == "bfloat16":  # MLX reads only NumPy's own dtypes.
         array = array.astype(np.float32)

@@ -340,7 +340,7 @@ class RowsWrong(Edit):
     kind = "rows_wrong"
     cost = 2.0
 
-    which: tuple[Any, ...]
+    which: tuple[int | tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -350,7 +350,7 @@ class ColumnsWrong(Edit):
     kind = "columns_wrong"
     cost = 2.0
 
-    which: tuple[Any, ...]
+    which: tuple[int | tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -360,7 +360,7 @@ class HeadsWrong(Edit):
     kind = "heads_wrong"
     cost = 2.0
 
-    which: tuple[Any, ...]
+    which: tuple[int | tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -370,7 +370,7 @@ class ElementsWrong(Edit):
     kind = "elements_wrong"
     cost = 2.0
 
-    which: tuple[Any, ...]
+    which: tuple[int | tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
-from typing import Any, BinaryIO
+from types import ModuleType
+from typing import BinaryIO
 
 import numpy as np
 
@@ -36,7 +37,7 @@ CHUNK = 1 << 20
 START = 512  # bytes that are enough to recognise a format
 
 
-def package(name: str, missing: PecliError) -> Any:
+def package(name: str, missing: PecliError) -> ModuleType:
     """Import an optional package; raise `missing` if it is not installed."""
     try:
         return import_module(name)

@@ -12,9 +12,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import MISSING
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from pecli.errors import KindError, ParameterError, nearest, quoted, shown
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 MAX_NUMBER_LENGTH = 40
 """Characters of the longest whole number that is parsed: int() is slow on very long texts."""
@@ -81,13 +84,28 @@ def _parse_number(kind: Callable[[str], object], name: str, text: str, rule: str
         raise ParameterError(name, repr(text[:40]), rule, advice) from None
 
 
+class CommonFields(TypedDict, total=False):
+    """The arguments that all parameters have beside their help."""
+
+    default: object
+    aliases: tuple[str, ...]
+    panel: str
+    omitted_default: object
+
+
 class Whole(Parameter):
     """A whole number from low to high."""
 
     metavar = "INTEGER"
 
     def __init__(
-        self, help: str, *, low: int = 1, high: int = 2**40, even: bool = False, **common: Any
+        self,
+        help: str,
+        *,
+        low: int = 1,
+        high: int = 2**40,
+        even: bool = False,
+        **common: Unpack[CommonFields],
     ) -> None:
         super().__init__(help, **common)
         self.low = low
@@ -143,7 +161,7 @@ class Real(Parameter):
         above: float | None = None,
         at_least: float = -math.inf,
         up_to: float = math.inf,
-        **common: Any,
+        **common: Unpack[CommonFields],
     ) -> None:
         super().__init__(help, **common)
         self.above = above
@@ -209,7 +227,9 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
 class Choice(Parameter):
     """One of a few words; the names of other programs for them are understood."""
 
-    def __init__(self, help: str, *, options: tuple[str, ...], **common: Any) -> None:
+    def __init__(
+        self, help: str, *, options: tuple[str, ...], **common: Unpack[CommonFields]
+    ) -> None:
         super().__init__(help, **common)
         self.options = options
         self.requirement = f"must be one of {', '.join(options)}"
@@ -235,13 +255,13 @@ class DtypeChoice(Choice):
             return super().check(name, value)
         return super().check(name, self._dtype_name(value))
 
-    def _dtype_name(self, value: Any) -> object:
+    def _dtype_name(self, value: object) -> str | None:
         from numpy import dtype
 
         if value is None:
             return None  # NumPy would take it for float64.
         try:
-            return dtype(value).name
+            return dtype(cast("DTypeLike", value)).name
         except (TypeError, ValueError, SyntaxError):
             return str(value).rpartition(".")[2]  # torch.bfloat16
 
@@ -271,7 +291,7 @@ class OptionalFlag(Flag):
 class ListOf(Parameter):
     """Several values that follow one rule."""
 
-    def __init__(self, help: str, *, each: Parameter, **common: Any) -> None:
+    def __init__(self, help: str, *, each: Parameter, **common: Unpack[CommonFields]) -> None:
         super().__init__(help, **common)
         self.each = each
         self.metavar = f"{each.metavar},…"

@@ -18,6 +18,7 @@ from pecli.views.pictures.figure import Figure
 from pecli.views.pictures.theme import LIGHT
 
 if TYPE_CHECKING:
+    from matplotlib.lines import Line2D
     from PIL import Image
 
 SUFFIXES = ("png", "svg", "pdf")
@@ -113,8 +114,8 @@ def encoded(
 class _Spiral(NamedTuple):
     """A panel of a moving picture."""
 
-    dots: Any  #: The line of dots, which grows.
-    hand: Any  #: A radius that points at the last dot.
+    dots: "Line2D"  #: The line of dots, which grows.
+    hand: "Line2D"  #: A radius that points at the last dot.
     angles: Floats
     positions: Floats
 
@@ -136,9 +137,11 @@ def _moving(figure: Figure, dpi: float, about: NamedValues | None = None) -> byt
     canvas: Any = figure.canvas
     spirals = []
     for axes in figure.axes:
-        dots: Any = axes.lines[0]
+        dots = axes.lines[0]
         (hand,) = axes.plot([0, 0], axes.get_ylim(), linestyle="-", linewidth=2)
-        spirals.append(_Spiral(dots, hand, dots.get_xdata(), dots.get_ydata()))
+        angles = np.asarray(dots.get_xdata(), np.float64)
+        positions = np.asarray(dots.get_ydata(), np.float64)
+        spirals.append(_Spiral(dots, hand, angles, positions))
     caption = figure.text(0.99, 0.01, "", ha="right", va="bottom")
     dots_first = [spiral.dots for spiral in spirals] + [spiral.hand for spiral in spirals]
     moving = [*dots_first, caption]
