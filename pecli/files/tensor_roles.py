@@ -50,6 +50,8 @@ _LAYER_WORDS = {
 table of its `sliding_attention` layers `rotary_emb_local`."""
 _ALL_LAYER_WORDS = [word for words in _LAYER_WORDS.values() for word in words]
 _LAYER_SUFFIX = re.compile(rf"_({'|'.join(_ALL_LAYER_WORDS)})(_attention|_attn)?$")
+_NUMBER_SUFFIX = re.compile(r"(?<=cos|sin)_\d{1,6}$")
+"""The number of one of several tables: `cos_1`, `sin_1`, `cos_2`, `sin_2`."""
 _HOLDER = re.compile(r"(^|_)(rotary|rope)(_|$)")
 
 
@@ -68,7 +70,8 @@ def role_of(name: str) -> str | None:
     parts = [part.strip("_").lower() for part in re.split(r"[./]", name)]
     while len(parts) > 1 and parts[-1] in ("weight", "weights"):
         parts.pop()
-    words = _LAYER_SUFFIX.sub("", parts[-1]).split("_")
+    last = _NUMBER_SUFFIX.sub("", parts[-1])
+    words = _LAYER_SUFFIX.sub("", last).split("_")
     for start in range(len(words)):  # The longest ending wins: cos_sin before sin.
         role = roles().get("_".join(words[start:]))
         if role is not None:
