@@ -9,7 +9,7 @@ import numpy as np
 
 from pecli.compare.comparison import Comparison
 from pecli.compare.forms import columns, halved
-from pecli.compare.reading import Reading, best_reading
+from pecli.compare.reading import Reading, best_reading, lone_transposes
 from pecli.compare.target import PLURALS, Target, fixed
 from pecli.compare.tolerance import Tolerance
 from pecli.compare.waves import wave_readings
@@ -104,14 +104,29 @@ def find_fits(a: LoadedFile, b: LoadedFile) -> list[Fit]:
     if len(in_a) == len(in_b) == 1:
         ((name, ours),) = in_a.items()
         ((other_name, theirs),) = in_b.items()
-        return [_fit(name, other_name, ours, theirs, is_text)]
-    fit = _fit_both(in_b, in_a, is_text, reads_a=False) or _fit_both(
+        only = _fit(name, other_name, ours, theirs, is_text)
+        return _without_lone_transposes([only], is_text)
+    both = _fit_both(in_b, in_a, is_text, reads_a=False) or _fit_both(
         in_a, in_b, is_text, reads_a=True
     )
-    if fit is not None:
-        return [fit]
+    if both is not None:
+        return [both]
     names = _matched_names(in_a, in_b)
-    return [_fit(name, names[name], in_a[name], in_b[names[name]], is_text) for name in names]
+    fits = [_fit(name, names[name], in_a[name], in_b[names[name]], is_text) for name in names]
+    return _without_lone_transposes(fits, is_text)
+
+
+def _without_lone_transposes(fits: Sequence[Fit], is_text: bool) -> list[Fit]:
+    """Compare tables as they stand if they only fit transposed, and the table beside them does not."""
+    lone = lone_transposes({fit.name: fit.reading for fit in fits if fit.reading is not None})
+    settled = []
+    for fit in fits:
+        if fit.name in lone:
+            names = (fit.names_in_a[0], fit.names_in_b[0])
+            settled.append(_fit(*names, *fit.arrays, is_text, upright=True))
+        else:
+            settled.append(fit)
+    return settled
 
 
 def _float_dtype(file: LoadedFile) -> str:
@@ -189,16 +204,21 @@ def _single_columns(array: AnyArray) -> dict[str, AnyArray]:
     return tables
 
 
-def _fit(name: str, name_in_b: str, a: Array, b: Array, is_text: bool) -> Fit:
-    """Fit two tensors as one table, whichever has more axes; as they are if their shapes do not allow it."""
+def _fit(
+    name: str, name_in_b: str, a: Array, b: Array, is_text: bool, *, upright: bool = False
+) -> Fit:
+    """Fit two tensors as one table, whichever has more axes; as they are if their shapes do not allow it.
+
+    If `upright`, a table that fits only when transposed is not read so.
+    """
     fit = Fit(name, [name], [name_in_b], (a, b))
     has_waves = role_of(name) in WAVE_ROLES and role_of(name_in_b) in WAVE_ROLES
     is_quantised = (a.dtype.kind in "iu") != (b.dtype.kind in "iu")
     if a.shape == b.shape and not (has_waves and is_quantised):
-        return replace(fit, reading=_same_shape(name, a, b, has_waves, is_text))
+        return replace(fit, reading=_same_shape(name, a, b, has_waves, is_text, upright=upright))
     sides = [_Side(a, b, reads_a=False), _Side(b, a, reads_a=True)]
     for side in sorted(sides, key=lambda side: side.expected.dtype.kind in "iu"):
-        targets = _targets(name, side.expected, has_waves, is_text)
+        targets = _targets(name, side.expected, has_waves, is_text, upright=upright)
         reading = best_reading(side.found, targets, is_text=is_text)
         if reading is not None:
             fit = replace(fit, reading=reading, reads_a=side.reads_a)
@@ -221,12 +241,14 @@ class _Side(NamedTuple):
     reads_a: bool
 
 
-def _same_shape(name: str, a: Array, b: Array, has_waves: bool, is_text: bool) -> Reading:
+def _same_shape(
+    name: str, a: Array, b: Array, has_waves: bool, is_text: bool, *, upright: bool
+) -> Reading:
     """Read an array as another of the same shape; a square table may be transposed."""
     found = np.asarray(b, order="C")
     masked = _is_masked(a) and _is_masked(found)
     straight = Reading.straight(name, a, found, masked=masked)
-    if role_of(name) not in PLURALS or a.ndim < 2 or straight.is_near:
+    if upright or role_of(name) not in PLURALS or a.ndim < 2 or straight.is_near:
         return straight
     turned = best_reading(found, _targets(name, a, has_waves, is_text), is_text=is_text)
     if turned is not None and turned.transposed and turned.is_near:
@@ -234,13 +256,15 @@ def _same_shape(name: str, a: Array, b: Array, has_waves: bool, is_text: bool) -
     return straight
 
 
-def _targets(name: str, expected: AnyArray, has_waves: bool, is_text: bool) -> Iterator[Target]:
+def _targets(
+    name: str, expected: AnyArray, has_waves: bool, is_text: bool, *, upright: bool = False
+) -> Iterator[Target]:
     """Yield an array as it is, without axes of length 1, and with one of two columns per frequency."""
     expected = np.atleast_1d(expected)
     options: NamedValues = {
         "quantised": has_waves,
         "masked": _is_masked(expected),
-        "transposable": has_waves and role_of(name) in MATCHED_ROLES,
+        "transposable": has_waves and role_of(name) in MATCHED_ROLES and not upright,
     }
     long_axes = tuple(length for length in expected.shape if length != 1)
     # One row stays a row, unless it is a column of text.

@@ -5,7 +5,7 @@ rows of each way are compared with the expected table, and the nearest one is th
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,7 +22,7 @@ from pecli.compare.target import PLURALS, Expected, Target, fixed
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import COMPLEX, AnyArray, Indices, dtype_name, numpy_dtype, widest
 from pecli.engine.named_values import NamedValues
-from pecli.files.tensor_roles import role_of
+from pecli.files.tensor_roles import module_of, role_of
 
 if TYPE_CHECKING:  # comparing two files needs no scheme
     from pecli.engine.schemes.scheme import Scheme
@@ -266,6 +266,30 @@ def doubling_problems(doublings: Iterable[Doubling]) -> list[str]:
             ways.setdefault(layers, set()).add(doubled)
     problem = "cos and sin are doubled in two ways: no rotation takes both"
     return [f"{layers} {problem}".strip() for layers, found in ways.items() if len(found) > 1]
+
+
+def lone_transposes(readings: Mapping[str, Reading]) -> set[str]:
+    """Return the names of tensors that are read as transposed, while the tables beside them are not.
+
+    64 positions of 64 frequencies have the same shape transposed. If both cosines and sines are, that is the way of
+    the file; if only one of them is, it is a mistake, although each of them fits.
+    """
+    upright_modules = set()
+    turned_modules: dict[str | None, set[str]] = {}
+    for tensor, reading in readings.items():
+        if len(reading.target.names) > 1 or role_of(reading.name) not in PLURALS:
+            continue
+        if reading.transposed:
+            turned_modules.setdefault(module_of(tensor), set()).add(tensor)
+        else:
+            upright_modules.add(module_of(tensor))
+    lone = set()
+    for module, tensors in turned_modules.items():
+        first = readings[min(tensors)]
+        is_square = len(set(first.arrangement.folding.shape)) == 1
+        if module in upright_modules or (is_square and len(tensors) == 1):
+            lone |= tensors
+    return lone
 
 
 def _probes(shape: Shape) -> tuple[Indices, ...]:

@@ -52,6 +52,8 @@ _ALL_LAYER_WORDS = [word for words in _LAYER_WORDS.values() for word in words]
 _LAYER_SUFFIX = re.compile(rf"_({'|'.join(_ALL_LAYER_WORDS)})(_attention|_attn)?$")
 _NUMBER_SUFFIX = re.compile(r"(?<=cos|sin)_\d{1,6}$")
 """The number of one of several tables: `cos_1`, `sin_1`, `cos_2`, `sin_2`."""
+_TABLE_WORD = re.compile(r"(?<![a-z])(?:cos(?:ines?)?|sin(?:es?)?|inv_freqs?)(?![a-z])")
+"""The word by which tables of one module differ."""
 _HOLDER = re.compile(r"(^|_)(rotary|rope)(_|$)")
 
 
@@ -79,6 +81,18 @@ def role_of(name: str) -> str | None:
     if any(_HOLDER.search(part) for part in parts[:-1]):
         return ANYTHING
     return None
+
+
+def module_of(name: str) -> str | None:
+    """Return what tables of one module have in common in their names; None for other tensors.
+
+    >>> module_of("rotary_emb.cos_cached") == module_of("rotary_emb.sin_cached")
+    True
+    """
+    word = _TABLE_WORD.search(name.lower())
+    if word is None:
+        return None
+    return name[: word.start()] + name[word.end() :]
 
 
 def layer_number(name: str) -> int | None:

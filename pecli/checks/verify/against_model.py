@@ -2,7 +2,6 @@
 
 import math
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
@@ -22,7 +21,13 @@ from pecli.checks.verify.batch_tables import (
 from pecli.checks.verify.targets import Place, model_targets
 from pecli.compare.comparison import Comparison
 from pecli.compare.problems import OtherShape
-from pecli.compare.reading import Doubling, Reading, best_reading, doubling_problems
+from pecli.compare.reading import (
+    Doubling,
+    Reading,
+    best_reading,
+    doubling_problems,
+    lone_transposes,
+)
 from pecli.compare.target import Target
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import COMPLEX, Array, dtype_name, widened
@@ -32,7 +37,7 @@ from pecli.explain import time_limit
 from pecli.files.contents import LoadedFile
 from pecli.files.load import NO_FILE, Given, opened
 from pecli.files.npy import ARRAY_NAME
-from pecli.files.tensor_roles import ANYTHING, role_of, schemes_of
+from pecli.files.tensor_roles import ANYTHING, module_of, role_of, schemes_of
 from pecli.models.config_files import config_file
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
@@ -47,8 +52,6 @@ MAX_TABLE_VALUE = 2  #: largest value of cosines and sines; queries and keys hav
 NUMBER_ROLES = ("index", "cos", "sin", "both")  #: roles of tensors that may hold integers
 FACTOR_SCALINGS = ("llama3", "longrope")  #: scalings whose factors a .gguf file holds as tensors
 OTHER_PARTS = ("vision", "audio")
-TABLE_WORDS = re.compile(r"(?<![a-z])(?:cos(?:ines?)?|sin(?:es?)?|inv_freqs?)(?![a-z])")
-"""Words for what a tensor holds, by which the tensors of one module differ."""
 
 Found = tuple[str, Reading | None]
 """The name of a tensor to check, and how it is read, if it can be."""
@@ -163,7 +166,7 @@ class _ModelCheck:
 
     def _answer(self, tolerance: Tolerance, reasons: bool) -> Verification:
         tolerance = tolerance.against_model()
-        found = self._found()
+        found = self._without_lone_transposes(self._found())
         problems = [] if found else self._lost_scalings()
         checked = [self._checked(name, reading, tolerance) for name, reading in found]
         schemes = set()
@@ -293,6 +296,17 @@ class _ModelCheck:
             raise self._no_tables()
         return found
 
+    def _without_lone_transposes(self, found: list[Found]) -> list[Found]:
+        """Read tables as they stand if they only fit transposed, and the table beside them does not."""
+        readings = {name: reading for name, reading in found if reading is not None}
+        lone = lone_transposes(readings)
+        return [
+            (name, self._best(name, self._role(name), upright=True))
+            if name in lone
+            else (name, reading)
+            for name, reading in found
+        ]
+
     def _found_by_name(self) -> list[Found]:
         schemes = {encoding.scheme for encoding in self.encodings}
         has_rows = bool(schemes & {"sinusoidal", "learned"})
@@ -365,8 +379,17 @@ class _ModelCheck:
         encodings: Sequence[Encoding] | None = None,
         *,
         turned: bool = False,
+        upright: bool = False,
     ) -> Reading | None:
-        """Return the nearest reading, of the layers that the name states if it does."""
+        """Return the nearest reading, of the layers that the name states if it does.
+
+        Args:
+            name: The tensor.
+            role: What its name states that it holds.
+            encodings: The encodings whose tables it may be; by default those of the layers in its name.
+            turned: True to read the transposed tensor.
+            upright: True if rows must be positions.
+        """
         array = np.atleast_1d(self.tensors[name])
         if turned:
             array = array.T
@@ -378,6 +401,8 @@ class _ModelCheck:
         targets: list[Target] = []
         for encoding in encodings or self._likely(name):
             targets += model_targets(encoding, array, role, place)
+        if upright:
+            targets = [replace(target, transposable=False) for target in targets]
         return best_reading(array, targets, is_text=self.file.format == "csv")
 
     def _place(self, name: str) -> Place:
@@ -429,9 +454,8 @@ def _groups(names: Iterable[str]) -> list[list[str]]:
     """
     groups: dict[str, list[str]] = {}
     for name in names:
-        word = TABLE_WORDS.search(name.lower())
-        if word is not None:
-            module = name[: word.start()] + name[word.end() :]
+        module = module_of(name)
+        if module is not None:
             groups.setdefault(module, []).append(name)
     return [*groups.values()] or [[*names]]
 
