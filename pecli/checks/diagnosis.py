@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pecli.compare.comparison import Comparison, compare
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.arrays import SIGNIFICAND_BITS
+from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS
 
 if TYPE_CHECKING:  # Explanations are imported if a check fails.
     from pecli.explain.edits import Explanation
@@ -111,7 +111,8 @@ def _rounding_ulps(failed: Sequence[Comparison], *, is_coarse: bool) -> int:
 
 def _step(dtype: str) -> float:
     """Return the distance from 1 to the next number of a dtype."""
-    return float(2.0 ** (1 - SIGNIFICAND_BITS.get(dtype, FLOAT64_BITS)))
+    bits = {**SIGNIFICAND_BITS, **FLOAT8}.get(dtype, FLOAT64_BITS)
+    return float(2.0 ** (1 - bits))
 
 
 def _passes_within(result: Comparison, ulps: int) -> bool:

@@ -109,9 +109,9 @@ def diff(
     if forms is not None:
         return forms
     label_a, file_a, label_b, file_b = _opened(a, b)
-    fits = find_fits(file_a, file_b)
-    # Within a tolerance, another dtype is not a difference.
+    # Within a tolerance, another dtype is not a difference, and a mask is a mask.
     is_loose = allowed != EXACT
+    fits = find_fits(file_a, file_b, allowed)
     tensors = tuple(fit.compared(allowed, any_dtype=is_loose) for fit in fits)
     scheme = _carried_scheme(file_a)
     problems = _missing_tensors(file_a, file_b, fits, [scheme, _carried_scheme(file_b)])

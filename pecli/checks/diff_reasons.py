@@ -4,12 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from pecli.checks.layer_departures import Compare, first_departure
 from pecli.checks.tensor_fits import Fit, TablePair
 from pecli.compare.comparison import Comparison
+from pecli.compare.problems import OtherDtype
 from pecli.compare.target import PLURALS
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.arrays import Array
+from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, Array, dtype_name, round_to, widened
 from pecli.engine.schemes.scheme import Scheme, holds_several
 from pecli.explain import array_transforms, search, sinusoid_readings, time_limit
 from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Layout, Scaled, merged
@@ -76,8 +79,9 @@ def _explained(
         if result.passed:
             continue
         ulps = result.max_ulp_error
-        if result.finding is not None and result.mismatched == 0 and result.max_abs_error:
-            # The values are only rounded to another dtype.
+        if isinstance(result.finding, OtherDtype) and all(map(_is_rounded, fit.pairs())):
+            if not result.max_abs_error:
+                continue
             rounded = (Dtype(result.dtype),)
             error = result.max_abs_error
             explanations.append(Explanation(rounded, None, (result.name,), residual=error))
@@ -85,6 +89,17 @@ def _explained(
             pairs += fit.pairs()
     with time_limit.time_limit():
         return explanations + _by_tables(pairs[:MAX_EXPLAINED], scheme, tolerance)
+
+
+def _is_rounded(pair: TablePair) -> bool:
+    """Return True if B holds the numbers of A, rounded to its own dtype."""
+    dtype = dtype_name(pair.b.dtype)
+    if dtype not in SIGNIFICAND_BITS and dtype not in FLOAT8:
+        return False
+    if pair.a.shape != pair.b.shape or pair.a.dtype.kind == "c":
+        return False
+    rounded = widened(round_to(widened(pair.a), dtype))
+    return bool(np.array_equal(rounded, widened(pair.b), equal_nan=True))
 
 
 def _by_tables(

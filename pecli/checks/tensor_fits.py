@@ -9,11 +9,12 @@ import numpy as np
 
 from pecli.compare.comparison import Comparison
 from pecli.compare.forms import columns, halved
+from pecli.compare.problems import OtherDtype
 from pecli.compare.reading import Reading, best_reading, lone_transposes
 from pecli.compare.target import PLURALS, Target, fixed
-from pecli.compare.tolerance import Tolerance
+from pecli.compare.tolerance import EXACT, Tolerance
 from pecli.compare.waves import wave_readings
-from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
+from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, AnyArray, Array, dtype_name
 from pecli.engine.named_values import NamedValues
 from pecli.errors import bracketed
 from pecli.files.contents import LoadedFile
@@ -77,6 +78,9 @@ class Fit:
         if self.reading is None:
             return Comparison.of_shape(self.name, b.shape, bracketed(a.shape))
         result = self.reading.compared(tolerance, name=self.name, any_dtype=any_dtype)
+        are_numbers = {a.dtype.kind, b.dtype.kind} <= {*"iufV"}
+        if any_dtype and are_numbers and isinstance(result.finding, OtherDtype):
+            result.finding = None  # Integers are compared with floats by their values.
         return result.swapped() if self.reads_a else result
 
     def pairs(self) -> list[TablePair]:
@@ -92,38 +96,62 @@ class Fit:
         return pairs
 
 
-def find_fits(a: LoadedFile, b: LoadedFile) -> list[Fit]:
+class _Rules(NamedTuple):
+    """How tensors may be read as others.
+
+    Attributes:
+        is_text: True if one of the files is a .csv file, which has no axes other than lines and columns.
+        masks_alike: True if the most negative number of a dtype stands for −∞.
+        by_ulps: True if errors are allowed in ULPs, which are those of the coarser dtype. An absolute error is one of
+            the values as they are: rounding to the coarser dtype would hide it.
+        upright: True if a table that fits only when transposed is not read so.
+    """
+
+    is_text: bool
+    masks_alike: bool
+    by_ulps: bool
+    upright: bool = False
+
+
+def find_fits(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Fit]:
     """Return the tensors that belong together.
 
     They are the only ones of both files; or cosines and sines with both in one array; or those of one name, and of the
     others those whose names have the same role.
+
+    Args:
+        a: The first file.
+        b: The second.
+        tolerance: The errors that pass. If it is exact, −∞ and the most negative number of a dtype are two numbers,
+            not two ways to write a mask.
     """
     in_a = a.read_as(_float_dtype(b)).tensors  # A .csv file has no dtypes of its own.
     in_b = b.read_as(_float_dtype(a)).tensors
     is_text = "csv" in (a.format, b.format)
+    rules = _Rules(is_text, masks_alike=tolerance != EXACT, by_ulps=tolerance.max_ulp > 0)
     if len(in_a) == len(in_b) == 1:
         ((name, ours),) = in_a.items()
         ((other_name, theirs),) = in_b.items()
-        only = _fit(name, other_name, ours, theirs, is_text)
-        return _without_lone_transposes([only], is_text)
-    both = _fit_both(in_b, in_a, is_text, reads_a=False) or _fit_both(
-        in_a, in_b, is_text, reads_a=True
-    )
+        only = _fit(name, other_name, ours, theirs, rules)
+        return _without_lone_transposes([only], rules)
+    both = _fit_both(in_b, in_a, rules, reads_a=False)
+    if both is None:
+        both = _fit_both(in_a, in_b, rules, reads_a=True)
     if both is not None:
         return [both]
     names = _matched_names(in_a, in_b)
-    fits = [_fit(name, names[name], in_a[name], in_b[names[name]], is_text) for name in names]
-    return _without_lone_transposes(fits, is_text)
+    fits = [_fit(name, names[name], in_a[name], in_b[names[name]], rules) for name in names]
+    return _without_lone_transposes(fits, rules)
 
 
-def _without_lone_transposes(fits: Sequence[Fit], is_text: bool) -> list[Fit]:
+def _without_lone_transposes(fits: Sequence[Fit], rules: _Rules) -> list[Fit]:
     """Compare tables as they stand if they only fit transposed, and the table beside them does not."""
     lone = lone_transposes({fit.name: fit.reading for fit in fits if fit.reading is not None})
     settled = []
     for fit in fits:
         if fit.name in lone:
             names = (fit.names_in_a[0], fit.names_in_b[0])
-            settled.append(_fit(*names, *fit.arrays, is_text, upright=True))
+            settled.append(_fit(*names, *fit.arrays, rules._replace(upright=True)))
         else:
             settled.append(fit)
     return settled
@@ -160,7 +188,7 @@ def _by_role(names: Sequence[str]) -> dict[str, str]:
     return {role: name for name, role in roles.items() if role and counts[role] == 1}
 
 
-def _fit_both(whole: Tensors, parts: Tensors, is_text: bool, *, reads_a: bool) -> Fit | None:
+def _fit_both(whole: Tensors, parts: Tensors, rules: _Rules, *, reads_a: bool) -> Fit | None:
     """Fit one array that holds the cosines and sines which the other file has apart."""
     tables: dict[str, Array] = {}
     for name, array in parts.items():
@@ -172,7 +200,7 @@ def _fit_both(whole: Tensors, parts: Tensors, is_text: bool, *, reads_a: bool) -
     if tables["cos"].shape != tables["sin"].shape:
         return None
     ((name, array),) = whole.items()
-    reading = best_reading(array, _targets_of_both(tables), is_text=is_text)
+    reading = best_reading(array, _targets_of_both(tables), is_text=rules.is_text)
     if reading is None:
         return None
     whole_names = [name]
@@ -204,32 +232,33 @@ def _single_columns(array: AnyArray) -> dict[str, AnyArray]:
     return tables
 
 
-def _fit(
-    name: str, name_in_b: str, a: Array, b: Array, is_text: bool, *, upright: bool = False
-) -> Fit:
-    """Fit two tensors as one table, whichever has more axes; as they are if their shapes do not allow it.
+def _fit(name: str, name_in_b: str, a: Array, b: Array, rules: _Rules) -> Fit:
+    """Fit two tensors as one table; as they are if their shapes do not allow it.
 
-    If `upright`, a table that fits only when transposed is not read so.
+    Which of the two is read as the other does not depend on their order, so that both orders count the same errors.
     """
     fit = Fit(name, [name], [name_in_b], (a, b))
     has_waves = role_of(name) in WAVE_ROLES and role_of(name_in_b) in WAVE_ROLES
     is_quantised = (a.dtype.kind in "iu") != (b.dtype.kind in "iu")
-    if a.shape == b.shape and not (has_waves and is_quantised):
-        return replace(fit, reading=_same_shape(name, a, b, has_waves, is_text, upright=upright))
     sides = [_Side(a, b, reads_a=False), _Side(b, a, reads_a=True)]
-    for side in sorted(sides, key=lambda side: side.expected.dtype.kind in "iu"):
-        targets = _targets(name, side.expected, has_waves, is_text, upright=upright)
-        reading = best_reading(side.found, targets, is_text=is_text)
-        if reading is not None:
-            fit = replace(fit, reading=reading, reads_a=side.reads_a)
+    sides.sort(key=lambda side: side.doubts(by_ulps=rules.by_ulps))
+    if a.shape == b.shape and not (has_waves and is_quantised):
+        side = sides[0]
+        reading = _same_shape(name, side, has_waves, rules)
+        return replace(fit, reading=reading, reads_a=side.reads_a)
+    for side in sides:
+        targets = _targets(name, side.expected, has_waves, rules)
+        best = best_reading(side.found, targets, is_text=rules.is_text)
+        if best is not None:
+            fit = replace(fit, reading=best, reads_a=side.reads_a)
             break
     is_settled = fit.reading is not None and fit.reading.is_near
     if not has_waves or is_settled:
         return fit
     for side in sides:
-        reading = _read_as_both(side.expected, side.found, is_text)
-        if reading is not None:
-            return replace(fit, reading=reading, reads_a=side.reads_a)
+        both = _read_as_both(side.expected, side.found, rules)
+        if both is not None:
+            return replace(fit, reading=both, reads_a=side.reads_a)
     return fit
 
 
@@ -240,35 +269,51 @@ class _Side(NamedTuple):
     found: Array
     reads_a: bool
 
+    def doubts(self, *, by_ulps: bool) -> tuple[int, ...]:
+        """Return what speaks against reading this array, the gravest first.
 
-def _same_shape(
-    name: str, a: Array, b: Array, has_waves: bool, is_text: bool, *, upright: bool
-) -> Reading:
+        Integers stand for the floats of the other side, and copies and doubled columns make an array larger.
+        """
+        expects_integers = self.expected.dtype.kind in "iu"
+        added_bits = _significand_bits(self.found) - _significand_bits(self.expected)
+        return (
+            expects_integers,
+            -self.found.size,
+            -self.found.ndim,
+            added_bits if by_ulps else -added_bits,
+        )
+
+
+def _significand_bits(array: Array) -> int:
+    """Return the precision of a floating dtype; 0 for others."""
+    return {**SIGNIFICAND_BITS, **FLOAT8}.get(dtype_name(array.dtype), 0)
+
+
+def _same_shape(name: str, side: _Side, has_waves: bool, rules: _Rules) -> Reading:
     """Read an array as another of the same shape; a square table may be transposed."""
-    found = np.asarray(b, order="C")
-    masked = _is_masked(a) and _is_masked(found)
-    straight = Reading.straight(name, a, found, masked=masked)
-    if upright or role_of(name) not in PLURALS or a.ndim < 2 or straight.is_near:
+    expected = side.expected
+    found = np.asarray(side.found, order="C")
+    masked = rules.masks_alike and _is_masked(expected) and _is_masked(found)
+    straight = Reading.straight(name, expected, found, masked=masked)
+    if rules.upright or role_of(name) not in PLURALS or expected.ndim < 2 or straight.is_near:
         return straight
-    turned = best_reading(found, _targets(name, a, has_waves, is_text), is_text=is_text)
+    turned = best_reading(found, _targets(name, expected, has_waves, rules), is_text=rules.is_text)
     if turned is not None and turned.transposed and turned.is_near:
         return turned
     return straight
 
 
-def _targets(
-    name: str, expected: AnyArray, has_waves: bool, is_text: bool, *, upright: bool = False
-) -> Iterator[Target]:
+def _targets(name: str, expected: AnyArray, has_waves: bool, rules: _Rules) -> Iterator[Target]:
     """Yield an array as it is, without axes of length 1, and with one of two columns per frequency."""
     expected = np.atleast_1d(expected)
     options: NamedValues = {
         "quantised": has_waves,
-        "masked": _is_masked(expected),
-        "transposable": has_waves and role_of(name) in MATCHED_ROLES and not upright,
+        "masked": rules.masks_alike and _is_masked(expected),
+        "transposable": has_waves and role_of(name) in MATCHED_ROLES and not rules.upright,
     }
     long_axes = tuple(length for length in expected.shape if length != 1)
     # One row stays a row, unless it is a column of text.
-    is_column = is_text and expected.shape[-1] == 1 and bool(long_axes)
+    is_column = rules.is_text and expected.shape[-1] == 1 and bool(long_axes)
     shapes = [expected.shape]
     if len(long_axes) > 1 or is_column:
         shapes.append(long_axes)
@@ -291,7 +336,7 @@ def _is_masked(array: AnyArray) -> bool:
     return bool(first_row[-1] <= MASK)
 
 
-def _read_as_both(expected: AnyArray, array: AnyArray, is_text: bool) -> Reading | None:
+def _read_as_both(expected: AnyArray, array: AnyArray, rules: _Rules) -> Reading | None:
     """Read an array as the cosines and sines that another holds, both in one array each."""
     for both in wave_readings(expected):
         if not both.has_equal_copies():
@@ -300,7 +345,7 @@ def _read_as_both(expected: AnyArray, array: AnyArray, is_text: bool) -> Reading
         for part in both.parts:
             if not part.negated:
                 tables[part.name] = part.first_copy
-        reading = best_reading(array, _targets_of_both(tables), is_text=is_text)
+        reading = best_reading(array, _targets_of_both(tables), is_text=rules.is_text)
         if reading is not None and reading.is_near:
             return reading
     return None

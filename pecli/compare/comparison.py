@@ -19,6 +19,7 @@ from pecli.compare.problems import NotFinite, OtherDtype, OtherShape, Problem
 from pecli.compare.target import Expected
 from pecli.compare.tolerance import EXACT, Tolerance, is_relative
 from pecli.engine.arrays import (
+    FLOAT8,
     SIGNIFICAND_BITS,
     AnyArray,
     Array,
@@ -96,8 +97,12 @@ class Comparison:
 
     def swapped(self) -> "Comparison":
         """Return the result with both sides exchanged."""
+        finding = self.finding
+        if isinstance(finding, OtherDtype):
+            finding = OtherDtype(finding.expected, finding.dtype)
         return replace(
             self,
+            finding=finding,
             expected=self.found,
             found=self.expected,
             expected_dtype=self.dtype,
@@ -253,7 +258,7 @@ def _compared_dtypes(part: Part, names: tuple[str, str], *, any_dtype: bool) -> 
     found = part.found.dtype
     expected_name = dtype_name(expected)
     found_name = dtype_name(found)
-    are_floats = {expected_name, found_name} <= {*SIGNIFICAND_BITS}
+    are_floats = {expected_name, found_name} <= {*SIGNIFICAND_BITS, *FLOAT8}
     are_integers = {expected.kind, found.kind} <= {"i", "u"}
     are_complex = {expected.kind, found.kind} == {"c"}
     may_differ = any_dtype or "inv_freq" in (role_of(names[0]), role_of(names[1]))

@@ -102,6 +102,16 @@ class Reading:
         step = self.parts[0].step
         if step:
             yield f"integers with a scale of 1/{round(1 / step)}"
+        yield self._words_for_masks()
+
+    def _words_for_masks(self) -> str:
+        """Return a note if two files write a mask in two ways; a model's own table has −∞."""
+        part = self.parts[0]
+        if not part.masked or not isinstance(part.expected, np.ndarray) or not part.found.size:
+            return ""
+        expected = float(widest(part.expected[(0,) * (part.expected.ndim - 1)]).min())
+        found = float(widest(part.first_copy[(0,) * (part.expected.ndim - 1)]).min())
+        return "" if found == expected else f"{found:.3g} stands for {expected:.3g}"
 
     def _words_for_functions(self) -> str:
         names = [PLURALS.get(name, name) for name in self.target.names]
@@ -452,8 +462,8 @@ def _parts(
 
 
 def _steps(array: AnyArray, target: Target, expected: Expected) -> Sequence[float]:
-    """Return what the integer 1 may stand for; 0 if values are numbers themselves."""
+    """Return what the integer 1 may stand for; 0 if values are numbers themselves, which comes first."""
     ones = STEPS.get(dtype_name(array.dtype), ())
-    if not ones or not target.quantised or not is_float_table(expected):
+    if not target.quantised or not is_float_table(expected):
         return (0.0,)
-    return [1 / one for one in ones]
+    return (0.0, *(1 / one for one in ones))

@@ -36,6 +36,8 @@ SIGNIFICAND_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 """The dtypes of tables, with their bits of precision, the leading one included."""
 FLOATS = (*SIGNIFICAND_BITS, "float8_e4m3fn", "float8_e5m2")
 """The dtypes that encodings are applied to; only .safetensors files hold the last two."""
+FLOAT8 = {"float8_e4m3fn": 4, "float8_e5m2": 3, "float8_e4m3fnuz": 4, "float8_e5m2fnuz": 3}
+"""The dtypes of eight bits that arrays to compare may have, with their bits of precision."""
 COMPLEX = {"complex64": "float32", "complex128": "float64"}
 """Complex dtypes, with the dtypes of their parts."""
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, as_dtype, dtype_name, widened
+from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, Array, as_dtype, dtype_name, widened
 from pecli.errors import FileError, ParameterError, listed
 from pecli.files.load import Given, opened
 from pecli.files.npy import ARRAY_NAME
@@ -97,7 +97,7 @@ def _pair(
     name: str, label: str, before: Array, after: Array, source: str, is_one_of_several: bool
 ) -> TensorPair:
     dtype = dtype_name(after.dtype)
-    if dtype not in SIGNIFICAND_BITS:
+    if dtype not in SIGNIFICAND_BITS and dtype not in FLOAT8:
         dtype = "float32"
     exact = before if dtype_name(before.dtype) == dtype else widened(before)
     pair = TensorPair(name, label, dtype, exact, as_dtype(after, dtype), source, is_one_of_several)
