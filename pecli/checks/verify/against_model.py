@@ -300,12 +300,12 @@ class _ModelCheck:
         """Read tables as they stand if they only fit transposed, and the table beside them does not."""
         readings = {name: reading for name, reading in found if reading is not None}
         lone = lone_transposes(readings)
-        return [
-            (name, self._best(name, self._role(name), upright=True))
-            if name in lone
-            else (name, reading)
-            for name, reading in found
-        ]
+        settled: list[Found] = []
+        for name, reading in found:
+            if name in lone:
+                reading = self._best(name, self._role(name), upright=True)
+            settled.append((name, reading))
+        return settled
 
     def _found_by_name(self) -> list[Found]:
         schemes = {encoding.scheme for encoding in self.encodings}

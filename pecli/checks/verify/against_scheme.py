@@ -114,10 +114,11 @@ class _SchemeCheck:
         lone = lone_transposes({name: each for name, each in readings.items() if each is not None})
         for name in lone:
             readings[name] = self._best(name, named[name], upright=True)
-        return [
-            self._checked(name, readings[name], named[name], name if by_name else "")
-            for name in named
-        ]
+        checked = []
+        for name, tables in named.items():
+            label = name if by_name else ""
+            checked.append(self._checked(name, readings[name], tables, label))
+        return checked
 
     def _best(self, name: str, tables: Collection[str], *, upright: bool = False) -> Reading | None:
         """Return the nearest reading of a tensor; if `upright`, its rows must be positions."""
