@@ -20,7 +20,7 @@ from pecli.engine.table import ByPosition
 from pecli.errors import KindError
 
 DECADES = (0, *(10**power for power in range(1, 14)))
-"""Where decades of positions begin: 0–9, 10–99, 100–999, …"""
+"""The first positions of decades: 0–9, 10–99, 100–999, …"""
 
 
 class Decade(NamedTuple):

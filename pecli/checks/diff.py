@@ -25,7 +25,7 @@ MODELS = (".gguf", ".json", ".safetensors", ".bin", ".pth", ".pt")
 
 @dataclass(frozen=True, repr=False)
 class Difference(Answer):
-    """How two files differ.
+    """The differences of two files.
 
     Attributes:
         a: The first file, as it was given.

@@ -49,7 +49,7 @@ SHORT_PROMPTS = {
     "dynamic": "prompts up to {original:,} positions are encoded as before; "
     "longer ones as their length asks for",
 }
-"""What each method does to short prompts."""
+"""The effect of each method on short prompts."""
 METHODS = tuple(SHORT_PROMPTS)
 METHOD = Choice(help="how frequencies are stretched", options=METHODS)
 TO = Whole(help="positions of the longer context", high=LAST_POSITION)

@@ -25,7 +25,7 @@ SAME_WAVELENGTH = 1e-6  #: relative error of a ratio of two wavelengths
 
 
 class Wavelengths(NamedTuple):
-    """What happens to the wavelengths, compared with those without any scaling.
+    """The changes of the wavelengths, compared with those without any scaling.
 
     Attributes:
         kept: How many stay as they are.
@@ -42,7 +42,7 @@ class Wavelengths(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Extension(Printed):
-    """How a model is set up for a longer context.
+    """The settings of a model for a longer context.
 
     Attributes:
         model: The model.
@@ -97,7 +97,7 @@ class Extension(Printed):
 
     @property
     def config(self) -> Settings:
-        """What to change in config.json, in the spelling that it has already."""
+        """The changes of config.json, in the spelling that it has already."""
         family = family_of(self.before.family)
         scales_by_layer = family is not None and family.scales_all_layers
         if scales_by_layer or "rope_parameters" in self.place:
@@ -118,7 +118,7 @@ class Extension(Printed):
 
     @property
     def newer_config(self) -> Settings:
-        """What to change in config.json, in the spelling of transformers 5."""
+        """The changes of config.json, in the spelling of transformers 5."""
         parameters = self.rope_parameters
         if self.before.layer_type:
             parameters = {self.before.layer_type: parameters}

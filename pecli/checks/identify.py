@@ -106,7 +106,7 @@ class Match:
 
 @dataclass(frozen=True, repr=False)
 class Identification(Answer):
-    """What was found: explanations, the best first, and sentences about what has none."""
+    """The explanations of tables, the best first, and sentences about tables that have none."""
 
     file: str
     matches: tuple[Match, ...]
@@ -141,7 +141,7 @@ def identify(source: Given) -> Identification:
 
 
 def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
-    """The same for tensors of an open file, under the name that it was asked for by."""
+    """Identify the tensors of an open file; `file` is the name that the user gave it."""
     named = [name for name in tensors if len(tensors) <= MAX_UNNAMED or _POSITIONAL.search(name)]
     chosen = groups({name: tensors[name] for name in named[:MAX_TENSORS]})
     if not chosen:
@@ -194,7 +194,7 @@ def _matches(group: Mapping[str, Array]) -> list[Match]:
 
 
 def _by_parts(name: str, array: Array) -> list[Match]:
-    """What cosines and sines are, where something else was written: complex numbers, matrices, or angles."""
+    """Return the matches of the cosines and sines in complex numbers, matrices, or angles."""
     for edit, parts in _parts(array):
         found = recognise(dict(zip(("cos", "sin"), parts, strict=True)))
         told = [(each, each.scheme) for each in found if each.scheme is not None]
@@ -249,7 +249,7 @@ def _match(found: Explanation, scheme: Scheme, tensors: Mapping[str, Array]) -> 
 
 
 def _is_alone(edit: Edit) -> bool:
-    """Whether a table is that of cosines or of sines, and the others are to be found elsewhere."""
+    """Return True if a table has only cosines, or only sines; another tensor has the others."""
     return isinstance(edit, Layout) and edit.found.endswith(" alone")
 
 

@@ -16,7 +16,7 @@ from pecli.explain.edits import Explanation
 from pecli.files.tensor_roles import layer_number
 
 SIDES = (("before", "after"), ("pre", "post"))
-"""How names tell queries and keys before a rotation from those after it."""
+"""Words in names that distinguish tensors before a rotation from those after it."""
 MAX_RESIDUAL = 1e-2  #: share of the values that a quotient may leave if all heads are rotated alike
 TABLE_ATOL = 1e-4  #: tolerance for tables that were computed from rotated queries
 MAX_NAMES = 4  #: tensors of a layer that a line names

@@ -1,4 +1,4 @@
-"""What a check of a manifest compares a file with: a scheme, a model, a table, or its own spec."""
+"""The target of a check in a manifest: a scheme, a model, a table, or the file's own spec."""
 
 import os
 from collections.abc import Mapping

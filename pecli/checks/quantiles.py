@@ -25,7 +25,7 @@ class Bracket(NamedTuple):
 
 
 class Bracketed(NamedTuple):
-    """How many elements of a slice are below a bracket, and those that are inside."""
+    """The number of elements of a slice below a bracket, and the elements inside it."""
 
     below: int
     inside: AnyArray

@@ -25,7 +25,7 @@ NAME = Choice(help="a runtime", options=tuple(RUNTIMES))
 
 @dataclass(frozen=True)
 class RuntimeResult:
-    """What one runtime makes of one encoding.
+    """One encoding as one runtime computes it.
 
     Attributes:
         runtime: The name of the runtime.

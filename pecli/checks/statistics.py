@@ -36,7 +36,7 @@ NO_EXTENT = Extent(math.nan, math.nan, math.nan)
 
 @dataclass(frozen=True)
 class SliceStatistics:
-    """What some rows add to the statistics of a table.
+    """The share of some rows in the statistics of a table.
 
     Attributes:
         extent: Their smallest and largest value, and their sum.

@@ -62,7 +62,7 @@ class Fit:
 
     @property
     def note(self) -> str:
-        """How the axes of both were read; empty if as they are."""
+        """A note on the arrangement in which both were read; empty if as they are."""
         if self.reading is None:
             return ""
         other = ""

@@ -1,4 +1,4 @@
-"""How a table lies in an array: the only enumeration of the ways.
+"""The ways in which a table lies in an array, all of them enumerated here.
 
 Three questions describe an arrangement, and each has a table of answers:
 

@@ -1,4 +1,4 @@
-"""How rotated queries or keys lie in an array, compared with those before the rotation.
+"""The axes of rotated queries or keys, compared with those before the rotation.
 
 Programs dump them at different places: before the rotation as a projection returns them, (batch, L, heads · D), and
 after it as attention takes them, (batch, heads, L, D), with the keys of grouped-query attention repeated for every
@@ -21,7 +21,7 @@ TINY = 1e-300  #: keeps quotients of zeros finite
 
 
 class HeadAxes(NamedTuple):
-    """How the array after the rotation has the axes of the one before.
+    """The axes of the array after the rotation, as axes of the one before.
 
     Attributes:
         shape: The array with an axis for each thing that it counts.

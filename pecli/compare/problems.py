@@ -1,4 +1,4 @@
-"""What can be wrong with a tensor beside its values: codes with fields, and their sentences."""
+"""Problems of a tensor beside wrong values: codes with fields, and their sentences."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -81,7 +81,7 @@ class Reading:
 
     @cached_property
     def note(self) -> str:
-        """How the tensor was read; empty if it was read as it stands."""
+        """A note on the arrangement; empty if the tensor was read as it stands."""
         return ", ".join(filter(None, self._notes()))
 
     def _notes(self) -> Iterator[str]:
@@ -261,7 +261,7 @@ class Reading:
 
 
 class Doubling(NamedTuple):
-    """How a reading doubles columns, and the layers that it belongs to."""
+    """The way a reading doubles columns, and the layers that it belongs to."""
 
     layers: str
     reading: Reading

@@ -12,7 +12,7 @@ _LAYER_NUMBERS = (
     re.compile(r"(?:layers?|blocks?|blk|(?<![a-z0-9])[hl])[._\[-]?(\d{1,6})", re.IGNORECASE),
     re.compile(r"(?<![a-z0-9])[qk](?:cur|uery|ey)?[._\[-]?(\d{1,6})(?![a-z0-9])", re.IGNORECASE),
 )
-"""Where a tensor's name has the number of its layer: after a word for layers, as in
+"""The place of a layer's number in a tensor's name: after a word for layers, as in
 `model.layers.7.q`, `layers[7].q` and `q_L7`; or else after queries or keys, as in `q_7` and
 llama.cpp's `Qcur-7`."""
 ANYTHING = "anything"

@@ -44,7 +44,7 @@ BEFORE_HEADS = -3  #: the axis of positions in (batch, L, heads, D)
 
 
 class Tokens(NamedTuple):
-    """Where tokens stand, as the options state it; all None if they count from 0, or from an offset."""
+    """The positions of tokens by options; all None if they count from 0, or from an offset."""
 
     positions: Any = None
     attention_mask: Any = None
@@ -68,7 +68,7 @@ class Tokens(NamedTuple):
 
 @dataclass(frozen=True)
 class RotationJob:
-    """What queries or keys are compared with, and how."""
+    """The model and the settings that queries or keys are compared with."""
 
     model: Model
     encodings: ModelEncodings
@@ -344,7 +344,7 @@ class RotatedCheck:
 
     @property
     def note(self) -> str:
-        """How the tensor was read."""
+        """The reading of the tensor, in words."""
         notes = []
         if self.encoding.layer_type:
             notes.append(f"of {self.encoding.layer_type} layers")
@@ -454,7 +454,7 @@ class RotatedCheck:
 
     @property
     def advised(self) -> Found:
-        """What advice on the reasons depends on."""
+        """The facts that advice on the reasons depends on."""
         model = ["--model", self.job.encodings.file]
         if self.encoding.layer_type:
             model += ["--layer-type", self.encoding.layer_type]

@@ -29,7 +29,7 @@ class Found(NamedTuple):
 
 
 class _Applied(NamedTuple):
-    """How the tensor was rotated."""
+    """The rotation of the tensor."""
 
     rope: Rope
     layout: str

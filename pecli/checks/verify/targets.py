@@ -1,4 +1,4 @@
-"""What a tensor of a file can be: the tables of a scheme, or of a model's encodings.
+"""The tables that a tensor of a file may hold: the tables of a scheme, or of a model's encodings.
 
 A configuration fixes the numbers, not how they are arranged: that is up to the file, and found out in `reading`.
 """
@@ -50,12 +50,12 @@ PLACES: Mapping[str, Parameter] = {
     "seq_axis": Whole(help="the axis of positions of queries or keys", low=-64, high=64),
     **{name: Rope.parameters()[name] for name in OWN_POSITIONS},
 }
-"""Where the tables of a model are read, and how they were computed."""
+"""The positions of a model's tables, and the way they were computed."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a table is read, and how it was computed.
+    """The positions of a table, and the way it was computed.
 
     Attributes:
         offset: The position of its first row.
