@@ -207,6 +207,17 @@ MODEL = (
 """All that `--model` and `--config` accept."""
 
 
+FLAGS_HELP = (
+    "Apply the flags of a server's command line, or a part of it: vLLM, SGLang, llama.cpp, "
+    "koboldcpp, exllama, TabbyAPI, Ollama, text-generation-webui, transformers."
+)
+
+
+def server_flags(panel: str = "") -> Option:
+    """Return `--flags`."""
+    return text("--flags", "LINE", FLAGS_HELP, panel)
+
+
 def preset_names(incomplete: str) -> list[str]:
     """Return the presets that complete a name in a shell; after an owner and a slash, repositories."""
     from pecli.models.presets import presets

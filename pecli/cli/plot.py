@@ -16,6 +16,7 @@ from pecli.errors import FileError, ParameterError
 from pecli.files.contents import LoadedFile
 from pecli.files.load import SHARD_KINDS, open_tensors
 from pecli.models.config_files import config_file, is_config
+from pecli.models.encoding import ModelEncodings
 from pecli.models.find import NamedModel, find_model, named_model
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures import subjects as plotted
@@ -65,6 +66,7 @@ _WHAT = (
     options.text(
         "--label", "TEXT", "Name a curve or panel; once for each, in order.", several=True
     ),
+    options.server_flags(),
     options.text("--title", "TEXT", "Override the title.", _LOOK),
     options.text(
         "--size",
@@ -89,6 +91,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
       pecli plot before.npy after.npy -o both.svg
       pecli plot rope --model llama-3.1-8b --against rope --theta 10000 --kind wavelengths
       pecli plot llama-2-7b llama-3.1-8b --kind wavelengths -o models.png
+      pecli plot llama-2-7b --flags '--rope-freq-base 40000' --kind wavelengths
       pecli plot vit.npy --kind patch --grid 14x14 --keep 1 -o patch.png
 
       What each kind shows:
@@ -109,7 +112,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
     else:
         check_suffix(output, moving=is_animated)
         request = _figure_request(size, dpi, channels)
-    subjects = _SubjectReader(kind).read(what, values["label"] or ())
+    subjects = _SubjectReader(kind, values["flags"]).read(what, values["label"] or ())
     subjects = [identified(subject, kind) for subject in subjects]
     picture = figures.titled(subjects, request, kind, values["title"])
     if output is not None:
@@ -216,9 +219,11 @@ class _SubjectReader:
     `defaults` from one scheme to the next.
     """
 
-    def __init__(self, kind: str | None) -> None:
+    def __init__(self, kind: str | None, flags: str | None = None) -> None:
         self.kind = kind  #: the kind of picture that was chosen with `--kind`
+        self.flags = flags  #: flags of a server, which apply to all models that are named
         self.defaults = dict(DEFAULTS)
+        self.has_models = False
 
     def read(self, words: Sequence[str], labels: Sequence[str]) -> list[Subject]:
         """Return the subjects of a command line.
@@ -238,6 +243,9 @@ class _SubjectReader:
                 subjects += self._read_scheme(scheme_words)
             else:
                 subjects += self._read_files_and_models(part, words)
+        if self.flags is not None and not self.has_models:
+            rule = "flags belong to a model"
+            raise ParameterError("flags", repr(self.flags), rule, "name one: pecli plot qwen3-8b")
         return labelled(subjects, labels)
 
     def _read_scheme(self, words: Sequence[str]) -> list[Subject]:
@@ -285,19 +293,28 @@ class _SubjectReader:
     def _read_model(self, name: str) -> list[Subject]:
         """Return the tables of a model, one per encoding that its configuration defines.
 
+        With flags, those without them come first, for comparison.
+
         Raises:
             ParameterError: It defines none, as for gpt2, whose only table is learned.
         """
         options.note_preset(name)
+        self.has_models = True
         model = _model_with_full_name(name)
-        seq_len = int(self.defaults["seq_len"])
-        subjects = plotted.of_model(model.encodings, model.label, self.kind, seq_len)
+        subjects = self._subjects_of(model.encodings, model.label)
         if not subjects:
             schemes = ", ".join(dict.fromkeys(encoding.scheme for encoding in model.encodings))
             rule = f"no table follows from its configuration ({schemes or 'none'})"
             raise ParameterError("model", name, rule, "plot its checkpoint")
+        if self.flags is not None:
+            changed = find_model(name, flags=self.flags)
+            subjects += self._subjects_of(changed, f"{model.label} with flags")
         self._keep_sizes(subjects[0])
         return subjects
+
+    def _subjects_of(self, encodings: ModelEncodings, label: str) -> list[Subject]:
+        seq_len = int(self.defaults["seq_len"])
+        return plotted.of_model(encodings, label, self.kind, seq_len)
 
     def _keep_sizes(self, subject: Subject) -> None:
         """Make the sizes of a subject (its length, dimension, heads) the defaults of the next scheme."""

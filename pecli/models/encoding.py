@@ -13,6 +13,7 @@ from pecli.engine.scalings import SCALINGS
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import KindError, ParameterError, quoted
 from pecli.files.tensor_roles import layer_named, layer_number
+from pecli.models.flag_report import FlagReport
 from pecli.models.key_names import FULL
 
 #: Rows and columns of a small image, to read frequencies that do not depend on its size.
@@ -382,6 +383,7 @@ class ModelEncodings(Printed):
         context: The longest context that the model is made for.
         window: The window of its sliding layers.
         layers: The type of each layer by number, if it is known.
+        flags: The report about server flags that were applied; None if there were none.
     """
 
     file: str
@@ -391,6 +393,7 @@ class ModelEncodings(Printed):
     context: int | None = None
     window: int | None = None
     layers: tuple[str, ...] = ()
+    flags: FlagReport | None = None
 
     def __repr__(self) -> str:
         kinds = [f"{encoding.layer_type} {encoding.scheme}".strip() for encoding in self.encodings]
@@ -496,13 +499,16 @@ class ModelEncodings(Printed):
         raise ParameterError("layer_type", quoted(layer_type), f"{self.file} has {names}")
 
     def as_json(self, seq_len: int | None = None) -> JsonObject:
-        return {
+        values: JsonObject = {
             "file": self.file,
             "model_type": self.model_type,
             "context": self.context,
             "encodings": [encoding.as_json(seq_len) for encoding in self.encodings],
             "warnings": list(self.warnings),
         }
+        if self.flags is not None:
+            values["flags"] = self.flags.as_json()
+        return values
 
 
 def _is_of_tower(tensor: str) -> bool:

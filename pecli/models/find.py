@@ -15,6 +15,7 @@ from pecli.models import config_files, presets
 from pecli.models.config_files import CONFIGS, config_file, is_config, plain_config
 from pecli.models.dialects import gguf, read_object
 from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.flags import apply_flags
 from pecli.models.hub_cache import cache_folder, cached_snapshot, is_repository
 
 #: Endings of names that are meant as files.
@@ -41,55 +42,70 @@ class Description:
     values: JsonObject
     gguf: Header | None = None
 
-    def encodings(self) -> ModelEncodings:
+    def encodings(self, flags: str | None = None) -> ModelEncodings:
+        """Return the encodings, as a server with these flags computes them."""
+        encodings = self._own_encodings()
+        if flags is None:
+            return encodings
+        return apply_flags(encodings, None if self.gguf else self.values, flags)
+
+    def _own_encodings(self) -> ModelEncodings:
         if self.gguf is not None:
             return gguf.read(self.gguf, self.label)
         return read_object(self.values, self.label)
 
 
-def find_model(config: Model | None = None, model: Model | None = None) -> ModelEncodings:
+def find_model(
+    config: Model | None = None, model: Model | None = None, flags: str | None = None
+) -> ModelEncodings:
     """Return the encodings of a model that is given as `--config` or as `--model`; both accept the
-    same things.
+    same things. `flags` is a server's command line, which changes them.
     """
     if config is not None:
-        return _encodings_of(config, "config")
-    return _encodings_of(model, "model")
+        return _encodings_of(config, "config", flags)
+    return _encodings_of(model, "model", flags)
 
 
-def _encodings_of(model: Model | None, name: str) -> ModelEncodings:
-    if isinstance(model, ModelEncodings):
-        return model
+def _encodings_of(model: Model | None, name: str, flags: str | None) -> ModelEncodings:
     if isinstance(model, Encoding):
-        return ModelEncodings("model", None, (model,))
-    return describe(model, name).encodings()
+        model = ModelEncodings("model", None, (model,))
+    if isinstance(model, ModelEncodings):
+        return model if flags is None else apply_flags(model, None, flags)
+    return describe(model, name).encodings(flags)
 
 
-def load_model(model: Model) -> ModelEncodings:
+def load_model(model: Model, flags: str | None = None) -> ModelEncodings:
     """Return the positional encodings of a model.
 
     Args:
         model: A config.json or params.json, a folder that contains one, a .gguf file, a name of
             `pecli models`, a repository in the local Hugging Face cache, a mapping, or a
             configuration object.
+        flags: A server's command line or a part of it, such as `--rope-scaling yarn --rope-scale
+            4`; the encodings are then those that the server computes, and `flags` of the result
+            reports the differences.
 
     Returns:
         The encodings, one per layer type, with the source of every value.
 
     Raises:
         FileError: The file cannot be read, or is not a configuration.
-        ParameterError: No model has the name.
+        ParameterError: No model has the name, or a flag is wrong.
 
     >>> load_model("llama-3.1-8b").one().rope(seq_len=4096).scaling
     'llama3'
+    >>> load_model("llama-2-7b", "llama-server --rope-scale 2").one().parameters["factor"]
+    2.0
     """
-    return find_model(None, model)
+    return find_model(None, model, flags)
 
 
-def load_config(config: Model) -> ModelEncodings:
+def load_config(config: Model, flags: str | None = None) -> ModelEncodings:
     """Return the positional encodings of a model's configuration.
 
     Args:
         config: Anything that `load_model` accepts.
+        flags: A server's command line, as in `load_model`.
 
     Returns:
         The encodings, one per layer type, with the source of every value.
@@ -103,7 +119,7 @@ def load_config(config: Model) -> ModelEncodings:
     >>> load_config(config).encodings[0].parameters["base"]
     500000.0
     """
-    return find_model(config)
+    return find_model(config, flags=flags)
 
 
 @dataclass(frozen=True)

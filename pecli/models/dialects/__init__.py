@@ -86,14 +86,22 @@ def dialects() -> tuple[Dialect, ...]:
     return tuple(Dialect.of(row) for row in stored("dialects/dialects.json"))
 
 
-def read_object(config: Mapping[str, object], label: str) -> ModelEncodings:
+def read_object(
+    config: Mapping[str, object],
+    label: str,
+    *,
+    origins: Mapping[str, str] | None = None,
+    served: int | None = None,
+) -> ModelEncodings:
     """Return the encodings of a configuration.
 
     Args:
         config: The object that a config.json holds.
         label: The file's name; errors name it, and models of MaxText go by it.
+        origins: The flags that keys come from, by full names of keys, if not from the file.
+        served: The context that the settings are made for, if it is not the configuration's.
     """
-    keys = Keys(config, label)
+    keys = Keys(config, label, origins=origins or {})
     dialect = next(dialect for dialect in dialects() if dialect.matches(config))
     encodings, warnings = dialect.read(keys)
     named = keys.word("model_type", "_class_name")
@@ -105,15 +113,27 @@ def read_object(config: Mapping[str, object], label: str) -> ModelEncodings:
         window = _first_positive(parts, WINDOWS)
     warnings += inconsistencies(
         encodings,
-        context,
+        served or context,
         model_type,
         length_key="max_position_embeddings",
         scaling_key="rope_scaling",
     )
+    _mark_own_names(keys)
     warnings += unread_keys(keys, {encoding.scheme for encoding in encodings})
     distinct = tuple(dict.fromkeys(warnings))
     layers = _layer_types(parts, model_type)
     return ModelEncodings(label, model_type, tuple(encodings), distinct, context, window, layers)
+
+
+def _mark_own_names(keys: Keys) -> None:
+    """Record keys that come from flags as read under the names that they have in the file.
+
+    A key that was read as `--hf-overrides.rope_parameters.factor` is `rope_parameters.factor`.
+    """
+    for name, flag in keys.origins.items():
+        for source in tuple(keys.account.read):
+            if source == flag or source.startswith(f"{flag}."):
+                keys.account.read.add(name + source.removeprefix(flag))
 
 
 def _objects_of(keys: Keys) -> list[Keys]:
