@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.compare.comparison import Comparison
+from pecli.compare.factors import Shape
 from pecli.compare.forms import columns, halved
 from pecli.compare.problems import OtherDtype
 from pecli.compare.reading import Reading, best_reading, lone_transposes
@@ -189,15 +190,18 @@ def _by_role(names: Sequence[str]) -> dict[str, str]:
 
 
 def _fit_both(whole: Tensors, parts: Tensors, rules: _Rules, *, reads_a: bool) -> Fit | None:
-    """Fit one array that holds the cosines and sines which the other file has apart."""
-    tables: dict[str, Array] = {}
-    for name, array in parts.items():
-        role = role_of(name)
-        if role is not None and role in PLURALS:
-            tables[role] = array
-    if len(whole) != 1 or len(tables) != 2:
-        return None
-    if tables["cos"].shape != tables["sin"].shape:
+    """Fit one array that holds the cosines and sines which the other file has apart.
+
+    vLLM, for example, has `cos_sin_cache` (L, D) where transformers has `cos` and `sin`.
+
+    Args:
+        whole: The tensors of the file with one array.
+        parts: The tensors of the file with `cos` and `sin`.
+        rules: The rules of the comparison.
+        reads_a: True if A is the file with one array.
+    """
+    tables = _cos_and_sin(parts)
+    if len(whole) != 1 or tables is None:
         return None
     ((name, array),) = whole.items()
     reading = best_reading(array, _targets_of_both(tables), is_text=rules.is_text)
@@ -208,6 +212,18 @@ def _fit_both(whole: Tensors, parts: Tensors, rules: _Rules, *, reads_a: bool) -
     if reads_a:
         return Fit("cos_sin", whole_names, part_names, (array, array), reading, reads_a)
     return Fit("cos_sin", part_names, whole_names, (array, array), reading, reads_a)
+
+
+def _cos_and_sin(tensors: Tensors) -> dict[str, Array] | None:
+    """Return the cosines and sines of a file by role; None unless both are there, of one shape."""
+    tables: dict[str, Array] = {}
+    for name, array in tensors.items():
+        role = role_of(name)
+        if role is not None and role in PLURALS:
+            tables[role] = array
+    if len(tables) != 2 or tables["cos"].shape != tables["sin"].shape:
+        return None
+    return tables
 
 
 def _targets_of_both(tables: Tensors) -> Iterator[Target]:
@@ -255,6 +271,15 @@ def _fit(name: str, name_in_b: str, a: Array, b: Array, rules: _Rules) -> Fit:
     is_settled = fit.reading is not None and fit.reading.is_near
     if not has_waves or is_settled:
         return fit
+    return _fit_as_both(fit, sides, rules)
+
+
+def _fit_as_both(fit: Fit, sides: Sequence["_Side"], rules: _Rules) -> Fit:
+    """Fit two arrays that each hold cosines and sines; return the fit as it was if they do not.
+
+    Both files may have both functions in one array, in different ways: (L, D) with cosines, then
+    sines, and (L, D/2, 2) with pairs.
+    """
     for side in sides:
         both = _read_as_both(side.expected, side.found, rules)
         if both is not None:
@@ -304,26 +329,51 @@ def _same_shape(name: str, side: _Side, has_waves: bool, rules: _Rules) -> Readi
 
 
 def _targets(name: str, expected: AnyArray, has_waves: bool, rules: _Rules) -> Iterator[Target]:
-    """Yield an array as it is, without axes of length 1, and with one of two columns per frequency."""
+    """Yield the tables that another array may hold if it should equal this one.
+
+    A table (1, 1, 4096, 128) whose columns are doubled yields itself, itself with 64 columns, and
+    the same two as (4096, 128) and (4096, 64): the other file may have dropped axes of length 1, or
+    have each frequency once.
+
+    Args:
+        name: The name of the table.
+        expected: The array.
+        has_waves: True if its columns may belong to frequencies, so that they can be doubled.
+        rules: The rules of the comparison.
+    """
     expected = np.atleast_1d(expected)
     options: NamedValues = {
         "quantised": has_waves,
         "masked": rules.masks_alike and _is_masked(expected),
         "transposable": has_waves and role_of(name) in MATCHED_ROLES and not rules.upright,
     }
-    long_axes = tuple(length for length in expected.shape if length != 1)
-    # One row stays a row, unless it is a column of text.
-    is_column = rules.is_text and expected.shape[-1] == 1 and bool(long_axes)
-    shapes = [expected.shape]
-    if len(long_axes) > 1 or is_column:
-        shapes.append(long_axes)
-    for shape in dict.fromkeys(shapes):
+    for shape in _shapes_without_ones(expected.shape, is_text=rules.is_text):
         table = expected.reshape(shape)
         if not has_waves or table.ndim < 2:
             yield fixed({name: table}, **options)
             continue
         for doubled, single in _single_columns(table).items():
             yield fixed({name: single}, waves=True, layout=doubled, **options)
+
+
+def _shapes_without_ones(shape: Shape, *, is_text: bool) -> list[Shape]:
+    """Return a shape, and the same without axes of length 1 if it has several longer ones.
+
+    >>> _shapes_without_ones((1, 4096, 64), is_text=False)
+    [(1, 4096, 64), (4096, 64)]
+    >>> _shapes_without_ones((1, 64), is_text=False)
+    [(1, 64)]
+
+    The last one stays a row: as a vector (64,) it would be taken for frequencies. A .csv file with
+    one number per line is a vector nevertheless, as text has no axes of length 1.
+    """
+    long_axes = tuple(length for length in shape if length != 1)
+    is_column_of_text = is_text and shape[-1] == 1 and len(long_axes) == 1
+    if long_axes == shape:
+        return [shape]
+    if len(long_axes) > 1 or is_column_of_text:
+        return [shape, long_axes]
+    return [shape]
 
 
 def _is_masked(array: AnyArray) -> bool:
