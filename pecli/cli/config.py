@@ -25,7 +25,7 @@ from pecli.views import encodings as view
 from pecli.views import screen
 
 _CONTEXT = "Context length for dynamic and longrope. (default: before any call)"
-_MODEL = f"{options.MODEL[0].upper()}{options.MODEL[1:]}."
+_MODEL = f"{options.MODEL[0].upper()}{options.MODEL[1:]}; or llama.cpp's log of loading a model."
 
 STORED_RTOL = 1e-2
 """Relative difference up to which stored frequencies are the configured ones: bfloat16 keeps 8 bits."""
@@ -62,6 +62,7 @@ def config(
       pecli config models/*/config.json --json --seq-len 8192
       pecli config old/config.json new/config.json
       pecli config --model gpt-oss-20b --strict
+      pecli config server.log
       pecli config llama-2-7b --flags 'llama-server -c 8192 --rope-scale 2'
     """
     sources = [_Source(name, "MODEL") for name in files or []]

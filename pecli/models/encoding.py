@@ -384,6 +384,7 @@ class ModelEncodings(Printed):
         window: The window of its sliding layers.
         layers: The type of each layer by number, if it is known.
         flags: The report about server flags that were applied; None if there were none.
+        notes: Values that stand only where some programs look for them.
     """
 
     file: str
@@ -394,6 +395,7 @@ class ModelEncodings(Printed):
     window: int | None = None
     layers: tuple[str, ...] = ()
     flags: FlagReport | None = None
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         kinds = [f"{encoding.layer_type} {encoding.scheme}".strip() for encoding in self.encodings]
@@ -505,6 +507,7 @@ class ModelEncodings(Printed):
             "context": self.context,
             "encodings": [encoding.as_json(seq_len) for encoding in self.encodings],
             "warnings": list(self.warnings),
+            "notes": list(self.notes),
         }
         if self.flags is not None:
             values["flags"] = self.flags.as_json()

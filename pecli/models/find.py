@@ -13,13 +13,13 @@ from pecli.files.contents import GGUF
 from pecli.files.gguf_file import Header, header_of
 from pecli.models import config_files, presets
 from pecli.models.config_files import CONFIGS, config_file, is_config, plain_config
-from pecli.models.dialects import gguf, read_object
+from pecli.models.dialects import gguf, llama_cpp_log, read_object
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flags import apply_flags
 from pecli.models.hub_cache import cache_folder, cached_snapshot, is_repository
 
 #: Endings of names that are meant as files.
-FILE_SUFFIXES = (".json", ".gguf", ".toml", ".safetensors", ".bin", ".pt", ".npz", ".npy")
+FILE_SUFFIXES = (".json", ".gguf", ".log", ".toml", ".safetensors", ".bin", ".pt", ".npz", ".npy")
 
 
 class ConfigObject(Protocol):
@@ -41,17 +41,21 @@ class Description:
     label: str
     values: JsonObject
     gguf: Header | None = None
+    log: llama_cpp_log.LoadLog | None = None
 
     def encodings(self, flags: str | None = None) -> ModelEncodings:
         """Return the encodings, as a server with these flags computes them."""
         encodings = self._own_encodings()
         if flags is None:
             return encodings
-        return apply_flags(encodings, None if self.gguf else self.values, flags)
+        is_config = self.gguf is None and self.log is None
+        return apply_flags(encodings, self.values if is_config else None, flags)
 
     def _own_encodings(self) -> ModelEncodings:
         if self.gguf is not None:
             return gguf.read(self.gguf, self.label)
+        if self.log is not None:
+            return llama_cpp_log.read(self.log, self.label)
         return read_object(self.values, self.label)
 
 
@@ -78,9 +82,9 @@ def load_model(model: Model, flags: str | None = None) -> ModelEncodings:
     """Return the positional encodings of a model.
 
     Args:
-        model: A config.json or params.json, a folder that contains one, a .gguf file, a name of
-            `pecli models`, a repository in the local Hugging Face cache, a mapping, or a
-            configuration object.
+        model: A config.json or params.json, a folder that contains one, a .gguf file or
+            llama.cpp's log of loading it, a name of `pecli models`, a repository in the local
+            Hugging Face cache, a mapping, or a configuration object.
         flags: A server's command line or a part of it, such as `--rope-scaling yarn --rope-scale
             4`; the encodings are then those that the server computes, and `flags` of the result
             reports the differences.
@@ -220,6 +224,9 @@ def _read(path: str, label: str) -> Description:
         return _read_gguf(path, label)
     if path.lower().endswith(".gguf"):
         raise FileError(path, "is not a GGUF file")
+    if llama_cpp_log.is_log(data):
+        log = llama_cpp_log.parse_log(data)
+        return Description(label, log.values, log=log)
     return Description(label, config_files.parse_config(path, data))
 
 

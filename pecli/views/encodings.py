@@ -56,6 +56,8 @@ def show(model: ModelEncodings, seq_len: int | None = None, *, first: bool = Tru
         _show_flags(model.flags)
     for warning in model.warnings:
         screen.print_labelled("warning", "bold yellow", f"  {warning}")
+    for note in model.notes:
+        screen.print_labelled("note", "bold", f"  {note}")
 
 
 def _show_flags(report: FlagReport) -> None:

@@ -18,6 +18,7 @@ from pecli.models.families import family_of
 from pecli.models.key_names import FULL, LENGTHS, ORIGINAL, SLIDING, TEXTS
 from pecli.models.keys import Keys, value_of
 from pecli.models.layer_types import MAX_LAYERS
+from pecli.models.readers import reader_notes
 from pecli.models.unread import unread_keys
 
 #: Objects that may hold the keys of other dialects.
@@ -122,7 +123,16 @@ def read_object(
     warnings += unread_keys(keys, {encoding.scheme for encoding in encodings})
     distinct = tuple(dict.fromkeys(warnings))
     layers = _layer_types(parts, model_type)
-    return ModelEncodings(label, model_type, tuple(encodings), distinct, context, window, layers)
+    return ModelEncodings(
+        label,
+        model_type,
+        tuple(encodings),
+        distinct,
+        context,
+        window,
+        layers,
+        notes=tuple(reader_notes(encodings, config)),
+    )
 
 
 def _mark_own_names(keys: Keys) -> None:
