@@ -315,6 +315,8 @@ def _conclude(result: Comparison, parts: Sequence[Part], errors: ElementErrors) 
     if errors.max_rel_error == 0 and errors.max_abs_error:
         result.max_rel_error = None
     result.max_ulp_error = errors.max_ulp_error
+    if parts[0].step:  # Integers that stand for numbers have no ULPs.
+        result.max_ulp_error = None
     result.strange_expected = errors.strange_expected
     result.strange_found = errors.strange_found
     if errors.worst is not None:
