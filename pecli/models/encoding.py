@@ -481,11 +481,13 @@ class ModelEncodings(Printed):
         """
         if layer_type is not None:
             return self._named(layer_type)
-        ropes = self.ropes() or self.encodings
-        if len(ropes) != 1:
-            names = ", ".join(repr(encoding.layer_type) for encoding in ropes) or "no encodings"
-            raise ParameterError("layer_type", "missing", f"{self.file} has {names}", "name one")
-        return ropes[0]
+        main = tuple(encoding for encoding in self.encodings if not encoding.part)
+        candidates = self.ropes() or main or self.encodings
+        if len(candidates) != 1:
+            names = [repr(encoding.layer_type) for encoding in candidates]
+            rule = f"{self.file} has {', '.join(names) or 'no encodings'}"
+            raise ParameterError("layer_type", "missing", rule, "name one")
+        return candidates[0]
 
     def _named(self, layer_type: str) -> Encoding:
         """Return the encoding of a layer type; raise ParameterError if there is none of this name."""

@@ -26,9 +26,12 @@ FAMILY = "family"
 PIXELS_PER_CELL = 32
 
 
-def encoding_of(scheme: str, parameters: Settings, layer_type: str = "") -> Encoding:
+def encoding_of(
+    scheme: str, parameters: Settings, layer_type: str = "", part: str = ""
+) -> Encoding:
     """Return an encoding with these parameters and their sources."""
-    return Encoding(layer_type, scheme, values_of(parameters), sources_of(parameters))
+    values = values_of(parameters)
+    return Encoding(layer_type, scheme, values, sources_of(parameters), part=part)
 
 
 def patch_grid(keys: Keys) -> Setting[GridSize]:
@@ -126,6 +129,8 @@ class TableRule(EncodingRule):
     dim: tuple[str, ...] = ()
     #: The layer type of the encoding, such as `encoder`.
     name: str = ""
+    #: The part of the model that has the table, if it is not the main one: the decoder of ViT-MAE.
+    part: str = ""
     overrides_rope: ClassVar[bool] = False
 
     def size(self, keys: Keys) -> TableSize:
@@ -212,17 +217,17 @@ class SinusoidalRule(TableRule):
             padding = self.padding(keys, low=0)
             parameters["padding_idx"] = padding.token
             parameters["offset"] = padding.first
-        return [encoding_of("sinusoidal", parameters, self.name)]
+        return [encoding_of("sinusoidal", parameters, self.name, self.part)]
 
 
 @dataclass(frozen=True)
-class GridRule(EncodingRule):
+class GridRule(TableRule):
     """A table of sines and cosines over the patches of an image."""
 
+    rows: tuple[str, ...] = ()
     style: str = "mae"
     #: Rows of zeros for class and other tokens.
     keep: int = 0
-    dim: tuple[str, ...] = ()
     #: The sides of a usual image, if the configuration has no sizes.
     pixels: tuple[int, ...] = ()
     overrides_rope: ClassVar[bool] = False
@@ -236,7 +241,7 @@ class GridRule(EncodingRule):
         }
         if self.keep:
             parameters["keep"] = Setting(self.keep, FAMILY)
-        return [encoding_of("sinusoidal", parameters)]
+        return [encoding_of("sinusoidal", parameters, self.name, self.part)]
 
 
 def _usual_grid(pixels: Iterable[int]) -> Setting[GridSize]:
