@@ -95,6 +95,20 @@ def module_of(name: str) -> str | None:
     return name[: word.start()] + name[word.end() :]
 
 
+def function_order(name: str) -> tuple[str, str] | None:
+    """Return the order in which a name has cosines and sines; None if it does not have both.
+
+    >>> function_order("rope.sin_cos"), function_order("cos_sin_cache"), function_order("freqs")
+    (('sin', 'cos'), ('cos', 'sin'), None)
+    """
+    last = re.split(r"[./]", name.lower())[-1]
+    if re.search(r"(?<![a-z])sin(es?)?[_-]?(and_)?cos", last):
+        return ("sin", "cos")
+    if re.search(r"(?<![a-z])cos(ines?)?[_-]?(and_)?sin", last):
+        return ("cos", "sin")
+    return None
+
+
 def layer_number(name: str) -> int | None:
     """Return the number of the layer in a tensor's name; None if it has none.
 

@@ -37,7 +37,7 @@ from pecli.explain import time_limit
 from pecli.files.contents import LoadedFile
 from pecli.files.load import NO_FILE, Given, opened
 from pecli.files.npy import ARRAY_NAME
-from pecli.files.tensor_roles import ANYTHING, module_of, role_of, schemes_of
+from pecli.files.tensor_roles import ANYTHING, function_order, module_of, role_of, schemes_of
 from pecli.models.config_files import config_file
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
@@ -208,7 +208,8 @@ class _ModelCheck:
         layers = ""
         if self.has_several and reading.target.origin is not None:
             layers = reading.target.origin.layer_type
-        checked = Checked.of(name, label, reading, tolerance)
+        stated = self._stated_name(name)
+        checked = Checked.of(name, label, reading, tolerance, stated=stated)
         note = ", ".join(filter(None, self._notes(name, label, layers, reading)))
         checked = replace(checked, note=note, layers=layers)
         if not layers:
@@ -368,9 +369,13 @@ class _ModelCheck:
 
     def _role(self, name: str) -> str | None:
         """Return the role that the name of the tensor states, or that of the file if the tensor has no name."""
+        return role_of(self._stated_name(name))
+
+    def _stated_name(self, name: str) -> str:
+        """Return the name of a tensor, or that of its file if it has none."""
         if name == ARRAY_NAME:
-            name = os.path.splitext(os.path.basename(self.file.path))[0]
-        return role_of(name)
+            return os.path.splitext(os.path.basename(self.file.path))[0]
+        return name
 
     def _best(
         self,
@@ -393,14 +398,16 @@ class _ModelCheck:
         array = np.atleast_1d(self.tensors[name])
         if turned:
             array = array.T
+        order = function_order(self._stated_name(name))
         if dtype_name(array.dtype) in COMPLEX:
             role = "both"
+            order = None  # Cosines are the real parts.
         elif role == ANYTHING:
             role = None
         place = self._place(name)
         targets: list[Target] = []
         for encoding in encodings or self._likely(name):
-            targets += model_targets(encoding, array, role, place)
+            targets += model_targets(encoding, array, role, place, order)
         if upright:
             targets = [replace(target, transposable=False) for target in targets]
         return best_reading(array, targets, is_text=self.file.format == "csv")

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from pecli.checks.verification import Checked, Verification, conclusion
-from pecli.checks.verify.targets import real_dtype, scheme_targets
+from pecli.checks.verify.targets import has_order, real_dtype, scheme_targets
 from pecli.compare.comparison import Comparison
 from pecli.compare.reading import (
     Doubling,
@@ -15,11 +15,11 @@ from pecli.compare.reading import (
 )
 from pecli.compare.target import Target
 from pecli.compare.tolerance import Tolerance, is_relative
-from pecli.engine.arrays import SIGNIFICAND_BITS
+from pecli.engine.arrays import SIGNIFICAND_BITS, dtype_name
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import bracketed, listed
 from pecli.files.contents import LoadedFile
-from pecli.files.tensor_roles import role_of
+from pecli.files.tensor_roles import function_order, role_of
 
 MAX_LISTED = 8  #: tensors of a file that a sentence names
 WIDE_DTYPES = ("float64", "float32")  #: dtypes that hold frequencies and slopes well
@@ -124,6 +124,13 @@ class _SchemeCheck:
         """Return the nearest reading of a tensor; if `upright`, its rows must be positions."""
         array = self.file.tensors[name]
         targets = self._likely(real_dtype(array), tables)
+        order = function_order(name)
+        if tables and order is None:  # Names such as freqs_cis mean cosines first.
+            order = ("cos", "sin")
+        if real_dtype(array) == dtype_name(
+            array.dtype
+        ):  # Of complex numbers, cosines are the real parts.
+            targets = [target for target in targets if has_order(target, order)]
         if upright:
             targets = [replace(target, transposable=False) for target in targets]
         return best_reading(array, targets, is_text=self.file.format == "csv")
@@ -141,7 +148,9 @@ class _SchemeCheck:
         part = reading.name.rpartition(".")[0]
         self.doublings.append(Doubling(part, reading, reading.form.doubled))
         label = label or reading.name
-        return Checked.of(name, label, reading, self.tolerance, any_dtype=self.any_dtype)
+        return Checked.of(
+            name, label, reading, self.tolerance, any_dtype=self.any_dtype, stated=name
+        )
 
     def _likely(self, dtype: str, tables: Collection[str]) -> Sequence[Target]:
         """Return the targets that a tensor of a dtype may be."""
@@ -150,9 +159,7 @@ class _SchemeCheck:
         targets = self._targets(dtype)
         if not tables:
             return targets
-        return [
-            target for target in targets if target.name in tables and target.names != ("sin", "cos")
-        ]
+        return [target for target in targets if target.name in tables]
 
     def _targets(self, dtype: str) -> Sequence[Target]:
         if dtype not in self._targets_by_dtype:

@@ -151,7 +151,11 @@ def _wave_targets(both: Target) -> Iterator[Target]:
 
 
 def model_targets(
-    encoding: Encoding, array: AnyArray, role: str | None, place: Place
+    encoding: Encoding,
+    array: AnyArray,
+    role: str | None,
+    place: Place,
+    order: tuple[str, str] | None = None,
 ) -> Iterator[Target]:
     """Yield every table of an encoding that a tensor can be, the likelier ones first.
 
@@ -160,6 +164,7 @@ def model_targets(
         array: The tensor.
         role: What its name states that it holds; None if it may hold anything.
         place: Where tables are read.
+        order: The order of cosines and sines that its name states; None if they may have either.
     """
     kinds = {
         "rope": _rope,
@@ -172,16 +177,20 @@ def model_targets(
         return
     if role == "rows" and encoding.is_rotary:
         role = None  # The name states that it is a table, not of what.
+    if role == "both" and order is None:  # Names such as freqs_cis mean cosines first.
+        order = ("cos", "sin")
     origin = Origin(encoding.scheme, encoding.layer_type)
     for target in kinds[encoding.scheme](encoding, array, role, place):
-        if role is None or _has_role(target, role):
+        has_role = role is None or (role_of(target.name) or target.name) == role
+        if has_role and has_order(target, order):
             yield replace(target, origin=origin)
 
 
-def _has_role(target: Target, role: str) -> bool:
-    if target.names == ("sin", "cos"):  # A name states cosines first.
-        return False
-    return (role_of(target.name) or target.name) == role
+def has_order(target: Target, order: tuple[str, str] | None) -> bool:
+    """Return True unless a target has cosines and sines in another order than a name states."""
+    if order is None or len(target.names) < 2:
+        return True
+    return tuple(name.rpartition(".")[2] for name in target.names) == order
 
 
 def real_dtype(array: AnyArray) -> str:
