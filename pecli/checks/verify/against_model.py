@@ -99,7 +99,7 @@ def verify_tables(
             rows = batch
     rotary = encodings.ropes() if layer_type is None else [encodings.one(layer_type)]
     # With several rotary encodings, it is not known whose tables these are.
-    if answer.passed or not reasons or rows is None or len(rotary) != 1:
+    if answer.passed or not reasons or rows is None or len(rotary) != 1 or rotary[0].no_table:
         return answer
     solved = solved_positions(tables, rows, model, rotary[0], tolerance)
     if solved is None:
@@ -518,7 +518,7 @@ def _shapes_of(encoding: Encoding) -> str:
     if "heads" in parameters:
         return f"({parameters['heads']}) or ({parameters['heads']}, …, positions)"
     if {"grid", "dim"} <= parameters.keys():
-        rows = math.prod(parameters["grid"])
+        rows = math.prod(parameters["grid"]) + parameters.get("keep", 0)
         grid = spelled(parameters["grid"])
         return f"({rows}, {parameters['dim']}) of the grid {grid} (or give --grid)"
     rows = parameters.get("max_len", "positions")

@@ -122,13 +122,24 @@ def scheme_targets(scheme: Scheme) -> list[Target]:
             if name not in PLURALS:
                 expected = {prefix + name: table}
                 is_bias = "bias" in tables
-                targets.append(fixed(expected, scheme, quantised="pe" in tables, masked=is_bias))
+                grid = _grid_of(scheme)
+                options: NamedValues = {
+                    "quantised": "pe" in tables,
+                    "masked": is_bias,
+                    "grid": grid,
+                }
+                targets.append(fixed(expected, scheme, **options))
         if holds_several(scheme):
             continue
         single = scheme.single_array()
         if single.name not in (*tables, "cos_sin"):
             targets.append(fixed({single.name: single}, scheme))
     return targets
+
+
+def _grid_of(scheme: Scheme) -> tuple[int, ...]:
+    """Return the sides of a scheme's grid; empty if it has none."""
+    return tuple(scheme.value_of("grid", None) or ())
 
 
 def _scheme_waves(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Target]:
@@ -140,7 +151,8 @@ def _scheme_waves(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Target]
         compact = replace(part, **changes)
     waves = {prefix + table.name: table for table in compact.tensors() if table.name in PLURALS}
     doubled = layout if layout in DOUBLED_LAYOUTS else ""
-    yield from _wave_targets(fixed(waves, scheme if prefix else compact, layout=doubled))
+    maker = scheme if prefix else compact
+    yield from _wave_targets(fixed(waves, maker, layout=doubled, grid=_grid_of(part)))
 
 
 def _wave_targets(both: Target) -> Iterator[Target]:
@@ -213,6 +225,7 @@ def _wide_dtype(array: AnyArray) -> str:
 def _rope(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
     if role in ("inv_freq", None):
         yield from _inverse_frequencies(encoding, array, place)
+    place = _with_grid_of_array(encoding, array, place)
     if role == "inv_freq" or not _has_rows(encoding, place):
         return
     dtype = _dtype(array)
@@ -226,9 +239,22 @@ def _rope(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -
 
     rows, width = make(1).tables["cos"].shape
     shape = (rows if place.own else None, width)
-    yield from _wave_targets(Target((*PLURALS,), shape, make, layout=layout))
+    grid = tuple(place.own.get("grid") or ())
+    yield from _wave_targets(Target((*PLURALS,), shape, make, layout=layout, grid=grid))
     if len(place.position_axes) > 1 and not encoding.grid.axes:
         yield from _tables_per_axis(encoding, place, dtype, layout)
+
+
+def _with_grid_of_array(encoding: Encoding, array: AnyArray, place: Place) -> Place:
+    """Return a place with the grid that an array has axes for, if the encoding needs one and none is given.
+
+    A table of DINOv3 for an image of 6 × 8 patches is (48, D), or (6, 8, D), which states its grid.
+    """
+    sides = encoding.grid.axes or 0
+    if place.own or not encoding.grid.style or array.ndim <= sides:
+        return place
+    grid = array.shape[-1 - sides : -1]
+    return replace(place, own={"grid": PLACES["grid"].check("grid", grid)})
 
 
 def _has_rows(encoding: Encoding, place: Place) -> bool:
@@ -338,6 +364,9 @@ def _sinusoidal(
     is_placed_by_user = bool(place.own)
     if is_placed_by_user or "grid" in parameters:
         yield _on_grid(parameters, place, words)
+        if parameters.get("keep") and array.ndim > len(parameters.get("grid", ())):
+            words = f"{words}, without rows for other tokens"
+            yield _on_grid({**parameters, "keep": 0}, place, words)
         return
     offsets = (stated_offset, 0) if place.offset is None else (place.offset,)
     for offset in dict.fromkeys(offsets):
@@ -351,7 +380,8 @@ def _on_grid(parameters: NamedValues, place: Place, words: str) -> Target:
     follows_from_grid = ("seq_len", "layout", "freq_shift")
     others = {name: value for name, value in parameters.items() if name not in follows_from_grid}
     scheme = Sinusoidal(**{**others, **place.own})
-    return fixed({"pe": scheme.tensors()[0]}, scheme, words=words, quantised=True)
+    table = scheme.tensors()[0]
+    return fixed({"pe": table}, scheme, words=words, quantised=True, grid=_grid_of(scheme))
 
 
 def _sinusoidal_rows(parameters: NamedValues, offset: int, rows: int) -> Making:
