@@ -16,7 +16,7 @@ from pecli.engine.schemes import SCHEMES, scheme_named
 
 ROOT = Path(pecli.__file__).parent
 FLOORS = [
-    {"errors", "display"},
+    {"errors", "display", "notes"},
     {"engine"},
     {"files", "layers"},
     {"compare"},

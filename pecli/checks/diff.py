@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pecli.checks import Answer, plain_fields
+from pecli.checks.printed import printed_tolerance
 from pecli.checks.tensor_fits import Fit, find_fits
 from pecli.compare.comparison import Comparison, problems_of, where_json
 from pecli.compare.reading import Doubling, doubling_problems
@@ -109,6 +110,7 @@ def diff(
     if forms is not None:
         return forms
     label_a, file_a, label_b, file_b = _opened(a, b)
+    allowed = printed_tolerance(label_b, allowed, file_a.rounding + file_b.rounding)
     # Within a tolerance, another dtype is not a difference, and a mask is a mask.
     is_loose = allowed != EXACT
     fits = find_fits(file_a, file_b, allowed)

@@ -36,9 +36,9 @@ from pecli.explain.words import (
     lacking,
     undetermined,
 )
+from pecli.files.contents import LoadedFile
 from pecli.files.decimals import numerals
 from pecli.files.load import Given, opened
-from pecli.files.npy import ARRAY_NAME
 from pecli.files.tensor_roles import role_of
 
 MAX_UNNAMED = 8  #: a file of so many tensors is looked at whole; of more, only those whose names speak of positions
@@ -133,11 +133,25 @@ def identify(source: Given) -> Identification:
     'pecli alibi --heads 12 --slopes -o again.npy'
     """
     path, file = opened(source)
-    for array in _lines(file.tensors[ARRAY_NAME]) if file.format == "csv" else ():
-        found = identify_tensors(path, {ARRAY_NAME: array})
+    for tensors in _printed_readings(file):
+        found = identify_tensors(path, tensors)
         if found.identified:
             return found
     return identify_tensors(path, file.tensors)
+
+
+def _printed_readings(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
+    """Yield the numbers of a text in the dtypes and shapes that they may have had; none for other files."""
+    if file.printed is None:
+        return
+    if file.has_rows_only and len(file.tensors) == 1:
+        ((name, lines),) = file.tensors.items()
+        if lines.ndim == 2:
+            for array in _lines(lines):
+                yield {name: array}
+            return
+    for dtype in _DTYPES:
+        yield file.read_as(dtype).tensors
 
 
 def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:

@@ -128,7 +128,7 @@ def find_fits(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Fit]:
     """
     in_a = a.read_as(_float_dtype(b)).tensors  # A .csv file has no dtypes of its own.
     in_b = b.read_as(_float_dtype(a)).tensors
-    is_text = "csv" in (a.format, b.format)
+    is_text = a.has_rows_only or b.has_rows_only
     rules = _Rules(is_text, masks_alike=tolerance != EXACT, by_ulps=tolerance.max_ulp > 0)
     if len(in_a) == len(in_b) == 1:
         ((name, ours),) = in_a.items()

@@ -61,7 +61,7 @@ EXAMPLES = {
 
 _FILES = (
     f"Files of tensors ({', '.join(readable_suffixes())}), or FILE:NAME for one tensor; "
-    "- is a .npy on standard input."
+    "- is standard input (.npy, JSON, text)."
 )
 _LAYOUT = (
     "Which channels make a pair: halves (NeoX, rotate_half), interleaved (GPT-J), or deepseek "

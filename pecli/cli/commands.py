@@ -13,8 +13,9 @@ import typer
 import typer.core
 import typer.main
 
-from pecli.cli.messages import call_quietly
+from pecli.cli.messages import call_quietly, print_note
 from pecli.errors import ParameterError, nearest, quoted
+from pecli.notes import passed_to
 from pecli.views import screen
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def command_of(
         *, shape: str | None = None, raw_dtype: str | None = None, **values: object
     ) -> int | None:
         """Run the command, without its notes if it has `--quiet`."""
-        with _raw_files(shape, raw_dtype):
+        with _raw_files(shape, raw_dtype), passed_to(print_note):
             if values.get("quiet"):
                 return call_quietly(run, **values)
             return run(**values)

@@ -16,7 +16,7 @@ from pecli.views.check_results import show_identification
     options.argument(
         "files",
         "FILE…",
-        "Files, or FILE:NAME for one tensor; - is a .npy on standard input.",
+        "Files, or FILE:NAME for one tensor; - is standard input (.npy, JSON, text).",
         several=True,
     ),
     *options.RAW,

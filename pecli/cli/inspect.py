@@ -30,7 +30,7 @@ DEFAULT_RANGE = "0:8"
     options.argument(
         "file",
         "FILE",
-        "A file or a folder, or FILE:NAME for one tensor; - is a .npy on standard input.",
+        "A file or a folder, or FILE:NAME for one tensor; - is standard input (.npy, JSON, text).",
     ),
     options.flag(
         "--stats", "Read the data too: range, mean, quantiles, zeros, NaN, norms of rows, SHA-256."

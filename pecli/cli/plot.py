@@ -50,7 +50,7 @@ ROWS_PER_DOT = 4
 _LOOK = "Look"
 _KIND = f"{', '.join(KINDS)}; see below. (default: heatmap, or the kind that fits)"
 _WHAT = (
-    "Files (or FILE:NAME; - is a .npy on standard input); a scheme with its options; or a model, "
+    "Files (or FILE:NAME; - is standard input (.npy, JSON, text)); a scheme with its options; or a model, "
     "with --layer-type for one of its encodings. More of them come after --against."
 )
 

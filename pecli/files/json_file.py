@@ -29,6 +29,7 @@ MAX_LISTS = 4 << 20
 """Brackets, braces and quotes of a file: Python makes an object of a hundred bytes of each."""
 MAX_TENSORS = 10_000
 MAX_SIDE = 1 << 63
+_OWN_FORM = re.compile(rb'"tensors"\s*:\s*\{')
 _INTEGER = re.compile(r"u?int(8|16|32|64)")
 
 
@@ -57,6 +58,15 @@ def _literals(block: Array) -> list[bytes]:
 
 
 def read(contents: Contents) -> LoadedFile:
+    """Return the tensors of a .json file: one that pecli wrote, or an object of lists."""
+    if _OWN_FORM.search(contents.data) is None:
+        from pecli.files.plain_json import read_plain
+
+        return read_plain(contents)
+    return _read_own_form(contents)
+
+
+def _read_own_form(contents: Contents) -> LoadedFile:
     """Return the tensors of a .json file that pecli wrote, and its spec."""
     text = whole_text(contents)
     count = sum(text.count(mark) for mark in (b"[", b"{", b'"'))

@@ -24,6 +24,7 @@ from pecli.files.raw_layout import parse_layout, raw_files
 from pecli.files.shards import SHARD_KINDS as SHARD_KINDS
 from pecli.files.shards import Shards, shards_in_folder, shards_of_index
 from pecli.files.torch_module import positional_tensors
+from pecli.notes import note
 
 Given = str | os.PathLike[str] | Mapping[str, object] | ArrayLike | object
 MAX_NAMES = 8  # names that an error lists
@@ -45,7 +46,10 @@ def load_file(path: str) -> LoadedFile:
         return _load_shards(path, shards_of_index(path))
     contents = read_contents(path, format_of_bytes)
     file_format = format_of_bytes(contents.path, bytes(contents.data[:START]))
-    return file_format.read(contents)
+    loaded = file_format.read(contents)
+    for text in loaded.notes:
+        note(f"{loaded.path}: {text}")
+    return loaded
 
 
 class Shard(NamedTuple):
@@ -193,20 +197,26 @@ def split_name(text: str) -> tuple[str, str | None]:
     raise failure(text, FileNotFoundError(errno.ENOENT, ""))
 
 
-def opened(given: Given) -> tuple[str, LoadedFile]:
-    """Return the path and the tensors of a file, of arrays, or of a torch module.
+class Opened(NamedTuple):
+    """The tensors of a file, or arrays, and what the user called them."""
+
+    label: str  #: the path, or FILE:NAME; NO_FILE for arrays in memory
+    file: LoadedFile
+
+
+def opened(given: Given) -> Opened:
+    """Return the tensors of a file, of arrays, or of a torch module.
 
     Args:
         given: a path or `FILE:NAME`; an array; arrays by name; or a torch module, whose buffers,
             parameters and tensor attributes with positional names are taken, or all buffers
-            and tensor attributes if none has one.
-
-    Returns:
-        The path, which is NO_FILE for arrays in memory, and the tensors.
+            and tensor attributes if none has one. What is opened already stays as it is.
     """
+    if isinstance(given, Opened):
+        return given
     if isinstance(given, (str, os.PathLike)):
         path = os.fspath(given)
-        return path, open_tensors(path)
+        return Opened(path, open_tensors(path))
     named = _named_arrays(given)
     for name in named:
         if not isinstance(name, str):
@@ -217,7 +227,7 @@ def opened(given: Given) -> tuple[str, LoadedFile]:
             rule = "such numbers differ between machines"
             advice = "convert it to float64 first"
             raise KindError(name, f"an array of {array.dtype}", rule, advice)
-    return NO_FILE, LoadedFile(NO_FILE, "arrays", arrays)
+    return Opened(NO_FILE, LoadedFile(NO_FILE, "arrays", arrays))
 
 
 def _named_arrays(given: Any) -> dict[Any, Any]:

@@ -140,7 +140,7 @@ def read_numbers(name: str, text: str) -> Array:
         rule = f"it has {listed(present, MAX_LISTED) or 'no tensors'}"
         raise ParameterError(name, text, rule, "name one, as FILE:NAME")
     (array,) = tensors.values()
-    is_column = loaded.format == "csv" and array.shape[1:] == (1,)
+    is_column = loaded.has_rows_only and array.shape[1:] == (1,)
     if name == "positions" and is_column:
         return array[:, 0]
     return array

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pecli.checks.printed import printed_tolerance
 from pecli.checks.verification import Verification
 from pecli.checks.verify.against_scheme import verify_scheme
 from pecli.checks.verify.against_spec import verify_carried
@@ -87,7 +88,7 @@ def verify(
             label,
             file.read_as(spec.dtype),
             spec,
-            allowed,
+            printed_tolerance(label, allowed, file.rounding),
             is_one_tensor=is_one_tensor,
             any_dtype=any_dtype,
             reasons=reasons,
@@ -143,4 +144,6 @@ def _verify_model(
         if options.pop(name, None) is not None:
             rule = "it is about queries and keys"
             raise ParameterError(name, "given", rule, "give `before`, too")
-    return verify_tables(given, model, tolerance, reasons, **options)
+    file = opened(given)
+    allowed = printed_tolerance(file.label, tolerance, file.file.rounding)
+    return verify_tables(file, model, allowed, reasons, **options)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pecli.checks.diagnosis import diagnosis
+from pecli.checks.printed import printed_tolerance
 from pecli.checks.verification import Verification
 from pecli.checks.verify.tensor_pairs import TensorPair, tensor_pairs
 from pecli.compare.comparison import Comparison, compare_arrays, problems_of
@@ -65,6 +66,7 @@ def verify_added(
     weight = _weight(table)
     rows = row_positions(**tokens)
     matched = tensor_pairs(after, before)
+    tolerance = printed_tolerance(matched.label, tolerance, matched.rounding)
     results: list[Comparison] = []
     explanations: list[Explanation] = []
     for pair in matched.pairs:

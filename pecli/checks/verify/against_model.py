@@ -410,7 +410,7 @@ class _ModelCheck:
             targets += model_targets(encoding, array, role, place, order)
         if upright:
             targets = [replace(target, transposable=False) for target in targets]
-        return best_reading(array, targets, is_text=self.file.format == "csv")
+        return best_reading(array, targets, is_text=self.file.has_rows_only)
 
     def _place(self, name: str) -> Place:
         """Return where a table is read: some names of a .gguf file state that factors are for long contexts."""

@@ -133,7 +133,7 @@ class _SchemeCheck:
             targets = [target for target in targets if has_order(target, order)]
         if upright:
             targets = [replace(target, transposable=False) for target in targets]
-        return best_reading(array, targets, is_text=self.file.format == "csv")
+        return best_reading(array, targets, is_text=self.file.has_rows_only)
 
     def _checked(
         self, name: str, reading: Reading | None, tables: Collection[str], label: str

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pecli.checks.diagnosis import diagnosis
+from pecli.checks.printed import printed_tolerance
 from pecli.checks.verification import Verification
 from pecli.checks.verify.head_tensors import HeadTensor, head_tensor, unfolded_shape
 from pecli.checks.verify.rotation_advice import Found, advice
@@ -160,6 +161,7 @@ def verify_rotated(
     job = RotationJob.of(model, tolerance, reasons, **options)
     assert job.rotary_encodings  # A model without any is refused before files are read.
     matched = tensor_pairs(given, before)
+    job = replace(job, tolerance=printed_tolerance(matched.label, tolerance, matched.rounding))
     found = [_checked(pair, job) for pair in matched.pairs]
     results = tuple(each.check.result for each in found)
     explanations = [reason for each in found for reason in each.reasons]

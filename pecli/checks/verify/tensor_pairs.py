@@ -1,5 +1,6 @@
 """Tensors before and after an encoding was applied, matched by their names."""
 
+import math
 import os
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from pecli.files.npy import ARRAY_NAME
 from pecli.files.tensor_roles import layer_in_stem
 
 MAX_LISTED = 8  #: tensors that an error names
+TEXT_DTYPE = "float32"  #: the dtype of numbers in text, which states none: that of most ports
 
 
 class TensorPair(NamedTuple):
@@ -44,6 +46,7 @@ class TensorPairs(NamedTuple):
     label: str
     pairs: list[TensorPair]
     unmatched: tuple[str, ...]
+    rounding: float = 0.0  #: the largest error that printing the numbers made
 
 
 def tensor_pairs(after: Given, before: Given) -> TensorPairs:
@@ -55,8 +58,10 @@ def tensor_pairs(after: Given, before: Given) -> TensorPairs:
     """
     label, file = opened(after)
     source, source_file = opened(before)
-    tensors = file.tensors
-    known = dict(source_file.tensors)
+    tensors = file.read_as(TEXT_DTYPE).tensors
+    known = dict(source_file.read_as(TEXT_DTYPE).tensors)
+    # A rotation adds up to √2 times the error of the tensor before it.
+    rounding = file.rounding + math.sqrt(2) * source_file.rounding
     for name, array in (*tensors.items(), *known.items()):
         if array.dtype.kind == "c":
             rule = "queries and keys are real"
@@ -72,7 +77,7 @@ def tensor_pairs(after: Given, before: Given) -> TensorPairs:
         pair = _pair(name, called, known[name], array, source, len(tensors) > 1)
         pairs.append(pair._replace(title=_title(name, label)))
     unmatched = tuple(name for name in known if name not in tensors)
-    return TensorPairs(label, pairs, unmatched)
+    return TensorPairs(label, pairs, unmatched, rounding)
 
 
 def _title(name: str, label: str) -> str:
