@@ -96,23 +96,33 @@ _UNDERFLOW = 1.5 * 2.0**-81
 def _odd_singles(values: Floats) -> Singles:
     """Return float64 values rounded to odd in float32, from which any narrower dtype rounds right.
 
-    Of the two float32 neighbours of a value, the one whose last bit is 1 is taken. Ties of narrower
-    dtypes end in 0, so an inexact value is never taken for a tie. Below 2**-126 float32 itself has
-    fewer bits. bfloat16 is the only one of these dtypes that has numbers there, and values are
-    rounded to those.
+    Rounding twice goes wrong if the first rounding makes a tie: 1 + 2**-8 + 2**-40 becomes
+    1 + 2**-8 in float32, which is halfway between two numbers of bfloat16. Rounding to odd takes,
+    of the two float32 neighbours of a value that float32 does not hold, the one whose last bit is
+    1. Ties of narrower dtypes end in 0, so that it is never taken for one.
     """
     is_small = np.abs(values) < _MIN_NORMAL_SINGLE
     if is_small.any():
         values = values.copy()
-        small = values[is_small]
-        values[is_small] = np.copysign(np.abs(small) + _UNDERFLOW - _UNDERFLOW, small)
+        values[is_small] = _rounded_underflow(values[is_small])
     bits = values.view(np.uint64)
-    # If any dropped bit is set, adding all of them carries into the last bit that is kept; the
-    # carry is joined with `or`, so that the last bit becomes 1 and no other bit changes.
+    # If any dropped bit is set, adding all of them carries into the last bit that is kept. With 4
+    # bits of which 2 are dropped: 01|01 + 00|11 has the carry 01|00 where 01|00 + 00|11 has none.
+    # The carry is joined with `or`, so that the last bit becomes 1 and no other bit changes.
     odd = (bits & _DROPPED_BITS) + _DROPPED_BITS
     odd |= bits
     odd &= ~_DROPPED_BITS
     return odd.view(np.float64).astype(np.float32)
+
+
+def _rounded_underflow(values: Floats) -> Floats:
+    """Return values below 2**-126 rounded to multiples of 2**-133, the least number of bfloat16.
+
+    float32 has fewer than 24 bits there, and rounding to odd would need another bit for each power
+    of two. Of the narrower dtypes, only bfloat16 has such small numbers, and they are these
+    multiples.
+    """
+    return np.copysign(np.abs(values) + _UNDERFLOW - _UNDERFLOW, values)
 
 
 def as_dtype(values: Array, dtype: str) -> Array:

@@ -48,11 +48,7 @@ def rope_encodings(keys: Keys, family: Family, *, vision: bool = False) -> Parse
         vision: True for a part that reads images: it rotates by two axes unless the family differs.
     """
     layers, warnings = layers_of(keys, family)
-    # These are known names, wherever they stand.
-    keys.account.looked_for.update(SHARED)
-    if keys.prefix:
-        # The length of a part within a larger model sets no context, so that nothing else reads it.
-        keys.mark(LENGTH)
+    _account_for_other_keys(keys)
     unrotated = unrotated_layers(keys, family)
     warnings += unrotated.warnings
     warnings += _model_warnings(keys, family)
@@ -62,6 +58,18 @@ def rope_encodings(keys: Keys, family: Family, *, vision: bool = False) -> Parse
         encodings.append(encoding)
         warnings += more
     return Parsed(encodings, warnings)
+
+
+def _account_for_other_keys(keys: Keys) -> None:
+    """Record keys that are right although no encoding reads them, so that nothing warns of them.
+
+    `rope_theta` and the other SHARED names may stand beside the settings of each layer type, which
+    replace them. A part of a larger model, such as its vision tower, may have a LENGTH, which sets
+    no context.
+    """
+    keys.account.looked_for.update(SHARED)
+    if keys.prefix:
+        keys.mark(LENGTH)
 
 
 def _model_warnings(keys: Keys, family: Family) -> list[str]:
