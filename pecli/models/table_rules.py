@@ -197,7 +197,7 @@ class LearnedRule(TableRule):
 class SinusoidalRule(TableRule):
     """A table of sines and cosines.
 
-    `SinusoidalRule(style="fairseq")` is M2M-100's: sines and cosines in halves, and the row of the
+    `SinusoidalRule(style="fairseq")` is SpeechT5's: sines and cosines in halves, and the row of the
     padding token zero.
     """
 
