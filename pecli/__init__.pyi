@@ -25,6 +25,8 @@ from pecli.layers import LearnedPosEmbedding as LearnedPosEmbedding
 from pecli.layers import RotaryPosEmbedding as RotaryPosEmbedding
 from pecli.layers import SinusoidalPosEmbedding as SinusoidalPosEmbedding
 from pecli.layers import sinusoidal_pos_embedding as sinusoidal_pos_embedding
+from pecli.live.implementation import check as check
+from pecli.live.recording import record as record
 from pecli.models.find import load_config as load_config
 from pecli.models.find import load_model as load_model
 from pecli.tensors.apply import apply as apply

@@ -24,6 +24,7 @@ FLOORS = [
     {"models", "distributed"},
     {"tensors"},
     {"checks"},
+    {"live"},
     {"views", "golden"},
     {"cli"},
     {"__main__"},

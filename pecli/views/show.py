@@ -13,8 +13,10 @@ from pecli.checks.identify import Identification
 from pecli.checks.runtimes import RuntimeComparison
 from pecli.checks.verification import Verification
 from pecli.engine.schemes.scheme import Scheme
+from pecli.live.implementation import ImplementationCheck
+from pecli.live.recording import Recording
 from pecli.models.encoding import ModelEncodings
-from pecli.views import check_results, drift, encodings, preview, runtime_results
+from pecli.views import check_results, drift, encodings, preview, recordings, runtime_results
 
 
 @singledispatch
@@ -30,6 +32,8 @@ def show(value: object) -> None:
 show.register(Scheme, preview.show)
 show.register(ModelEncodings, encodings.show)
 show.register(Verification, check_results.show_verification)
+show.register(Recording, recordings.show_recording)
+show.register(ImplementationCheck, recordings.show_implementation)
 show.register(Difference, check_results.show_difference)
 show.register(Identification, check_results.show_identification)
 show.register(Audit, drift.show_audit)

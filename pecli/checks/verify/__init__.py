@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pecli.checks.printed import printed_tolerance
+from pecli.checks.recorded.run_tensors import RecordedRun, is_recorded_run
 from pecli.checks.verification import Verification
 from pecli.checks.verify.against_scheme import verify_scheme
 from pecli.checks.verify.against_spec import verify_carried
@@ -14,7 +15,7 @@ from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import KindError, ParameterError
 from pecli.files.contents import INDEX
-from pecli.files.load import NO_FILE, Given, opened, split_name
+from pecli.files.load import NO_FILE, Given, Opened, opened, split_name
 
 if TYPE_CHECKING:
     from pecli.models.find import Model
@@ -40,7 +41,7 @@ def verify(
 
     Args:
         given: A file, one tensor of it with `FILE:NAME`, an array, arrays by name, or a torch module, which is
-            searched for its tables.
+            searched for its tables. A file that `record` has saved is checked layer by layer.
         spec: A scheme; a model, as `load_config` and `load_model` return or accept it; or a learned table (rows, D),
             with `before`. Without it, a file is compared with the spec that it carries, and a folder or an index with
             the configuration beside it.
@@ -93,6 +94,9 @@ def verify(
             any_dtype=any_dtype,
             reasons=reasons,
         )
+    if is_recorded_run(file.tensors):
+        rule = "a recorded run is compared with a model's configuration"
+        raise ParameterError("model", "missing", rule, "give one")
     if file.path == NO_FILE:
         raise ParameterError("scheme", "missing", "arrays carry no spec", "say what they should be")
     return verify_carried(label, file, allowed, is_complete=not is_one_tensor, reasons=reasons)
@@ -144,6 +148,21 @@ def _verify_model(
         if options.pop(name, None) is not None:
             rule = "it is about queries and keys"
             raise ParameterError(name, "given", rule, "give `before`, too")
-    file = opened(given)
-    allowed = printed_tolerance(file.label, tolerance, file.file.rounding)
-    return verify_tables(file, model, allowed, reasons, **options)
+    source = opened(given)
+    if is_recorded_run(source.file.tensors):
+        return _verify_recorded(source, model, tolerance, reasons, **options)
+    allowed = printed_tolerance(source.label, tolerance, source.file.rounding)
+    return verify_tables(source, model, allowed, reasons, **options)
+
+
+def _verify_recorded(
+    source: Opened, model: Any, tolerance: Tolerance, reasons: bool, **options: Any
+) -> Verification:
+    """Compare a run that `record` has saved with a model."""
+    from pecli.checks.recorded.run_verification import verify_run
+
+    for name, value in options.items():
+        if value is not None:
+            raise ParameterError(name, "given", "a recorded run states it itself", "leave it out")
+    run = RecordedRun.of(source.file.tensors)
+    return verify_run(run, model, tolerance, reasons, source.label)

@@ -162,7 +162,7 @@ def verify_rotated(
     assert job.rotary_encodings  # A model without any is refused before files are read.
     matched = tensor_pairs(given, before)
     job = replace(job, tolerance=printed_tolerance(matched.label, tolerance, matched.rounding))
-    found = [_checked(pair, job) for pair in matched.pairs]
+    found = [check_pair(pair, job) for pair in matched.pairs]
     results = tuple(each.check.result for each in found)
     explanations = [reason for each in found for reason in each.reasons]
     without_commands = [replace(each, scheme=None) for each in explanations]
@@ -196,7 +196,7 @@ class Checked(NamedTuple):
     reasons: Sequence[Explanation]
 
 
-def _checked(pair: TensorPair, job: RotationJob) -> Checked:
+def check_pair(pair: TensorPair, job: RotationJob) -> Checked:
     """Compare a tensor with the rotation of each encoding that it may have, and return the best."""
     encodings = job.encodings_named(pair.title)
     tensor = _arranged(pair, encodings, job)
