@@ -16,10 +16,10 @@ from pecli.checks.recorded.run_tensors import (
     ROWS,
     RecordedCall,
     RecordedRun,
+    layer_name,
     layer_of,
 )
 from pecli.engine.arrays import Array, as_numpy
-from pecli.files.tensor_roles import LAYER
 from pecli.live.call_positions import token_places
 from pecli.live.rotations import (
     Arguments,
@@ -33,7 +33,6 @@ from pecli.live.rotations import (
     rotating_functions,
 )
 
-_NUMBER = re.compile(r"(?:^|\.)\d{1,6}(?=\.|$)")
 _QUERY = re.compile(r"^_*(x?q($|_)|quer)", re.I)
 _KEY = re.compile(r"^_*(x?k($|_)|key)", re.I)
 MAX_FRAMES = 16
@@ -269,12 +268,12 @@ class _Call:
     def _unrotated(self, modules: Mapping[str, Any]) -> set[int]:
         """Return the layers whose attention ran without a rotation, though its class rotates elsewhere."""
         classes = {type(modules[name]) for name in self._rotating}
-        rotated = {_layer_name(name) for name in self._rotating}
+        rotated = {layer_name(name) for name in self._rotating}
         layers: set[int] = set()
         for name in self.executed:
             number = layer_of(name)
             is_attention = type(modules[name]) in classes
-            if is_attention and number is not None and _layer_name(name) not in rotated:
+            if is_attention and number is not None and layer_name(name) not in rotated:
                 layers.add(number)
         return layers
 
@@ -351,15 +350,9 @@ def _copied(name: str, tensor: Any) -> Array:
     return np.array(as_numpy(name, tensor))
 
 
-def _layer_name(name: str) -> str:
-    """Return the name of a layer up to its number: `model.layers.3` of `model.layers.3.self_attn`."""
-    match = LAYER.search(name) or _NUMBER.search(name)
-    return name[: match.end()] if match is not None else name
-
-
 def _place_of(stack: list[str]) -> str:
     """Return the layer that is running, or the innermost module if it is in none."""
     for name in reversed(stack):
         if layer_of(name) is not None:
-            return _layer_name(name)
+            return layer_name(name)
     return stack[-1]

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pecli.engine.arrays import Array
-from pecli.files.tensor_roles import LAYER
 
 POSITIONS = "positions"
 MASK = "attention_mask"
@@ -29,7 +28,12 @@ AFTER = "_after"
 ROWS = "rows"
 
 _CALL = re.compile(r"calls\.(\d{1,9})\.(.+)")
-_NUMBER = re.compile(r"(?:^|\.)(\d{1,6})(?:\.|$)")
+_LAYERS = (
+    re.compile(r"(?:layers?|blocks?|blk|(?<![a-z0-9])[hl])[._-]?(\d{1,6})", re.IGNORECASE),
+    re.compile(r"(?:^|\.)(\d{1,6})(?=\.|$)"),
+)
+"""The number of a layer in the name of a module: after a word for layers, `model.layers.3`, or else
+a number of its own, `stack.3`."""
 _CALL_FIELDS = (POSITIONS, MASK, USED_IDS, UNROTATED)
 
 
@@ -132,5 +136,23 @@ def layer_of(place: str) -> int | None:
     >>> layer_of("model.layers.3.self_attn"), layer_of("stack.5.rope"), layer_of("rotary_emb")
     (3, 5, None)
     """
-    match = LAYER.search(place) or _NUMBER.search(place)
-    return int(match[1]) if match is not None else None
+    match = _layer_match(place)
+    return None if match is None else int(match[1])
+
+
+def layer_name(place: str) -> str:
+    """Return the name of a layer up to its number; of a place in no layer, all of it.
+
+    >>> layer_name("model.layers.3.self_attn")
+    'model.layers.3'
+    """
+    match = _layer_match(place)
+    return place if match is None else place[: match.end()]
+
+
+def _layer_match(place: str) -> re.Match[str] | None:
+    for pattern in _LAYERS:
+        match = pattern.search(place)
+        if match is not None:
+            return match
+    return None
