@@ -8,7 +8,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from pecli.engine.arrays import Array, like
@@ -114,19 +114,25 @@ def _values_named_by(value: Any) -> list[Any]:
     """Return the functions and modules that the code of a callable names."""
     if isinstance(value, functools.partial):
         return [value.func]
-    code_owner = value
-    if hasattr(value, "forward"):  # a module of torch
-        code_owner = value.forward
-    elif callable(value) and not inspect.isroutine(value):
-        code_owner = type(value).__call__
-    code_owner = inspect.unwrap(code_owner)
-    if inspect.ismethod(code_owner):
-        code_owner = code_owner.__func__
-    if not inspect.isfunction(code_owner):
+    function = _function_of(value)
+    if function is None:
         return []
-    names = code_owner.__code__.co_names
-    values = [code_owner.__globals__[name] for name in names if name in code_owner.__globals__]
-    values += [cell.cell_contents for cell in code_owner.__closure__ or ()]
+    names = function.__code__.co_names
+    values = [function.__globals__[name] for name in names if name in function.__globals__]
+    values += [cell.cell_contents for cell in function.__closure__ or ()]
     # `import torch` inside the function: its name is not that of a global.
-    values += [sys.modules[name] for name in names if name in LIBRARIES and name in sys.modules]
-    return [item for item in values if isinstance(item, ModuleType) or callable(item)]
+    imported = [sys.modules[name] for name in names if name in LIBRARIES and name in sys.modules]
+    return imported + [item for item in values if isinstance(item, ModuleType) or callable(item)]
+
+
+def _function_of(value: Any) -> FunctionType | None:
+    """Return the function that runs if a value is called; None if it is not written in Python."""
+    called = value
+    if hasattr(value, "forward"):  # a module of torch
+        called = value.forward
+    elif callable(value) and not inspect.isroutine(value):
+        called = type(value).__call__
+    called = inspect.unwrap(called)
+    if inspect.ismethod(called):
+        called = called.__func__
+    return called if inspect.isfunction(called) else None
