@@ -41,7 +41,7 @@ def _positions(call: RecordedCall) -> str:
     positions = call.positions
     if positions is None:
         return "positions unknown"
-    *_, batch, length = (1, *positions.shape)
+    batch, length = positions.shape[-2:]
     first = int(positions.min())
     last = int(positions.max())
     span = f"position {first}" if first == last else f"positions {first} … {last}"
