@@ -1,4 +1,4 @@
-"""Where the tokens of a call stand, by the arguments of the model."""
+"""Positions of the tokens of a call, by the arguments of the model."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ CACHES = ("past_key_values", "past_key_value", "layer_past", "cache")
 
 
 class TokenPlaces(NamedTuple):
-    """Where tokens stand.
+    """The positions of tokens.
 
     Attributes:
         positions: (batch, L), or (axes, batch, L) as the caller gave them.

@@ -18,7 +18,7 @@ from pecli.models.find import Model
 
 
 class Recording(Printed):
-    """What a model computed while it was recorded.
+    """The tensors that a model computed while it was recorded.
 
     Attributes:
         model_name: The class of the model.

@@ -1,4 +1,4 @@
-"""Where the tokens of a recorded call stand, and the options of a check that state it."""
+"""Positions of the tokens of a recorded call, and the options of a check that state them."""
 
 from collections.abc import Iterator
 from typing import Any
