@@ -75,6 +75,16 @@ class NotFinite(Problem):
 
 
 @dataclass(frozen=True)
+class PaddingNotFinite(Problem):
+    """Padding, which is not compared, holds infinities or values that are not numbers."""
+
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.count:,} of its values in padding are infinite or not numbers"
+
+
+@dataclass(frozen=True)
 class LearnedNotFinite(Problem):
     """A learned table holds values that training cannot leave."""
 

@@ -95,8 +95,9 @@ def verify_tables(
         arrays = LoadedFile(NO_FILE, "arrays", tokens.tables)
         check = _ModelCheck(label, arrays, encodings, layer_type, place, tokens.notes)
         answer = check.answer(tolerance, reasons)
-        if tokens.notes:
+        if tokens.notes and not answer.passed:
             rows = batch
+        answer = replace(answer, problems=(*answer.problems, *tokens.problems))
     rotary = encodings.ropes() if layer_type is None else [encodings.one(layer_type)]
     # With several rotary encodings, it is not known whose tables these are.
     if answer.passed or not reasons or rows is None or len(rotary) != 1 or rotary[0].no_table:

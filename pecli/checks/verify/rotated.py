@@ -19,7 +19,7 @@ from pecli.checks.verify.targets import Place
 from pecli.checks.verify.tensor_pairs import TensorPair, tensor_pairs
 from pecli.compare.comparison import Comparison, compare, compare_arrays, problems_of
 from pecli.compare.factors import Shape
-from pecli.compare.problems import CopiesDiffer, NotFinite
+from pecli.compare.problems import CopiesDiffer, NotFinite, PaddingNotFinite
 from pecli.compare.tolerance import FREQ_RTOL, Tolerance
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import Array, Flags, Floats, as_dtype, widened
@@ -62,6 +62,16 @@ class Tokens(NamedTuple):
         if places is None or not np.shape(places):
             return None
         return int(np.shape(places)[-1])
+
+    def first(self, count: int) -> "Tokens":
+        """Return the first tokens of each sequence."""
+        positions = self.positions
+        if positions is not None:
+            positions = np.asarray(positions)[..., :count]
+        mask = self.attention_mask
+        if mask is not None:
+            mask = np.asarray(mask)[..., :count]
+        return self._replace(positions=positions, attention_mask=mask)
 
     def rows(self, offset: int | None) -> RowPositions:
         return row_positions(self.positions, self.attention_mask, self.shift, offset)
@@ -171,9 +181,10 @@ def verify_rotated(
     for each in found:
         lines += advice(each.check.advised, each.reasons)
         if each.check.result.passed:
-            weak += each.check.doubts_about_layer()
+            weak += each.check.other_doubts()
             weak += each.check.weaknesses()
         else:
+            lines += each.check.zero_advice()
             lines += each.check.layer_advice()
     notes = {each.check.name: each.check.note for each in found if each.check.note}
     return Verification(
@@ -332,7 +343,20 @@ class RotatedCheck:
             result.finding = NotFinite(int(strange), "of its values before")
         elif result.mismatched and not self._has_equal_copies():
             result.finding = CopiesDiffer()
+        elif not result.mismatched:
+            result.finding = self._strange_padding()
         return result
+
+    def _strange_padding(self) -> PaddingNotFinite | None:
+        """Return a finding if padding, which is not compared, is finite before, and holds infinities or NaN after.
+
+        They reach tokens by way of attention: 0 · NaN is NaN, so that a mask does not keep them out.
+        """
+        count = 0
+        for before, after, _, seen in self._sequences():
+            is_new = np.isfinite(widened(before)) & ~np.isfinite(widened(after))
+            count += int(np.count_nonzero(is_new[:, ~seen]))
+        return PaddingNotFinite(count) if count else None
 
     def _expected(self) -> Array:
         """Return the tensor as it should be after the rotation."""
@@ -380,6 +404,8 @@ class RotatedCheck:
             return []
         if isinstance(self.result.finding, CopiesDiffer):
             return []
+        if len(self.zero_rows):
+            return self._reasons_before_zeros()
         reasons = self._reasons_by_sequence(self._explain_positions)
         if self._is_about_rotation(reasons):
             reasons = []
@@ -396,6 +422,30 @@ class RotatedCheck:
         if not self.tensor.pair.is_one_of_several:
             return reasons
         return [replace(each, tensors=(self.name, *_parts_named(each))) for each in reasons]
+
+    @cached_property
+    def zero_rows(self) -> range:
+        """The last rows, if they are zero on either side: a cache that is longer than the prompt."""
+        count = self.after.shape[-2]
+        is_filled = _nonzero_rows(self.before) & _nonzero_rows(self.after)
+        filled = int(count - is_filled[::-1].argmax()) if is_filled.any() else count
+        return range(filled, count)
+
+    def _reasons_before_zeros(self) -> list[Explanation]:
+        """Return the reasons for which the rows before the zeros fail; zeros have no angle to explain."""
+        count = self.zero_rows.start
+        job = replace(self.job, tokens=self.job.tokens.first(count))
+        with suppress(PecliError):  # A mask may have no tokens among them.
+            return RotatedCheck(self._without_zero_rows(), self.encoding, job).reasons
+        return []
+
+    def _without_zero_rows(self) -> HeadTensor:
+        """Return the tensor without the zero rows at its end."""
+        tensor = self.tensor
+        axes_after = -1 - tensor.axis  # those between positions and the end
+        filled: Any = (..., slice(0, self.zero_rows.start), *[slice(None)] * axes_after)
+        view = tensor.view._replace(values=tensor.view.values[filled])
+        return tensor._replace(before=tensor.before[filled], view=view)
 
     def _explain_positions(self, sequence: TokenSequence) -> list[Explanation]:
         places = sequence.plan.places
@@ -462,8 +512,11 @@ class RotatedCheck:
             model += ["--layer-type", self.encoding.layer_type]
         return Found(self.tensor, self.plan, self.rotation.layout, model)
 
-    def doubts_about_layer(self) -> Iterator[str]:
-        """Yield why a pass proves little if no name states the layer of the tensor."""
+    def other_doubts(self) -> Iterator[str]:
+        """Yield why a pass proves little: strange padding, or no name that states the layer of the tensor."""
+        strange = [~np.isfinite(widened(each.after[:, ~each.seen])) for each in self._sequences()]
+        if any(flags.any() for flags in strange):
+            yield f"{self.name}: padding holds infinities or NaN, before the rotation and after it"
         if any(not rival.result.passed for rival in self.rivals):
             fits = f"it fits {self.encoding.layer_type} layers"
             yield f"{self.name}: {fits}, and no name states that it belongs to them"
@@ -471,6 +524,18 @@ class RotatedCheck:
         is_named = layer_number(self.tensor.pair.title) is not None
         if model.has_unrotated_layers and not is_named and self.job.layer_type is None:
             yield f"{self.name}: no name states its layer, and some layers have no rope"
+
+    def zero_advice(self) -> Iterator[str]:
+        """Yield a sentence if the last rows are zero, although those before are not."""
+        zeros = self.zero_rows
+        if not len(zeros):
+            return
+        zeros_before = not _nonzero_rows(self.before)[zeros.start :].any()
+        zeros_after = not _nonzero_rows(self.after)[zeros.start :].any()
+        if zeros_before != zeros_after:
+            side, other = ("before", "after") if zeros_before else ("after", "before")
+            words = f"zero {side} the rotation, and not {other} it"
+            yield f"{self.name}: {_rows_named(zeros)} {words}"
 
     def layer_advice(self) -> Iterator[str]:
         """Yield what the name of the tensor would have to state for it to be right."""
@@ -577,7 +642,7 @@ class UnrotatedCheck(RotatedCheck):
     def reasons(self) -> list[Explanation]:
         return []
 
-    def doubts_about_layer(self) -> Iterator[str]:
+    def other_doubts(self) -> Iterator[str]:
         return iter(())
 
     def layer_advice(self) -> Iterator[str]:
@@ -586,6 +651,23 @@ class UnrotatedCheck(RotatedCheck):
 
     def weaknesses(self) -> Iterator[str]:
         return iter(())
+
+
+def _nonzero_rows(array: Array) -> Flags:
+    """Return True for the rows (axis -2) that are not zero in all heads and sequences."""
+    by_row = np.moveaxis(array, -2, 0).reshape(array.shape[-2], -1)
+    return np.asarray((by_row != 0).any(axis=1))
+
+
+def _rows_named(rows: range) -> str:
+    """Return the words for some rows, with their verb.
+
+    >>> _rows_named(range(54, 64)), _rows_named(range(7, 8))
+    ('rows 54–63 are', 'row 7 is')
+    """
+    if len(rows) == 1:
+        return f"row {rows.start} is"
+    return f"rows {rows.start}–{rows[-1]} are"
 
 
 def _numbers(rope: Rope) -> list[float]:
