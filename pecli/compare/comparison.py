@@ -306,36 +306,53 @@ def _conclude(result: Comparison, parts: Sequence[Part], errors: ElementErrors) 
     """Fill a result with the errors of all elements, and with the indices that they have in the tensor."""
 
     def index_of(place: int) -> Index:
+        """Return the index in the tensor of an element, by its place in all parts one after another."""
         number, within = divmod(place, parts[0].found.size)
         return parts[number].view.index_of(within)
 
-    result.mismatched = errors.mismatched
-    result.max_abs_error = errors.max_abs_error
-    result.max_rel_error = errors.max_rel_error
-    if errors.max_rel_error == 0 and errors.max_abs_error:
-        result.max_rel_error = None
-    result.max_ulp_error = errors.max_ulp_error
-    if parts[0].step:  # Integers that stand for numbers have no ULPs.
-        result.max_ulp_error = None
-    result.strange_expected = errors.strange_expected
-    result.strange_found = errors.strange_found
+    _fill_errors(result, errors, has_ulps=not parts[0].step)
     if errors.worst is not None:
         result.worst_index = index_of(errors.worst.place)
         result.worst_ulp = errors.worst.ulps
         result.expected = errors.worst.expected
         result.found = errors.worst.found
         result.parts = parts
-    if not errors.first_places:
-        return
-    first_indices = [index_of(place) for place in errors.first_places.values()]
-    result.first_index = min(first_indices)
-    where = _wrong_rows(errors)
+    if errors.first_places:
+        first_indices = [index_of(place) for place in errors.first_places.values()]
+        result.first_index = min(first_indices)
+        result.where = _wrong_places(result.shape, parts[0], errors, index_of)
+        # Axes of copies are those of sequences and heads, unless the table has such axes itself.
+        unnamed = [name for name in ("batch", "heads") if name not in result.where]
+        for name, axis in zip(unnamed, parts[0].copy_axes, strict=False):
+            result.where[name] = ranges(np.unique([index[axis] for index in first_indices]))
+
+
+def _fill_errors(result: Comparison, errors: ElementErrors, *, has_ulps: bool) -> None:
+    """Set the numbers of a result.
+
+    Args:
+        result: The result.
+        errors: The errors of all elements.
+        has_ulps: False for integers that stand for numbers, which have no ULPs.
+    """
+    result.mismatched = errors.mismatched
+    result.max_abs_error = errors.max_abs_error
+    result.max_rel_error = errors.max_rel_error
+    if errors.max_rel_error == 0 and errors.max_abs_error:
+        result.max_rel_error = None  # All elements that differ should be 0.
+    result.max_ulp_error = errors.max_ulp_error if has_ulps else None
+    result.strange_expected = errors.strange_expected
+    result.strange_found = errors.strange_found
+
+
+def _wrong_places(
+    shape: Shape, part: Part, errors: ElementErrors, index_of: Callable[[int], Index]
+) -> dict[str, Ranges]:
+    """Return the rows, columns, heads and sequences that have elements out of tolerance."""
+    places = _wrong_rows(errors)
     if len(errors.shape) > 1:
-        where["columns"] = _wrong_columns(result.shape, parts[0], errors, index_of)
-    unnamed = [name for name in ("batch", "heads") if name not in where]
-    for name, axis in zip(unnamed, parts[0].copy_axes, strict=False):
-        where[name] = ranges(np.unique([index[axis] for index in first_indices]))
-    result.where = where
+        places["columns"] = _wrong_columns(shape, part, errors, index_of)
+    return places
 
 
 def _wrong_rows(errors: ElementErrors) -> dict[str, Ranges]:

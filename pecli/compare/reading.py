@@ -163,16 +163,18 @@ class Reading:
             atol: The absolute tolerance.
             doubled: False if the two columns of a frequency may differ from each other.
         """
-        firsts: dict[str, AnyArray] = {}
+        # Rotation matrices hold cosines twice and sines once as they are and once negated, so that
+        # several parts may have the same name.
+        first_copies: dict[str, AnyArray] = {}
         may_differ = bool(self.form.doubled) and not doubled
         for part in self.parts:
             values = widest(part.found)
             if part.negated:
                 values = -values
-            first_copies = [slice(1)] * len(part.copies)
+            index = [slice(1)] * len(part.copies)
             if may_differ:
-                first_copies[0] = slice(None)
-            first = firsts.setdefault(part.name, values[tuple(first_copies)])
+                index[0] = slice(None)  # The axis of doubled columns comes first.
+            first = first_copies.setdefault(part.name, values[tuple(index)])
             if not np.isclose(values, first, rtol=0, atol=atol, equal_nan=True).all():
                 return False
         return True
