@@ -78,11 +78,23 @@ def _ignored_keys(
     if "rope_theta alone" in defaults.ignores and not has_settings:
         # The base is read only together with settings, which replace the class's own.
         ignores.add("rope_theta")
+    if defaults.name:
+        ignores |= _keys_of_other_classes(defaults.model_type)
     family = family_of(model_type, vision=vision)
     if family is not None and defaults.name and not family.reads_type:
         # Most rotary classes of transformers rotate whatever `position_embedding_type` is.
         ignores |= {name for name in STATEMENTS if not _states_rope(keys, name)}
     return frozenset(ignores)
+
+
+def _keys_of_other_classes(model_type: str) -> set[str]:
+    """Return names that only other classes of transformers read.
+
+    `rotary_emb_base` is the base of GPT-NeoX. In a file of Llama, transformers ignores it and takes
+    10000.
+    """
+    readers = stored("key_readers.json")
+    return {name for name, types in readers.items() if model_type not in types.split()}
 
 
 def _states_rope(keys: Keys, name: str) -> bool:
