@@ -38,6 +38,7 @@ _MODULE_OF = {
     "load_config": "pecli.models.find",
     "load_model": "pecli.models.find",
     "plot": "pecli.views.notebook",
+    "positions": "pecli.models.position_ids",
     "record": "pecli.live.recording",
     "report": "pecli.views.report",
     "resize": "pecli.tensors.resize",

@@ -29,6 +29,7 @@ from pecli.live.implementation import check as check
 from pecli.live.recording import record as record
 from pecli.models.find import load_config as load_config
 from pecli.models.find import load_model as load_model
+from pecli.models.position_ids import positions as positions
 from pecli.tensors.apply import apply as apply
 from pecli.tensors.convert import convert as convert
 from pecli.tensors.resize import resize as resize

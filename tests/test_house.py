@@ -62,7 +62,7 @@ numbers may only fall.
 
 SAME_THING = """
     additive alibi edits litgpt mlc relative rope rotary
-    apply audit convert diff extend golden identify resize runtimes verification verify
+    apply audit convert diff extend golden identify positions resize runtimes verification verify
 """
 """Names that files of several folders share because they hold the same thing: a scheme, its layer,
 its configuration, its application; a command, its work, its view; a project's runtime and its

@@ -30,6 +30,7 @@ PANELS = {
         "alibi": "Generate ALiBi slopes and biases.",
         "learned-init": "Generate initial weights of a learned table.",
         "golden": "Generate golden vectors for ports in any language, with known mistakes.",
+        "positions": "Generate position ids as a model builds them (M-RoPE, Flux, …), or check yours.",
         "relative": "Generate relative-position indices: T5 and DeBERTa buckets, Swin windows.",
     },
     "Read models": {

@@ -12,11 +12,20 @@ from pecli.checks.extension import Extension
 from pecli.checks.identify import Identification
 from pecli.checks.runtimes import RuntimeComparison
 from pecli.checks.verification import Verification
+from pecli.checks.verify_positions import PositionCheck
 from pecli.engine.schemes.scheme import Scheme
 from pecli.live.implementation import ImplementationCheck
 from pecli.live.recording import Recording
 from pecli.models.encoding import ModelEncodings
-from pecli.views import check_results, drift, encodings, preview, recordings, runtime_results
+from pecli.views import (
+    check_results,
+    drift,
+    encodings,
+    position_ids,
+    preview,
+    recordings,
+    runtime_results,
+)
 
 
 @singledispatch
@@ -39,6 +48,7 @@ show.register(Identification, check_results.show_identification)
 show.register(Audit, drift.show_audit)
 show.register(RuntimeComparison, runtime_results.show_runtimes)
 show.register(Extension, runtime_results.show_extension)
+show.register(PositionCheck, position_ids.show_check)
 
 
 def printed(value: object) -> str:
