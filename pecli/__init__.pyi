@@ -25,8 +25,11 @@ from pecli.layers import LearnedPosEmbedding as LearnedPosEmbedding
 from pecli.layers import RotaryPosEmbedding as RotaryPosEmbedding
 from pecli.layers import SinusoidalPosEmbedding as SinusoidalPosEmbedding
 from pecli.layers import sinusoidal_pos_embedding as sinusoidal_pos_embedding
+from pecli.live.implementation import check as check
+from pecli.live.recording import record as record
 from pecli.models.find import load_config as load_config
 from pecli.models.find import load_model as load_model
+from pecli.models.position_ids import positions as positions
 from pecli.tensors.apply import apply as apply
 from pecli.tensors.convert import convert as convert
 from pecli.tensors.resize import resize as resize

@@ -7,13 +7,13 @@ bfloat16 in float32, rounded once at the end.
 
 from dataclasses import replace
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from pecli.engine.application import rotate
-from pecli.engine.arrays import as_numpy, dtype_name, floating, round_to
+from pecli.engine.arrays import AnyArray, as_numpy, dtype_name, floating, round_to
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.given_positions import LAST_POSITION
 from pecli.engine.schemes.learned import LearnedInit
@@ -37,7 +37,7 @@ _OFFSET = Whole("the position, or the row of a table, for the first row", low=0,
 
 def sinusoidal_pos_embedding(
     seq_len: int, embed_dim: int, dtype: DTypeLike | None = None
-) -> NDArray[Any]:
+) -> AnyArray:
     """Return the sinusoidal table of «Attention Is All You Need» (Vaswani et al., 2017).
 
     Channel 2i is sin(p / 10000^(2i/D)), channel 2i + 1 the cosine of the same angle; an odd D ends
@@ -59,8 +59,12 @@ def sinusoidal_pos_embedding(
     """
     seq_len = _SEQ_LEN.check("seq_len", seq_len)
     embed_dim = _DIM.check("embed_dim", embed_dim)
-    kind: Any = "float32" if dtype is None else dtype
-    return Sinusoidal(seq_len, embed_dim, dtype=kind).tables()["pe"]
+    return Sinusoidal(seq_len, embed_dim, dtype=_or_float32(dtype)).tables()["pe"]
+
+
+def _or_float32(dtype: DTypeLike | None) -> str:
+    """Return a dtype for a scheme, which checks it and accepts every spelling that NumPy does."""
+    return "float32" if dtype is None else cast(str, dtype)
 
 
 def _optional(parameter: Parameter, name: str, value: int | None) -> int | None:
@@ -76,7 +80,7 @@ def _gradient(
     shape: tuple[int, ...] | None,
     name: str = "grad",
     advice: str = "call the layer first",
-) -> NDArray[Any]:
+) -> AnyArray:
     """Return a gradient as an array, or raise ParameterError if it is not one of the last output.
 
     Args:
@@ -94,11 +98,11 @@ def _gradient(
     return array
 
 
-def _shape_error(name: str, array: NDArray[Any], rule: str, advice: str = "") -> ParameterError:
+def _shape_error(name: str, array: AnyArray, rule: str, advice: str = "") -> ParameterError:
     return ParameterError(name, f"of shape {array.shape}", rule, advice)
 
 
-def _compute_dtype(*dtypes: np.dtype[Any]) -> str:
+def _compute_dtype(*dtypes: np.dtype[np.generic]) -> str:
     """Return the dtype of the arithmetic: float64 if one of the operands is, else float32."""
     is_double = any(dtype_name(dtype) == "float64" for dtype in dtypes)
     return "float64" if is_double else "float32"
@@ -120,15 +124,11 @@ class _Layer:
 
 
 class _Additive(_Layer):
-    """A layer that adds a constant: the gradient of its input is that of its last output."""
+    """A layer that adds a table: the gradient of its input is that of its last output."""
 
     _shape: tuple[int, ...] | None = None
 
-    def backward(self, grad: ArrayLike) -> Any:
-        """Return the gradient for the last input: that of the output, as the table is constant."""
-        return _gradient(grad, self._shape).copy()
-
-    def _sum(self, x: NDArray[Any], table: NDArray[Any]) -> NDArray[Any]:
+    def _sum(self, x: AnyArray, table: AnyArray) -> AnyArray:
         """Return x + table, each sum computed in the wider dtype and rounded once."""
         self._shape = x.shape
         out = np.empty(x.shape, x.dtype)
@@ -136,7 +136,7 @@ class _Additive(_Layer):
         return out
 
 
-def _sequences(value: ArrayLike) -> NDArray[Any]:
+def _sequences(value: ArrayLike) -> AnyArray:
     array = floating("x", value)
     if array.ndim not in (2, 3):
         raise _shape_error("x", array, "it must be (L, D) or (N, L, D)")
@@ -164,9 +164,9 @@ class SinusoidalPosEmbedding(_Additive):
     def __init__(self, seq_len: int | None = None, embed_dim: int | None = None) -> None:
         self.seq_len: int | None = _optional(_SEQ_LEN, "seq_len", seq_len)
         self.embed_dim: int | None = _optional(_DIM, "embed_dim", embed_dim)
-        self._cache: dict[tuple[int, str], NDArray[Any]] = {}
+        self._cache: dict[tuple[int, str], AnyArray] = {}
 
-    def __call__(self, x: ArrayLike) -> NDArray[Any]:
+    def __call__(self, x: ArrayLike) -> AnyArray:
         """Return x + PE[:L].
 
         Args:
@@ -189,6 +189,10 @@ class SinusoidalPosEmbedding(_Additive):
             return self._sum(x, x)
         return self._sum(x, self._rows(length, dim, _compute_dtype(x.dtype)))
 
+    def backward(self, grad: ArrayLike) -> AnyArray:
+        """Return the gradient for the last input: that of the output, as the table is constant."""
+        return _gradient(grad, self._shape).copy()
+
     def get_encoding(self, seq_len: int | None = None) -> NDArray[np.float32]:
         """Return the float32 table (seq_len, embed_dim) as a new array.
 
@@ -208,7 +212,7 @@ class SinusoidalPosEmbedding(_Additive):
             raise ParameterError("seq_len", "not set", rule, "give it here or to the layer")
         return self._rows(_SEQ_LEN.check("seq_len", seq_len), self.embed_dim, "float32").copy()
 
-    def _rows(self, length: int, dim: int, dtype: str) -> NDArray[Any]:
+    def _rows(self, length: int, dim: int, dtype: str) -> AnyArray:
         """Return the first rows of the table, which is kept, and at least doubled when it grows.
 
         Inputs that grow by a row per call, as in generation, then make few tables.
@@ -260,7 +264,7 @@ class LearnedPosEmbedding(_Additive):
         self.max_len: int = _SEQ_LEN.check("max_len", max_len)
         self.embed_dim: int = _DIM.check("embed_dim", dim if embed_dim is None else embed_dim)
         seed = _SEED.check("seed", seed)
-        self.weight: NDArray[Any]
+        self.weight: AnyArray
         if table is None:
             initial = LearnedInit(self.max_len, self.embed_dim, seed=seed)
             self.weight = initial.tables()["weight"]
@@ -268,7 +272,7 @@ class LearnedPosEmbedding(_Additive):
             self.weight = self._copied(table)
         self._offset = 0
 
-    def _copied(self, table: ArrayLike) -> NDArray[Any]:
+    def _copied(self, table: ArrayLike) -> AnyArray:
         """Return given weights as a new array in C order, with the machine's byte order."""
         weights = floating("table", table)
         if weights.shape != (self.max_len, self.embed_dim):
@@ -276,7 +280,7 @@ class LearnedPosEmbedding(_Additive):
             raise _shape_error("table", weights, rule, "give them the table's own shape")
         return np.array(weights, weights.dtype.newbyteorder("="), order="C")
 
-    def __call__(self, x: ArrayLike, offset: int = 0) -> NDArray[Any]:
+    def __call__(self, x: ArrayLike, offset: int = 0) -> AnyArray:
         """Return x + weight[offset : offset + L].
 
         Args:
@@ -301,7 +305,7 @@ class LearnedPosEmbedding(_Additive):
         self._offset = offset
         return self._sum(x, self.weight[offset:end])
 
-    def backward(self, grad: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    def backward(self, grad: ArrayLike) -> tuple[AnyArray, AnyArray]:
         """Return the gradients for the last input, the same as `grad`, and for the whole table.
 
         The gradient for the table has its dtype. It is summed over the batch in float64, rounded
@@ -346,18 +350,18 @@ class AlibiBias(_Additive):
         """The slope of each head, (num_heads,), as a new array."""
         return Alibi(self.num_heads).tables()["slopes"].astype(np.float32, copy=False)
 
-    def get_bias(self, seq_len: int, dtype: DTypeLike | None = None) -> NDArray[Any]:
+    def get_bias(self, seq_len: int, dtype: DTypeLike | None = None) -> AnyArray:
         """Return the bias (num_heads, seq_len, seq_len) as a new array.
 
         Args:
             seq_len: queries and keys.
             dtype: float64, float32 (the default), float16 or bfloat16.
         """
-        kind: Any = "float32" if dtype is None else dtype
-        scheme = Alibi(self.num_heads, _KEYS.check("seq_len", seq_len), dtype=kind)
+        keys = _KEYS.check("seq_len", seq_len)
+        scheme = Alibi(self.num_heads, keys, dtype=_or_float32(dtype))
         return scheme.tensors()[0].array()
 
-    def __call__(self, scores: ArrayLike) -> NDArray[Any]:
+    def __call__(self, scores: ArrayLike) -> AnyArray:
         """Return scores + bias.
 
         Args:
@@ -386,7 +390,7 @@ class AlibiBias(_Additive):
             )
         return out
 
-    def backward(self, grad: ArrayLike) -> NDArray[Any]:
+    def backward(self, grad: ArrayLike) -> AnyArray:
         """Return the gradient for the last scores: the same.
 
         Without a call, gradients of any sums with `get_bias` are accepted.
@@ -395,7 +399,7 @@ class AlibiBias(_Additive):
             return self._scores("grad", grad).copy()
         return _gradient(grad, self._shape).copy()
 
-    def _scores(self, name: str, value: ArrayLike) -> NDArray[Any]:
+    def _scores(self, name: str, value: ArrayLike) -> AnyArray:
         scores = floating(name, value)
         if scores.ndim < 3 or scores.shape[-1] != scores.shape[-2]:
             advice = "queries and keys are the last two axes"
@@ -416,22 +420,45 @@ class _HeadRope(NamedTuple):
     trailing: bool  #: True if the last channels of the head rotate, not the first
 
 
-def _rope_of_source(source: Any, length: int | None, interleaved: bool) -> _HeadRope:
+@runtime_checkable
+class RotaryEncoding(Protocol):
+    """A rotary encoding of a model, as `pecli.load_model` reads it."""
+
+    @property
+    def layer_type(self) -> str: ...
+    @property
+    def layout(self) -> str | None: ...
+    @property
+    def head_dim(self) -> int | None: ...
+    @property
+    def trailing(self) -> bool: ...
+
+    def frequency_rope(self, length: int | None = None) -> Rope: ...
+
+
+@runtime_checkable
+class ModelOfOneEncoding(Protocol):
+    """A model; `one` returns its only encoding, or raises an error if it has several."""
+
+    def one(self) -> object: ...
+
+
+def _rope_of_source(source: object, length: int | None, interleaved: bool) -> _HeadRope:
     """Return the scheme of a Rope, of a model with one encoding, or of an encoding of a model."""
-    encoding = source.one() if hasattr(source, "one") else source
-    if hasattr(encoding, "frequency_rope"):
+    encoding = source.one() if isinstance(source, ModelOfOneEncoding) else source
+    if isinstance(encoding, RotaryEncoding):
         return _rope_of_encoding(encoding, length)
     if not isinstance(source, Scheme) or source.applied_as != "rotation":
         rule = "it must be a Rope, a model, or an encoding of one"
         raise KindError("rope", repr(source)[:60], rule)
-    rope: Any = source
+    rope = cast(Rope, source)  # the only kind of scheme that rotates
     depends_on_length = "length" in rope.scaling_value.names()
     if depends_on_length:
         rope = replace(rope, length=length or rope.effective_length)
     return _HeadRope(rope, rope.dim, interleaved, trailing=False)
 
 
-def _rope_of_encoding(encoding: Any, length: int | None) -> _HeadRope:
+def _rope_of_encoding(encoding: RotaryEncoding, length: int | None) -> _HeadRope:
     if encoding.layout not in ("halves", "interleaved"):
         rule = (
             f"its layout of pairs is {encoding.layout}, and this layer has halves and interleaved"
@@ -494,7 +521,7 @@ class RotaryPosEmbedding(_Layer):
         interleaved: bool = True,
         base: float = 10000.0,
         *,
-        rope: Any = None,
+        rope: Rope | RotaryEncoding | ModelOfOneEncoding | None = None,
     ) -> None:
         self.embed_dim: int | None = _optional(_ROTARY_DIM, "embed_dim", embed_dim)
         self.max_seq_len: int | None = _optional(_SEQ_LEN, "max_seq_len", max_seq_len)
@@ -519,7 +546,7 @@ class RotaryPosEmbedding(_Layer):
         self._trailing = head.trailing
         return head.rope.base
 
-    def __call__(self, x: ArrayLike, position_ids: ArrayLike | None = None) -> NDArray[Any]:
+    def __call__(self, x: ArrayLike, position_ids: ArrayLike | None = None) -> AnyArray:
         """Return x rotated: row l by the angles of position l, or of position_ids[l].
 
         Args:
@@ -540,9 +567,7 @@ class RotaryPosEmbedding(_Layer):
         self._called = _LastCall(x.shape, positions)
         return out
 
-    def apply(
-        self, q: ArrayLike, k: ArrayLike, offset: int = 0
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+    def apply(self, q: ArrayLike, k: ArrayLike, offset: int = 0) -> tuple[AnyArray, AnyArray]:
         """Return q and k rotated: row l by the angles of position offset + l.
 
         Args:
@@ -567,15 +592,13 @@ class RotaryPosEmbedding(_Layer):
         self._applied = (_LastCall(q.shape, q_positions), _LastCall(k.shape, k_positions))
         return rotated_q, rotated_k
 
-    def backward(self, grad: ArrayLike) -> NDArray[Any]:
+    def backward(self, grad: ArrayLike) -> AnyArray:
         """Return the gradient for the input of the last `layer(x)`, not of `apply`."""
         advice = "call the layer first, or take apply_backward for the gradients of apply"
         grad = _gradient(grad, self._called.shape, advice=advice)
         return self._rotated(grad, self._called.positions, back=True)
 
-    def apply_backward(
-        self, grad_q: ArrayLike, grad_k: ArrayLike
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+    def apply_backward(self, grad_q: ArrayLike, grad_k: ArrayLike) -> tuple[AnyArray, AnyArray]:
         """Return the gradients for the q and k of the last `apply`, given those for its outputs."""
         last_q, last_k = self._applied
         grad_q = _gradient(grad_q, last_q.shape, "grad_q", "call apply first")
@@ -585,7 +608,7 @@ class RotaryPosEmbedding(_Layer):
             self._rotated(grad_k, last_k.positions, back=True),
         )
 
-    def _input(self, name: str, value: ArrayLike) -> NDArray[Any]:
+    def _input(self, name: str, value: ArrayLike) -> AnyArray:
         x = floating(name, value)
         if x.ndim < 2:
             raise _shape_error(name, x, "it must be (…, L, D)", "a single row is x[None, :]")
@@ -599,7 +622,7 @@ class RotaryPosEmbedding(_Layer):
         _ROTARY_DIM.check(f"D, the last axis of {name},", dim)
         return x
 
-    def _consecutive_positions(self, name: str, x: NDArray[Any], offset: int) -> range:
+    def _consecutive_positions(self, name: str, x: AnyArray, offset: int) -> range:
         """Return the positions offset, offset + 1, … of the rows of x (…, L, D).
 
         Raises ParameterError if the last of them is out of range; `name` is the argument's name.
@@ -652,9 +675,7 @@ class RotaryPosEmbedding(_Layer):
             rule = f"positions must be 0 or more and {limit}{explanation}"
             raise ParameterError(name, description, rule)
 
-    def _rotated(
-        self, x: NDArray[Any], positions: Positions, *, back: bool = False
-    ) -> NDArray[Any]:
+    def _rotated(self, x: AnyArray, positions: Positions, *, back: bool = False) -> AnyArray:
         """Return x (…, L, D) rotated by the factors of its positions.
 
         With `back`, x is a gradient, and the factors are conjugated: the transpose of a rotation is

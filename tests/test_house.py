@@ -16,7 +16,7 @@ from pecli.engine.schemes import SCHEMES, scheme_named
 
 ROOT = Path(pecli.__file__).parent
 FLOORS = [
-    {"errors", "display"},
+    {"errors", "display", "notes"},
     {"engine"},
     {"files", "layers"},
     {"compare"},
@@ -24,6 +24,7 @@ FLOORS = [
     {"models", "distributed"},
     {"tensors"},
     {"checks"},
+    {"live"},
     {"views", "golden"},
     {"cli"},
     {"__main__"},
@@ -39,8 +40,8 @@ views.
 """
 WITHIN_ENGINE = {
     "numerics": {"numerics", "arrays"},
-    "scalings": {"scalings", "numerics", "arrays"},
-    "runtimes": {"runtimes", "scalings", "numerics", "arrays"},
+    "scalings": {"scalings", "numerics", "arrays", "named_values"},
+    "runtimes": {"runtimes", "scalings", "numerics", "arrays", "named_values"},
     "table": {"numerics", "arrays"},
 }
 """Parts of the engine that a part may import. Parts without a row import everything except the
@@ -61,7 +62,7 @@ numbers may only fall.
 
 SAME_THING = """
     additive alibi edits litgpt mlc relative rope rotary
-    apply audit convert diff extend golden identify resize runtimes verification verify
+    apply audit convert diff extend golden identify positions resize runtimes verification verify
 """
 """Names that files of several folders share because they hold the same thing: a scheme, its layer,
 its configuration, its application; a command, its work, its view; a project's runtime and its

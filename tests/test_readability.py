@@ -116,11 +116,11 @@ def docstrings_that_ask(tree: ast.Module) -> Iterator[ast.AST]:
 
 
 CEILINGS: dict[Rule, dict[str, int]] = {
-    crowded_functions: {"checks": 8, "explain": 30},
+    crowded_functions: {"checks": 3, "explain": 30},
     loops_over_a_ternary: {"checks": 4, "compare": 1, "explain": 17},
-    products_with_a_flag: {"checks": 1, "explain": 6},
-    parallel_assignments: {"checks": 10, "engine": 1, "explain": 154, "models": 1, "views": 8},
-    nested_ternaries: {"checks": 3, "explain": 4},
+    products_with_a_flag: {"explain": 6},
+    parallel_assignments: {"checks": 2, "engine": 1, "explain": 137, "models": 1, "views": 6},
+    nested_ternaries: {"explain": 4},
     comprehensions_that_do_two_things: {
         "checks": 4,
         "cli": 1,
@@ -130,15 +130,8 @@ CEILINGS: dict[Rule, dict[str, int]] = {
         "models": 1,
         "views": 5,
     },
-    getattr_with_a_default: {"cli": 1, "engine": 2, "explain": 5, "files": 2},
-    docstrings_that_ask: {
-        "checks": 28,
-        "compare": 12,
-        "explain": 65,
-        "files": 1,
-        "models": 2,
-        "tensors": 6,
-    },
+    getattr_with_a_default: {"explain": 5, "files": 2},
+    docstrings_that_ask: {"checks": 1, "explain": 59},
 }
 """The places that are left in each folder; folders without a number have none."""
 

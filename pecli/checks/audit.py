@@ -7,19 +7,20 @@ float64.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pecli.checks import plain
 from pecli.checks.position_errors import Drift, Drifts, ErrorCurve, measure_drifts
 from pecli.compare.tolerance import DRIFT, ERROR
 from pecli.display import Printed
 from pecli.engine.arrays import as_dtype
+from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import ByPosition
 from pecli.errors import KindError
 
 DECADES = (0, *(10**power for power in range(1, 14)))
-"""Where decades of positions begin: 0–9, 10–99, 100–999, …"""
+"""The first positions of decades: 0–9, 10–99, 100–999, …"""
 
 
 class Decade(NamedTuple):
@@ -97,7 +98,7 @@ class Audit(Printed):
     def curve(self, drift: Drift) -> ErrorCurve:
         return self.measured.curve(drift)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {
             **self.scheme.spec(),
             "tolerance": self.tolerance,
@@ -107,7 +108,7 @@ class Audit(Printed):
             "recipes": [plain(self._recipe_as_json(drift)) for drift in self.drifts],
         }
 
-    def _recipe_as_json(self, drift: Drift) -> dict[str, Any]:
+    def _recipe_as_json(self, drift: Drift) -> dict[str, object]:
         """Return the errors of one recipe."""
         by_decade = [
             {**decade._asdict(), **self.in_decade(drift, decade)._asdict()}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pecli.compare.comparison import Comparison, compare
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.arrays import SIGNIFICAND_BITS
+from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS
 
 if TYPE_CHECKING:  # Explanations are imported if a check fails.
     from pecli.explain.edits import Explanation
@@ -16,6 +16,7 @@ MAX_ROUNDING_ULP = (
     4  #: ULPs by which sines and powers of other libraries differ if all else is right
 )
 FLOAT64_BITS = 53
+STEP_SLACK = 1e-6  #: share of a step that float32 arithmetic may add to an error
 
 
 class Line(NamedTuple):
@@ -44,6 +45,7 @@ def diagnosis(
     for explanation in explanations:
         lines += _explained(explanation, tolerance)
     lines = _with_rounding(lines, results, tolerance)
+    lines += _integer_steps(results)
     return [*dict.fromkeys(lines)]
 
 
@@ -95,6 +97,32 @@ def _with_rounding(
     return [Line(f"{cause}; {advice}", is_advice=True)]
 
 
+def _integer_steps(results: Sequence[Comparison]) -> Iterator[Line]:
+    """Yield the tolerance that fits integers, if all their errors are within one step.
+
+    Of int8 with a scale of 1/128, 1 is held as 127/128, and truncated numbers are up to a step too small.
+    """
+    failed = [result for result in results if not result.passed and result.parts]
+    steps = {result.parts[0].step for result in failed}
+    errors = [result.max_abs_error or 0.0 for result in failed]
+    if len(steps) != 1 or 0.0 in steps or any(result.finding for result in failed):
+        return
+    (step,) = steps
+    if max(errors) <= step * (1 + STEP_SLACK):
+        scale = f"integers with a scale of 1/{round(1 / step)} have steps of {step:.2g}"
+        yield Line(f"{scale}; allow --atol {_rounded_up(step)}", is_advice=True)
+
+
+def _rounded_up(number: float) -> str:
+    """Return two digits of a number, rounded up.
+
+    >>> _rounded_up(1 / 127)
+    '0.0079'
+    """
+    digit = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return f"{math.ceil(number / digit) * digit:.2g}"
+
+
 def _rounding_ulps(failed: Sequence[Comparison], *, is_coarse: bool) -> int:
     """Return the ULPs with which all tensors would pass; 0 if none are known.
 
@@ -111,7 +139,8 @@ def _rounding_ulps(failed: Sequence[Comparison], *, is_coarse: bool) -> int:
 
 def _step(dtype: str) -> float:
     """Return the distance from 1 to the next number of a dtype."""
-    return float(2.0 ** (1 - SIGNIFICAND_BITS.get(dtype, FLOAT64_BITS)))
+    bits = {**SIGNIFICAND_BITS, **FLOAT8}.get(dtype, FLOAT64_BITS)
+    return float(2.0 ** (1 - bits))
 
 
 def _passes_within(result: Comparison, ulps: int) -> bool:

@@ -3,13 +3,15 @@
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pecli.checks import Answer, plain_fields
+from pecli.checks.printed import printed_tolerance
 from pecli.checks.tensor_fits import Fit, find_fits
 from pecli.compare.comparison import Comparison, problems_of, where_json
 from pecli.compare.reading import Doubling, doubling_problems
 from pecli.compare.tolerance import EXACT, Tolerance, is_relative, tolerance_of
+from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, PecliError
 from pecli.files.contents import LoadedFile, carried_spec
@@ -24,7 +26,7 @@ MODELS = (".gguf", ".json", ".safetensors", ".bin", ".pth", ".pt")
 
 @dataclass(frozen=True, repr=False)
 class Difference(Answer):
-    """How two files differ.
+    """The differences of two files.
 
     Attributes:
         a: The first file, as it was given.
@@ -55,7 +57,7 @@ class Difference(Answer):
         files = " and ".join(filter(None, (self.a, self.b)))
         return (files, *self.diagnosis, *different)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         fields = plain_fields(self, "passed", "a", "b", "tensors", "diagnosis", "readings", "weak")
         if self.forms:
             fields["forms"] = self.forms
@@ -108,9 +110,10 @@ def diff(
     if forms is not None:
         return forms
     label_a, file_a, label_b, file_b = _opened(a, b)
-    fits = find_fits(file_a, file_b)
-    # Within a tolerance, another dtype is not a difference.
+    allowed = printed_tolerance(label_b, allowed, file_a.rounding + file_b.rounding)
+    # Within a tolerance, another dtype is not a difference, and a mask is a mask.
     is_loose = allowed != EXACT
+    fits = find_fits(file_a, file_b, allowed)
     tensors = tuple(fit.compared(allowed, any_dtype=is_loose) for fit in fits)
     scheme = _carried_scheme(file_a)
     problems = _missing_tensors(file_a, file_b, fits, [scheme, _carried_scheme(file_b)])

@@ -1,15 +1,26 @@
 """Reasons for which two files differ: another dtype, a transform, or other parameters."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
+
+import numpy as np
 
 from pecli.checks.layer_departures import Compare, first_departure
 from pecli.checks.tensor_fits import Fit, TablePair
 from pecli.compare.comparison import Comparison
+from pecli.compare.problems import OtherDtype
 from pecli.compare.target import PLURALS
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.arrays import Array
+from pecli.engine.arrays import (
+    FLOAT8,
+    SIGNIFICAND_BITS,
+    AnyArray,
+    Array,
+    dtype_name,
+    round_to,
+    widened,
+)
 from pecli.engine.schemes.scheme import Scheme, holds_several
 from pecli.explain import array_transforms, recognition, search, sinusoid_readings, time_limit
 from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Layout, Scaled, merged
@@ -69,52 +80,98 @@ def _explained(
     scheme: Scheme | None,
     tolerance: Tolerance,
 ) -> list[Explanation]:
-    """Return what makes B of A. Differences in the last place have no reason."""
+    """Return explanations of how B differs from A, for all tensors that did not pass.
+
+    A tensor in another dtype is explained by the rounding, if that is all. A tensor that is off by a
+    few ULPs has no reason to look for. The tables of all others are searched together, since one
+    wrong parameter changes cosines and sines alike.
+
+    Args:
+        fits: The tensors that belong together.
+        tensors: Their comparisons.
+        scheme: The scheme that A carries; None if it carries none.
+        tolerance: The errors that pass.
+    """
     explanations: list[Explanation] = []
     pairs: list[TablePair] = []
     for fit, result in zip(fits, tensors, strict=True):
         if result.passed:
             continue
-        ulps = result.max_ulp_error
-        if result.finding is not None and result.mismatched == 0 and result.max_abs_error:
-            # The values are only rounded to another dtype.
-            rounded = (Dtype(result.dtype),)
-            error = result.max_abs_error
-            explanations.append(Explanation(rounded, None, (result.name,), residual=error))
-        elif result.finding is not None or ulps is None or ulps > MAX_NOISE_ULP:
+        if isinstance(result.finding, OtherDtype) and all(map(_is_rounded, fit.pairs())):
+            explanations += _explained_by_dtype(result)
+        elif result.finding is not None or not _is_noise(result.max_ulp_error):
             pairs += fit.pairs()
     with time_limit.time_limit():
         return explanations + _by_tables(pairs[:MAX_EXPLAINED], scheme, tolerance)
 
 
+def _explained_by_dtype(result: Comparison) -> list[Explanation]:
+    """Return the explanation of values that were only rounded to another dtype; none if exact."""
+    if not result.max_abs_error:
+        return []
+    edits = (Dtype(result.dtype),)
+    return [Explanation(edits, None, (result.name,), residual=result.max_abs_error)]
+
+
+def _is_noise(ulps: int | None) -> bool:
+    """Return True if an error is only a few ULPs; it is None if ULPs cannot be counted."""
+    return ulps is not None and ulps <= MAX_NOISE_ULP
+
+
+def _is_rounded(pair: TablePair) -> bool:
+    """Return True if B holds the numbers of A, rounded to its own dtype."""
+    dtype = dtype_name(pair.b.dtype)
+    if dtype not in SIGNIFICAND_BITS and dtype not in FLOAT8:
+        return False
+    if pair.a.shape != pair.b.shape or pair.a.dtype.kind == "c":
+        return False
+    rounded = widened(round_to(widened(pair.a), dtype))
+    return bool(np.array_equal(rounded, widened(pair.b), equal_nan=True))
+
+
 def _by_tables(
     pairs: Sequence[TablePair], scheme: Scheme | None, tolerance: Tolerance
 ) -> list[Explanation]:
-    """Return transforms that make B of A, or else other parameters."""
+    """Return explanations of pairs of tables: tables that were exchanged, transforms, parameters.
+
+    A transform, such as rows that are shifted by one, is more certain than other parameters of a
+    scheme, and is tried first. One that other parameters might explain better is only returned if
+    they do not.
+    """
     by_name = {pair.name: (pair.a, pair.b) for pair in pairs}
     explanations = array_transforms.explain_swapped(by_name, tolerance.atol)
-    swapped = {name for each in explanations for name in each.tensors}
-    doubtful: list[tuple[str, Explanation]] = []
+    swapped = _explained_names(explanations)
+    doubtful = []
     unexplained = []
     for pair in pairs:
         if pair.name in swapped:
             continue
         transform = array_transforms.explain_pair(pair.name, pair.a, pair.b, tolerance.atol)
-        if transform is not None and not _may_be_parameter(transform):
+        if transform is None:
+            unexplained.append(pair)
+        elif _may_be_parameter(transform):
+            unexplained.append(pair)
+            doubtful.append(transform)
+        else:
             explanations.append(transform)
-            continue
-        unexplained.append(pair)
-        if transform is not None:
-            doubtful.append((pair.name, transform))
     by_parameters = _by_parameters(unexplained, scheme, tolerance)
-    explained = {name for each in by_parameters for name in each.tensors}
-    explanations += by_parameters
-    explanations += [each for name, each in doubtful if name not in explained]
-    return explanations
+    settled = _explained_names(by_parameters)
+    remaining = [transform for transform in doubtful if settled.isdisjoint(transform.tensors)]
+    return [*explanations, *by_parameters, *remaining]
+
+
+def _explained_names(explanations: Iterable[Explanation]) -> set[str]:
+    """Return the names of the tensors that some explanation is about."""
+    names: set[str] = set()
+    for explanation in explanations:
+        names.update(explanation.tensors)
+    return names
 
 
 def _may_be_parameter(transform: Explanation) -> bool:
-    """Return True if another parameter may explain better: a factor, or columns, may be a scaling's."""
+    """Return True if a parameter may explain a transform: a factor may be YaRN's attention factor,
+    and a few wrong columns the ones that a scaling changes.
+    """
     return any(isinstance(edit, (Scaled, ColumnsWrong)) for edit in transform.edits)
 
 
@@ -123,20 +180,29 @@ def _by_parameters(
 ) -> list[Explanation]:
     """Return other parameters of A's scheme, or of the scheme that A is recognised as."""
     large = {pair.name: pair for pair in pairs if min(pair.a.size, pair.b.size) >= MIN_ELEMENTS}
-    tables = {name: pair.a for name, pair in large.items()}
-    recognised: Iterable[_Recognised] = [_Recognised(scheme, tables)]
+    in_a = {name: pair.a for name, pair in large.items()}
+    in_b = {name: pair.b for name, pair in large.items()}
+    recognised: Iterable[_Recognised] = [_Recognised(scheme, in_a)]
     if scheme is None:  # One group after the other, as time is limited.
-        recognised = map(_recognised, sinusoid_readings.groups(tables))
+        recognised = map(_recognised, sinusoid_readings.groups(in_a))
     explanations: list[Explanation] = []
     for expected in recognised:
-        if expected.scheme is None or holds_several(expected.scheme) or not expected.tables:
-            continue
-        names = expected.names()
-        found = {key: large[name].b for key, name in names.items()}
-        for each in search.explain(expected.scheme, found, tolerance.atol):
-            tensors = tuple(names[key] for key in each.tensors)
-            explanations.append(replace(each, tensors=tensors))
+        explanations += _other_parameters(expected, in_b, tolerance)
     return merged(explanations)
+
+
+def _other_parameters(
+    expected: "_Recognised", in_b: Mapping[str, AnyArray], tolerance: Tolerance
+) -> Iterator[Explanation]:
+    """Yield the parameters by which tables of B differ from a scheme that makes those of A."""
+    if expected.scheme is None or holds_several(expected.scheme) or not expected.tables:
+        return
+    names = expected.names()
+    tables = {key: in_b[name] for key, name in names.items()}
+    for explanation in search.explain(expected.scheme, tables, tolerance.atol):
+        # The search has the scheme's names of the tables; the file may have others.
+        tensors = tuple(names[key] for key in explanation.tensors)
+        yield replace(explanation, tensors=tensors)
 
 
 class _Recognised(NamedTuple):
@@ -155,16 +221,21 @@ class _Recognised(NamedTuple):
     def names(self) -> dict[str, str]:
         """Return the names of the tables, by the names that the scheme has for them."""
         assert self.scheme is not None
-        known = {table.name for table in self.scheme.tensors()}
         names = {}
         for name in self.tables:
-            key = self.scheme.single_array().name
-            for candidate in (self.function, name, role_of(name)):
-                if candidate in known:
-                    key = str(candidate)
-                    break
-            names[key] = name
+            names[self._name_in_scheme(name, self.scheme)] = name
         return names
+
+    def _name_in_scheme(self, name: str, scheme: Scheme) -> str:
+        """Return the scheme's name of a table: `cos` of `model.rotary_emb.cos_cached`.
+
+        Names that do not tell belong to the table that the scheme writes into a file of one array.
+        """
+        known = {table.name for table in scheme.tensors()}
+        for candidate in (self.function, name, role_of(name)):
+            if candidate is not None and candidate in known:
+                return candidate
+        return scheme.single_array().name
 
 
 def _recognised(tables: Mapping[str, Array]) -> _Recognised:

@@ -1,13 +1,14 @@
 """`pecli.extend`: the settings that stretch a model's context; who honours them is measured."""
 
+import re
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pecli.checks.extension import FACTOR_TENSORS, Extension
 from pecli.checks.rope_settings import Settings, unscaled_parameters
 from pecli.checks.runtimes import RuntimeResult, rotary_layers, runtimes
 from pecli.engine.schemes.given_positions import LAST_POSITION
-from pecli.engine.schemes.parameters import Choice, Whole
+from pecli.engine.schemes.parameters import Choice, Real, Whole
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -16,30 +17,60 @@ from pecli.models.find import Model, find_model
 
 
 class Recommendation(NamedTuple):
-    """The method that the makers of a family use, and where they state it."""
+    """The method that the makers of a family use, and where they state it.
+
+    Attributes:
+        method: The method.
+        owner: Where they state it; empty if they state none.
+        details: Their parameters.
+        original: The original context length that they state; None if the config has it.
+        contexts: The contexts of the models that it is meant for; empty for all of the family.
+            Qwen3's card is meant for models of 40,960 positions, not for those of 262,144 (2507).
+    """
 
     method: str
-    source: str
+    owner: str = ""
+    details: str = ""
+    original: int | None = None
+    contexts: tuple[int, ...] = ()
+
+    def fits(self, context: int | None) -> bool:
+        """Return True if it is meant for a model with this context."""
+        return not self.contexts or context in self.contexts
+
+    def quote(self, context: int | None) -> str:
+        """Return where and how the makers state it, for a model with this context."""
+        if not self.owner:
+            return "yarn, which needs the least fine-tuning; the makers name none"
+        if self.fits(context):
+            return f"{self.owner}: {self.method}, {self.details}"
+        return f"{self.method}, as {self.owner} has it for models of {self.contexts[0]:,} positions"
 
 
-_QWEN3 = Recommendation("yarn", "Qwen3's model card: yarn, factor 4, original 32768")
-_GEMMA3 = Recommendation("linear", "Gemma 3's own config: linear, factor 8, on its global layers")
+_LONG_QWEN = "original 32768, factor 4 for 131072 positions"
+_QWEN3 = Recommendation("yarn", "Qwen3's model card", _LONG_QWEN, 32768, (40960,))
+_GEMMA3 = Recommendation("linear", "Gemma 3's own config", "factor 8, on its global layers")
 RECOMMENDED = {
-    "qwen2": Recommendation("yarn", "Qwen2.5's model card: yarn, factor 4, original 32768"),
+    "qwen2": Recommendation("yarn", "Qwen2.5's model card", _LONG_QWEN, 32768, (32768,)),
     "qwen3": _QWEN3,
     "qwen3_moe": _QWEN3,
+    "qwen3_next": Recommendation("yarn", "Qwen3-Next's model card", "original 262144"),
     "deepseek_v3": Recommendation(
-        "yarn", "DeepSeek-V3's own config: yarn, factor 40, original 4096"
+        "yarn", "DeepSeek-V3's own config", "original 4096, factor 40 for 163840 positions"
     ),
-    "gpt_oss": Recommendation("yarn", "gpt-oss's own config: yarn, factor 32, original 4096"),
+    "gpt_oss": Recommendation(
+        "yarn", "gpt-oss's own config", "original 4096, factor 32 for 131072 positions"
+    ),
     "phi3": Recommendation(
-        "ntk", "Phi's config.json takes no scaling but longrope, whose factors are searched for"
+        "ntk", "Phi's config.json", "since it takes no scaling but longrope, which is searched for"
     ),
     "gemma3": _GEMMA3,
     "gemma3_text": _GEMMA3,
 }
 """Recommendations by model_type."""
-DEFAULT = Recommendation("yarn", "")
+DEFAULT = Recommendation("yarn")
+AS_IS = "none"
+"""The method for a length that the model has without any change."""
 SHORT_PROMPTS = {
     "yarn": "every prompt is encoded with the stretched frequencies, short ones too: "
     "leave it out for those",
@@ -49,48 +80,79 @@ SHORT_PROMPTS = {
     "dynamic": "prompts up to {original:,} positions are encoded as before; "
     "longer ones as their length asks for",
 }
-"""What each method does to short prompts."""
+"""The effect of each method on short prompts."""
 METHODS = tuple(SHORT_PROMPTS)
 METHOD = Choice(help="how frequencies are stretched", options=METHODS)
-TO = Whole(help="positions of the longer context", high=LAST_POSITION)
+
+
+class ContextLength(Whole):
+    """A number of positions, which may be written as 128k or 1M: 131,072 and 1,048,576."""
+
+    def check(self, name: str, value: Any) -> int:
+        return self.parse(name, value) if isinstance(value, str) else super().check(name, value)
+
+    def parse(self, name: str, text: str) -> int:
+        match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([kKmM])", text)
+        if match is None:
+            return super().parse(name, text)
+        unit = 1024 if match[2] in "kK" else 1024**2
+        return super().check(name, round(float(match[1]) * unit))
+
+
+TO = ContextLength(help="positions of the longer context", high=LAST_POSITION)
+ORIGINAL_LEN = ContextLength(help="the context without any scaling", high=LAST_POSITION)
+FACTOR = Real(help="the factor of the scaling", at_least=1)
 KEPT = ("beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim")
 """Parameters of a model's own YaRN that stay if it is stretched further."""
 
 
 def extend(
-    model: Model, to: int, method: str | None = None, *, layer_type: str | None = None
+    model: Model,
+    to: int | str | None = None,
+    method: str | None = None,
+    *,
+    factor: float | None = None,
+    original_len: int | str | None = None,
+    layer_type: str | None = None,
 ) -> Extension:
     """Return the settings that stretch a model's context, and what runtimes make of them.
 
+    For a length that the model has already, they are those that serve it as it is, unless a method
+    or a factor is given.
+
     Args:
         model: A path, a preset, a configuration, or a model that was loaded.
-        to: Positions of the longer context.
+        to: Positions of the longer context, such as 131072 or "128k"; by default the factor times
+            the original context.
         method: `yarn`, `linear`, `ntk` or `dynamic`; by default the one that the family's makers
             use, or else yarn.
+        factor: The factor of the scaling; by default the longer context over the original one.
+        original_len: The context without any scaling; by default as the makers state it, or else
+            as the configuration does.
         layer_type: The layers to stretch; by default those with the largest base, which see the
             whole context.
 
     Raises:
-        ParameterError: The model has that many positions already, does not state how many it has,
-            or its configuration cannot express the method.
+        ParameterError: The model does not state how many positions it has, its configuration
+            cannot express the method, or neither a length nor a factor is given.
 
     >>> import pecli
     >>> pecli.extend("qwen2.5-7b", 131072).rope_scaling
     {'rope_type': 'yarn', 'factor': 4.0, 'original_max_position_embeddings': 32768}
     """
     encodings = find_model(None, model)
-    length = TO.check("to", to)
     ropes = rotary_layers(encodings, layer_type, "it has no rotary encoding to stretch")
     encoding = max(ropes, key=lambda rope: float(rope.parameters["base"]))
-    lengths = _lengths(encodings, encoding, length)
-    chosen = _choose_method(encodings.model_type, method)
+    chosen = _choose_method(encodings, method)
+    lengths = _lengths(encodings, encoding, chosen, original_len)
+    length = _target_length(to, factor, lengths.original)
+    is_given = method is not None or factor is not None
+    if length <= lengths.longest and not is_given:
+        return _as_it_is(encodings, encoding, lengths, length)
     _require_in_config(encodings.model_type, chosen.method)
-    factor = length / lengths.original
-    after = _stretched(encoding, chosen.method, lengths.original, factor)
+    scale = _factor(factor, length, lengths.original)
+    after = _stretched(encoding, chosen.method, lengths.original, scale)
     context = _stated_context(encodings, chosen.method, lengths.original, length)
-    others = [
-        rope for rope in encodings.ropes() if rope.part == encoding.part and rope is not encoding
-    ]
     changed_lengths = {}
     if context and context != encodings.context:
         changed_lengths["max_position_embeddings"] = context
@@ -101,38 +163,101 @@ def extend(
         reason=chosen.reason,
         original=lengths.original,
         longest=lengths.longest,
-        factor=factor,
+        factor=scale,
         before=encoding,
         after=after,
         runtimes=_measure(encodings, encoding, after, context, length),
-        notes=_notes(encoding, chosen.method, lengths.original),
+        notes=(*_notes(encoding, chosen.method, lengths.original), *_reach(lengths, scale, length)),
         lengths=changed_lengths,
-        others=tuple(others),
+        others=_other_ropes(encodings, encoding),
+    )
+
+
+def _target_length(to: int | str | None, factor: float | None, original: int) -> int:
+    """Return the length of the longer context: as given, or the factor times the original one."""
+    if to is not None:
+        return TO.check("to", to)
+    if factor is None:
+        advice = "pecli extend MODEL --to 131072"
+        raise ParameterError("to", "missing", TO.rule, advice)
+    return int(original * FACTOR.check("factor", factor))
+
+
+def _factor(factor: float | None, length: int, original: int) -> float:
+    """Return the factor: as given, or the longer context over the original one."""
+    if factor is not None:
+        checked: float = FACTOR.check("factor", factor)
+        return checked
+    if length < original:
+        rule = f"there is nothing to stretch from {original:,} positions"
+        raise ParameterError("to", length, rule, "give a longer one, or `factor`")
+    return length / original
+
+
+def _reach(lengths: "Lengths", factor: float, length: int) -> tuple[str, ...]:
+    """Return a note if a given factor does not reach the length."""
+    reached = round(lengths.original * factor)
+    if reached >= length:
+        return ()
+    product = f"factor {factor:g} of {lengths.original:,} positions"
+    return (f"{product} reaches {reached:,}, fewer than {length:,}",)
+
+
+def _as_it_is(
+    model: ModelEncodings, encoding: Encoding, lengths: "Lengths", length: int
+) -> Extension:
+    """Return what serves a length that the model has without any change."""
+    scaling = encoding.parameters["scaling"]
+    scaled = "" if scaling == "none" else f", with its own {scaling} scaling"
+    return Extension(
+        model=model.file,
+        to=length,
+        method=AS_IS,
+        reason=f"it has {lengths.longest:,} positions as it is{scaled}: nothing needs to change",
+        original=lengths.original,
+        longest=lengths.longest,
+        factor=1.0,
+        before=encoding,
+        after=encoding,
+        runtimes=_measure(model, encoding, encoding, model.context, length),
+        notes=(),
+        lengths={},
+        others=_other_ropes(model, encoding),
+    )
+
+
+def _other_ropes(model: ModelEncodings, encoding: Encoding) -> tuple[Encoding, ...]:
+    """Return the encodings of the other layer types of the same part of a model."""
+    return tuple(
+        rope for rope in model.ropes() if rope.part == encoding.part and rope is not encoding
     )
 
 
 class ChosenMethod(NamedTuple):
-    """A method, and why it was chosen."""
+    """A method, why it was chosen, and the original context that the makers state for it."""
 
     method: str
     reason: str
+    original: int | None = None
 
 
-def _choose_method(model_type: str | None, method: str | None) -> ChosenMethod:
+def _choose_method(model: ModelEncodings, method: str | None) -> ChosenMethod:
     """Return the method that the user gave, or else the one that the model's makers recommend.
 
     The reason is empty if there is nothing to explain: the user's method is the makers' own, or
     they recommend none.
     """
-    recommended = RECOMMENDED.get(model_type or "", DEFAULT)
+    recommended = RECOMMENDED.get(model.model_type or "", DEFAULT)
+    quote = recommended.quote(model.context)
+    original = recommended.original if recommended.fits(model.context) else None
     if method is None:
-        without_source = "yarn, which needs the least fine-tuning; the makers name none"
-        return ChosenMethod(recommended.method, recommended.source or without_source)
+        return ChosenMethod(recommended.method, quote, original)
     chosen = METHOD.check("method", method)
-    if not recommended.source or chosen == recommended.method:
+    if chosen == recommended.method:
+        return ChosenMethod(chosen, "", original)
+    if not recommended.owner:
         return ChosenMethod(chosen, "")
-    reason = f"as asked; the makers use {recommended.method} ({recommended.source})"
-    return ChosenMethod(chosen, reason)
+    return ChosenMethod(chosen, f"as asked; the makers use {recommended.method} ({quote})")
 
 
 def _require_in_config(model_type: str | None, method: str) -> None:
@@ -155,29 +280,33 @@ class Lengths(NamedTuple):
     longest: int
 
 
-def _lengths(model: ModelEncodings, encoding: Encoding, length: int) -> Lengths:
+def _lengths(
+    model: ModelEncodings,
+    encoding: Encoding,
+    chosen: ChosenMethod,
+    original_len: int | str | None,
+) -> Lengths:
     """Return the lengths of a model.
 
     Raises:
-        ParameterError: They are unknown, the model has `length` positions already, or its scaling
-            cannot be replaced.
+        ParameterError: They are unknown, or the model's scaling cannot be replaced.
     """
     scaling = encoding.parameters["scaling"]
     if scaling == "proportional":
         rule = "no other scaling has its proportional frequencies, of which a part rotates"
         raise ParameterError("model", model.file, rule)
-    original = _original_length(model, encoding)
-    stretched = original
+    own = _original_length(model, encoding)
+    stretched = own
     factor = encoding.parameters.get("factor")
     if factor is not None and scaling in ("yarn", "linear", "llama3"):
         # Without a factor, transformers derives YaRN's from the context that the config states.
-        stretched = int(original * float(factor))
-    longest = max(original, stretched, int(model.context or 0))
-    if length <= longest:
-        scaled = "" if scaling == "none" else f", with its own {scaling} scaling"
-        rule = f"{model.file} has {longest:,} positions as it is{scaled}"
-        raise ParameterError("to", length, rule, "name a longer context")
-    return Lengths(original, longest)
+        stretched = int(own * float(factor))
+    longest = max(own, stretched, int(model.context or 0))
+    if original_len is not None:
+        return Lengths(ORIGINAL_LEN.check("original_len", original_len), longest)
+    if chosen.original is not None and scaling == "none":
+        return Lengths(chosen.original, longest)
+    return Lengths(own, longest)
 
 
 def _original_length(model: ModelEncodings, encoding: Encoding) -> int:

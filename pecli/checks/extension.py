@@ -25,7 +25,7 @@ SAME_WAVELENGTH = 1e-6  #: relative error of a ratio of two wavelengths
 
 
 class Wavelengths(NamedTuple):
-    """What happens to the wavelengths, compared with those without any scaling.
+    """The changes of the wavelengths, compared with those without any scaling.
 
     Attributes:
         kept: How many stay as they are.
@@ -42,7 +42,7 @@ class Wavelengths(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Extension(Printed):
-    """How a model is set up for a longer context.
+    """The settings of a model for a longer context.
 
     Attributes:
         model: The model.
@@ -97,12 +97,34 @@ class Extension(Printed):
 
     @property
     def config(self) -> Settings:
-        """What to change in config.json, in the spelling that it has already."""
+        """The changes of config.json, in the spelling that it has already; empty if there are none."""
+        if self.is_as_it_is:
+            return {}
+        if self.is_mlc:
+            return self._mlc_settings()
         family = family_of(self.before.family)
         scales_by_layer = family is not None and family.scales_all_layers
         if scales_by_layer or "rope_parameters" in self.place:
             return self.newer_config
         return self._within({**self._older_settings(), **self.lengths})
+
+    @property
+    def is_as_it_is(self) -> bool:
+        """True if the model has the length without any change."""
+        return self.method == "none"
+
+    @property
+    def is_mlc(self) -> bool:
+        """True if the configuration is MLC's mlc-chat-config.json."""
+        return self.place[:1] == ["model_config"]
+
+    def _mlc_settings(self) -> Settings:
+        """Return the changes of mlc-chat-config.json, which states its context twice."""
+        settings = self._older_settings()
+        if "rope_theta" in settings:
+            settings["position_embedding_base"] = settings.pop("rope_theta")
+        context = {"context_window_size": self.to}
+        return {"model_config": {**settings, **context}, **context}
 
     def _older_settings(self) -> Settings:
         """Return the settings in the spelling of transformers 4."""
@@ -118,7 +140,9 @@ class Extension(Printed):
 
     @property
     def newer_config(self) -> Settings:
-        """What to change in config.json, in the spelling of transformers 5."""
+        """The changes of config.json, in the spelling of transformers 5."""
+        if self.is_as_it_is:
+            return {}
         parameters = self.rope_parameters
         if self.before.layer_type:
             parameters = {self.before.layer_type: parameters}
@@ -147,6 +171,9 @@ class Extension(Printed):
     def _within(self, settings: Settings) -> Settings:
         """Return settings in the part of the configuration that they belong to."""
         parts = [*takewhile(lambda name: name not in SETTINGS, self.place)]
+        if self.is_mlc:
+            # Hugging Face's file, from which MLC's was made, has no such part.
+            parts = parts[1:]
         for name in reversed(parts):
             settings = {name: settings}
         return settings
@@ -154,17 +181,35 @@ class Extension(Printed):
     @property
     def commands(self) -> dict[str, str]:
         """The command lines of runtimes that take the settings there."""
-        overrides = json.dumps(self.newer_config)
-        vllm = f"vllm serve MODEL --hf-overrides '{overrides}' --max-model-len {self.to}"
-        commands = {"vllm": vllm}
-        flags = self._llama_cpp_flags()
-        if flags:
-            server = f"llama-server -m MODEL.gguf -c {self.to}"
-            commands["llama.cpp"] = f"{server} {flags}"
-            if self.before.parameters["scaling"] in FACTOR_TENSORS:
-                convert = "convert_hf_to_gguf.py FOLDER --outfile MODEL.gguf"
-                commands["llama.cpp"] = f"{convert} && {server}"
+        overrides = json.dumps(self.newer_config) if self.newer_config else ""
+        vllm = "vllm serve MODEL"
+        sglang = "python -m sglang.launch_server --model-path MODEL"
+        if overrides:
+            vllm += f" --hf-overrides '{overrides}'"
+            sglang += f" --json-model-override-args '{overrides}'"
+        commands = {
+            "vllm": f"{vllm} --max-model-len {self.to}",
+            "sglang": f"{sglang} --context-length {self.to}",
+        }
+        if self.method == "dynamic":
+            # SGLang takes a constant for the factor; see the runtimes.
+            del commands["sglang"]
+        llama_cpp = self._llama_cpp_command()
+        if llama_cpp:
+            commands["llama.cpp"] = llama_cpp
+        if self.is_mlc:
+            commands["mlc"] = f'mlc_llm serve MODEL --overrides "context_window_size={self.to}"'
         return commands
+
+    def _llama_cpp_command(self) -> str:
+        """Return the command of llama-server; empty if it does not have the method."""
+        server = f"llama-server -m MODEL.gguf -c {self.to}"
+        if self.is_as_it_is:
+            return server
+        flags = self._llama_cpp_flags()
+        if flags and self.before.parameters["scaling"] in FACTOR_TENSORS:
+            return f"convert_hf_to_gguf.py FOLDER --outfile MODEL.gguf && {server}"
+        return f"{server} {flags}" if flags else ""
 
     def _llama_cpp_flags(self) -> str:
         """Return the flags of llama-server; empty if it does not have the method."""
@@ -185,7 +230,7 @@ class Extension(Printed):
         """The keys of a .gguf file, after the name of its architecture; empty if it has none."""
         keys: Settings = {"context_length": self.to}
         match self.method:
-            case "dynamic":
+            case "dynamic" | "none":
                 return {}
             case "ntk":
                 return {**keys, "rope.freq_base": self.theta}

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from pecli.checks import Answer, plain_fields
 from pecli.compare.forms import from_integers
 from pecli.compare.waves import row_widths
 from pecli.engine.arrays import Array, round_to, widened
+from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.description import MAX_FULL_READ, describe
 from pecli.explain.edits import (
@@ -33,9 +33,9 @@ from pecli.explain.words import (
     lacking,
     undetermined,
 )
+from pecli.files.contents import LoadedFile
 from pecli.files.decimals import numerals
 from pecli.files.load import Given, opened
-from pecli.files.npy import ARRAY_NAME
 from pecli.files.tensor_roles import role_of
 
 MAX_UNNAMED = 8
@@ -98,7 +98,7 @@ class Match:
     def command(self) -> str:
         return command_of(self.scheme, len(self.tensors))
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         fields = (
             "recipe",
             "runtimes",
@@ -129,7 +129,7 @@ class Identification(Answer):
     def words(self) -> tuple[str, ...]:
         return (self.file, *(match.command for match in self.matches), *self.description)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return plain_fields(self, "file", "identified", "matches", "description")
 
 
@@ -141,16 +141,29 @@ def identify(source: Given) -> Identification:
     'pecli alibi --heads 12 --slopes -o again.npy'
     """
     path, file = opened(source)
-    if file.format == "csv":
-        for array in _lines(file.tensors[ARRAY_NAME]):
-            answer = identify_tensors(path, {ARRAY_NAME: array})
-            if answer.identified:
-                return answer
+    for tensors in _printed_readings(file):
+        found = identify_tensors(path, tensors)
+        if found.identified:
+            return found
     return identify_tensors(path, file.tensors)
 
 
+def _printed_readings(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
+    """Yield the numbers of a text in the dtypes and shapes that they may have had; none for other files."""
+    if file.printed is None:
+        return
+    if file.has_rows_only and len(file.tensors) == 1:
+        ((name, lines),) = file.tensors.items()
+        if lines.ndim == 2:
+            for array in _lines(lines):
+                yield {name: array}
+            return
+    for dtype in TEXT_DTYPES[:-1]:  # The file itself is read as float64.
+        yield file.read_as(dtype).tensors
+
+
 def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
-    """Return the schemes of tensors of an open file, under the name that it was given by."""
+    """Identify the tensors of an open file; `file` is the name that the user gave it."""
     named = [name for name in tensors if len(tensors) <= MAX_UNNAMED or _POSITIONAL.search(name)]
     chosen = groups({name: tensors[name] for name in named[:MAX_TENSORS]})
     if not tensors:
@@ -237,7 +250,7 @@ def _of_angles(name: str, array: Array) -> list[Match]:
 
 
 def _is_alone(edit: Edit) -> bool:
-    """Return True if a table holds cosines or sines, and the others are to be found elsewhere."""
+    """Return True if a table has only cosines, or only sines; another tensor has the others."""
     return isinstance(edit, Layout) and edit.found.endswith(" alone")
 
 

@@ -3,7 +3,7 @@
 The quotient of queries or keys `after` and `before` (`post` and `pre`) a rotation is its table, compared as tables are.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -13,11 +13,10 @@ from pecli.engine.arrays import Array, widened
 from pecli.errors import listed
 from pecli.explain import rotation
 from pecli.explain.edits import Explanation
-from pecli.files.tensor_roles import LAYER
+from pecli.files.tensor_roles import layer_number
 
 SIDES = (("before", "after"), ("pre", "post"))
-"""How names tell queries and keys before a rotation from those after it."""
-NO_LAYER = -1
+"""Words in names that distinguish tensors before a rotation from those after it."""
 MAX_RESIDUAL = 1e-2  #: share of the values that a quotient may leave if all heads are rotated alike
 TABLE_ATOL = 1e-4  #: tolerance for tables that were computed from rotated queries
 MAX_NAMES = 4  #: tensors of a layer that a line names
@@ -52,7 +51,11 @@ class Departure(NamedTuple):
 def first_departure(
     a: Dump, b: Dump, tensors: Sequence[Comparison], compare: Compare | None
 ) -> Departure:
-    """Return the first layer that departs, if there are several, and what explains the rotation there.
+    """Return the first layer in which two runs differ, and what explains the rotation there.
+
+    Files are dumps of runs if they have several layers, and queries or keys from before and after
+    the rotation. Later layers differ in any case, since they compute with the results of the first
+    that differs: only that one shows the mistake.
 
     Args:
         a: The tensors of one run.
@@ -61,45 +64,52 @@ def first_departure(
         compare: Compares the tables of two rotations; None if no reasons are searched for.
     """
     layers = _by_layer(tensors)
-    departing = [number for number, layer in layers.items() if not all(_passed(layer))]
-    has_several = len(layers) > 1
-    if not has_several or not departing or not _has_both_sides(tensors):
+    if len(layers) < 2 or not _has_both_sides(tensors):
         return Departure([])
-    first = departing[0]
-    wrong = [tensor.name for tensor in layers[first] if not tensor.passed]
-    right = [tensor.name for tensor in layers[first] if tensor.passed]
-    sentence = f"layer {first} is the first that departs, by {listed(wrong, MAX_NAMES)}"
-    if right:
-        verb = "agrees" if len(right) == 1 else "agree"
-        sentence = f"{sentence}; {listed(right, MAX_NAMES)} {verb}"
+    layer = _first_departing(layers)
+    if layer is None:
+        return Departure([])
     if compare is None:
-        return Departure([sentence])
-    reasons = _rotations_explained(a, b, wrong, right, compare)
-    return Departure([sentence, *reasons], is_explained=bool(reasons))
+        return Departure([layer.sentence])
+    reasons = _rotations_explained(a, b, layer, compare)
+    return Departure([layer.sentence, *reasons], is_explained=bool(reasons))
 
 
-def layer_number(name: str) -> int:
-    """Return the number of a tensor's layer, or −1 for a tensor of no layer.
+class _Layer(NamedTuple):
+    """The names of the tensors of a layer that differ, and of those that agree."""
 
-    >>> layer_number("model.layers.12.q"), layer_number("q")
-    (12, -1)
-    """
-    match = LAYER.search(name)
-    return int(match.group(1)) if match else NO_LAYER
+    number: int
+    wrong: list[str]
+    right: list[str]
+
+    @property
+    def sentence(self) -> str:
+        sentence = (
+            f"layer {self.number} is the first that departs, by {listed(self.wrong, MAX_NAMES)}"
+        )
+        if not self.right:
+            return sentence
+        verb = "agrees" if len(self.right) == 1 else "agree"
+        return f"{sentence}; {listed(self.right, MAX_NAMES)} {verb}"
+
+
+def _first_departing(layers: Mapping[int, Sequence[Comparison]]) -> _Layer | None:
+    for number, tensors in layers.items():
+        wrong = [tensor.name for tensor in tensors if not tensor.passed]
+        right = [tensor.name for tensor in tensors if tensor.passed]
+        if wrong:
+            return _Layer(number, wrong, right)
+    return None
 
 
 def _by_layer(tensors: Sequence[Comparison]) -> dict[int, list[Comparison]]:
     """Return the tensors of each layer, by its number, in order."""
     layers: dict[int, list[Comparison]] = {}
-    for tensor in sorted(tensors, key=lambda tensor: layer_number(tensor.name)):
+    for tensor in tensors:
         number = layer_number(tensor.name)
-        if number != NO_LAYER:
+        if number is not None:
             layers.setdefault(number, []).append(tensor)
-    return layers
-
-
-def _passed(layer: Sequence[Comparison]) -> list[bool]:
-    return [tensor.passed for tensor in layer]
+    return dict(sorted(layers.items()))
 
 
 def _has_both_sides(tensors: Sequence[Comparison]) -> bool:
@@ -112,20 +122,16 @@ def _has_both_sides(tensors: Sequence[Comparison]) -> bool:
     return False
 
 
-def _rotations_explained(
-    a: Dump, b: Dump, wrong: Sequence[str], right: Sequence[str], compare: Compare
-) -> list[str]:
-    """Return a sentence for each reason for which tensors of a layer are rotated differently."""
+def _rotations_explained(a: Dump, b: Dump, layer: _Layer, compare: Compare) -> list[str]:
+    """Return a sentence for each reason for which tensors of a layer are rotated differently.
+
+    Queries and keys that are rotated by the same wrong table share a sentence.
+    """
     names: dict[object, list[str]] = {}
     sentences: dict[object, str] = {}
-    for after in wrong:
-        for side_before, side_after in SIDES:
-            before = after.replace(side_after, side_before)
-            if side_after not in after or before not in right:
-                continue
-            difference = _rotation_difference(a, b, before, after, compare)
-            if difference is None:
-                continue
+    for before, after in _rotated_pairs(layer.wrong, layer.right):
+        difference = _rotation_difference(a, b, before, after, compare)
+        if difference is not None:
             reason = _reason(difference)
             names.setdefault(reason, []).append(after)
             sentences.setdefault(reason, difference.diagnosis[0])
@@ -133,6 +139,21 @@ def _rotations_explained(
         f"the rotation of {listed(names[reason], MAX_NAMES)}, as tables: {sentences[reason]}"
         for reason in names
     ]
+
+
+def _rotated_pairs(wrong: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the names of tensors before and after a rotation, of which only the latter differ.
+
+    Then the rotation is what makes them differ.
+
+    >>> [*_rotated_pairs(["layers.0.q_after", "layers.0.out"], ["layers.0.q_before"])]
+    [('layers.0.q_before', 'layers.0.q_after')]
+    """
+    for after in wrong:
+        for word_before, word_after in SIDES:
+            before = after.replace(word_after, word_before)
+            if word_after in after and before in right:
+                yield before, after
 
 
 def _reason(difference: Explained) -> object:
@@ -159,15 +180,37 @@ def _rotation_difference(
 
 
 def rotation_tables(before: Array, after: Array, layout: str) -> dict[str, Array] | None:
-    """Return the tables by which a run rotates queries or keys; None if it does not, in this layout."""
-    if before.ndim < 2 or before.shape != after.shape or before.shape[-1] % 2 or not before.size:
+    """Return the cosines and sines by which a run rotates queries or keys.
+
+    A pair of channels is a complex number, and a rotation multiplies it: the quotient of the pairs
+    after and before is cos + i·sin of its angle.
+
+    Args:
+        before: Queries or keys (…, positions, channels) before the rotation.
+        after: The same after it.
+        layout: Which channels make a pair, `halves` or `interleaved`.
+
+    Returns:
+        The tables, or None if the run does not rotate the tensor, or not in this layout.
+    """
+    if not _may_be_rotated(before, after):
         return None
-    for side in (before, after):
-        if side.dtype.kind == "c" or not np.isfinite(widened(side)).all():
-            return None
     layouts = (layout, layout)
     table, residual = rotation.quotient(widened(before), widened(after), slice(None), layouts)
     is_rotation = residual <= MAX_RESIDUAL  # False for NaN
     if not is_rotation:
         return None
     return {"cos": table.real.astype("f4"), "sin": table.imag.astype("f4")}
+
+
+def _may_be_rotated(before: Array, after: Array) -> bool:
+    """Return True if two arrays are finite real numbers of one shape with an even last axis."""
+    if before.ndim < 2 or before.shape != after.shape:
+        return False
+    if before.shape[-1] % 2 or not before.size:
+        return False
+    return _is_finite(before) and _is_finite(after)
+
+
+def _is_finite(array: Array) -> bool:
+    return array.dtype.kind != "c" and bool(np.isfinite(widened(array)).all())

@@ -1,21 +1,23 @@
 """`pecli.toml`: a list of files, and what each of them should be (`pecli verify --help`)."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from pecli.checks.file_patterns import matching_files
 from pecli.checks.manifest_keys import COMMON, TOLERANCES, Keys, located, require_known, text_of
-from pecli.checks.manifest_targets import Models, read_target
+from pecli.checks.manifest_targets import Models, Target, read_target
 from pecli.checks.manifest_toml import read_toml
 from pecli.checks.run import Check
+from pecli.checks.verification import Verification
 from pecli.compare.tolerance import Tolerance
+from pecli.engine.named_values import NamedValues
 from pecli.errors import FileError, ParameterError, quoted
+from pecli.files.raw_layout import RawLayout, parse_layout, raw_files
 
 
 def read_manifest(
-    path: str, tolerances: Mapping[str, Any] | None = None, *, reasons: bool = True
+    path: str, tolerances: NamedValues | None = None, *, reasons: bool = True
 ) -> list[Check]:
     """Return the checks of a manifest.
 
@@ -52,7 +54,7 @@ def read_manifest(
     return checks
 
 
-def _read_defaults(data: Keys) -> dict[str, Any]:
+def _read_defaults(data: Keys) -> dict[str, object]:
     """Return the table [defaults]; empty if there is none."""
     defaults = data.get("defaults", {})
     if not isinstance(defaults, dict):
@@ -61,7 +63,7 @@ def _read_defaults(data: Keys) -> dict[str, Any]:
     return defaults
 
 
-def _read_entries(data: Keys) -> list[Any]:
+def _read_entries(data: Keys) -> list[object]:
     """Return the tables [[check]]."""
     entries = data.get("check", [])
     if not isinstance(entries, list):
@@ -84,7 +86,9 @@ def _checks(path: str, keys: Keys, models: Models, *, reasons: bool) -> Iterator
     for value in keys.values():
         if isinstance(value, str):
             _require_files(os.path.join(models.folder, value))
-    target = read_target({key: keys[key] for key in keys if key not in COMMON}, models)
+    layout = _raw_layout(keys)
+    with raw_files(layout):
+        target = read_target({key: keys[key] for key in keys if key not in COMMON}, models)
     name = text_of(keys, "name")
     files = matching_files(models.folder, pattern)
     is_pattern = files != [pattern]
@@ -94,8 +98,24 @@ def _checks(path: str, keys: Keys, models: Models, *, reasons: bool) -> Iterator
         if name and is_pattern:
             label = f"{name}: {file}"
         full_path = os.path.join(models.folder, file)
-        run = partial(target.verify, full_path, tolerance, reasons=reasons)
+        run = partial(_run, target, layout, full_path, tolerance, reasons=reasons)
         yield Check(full_path, run, label, path, group)
+
+
+def _raw_layout(keys: Keys) -> RawLayout | None:
+    """Return the layout of raw files that a check states: `shape = [2, 8, 64]`, or a text."""
+    shape = keys.get("shape")
+    if shape is not None and not isinstance(shape, (str, list)):
+        raise ParameterError("shape", quoted(shape), "it must be a list of lengths")
+    return parse_layout(shape, text_of(keys, "raw_dtype") or None)
+
+
+def _run(
+    target: Target, layout: RawLayout | None, file: str, tolerance: Tolerance, *, reasons: bool
+) -> Verification:
+    """Compare a file with its target, reading raw files as the check states."""
+    with raw_files(layout):
+        return target.verify(file, tolerance, reasons=reasons)
 
 
 def _file_pattern(keys: Keys) -> str:

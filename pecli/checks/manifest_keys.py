@@ -1,17 +1,19 @@
 """Keys of a manifest: which are known, which are texts, and where in the manifest they are."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
+from pecli.engine.named_values import NamedValues
 from pecli.errors import ParameterError, nearest, quoted
 
 TOLERANCES = ("max_ulp", "atol", "rtol")
-COMMON = ("name", "file", *TOLERANCES)
+RAW = ("shape", "raw_dtype")
+"""Keys that state the elements of raw files, also of those that `before` and others name."""
+COMMON = ("name", "file", *TOLERANCES, *RAW)
 """Keys that every check may have."""
 TARGETS = ("model", "config", "scheme", "table")
 """Keys that state what a file is checked against; a check has at most one of them."""
-Keys = Mapping[str, Any]
+Keys = NamedValues
 """Keys and values of a table in the manifest, as TOML has them."""
 MAX_KEY = 60  #: letters of an unknown key that are quoted
 

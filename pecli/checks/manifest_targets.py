@@ -1,15 +1,16 @@
-"""What a check of a manifest compares a file with: a scheme, a model, a table, or its own spec."""
+"""The target of a check in a manifest: a scheme, a model, a table, or the file's own spec."""
 
 import os
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pecli.checks.manifest_keys import COMMON, TARGETS, Keys, require_known, text_of
 from pecli.checks.verification import Verification
 from pecli.checks.verify import verify
 from pecli.checks.verify.targets import PLACES
 from pecli.compare.tolerance import Tolerance
+from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.aliases import by_parameter_name
 from pecli.engine.schemes.parameters import Choice, Parameter
@@ -23,7 +24,7 @@ from pecli.tensors.row_positions import SHIFT
 
 RULES: Mapping[str, Parameter] = {**PLACES, "shift": SHIFT}
 """Keys that state how the rows of a model's tables were computed."""
-Numbers = list[Any] | str
+Numbers = list[object] | str
 """Nested lists of numbers, or the path of a file that holds them."""
 MODEL_KEYS = ("layer_type", "before", "attention_mask", *RULES)
 TABLE_KEYS = ("before", "positions", "attention_mask", "offset")
@@ -39,7 +40,7 @@ class Target:
         problem: A reason why the check cannot run, which is raised when it does.
     """
 
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: NamedValues = field(default_factory=dict)
     arrays: Mapping[str, Numbers] = field(default_factory=dict)
     problem: PecliError | None = None
 
@@ -194,7 +195,7 @@ def _read_arrays(keys: Keys, folder: str, *, has_before: bool) -> dict[str, Numb
     return arrays
 
 
-def _read_places(keys: Keys, arrays: Mapping[str, Any]) -> dict[str, Any]:
+def _read_places(keys: Keys, arrays: Mapping[str, object]) -> dict[str, object]:
     """Return the checked values of the keys in RULES, except those that were read as arrays."""
     places = {}
     for key, rule in RULES.items():

@@ -2,7 +2,6 @@
 
 import re
 import tomllib
-from typing import Any
 
 from pecli.errors import FileError, ParameterError
 from pecli.files.contents import read_contents
@@ -15,7 +14,7 @@ _NESTED = re.compile(rf"^[ \t]*+\[{{0,2}}+[ \t]*+{_KEY}{{2}}|(?<![\w-]){_KEY}{{3
 time and memory grow with the square of them."""
 
 
-def read_toml(path: str) -> dict[str, Any]:
+def read_toml(path: str) -> dict[str, object]:
     """Return the contents of a manifest.
 
     Raises:

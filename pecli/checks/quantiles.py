@@ -1,7 +1,7 @@
 """Exact quantiles of large tables, without sorting them."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +13,8 @@ SHARES = (0.01, 0.25, 0.5, 0.75, 0.99)  #: shares of the elements below each qua
 DOUBLE = ("float64", "int64", "uint64", "int32", "uint32")
 """Dtypes whose values float32 cannot hold."""
 SAMPLED = 1 << 16  #: elements of the sample
-SIGMAS = 4.0
-"""Standard deviations of a rank in the sample: 0.006 % of random samples miss a quantile."""
+MARGIN = 4.0
+"""Margin of a bracket in units of √n, for n elements of the sample."""
 
 
 class Bracket(NamedTuple):
@@ -25,7 +25,7 @@ class Bracket(NamedTuple):
 
 
 class Bracketed(NamedTuple):
-    """How many elements of a slice are below a bracket, and those that are inside."""
+    """The number of elements of a slice below a bracket, and the elements inside it."""
 
     below: int
     inside: AnyArray
@@ -41,8 +41,9 @@ class SliceRanks(NamedTuple):
 def quantiles(rows: Array, slices: Iterable[Array]) -> dict[str, float] | None:
     """Return the quantiles of the finite elements of a table by share; None if none is finite.
 
-    A quantile is an element, never a mean of two. A sample gives two numbers between which each
-    lies; the few elements between them are put in order, and all others are only counted.
+    A quantile is an element, never a mean of two. Sorting a table of 10^9 elements would take
+    minutes. Instead, a sorted sample gives two numbers between which each quantile lies (almost
+    certainly); one pass over the table counts the elements below, and keeps the few between them.
 
     Args:
         rows: The table, with two axes.
@@ -59,19 +60,31 @@ def quantiles(rows: Array, slices: Iterable[Array]) -> dict[str, float] | None:
     count = sum(piece.size for piece in ranked)
     if not count:
         return None
-    found = {}
+    by_share = {}
     for number, share in enumerate(SHARES):
         rank = int(share * (count - 1))
-        parts = [piece.brackets[number] for piece in ranked]
-        place = rank - sum(part.below for part in parts)
-        candidates = np.concatenate([part.inside for part in parts])
-        if not 0 <= place < len(candidates):
+        quantile = _element_of_rank(rank, [piece.brackets[number] for piece in ranked])
+        if quantile is None:
             # The sample was not a fair one: the quantile is outside of its bracket.
-            candidates = np.concatenate([_finite(piece, dtype) for piece in pieces])
-            place = rank
-        candidates.partition(place)
-        found[f"{share:g}"] = float(candidates[place])
-    return found
+            elements = np.concatenate([_finite(piece, dtype) for piece in pieces])
+            elements.partition(rank)
+            quantile = float(elements[rank])
+        by_share[f"{share:g}"] = quantile
+    return by_share
+
+
+def _element_of_rank(rank: int, parts: Sequence[Bracketed]) -> float | None:
+    """Return the element with `rank` smaller ones in a table; None if it is outside of the bracket.
+
+    If 1000 elements of the table are below the bracket, the element of rank 1003 is the fourth
+    smallest inside: the one at place 3.
+    """
+    place = rank - sum(part.below for part in parts)
+    inside = np.concatenate([part.inside for part in parts])
+    if not 0 <= place < len(inside):
+        return None
+    inside.partition(place)
+    return float(inside[place])
 
 
 def _finite(values: Array, dtype: str) -> AnyArray:
@@ -83,15 +96,23 @@ def _finite(values: Array, dtype: str) -> AnyArray:
 
 
 def _sample(rows: Array, dtype: str) -> AnyArray:
-    """Return some elements in order. An odd step comes by every column of an even number."""
+    """Return about SAMPLED elements of a table, sorted.
+
+    The step is odd, so that it visits all columns of a table with 64 or 128 of them: with a step of
+    64, all samples of a table of 64 columns would be of the first one.
+    """
     step = rows.size // SAMPLED | 1
     return np.sort(_finite(rows.reshape(-1)[::step], dtype))
 
 
 def _brackets(sample: AnyArray, dtype: str) -> list[Bracket]:
-    """Return brackets that are wide enough for the error of a rank in the sample."""
+    """Return a bracket for each quantile, wide enough for the error of a rank in the sample.
+
+    Of n random elements, about share · n are below a quantile, give or take √n / 2 at most. The
+    margin is 4 · √n on both sides.
+    """
     count = len(sample)
-    margin = int(SIGMAS * math.sqrt(count))
+    margin = int(MARGIN * math.sqrt(count))
     limits = np.concatenate([[-np.inf], sample, [np.inf]]).astype(dtype)
     brackets = []
     for share in SHARES:

@@ -1,11 +1,10 @@
 """Rotary encodings in the spelling of Hugging Face's configurations."""
 
-from typing import Any
-
+from pecli.engine.named_values import JsonObject
 from pecli.models.encoding import Encoding
 from pecli.models.key_names import PARTIAL
 
-Settings = dict[str, Any]
+Settings = JsonObject
 """A part of a configuration."""
 NOT_IN_SCALING = ("dim", "base", "scaling", PARTIAL, "max_position_embeddings")
 """Parameters of an encoding that stand elsewhere in the configuration, or have another name."""

@@ -7,11 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from pecli.checks.verification import Verification
+from pecli.engine.named_values import JsonObject
 from pecli.engine.table import thread_count
 from pecli.errors import FileError, NoTablesError, PecliError, translated
 
@@ -89,9 +90,9 @@ class Outcome:
                 tensor.parts = ()
         return self
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """Return the fields of a verification, which has failed if there is an error instead."""
-        fields: dict[str, Any] = {}
+        fields: JsonObject = {}
         if self.check.manifest:
             fields["name"] = self.check.label
         if isinstance(self.result, Verification):
@@ -128,7 +129,11 @@ def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcom
         return
     pool = ThreadPoolExecutor(workers)
     try:
-        yield from pool.map(lambda check: _outcome_of(check, strict), checks)
+        # A thread has an empty context: without a copy, it would not know how raw files are read.
+        contexts = [copy_context() for _ in checks]
+        yield from pool.map(
+            lambda check, context: context.run(_outcome_of, check, strict), checks, contexts
+        )
     finally:
         # After an interrupt, nobody waits for the checks that are still running.
         pool.shutdown(wait=False, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""How far the tables of a runtime are from those that a model defines.
+"""The distance of a runtime's tables from those that a model defines.
 
 Departures are compared exactly: the parameters as the runtime reads them against the model's. The
 tables that it computes contain the rounding of its arithmetic as well.

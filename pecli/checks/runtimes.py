@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pecli.checks import Answer, plain, plain_fields
 from pecli.checks.position_errors import ErrorCurve
 from pecli.checks.runtime_departures import measure_runtime
 from pecli.compare.tolerance import DRIFT, ERROR
+from pecli.engine.named_values import JsonObject
 from pecli.engine.runtimes import EMULATED, RUNTIMES, runtime_named
 from pecli.engine.runtimes.runtime import Runtime
 from pecli.engine.schemes.given_positions import LAST_POSITION
@@ -24,7 +25,7 @@ NAME = Choice(help="a runtime", options=tuple(RUNTIMES))
 
 @dataclass(frozen=True)
 class RuntimeResult:
-    """What one runtime makes of one encoding.
+    """One encoding as one runtime computes it.
 
     Attributes:
         runtime: The name of the runtime.
@@ -62,7 +63,7 @@ class RuntimeResult:
         lacks_something = bool(self.lacks or self.short_prompts) or self.rows is not None
         return lacks_something or self.first_beyond is not None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         names = ("runtime", "version", "departs", "causes", "notes", "departure", "pairs")
         return {
             **plain_fields(self, *names),
@@ -108,7 +109,7 @@ class RuntimeComparison(Answer):
     def words(self) -> tuple[str, ...]:
         return self.model, f"length {self.length:,}", ", ".join(self._departing())
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         layers = [
             {"layer_type": name, "runtimes": plain(results)}
             for name, results in self.layers.items()
@@ -227,7 +228,7 @@ def _rope_of_runtime(encoding: Encoding, name: str, served: Served) -> Rope:
     Some runtimes derive YaRN's factor from the context that the config states, so it is passed on.
     """
     parameters = encoding.parameters
-    yarn_options: dict[str, Any] = {}
+    yarn_options: dict[str, object] = {}
     if parameters["scaling"] == "yarn":
         stated_context = parameters.get("max_position_embeddings", served.context)
         yarn_options["max_position_embeddings"] = stated_context

@@ -12,6 +12,7 @@ import numpy as np
 from pecli.checks import plain
 from pecli.checks.quantiles import quantiles
 from pecli.engine.arrays import Array, Floats, dtype_name, widened
+from pecli.engine.named_values import JsonObject
 from pecli.engine.table import Table, raw_bytes, results_in_order
 
 SLICE_ELEMENTS = 1 << 16
@@ -35,7 +36,7 @@ NO_EXTENT = Extent(math.nan, math.nan, math.nan)
 
 @dataclass(frozen=True)
 class SliceStatistics:
-    """What some rows add to the statistics of a table.
+    """The share of some rows in the statistics of a table.
 
     Attributes:
         extent: Their smallest and largest value, and their sum.
@@ -60,7 +61,9 @@ class SliceStatistics:
     norms: Floats
 
 
-def described(table: Table, advance: Callable[[int], None] = lambda count: None) -> dict[str, Any]:
+def described(
+    table: Table, advance: Callable[[int], None] = lambda count: None
+) -> dict[str, object]:
     """Return minimum, maximum and mean of a table, and the SHA-256 of its bytes.
 
     Args:
@@ -117,7 +120,7 @@ def _sum(values: Iterable[float]) -> float:
         return math.nan
 
 
-def profile(array: Array) -> dict[str, Any]:
+def profile(array: Array) -> JsonObject:
     """Return everything that `inspect --stats` reports of one tensor, as JSON has it."""
     rows = _as_rows(array)
     is_ordered = array.dtype.kind != "c"
@@ -130,7 +133,7 @@ def profile(array: Array) -> dict[str, Any]:
         jobs.insert(0, lambda: quantiles(rows, _slices(rows)))
     *quantile_results, slices, digest = results_in_order(call, jobs)
     summary = _summary([piece.extent for piece in slices], array.size)
-    statistics: dict[str, Any] = {
+    statistics: JsonObject = {
         "shape": list(array.shape),
         "dtype": dtype_name(array.dtype),
         **summary,
@@ -217,7 +220,7 @@ def _standard_deviation(
     return deviation
 
 
-def _row_statistics(slices: Sequence[SliceStatistics]) -> dict[str, Any]:
+def _row_statistics(slices: Sequence[SliceStatistics]) -> JsonObject:
     """Return the range of the norms of rows (None if none is finite), and the number of constant rows."""
     norms = np.concatenate([np.empty(0), *(piece.norms for piece in slices)])
     norm = None

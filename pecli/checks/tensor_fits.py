@@ -3,17 +3,20 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from pecli.compare.comparison import Comparison
+from pecli.compare.factors import Shape
 from pecli.compare.forms import columns, halved
-from pecli.compare.reading import Reading, best_reading
+from pecli.compare.problems import OtherDtype
+from pecli.compare.reading import Reading, best_reading, lone_transposes
 from pecli.compare.target import PLURALS, Target, fixed
-from pecli.compare.tolerance import Tolerance
+from pecli.compare.tolerance import EXACT, Tolerance
 from pecli.compare.waves import wave_readings
-from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, dtype_name
+from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, AnyArray, Array, dtype_name
+from pecli.engine.named_values import NamedValues
 from pecli.errors import bracketed
 from pecli.files.contents import LoadedFile
 from pecli.files.tensor_roles import ANYTHING, role_of
@@ -60,7 +63,7 @@ class Fit:
 
     @property
     def note(self) -> str:
-        """How the axes of both were read; empty if as they are."""
+        """A note on the arrangement in which both were read; empty if as they are."""
         if self.reading is None:
             return ""
         other = ""
@@ -76,6 +79,9 @@ class Fit:
         if self.reading is None:
             return Comparison.of_shape(self.name, b.shape, bracketed(a.shape))
         result = self.reading.compared(tolerance, name=self.name, any_dtype=any_dtype)
+        are_numbers = {a.dtype.kind, b.dtype.kind} <= {*"iufV"}
+        if any_dtype and are_numbers and isinstance(result.finding, OtherDtype):
+            result.finding = None  # Integers are compared with floats by their values.
         return result.swapped() if self.reads_a else result
 
     def pairs(self) -> list[TablePair]:
@@ -91,26 +97,65 @@ class Fit:
         return pairs
 
 
-def find_fits(a: LoadedFile, b: LoadedFile) -> list[Fit]:
+class _Rules(NamedTuple):
+    """How tensors may be read as others.
+
+    Attributes:
+        is_text: True if one of the files is a .csv file, which has no axes other than lines and columns.
+        masks_alike: True if the most negative number of a dtype stands for −∞.
+        by_ulps: True if errors are allowed in ULPs, which are those of the coarser dtype. An absolute error is one of
+            the values as they are: rounding to the coarser dtype would hide it.
+        upright: True if a table that fits only when transposed is not read so.
+    """
+
+    is_text: bool
+    masks_alike: bool
+    by_ulps: bool
+    upright: bool = False
+
+
+def find_fits(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Fit]:
     """Return the tensors that belong together.
 
     They are the only ones of both files; or cosines and sines with both in one array; or those of one name, and of the
     others those whose names have the same role.
+
+    Args:
+        a: The first file.
+        b: The second.
+        tolerance: The errors that pass. If it is exact, −∞ and the most negative number of a dtype are two numbers,
+            not two ways to write a mask.
     """
     in_a = a.read_as(_float_dtype(b)).tensors  # A .csv file has no dtypes of its own.
     in_b = b.read_as(_float_dtype(a)).tensors
-    is_text = "csv" in (a.format, b.format)
+    is_text = a.has_rows_only or b.has_rows_only
+    rules = _Rules(is_text, masks_alike=tolerance != EXACT, by_ulps=tolerance.max_ulp > 0)
     if len(in_a) == len(in_b) == 1:
         ((name, ours),) = in_a.items()
         ((other_name, theirs),) = in_b.items()
-        return [_fit(name, other_name, ours, theirs, is_text)]
-    fit = _fit_both(in_b, in_a, is_text, reads_a=False) or _fit_both(
-        in_a, in_b, is_text, reads_a=True
-    )
-    if fit is not None:
-        return [fit]
+        only = _fit(name, other_name, ours, theirs, rules)
+        return _without_lone_transposes([only], rules)
+    both = _fit_both(in_b, in_a, rules, reads_a=False)
+    if both is None:
+        both = _fit_both(in_a, in_b, rules, reads_a=True)
+    if both is not None:
+        return [both]
     names = _matched_names(in_a, in_b)
-    return [_fit(name, names[name], in_a[name], in_b[names[name]], is_text) for name in names]
+    fits = [_fit(name, names[name], in_a[name], in_b[names[name]], rules) for name in names]
+    return _without_lone_transposes(fits, rules)
+
+
+def _without_lone_transposes(fits: Sequence[Fit], rules: _Rules) -> list[Fit]:
+    """Compare tables as they stand if they only fit transposed, and the table beside them does not."""
+    lone = lone_transposes({fit.name: fit.reading for fit in fits if fit.reading is not None})
+    settled = []
+    for fit in fits:
+        if fit.name in lone:
+            names = (fit.names_in_a[0], fit.names_in_b[0])
+            settled.append(_fit(*names, *fit.arrays, rules._replace(upright=True)))
+        else:
+            settled.append(fit)
+    return settled
 
 
 def _float_dtype(file: LoadedFile) -> str:
@@ -144,19 +189,22 @@ def _by_role(names: Sequence[str]) -> dict[str, str]:
     return {role: name for name, role in roles.items() if role and counts[role] == 1}
 
 
-def _fit_both(whole: Tensors, parts: Tensors, is_text: bool, *, reads_a: bool) -> Fit | None:
-    """Fit one array that holds the cosines and sines which the other file has apart."""
-    tables: dict[str, Array] = {}
-    for name, array in parts.items():
-        role = role_of(name)
-        if role is not None and role in PLURALS:
-            tables[role] = array
-    if len(whole) != 1 or len(tables) != 2:
-        return None
-    if tables["cos"].shape != tables["sin"].shape:
+def _fit_both(whole: Tensors, parts: Tensors, rules: _Rules, *, reads_a: bool) -> Fit | None:
+    """Fit one array that holds the cosines and sines which the other file has apart.
+
+    vLLM, for example, has `cos_sin_cache` (L, D) where transformers has `cos` and `sin`.
+
+    Args:
+        whole: The tensors of the file with one array.
+        parts: The tensors of the file with `cos` and `sin`.
+        rules: The rules of the comparison.
+        reads_a: True if A is the file with one array.
+    """
+    tables = _cos_and_sin(parts)
+    if len(whole) != 1 or tables is None:
         return None
     ((name, array),) = whole.items()
-    reading = best_reading(array, _targets_of_both(tables), is_text=is_text)
+    reading = best_reading(array, _targets_of_both(tables), is_text=rules.is_text)
     if reading is None:
         return None
     whole_names = [name]
@@ -164,6 +212,18 @@ def _fit_both(whole: Tensors, parts: Tensors, is_text: bool, *, reads_a: bool) -
     if reads_a:
         return Fit("cos_sin", whole_names, part_names, (array, array), reading, reads_a)
     return Fit("cos_sin", part_names, whole_names, (array, array), reading, reads_a)
+
+
+def _cos_and_sin(tensors: Tensors) -> dict[str, Array] | None:
+    """Return the cosines and sines of a file by role; None unless both are there, of one shape."""
+    tables: dict[str, Array] = {}
+    for name, array in tensors.items():
+        role = role_of(name)
+        if role is not None and role in PLURALS:
+            tables[role] = array
+    if len(tables) != 2 or tables["cos"].shape != tables["sin"].shape:
+        return None
+    return tables
 
 
 def _targets_of_both(tables: Tensors) -> Iterator[Target]:
@@ -188,27 +248,42 @@ def _single_columns(array: AnyArray) -> dict[str, AnyArray]:
     return tables
 
 
-def _fit(name: str, name_in_b: str, a: Array, b: Array, is_text: bool) -> Fit:
-    """Fit two tensors as one table, whichever has more axes; as they are if their shapes do not allow it."""
+def _fit(name: str, name_in_b: str, a: Array, b: Array, rules: _Rules) -> Fit:
+    """Fit two tensors as one table; as they are if their shapes do not allow it.
+
+    Which of the two is read as the other does not depend on their order, so that both orders count the same errors.
+    """
     fit = Fit(name, [name], [name_in_b], (a, b))
     has_waves = role_of(name) in WAVE_ROLES and role_of(name_in_b) in WAVE_ROLES
     is_quantised = (a.dtype.kind in "iu") != (b.dtype.kind in "iu")
-    if a.shape == b.shape and not (has_waves and is_quantised):
-        return replace(fit, reading=_same_shape(name, a, b, has_waves, is_text))
     sides = [_Side(a, b, reads_a=False), _Side(b, a, reads_a=True)]
-    for side in sorted(sides, key=lambda side: side.expected.dtype.kind in "iu"):
-        targets = _targets(name, side.expected, has_waves, is_text)
-        reading = best_reading(side.found, targets, is_text=is_text)
-        if reading is not None:
-            fit = replace(fit, reading=reading, reads_a=side.reads_a)
+    sides.sort(key=lambda side: side.doubts(by_ulps=rules.by_ulps))
+    if a.shape == b.shape and not (has_waves and is_quantised):
+        side = sides[0]
+        reading = _same_shape(name, side, has_waves, rules)
+        return replace(fit, reading=reading, reads_a=side.reads_a)
+    for side in sides:
+        targets = _targets(name, side.expected, has_waves, rules)
+        best = best_reading(side.found, targets, is_text=rules.is_text)
+        if best is not None:
+            fit = replace(fit, reading=best, reads_a=side.reads_a)
             break
     is_settled = fit.reading is not None and fit.reading.is_near
     if not has_waves or is_settled:
         return fit
+    return _fit_as_both(fit, sides, rules)
+
+
+def _fit_as_both(fit: Fit, sides: Sequence["_Side"], rules: _Rules) -> Fit:
+    """Fit two arrays that each hold cosines and sines; return the fit as it was if they do not.
+
+    Both files may have both functions in one array, in different ways: (L, D) with cosines, then
+    sines, and (L, D/2, 2) with pairs.
+    """
     for side in sides:
-        reading = _read_as_both(side.expected, side.found, is_text)
-        if reading is not None:
-            return replace(fit, reading=reading, reads_a=side.reads_a)
+        both = _read_as_both(side.expected, side.found, rules)
+        if both is not None:
+            return replace(fit, reading=both, reads_a=side.reads_a)
     return fit
 
 
@@ -219,41 +294,86 @@ class _Side(NamedTuple):
     found: Array
     reads_a: bool
 
+    def doubts(self, *, by_ulps: bool) -> tuple[int, ...]:
+        """Return what speaks against reading this array, the gravest first.
 
-def _same_shape(name: str, a: Array, b: Array, has_waves: bool, is_text: bool) -> Reading:
+        Integers stand for the floats of the other side, and copies and doubled columns make an array larger.
+        """
+        expects_integers = self.expected.dtype.kind in "iu"
+        added_bits = _significand_bits(self.found) - _significand_bits(self.expected)
+        return (
+            expects_integers,
+            -self.found.size,
+            -self.found.ndim,
+            added_bits if by_ulps else -added_bits,
+        )
+
+
+def _significand_bits(array: Array) -> int:
+    """Return the precision of a floating dtype; 0 for others."""
+    return {**SIGNIFICAND_BITS, **FLOAT8}.get(dtype_name(array.dtype), 0)
+
+
+def _same_shape(name: str, side: _Side, has_waves: bool, rules: _Rules) -> Reading:
     """Read an array as another of the same shape; a square table may be transposed."""
-    found = np.asarray(b, order="C")
-    masked = _is_masked(a) and _is_masked(found)
-    straight = Reading.straight(name, a, found, masked=masked)
-    if role_of(name) not in PLURALS or a.ndim < 2 or straight.is_near:
+    expected = side.expected
+    found = np.asarray(side.found, order="C")
+    masked = rules.masks_alike and _is_masked(expected) and _is_masked(found)
+    straight = Reading.straight(name, expected, found, masked=masked)
+    if rules.upright or role_of(name) not in PLURALS or expected.ndim < 2 or straight.is_near:
         return straight
-    turned = best_reading(found, _targets(name, a, has_waves, is_text), is_text=is_text)
+    turned = best_reading(found, _targets(name, expected, has_waves, rules), is_text=rules.is_text)
     if turned is not None and turned.transposed and turned.is_near:
         return turned
     return straight
 
 
-def _targets(name: str, expected: AnyArray, has_waves: bool, is_text: bool) -> Iterator[Target]:
-    """Yield an array as it is, without axes of length 1, and with one of two columns per frequency."""
+def _targets(name: str, expected: AnyArray, has_waves: bool, rules: _Rules) -> Iterator[Target]:
+    """Yield the tables that another array may hold if it should equal this one.
+
+    A table (1, 1, 4096, 128) whose columns are doubled yields itself, itself with 64 columns, and
+    the same two as (4096, 128) and (4096, 64): the other file may have dropped axes of length 1, or
+    have each frequency once.
+
+    Args:
+        name: The name of the table.
+        expected: The array.
+        has_waves: True if its columns may belong to frequencies, so that they can be doubled.
+        rules: The rules of the comparison.
+    """
     expected = np.atleast_1d(expected)
-    options: dict[str, Any] = {
+    options: NamedValues = {
         "quantised": has_waves,
-        "masked": _is_masked(expected),
-        "transposable": has_waves and role_of(name) in MATCHED_ROLES,
+        "masked": rules.masks_alike and _is_masked(expected),
+        "transposable": has_waves and role_of(name) in MATCHED_ROLES and not rules.upright,
     }
-    long_axes = tuple(length for length in expected.shape if length != 1)
-    # One row stays a row, unless it is a column of text.
-    is_column = is_text and expected.shape[-1] == 1 and bool(long_axes)
-    shapes = [expected.shape]
-    if len(long_axes) > 1 or is_column:
-        shapes.append(long_axes)
-    for shape in dict.fromkeys(shapes):
+    for shape in _shapes_without_ones(expected.shape, is_text=rules.is_text):
         table = expected.reshape(shape)
         if not has_waves or table.ndim < 2:
             yield fixed({name: table}, **options)
             continue
         for doubled, single in _single_columns(table).items():
             yield fixed({name: single}, waves=True, layout=doubled, **options)
+
+
+def _shapes_without_ones(shape: Shape, *, is_text: bool) -> list[Shape]:
+    """Return a shape, and the same without axes of length 1 if it has several longer ones.
+
+    >>> _shapes_without_ones((1, 4096, 64), is_text=False)
+    [(1, 4096, 64), (4096, 64)]
+    >>> _shapes_without_ones((1, 64), is_text=False)
+    [(1, 64)]
+
+    The last one stays a row: as a vector (64,) it would be taken for frequencies. A .csv file with
+    one number per line is a vector nevertheless, as text has no axes of length 1.
+    """
+    long_axes = tuple(length for length in shape if length != 1)
+    is_column_of_text = is_text and shape[-1] == 1 and len(long_axes) == 1
+    if long_axes == shape:
+        return [shape]
+    if len(long_axes) > 1 or is_column_of_text:
+        return [shape, long_axes]
+    return [shape]
 
 
 def _is_masked(array: AnyArray) -> bool:
@@ -266,7 +386,7 @@ def _is_masked(array: AnyArray) -> bool:
     return bool(first_row[-1] <= MASK)
 
 
-def _read_as_both(expected: AnyArray, array: AnyArray, is_text: bool) -> Reading | None:
+def _read_as_both(expected: AnyArray, array: AnyArray, rules: _Rules) -> Reading | None:
     """Read an array as the cosines and sines that another holds, both in one array each."""
     for both in wave_readings(expected):
         if not both.has_equal_copies():
@@ -275,7 +395,7 @@ def _read_as_both(expected: AnyArray, array: AnyArray, is_text: bool) -> Reading
         for part in both.parts:
             if not part.negated:
                 tables[part.name] = part.first_copy
-        reading = best_reading(array, _targets_of_both(tables), is_text=is_text)
+        reading = best_reading(array, _targets_of_both(tables), is_text=rules.is_text)
         if reading is not None and reading.is_near:
             return reading
     return None

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,9 +14,10 @@ from pecli.compare.problems import CopiesDiffer, LearnedConstant, LearnedNotFini
 from pecli.compare.reading import Reading
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
+from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import listed
-from pecli.files.tensor_roles import LAYER
+from pecli.files.tensor_roles import function_order, layer_number
 
 if TYPE_CHECKING:  # Explanations are imported if a check fails.
     from pecli.explain.edits import Explanation
@@ -64,7 +65,7 @@ class Verification(Answer):
     def words(self) -> tuple[str, ...]:
         return (self.file, self.scheme, *self.diagnosis)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         fields = plain_fields(
             self,
             "file",
@@ -118,11 +119,21 @@ class Checked:
         tolerance: Tolerance,
         *,
         any_dtype: bool = True,
+        stated: str = "",
     ) -> "Checked":
-        """Compare a tensor as it was read."""
+        """Compare a tensor as it was read.
+
+        Args:
+            tensor: Its name in the file.
+            label: Its name in the result.
+            reading: How it was read.
+            tolerance: The errors that pass.
+            any_dtype: True if another dtype is not a finding.
+            stated: The name that may state the order of cosines and sines, by default the label.
+        """
         scheme, found = reading.explained()
         result = compared(label, reading, tolerance, any_dtype=any_dtype)
-        doubt = _doubt_about_order(label, reading)
+        doubt = _doubt_about_order(label, stated or label, reading)
         return cls(tensor, result, scheme, found, reading.note, doubt=doubt)
 
     @property
@@ -133,13 +144,10 @@ class Checked:
         return has_errors and not isinstance(result.finding, CopiesDiffer)
 
 
-def _doubt_about_order(label: str, reading: Reading) -> str:
+def _doubt_about_order(label: str, stated: str, reading: Reading) -> str:
     """Return a sentence if sines come before cosines, and the name of the tensor does not state it."""
     names = reading.target.names
-    if len(names) < 2 or names[0] != "sin":
-        return ""
-    before_cos = label.lower().partition("cos")[0]
-    if "sin" in before_cos:
+    if len(names) < 2 or names[0] != "sin" or function_order(stated) == names:
         return ""
     return f"{label}: no name says that sines come before cosines"
 
@@ -271,8 +279,8 @@ def _failures(checked: Iterable[Checked]) -> Iterator[_Failure]:
 
 def _layer_number(tensor: str) -> str:
     """Return the number of the layer in a tensor's name; empty if it has none."""
-    match = LAYER.search(tensor)
-    return match[1] if match else ""
+    number = layer_number(tensor)
+    return "" if number is None else str(number)
 
 
 def _layers_named(numbers: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from pecli.engine.arrays import AnyArray
 
 MAX_PROBED = 64  #: columns that are tested
 SMOOTH = 0.05
-"""What a wave or a line with some noise leaves, as a share of its largest value."""
+"""The residual of a wave or a line with some noise, as a share of its largest value."""
 
 
 def has_waves(values: AnyArray) -> bool:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from pecli.cli.messages import Exit
 from pecli.engine import __version__
+from pecli.engine.named_values import JsonObject
 from pecli.views import screen
 
 
 class HasJson(Protocol):
     """A result that can be printed as JSON."""
 
-    def as_json(self) -> dict[str, Any]: ...
+    def as_json(self) -> JsonObject: ...
 
 
 Result = TypeVar("Result", bound=HasJson)
@@ -51,7 +52,7 @@ def answer_with_figure(
     return Exit.DONE if result else Exit.CHECK_FAILED
 
 
-def command_line(words: Iterable[str], options: Mapping[str, Any]) -> str:
+def command_line(words: Iterable[str], options: Mapping[str, object]) -> str:
     """Return a command line that can be run again, with the options that are set.
 
     >>> command_line(["plot", "a b.npy"], {"dark": True, "max_ulp": None, "label": ["x", "y"]})
@@ -69,6 +70,6 @@ def command_line(words: Iterable[str], options: Mapping[str, Any]) -> str:
     return shlex.join(parts)
 
 
-def provenance(words: Iterable[str], options: Mapping[str, Any]) -> dict[str, Any]:
+def provenance(words: Iterable[str], options: Mapping[str, object]) -> JsonObject:
     """Return the metadata of a figure: the command that draws it again, and pecli's version."""
     return {"command": command_line(words, options), "version": __version__}

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 import typer.core
@@ -20,6 +20,9 @@ from pecli.engine import __version__
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.errors import ResourceError, translated
 
+if TYPE_CHECKING:
+    from pecli.cli.commands import AnyCommand, Context
+
 PANELS = {
     "Generate": {
         "sinusoidal": "Generate sinusoidal tables, also on grids or at given positions.",
@@ -27,6 +30,7 @@ PANELS = {
         "alibi": "Generate ALiBi slopes and biases.",
         "learned-init": "Generate initial weights of a learned table.",
         "golden": "Generate golden vectors for ports in any language, with known mistakes.",
+        "positions": "Generate position ids as a model builds them (M-RoPE, Flux, …), or check yours.",
         "relative": "Generate relative-position indices: T5 and DeBERTa buckets, Swin windows.",
     },
     "Read models": {
@@ -80,11 +84,11 @@ class Commands(HelpWithExamples, typer.core.TyperGroup):
         "pecli help COMMAND",
     )
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: Context) -> list[str]:
         added = [name for name in SCHEMES if name not in COMMANDS]
         return [*COMMANDS, *added]
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    def get_command(self, ctx: Context, cmd_name: str) -> AnyCommand | None:
         """Return a command for the list of commands, without importing its module."""
         if cmd_name not in COMMANDS:
             # A scheme that an extension registered: its summary is in its own module.
@@ -98,7 +102,9 @@ class Commands(HelpWithExamples, typer.core.TyperGroup):
                 return typer.core.TyperCommand(cmd_name, help=summary, rich_help_panel=panel)
         return None
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+    def resolve_command(
+        self, ctx: Context, args: list[str]
+    ) -> tuple[str | None, AnyCommand | None, list[str]]:
         """Return the name, the command and the words after it; only here its module is imported."""
         name, *rest = args
         if name not in COMMANDS and name not in SCHEMES:
@@ -107,7 +113,7 @@ class Commands(HelpWithExamples, typer.core.TyperGroup):
             raise HintedUsageError(unknown_command(name, list(COMMANDS)))
         return name, command_named(name), rest
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Context) -> object:
         """Run the command; see ReaderGoneError for a broken pipe."""
         try:
             return super().invoke(ctx)
@@ -115,7 +121,7 @@ class Commands(HelpWithExamples, typer.core.TyperGroup):
             raise ReaderGoneError from None
 
 
-def command_named(name: str) -> Any:
+def command_named(name: str) -> AnyCommand:
     """Import the module of a command and return the command.
 
     A command is the function of its own name in the module of its own name, with three exceptions:
@@ -131,9 +137,8 @@ def command_named(name: str) -> Any:
 
         return models
     module = import_module(f"pecli.cli.{name}")
-    if name in SCHEME_GROUPS:
-        return module.command(name)
-    return getattr(module, name)
+    command: AnyCommand = module.command(name) if name in SCHEME_GROUPS else getattr(module, name)
+    return command
 
 
 def _print_version(wanted: bool) -> None:
@@ -201,7 +206,7 @@ def _set_help_width() -> None:
         os.environ.setdefault("TERMINAL_WIDTH", os.environ.get("COLUMNS", HELP_WIDTH))
 
 
-def _usage_error(problem: Any) -> Exit:
+def _usage_error(problem: UsageError) -> Exit:
     """Print an error of usage with advice. A group without a subcommand has printed its help instead."""
     from pecli.cli.usage import usage_message
 

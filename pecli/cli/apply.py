@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from pecli.cli import options, scheme_options
 from pecli.cli.commands import SchemeGroup, command_of
 from pecli.cli.options import Values
 from pecli.engine.arrays import Array
+from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.parameters import Parameter
@@ -28,6 +29,9 @@ from pecli.tensors.inputs import SEQ_AXIS, Input, open_inputs, read_numbers
 from pecli.tensors.row_positions import RowPositions, given_options
 from pecli.tensors.row_rotation import RowRotation
 from pecli.views import progress, screen
+
+if TYPE_CHECKING:
+    from pecli.cli.commands import AnyCommand
 
 MAX_LISTED = 4
 """Tensors that a line of text names."""
@@ -57,7 +61,7 @@ EXAMPLES = {
 
 _FILES = (
     f"Files of tensors ({', '.join(readable_suffixes())}), or FILE:NAME for one tensor; "
-    "- is a .npy on standard input."
+    "- is standard input (.npy, JSON, text)."
 )
 _LAYOUT = (
     "Which channels make a pair: halves (NeoX, rotate_half), interleaved (GPT-J), or deepseek "
@@ -103,6 +107,7 @@ SHARED_OPTIONS = (
     options.text(
         "--tensor", "NAME", "Only the tensor of this name; may be repeated.", several=True
     ),
+    *options.RAW,
     options.output(options.TABLES, default=options.REQUIRED),
     *options.WORK,
 )
@@ -118,7 +123,7 @@ class Applied(NamedTuple):
     """The results for all inputs, and how they were made."""
 
     arrays: Sequence[Array]  #: one per input
-    parameters: Mapping[str, Any]  #: for JSON
+    parameters: NamedValues  #: for JSON
     words: str  #: the parameters in brief: «halves (the default), positions 0 … 7 along axis 1»
 
 
@@ -126,7 +131,7 @@ Apply = Callable[[Sequence[Input], Values], Applied]
 """A function that applies an encoding to inputs, with the options of its command."""
 
 
-def command(name: str) -> Any:
+def command(name: str) -> AnyCommand:
     """Return the command, with a subcommand per scheme."""
     commands = list(map(_rows_command, _schemes_with_rows()))
     commands += [_learned_command("learned"), _learned_command("learned-init", hidden=True)]
@@ -141,14 +146,14 @@ def _schemes_with_rows() -> list[type[Scheme]]:
     return [kind for kind in kinds if kind.applied_as == "rows" and kind.recipe_names()]
 
 
-def _rows_command(kind: type[Scheme]) -> Any:
+def _rows_command(kind: type[Scheme]) -> AnyCommand:
     """Return the command of a scheme whose table is added, such as `pecli apply sinusoidal`."""
     summary = f"Add a {kind.name} table to x (…, L, D)."
     own_options = scheme_options.parameter_options(kind, _DECIDED_BY_INPUT)
     return _command(kind.name, partial(_add_rows, kind), summary, own_options)
 
 
-def _learned_command(name: str, *, hidden: bool = False) -> Any:
+def _learned_command(name: str, *, hidden: bool = False) -> AnyCommand:
     """Return the command for learned tables.
 
     It has a hidden second name, `learned-init`: the scheme that generates such tables has this name.
@@ -157,13 +162,13 @@ def _learned_command(name: str, *, hidden: bool = False) -> Any:
     return _command(name, _add_learned, summary, LEARNED_OPTIONS, hidden=hidden)
 
 
-def _alibi_command() -> Any:
+def _alibi_command() -> AnyCommand:
     summary = "Add ALiBi biases to scores (…, H, Lq, Lk), whose queries come last."
     own_options = scheme_options.parameter_options(Alibi, _DECIDED_BY_INPUT)
     return _command("alibi", _add_alibi, summary, [*own_options, CAUSAL])
 
 
-def _rope_command() -> Any:
+def _rope_command() -> AnyCommand:
     summary = "Rotate the channels of q and k (…, L, D) by their positions, rotate them back, or shift them."
     others = Rope.parameters().keys() - _ROTARY.keys()
     own_options = scheme_options.parameter_options(Rope, {*others, "dim"})
@@ -177,7 +182,7 @@ def _command(
     own_options: Sequence[inspect.Parameter],
     *,
     hidden: bool = False,
-) -> Any:
+) -> AnyCommand:
     """Return a subcommand of `pecli apply`.
 
     Args:
@@ -392,7 +397,7 @@ def _longest(inputs: Sequence[Input], seq_axis: int) -> int:
     return max(tensor.shape[seq_axis] for tensor in inputs)
 
 
-def _row_positions(values: Values, parameters: dict[str, Any]) -> RowPositions:
+def _row_positions(values: Values, parameters: MutableValues) -> RowPositions:
     """Return the positions of the rows: a range, or ids, which may differ within a batch.
 
     Positions that are not ids (real numbers, or places on the axes of an image) become the
@@ -425,8 +430,8 @@ def _are_ids(numbers: Array) -> bool:
 def _scheme_rotation(
     inputs: Sequence[Input],
     rows: RowPositions,
-    fields: Mapping[str, Any],
-    parameters: dict[str, Any],
+    fields: NamedValues,
+    parameters: MutableValues,
 ) -> RowRotation:
     """Return the rotation by a rope with these parameters; unless given, all channels rotate.
 
@@ -468,7 +473,7 @@ def _rotation_words(inputs: Sequence[Input], rotation: RowRotation, values: Valu
     return words
 
 
-def _rotation_parameters(rotation: RowRotation, values: Values) -> dict[str, Any]:
+def _rotation_parameters(rotation: RowRotation, values: Values) -> NamedValues:
     """Return the parameters of a rotation for JSON: those of the rope, and how it was applied."""
     parameters = {name: getattr(rotation.rope, name) for name in _ROTARY}
     return {

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pecli.checks.audit import Audit, audit
 from pecli.cli import options, scheme_options
 from pecli.cli.answers import answer_with_figure, provenance
 from pecli.cli.commands import SchemeGroup, command_of
 from pecli.compare.tolerance import DRIFT, ERROR
+from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.parameters import Choice, ListOf
 from pecli.engine.schemes.scheme import Scheme, runtime_names
 from pecli.views import drift, drift_pictures, progress
 from pecli.views.pictures import figure_files
+
+if TYPE_CHECKING:
+    from pecli.cli.commands import AnyCommand
 
 SUMMARY = (
     "Measure how far each way to compute a table (float32 phases, bfloat16 positions, …) drifts "
@@ -39,13 +43,13 @@ OPTIONS = (
 )
 
 
-def command(name: str) -> Any:
+def command(name: str) -> AnyCommand:
     """Return the command, with a subcommand per scheme that can be computed in several ways."""
     kinds = [kind for kind in map(scheme_named, SCHEMES) if kind.recipe_names()]
     return SchemeGroup(name, [_command(kind) for kind in kinds], SUMMARY, EXAMPLES)
 
 
-def _command(kind: type[Scheme]) -> Any:
+def _command(kind: type[Scheme]) -> AnyCommand:
     """Return the subcommand of a scheme, such as `pecli audit rope`."""
     declared = [option for option in scheme_options.options_of(kind) if option.name not in _OMITTED]
     return command_of(
@@ -65,7 +69,7 @@ class _Audits:
     scheme: Scheme
     by_layer_type: dict[str, Audit]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         layers = {name: result.as_json() for name, result in self.by_layer_type.items()}
         if "" in layers:
             return layers[""]
@@ -108,7 +112,7 @@ def _recipes(scheme: Scheme, text: str | None) -> tuple[str, ...] | None:
     return tuple(rule.parse("recipes", text))
 
 
-def _provenance(kind: type[Scheme], values: options.Values) -> dict[str, Any]:
+def _provenance(kind: type[Scheme], values: options.Values) -> dict[str, object]:
     """Return the command that draws the figure again, without the options that do not change it."""
     omitted = ("output", "details", "json", "quiet", "no_progress")
     return provenance(["audit", kind.name], options.without(values, omitted))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from inspect import Parameter, Signature, cleandoc
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,22 @@ import typer
 import typer.core
 import typer.main
 
-from pecli.cli.messages import call_quietly
+from pecli.cli.messages import call_quietly, print_note
 from pecli.errors import ParameterError, nearest, quoted
+from pecli.notes import passed_to
 from pecli.views import screen
 
 if TYPE_CHECKING:
     from rich.text import Text
+    from typer._click import core, exceptions, formatting
+
+    # Typer has no public names for these.
+    AnyCommand = core.Command
+    Context = core.Context
+    UsageError = exceptions.UsageError
+    HelpFormatter = formatting.HelpFormatter
+else:
+    UsageError = typer.BadParameter.__base__
 
 MAX_NAME = 27
 """Characters of an option's name for which help has room on a terminal of 80 columns."""
@@ -28,9 +39,6 @@ OUTPUT = "Output"
 Run = Callable[..., int | None]
 """A function that runs a command with its options and returns the exit code; None is 0."""
 
-UsageError: Any = typer.BadParameter.__base__
-"""The error that Typer raises for every wrong command line; Typer gives it no public name."""
-
 
 class HintedUsageError(typer.BadParameter):
     """A wrong command line whose message is complete: it has advice already."""
@@ -39,7 +47,7 @@ class HintedUsageError(typer.BadParameter):
 class ExtraArgumentsError(typer.BadParameter):
     """Words that a command does not take."""
 
-    def __init__(self, context: Any, words: Sequence[str]) -> None:
+    def __init__(self, context: Context, words: Sequence[str]) -> None:
         noun = "argument" if len(words) == 1 else "arguments"
         super().__init__(f"got unexpected extra {noun} ({' '.join(words)})", context)
         self.words = words
@@ -53,7 +61,7 @@ class HelpWithExamples:
 
     lines: Sequence[str] = ()
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
+    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
         super().format_help(ctx, formatter)  # type: ignore[misc]
         screen.print_line()
         screen.print_line(" Examples:")
@@ -64,7 +72,7 @@ class HelpWithExamples:
 class Command(HelpWithExamples, typer.core.TyperCommand):
     """A command with help that lists one name of an option per line."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Parse the words of a command line; raise ExtraArgumentsError for words that are left over.
 
         Typer's own error has them only in its sentence. Therefore Typer is told to return them, and
@@ -78,15 +86,16 @@ class Command(HelpWithExamples, typer.core.TyperCommand):
             raise ExtraArgumentsError(ctx, rest)
         return rest
 
-    def get_help_option(self, ctx: Any) -> Any:
+    def get_help_option(self, ctx: Context) -> typer.core.TyperOption | None:
         """Return `--help`, in the panel of the other options that all commands have."""
-        option: Any = super().get_help_option(ctx)
-        panels = [getattr(parameter, "rich_help_panel", None) for parameter in self.params]
-        if OUTPUT in panels:
+        option = super().get_help_option(ctx)
+        declared = (typer.core.TyperOption, typer.core.TyperArgument)
+        panels = [item.rich_help_panel for item in self.params if isinstance(item, declared)]
+        if option is not None and OUTPUT in panels:
             option.rich_help_panel = OUTPUT
         return option
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
+    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
         """Print the help, with the names of an option below each other."""
         from typer import rich_utils
 
@@ -116,8 +125,8 @@ def name_lines(names: str) -> list[str]:
 
 
 def command(
-    *options: Parameter, shown: Sequence[str] = (), **settings: Any
-) -> Callable[[Run], Any]:
+    *options: Parameter, shown: Sequence[str] = (), **settings: object
+) -> Callable[[Run], AnyCommand]:
     """Return a decorator that makes a command of a function.
 
     The command has the function's name. Its help is the docstring; lines after «Examples:» come last.
@@ -128,7 +137,7 @@ def command(
         settings: Settings of `typer.Typer.command`.
     """
 
-    def decorate(run: Run) -> Any:
+    def decorate(run: Run) -> AnyCommand:
         text, _, example_lines = cleandoc(run.__doc__ or "").partition("Examples:\n")
         paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
         lines = [*map(str.strip, example_lines.splitlines()), *shown]
@@ -140,7 +149,7 @@ def command(
 
 def command_of(
     name: str, run: Run, options: Iterable[Parameter], lines: Sequence[str], **settings: Any
-) -> Any:
+) -> AnyCommand:
     """Return a command.
 
     Args:
@@ -151,36 +160,54 @@ def command_of(
         settings: Settings of `typer.Typer.command`.
     """
 
-    def call(**values: Any) -> int | None:
+    def call(
+        *, shape: str | None = None, raw_dtype: str | None = None, **values: object
+    ) -> int | None:
         """Run the command, without its notes if it has `--quiet`."""
-        if values.get("quiet"):
-            return call_quietly(run, **values)
-        return run(**values)
+        with _raw_files(shape, raw_dtype), passed_to(print_note):
+            if values.get("quiet"):
+                return call_quietly(run, **values)
+            return run(**values)
 
     # Typer reads the options from the signature of the function that it calls.
     call.__signature__ = Signature(list(options))  # type: ignore[attr-defined]
     call.__annotations__ = {}
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     app.command(name, cls=Command, **settings)(call)
-    command: Any = typer.main.get_command(app)
+    command = typer.main.get_command(app)
+    assert isinstance(command, Command)
     command.lines = lines
     return command
+
+
+def _raw_files(shape: str | None, raw_dtype: str | None) -> AbstractContextManager[None]:
+    """Return the context in which raw files are read as `--shape` and `--raw-dtype` state."""
+    if shape is None and raw_dtype is None:
+        return nullcontext()
+    from pecli.files.raw_layout import parse_layout, raw_files  # imports NumPy
+
+    return raw_files(parse_layout(shape, raw_dtype))
 
 
 class SchemeGroup(HelpWithExamples, typer.core.TyperGroup):
     """A command with a subcommand per scheme."""
 
-    def __init__(self, name: str, commands: Sequence[Any], help: str, lines: Sequence[str]) -> None:
+    def __init__(
+        self, name: str, commands: Sequence[AnyCommand], help: str, lines: Sequence[str]
+    ) -> None:
         super().__init__(name=name, commands=commands, help=help, no_args_is_help=True)
         self.lines = lines
 
-    def get_help_option(self, ctx: Any) -> Any:
+    def get_help_option(self, ctx: Context) -> typer.core.TyperOption | None:
         """Return `--help`, hidden: a panel with nothing else in it would say little."""
-        option: Any = super().get_help_option(ctx)
-        option.hidden = True
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.hidden = True
         return option
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+    def resolve_command(
+        self, ctx: Context, args: list[str]
+    ) -> tuple[str | None, AnyCommand | None, list[str]]:
         """Return the subcommand; raise ParameterError with advice if there is none of this name."""
         name = args[0]
         if name not in self.commands:

@@ -6,7 +6,7 @@ import os
 import shlex
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from pecli.views import encodings as view
 from pecli.views import screen
 
 _CONTEXT = "Context length for dynamic and longrope. (default: before any call)"
-_MODEL = f"{options.MODEL[0].upper()}{options.MODEL[1:]}."
+_MODEL = f"{options.MODEL[0].upper()}{options.MODEL[1:]}; or llama.cpp's log of loading a model."
 
 STORED_RTOL = 1e-2
 """Relative difference up to which stored frequencies are the configured ones: bfloat16 keeps 8 bits."""
@@ -41,11 +41,17 @@ STORED_RTOL = 1e-2
         several=True,
     ),
     options.text("--seq-len --length", "INTEGER", _CONTEXT, rule=Whole(help="a length")),
+    options.server_flags(),
     options.flag("--strict", "Exit code 1 if there are warnings."),
     options.JSON,
 )
 def config(
-    files: list[str] | None, model: list[str] | None, seq_len: int | None, strict: bool, json: bool
+    files: list[str] | None,
+    model: list[str] | None,
+    seq_len: int | None,
+    flags: str | None,
+    strict: bool,
+    json: bool,
 ) -> int:
     """Show the positional encodings of a config.json: every value with its source, and warnings.
 
@@ -56,6 +62,8 @@ def config(
       pecli config models/*/config.json --json --seq-len 8192
       pecli config old/config.json new/config.json
       pecli config --model gpt-oss-20b --strict
+      pecli config server.log
+      pecli config llama-2-7b --flags 'llama-server -c 8192 --rope-scale 2'
     """
     sources = [_Source(name, "MODEL") for name in files or []]
     sources += [_Source(name, "model") for name in model or []]
@@ -66,7 +74,7 @@ def config(
     shown: list[ModelEncodings] = []
     for source in sources:
         try:
-            encodings = _read(source)
+            encodings = _read(source, flags)
             _print(source.name, encodings, seq_len, json=json, first=not shown)
         except PecliError as problem:
             codes.append(print_error(problem))
@@ -86,10 +94,10 @@ class _Source(NamedTuple):
     parameter: str
 
 
-def _read(source: _Source) -> ModelEncodings:
+def _read(source: _Source, flags: str | None) -> ModelEncodings:
     """Read a model; weights beside the configuration add a warning if they hold other frequencies."""
-    encodings = describe(source.name, source.parameter).encodings()
-    if os.path.isdir(source.name):
+    encodings = describe(source.name, source.parameter).encodings(flags)
+    if os.path.isdir(source.name) and flags is None:
         warnings = (*encodings.warnings, *_stored_frequencies(source.name, encodings))
         encodings = replace(encodings, warnings=warnings)
     return encodings
@@ -178,7 +186,7 @@ def models(words: list[str] | None, json: bool) -> int:
     return Exit.DONE
 
 
-def _described(preset: Preset, model: ModelEncodings) -> dict[str, Any]:
+def _described(preset: Preset, model: ModelEncodings) -> dict[str, object]:
     """Return a preset for JSON: its name, family and sources, and the encodings of its configuration."""
     about = options.without(vars(preset), ("config",))
     encodings = [

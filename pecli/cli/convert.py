@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pecli.cli import options
 from pecli.cli.commands import command
@@ -55,11 +55,12 @@ _CHANGED = "Tensors to change, such as '*.q_proj.*'; may be repeated."
     options.text("--fused", f"[{'|'.join(ORDERS)}]", _ORDER, _PAIRS),
     options.text("--include", "PATTERN", _CHANGED, _PAIRS, several=True),
     options.flag("--check", "Check on random inputs that attention scores are unchanged.", _PAIRS),
+    *options.RAW,
     options.NO_HEADER,
     *options.WORK,
 )
 def convert(
-    file: str, output: str | None, check: bool, json: bool, quiet: bool, **values: Any
+    file: str, output: str | None, check: bool, json: bool, quiet: bool, **values: object
 ) -> int:
     """Move q/k weights or tables between layouts of pairs, cast to another dtype, or write another format.
 
@@ -173,7 +174,7 @@ def _save(job: _Conversion, path: str, on_block: OnBlock, *, header: bool) -> No
     save_tables(path, tables, spec, metadata=metadata, on_block=on_block, header=header)
 
 
-def _spec_without_digest(file: LoadedFile) -> dict[str, Any] | None:
+def _spec_without_digest(file: LoadedFile) -> dict[str, object] | None:
     """Return the spec of a file; the SHA-256 is computed again when it is written."""
     spec = carried_spec(file.path, file.metadata)
     if not spec:
@@ -181,7 +182,7 @@ def _spec_without_digest(file: LoadedFile) -> dict[str, Any] | None:
     return options.without(spec, ("sha256",))
 
 
-def _as_json(job: _Conversion, written: str | None) -> dict[str, Any]:
+def _as_json(job: _Conversion, written: str | None) -> dict[str, object]:
     """Return a conversion for JSON; `written` is the output, or None if nothing was written."""
     check = job.score_check
     return {
@@ -236,7 +237,7 @@ def _remarks(job: _Conversion) -> list[str]:
     return lines
 
 
-def _assumed(result: Converted) -> dict[str, Any] | None:
+def _assumed(result: Converted) -> dict[str, object] | None:
     """Return the assumptions about the heads of weights, for JSON and for a line of text.
 
     None if there are none: columns of a table were moved, or nothing.
@@ -267,7 +268,7 @@ def _source(heads: Heads) -> str:
     return source
 
 
-def _proof(result: Converted, check: ScoreCheck) -> dict[str, Any]:
+def _proof(result: Converted, check: ScoreCheck) -> dict[str, object]:
     """Return what equal attention scores prove: they hold only for the assumed heads and layout."""
     heads = result.heads
     assert heads is not None

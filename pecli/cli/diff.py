@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pecli.checks.diff import Difference
 from pecli.checks.diff import diff as compare
 from pecli.checks.verification import Verification
 from pecli.cli import options
 from pecli.cli.answers import answer_with_figure, provenance
 from pecli.cli.commands import command
+from pecli.engine.named_values import NamedValues
 from pecli.errors import ParameterError
 from pecli.views import check_results, screen
 
@@ -23,6 +22,7 @@ from pecli.views import check_results, screen
     options.argument("b", "B", "The file to compare with it."),
     *options.model_options("Compare as rotated q/k of this model; report the position shift."),
     *options.TOLERANCES,
+    *options.RAW,
     options.flag(
         "--plot/--no-plot",
         "Draw the errors below the text. (default: on a terminal)",
@@ -42,7 +42,7 @@ def diff(
     output: str | None,
     json: bool,
     quiet: bool,
-    **tolerances: Any,
+    **tolerances: object,
 ) -> int:
     """Compare two files tensor by tensor, and name the porting mistake that explains a difference.
 
@@ -83,7 +83,7 @@ def diff(
 
 
 def _position_shift(
-    a: str, b: str, model: str, layer_type: str | None, settings: dict[str, Any]
+    a: str, b: str, model: str, layer_type: str | None, settings: NamedValues
 ) -> Verification:
     """Compare rotated queries or keys: a shift of 0 is expected, and any other is the reason of a failure."""
     from pecli.checks.verify import verify
@@ -91,7 +91,7 @@ def _position_shift(
     return verify(b, model, before=a, shift=0, layer_type=layer_type, **settings)
 
 
-def _difference(a: str, b: str, settings: dict[str, Any]) -> Difference:
+def _difference(a: str, b: str, settings: NamedValues) -> Difference:
     """Compare two files; only one of them can be standard input."""
     is_stdin_twice = a.split(":")[0] == b.split(":")[0] == "-"
     if is_stdin_twice:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pecli.cli import options, scheme_options
 from pecli.cli.answers import answer
@@ -17,6 +17,9 @@ from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 
+if TYPE_CHECKING:
+    from pecli.cli.commands import AnyCommand
+
 OPTIONS = (
     options.output(options.TABLES),
     options.NO_HEADER,
@@ -24,13 +27,14 @@ OPTIONS = (
     options.text(
         "--verify", "FILE", "Compare this file (or FILE:NAME) with the table.", options.CHECK
     ),
+    *options.RAW,
     *options.TOLERANCES,
     options.flag("--plot", "Draw the table in the terminal; see pecli plot.", options.OUTPUT),
     *options.WORK,
 )
 
 
-def command(name: str) -> Any:
+def command(name: str) -> AnyCommand:
     """Return the command of a scheme."""
     kind: type[Scheme] = scheme_named(name)
     declared = [*scheme_options.options_of(kind), *OPTIONS]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
 
 from pecli.cli import options
 from pecli.cli.answers import answer
 from pecli.cli.commands import command
+from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.parameters import Choice
 from pecli.errors import ParameterError, counted, listed
 from pecli.golden import INDEX, WRITERS, write
@@ -28,7 +28,7 @@ class _Suite:
     cases: list[str]
     other_files: list[str]  #: files of the folder that belong to no case, from an older suite say
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {"output": self.folder, "cases": self.cases, "others": self.other_files}
 
 

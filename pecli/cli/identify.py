@@ -16,9 +16,10 @@ from pecli.views.check_results import show_identification
     options.argument(
         "files",
         "FILE…",
-        "Files, or FILE:NAME for one tensor; - is a .npy on standard input.",
+        "Files, or FILE:NAME for one tensor; - is standard input (.npy, JSON, text).",
         several=True,
     ),
+    *options.RAW,
     *options.ANSWER,
 )
 def identify(files: list[str], json: bool, quiet: bool) -> int:

@@ -30,7 +30,7 @@ DEFAULT_RANGE = "0:8"
     options.argument(
         "file",
         "FILE",
-        "A file or a folder, or FILE:NAME for one tensor; - is a .npy on standard input.",
+        "A file or a folder, or FILE:NAME for one tensor; - is standard input (.npy, JSON, text).",
     ),
     options.flag(
         "--stats", "Read the data too: range, mean, quantiles, zeros, NaN, norms of rows, SHA-256."
@@ -38,6 +38,7 @@ DEFAULT_RANGE = "0:8"
     options.text("--filter", "PATTERN", "Only tensors whose names match, such as '*.wpe.*'."),
     options.text("--rows", "RANGE", "Show the numbers of these rows, such as 0:8 or -4:."),
     options.text("--cols", "RANGE", "Show the numbers of these columns. (default: 0:8)"),
+    *options.RAW,
     options.JSON,
 )
 def inspect(

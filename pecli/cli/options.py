@@ -13,6 +13,7 @@ import typer
 
 from pecli.cli.commands import OUTPUT as OUTPUT
 from pecli.cli.messages import print_note
+from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.schemes.parameters import Choice, Flag, Parameter
 from pecli.errors import ParameterError
 from pecli.files.formats import one_of, written_suffixes
@@ -20,16 +21,17 @@ from pecli.files.formats import one_of, written_suffixes
 TABLE = "Table"
 CHECK = "Check"
 FROM_MODEL = "From a model"
+RAW_FILES = "Raw files"
 """Panels of the help."""
 
 REQUIRED = Option.empty
 """The default of an option that has to be given."""
 
-Values = Mapping[str, Any]
+Values = NamedValues
 """The values of a command's options by name; None if an option was not given."""
 
 
-def _keyword(name: str, info: Any, kind: Any, default: Any) -> Option:
+def _keyword(name: str, info: object, kind: Any, default: object) -> Option:
     """Return a parameter of a function as Typer reads it.
 
     Args:
@@ -43,7 +45,7 @@ def _keyword(name: str, info: Any, kind: Any, default: Any) -> Option:
 
 
 def argument(
-    name: str, metavar: str, help: str, *, several: bool = False, default: Any = REQUIRED
+    name: str, metavar: str, help: str, *, several: bool = False, default: object = REQUIRED
 ) -> Option:
     """Return an argument, which is a list if there can be several of it."""
     info = typer.Argument(metavar=metavar, help=help, show_default=False)
@@ -57,7 +59,7 @@ def text(
     panel: str = "",
     *,
     name: str = "",
-    default: Any = None,
+    default: object = None,
     several: bool = False,
     choices: Sequence[str] = (),
     complete: Callable[[str], list[str]] | None = None,
@@ -84,7 +86,7 @@ def text(
         choices = rule.options
     if choices:
         complete = _completion(choices)
-    settings: dict[str, Any] = {}
+    settings: MutableValues = {}
     if rule is not None:
         settings["callback"] = _parser(name, rule)
     info = typer.Option(
@@ -112,10 +114,10 @@ def _completion(choices: Sequence[str]) -> Callable[[str], list[str]]:
     return complete
 
 
-def _parser(name: str, rule: Parameter) -> Callable[[Any], Any]:
+def _parser(name: str, rule: Parameter) -> Callable[[str | None], object]:
     """Return the callback of an option that is parsed by a rule."""
 
-    def parse_value(value: Any) -> Any:
+    def parse_value(value: str | None) -> object:
         return None if value is None else parse(name, rule, value)
 
     return parse_value
@@ -143,7 +145,7 @@ def _python_name(names: str) -> str:
 
 
 def output(
-    help: str, panel: str = OUTPUT, default: Any = None, rule: Parameter | None = None
+    help: str, panel: str = OUTPUT, default: object = None, rule: Parameter | None = None
 ) -> Option:
     """Return `--output` with a help that describes the file."""
     return text("--output -o", "FILE", help, panel, default=default, rule=rule)
@@ -157,11 +159,12 @@ def picture(help: str, panel: str = OUTPUT) -> Option:
 class _FigureFile(Parameter):
     """A path of a figure, whose suffix is checked before any work is done."""
 
-    def check(self, name: str, value: Any) -> Any:
+    def check(self, name: str, value: object) -> str:
         from pecli.views.pictures.figure_files import check_suffix
 
-        check_suffix(value)
-        return value
+        path = str(value)
+        check_suffix(path)
+        return path
 
 
 TABLES = f"Write to {one_of(written_suffixes())}; - is standard output."
@@ -191,11 +194,28 @@ TOLERANCES = (
         CHECK,
     ),
 )
+RAW = (
+    text("--shape", "N,N,…", "Shape of raw binary files; one length may be -1.", RAW_FILES),
+    text("--raw-dtype", "NAME", "Their dtype: f32, f16, bf16, …; >f4 is big-endian.", RAW_FILES),
+)
+"""Options of a command that reads arrays. They apply to all its files without a known format, and
+every command handles them in the same way: see `commands.command_of`."""
 MODEL = (
     "a config.json or params.json, a folder with one, a .gguf, a preset, "
     "or a repository in the local cache"
 )
 """All that `--model` and `--config` accept."""
+
+
+FLAGS_HELP = (
+    "Apply the flags of a server's command line, or a part of it: vLLM, SGLang, llama.cpp, "
+    "koboldcpp, exllama, TabbyAPI, Ollama, text-generation-webui, transformers."
+)
+
+
+def server_flags(panel: str = "") -> Option:
+    """Return `--flags`."""
+    return text("--flags", "LINE", FLAGS_HELP, panel)
 
 
 def preset_names(incomplete: str) -> list[str]:
@@ -310,7 +330,7 @@ def without(items: Mapping[str, Item], names: Collection[str]) -> dict[str, Item
     return {name: item for name, item in items.items() if name not in names}
 
 
-def set_options(values: Values) -> dict[str, Any]:
+def set_options(values: Values) -> MutableValues:
     """Return the options that were given."""
     return {name: value for name, value in values.items() if value is not None}
 
@@ -320,7 +340,7 @@ def shows_progress(values: Values) -> bool:
     return not values["quiet"] and not values["no_progress"]
 
 
-def tolerances(values: Values) -> dict[str, Any]:
+def tolerances(values: Values) -> MutableValues:
     """Return the tolerances that were given."""
     from pecli.compare.tolerance import ERROR, MAX_ULP
 
@@ -339,9 +359,9 @@ def parse(name: str, parameter: Parameter, text: str) -> Any:
     return parameter.check(name, read_numbers(name, text))
 
 
-def parsed(parameters: Mapping[str, Parameter], values: Values) -> dict[str, Any]:
+def parsed(parameters: Mapping[str, Parameter], values: Values) -> MutableValues:
     """Return the parsed values of the parameters that were given; flags are parsed by Typer."""
-    results: dict[str, Any] = {}
+    results: MutableValues = {}
     for name, parameter in parameters.items():
         value = values[name]
         if value is None:

@@ -9,12 +9,14 @@ from typing import Any, NamedTuple
 from pecli.cli import options, scheme_options
 from pecli.cli.answers import provenance
 from pecli.cli.commands import command
+from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.schemes import SCHEMES, scheme_named
 from pecli.engine.schemes.parameters import ListOf, Real, Whole
 from pecli.errors import FileError, ParameterError
 from pecli.files.contents import LoadedFile
 from pecli.files.load import SHARD_KINDS, open_tensors
 from pecli.models.config_files import config_file, is_config
+from pecli.models.encoding import ModelEncodings
 from pecli.models.find import NamedModel, find_model, named_model
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures import subjects as plotted
@@ -48,7 +50,7 @@ ROWS_PER_DOT = 4
 _LOOK = "Look"
 _KIND = f"{', '.join(KINDS)}; see below. (default: heatmap, or the kind that fits)"
 _WHAT = (
-    "Files (or FILE:NAME; - is a .npy on standard input); a scheme with its options; or a model, "
+    "Files (or FILE:NAME; - is standard input (.npy, JSON, text)); a scheme with its options; or a model, "
     "with --layer-type for one of its encodings. More of them come after --against."
 )
 
@@ -64,6 +66,7 @@ _WHAT = (
     options.text(
         "--label", "TEXT", "Name a curve or panel; once for each, in order.", several=True
     ),
+    options.server_flags(),
     options.text("--title", "TEXT", "Override the title.", _LOOK),
     options.text(
         "--size",
@@ -74,6 +77,7 @@ _WHAT = (
     options.text("--dpi", "INTEGER", f"Dots per inch. (default: {DEFAULT_DPI})", _LOOK, rule=DPI),
     options.flag("--dark", "Dark theme.", _LOOK),
     options.text("--cmap", "NAME", "One of matplotlib's colour maps.", _LOOK),
+    *options.RAW,
     options.QUIET,
     shown=["", *(f"{name:<11}  {kind.summary}" for name, kind in KINDS.items())],
     context_settings={"ignore_unknown_options": True},
@@ -87,6 +91,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
       pecli plot before.npy after.npy -o both.svg
       pecli plot rope --model llama-3.1-8b --against rope --theta 10000 --kind wavelengths
       pecli plot llama-2-7b llama-3.1-8b --kind wavelengths -o models.png
+      pecli plot llama-2-7b --flags '--rope-freq-base 40000' --kind wavelengths
       pecli plot vit.npy --kind patch --grid 14x14 --keep 1 -o patch.png
 
       What each kind shows:
@@ -107,7 +112,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
     else:
         check_suffix(output, moving=is_animated)
         request = _figure_request(size, dpi, channels)
-    subjects = _SubjectReader(kind).read(what, values["label"] or ())
+    subjects = _SubjectReader(kind, values["flags"]).read(what, values["label"] or ())
     subjects = [identified(subject, kind) for subject in subjects]
     picture = figures.titled(subjects, request, kind, values["title"])
     if output is not None:
@@ -121,7 +126,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
         show(picture)
 
 
-def _labelled_specs(subjects: Sequence[Subject]) -> list[dict[str, Any]]:
+def _labelled_specs(subjects: Sequence[Subject]) -> list[dict[str, object]]:
     """Return the specs of the subjects whose scheme is known, for the metadata of a figure."""
     return [
         {"label": subject.label, **subject.scheme.spec()}
@@ -193,7 +198,7 @@ class _FigureStyle(NamedTuple):
 
 
 def _save(
-    picture: Picture, output: str, style: _FigureStyle, about: dict[str, Any], *, quiet: bool
+    picture: Picture, output: str, style: _FigureStyle, about: dict[str, object], *, quiet: bool
 ) -> None:
     """Draw a picture, write it to the file `output` with its metadata, and print its size."""
     from pecli.views import screen
@@ -214,9 +219,11 @@ class _SubjectReader:
     `defaults` from one scheme to the next.
     """
 
-    def __init__(self, kind: str | None) -> None:
+    def __init__(self, kind: str | None, flags: str | None = None) -> None:
         self.kind = kind  #: the kind of picture that was chosen with `--kind`
+        self.flags = flags  #: flags of a server, which apply to all models that are named
         self.defaults = dict(DEFAULTS)
+        self.has_models = False
 
     def read(self, words: Sequence[str], labels: Sequence[str]) -> list[Subject]:
         """Return the subjects of a command line.
@@ -236,6 +243,9 @@ class _SubjectReader:
                 subjects += self._read_scheme(scheme_words)
             else:
                 subjects += self._read_files_and_models(part, words)
+        if self.flags is not None and not self.has_models:
+            rule = "flags belong to a model"
+            raise ParameterError("flags", repr(self.flags), rule, "name one: pecli plot qwen3-8b")
         return labelled(subjects, labels)
 
     def _read_scheme(self, words: Sequence[str]) -> list[Subject]:
@@ -283,19 +293,28 @@ class _SubjectReader:
     def _read_model(self, name: str) -> list[Subject]:
         """Return the tables of a model, one per encoding that its configuration defines.
 
+        With flags, those without them come first, for comparison.
+
         Raises:
             ParameterError: It defines none, as for gpt2, whose only table is learned.
         """
         options.note_preset(name)
+        self.has_models = True
         model = _model_with_full_name(name)
-        seq_len = int(self.defaults["seq_len"])
-        subjects = plotted.of_model(model.encodings, model.label, self.kind, seq_len)
+        subjects = self._subjects_of(model.encodings, model.label)
         if not subjects:
             schemes = ", ".join(dict.fromkeys(encoding.scheme for encoding in model.encodings))
             rule = f"no table follows from its configuration ({schemes or 'none'})"
             raise ParameterError("model", name, rule, "plot its checkpoint")
+        if self.flags is not None:
+            changed = find_model(name, flags=self.flags)
+            subjects += self._subjects_of(changed, f"{model.label} with flags")
         self._keep_sizes(subjects[0])
         return subjects
+
+    def _subjects_of(self, encodings: ModelEncodings, label: str) -> list[Subject]:
+        seq_len = int(self.defaults["seq_len"])
+        return plotted.of_model(encodings, label, self.kind, seq_len)
 
     def _keep_sizes(self, subject: Subject) -> None:
         """Make the sizes of a subject (its length, dimension, heads) the defaults of the next scheme."""
@@ -322,7 +341,7 @@ def _split(words: Sequence[str], separator: str) -> list[list[str]]:
     return parts
 
 
-def _split_grid(part: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+def _split_grid(part: Sequence[str]) -> tuple[list[str], NamedValues]:
     """Separate `--grid` and `--keep`, which describe the rows of files, from the files' names.
 
     Returns:
@@ -330,7 +349,7 @@ def _split_grid(part: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
         has the fields `grid`, a grid of 14 × 14 rows, and `keep`, 1 row before them.
     """
     names = list(part)
-    grid_fields: dict[str, Any] = {}
+    grid_fields: MutableValues = {}
     for name in ("grid", "keep"):
         option = f"--{name}"
         has_value = option in names[:-1]

@@ -29,6 +29,7 @@ from pecli.views import screen
         default="none",
         choices=tuple(RUNTIMES),
     ),
+    *options.RAW,
     options.QUIET,
 )
 def report(

@@ -63,6 +63,7 @@ class _RowNorms:
         "--antialias", "Average over more rows when shrinking, as timm does; Hugging Face does not."
     ),
     options.output("Where to write; the suffix selects the format.", ""),
+    *options.RAW,
     *options.ANSWER,
 )
 def resize(

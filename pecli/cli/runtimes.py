@@ -12,6 +12,7 @@ from pecli.cli.commands import command
 from pecli.cli.messages import Exit
 from pecli.compare.tolerance import DRIFT, ERROR
 from pecli.engine.runtimes import RUNTIMES
+from pecli.models.find import find_model
 from pecli.views import drift_pictures
 from pecli.views.pictures import figure_files
 from pecli.views.runtime_results import show_runtimes
@@ -25,6 +26,7 @@ from pecli.views.runtime_results import show_runtimes
         "The served context. (default: the longest of the model)",
         rule=LENGTH,
     ),
+    options.server_flags(),
     options.text(
         "--runtime",
         "NAME",
@@ -45,6 +47,7 @@ from pecli.views.runtime_results import show_runtimes
 )
 def runtimes(
     length: int | None,
+    flags: str | None,
     runtime: list[str] | None,
     tolerance: float,
     strict: bool,
@@ -62,10 +65,11 @@ def runtimes(
       pecli runtimes gpt-oss-20b
       pecli runtimes config.json --length 32768 -o drift.png
       pecli runtimes --model llama-3.1-8b --strict --tolerance 1e-3
+      pecli runtimes llama-2-7b --flags '--rope-scaling yarn --rope-scale 4 -c 16384'
     """
     model = options.one_model(named)
     comparison = compare(
-        model,
+        find_model(None, model, flags),
         length,
         layer_type=named["layer_type"],
         names=[NAME.check("runtime", name) for name in runtime or RUNTIMES],

@@ -6,12 +6,13 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, replace
 from inspect import Parameter as Option
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pecli.cli import options
 from pecli.cli.commands import command_of
 from pecli.cli.messages import option_name, print_note
 from pecli.cli.options import Values
+from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.parameters import Choice, Flag, Parameter
 from pecli.engine.schemes.scheme import Scheme, default_of
@@ -63,7 +64,7 @@ def parameter_option(name: str, parameter: Parameter, kind: type[Scheme]) -> Opt
     return options.text(names, metavar, help, panel, choices=choices, name=name)
 
 
-def _default(value: Any) -> str:
+def _default(value: object) -> str:
     """Return the end of a parameter's help: « (default: 10000)», « (required)», or nothing."""
     if value is None:
         return ""
@@ -110,9 +111,9 @@ def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str]) -
         defaults: Texts of parameters that the words leave out, and that no other option determines.
     """
     kind: type[Scheme] = scheme_named(name)
-    values: dict[str, Any] = {}
+    values: MutableValues = {}
 
-    def keep(**parsed_values: Any) -> None:
+    def keep(**parsed_values: object) -> None:
         values.update(parsed_values)
 
     # A command that only keeps the values of its options.
@@ -144,7 +145,7 @@ def scheme_from(kind: type[Scheme], values: Values) -> Scheme:
     return kind(**parameters)
 
 
-def _table_of_model(kind: type[Scheme], values: Values, parameters: Mapping[str, Any]) -> Scheme:
+def _table_of_model(kind: type[Scheme], values: Values, parameters: NamedValues) -> Scheme:
     """Return a model's table of a scheme that is not rotary, such as the learned table of gpt2.
 
     Args:
@@ -166,7 +167,7 @@ def _table_of_model(kind: type[Scheme], values: Values, parameters: Mapping[str,
     return kind(**settings | dict(parameters))
 
 
-def _rotary_scheme(values: Values, parameters: Mapping[str, Any]) -> Scheme:
+def _rotary_scheme(values: Values, parameters: NamedValues) -> Scheme:
     """Return the rotary table of a model, or a bundle of one per layer type."""
     from pecli.engine.schemes.bundle import Bundle
 
@@ -208,12 +209,10 @@ class ModelRopes(NamedTuple):
 
     model: ModelEncodings
     encodings: tuple[Encoding, ...]
-    other_parameters: dict[str, Any]  #: that were given, and that no model defines
+    other_parameters: NamedValues  #: that were given, and that no model defines
 
 
-def model_encodings(
-    values: Values, parameters: Mapping[str, Any], *, one: bool = False
-) -> ModelRopes:
+def model_encodings(values: Values, parameters: NamedValues, *, one: bool = False) -> ModelRopes:
     """Return the rotary encodings of the model that options name, and print a note if any are replaced.
 
     Args:
@@ -240,7 +239,7 @@ def model_encodings(
     return ModelRopes(model, tuple(encodings), others)
 
 
-def _note_changes(file: str, encoding: Encoding, changes: Mapping[str, Any]) -> None:
+def _note_changes(file: str, encoding: Encoding, changes: NamedValues) -> None:
     """Print which parameters of a model are replaced: «--theta 10000 instead of 500000»."""
     rope_parameters = scheme_named("rope").parameters()
     notes: list[str] = []
@@ -254,7 +253,7 @@ def _note_changes(file: str, encoding: Encoding, changes: Mapping[str, Any]) -> 
     print_note(f"not as {file} has it: {', '.join(notes)}")
 
 
-def _overridden(encoding: Encoding, changes: Mapping[str, Any], context: int | None) -> Encoding:
+def _overridden(encoding: Encoding, changes: NamedValues, context: int | None) -> Encoding:
     """Return an encoding with some parameters replaced.
 
     Args:
@@ -274,8 +273,8 @@ def _overridden(encoding: Encoding, changes: Mapping[str, Any], context: int | N
 
 
 def _with_scaling(
-    parameters: Mapping[str, Any], scaling: str, context: int | None
-) -> dict[str, Any]:
+    parameters: Mapping[str, object], scaling: str, context: int | None
+) -> dict[str, object]:
     """Return parameters for another scaling: without the old one's, except the trained length.
 
     The trained length is `original_max_position_embeddings`, or the model's context if it had no

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from pecli.cli.commands import ExtraArgumentsError, HintedUsageError
 from pecli.errors import nearest, quoted
+
+if TYPE_CHECKING:
+    from pecli.cli.commands import Context, UsageError
 
 _SYNONYMS = os.path.join(os.path.dirname(__file__), "synonyms.toml")
 
@@ -44,31 +47,39 @@ def _meant_command(name: str) -> str:
     return ""
 
 
-def usage_message(problem: Any) -> str:
+@runtime_checkable
+class NoSuchOption(Protocol):
+    """Typer's error for an option that a command does not have; Typer has no public name for it."""
+
+    option_name: str
+    possibilities: Sequence[str] | None  #: names of options that are near; no other error has them
+
+
+def usage_message(problem: UsageError) -> str:
     """Return a usage error of Typer as one line that names the option or argument that was probably meant."""
     if isinstance(problem, HintedUsageError):
         return str(problem.message)
     context = problem.ctx
     if context is None:
         return f"{_sentence(problem)}; see pecli --help"
-    if hasattr(problem, "possibilities"):  # only Typer's NoSuchOption has them
+    if isinstance(problem, NoSuchOption):
         return _no_such_option(problem.option_name, context)
     if isinstance(problem, ExtraArgumentsError):
         return f"{problem.message}; {_meant_argument(problem.words[0], context)}"
     return f"{_sentence(problem)}; {_see_help(context)}"
 
 
-def _sentence(problem: Any) -> str:
+def _sentence(problem: UsageError) -> str:
     """Return Typer's message without its capital letter and full stop."""
     text: str = problem.format_message().strip().rstrip(".")
     return text[:1].lower() + text[1:]
 
 
-def _see_help(context: Any) -> str:
+def _see_help(context: Context) -> str:
     return f"see {context.command_path} --help"
 
 
-def _option_names(context: Any) -> list[str]:
+def _option_names(context: Context) -> list[str]:
     """Return all names of the options of the command that is being parsed."""
     names: list[str] = []
     for parameter in context.command.params:
@@ -76,7 +87,7 @@ def _option_names(context: Any) -> list[str]:
     return names
 
 
-def _no_such_option(typed: str, context: Any) -> str:
+def _no_such_option(typed: str, context: Context) -> str:
     """Return an error about an option that a command does not have, with a hint if one is near.
 
     Parameters of a scheme, such as `--theta`, are not options of `verify`, which takes them from a
@@ -107,7 +118,7 @@ def _meant_option(word: str, names: Sequence[str], option_synonyms: dict[str, li
     return nearest(word[2:], [name[2:] for name in names], "--{}".format)
 
 
-def _meant_argument(word: str, context: Any) -> str:
+def _meant_argument(word: str, context: Context) -> str:
     """Return a hint for an extra argument: it may be a model without its option."""
     from pecli.models import presets
 

@@ -18,11 +18,13 @@ from pecli.cli.commands import command
 from pecli.cli.messages import Exit, print_error
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array
+from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.runtimes import RUNTIMES
 from pecli.engine.schemes.given_positions import GivenPositions
 from pecli.errors import ParameterError, PecliError
 from pecli.files.formats import readable_suffixes
 from pecli.files.load import split_name
+from pecli.models.encoding import ModelEncodings
 from pecli.models.find import find_model
 from pecli.views import check_results, outcomes, progress, screen
 from pecli.views.screen import Styled
@@ -40,6 +42,12 @@ recipe = "float32"        # also runtime, offset, length, layer_type
 file = "dumps/q_after.npy"
 before = "dumps/q.npy"    # also attention_mask, shift, seq_axis
 model = "llama-3.1-8b"    # or table = "wpe.npy"
+[[check]]
+file = "dumps/k.bin"      # raw numbers; these keys apply to before, too
+before = "dumps/k_in.bin"
+shape = [8, 24, 128]
+raw_dtype = "f16"
+model = "llama-3.1-8b"
 [[check]]
 file = "dumps/pe.npy"
 scheme = "sinusoidal"     # with its parameters as keys
@@ -71,6 +79,7 @@ _GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CA
 @command(
     options.argument("files", "FILE…", _FILES, several=True),
     *options.model_options(_MODEL, _PANEL, _LAYERS),
+    options.server_flags(_PANEL),
     options.text("--offset", "INTEGER", "Position of the first row.", _PANEL),
     options.text("--positions", "LIST|FILE", _POSITIONS, _PANEL),
     options.text("--grid", "[Tx]HxW", "One row per grid point, row-major.", _PANEL),
@@ -90,6 +99,7 @@ _GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CA
     options.flag("--strict", "Fail checks too weak to rule out a known mistake.", options.CHECK),
     options.text("--golden", "FOLDER", _GOLDEN, options.CHECK),
     options.text("--junit", "FILE", "Write a JUnit report.", options.OUTPUT),
+    *options.RAW,
     options.picture("Draw what was expected, what was found, and the difference to"),
     *options.WORK,
     shown=MANIFEST.splitlines(),
@@ -117,6 +127,7 @@ def verify(
       pecli verify dump.npz:cos_cached --model llama-3.1-8b --recipe float32 --max-ulp 2
       pecli verify q_after.npy --before q_before.npy --model llama-3.1-8b --atol 1e-3
       pecli verify dump.npz --model llama-3.1-8b --atol 1e-3 -o fail.png
+      pecli verify cos.npy --model qwen3-8b --flags '--rope-scaling yarn --rope-scale 4' --atol 1e-3
       pecli verify pecli.toml --junit report.xml
       pecli verify golden; pecli verify --golden golden answers.npz
     """
@@ -190,7 +201,7 @@ class _Report:
             outcomes.annotate(results)
         return max(self.codes)
 
-    def draw(self, path: str, results: Sequence[Outcome], about: dict[str, Any]) -> None:
+    def draw(self, path: str, results: Sequence[Outcome], about: dict[str, object]) -> None:
         """Write a figure of the checks that failed."""
         from pecli.views.pictures import mistakes
 
@@ -223,7 +234,7 @@ def _checks(
     files: Sequence[str],
     golden: str | None,
     target: Mapping[str, str],
-    tolerances: Mapping[str, Any],
+    tolerances: NamedValues,
     *,
     reasons: bool,
 ) -> list[Check]:
@@ -266,8 +277,10 @@ def _checks(
 class _Target(NamedTuple):
     """The expected tensors."""
 
-    spec: str | Array | None  #: a model's name, a learned table, or None for the file's own spec
-    places: dict[str, Any]  #: arguments of `pecli.verify` that describe rows and layers
+    #: A model's name, a model with flags, a learned table, or None for the file's own spec.
+    spec: str | ModelEncodings | Array | None
+    #: Arguments of `pecli.verify` that describe rows and layers.
+    places: NamedValues
 
 
 class _Verifier(NamedTuple):
@@ -293,8 +306,8 @@ def _target(given: Mapping[str, str]) -> _Target:
     return _Target(_spec(given), _places(given))
 
 
-def _spec(given: Mapping[str, str]) -> str | Array | None:
-    """Return a model's name, a learned table, or None for the spec that a file carries.
+def _spec(given: Mapping[str, str]) -> str | ModelEncodings | Array | None:
+    """Return a model's name, a model with flags, a learned table, or None for a file's own spec.
 
     Raises:
         ParameterError: The model or the type of its layers does not exist, or options describe
@@ -305,10 +318,11 @@ def _spec(given: Mapping[str, str]) -> str | Array | None:
     model = options.model_name(given)
     if model is not None:
         # Found again for each file; here, so that an error comes before any file is read.
-        encodings = find_model(model)
+        flags = given.get("flags")
+        encodings = find_model(model, flags=flags)
         if "layer_type" in given:
             encodings.one(given["layer_type"])
-        return model
+        return model if flags is None else encodings
     if given:
         name, value = next(iter(given.items()))
         advice = "add --config or --model, or make the table: pecli rope … --verify FILE"
@@ -328,12 +342,12 @@ def _learned_table(given: Mapping[str, str]) -> Array:
     return _numbers("table", given["table"])
 
 
-def _places(given: Mapping[str, str]) -> dict[str, Any]:
+def _places(given: Mapping[str, str]) -> dict[str, object]:
     """Return the arguments of `pecli.verify` that describe rows and layers, each parsed by its rule."""
     array_options = {"attention_mask"}
     if "before" in given:
         array_options.add("positions")  # which can differ between the rows of a batch of queries
-    places: dict[str, Any] = options.without(given, ("config", "model", "table"))
+    places: MutableValues = options.without(given, ("config", "model", "table", "flags"))
     for name, text in places.items():
         if name in array_options:
             places[name] = _numbers(name, text)

@@ -1,4 +1,4 @@
-"""How a table lies in an array: the only enumeration of the ways.
+"""The ways in which a table lies in an array, all of them enumerated here.
 
 Three questions describe an arrangement, and each has a table of answers:
 
@@ -118,8 +118,10 @@ def arrangements(
     """
     case = _Case(shape, target, form, is_text)
     seen = set()
-    for find_foldings in GUESSES if guesses else FOLDINGS:
+    for find_foldings in (*FOLDINGS, *GUESSES):
         for folding in find_foldings(case):
+            if folding.is_guess != guesses:
+                continue
             key = (folding.shape, folding.transposed)
             if key in seen or len(folding.shape) > MAX_AXES:
                 continue
@@ -276,7 +278,11 @@ def _heads_in_columns(case: _Case) -> Iterator[Folding]:
 
 
 def _grid(case: _Case) -> Iterator[Folding]:
-    """Yield the shape of a table of a grid that has an axis for each of the grid's: (H, W, D), (T, H, W, D)."""
+    """Yield the shape of a table that has an axis for each side of a grid: (H, W, D), (T, H, W, D).
+
+    A table whose grid is known has such a shape by right, also if sides are exchanged; a sequence of as many rows only
+    if its values confirm it.
+    """
     depth = len(case.long_axes) - len(case.last_axes)
     if len(case.target.row_lengths) != 1 or case.long_axes[depth:] != case.last_axes:
         return
@@ -286,7 +292,8 @@ def _grid(case: _Case) -> Iterator[Folding]:
         if math.prod(grid) == rows:
             shape = (*case.long_axes[:first], rows, *case.last_axes)
             note = f"a grid of {' × '.join(map(str, grid))}, row by row"
-            yield Folding(shape, note, is_guess=True)
+            is_known = sorted(grid) == sorted(case.target.grid)
+            yield Folding(shape, note, is_guess=not is_known)
 
 
 def _single_row(case: _Case) -> Iterator[Folding]:

@@ -7,7 +7,7 @@ copies along a batch or head axis, doubled columns, the two cosines of a rotatio
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from pecli.compare.problems import NotFinite, OtherDtype, OtherShape, Problem
 from pecli.compare.target import Expected
 from pecli.compare.tolerance import EXACT, Tolerance, is_relative
 from pecli.engine.arrays import (
+    FLOAT8,
     SIGNIFICAND_BITS,
     AnyArray,
     Array,
@@ -26,6 +27,7 @@ from pecli.engine.arrays import (
     round_to,
     widened,
 )
+from pecli.engine.named_values import JsonObject
 from pecli.engine.table import work_through
 from pecli.errors import bracketed
 from pecli.files.tensor_roles import role_of
@@ -95,8 +97,12 @@ class Comparison:
 
     def swapped(self) -> "Comparison":
         """Return the result with both sides exchanged."""
+        finding = self.finding
+        if isinstance(finding, OtherDtype):
+            finding = OtherDtype(finding.expected, finding.dtype)
         return replace(
             self,
+            finding=finding,
             expected=self.found,
             found=self.expected,
             expected_dtype=self.dtype,
@@ -132,7 +138,7 @@ class Comparison:
         """Return the result for a tensor whose shape no arrangement of the expected table has."""
         return cls.impossible(name, shape, OtherShape(shape, expected))
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return plain_fields(
             self,
             "name",
@@ -252,7 +258,7 @@ def _compared_dtypes(part: Part, names: tuple[str, str], *, any_dtype: bool) -> 
     found = part.found.dtype
     expected_name = dtype_name(expected)
     found_name = dtype_name(found)
-    are_floats = {expected_name, found_name} <= {*SIGNIFICAND_BITS}
+    are_floats = {expected_name, found_name} <= {*SIGNIFICAND_BITS, *FLOAT8}
     are_integers = {expected.kind, found.kind} <= {"i", "u"}
     are_complex = {expected.kind, found.kind} == {"c"}
     may_differ = any_dtype or "inv_freq" in (role_of(names[0]), role_of(names[1]))
@@ -300,34 +306,53 @@ def _conclude(result: Comparison, parts: Sequence[Part], errors: ElementErrors) 
     """Fill a result with the errors of all elements, and with the indices that they have in the tensor."""
 
     def index_of(place: int) -> Index:
+        """Return the index in the tensor of an element, by its place in all parts one after another."""
         number, within = divmod(place, parts[0].found.size)
         return parts[number].view.index_of(within)
 
-    result.mismatched = errors.mismatched
-    result.max_abs_error = errors.max_abs_error
-    result.max_rel_error = errors.max_rel_error
-    if errors.max_rel_error == 0 and errors.max_abs_error:
-        result.max_rel_error = None
-    result.max_ulp_error = errors.max_ulp_error
-    result.strange_expected = errors.strange_expected
-    result.strange_found = errors.strange_found
+    _fill_errors(result, errors, has_ulps=not parts[0].step)
     if errors.worst is not None:
         result.worst_index = index_of(errors.worst.place)
         result.worst_ulp = errors.worst.ulps
         result.expected = errors.worst.expected
         result.found = errors.worst.found
         result.parts = parts
-    if not errors.first_places:
-        return
-    first_indices = [index_of(place) for place in errors.first_places.values()]
-    result.first_index = min(first_indices)
-    where = _wrong_rows(errors)
+    if errors.first_places:
+        first_indices = [index_of(place) for place in errors.first_places.values()]
+        result.first_index = min(first_indices)
+        result.where = _wrong_places(result.shape, parts[0], errors, index_of)
+        # Axes of copies are those of sequences and heads, unless the table has such axes itself.
+        unnamed = [name for name in ("batch", "heads") if name not in result.where]
+        for name, axis in zip(unnamed, parts[0].copy_axes, strict=False):
+            result.where[name] = ranges(np.unique([index[axis] for index in first_indices]))
+
+
+def _fill_errors(result: Comparison, errors: ElementErrors, *, has_ulps: bool) -> None:
+    """Set the numbers of a result.
+
+    Args:
+        result: The result.
+        errors: The errors of all elements.
+        has_ulps: False for integers that stand for numbers, which have no ULPs.
+    """
+    result.mismatched = errors.mismatched
+    result.max_abs_error = errors.max_abs_error
+    result.max_rel_error = errors.max_rel_error
+    if errors.max_rel_error == 0 and errors.max_abs_error:
+        result.max_rel_error = None  # All elements that differ should be 0.
+    result.max_ulp_error = errors.max_ulp_error if has_ulps else None
+    result.strange_expected = errors.strange_expected
+    result.strange_found = errors.strange_found
+
+
+def _wrong_places(
+    shape: Shape, part: Part, errors: ElementErrors, index_of: Callable[[int], Index]
+) -> dict[str, Ranges]:
+    """Return the rows, columns, heads and sequences that have elements out of tolerance."""
+    places = _wrong_rows(errors)
     if len(errors.shape) > 1:
-        where["columns"] = _wrong_columns(result.shape, parts[0], errors, index_of)
-    unnamed = [name for name in ("batch", "heads") if name not in where]
-    for name, axis in zip(unnamed, parts[0].copy_axes, strict=False):
-        where[name] = ranges(np.unique([index[axis] for index in first_indices]))
-    result.where = where
+        places["columns"] = _wrong_columns(shape, part, errors, index_of)
+    return places
 
 
 def _wrong_rows(errors: ElementErrors) -> dict[str, Ranges]:

@@ -13,6 +13,7 @@ from pecli.compare.factors import Shape
 from pecli.compare.tolerance import Tolerance
 from pecli.engine import arrays
 from pecli.engine.arrays import (
+    FLOAT8,
     SIGNIFICAND_BITS,
     AnyArray,
     Array,
@@ -277,7 +278,8 @@ def _ulps(expected: Array, found: Array) -> AnyArray:
     if expected.dtype != found.dtype:
         name = dtype_name(found.dtype)
         wide = widened(expected)
-        expected = round_to(wide, name) if name in SIGNIFICAND_BITS else wide.astype(found.dtype)
+        is_float = name in SIGNIFICAND_BITS or name in FLOAT8
+        expected = round_to(wide, name) if is_float else wide.astype(found.dtype)
     return arrays.ulps_apart(expected, found)
 
 

@@ -24,7 +24,7 @@ Index = tuple[int, ...]
 
 
 class Axis(IntEnum):
-    """What a factor counts, in the order in which views have their axes."""
+    """The things that a factor counts, in the order in which views have their axes."""
 
     MATRIX_ROW = 0  #: the row of a 2 × 2 rotation matrix
     MATRIX_COLUMN = 1
@@ -36,7 +36,7 @@ class Axis(IntEnum):
 
 
 class Factor(NamedTuple):
-    """What some of the elements of an array are counted by, and how far."""
+    """One of the numbers whose product is the size of an array: 2 functions, 12 heads, 64 rows."""
 
     axis: Axis
     size: int

@@ -40,13 +40,13 @@ ARRANGEMENTS: Mapping[str, Pattern] = {
     "complex": Pattern("f, p", "complex numbers"),  # Meta's freqs_cis
     "matrices": Pattern("f, r, c", "2 × 2 rotation matrices"),  # Flux
 }
-"""How two functions lie beside each other; `stacked` and `rows` have p before the last axes."""
+"""The ways in which two functions lie beside each other; `stacked` and `rows` have p before the last axes."""
 
 DOUBLINGS: Mapping[str, str] = {"": "", "halves": "c0 c1 … c0 c1 …", "interleaved": "c0 c0 c1 c1 …"}
-"""How often each column of a part is there: once, or twice, in that order."""
+"""The times that each column of a part is there: once, or twice, in that order."""
 
 _DOUBLED_FACTORS: Mapping[str, str] = {"": "f", "halves": "d f", "interleaved": "f d"}
-"""What stands for f in a pattern if columns are doubled."""
+"""The letters that replace f in a pattern if columns are doubled."""
 
 _AXES: Mapping[str, Axis] = {
     "f": Axis.FREQUENCY,

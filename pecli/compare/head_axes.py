@@ -1,4 +1,4 @@
-"""How rotated queries or keys lie in an array, compared with those before the rotation.
+"""The axes of rotated queries or keys, compared with those before the rotation.
 
 Programs dump them at different places: before the rotation as a projection returns them, (batch, L, heads · D), and
 after it as attention takes them, (batch, heads, L, D), with the keys of grouped-query attention repeated for every
@@ -21,7 +21,7 @@ TINY = 1e-300  #: keeps quotients of zeros finite
 
 
 class HeadAxes(NamedTuple):
-    """How the array after the rotation has the axes of the one before.
+    """The axes of the array after the rotation, as axes of the one before.
 
     Attributes:
         shape: The array with an axis for each thing that it counts.
@@ -68,43 +68,77 @@ def head_axes(
 
 
 def _of_right_shape(after: Shape, before: Shape, position_axis: int) -> Iterator[HeadAxes]:
-    """Yield the orders of axes, and copies of heads, that give the shape after the rotation."""
+    """Yield the orders of axes, and copies of heads, that give the shape after the rotation.
+
+    A runtime may write (batch, L, heads, D) after the rotation where it had (batch, heads, L, D)
+    before, and may repeat key heads so that there is one per query head.
+    """
     if len(after) != len(before) or len(before) > MAX_AXES:
         return
     for order in permutations(range(len(before))):
         moved = tuple(before[axis] for axis in order)
-        note = "" if order == tuple(range(len(before))) else f"axes {bracketed(order)} of before"
+        is_unchanged = order == tuple(range(len(before)))
+        note = "" if is_unchanged else f"axes {bracketed(order)} of before"
         if moved == after:
             yield HeadAxes(after, tuple(np.argsort(order).tolist()), note)
-        else:
-            fixed = (position_axis % len(before), len(before) - 1)
-            yield from _repeated(after, moved, order, fixed, note)
+            continue
+        heads_axis = _repeated_axis(after, moved)
+        # Neither positions nor channels are ever copied.
+        fixed = (position_axis % len(before), len(before) - 1)
+        if heads_axis is not None and order[heads_axis] not in fixed:
+            yield _repeated(after, moved, order, heads_axis, note, heads_first=True)
+            yield _repeated(after, moved, order, heads_axis, note, heads_first=False)
+
+
+def _repeated_axis(after: Shape, before: Shape) -> int | None:
+    """Return the only axis in which two shapes differ, if it is a multiple of what it was.
+
+    >>> _repeated_axis((1, 6, 512, 128), (1, 2, 512, 128))
+    1
+    """
+    unequal = [axis for axis, length in enumerate(before) if after[axis] != length]
+    if len(unequal) != 1:
+        return None
+    (axis,) = unequal
+    times, rest = divmod(after[axis], max(1, before[axis]))
+    return axis if times > 1 and not rest else None
 
 
 def _repeated(
-    after: Shape, moved: Shape, order: Sequence[int], fixed: Sequence[int], note: str
-) -> Iterator[HeadAxes]:
-    """Yield the ways in which one axis, not positions or channels, holds copies.
+    after: Shape,
+    moved: Shape,
+    order: Sequence[int],
+    axis: int,
+    note: str,
+    *,
+    heads_first: bool,
+) -> HeadAxes:
+    """Return the axes of an array in which heads are repeated.
 
-    With 2 key heads for 6 query heads, programs write k0 k0 k0 k1 k1 k1 (`repeat_kv`) or k0 k1 k0 k1 k0 k1 (`tile`).
+    With 2 key heads for 6 query heads, programs write k0 k0 k0 k1 k1 k1 (`repeat_kv`), which is an
+    axis of 2 heads and then one of 3 copies, or k0 k1 k0 k1 k0 k1 (`tile`), which is an axis of 3
+    copies and then one of 2 heads. The view has the axis of copies first, then the axes of before.
+
+    Args:
+        after: The shape after the rotation.
+        moved: The shape before it, with the axes in the order of after.
+        order: The axes of before, in that order.
+        axis: The axis of heads in `after`.
+        note: A note on the order of axes.
+        heads_first: True for k0 k0 k0 k1 k1 k1.
     """
-    unequal = [axis for axis, length in enumerate(moved) if after[axis] != length]
-    if len(unequal) != 1 or order[unequal[0]] in fixed:
-        return
-    (axis,) = unequal
     heads = moved[axis]
-    times, rest = divmod(after[axis], max(1, heads))
-    if rest or times < 2:
-        return
-    for heads_first, words in ((True, "each in a row"), (False, "one round after the other")):
-        pair = (heads, times) if heads_first else (times, heads)
-        copies_axis = axis + 1 if heads_first else axis
-        places = [place for place in range(len(after) + 1) if place != copies_axis]
-        by_axis = dict(zip(order, places, strict=True))
-        view_order = (copies_axis, *(by_axis[number] for number in range(len(order))))
-        repeated = f"{heads} heads repeated {times}× along axis {axis}, {words}"
-        shape = (*after[:axis], *pair, *after[axis + 1 :])
-        yield HeadAxes(shape, view_order, ", ".join(filter(None, (note, repeated))))
+    times = after[axis] // heads
+    pair = (heads, times) if heads_first else (times, heads)
+    copies_axis = axis + 1 if heads_first else axis
+    shape = (*after[:axis], *pair, *after[axis + 1 :])
+    places = [place for place in range(len(shape)) if place != copies_axis]
+    place_of_axis = dict(zip(order, places, strict=True))
+    places_in_order = [place_of_axis[number] for number in range(len(order))]
+    words = "each in a row" if heads_first else "one round after the other"
+    repeated = f"{heads} heads repeated {times}× along axis {axis}, {words}"
+    notes = f"{note}, {repeated}" if note else repeated
+    return HeadAxes(shape, (copies_axis, *places_in_order), notes)
 
 
 def _vector_lengths(array: AnyArray) -> Floats:

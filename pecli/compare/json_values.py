@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return a result, or a part of one, as JSON has it.
 
     Numbers that are not finite become null, because JSON has no NaN; complex numbers become pairs.
@@ -26,6 +26,6 @@ def plain(value: Any) -> Any:
     return value
 
 
-def plain_fields(result: object, *names: str) -> dict[str, Any]:
+def plain_fields(result: object, *names: str) -> dict[str, object]:
     """Return some fields of a result as JSON has them."""
     return {name: plain(getattr(result, name)) for name in names}

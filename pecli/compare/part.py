@@ -89,10 +89,13 @@ class Part:
         return np.negative(rows) if self.negated else rows
 
     def in_steps(self, expected: AnyArray, found: AnyArray) -> AnyArray:
-        """Return expected numbers rounded to steps; to those found if float32 may round either way."""
+        """Return the numbers that were found if they are the nearest steps, else the expected ones.
+
+        float32 arithmetic may round either way if a number lies between two steps. Other numbers keep their full
+        precision, so that a tolerance of 0.7 steps allows errors of 0.7 steps.
+        """
         allowed = 0.5 * self.step + FLOAT32_SLACK * np.abs(expected)
-        rounded = np.rint(expected / self.step) * self.step
-        return np.where(np.abs(found - expected) <= allowed, found, rounded)
+        return np.where(np.abs(found - expected) <= allowed, found, expected)
 
 
 def is_float_table(expected: Expected) -> bool:

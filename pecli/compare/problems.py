@@ -1,4 +1,4 @@
-"""What can be wrong with a tensor beside its values: codes with fields, and their sentences."""
+"""Problems of a tensor beside wrong values: codes with fields, and their sentences."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -72,6 +72,16 @@ class NotFinite(Problem):
 
     def __str__(self) -> str:
         return f"{self.count:,} {self.which} are no finite numbers, of which nothing can be told"
+
+
+@dataclass(frozen=True)
+class PaddingNotFinite(Problem):
+    """Padding, which is not compared, holds infinities or values that are not numbers."""
+
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.count:,} of its values in padding are infinite or not numbers"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ rows of each way are compared with the expected table, and the nearest one is th
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +21,8 @@ from pecli.compare.problems import DoubledDifferently
 from pecli.compare.target import PLURALS, Expected, Target, fixed
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import COMPLEX, AnyArray, Indices, dtype_name, numpy_dtype, widest
-from pecli.files.tensor_roles import role_of
+from pecli.engine.named_values import NamedValues
+from pecli.files.tensor_roles import module_of, role_of
 
 if TYPE_CHECKING:  # comparing two files needs no scheme
     from pecli.engine.schemes.scheme import Scheme
@@ -80,27 +81,45 @@ class Reading:
 
     @cached_property
     def note(self) -> str:
-        """How the tensor was read; empty if it was read as it stands."""
+        """A note on the arrangement; empty if the tensor was read as it stands."""
         return ", ".join(filter(None, self._notes()))
 
     def _notes(self) -> Iterator[str]:
-        target = self.target
-        yield target.words
-        if len(target.names) > 1:
-            yield self._words_for_functions()
-        is_table_of_model = target.origin is not None and target.waves and len(target.names) == 1
-        if self.form.doubled or is_table_of_model:
-            yield columns(self.form.doubled)
-        folding = self.arrangement.folding
-        yield folding.note
-        has_dropped_axes = self.array.shape.count(1) > target.shape.count(1)
-        if has_dropped_axes and not folding.is_flat and self.array.ndim > 1:
-            yield "axes of length 1 dropped"
+        """Yield what was assumed about the tensor; an empty text if there is nothing to note."""
+        yield self.target.words
+        yield from self._notes_on_columns()
+        yield self.arrangement.folding.note
+        yield self._note_on_dropped_axes()
         for axis in self.arrangement.copy_axes:
             yield f"repeated {self.array.shape[axis]}× along axis {axis}"
         step = self.parts[0].step
         if step:
             yield f"integers with a scale of 1/{round(1 / step)}"
+        yield self._words_for_masks()
+
+    def _notes_on_columns(self) -> Iterator[str]:
+        """Yield which functions the columns hold, and how they are doubled."""
+        target = self.target
+        holds_both = len(target.names) > 1
+        if holds_both:
+            yield self._words_for_functions()
+        is_table_of_model = target.origin is not None and target.waves and not holds_both
+        if self.form.doubled or is_table_of_model:
+            yield columns(self.form.doubled)
+
+    def _note_on_dropped_axes(self) -> str:
+        has_dropped_axes = self.array.shape.count(1) > self.target.shape.count(1)
+        is_flat = self.arrangement.folding.is_flat or self.array.ndim < 2
+        return "axes of length 1 dropped" if has_dropped_axes and not is_flat else ""
+
+    def _words_for_masks(self) -> str:
+        """Return a note if two files write a mask in two ways; a model's own table has −∞."""
+        part = self.parts[0]
+        if not part.masked or not isinstance(part.expected, np.ndarray) or not part.found.size:
+            return ""
+        expected = float(widest(part.expected[(0,) * (part.expected.ndim - 1)]).min())
+        found = float(widest(part.first_copy[(0,) * (part.expected.ndim - 1)]).min())
+        return "" if found == expected else f"{found:.3g} stands for {expected:.3g}"
 
     def _words_for_functions(self) -> str:
         names = [PLURALS.get(name, name) for name in self.target.names]
@@ -144,16 +163,18 @@ class Reading:
             atol: The absolute tolerance.
             doubled: False if the two columns of a frequency may differ from each other.
         """
-        firsts: dict[str, AnyArray] = {}
+        # Rotation matrices hold cosines twice and sines once as they are and once negated, so that
+        # several parts may have the same name.
+        first_copies: dict[str, AnyArray] = {}
         may_differ = bool(self.form.doubled) and not doubled
         for part in self.parts:
             values = widest(part.found)
             if part.negated:
                 values = -values
-            first_copies = [slice(1)] * len(part.copies)
+            index = [slice(1)] * len(part.copies)
             if may_differ:
-                first_copies[0] = slice(None)
-            first = firsts.setdefault(part.name, values[tuple(first_copies)])
+                index[0] = slice(None)  # The axis of doubled columns comes first.
+            first = first_copies.setdefault(part.name, values[tuple(index)])
             if not np.isclose(values, first, rtol=0, atol=atol, equal_nan=True).all():
                 return False
         return True
@@ -168,7 +189,7 @@ class Reading:
         if doubled and scheme is not None and "layout" in scheme.parameters():
             part = self.parts[0]
             one_copy: Any = (slice(None), *(0,) * (len(part.copies) - 1))
-            changes: dict[str, Any] = {"layout": doubled}
+            changes: NamedValues = {"layout": doubled}
             scheme = replace(scheme, **changes)
             tables = {self.name: joined([*part.found[one_copy]], doubled)}
         if self.target.waves:  # One table per axis of positions is one table of all of them.
@@ -214,27 +235,36 @@ class Reading:
 
     @property
     def is_meaningful(self) -> bool:
-        """True if the arrangement means something although the values are not the expected ones.
+        """True if the arrangement is likely although the values are not the expected ones.
 
-        Shapes allow many arrangements that nobody wrote; only those count that are plain, or that the values confirm.
+        Shapes allow many arrangements that nobody wrote: (64, 64) may be a table, its transpose, or
+        64 copies of a vector. Only those count that are plain, or that the values confirm.
         """
         if self.is_learned:
-            return True
+            return True  # There are no expected values that could contradict.
         if self.transposed:
             return self._begins_with_position_0()
         table_shape = self.parts[0].expected.shape
-        copies = math.prod(self.parts[0].copies)
-        if len(table_shape) < 2 and self.array.ndim > 1:
-            return copies == 1
-        if len(table_shape) > 1 and self.array.ndim < 2:
+        is_vector_in_table = len(table_shape) < 2 and self.array.ndim > 1
+        if is_vector_in_table:
+            return math.prod(self.parts[0].copies) == 1
+        is_table_in_vector = len(table_shape) > 1 and self.array.ndim < 2
+        if is_table_in_vector:
             return table_shape[-2] >= MIN_FLAT_ROWS
         if self.target.origin is not None:
-            return True
+            return True  # The name of the tensor states that it is this table of a model.
+        return self._is_plain or self.is_plausible
+
+    @property
+    def _is_plain(self) -> bool:
+        """True if one table stands in the array once, its columns doubled as the model has them."""
+        has_one_function = len(self.target.names) == 1
+        has_all_axes = self.array.ndim >= len(self.parts[0].expected.shape)
         is_doubled_as_wanted = bool(self.form.doubled) and self.form.doubled == self.target.layout
+        # Doubled columns count as two copies of the table.
         usual_copies = 2 if is_doubled_as_wanted else 1
-        has_axes_enough = self.array.ndim >= len(table_shape)
-        is_plain = copies == usual_copies and len(self.target.names) == 1 and has_axes_enough
-        return is_plain or self.is_plausible
+        has_usual_copies = math.prod(self.parts[0].copies) == usual_copies
+        return has_one_function and has_all_axes and has_usual_copies
 
     def _begins_with_position_0(self) -> bool:
         """Return True if all frequencies are alike in the first row, and only there.
@@ -250,7 +280,7 @@ class Reading:
 
 
 class Doubling(NamedTuple):
-    """How a reading doubles columns, and the layers that it belongs to."""
+    """The way a reading doubles columns, and the layers that it belongs to."""
 
     layers: str
     reading: Reading
@@ -265,6 +295,30 @@ def doubling_problems(doublings: Iterable[Doubling]) -> list[str]:
             ways.setdefault(layers, set()).add(doubled)
     problem = "cos and sin are doubled in two ways: no rotation takes both"
     return [f"{layers} {problem}".strip() for layers, found in ways.items() if len(found) > 1]
+
+
+def lone_transposes(readings: Mapping[str, Reading]) -> set[str]:
+    """Return the names of tensors that are read as transposed, while the tables beside them are not.
+
+    64 positions of 64 frequencies have the same shape transposed. If both cosines and sines are, that is the way of
+    the file; if only one of them is, it is a mistake, although each of them fits.
+    """
+    upright_modules = set()
+    turned_modules: dict[str | None, set[str]] = {}
+    for tensor, reading in readings.items():
+        if len(reading.target.names) > 1 or role_of(reading.name) not in PLURALS:
+            continue
+        if reading.transposed:
+            turned_modules.setdefault(module_of(tensor), set()).add(tensor)
+        else:
+            upright_modules.add(module_of(tensor))
+    lone = set()
+    for module, tensors in turned_modules.items():
+        first = readings[min(tensors)]
+        is_square = len(set(first.arrangement.folding.shape)) == 1
+        if module in upright_modules or (is_square and len(tensors) == 1):
+            lone |= tensors
+    return lone
 
 
 def _probes(shape: Shape) -> tuple[Indices, ...]:
@@ -320,9 +374,15 @@ def _distance(part: Part) -> float:
 def best_reading(
     array: AnyArray, targets: Iterable[Target], *, is_text: bool = False
 ) -> Reading | None:
-    """Return the nearest of all readings of a tensor; None if it has none.
+    """Return the reading of a tensor that fits best; None if no arrangement makes sense.
 
-    If no reading is near, the values may be anything. Then a reading counts whose copies are alike.
+    A tensor (8, 64, 128) may be 8 copies of a table (64, 128), or 64 copies of one with 8 rows, and
+    the values of a few rows decide:
+
+    1. An arrangement that programs usually write, and whose rows equal the table, is the one.
+    2. If none fits, guesses are tried as well, such as heads that are folded into columns.
+    3. If none of them fits either, the values are wrong, and the arrangement is chosen that leaves
+       the fewest doubts. The comparison then shows which values are wrong.
 
     Args:
         array: The tensor.
@@ -332,17 +392,24 @@ def best_reading(
     likely = [*targets]
     candidates: list[Reading] = []
     for guesses in (False, True):
-        for target in likely:
-            for reading in readings(array, target, is_text=is_text, guesses=guesses):
-                if reading.distance == 0.0:
-                    return reading
-                candidates.append(reading)
+        for reading in _readings_as_any(array, likely, is_text=is_text, guesses=guesses):
+            if reading.distance == 0.0:
+                return reading
+            candidates.append(reading)
         nearest = min(candidates, key=lambda reading: reading.distance, default=None)
         if nearest is not None and nearest.distance < SAME:
             return nearest
     one = stands_for_one(array)
     possible = [reading for reading in candidates if _is_possible(reading)]
     return min(possible, key=lambda reading: _doubts(reading, one), default=None)
+
+
+def _readings_as_any(
+    array: AnyArray, targets: Iterable[Target], *, is_text: bool, guesses: bool
+) -> Iterator[Reading]:
+    """Yield the readings of a tensor as each of several targets."""
+    for target in targets:
+        yield from readings(array, target, is_text=is_text, guesses=guesses)
 
 
 def _is_possible(reading: Reading) -> bool:
@@ -358,7 +425,12 @@ def _is_possible(reading: Reading) -> bool:
 
 
 def _doubts(reading: Reading, one: int) -> tuple[float, ...]:
-    """Return what speaks against a reading, the gravest first."""
+    """Return what speaks against a reading, the gravest first, for a comparison of tuples.
+
+    Args:
+        reading: The reading.
+        one: The integer that most likely stands for 1.0 in the tensor, such as 127 in int8.
+    """
     step = reading.parts[0].step
     is_other_scale = bool(step) and round(1 / step) != one
     copies = math.prod(reading.parts[0].copies)  # A table rather has rows than copies.
@@ -384,25 +456,37 @@ def readings(
         is_text: True for the rows of a .csv file.
         guesses: True for the arrangements that only values can confirm, False for the others.
     """
-    kind = dtype_name(array.dtype)
-    is_complex = kind in COMPLEX
-    real = np.asarray(array, order="C")
-    if is_complex:  # Complex numbers are pairs, the real part first.
-        real = real.astype(kind, copy=False).reshape(*array.shape, 1)
-        real = real.view(numpy_dtype(COMPLEX[kind]))
+    is_complex = dtype_name(array.dtype) in COMPLEX
+    real = _as_pairs(array) if is_complex else np.asarray(array, order="C")
     if not real.size:
         return
     if guesses and not (real != real.flat[0]).any():
         return  # Memory that nobody set is as constant as position 0, and confirms nothing.
     for form in target.forms():
-        if is_complex and form.arrangement != "pairs":
+        if not _can_hold(target, form, is_complex=is_complex):
             continue
-        is_rotation = is_complex or form.arrangement == "matrices"
-        if is_rotation and target.names == ("sin", "cos"):
-            continue  # Cosines are the real parts, and on the diagonal, by definition.
         for arrangement in arrangements(real.shape, target, form, is_text=is_text, guesses=guesses):
             for parts, scheme in _parts(real, target, arrangement):
                 yield Reading(real, target, arrangement, parts, scheme, is_complex)
+
+
+def _as_pairs(array: AnyArray) -> AnyArray:
+    """Return complex numbers (…,) as real ones (…, 2), the real parts first."""
+    kind = dtype_name(array.dtype)
+    column = np.asarray(array, order="C").astype(kind, copy=False).reshape(*array.shape, 1)
+    return column.view(numpy_dtype(COMPLEX[kind]))
+
+
+def _can_hold(target: Target, form: Form, *, is_complex: bool) -> bool:
+    """Return True if an array can have a target's tables in a form.
+
+    Complex numbers are always pairs. Their real parts, and the diagonal of rotation matrices, are
+    cosines by definition, so that sines cannot come first.
+    """
+    if is_complex and form.arrangement != "pairs":
+        return False
+    is_rotation = is_complex or form.arrangement == "matrices"
+    return not (is_rotation and target.names == ("sin", "cos"))
 
 
 def _parts(
@@ -427,8 +511,8 @@ def _parts(
 
 
 def _steps(array: AnyArray, target: Target, expected: Expected) -> Sequence[float]:
-    """Return what the integer 1 may stand for; 0 if values are numbers themselves."""
+    """Return what the integer 1 may stand for; 0 if values are numbers themselves, which comes first."""
     ones = STEPS.get(dtype_name(array.dtype), ())
-    if not ones or not target.quantised or not is_float_table(expected):
+    if not target.quantised or not is_float_table(expected):
         return (0.0,)
-    return [1 / one for one in ones]
+    return (0.0, *(1 / one for one in ones))

@@ -46,6 +46,7 @@ class Target:
         origin: The encoding of a model that it belongs to, if any.
         quantised: True if integers may stand for its values.
         masked: True if the most negative number of a dtype may stand for −∞.
+        grid: The sides of the grid whose points are its rows; empty if they are a sequence.
     """
 
     names: tuple[str, ...]
@@ -58,6 +59,7 @@ class Target:
     origin: Origin | None = None
     quantised: bool = False
     masked: bool = False
+    grid: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:

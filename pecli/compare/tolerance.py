@@ -11,6 +11,8 @@ ERROR = Real(help="an error", at_least=0)
 DRIFT = 1e-3  #: absolute error that an audit allows by default
 FREQ_RTOL = 1e-5
 """Relative error of a frequency within which float32 arithmetic stays; mistakes are far larger."""
+SINGLE_ROUNDING = 2.0**-23
+"""Error of order-one numbers that are rounded to float32, as numbers from text are."""
 RELATIVE = ("inv_freq", "slopes")
 """Tensors of such small values that an absolute error means nothing."""
 
@@ -51,6 +53,19 @@ class Tolerance:
         if self.freq_rtol is not None:
             return self
         return replace(self, freq_rtol=self.rtol or FREQ_RTOL)
+
+    def for_printed(self, rounding: float) -> "Tolerance":
+        """Return the tolerance for numbers that printing changed by up to `rounding`.
+
+        A tolerance that somebody chose stays as it is. Instead of exact numbers, those are accepted
+        whose digits are exact as far as they were printed.
+
+        >>> EXACT.for_printed(5e-5).atol > 5e-5, Tolerance(max_ulp=1).for_printed(5e-5).atol
+        (True, 0.0)
+        """
+        if not rounding or self != EXACT:
+            return self
+        return replace(self, atol=rounding + SINGLE_ROUNDING)
 
     def for_tensor(self, *names: str) -> "Tolerance":
         """Return the tolerance that applies to a tensor with one of these names.

@@ -23,23 +23,35 @@ class SeparateTables(NamedTuple):
 
 
 def separate_tables(name: str, array: AnyArray) -> SeparateTables:
-    """Return a tensor with a row per position, its cosines apart from its sines."""
-    role = role_of(name)
+    """Return a tensor with a row per position, its cosines apart from its sines.
+
+    Args:
+        name: The name of the tensor; `cos_cached` holds cosines, `cos_sin_cache` both.
+        array: The tensor.
+
+    Returns:
+        The tables `cos` and `sin`, or the tensor itself under an empty name.
+    """
     unfolded = [array.reshape(-1, width) for width in reversed(row_widths(array))]
     if unfolded:
-        return _both_functions(unfolded) or SeparateTables(
-            {"": unfolded[-1]}, f"read as {bracketed(unfolded[-1].shape)}"
-        )
-    holds_both = array.ndim > 2 or array.dtype.kind == "c" or role == "both"
-    both = _both_functions([array]) if holds_both else None
-    if both is not None:
-        return both
+        return _both_functions(unfolded) or _unfolded(unfolded[-1])
+    role = role_of(name)
+    may_hold_both = array.ndim > 2 or array.dtype.kind == "c" or role == "both"
+    if may_hold_both:
+        both = _both_functions([array])
+        if both is not None:
+            return both
     if role in PLURALS and _is_transposed(array):
         return SeparateTables({"": array.T}, "transposed")
     return SeparateTables({"": array})
 
 
+def _unfolded(table: AnyArray) -> SeparateTables:
+    return SeparateTables({"": table}, f"read as {bracketed(table.shape)}")
+
+
 def _both_functions(tables: list[AnyArray]) -> SeparateTables | None:
+    """Return the cosines and sines of the first table that holds both: cos² + sin² is constant."""
     for table in tables:
         for reading in wave_readings(table):
             if reading.has_constant_power:

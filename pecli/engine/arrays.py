@@ -6,6 +6,7 @@ NumPy has no bfloat16 and no float8; `ml_dtypes` has, and is imported only if on
 import re
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ if TYPE_CHECKING:  # numpy.typing takes 10 ms to import.
 
     Array = NDArray[np.generic]
     AnyArray = NDArray[Any]
+    ForeignArray = Any  # of torch, JAX or MLX, none of which is imported
     Floats = NDArray[np.float64]
     Singles = NDArray[np.float32]
     Ints = NDArray[np.uint64]
@@ -27,12 +29,15 @@ if TYPE_CHECKING:  # numpy.typing takes 10 ms to import.
     Complex = NDArray[np.complex128]
 else:
     ArrayLike = object
+    ForeignArray = object
     Array = AnyArray = Floats = Singles = Ints = Positions = Indices = Flags = Complex = object
 
 SIGNIFICAND_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 """The dtypes of tables, with their bits of precision, the leading one included."""
 FLOATS = (*SIGNIFICAND_BITS, "float8_e4m3fn", "float8_e5m2")
 """The dtypes that encodings are applied to; only .safetensors files hold the last two."""
+FLOAT8 = {"float8_e4m3fn": 4, "float8_e5m2": 3, "float8_e4m3fnuz": 4, "float8_e5m2fnuz": 3}
+"""The dtypes of eight bits that arrays to compare may have, with their bits of precision."""
 COMPLEX = {"complex64": "float32", "complex128": "float64"}
 """Complex dtypes, with the dtypes of their parts."""
 
@@ -91,23 +96,33 @@ _UNDERFLOW = 1.5 * 2.0**-81
 def _odd_singles(values: Floats) -> Singles:
     """Return float64 values rounded to odd in float32, from which any narrower dtype rounds right.
 
-    Of the two float32 neighbours of a value, the one whose last bit is 1 is taken. Ties of narrower
-    dtypes end in 0, so an inexact value is never taken for a tie. Below 2**-126 float32 itself has
-    fewer bits. bfloat16 is the only one of these dtypes that has numbers there, and values are
-    rounded to those.
+    Rounding twice goes wrong if the first rounding makes a tie: 1 + 2**-8 + 2**-40 becomes
+    1 + 2**-8 in float32, which is halfway between two numbers of bfloat16. Rounding to odd takes,
+    of the two float32 neighbours of a value that float32 does not hold, the one whose last bit is
+    1. Ties of narrower dtypes end in 0, so that it is never taken for one.
     """
     is_small = np.abs(values) < _MIN_NORMAL_SINGLE
     if is_small.any():
         values = values.copy()
-        small = values[is_small]
-        values[is_small] = np.copysign(np.abs(small) + _UNDERFLOW - _UNDERFLOW, small)
+        values[is_small] = _rounded_underflow(values[is_small])
     bits = values.view(np.uint64)
-    # If any dropped bit is set, adding all of them carries into the last bit that is kept; the
-    # carry is joined with `or`, so that the last bit becomes 1 and no other bit changes.
+    # If any dropped bit is set, adding all of them carries into the last bit that is kept. With 4
+    # bits of which 2 are dropped: 01|01 + 00|11 has the carry 01|00 where 01|00 + 00|11 has none.
+    # The carry is joined with `or`, so that the last bit becomes 1 and no other bit changes.
     odd = (bits & _DROPPED_BITS) + _DROPPED_BITS
     odd |= bits
     odd &= ~_DROPPED_BITS
     return odd.view(np.float64).astype(np.float32)
+
+
+def _rounded_underflow(values: Floats) -> Floats:
+    """Return values below 2**-126 rounded to multiples of 2**-133, the least number of bfloat16.
+
+    float32 has fewer than 24 bits there, and rounding to odd would need another bit for each power
+    of two. Of the narrower dtypes, only bfloat16 has such small numbers, and they are these
+    multiples.
+    """
+    return np.copysign(np.abs(values) + _UNDERFLOW - _UNDERFLOW, values)
 
 
 def as_dtype(values: Array, dtype: str) -> Array:
@@ -148,7 +163,7 @@ CACHE_LINE = 64
 """Bytes. Vector loads that cross a line take twice as long."""
 
 
-def aligned_buffer(count: int, dtype: np.dtype[Any] | type) -> AnyArray:
+def aligned_buffer(count: int, dtype: np.dtype[np.generic] | type) -> AnyArray:
     """Return an uninitialised flat array that begins at a cache line."""
     size = count * np.dtype(dtype).itemsize
     raw = np.empty(size + CACHE_LINE, np.uint8)
@@ -208,7 +223,7 @@ def absolute_errors(ours: Array, theirs: Array) -> tuple[AnyArray, Floats]:
 # Arrays of other libraries
 
 
-def as_numpy(name: str, values: Any) -> AnyArray:
+def as_numpy(name: str, values: object) -> AnyArray:
     """Return values of any library as a NumPy array, in their own dtype.
 
     Args:
@@ -239,13 +254,12 @@ def as_numpy(name: str, values: Any) -> AnyArray:
 def _check_mask(name: str, values: AnyArray) -> None:
     """Raise KindError if some values are masked."""
     # Not isinstance(values, np.ma.MaskedArray): numpy.ma takes time to import.
-    mask = getattr(values, "mask", None)
-    if mask is not None and np.any(mask):
+    if hasattr(values, "mask") and np.any(values.mask):
         advice = "fill them first: x.filled(0)"
         raise KindError(name, "a masked array", "its masked values would be used", advice)
 
 
-def _from_list(name: str, values: Sequence[Any]) -> AnyArray:
+def _from_list(name: str, values: Sequence[object]) -> AnyArray:
     try:
         return np.asarray(values)
     except ValueError as problem:
@@ -253,7 +267,7 @@ def _from_list(name: str, values: Sequence[Any]) -> AnyArray:
         raise KindError(name, description, "a table has rows of one length") from problem
 
 
-def numbers(name: str, values: Any) -> AnyArray:
+def numbers(name: str, values: object) -> AnyArray:
     """Return values of any library as a NumPy array of numbers, or raise KindError."""
     array = as_numpy(name, values)
     # bfloat16 has the kind "V" of structured arrays, and is not one of them.
@@ -263,7 +277,7 @@ def numbers(name: str, values: Any) -> AnyArray:
     return array
 
 
-def floating(name: str, values: Any, dtypes: Sequence[str] = FLOATS[:4]) -> AnyArray:
+def floating(name: str, values: object, dtypes: Sequence[str] = FLOATS[:4]) -> AnyArray:
     """Return values of any library as a NumPy array of one of the dtypes, or raise KindError."""
     array = as_numpy(name, values)
     if dtype_name(array.dtype) in dtypes:
@@ -279,7 +293,7 @@ def _of_dtype(array: AnyArray) -> str:
     return f"of dtype {quoted(str(array.dtype))[1:-1]}"
 
 
-def _dtype_word(values: Any) -> str:
+def _dtype_word(values: ForeignArray) -> str:
     """Return the name of the dtype of any library's array, or "" if it has none."""
     try:
         return str(values.dtype).rpartition(".")[2]  # torch.bfloat16, mlx.core.bfloat16
@@ -287,7 +301,7 @@ def _dtype_word(values: Any) -> str:
         return ""
 
 
-def _foreign_array(values: Any) -> AnyArray:
+def _foreign_array(values: ForeignArray) -> AnyArray:
     """Return an array of another library as NumPy's."""
     if hasattr(values, "detach"):
         values = _torch_on_cpu(values)
@@ -302,7 +316,7 @@ def _foreign_array(values: Any) -> AnyArray:
     return np.asarray(_as_singles(values)).astype(numpy_dtype(_dtype_word(values)))
 
 
-def _torch_on_cpu(values: Any) -> Any:
+def _torch_on_cpu(values: ForeignArray) -> ForeignArray:
     """Return a torch tensor without its graph, in memory that NumPy can read."""
     values = values.detach().cpu()
     if hasattr(values, "resolve_neg"):  # A lazy conjugate or negation is not yet in memory.
@@ -310,20 +324,22 @@ def _torch_on_cpu(values: Any) -> Any:
     return values
 
 
-def _as_singles(values: Any) -> Any:
+def _as_singles(values: ForeignArray) -> ForeignArray:
     """Return an array of another library in its own float32."""
     if hasattr(values, "float"):  # torch
         return values.float()
     home = sys.modules.get(type(values).__module__)
-    return values.astype(getattr(home, "float32", np.float32))  # MLX has dtypes of its own.
+    if home is not None and hasattr(home, "float32"):  # MLX has dtypes of its own.
+        return values.astype(home.float32)
+    return values.astype(np.float32)
 
 
-def like(sample: Any, array: AnyArray) -> Any:
+def like(sample: object, array: AnyArray) -> ForeignArray:
     """Return a NumPy array as an array of the library of `sample`.
 
     For torch it is on the same device; a library other than torch, JAX and MLX gets NumPy's.
     """
-    torch: Any = sys.modules.get("torch")
+    torch = sys.modules.get("torch")
     if torch is not None and isinstance(sample, torch.Tensor):
         return _as_torch(torch, array).to(sample.device)
     library = type(sample).__module__.partition(".")[0]
@@ -334,15 +350,15 @@ def like(sample: Any, array: AnyArray) -> Any:
     return array
 
 
-def _as_torch(torch: Any, array: AnyArray) -> Any:
+def _as_torch(torch: ModuleType, array: AnyArray) -> ForeignArray:
     name = dtype_name(array.dtype)
     if name in _FROM_ML_DTYPES:  # torch reads only NumPy's own dtypes.
         array = array.view(f"i{array.itemsize}")
     return torch.from_numpy(array).view(getattr(torch, name))
 
 
-def _as_mlx(array: AnyArray) -> Any:
-    core: Any = sys.modules["mlx.core"]
+def _as_mlx(array: AnyArray) -> ForeignArray:
+    core = sys.modules["mlx.core"]
     name = dtype_name(array.dtype)
     if name == "bfloat16":  # MLX reads only NumPy's own dtypes.
         array = array.astype(np.float32)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, ClassVar
 
+from pecli.engine.named_values import JsonObject
+
 
 class Edit:
     """One difference between a table and the one that it should be.
@@ -27,13 +29,13 @@ class Edit:
         """Return the name of the thing that differs: a parameter, or the kind of the edit."""
         return self.kind
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """Return the edit as plain data, such as {"edit": "layout", "expected": …, "found": …}."""
         fields = {name: _plain(value) for name, value in vars(self).items()}
         return {"edit": self.kind, **fields}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """Return a value that JSON can hold: lists instead of tuples, text instead of NaN and inf."""
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
@@ -184,7 +186,7 @@ class Positions(Edit):
     mistake: PositionMistake | None = field(default=None, compare=False, repr=False)
     """The mistake as data, if it is one that can be made with a single list of positions."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         """Return the edit as plain data; the mistake is in it as its reason."""
         fields = super().as_json()
         del fields["mistake"]
@@ -346,7 +348,7 @@ class RowsWrong(Edit):
     kind = "rows_wrong"
     cost = 2.0
 
-    which: tuple[Any, ...]
+    which: tuple[int | tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -365,7 +367,7 @@ class ColumnsWrong(Edit):
     kind = "columns_wrong"
     cost = 2.0
 
-    which: tuple[Any, ...]
+    which: tuple[int | tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -375,7 +377,7 @@ class HeadsWrong(Edit):
     kind = "heads_wrong"
     cost = 2.0
 
-    which: tuple[Any, ...]
+    which: tuple[int | tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -385,7 +387,7 @@ class ElementsWrong(Edit):
     kind = "elements_wrong"
     cost = 2.0
 
-    which: tuple[Any, ...]
+    which: tuple[int | tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)

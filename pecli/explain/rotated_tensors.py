@@ -97,6 +97,16 @@ class RotatedTensor:
         is_strange = ~np.isfinite(self.before)
         return int(np.count_nonzero(is_strange & self.seen[:, None, :, None]))
 
+    def count_spoilt_padding(self) -> int:
+        """Return how many values of padding are finite before the rotation, and not after it."""
+        is_spoilt = np.isfinite(self.before) & ~np.isfinite(self.after)
+        return int(np.count_nonzero(is_spoilt & ~self.seen[:, None, :, None]))
+
+    def has_strange_padding(self) -> bool:
+        """Return True if padding holds infinities or NaN after the rotation."""
+        is_strange = ~np.isfinite(self.after)
+        return bool((is_strange & ~self.seen[:, None, :, None]).any())
+
     def sequences_apart(self) -> list["RotatedTensor"]:
         """Return all sequences together if they have common positions, else each of them."""
         if self.has_common_positions:

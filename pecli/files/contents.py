@@ -15,11 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
-from typing import Any, BinaryIO
+from types import ModuleType
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
 from pecli.engine.arrays import Array, numpy_dtype, round_to, widened
+from pecli.engine.named_values import JsonObject
 from pecli.errors import FileError, PecliError, failure, quoted
 from pecli.files.output import KEY
 from pecli.files.strict_json import MAX_DEPTH, parsed_json
@@ -35,7 +37,7 @@ CHUNK = 1 << 20
 START = 512  # bytes that are enough to recognise a format
 
 
-def package(name: str, missing: PecliError) -> Any:
+def package(name: str, missing: PecliError) -> ModuleType:
     """Import an optional package; raise `missing` if it is not installed."""
     try:
         return import_module(name)
@@ -167,6 +169,30 @@ class LazyTensors(UserDict[str, Array]):
         return self._read(name)
 
 
+MIN_DECIMALS = 3
+"""Digits after the decimal point from which on numbers count as rounded by printing: 0.5 and 1.0
+may be all digits that these numbers have."""
+
+
+class Printed(NamedTuple):
+    """Text that numbers were read from. It states no dtype, and has as many digits as were printed.
+
+    Attributes:
+        decimals: the most digits after a decimal point, if they may have been cut; else 0.
+        are_rows: whether lines are the only axes, so that a column may stand for a vector.
+    """
+
+    decimals: int = 0
+    are_rows: bool = True
+
+    @property
+    def rounding(self) -> float:
+        """The largest error of numbers that were rounded to so many decimals: 5e-5 for 4."""
+        if self.decimals < MIN_DECIMALS:
+            return 0.0
+        return 0.5 * 10.0**-self.decimals
+
+
 @dataclass(frozen=True)
 class LoadedFile:
     """The tensors of a file by name, and its metadata.
@@ -180,6 +206,8 @@ class LoadedFile:
         tensors: the tensors by name.
         metadata: texts by name.
         unread: tensors that are listed only.
+        printed: the text that the numbers were read from; None if the file states dtypes.
+        notes: what was assumed while it was read.
         contents: the bytes of a .safetensors file, of which `convert` copies the header.
     """
 
@@ -188,6 +216,8 @@ class LoadedFile:
     tensors: Mapping[str, Array]
     metadata: dict[str, str] = field(default_factory=dict)
     unread: tuple[UnreadTensor, ...] = ()
+    printed: Printed | None = None
+    notes: tuple[str, ...] = ()
     contents: Contents | None = field(default=None, repr=False)
 
     @property
@@ -204,13 +234,24 @@ class LoadedFile:
         return replace(self, tensors=tensors, unread=())
 
     def read_as(self, dtype: str) -> "LoadedFile":
-        """Return the file with the decimals of a .csv, which has no dtypes, rounded to a dtype."""
-        if self.format != "csv":
+        """Return the file with decimals, which have no dtype in text, rounded to a dtype."""
+        if self.printed is None:
             return self
-        ((name, array),) = self.tensors.items()
-        if array.dtype != np.float64:
-            return self
-        return replace(self, tensors={name: round_to(widened(array), dtype)})
+        tensors: dict[str, Array] = {}
+        for name, array in self.tensors.items():
+            is_decimal = array.dtype == np.float64
+            tensors[name] = round_to(widened(array), dtype) if is_decimal else array
+        return replace(self, tensors=tensors)
+
+    @property
+    def rounding(self) -> float:
+        """The largest error that printing the numbers made; 0 if they were not printed as text."""
+        return 0.0 if self.printed is None else self.printed.rounding
+
+    @property
+    def has_rows_only(self) -> bool:
+        """True if lines of text are the only axes, so that a column may stand for a vector."""
+        return self.printed is not None and self.printed.are_rows
 
 
 CheckStart = Callable[[str, bytes], object]
@@ -269,7 +310,7 @@ def _read_stream(file: BinaryIO, label: str, check_start: CheckStart) -> memoryv
     return memoryview(data)
 
 
-def carried_spec(path: str, metadata: Mapping[str, str]) -> dict[str, Any] | None:
+def carried_spec(path: str, metadata: Mapping[str, str]) -> JsonObject | None:
     """Return the spec in a file's metadata: scheme, parameters, version and sha256.
 
     Returns None if the file carries none.

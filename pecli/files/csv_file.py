@@ -6,7 +6,7 @@ import re
 import numpy as np
 
 from pecli.engine.table import Table
-from pecli.files.contents import Contents, LoadedFile
+from pecli.files.contents import Contents, LoadedFile, Printed
 from pecli.files.decimals import REAL, decimal_rows, identifier, text_blocks, whole_text
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.output import open_output
@@ -65,7 +65,7 @@ def read(contents: Contents) -> LoadedFile:
     has_row_numbers = first.startswith(b",")
     if has_row_numbers:
         values = values[:, 1:]
-    return LoadedFile(contents.path, "csv", {ARRAY_NAME: values})
+    return LoadedFile(contents.path, "csv", {ARRAY_NAME: values}, printed=Printed())
 
 
 def _with_commas(path: str, text: bytes) -> list[bytes]:

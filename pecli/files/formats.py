@@ -10,21 +10,29 @@ would be slower with all of them. Sentences that list formats are made from the 
 """
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from pecli.errors import FileError
+from pecli.files.raw_layout import current_layout
 
 if TYPE_CHECKING:
     from pecli.files.contents import Contents, LoadedFile
     from pecli.files.writing import WriteRequest
 
 JSON_FORM = (
-    "a .json of tables has the form "
+    'a .json has the form {"cos": [[1.0, 0.5]]}, or with dtypes '
     '{"tensors": {"cos": {"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]}}}'
 )
+
+_NOT_TEXT = re.compile(rb"[^\t\n\f\r\x1b -~\x80-\xff]")
+"""A byte that text does not have; escapes of terminals, and letters of any language, it has."""
+_TEXT_SUFFIXES = (".txt", ".log")
+_DIGIT = re.compile(rb"[0-9]")
 
 Signature = Callable[[str, bytes], bool]
 """Returns True for the lower-case suffix and the first bytes of a file of the format."""
@@ -56,18 +64,42 @@ def is_npz(suffix: str, start: bytes) -> bool:
     return is_archive and not is_torch_archive(suffix, start)
 
 
+def is_raw(suffix: str, start: bytes) -> bool:
+    """Recognise a raw file: its layout is stated, and its suffix is not that of another format.
+
+    Formats with a magic number come first in FORMATS, so that `--shape` leaves a .npy beside a
+    raw file what it is. A .bin is torch's only if it is an archive.
+    """
+    return current_layout() is not None and suffix not in _OWN_SUFFIXES
+
+
 def is_json(suffix: str, start: bytes) -> bool:
-    """Recognise a JSON object.
+    """Recognise a JSON object, which begins with a brace and a quoted key.
 
     A .safetensors file can begin with the same byte, if its header has a length of 123 bytes:
-    `{` is 123, and the upper half of the length is zero.
+    `{` is 123, and the upper half of the length is zero. An initialiser in C has no quotes.
     """
-    return len(start) > 8 and start.startswith(b"{") and start[4:8] != bytes(4)
+    text = start.lstrip()
+    begins_with_key = text[1:].lstrip().startswith((b'"', b"}"))
+    is_object = text.startswith(b"{") and (begins_with_key or suffix == ".json")
+    return is_object and start[4:8] != bytes(4)
+
+
+def is_number_text(suffix: str, start: bytes) -> bool:
+    """Recognise text with a digit in it, unless the file claims to be something else.
+
+    A file called .txt may begin with a title that is longer than what is looked at here.
+    """
+    is_text = _NOT_TEXT.search(start) is None
+    has_digit = _DIGIT.search(start) is not None
+    if suffix in _TEXT_SUFFIXES:
+        return is_text
+    return is_text and has_digit and suffix not in _OWN_SUFFIXES - {".json", ".h"}
 
 
 def is_safetensors(suffix: str, start: bytes) -> bool:
-    """Recognise a JSON object after the eight bytes of its length."""
-    return start[8:9] == b"{"
+    """Recognise a JSON object after the eight bytes of its length, some of which are zero."""
+    return start[8:9] == b"{" and _NOT_TEXT.search(start[:8]) is not None
 
 
 @dataclass(frozen=True)
@@ -77,10 +109,11 @@ class Format:
     Attributes:
         name: its name in `LoadedFile.format`; a format that is written has the suffix `.name`.
         module: the module with its functions `read` and `write`.
-        suffixes: the suffixes of its files, the most common first.
+        suffixes: the suffixes of its files, the most common first; empty if they have any.
         signature: recognises the files that are read; None if none are.
         is_written: whether the module has a function `write`.
         holds_one_array: whether a file holds a single array, without a name.
+        is_tried_last: whether every other format is more likely; any text may hold numbers.
     """
 
     name: str
@@ -89,6 +122,7 @@ class Format:
     signature: Signature | None = None
     is_written: bool = False
     holds_one_array: bool = False
+    is_tried_last: bool = False
 
     def read(self, contents: "Contents") -> "LoadedFile":
         """Read a file of this format."""
@@ -112,11 +146,12 @@ FORMATS = [
     Format("npz", "pecli.files.npz", (".npz",), is_npz, is_written=True),
     Format("torch", "pecli.files.torch_file", (".pt", ".pth", ".bin"), is_torch_archive),
     Format("gguf", "pecli.files.gguf_file", (".gguf",), begins_with(b"GGUF")),
+    Format("raw", "pecli.files.raw_file", (), is_raw),
     Format(
         "csv",
         "pecli.files.csv_file",
-        (".csv", ".txt", ".tsv"),
-        has_suffix(".csv", ".txt", ".tsv"),
+        (".csv", ".tsv"),
+        has_suffix(".csv", ".tsv"),
         is_written=True,
         holds_one_array=True,
     ),
@@ -130,18 +165,15 @@ FORMATS = [
     ),
     Format("onnx", "pecli.files.onnx_file", (".onnx",), has_suffix(".onnx")),
     Format("h", "pecli.files.c_header", (".h",), is_written=True),
+    Format("text", "pecli.files.text_file", _TEXT_SUFFIXES, is_number_text, is_tried_last=True),
     Format("zarr", "pecli.files.zarr_store", (".zarr",), is_written=True),
 ]
 """All formats, in the order in which their signatures are tried: those with a magic number first.
 A Zarr store is a folder, which `load_file` recognises by its suffix."""
 
-_RAW_SUFFIXES = (".bin", ".raw", ".dat", ".f32", ".f16", ".f64", ".bf16", ".fp32", ".fp16")
-_RAW_ADVICE = (
-    "raw numbers have no shape: numpy.save('x.npy', numpy.fromfile(FILE, 'f4').reshape(…))"
-)
+_OWN_SUFFIXES = {*chain(*(candidate.suffixes for candidate in FORMATS))} - {".bin"}
+_RAW_ADVICE = "if it holds raw numbers, state them: --shape 2,8,24,128 --raw-dtype f16"
 ADVICE = {
-    **dict.fromkeys(_RAW_SUFFIXES, _RAW_ADVICE),
-    ".h": "C headers are written, not read: write .npz or .safetensors as well",
     ".json": JSON_FORM,
 }
 """Advice for a file that no format recognises, by its suffix."""
@@ -161,7 +193,7 @@ def format_of_bytes(path: str, start: bytes) -> Format:
     if not start:
         raise FileError(path, "is empty")
     suffix = suffix_of(path)
-    for candidate in FORMATS:
+    for candidate in sorted(FORMATS, key=lambda candidate: candidate.is_tried_last):
         if candidate.signature is not None and candidate.signature(suffix, start):
             return candidate
     if start.startswith(b"\x80"):
@@ -169,12 +201,14 @@ def format_of_bytes(path: str, start: bytes) -> Format:
         advice = "write the tensors with safetensors.torch.save_file or numpy.save"
         raise FileError(path, problem, advice)
     suffixes = one_of(readable_suffixes())
-    raise FileError(path, f"is not a {suffixes} file of tables", ADVICE.get(suffix, ""))
+    advice = ADVICE.get(suffix, _RAW_ADVICE)
+    raise FileError(path, f"is not a {suffixes} file of tables", advice)
 
 
 def readable_suffixes() -> list[str]:
     """Return the most common suffix of every format that is read from a single file."""
-    return [candidate.suffixes[0] for candidate in FORMATS if candidate.signature is not None]
+    readable = [candidate for candidate in FORMATS if candidate.signature is not None]
+    return [candidate.suffixes[0] for candidate in readable if candidate.suffixes]
 
 
 def written_formats() -> list[Format]:

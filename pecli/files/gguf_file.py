@@ -9,6 +9,7 @@ import struct
 from typing import Any, NamedTuple
 
 from pecli.engine.arrays import Array, widened
+from pecli.engine.named_values import JsonObject
 from pecli.errors import quoted
 from pecli.files.contents import GGUF, Contents, LoadedFile, UnreadTensor, read_contents
 
@@ -115,7 +116,7 @@ class Header(NamedTuple):
     """The header of a file: settings by key, and the places of its tensors."""
 
     contents: Contents
-    values: dict[str, Any]
+    values: JsonObject
     tensors: dict[str, Place]
 
     def numbers(self, name: str) -> list[float] | None:
@@ -237,7 +238,7 @@ def read_header(contents: Contents) -> Header:
         key_count > MAX_KEYS or tensor_count > MAX_TENSORS,
         f"claims {key_count} keys and {tensor_count} tensors",
     )
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     for _ in range(key_count):
         name = reader.text()
         contents.refuse_if(name in values, f"names {name[:60]!r} twice")

@@ -5,11 +5,10 @@ Infinities and NaN, which JSON lacks, are strings.
 
 import json
 import re
-from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, numpy_dtype, round_to
+from pecli.engine.arrays import SIGNIFICAND_BITS, AnyArray, Array, numpy_dtype, round_to
 from pecli.errors import FileError, quoted
 from pecli.files.contents import Contents, LoadedFile
 from pecli.files.decimals import (
@@ -30,6 +29,7 @@ MAX_LISTS = 4 << 20
 """Brackets, braces and quotes of a file: Python makes an object of a hundred bytes of each."""
 MAX_TENSORS = 10_000
 MAX_SIDE = 1 << 63
+_OWN_FORM = re.compile(rb'"tensors"\s*:\s*\{')
 _INTEGER = re.compile(r"u?int(8|16|32|64)")
 
 
@@ -58,6 +58,15 @@ def _literals(block: Array) -> list[bytes]:
 
 
 def read(contents: Contents) -> LoadedFile:
+    """Return the tensors of a .json file: one that pecli wrote, or an object of lists."""
+    if _OWN_FORM.search(contents.data) is None:
+        from pecli.files.plain_json import read_plain
+
+        return read_plain(contents)
+    return _read_own_form(contents)
+
+
+def _read_own_form(contents: Contents) -> LoadedFile:
     """Return the tensors of a .json file that pecli wrote, and its spec."""
     text = whole_text(contents)
     count = sum(text.count(mark) for mark in (b"[", b"{", b'"'))
@@ -107,14 +116,14 @@ def _array(contents: Contents, name: str, tensor: object) -> Array:
     return _integer_array(about, elements, dtype).reshape(shape)
 
 
-def _elements(about: Contents, data: object, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+def _elements(about: Contents, data: object, shape: tuple[int, ...]) -> AnyArray:
     """Return the elements of nested lists as a vector of Python objects."""
     nested = np.array(data, object)  # It leaves lists of unequal lengths as they are.
     about.refuse_if(nested.shape != shape, f"is not nested as its shape, {shape}, asks for")
     return nested.reshape(-1)
 
 
-def _float_array(about: Contents, elements: np.ndarray[Any, Any], dtype: str) -> Array:
+def _float_array(about: Contents, elements: AnyArray, dtype: str) -> Array:
     """Return Python numbers and the texts "NaN", "Infinity" and "-Infinity" as an array."""
     types = {*map(type, elements)}
     if str in types:
@@ -129,7 +138,7 @@ def _float_array(about: Contents, elements: np.ndarray[Any, Any], dtype: str) ->
         raise _overflow(about, dtype) from None
 
 
-def _integer_array(about: Contents, elements: np.ndarray[Any, Any], dtype: str) -> Array:
+def _integer_array(about: Contents, elements: AnyArray, dtype: str) -> Array:
     python_type = bool if dtype == "bool" else int
     _check_types(about, {*map(type, elements)} <= {python_type}, dtype)
     try:

@@ -3,7 +3,7 @@
 import errno
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,13 +20,16 @@ from pecli.files.contents import (
 )
 from pecli.files.formats import format_of_bytes
 from pecli.files.npy import ARRAY_NAME
+from pecli.files.raw_layout import parse_layout, raw_files
 from pecli.files.shards import SHARD_KINDS as SHARD_KINDS
 from pecli.files.shards import Shards, shards_in_folder, shards_of_index
-from pecli.files.tensor_roles import role_of
+from pecli.files.torch_module import positional_tensors
+from pecli.notes import note
 
-Given = str | os.PathLike[str] | Mapping[str, Any] | ArrayLike | Any
+Given = str | os.PathLike[str] | Mapping[str, object] | ArrayLike | object
 MAX_NAMES = 8  # names that an error lists
 MAX_COMPARED = 2000  # names that are searched for similar ones
+NAMELESS_FORMATS = ("npy", "raw")  # formats whose only array has no name
 NO_FILE = ""  # the path of arrays in memory
 
 
@@ -43,7 +46,10 @@ def load_file(path: str) -> LoadedFile:
         return _load_shards(path, shards_of_index(path))
     contents = read_contents(path, format_of_bytes)
     file_format = format_of_bytes(contents.path, bytes(contents.data[:START]))
-    return file_format.read(contents)
+    loaded = file_format.read(contents)
+    for text in loaded.notes:
+        note(f"{loaded.path}: {text}")
+    return loaded
 
 
 class Shard(NamedTuple):
@@ -97,9 +103,9 @@ def _load_shard(path: str, file: str, names: Iterable[str] | None) -> Shard:
 def name_of(file: LoadedFile, name: str) -> str:
     """Return a tensor's name among those of other files.
 
-    The array of a .npy file has no name; it takes the file's.
+    The array of a .npy or raw file has no name; it takes the file's.
     """
-    if file.format == "npy" and file.path != STANDARD_INPUT:
+    if file.format in NAMELESS_FORMATS and file.path != STANDARD_INPUT:
         return _stem(file.path)
     return name
 
@@ -139,14 +145,21 @@ def _most_similar(name: str, names: Iterable[str]) -> list[str]:
     return similar + others
 
 
-def load(path: str | os.PathLike[str]) -> dict[str, Array]:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    shape: Sequence[int] | None = None,
+    raw_dtype: str | None = None,
+) -> dict[str, Array]:
     """Read the tensors of a file into memory.
 
     Args:
         path: a file, a folder or an index of a checkpoint; or `FILE:NAME` for one tensor.
+        shape: the shape of a raw binary file; one length may be -1. By default, a vector.
+        raw_dtype: its dtype, such as "f16"; ">f4" is big-endian.
 
     Returns:
-        Arrays by name. The array of a .npy or .csv file is called "array". They are copies:
+        Arrays by name. The array of a .npy, .csv or raw file is called "array". They are copies:
         changing them does not change the file.
 
     Raises:
@@ -158,7 +171,8 @@ def load(path: str | os.PathLike[str]) -> dict[str, Array]:
     ...     pecli.load(f"{folder}/a.npz:sin")
     {'sin': array([0. , 0.8])}
     """
-    file = open_tensors(path_of("path", path))
+    with raw_files(parse_layout(shape, raw_dtype)):
+        file = open_tensors(path_of("path", path))
     return {name: np.array(array, order="C") for name, array in file.tensors.items()}
 
 
@@ -183,19 +197,26 @@ def split_name(text: str) -> tuple[str, str | None]:
     raise failure(text, FileNotFoundError(errno.ENOENT, ""))
 
 
-def opened(given: Given) -> tuple[str, LoadedFile]:
-    """Return the path and the tensors of a file, of arrays, or of a torch module.
+class Opened(NamedTuple):
+    """The tensors of a file, or arrays, and what the user called them."""
+
+    label: str  #: the path, or FILE:NAME; NO_FILE for arrays in memory
+    file: LoadedFile
+
+
+def opened(given: Given) -> Opened:
+    """Return the tensors of a file, of arrays, or of a torch module.
 
     Args:
-        given: a path or `FILE:NAME`; an array; arrays by name; or a torch module, whose buffers
-            and parameters with positional names are taken, or all buffers if none has one.
-
-    Returns:
-        The path, which is NO_FILE for arrays in memory, and the tensors.
+        given: a path or `FILE:NAME`; an array; arrays by name; or a torch module, whose buffers,
+            parameters and tensor attributes with positional names are taken, or all buffers
+            and tensor attributes if none has one. What is opened already stays as it is.
     """
+    if isinstance(given, Opened):
+        return given
     if isinstance(given, (str, os.PathLike)):
         path = os.fspath(given)
-        return path, open_tensors(path)
+        return Opened(path, open_tensors(path))
     named = _named_arrays(given)
     for name in named:
         if not isinstance(name, str):
@@ -206,24 +227,18 @@ def opened(given: Given) -> tuple[str, LoadedFile]:
             rule = "such numbers differ between machines"
             advice = "convert it to float64 first"
             raise KindError(name, f"an array of {array.dtype}", rule, advice)
-    return NO_FILE, LoadedFile(NO_FILE, "arrays", arrays)
+    return Opened(NO_FILE, LoadedFile(NO_FILE, "arrays", arrays))
 
 
 def _named_arrays(given: Any) -> dict[Any, Any]:
     try:
         if hasattr(given, "named_buffers"):
-            return _positional_tensors(given)
+            return positional_tensors(given)
         if isinstance(given, Mapping):
             return dict(given.items())
+    except KindError:
+        raise
     except Exception as problem:  # A mapping or module of the user can raise any.
         kind = f"a {type(given).__name__}"
         raise KindError("arrays", kind, "its items cannot be had") from problem
     return {ARRAY_NAME: given}
-
-
-def _positional_tensors(module: Any) -> dict[str, Any]:
-    """Return the tensors of a torch module whose names are positional, else all its buffers."""
-    buffers = dict(module.named_buffers())
-    tensors = {**buffers, **dict(module.named_parameters())}
-    positional = {name: tensor for name, tensor in tensors.items() if role_of(name)}
-    return positional or buffers

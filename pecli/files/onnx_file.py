@@ -5,6 +5,7 @@ The `onnx` package parses the file; the sizes that it claims are checked first.
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ import numpy as np
 from pecli.engine.arrays import Array, dtype_name
 from pecli.errors import quoted
 from pecli.files.contents import Contents, LoadedFile, UnreadTensor, package, read_contents
+
+ProtobufMessage = Any
+"""A ModelProto, GraphProto or TensorProto; the package that defines them may be missing."""
 
 _UNREAD = frozenset({0, 8, 21, 22, 23, 24, 25, 26})
 """Types without a NumPy dtype: undefined, texts, and those of less than a byte."""
@@ -40,7 +44,7 @@ def read(contents: Contents) -> LoadedFile:
     return LoadedFile(contents.path, "onnx", tensors, unread=tuple(unread.values()))
 
 
-def _parsed(onnx: Any, contents: Contents) -> Any:
+def _parsed(onnx: ModuleType, contents: Contents) -> ProtobufMessage:
     """Return the ModelProto."""
     model = onnx.ModelProto()
     try:
@@ -54,7 +58,7 @@ def _parsed(onnx: Any, contents: Contents) -> Any:
     return model
 
 
-def _tensors(graph: Any) -> Iterator[tuple[str, Any]]:
+def _tensors(graph: ProtobufMessage) -> Iterator[tuple[str, ProtobufMessage]]:
     """Yield the names and TensorProtos of a graph: initialisers, then values of constants."""
     for tensor in graph.initializer:
         yield _text(tensor.name), tensor
@@ -75,7 +79,10 @@ def _text(value: str | bytes) -> str:
 
 
 def _array(
-    onnx: Any, contents: Contents, tensor: Any, open_once: Callable[[str], Contents]
+    onnx: ModuleType,
+    contents: Contents,
+    tensor: ProtobufMessage,
+    open_once: Callable[[str], Contents],
 ) -> Array:
     """Return the elements of a TensorProto, which are in the model or in a file beside it.
 

@@ -4,7 +4,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 from pecli.errors import FileError, quoted
 
@@ -16,7 +15,7 @@ ErrorOf = Callable[[str], FileError]
 
 def parsed_json(
     data: bytes | str, error: ErrorOf, *, finite: bool = True, max_depth: int | None = None
-) -> Any:
+) -> object:
     """Parse JSON from a file that may be hostile.
 
     Args:
@@ -29,7 +28,7 @@ def parsed_json(
         FileError: the text is not such JSON.
     """
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
         entries = dict(pairs)
         if len(entries) < len(pairs):
             counts = Counter(name for name, _ in pairs)

@@ -8,8 +8,13 @@ from pecli.engine.schemes import SCHEMES
 from pecli.files.checkpoint_names import checkpoint_names
 from pecli.files.npy import ARRAY_NAME
 
-LAYER = re.compile(r"(?:layers?|blocks?|blk|\bh|\bl)[._-]?(\d{1,6})", re.IGNORECASE)
-"""The number of a layer in a tensor's name: 7 in `model.layers.7.self_attn`."""
+_LAYER_NUMBERS = (
+    re.compile(r"(?:layers?|blocks?|blk|(?<![a-z0-9])[hl])[._\[-]?(\d{1,6})", re.IGNORECASE),
+    re.compile(r"(?<![a-z0-9])[qk](?:cur|uery|ey)?[._\[-]?(\d{1,6})(?![a-z0-9])", re.IGNORECASE),
+)
+"""The place of a layer's number in a tensor's name: after a word for layers, as in
+`model.layers.7.q`, `layers[7].q` and `q_L7`; or else after queries or keys, as in `q_7` and
+llama.cpp's `Qcur-7`."""
 ANYTHING = "anything"
 """The role of a tensor that belongs to the encoding by its name, which states no more:
 `rope.buffer`."""
@@ -45,6 +50,10 @@ _LAYER_WORDS = {
 table of its `sliding_attention` layers `rotary_emb_local`."""
 _ALL_LAYER_WORDS = [word for words in _LAYER_WORDS.values() for word in words]
 _LAYER_SUFFIX = re.compile(rf"_({'|'.join(_ALL_LAYER_WORDS)})(_attention|_attn)?$")
+_NUMBER_SUFFIX = re.compile(r"(?<=cos|sin)_\d{1,6}$")
+"""The number of one of several tables: `cos_1`, `sin_1`, `cos_2`, `sin_2`."""
+_TABLE_WORD = re.compile(r"(?<![a-z])(?:cos(?:ines?)?|sin(?:es?)?|inv_freqs?)(?![a-z])")
+"""The word by which tables of one module differ."""
 _HOLDER = re.compile(r"(^|_)(rotary|rope)(_|$)")
 
 
@@ -63,7 +72,8 @@ def role_of(name: str) -> str | None:
     parts = [part.strip("_").lower() for part in re.split(r"[./]", name)]
     while len(parts) > 1 and parts[-1] in ("weight", "weights"):
         parts.pop()
-    words = _LAYER_SUFFIX.sub("", parts[-1]).split("_")
+    last = _NUMBER_SUFFIX.sub("", parts[-1])
+    words = _LAYER_SUFFIX.sub("", last).split("_")
     for start in range(len(words)):  # The longest ending wins: cos_sin before sin.
         role = roles().get("_".join(words[start:]))
         if role is not None:
@@ -71,6 +81,56 @@ def role_of(name: str) -> str | None:
     if any(_HOLDER.search(part) for part in parts[:-1]):
         return ANYTHING
     return None
+
+
+def module_of(name: str) -> str | None:
+    """Return what tables of one module have in common in their names; None for other tensors.
+
+    >>> module_of("rotary_emb.cos_cached") == module_of("rotary_emb.sin_cached")
+    True
+    """
+    word = _TABLE_WORD.search(name.lower())
+    if word is None:
+        return None
+    return name[: word.start()] + name[word.end() :]
+
+
+def function_order(name: str) -> tuple[str, str] | None:
+    """Return the order in which a name has cosines and sines; None if it does not have both.
+
+    >>> function_order("rope.sin_cos"), function_order("cos_sin_cache"), function_order("freqs")
+    (('sin', 'cos'), ('cos', 'sin'), None)
+    """
+    last = re.split(r"[./]", name.lower())[-1]
+    if re.search(r"(?<![a-z])sin(es?)?[_-]?(and_)?cos", last):
+        return ("sin", "cos")
+    if re.search(r"(?<![a-z])cos(ines?)?[_-]?(and_)?sin", last):
+        return ("cos", "sin")
+    return None
+
+
+def layer_number(name: str) -> int | None:
+    """Return the number of the layer in a tensor's name; None if it has none.
+
+    >>> layer_number("model.layers.7.self_attn.q"), layer_number("Qcur-7"), layer_number("q")
+    (7, 7, None)
+    """
+    for pattern in _LAYER_NUMBERS:
+        match = pattern.search(name)
+        if match is not None:
+            return int(match[1])
+    return None
+
+
+def layer_in_stem(stem: str) -> str:
+    """Return the name of a file if it states a layer in a word; empty if not.
+
+    Numbers after queries or keys do not count here: `q_64.npy` may hold 64 positions.
+
+    >>> layer_in_stem("layer3_q"), layer_in_stem("q_64")
+    ('layer3_q', '')
+    """
+    return stem if _LAYER_NUMBERS[0].search(stem) else ""
 
 
 def layer_named(name: str, layer_types: Iterable[str]) -> str | None:

@@ -224,7 +224,7 @@ class _Global(_Placeholder):
                 raise PickleError(f"calls {self.name} in an unknown way; it is not run")
 
 
-class _Dict(dict[Any, Any]):
+class _Dict(dict[object, object]):
     """A dict with simple keys; others are not even hashed.
 
     The state of an OrderedDict is its `_metadata`, the versions of modules, which is ignored.

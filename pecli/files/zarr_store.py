@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pecli.engine.arrays import Array, numpy_dtype
+from pecli.engine.named_values import JsonObject, MutableValues
 from pecli.engine.table import Table
 from pecli.errors import FileError, ParameterError, PecliError
 from pecli.files.contents import Contents, LazyTensors, LoadedFile, package
@@ -103,7 +104,7 @@ def create_arrays(path: str, tables: Sequence[Table], spec: Spec | None) -> list
     rule = "the zarr package writes Zarr stores"
     zarr = package("zarr", ParameterError("output", ".zarr", rule, "pip install zarr"))
     check_storable(tables, ".zarr", CODES, empty=False)
-    attributes: dict[str, Any] = {}
+    attributes: JsonObject = {}
     if spec is not None:
         attributes[KEY] = json.loads(json.dumps(dict(spec)))
     group = zarr.open_group(
@@ -134,7 +135,7 @@ def read_store(path: str) -> LoadedFile:
         warnings.simplefilter("ignore")  # zarr warns of files that are not part of the store.
         group: Any = zarr.open(zarr.storage.LocalStore(path, read_only=True), mode="r")
         is_array = isinstance(group, zarr.Array)
-        arrays: dict[str, Any] = {ARRAY_NAME: group}
+        arrays: MutableValues = {ARRAY_NAME: group}
         if not is_array:
             arrays = dict(sorted(group.arrays()))
         total = sum(array.nbytes for array in arrays.values())

@@ -9,11 +9,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from pecli.engine.arrays import AnyArray as Array
+from pecli.engine.named_values import JsonObject, NamedValues
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
@@ -37,9 +37,7 @@ are both rounded, each by 2^-53, and the sum is doubled."""
 FLOAT32_ANGLE_ERROR = 1.2e-7
 """The error of an angle per position in float32: an ULP of the angle, 2^-24, doubled."""
 
-DATA: dict[str, Any] = json.loads(
-    (Path(__file__).parent / "cases.json").read_text(encoding="utf-8")
-)
+DATA: JsonObject = json.loads((Path(__file__).parent / "cases.json").read_text(encoding="utf-8"))
 """Tables, presets and rotations, one row per case."""
 
 
@@ -61,8 +59,8 @@ class Case:
     tests: str
     tensors: Mapping[str, Array]
     scheme: Scheme
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    edits: tuple[Mapping[str, Any], ...] = ()
+    settings: NamedValues = field(default_factory=dict)
+    edits: tuple[NamedValues, ...] = ()
     largest_position: float = 0.0
 
     def tolerances(self) -> dict[str, float]:

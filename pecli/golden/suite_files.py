@@ -10,6 +10,7 @@ import numpy as np
 
 from pecli.engine.arrays import AnyArray as Array
 from pecli.engine.arrays import round_to
+from pecli.engine.named_values import JsonObject
 from pecli.errors import FileError, failure
 from pecli.files import save
 from pecli.files.contents import Contents, read_contents
@@ -25,7 +26,7 @@ NOT_FINITE = frozenset({"nan", "inf", "-inf"})  # texts for numbers that JSON la
 
 def write(
     folder: str, models: Sequence[str] = (), formats: Sequence[str] = ("json",)
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """Write a golden suite into a folder: one file per case and format, and index.json.
 
     Every file appears when it is complete. The index is written last: until then, the digests of
@@ -79,10 +80,10 @@ def _write_json(path: str, case: Case) -> None:
         output.write(f"{text}\n".encode())
 
 
-def _spelled(array: Array, dtypes: Iterable[str]) -> dict[str, Any]:
+def _spelled(array: Array, dtypes: Iterable[str]) -> dict[str, object]:
     """Return the shape of an array and its elements as JSON, by dtype."""
     values = array.reshape(-1)
-    spelled: dict[str, Any] = {"shape": list(array.shape)}
+    spelled: JsonObject = {"shape": list(array.shape)}
     if values.dtype.kind in "iu":
         spelled["int"] = values.tolist()
         return spelled

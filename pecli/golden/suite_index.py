@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pecli.engine import __version__
+from pecli.engine.named_values import JsonObject, NamedValues
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, ParameterError, quoted
@@ -45,7 +46,7 @@ class Entry:
     folder: str
     name: str
     scheme: Scheme
-    settings: Mapping[str, Any]
+    settings: NamedValues
     edits: tuple[str, ...]
     tolerances: Mapping[str, float]
     shapes: Mapping[str, tuple[int, ...]]
@@ -83,11 +84,11 @@ def sha256_of(path: str) -> str:
     return hashlib.sha256(read_contents(path).data).hexdigest()
 
 
-def entry_json(case: Case, files: Mapping[str, str]) -> dict[str, Any]:
+def entry_json(case: Case, files: Mapping[str, str]) -> dict[str, object]:
     """Return the entry of a case; `files` holds the sha256 of its files by name."""
     spec = case.scheme.spec()
     parameters = spec["parameters"].items()
-    entry: dict[str, Any] = {
+    entry: JsonObject = {
         **spec,
         "name": case.name,
         "tests": case.tests,
@@ -103,7 +104,7 @@ def entry_json(case: Case, files: Mapping[str, str]) -> dict[str, Any]:
     return entry
 
 
-def write_index(folder: str, entries: Sequence[Mapping[str, Any]]) -> None:
+def write_index(folder: str, entries: Sequence[Mapping[str, object]]) -> None:
     """Write the index of a suite."""
     index = {"version": 1, "pecli": __version__, "positions": list(POSITIONS), "cases": entries}
     text = json.dumps(index, indent=1, sort_keys=True)
@@ -143,7 +144,7 @@ def read_index(folder: str) -> dict[str, Entry]:
     return entries
 
 
-def _read_entry(folder: str, contents: Contents, row: Mapping[str, Any]) -> Entry:
+def _read_entry(folder: str, contents: Contents, row: NamedValues) -> Entry:
     """Check an entry of the index."""
     name = row["name"]
     about = Contents(contents.path, contents.data, f"case {quoted(name)}")
@@ -162,7 +163,7 @@ def _read_entry(folder: str, contents: Contents, row: Mapping[str, Any]) -> Entr
     )
 
 
-def _read_scheme(about: Contents, row: Mapping[str, Any]) -> Scheme:
+def _read_scheme(about: Contents, row: NamedValues) -> Scheme:
     parameters = row.get("parameters")
     if not isinstance(parameters, dict):
         raise about.error("has no parameters by name")
@@ -175,7 +176,7 @@ def _read_scheme(about: Contents, row: Mapping[str, Any]) -> Scheme:
     return scheme
 
 
-def _read_edits(about: Contents, row: Mapping[str, Any]) -> tuple[str, ...]:
+def _read_edits(about: Contents, row: NamedValues) -> tuple[str, ...]:
     """Return the subjects of a known mistake's edits: a parameter's name, or the kind of edit."""
     subjects = []
     edits = row.get("edits", [])
@@ -191,7 +192,7 @@ def _read_edits(about: Contents, row: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(subjects)
 
 
-def _read_tolerances(about: Contents, row: Mapping[str, Any]) -> dict[str, float]:
+def _read_tolerances(about: Contents, row: Mapping[str, object]) -> dict[str, float]:
     tolerances = row.get("tolerances")
     if not isinstance(tolerances, dict) or not all(map(_is_tolerance, tolerances.values())):
         raise about.error("has no tolerances by dtype")
@@ -202,7 +203,7 @@ def _is_tolerance(value: Any) -> bool:
     return type(value) in (int, float) and 0 <= value < math.inf
 
 
-def _read_shapes(about: Contents, row: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+def _read_shapes(about: Contents, row: Mapping[str, object]) -> dict[str, tuple[int, ...]]:
     shapes = row.get("tensors")
     if not isinstance(shapes, dict) or not shapes or not all(map(_is_shape, shapes.values())):
         raise about.error("has no shapes of tensors by name")
@@ -215,7 +216,7 @@ def _is_shape(value: object) -> bool:
     return all(type(side) is int and side >= 0 for side in value)
 
 
-def _read_files(about: Contents, row: Mapping[str, Any]) -> dict[str, str]:
+def _read_files(about: Contents, row: Mapping[str, object]) -> dict[str, str]:
     """Return digests by file names, which are names within the suite's folder."""
     files = row.get("files")
     if not isinstance(files, dict) or not files:

@@ -58,7 +58,7 @@ def _only_gguf(folder: str) -> list[str]:
     return []
 
 
-def parse_config(path: str, data: bytes) -> dict[str, Any]:
+def parse_config(path: str, data: bytes) -> dict[str, object]:
     """Return the object in a file's bytes, which are not trusted. OLMo and GPT-NeoX write YAML.
 
     Raises:
@@ -85,7 +85,7 @@ def parse_config(path: str, data: bytes) -> dict[str, Any]:
     return plain_config(config)
 
 
-def plain_config(config: Mapping[Any, Any], depth: int = MAX_DEPTH) -> dict[str, Any]:
+def plain_config(config: Mapping[object, object], depth: int = MAX_DEPTH) -> dict[str, object]:
     """Return a configuration as a file has it: keys are texts, also the numbers of `id2label`, and
     arrays are lists.
     """

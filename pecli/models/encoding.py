@@ -1,16 +1,20 @@
 """The positional encodings of a model, with the source of every value."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 from pecli.display import Printed
+from pecli.engine.named_values import JsonObject, MutableValues, NamedValues
 from pecli.engine.runtimes import runtime_named
 from pecli.engine.scalings import SCALINGS
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import KindError, ParameterError, quoted
-from pecli.files.tensor_roles import LAYER, layer_named
+from pecli.files.tensor_roles import layer_named, layer_number
+from pecli.models.flag_report import FlagReport
+from pecli.models.key_names import FULL
 
 #: Rows and columns of a small image, to read frequencies that do not depend on its size.
 SMALL_GRID = (2, 2)
@@ -19,7 +23,7 @@ SMALL_GRID = (2, 2)
 class _Described:
     """Fields that JSON and tables show under their own names, unless they are None."""
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> dict[str, object]:
         values = {name: getattr(self, name) for name in self.names()}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -102,7 +106,7 @@ class Encoding:
 
     layer_type: str
     scheme: str
-    parameters: Mapping[str, Any]
+    parameters: NamedValues
     sources: Mapping[str, str] = field(default_factory=dict)
     layout: str | None = None
     head_dim: int | None = None
@@ -129,6 +133,8 @@ class Encoding:
     grid: Grid = Grid()
     sections: Sections = Sections()
     unrotated: UnrotatedLayers = UnrotatedLayers()
+    #: The layer type of the model that has no rope: `full_attention` in Cohere 2.
+    unrotated_type: str = ""
     #: The order in which the model stores its frequencies, as indices into the table's; None if it
     #: is the same.
     order: tuple[int, ...] | None = None
@@ -150,7 +156,7 @@ class Encoding:
         return self.scheme == "rope"
 
     def rope(
-        self, seq_len: int | None = None, *, length: int | None = None, **options: Any
+        self, seq_len: int | None = None, *, length: int | None = None, **options: object
     ) -> Rope:
         """Return the rotary scheme for a table.
 
@@ -175,15 +181,15 @@ class Encoding:
             raise ParameterError("layer_type", name, rule)
         return self._rope(seq_len, length=length, **options)
 
-    def frequency_rope(self, length: int | None = None, **options: Any) -> Rope:
+    def frequency_rope(self, length: int | None = None, **options: object) -> Rope:
         """Return a scheme with the model's frequencies at a context length; by default as before
         any call.
         """
         return self._rope(1, length=length, **options)
 
-    def _rope_on_grid(self, options: Mapping[str, Any]) -> Rope:
+    def _rope_on_grid(self, options: NamedValues) -> Rope:
         """Return the scheme that rotates a whole head by the positions of image patches."""
-        parameters: dict[str, Any] = {"base": self.parameters["base"], "style": self.grid.style}
+        parameters: MutableValues = {"base": self.parameters["base"], "style": self.grid.style}
         channels = self.grid.axis_channels or ()
         if channels and sum(channels) == self.head_dim:
             parameters["axes"] = channels
@@ -218,7 +224,7 @@ class Encoding:
             parameters["mrope_interleaved"] = self.sections.mrope_interleaved or None
         return Rope(**parameters)
 
-    def _mscale(self, mscales: Mscales, parameters: Mapping[str, Any], length: int | None) -> float:
+    def _mscale(self, mscales: Mscales, parameters: NamedValues, length: int | None) -> float:
         """Return the attention factor of a table that is read at a length, or else at its own end."""
         if length is None:
             length = Rope(**{**parameters, "attention_factor": 1.0}).effective_length
@@ -305,7 +311,7 @@ class Encoding:
             return self.axis_dim
         return self.axis_dim * self.grid.axes
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> dict[str, object]:
         """Return all parameters and what the model does beyond them, by the names that `sources`
         has.
         """
@@ -326,7 +332,7 @@ class Encoding:
                 described[name] = list(value) if isinstance(value, tuple) else value
         return described
 
-    def as_json(self, seq_len: int | None = None) -> dict[str, Any]:
+    def as_json(self, seq_len: int | None = None) -> JsonObject:
         parameters = self.described()
         if seq_len is not None and self.follows_length:
             parameters["length"] = seq_len
@@ -377,6 +383,8 @@ class ModelEncodings(Printed):
         context: The longest context that the model is made for.
         window: The window of its sliding layers.
         layers: The type of each layer by number, if it is known.
+        flags: The report about server flags that were applied; None if there were none.
+        notes: Values that stand only where some programs look for them.
     """
 
     file: str
@@ -386,6 +394,8 @@ class ModelEncodings(Printed):
     context: int | None = None
     window: int | None = None
     layers: tuple[str, ...] = ()
+    flags: FlagReport | None = None
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         kinds = [f"{encoding.layer_type} {encoding.scheme}".strip() for encoding in self.encodings]
@@ -415,17 +425,44 @@ class ModelEncodings(Printed):
         """
         name = tensor.replace("visual", "vision")
         by_word = layer_named(name, self.layer_types())
-        if by_word or not by_number or "vision" in name or "audio" in name:
+        if by_word or not by_number or _is_of_tower(name):
             return by_word
         return self._layer_numbered(name)
 
+    @property
+    def has_unrotated_layers(self) -> bool:
+        """True if some layers of the language model have no rope (NoPE)."""
+        return any(rope.unrotated_type or rope.unrotated.nope_layers for rope in self.ropes())
+
+    def is_unrotated(self, tensor: str) -> bool:
+        """Return True if a tensor's name states a layer without rope (NoPE).
+
+        >>> from pecli import load_model
+        >>> load_model("smollm3-3b").is_unrotated("model.layers.3.q")
+        True
+        """
+        number = layer_number(tensor)
+        if number is None or _is_of_tower(tensor):
+            return False
+        layer_type = self.layers[number] if number < len(self.layers) else ""
+        for encoding in self.ropes():
+            is_left_out = bool(layer_type) and layer_type == encoding.unrotated_type
+            if is_left_out or number in (encoding.unrotated.nope_layers or ()):
+                return True
+        return False
+
     def _layer_numbered(self, name: str) -> str | None:
-        """Return the type of the layer whose number is in a tensor's name: `model.layers.5.…`."""
-        match = LAYER.search(name)
-        if match is None:
-            return None
-        number = int(match[1])
-        if number >= len(self.layers) or self.layers[number] not in self.layer_types():
+        """Return the type of the layer whose number is in a tensor's name: `model.layers.5.…`.
+
+        A table without a number in a module `rotary_emb` is that of full attention: Hugging Face's
+        Gemma 3 calls the other one `rotary_emb_local`.
+        """
+        types = self.layer_types()
+        number = layer_number(name)
+        if number is None:
+            holders = re.split(r"[./]", name)[:-1]
+            return FULL if FULL in types and "rotary_emb" in holders else None
+        if number >= len(self.layers) or self.layers[number] not in types:
             return None
         return self.layers[number]
 
@@ -444,11 +481,13 @@ class ModelEncodings(Printed):
         """
         if layer_type is not None:
             return self._named(layer_type)
-        ropes = self.ropes() or self.encodings
-        if len(ropes) != 1:
-            names = ", ".join(repr(encoding.layer_type) for encoding in ropes) or "no encodings"
-            raise ParameterError("layer_type", "missing", f"{self.file} has {names}", "name one")
-        return ropes[0]
+        main = tuple(encoding for encoding in self.encodings if not encoding.part)
+        candidates = self.ropes() or main or self.encodings
+        if len(candidates) != 1:
+            names = [repr(encoding.layer_type) for encoding in candidates]
+            rule = f"{self.file} has {', '.join(names) or 'no encodings'}"
+            raise ParameterError("layer_type", "missing", rule, "name one")
+        return candidates[0]
 
     def _named(self, layer_type: str) -> Encoding:
         """Return the encoding of a layer type; raise ParameterError if there is none of this name."""
@@ -463,11 +502,20 @@ class ModelEncodings(Printed):
         names = ", ".join(map(repr, types)) or "none at all"
         raise ParameterError("layer_type", quoted(layer_type), f"{self.file} has {names}")
 
-    def as_json(self, seq_len: int | None = None) -> dict[str, Any]:
-        return {
+    def as_json(self, seq_len: int | None = None) -> JsonObject:
+        values: JsonObject = {
             "file": self.file,
             "model_type": self.model_type,
             "context": self.context,
             "encodings": [encoding.as_json(seq_len) for encoding in self.encodings],
             "warnings": list(self.warnings),
+            "notes": list(self.notes),
         }
+        if self.flags is not None:
+            values["flags"] = self.flags.as_json()
+        return values
+
+
+def _is_of_tower(tensor: str) -> bool:
+    """Return True if a tensor's name states that it belongs to a tower for images or audio."""
+    return any(word in tensor for word in ("vision", "visual", "audio"))

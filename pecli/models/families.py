@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from pecli.engine.named_values import JsonObject
 from pecli.models.data import plain_name, stored
 from pecli.models.keys import NO_CLASS, ClassDefaults
 
@@ -71,6 +72,10 @@ class Family:
         reads_alpha: Dynamic scaling with an `alpha` is a fixed NTK scaling (Hunyuan).
         reads_type: `position_embedding_type` counts; other rotary classes of transformers ignore
             it.
+        unrotated: The layer type that has no rope: `full_attention` in Cohere 2.
+        rotates_without_window: All layers rotate if `sliding_window` is null (Exaone 4).
+        unrotated_from_last: One layer in so many has no rope, the last one among them (4 in
+            Muse Glimmer).
         no_table: Why the model uses no table over positions 0, 1, 2, ….
         note: A warning about facts that no key states.
     """
@@ -96,6 +101,9 @@ class Family:
     scales_all_layers: bool = False
     reads_alpha: bool = False
     reads_type: bool = False
+    unrotated: str = ""
+    rotates_without_window: bool = False
+    unrotated_from_last: int = 0
     no_table: str = ""
     note: str = ""
 
@@ -110,7 +118,7 @@ class Family:
         return f"family default ({self.name})"
 
 
-def _families(rows: list[dict[str, Any]]) -> dict[str, Family]:
+def _families(rows: list[JsonObject]) -> dict[str, Family]:
     """Return families by model_type; a row of families.json has the names of several."""
     families = {}
     for row in rows:

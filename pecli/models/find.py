@@ -5,28 +5,30 @@ cache.
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
+from pecli.engine.named_values import JsonObject
 from pecli.errors import FileError, KindError, ParameterError, failure, quoted
 from pecli.files.contents import GGUF
 from pecli.files.gguf_file import Header, header_of
 from pecli.models import config_files, presets
 from pecli.models.config_files import CONFIGS, config_file, is_config, plain_config
-from pecli.models.dialects import gguf, read_object
+from pecli.models.dialects import gguf, llama_cpp_log, read_object
 from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.flags import apply_flags
 from pecli.models.hub_cache import cache_folder, cached_snapshot, is_repository
 
 #: Endings of names that are meant as files.
-FILE_SUFFIXES = (".json", ".gguf", ".toml", ".safetensors", ".bin", ".pt", ".npz", ".npy")
+FILE_SUFFIXES = (".json", ".gguf", ".log", ".toml", ".safetensors", ".bin", ".pt", ".npz", ".npy")
 
 
 class ConfigObject(Protocol):
     """A configuration object of Hugging Face."""
 
-    def to_dict(self) -> dict[str, Any]: ...
+    def to_dict(self) -> dict[str, object]: ...
 
 
-Model = ModelEncodings | Encoding | Mapping[str, Any] | ConfigObject | str | os.PathLike[str]
+Model = ModelEncodings | Encoding | Mapping[str, object] | ConfigObject | str | os.PathLike[str]
 """Anything that describes a model."""
 
 
@@ -37,58 +39,77 @@ class Description:
     """
 
     label: str
-    values: dict[str, Any]
+    values: JsonObject
     gguf: Header | None = None
+    log: llama_cpp_log.LoadLog | None = None
 
-    def encodings(self) -> ModelEncodings:
+    def encodings(self, flags: str | None = None) -> ModelEncodings:
+        """Return the encodings, as a server with these flags computes them."""
+        encodings = self._own_encodings()
+        if flags is None:
+            return encodings
+        is_config = self.gguf is None and self.log is None
+        return apply_flags(encodings, self.values if is_config else None, flags)
+
+    def _own_encodings(self) -> ModelEncodings:
         if self.gguf is not None:
             return gguf.read(self.gguf, self.label)
+        if self.log is not None:
+            return llama_cpp_log.read(self.log, self.label)
         return read_object(self.values, self.label)
 
 
-def find_model(config: Model | None = None, model: Model | None = None) -> ModelEncodings:
+def find_model(
+    config: Model | None = None, model: Model | None = None, flags: str | None = None
+) -> ModelEncodings:
     """Return the encodings of a model that is given as `--config` or as `--model`; both accept the
-    same things.
+    same things. `flags` is a server's command line, which changes them.
     """
     if config is not None:
-        return _encodings_of(config, "config")
-    return _encodings_of(model, "model")
+        return _encodings_of(config, "config", flags)
+    return _encodings_of(model, "model", flags)
 
 
-def _encodings_of(model: Model | None, name: str) -> ModelEncodings:
-    if isinstance(model, ModelEncodings):
-        return model
+def _encodings_of(model: Model | None, name: str, flags: str | None) -> ModelEncodings:
     if isinstance(model, Encoding):
-        return ModelEncodings("model", None, (model,))
-    return describe(model, name).encodings()
+        model = ModelEncodings("model", None, (model,))
+    if isinstance(model, ModelEncodings):
+        return model if flags is None else apply_flags(model, None, flags)
+    return describe(model, name).encodings(flags)
 
 
-def load_model(model: Model) -> ModelEncodings:
+def load_model(model: Model, flags: str | None = None) -> ModelEncodings:
     """Return the positional encodings of a model.
 
     Args:
-        model: A config.json or params.json, a folder that contains one, a .gguf file, a name of
-            `pecli models`, a repository in the local Hugging Face cache, a mapping, or a
-            configuration object.
+        model: A config.json or params.json, a folder that contains one, a .gguf file or
+            llama.cpp's log of loading it, a name of `pecli models`, a repository in the local
+            Hugging Face cache, a mapping, or a configuration object.
+        flags: A server's command line or a part of it, such as `--rope-scaling yarn --rope-scale
+            4`; the encodings are then those that the server computes, and `flags` of the result
+            reports the differences.
 
     Returns:
         The encodings, one per layer type, with the source of every value.
 
     Raises:
         FileError: The file cannot be read, or is not a configuration.
-        ParameterError: No model has the name.
+        ParameterError: No model has the name, or a flag is wrong.
 
     >>> load_model("llama-3.1-8b").one().rope(seq_len=4096).scaling
     'llama3'
+    >>> load_model("llama-2-7b", "llama-server --rope-scale 2").one().parameters["factor"]
+    2.0
     """
-    return find_model(None, model)
+    return find_model(None, model, flags)
 
 
-def load_config(config: Model) -> ModelEncodings:
+def load_config(config: Model, flags: str | None = None) -> ModelEncodings:
     """Return the positional encodings of a model's configuration.
 
     Args:
         config: Anything that `load_model` accepts.
+        flags: A server's command line, as in `load_model`.
 
     Returns:
         The encodings, one per layer type, with the source of every value.
@@ -102,7 +123,7 @@ def load_config(config: Model) -> ModelEncodings:
     >>> load_config(config).encodings[0].parameters["base"]
     500000.0
     """
-    return find_model(config)
+    return find_model(config, flags=flags)
 
 
 @dataclass(frozen=True)
@@ -149,7 +170,7 @@ def _option_of(name: str) -> str:
     return "--config" if is_config(name) else ""
 
 
-def describe(model: Any, name: str = "model") -> Description:
+def describe(model: object, name: str = "model") -> Description:
     """Return the values that describe a model.
 
     Args:
@@ -203,6 +224,9 @@ def _read(path: str, label: str) -> Description:
         return _read_gguf(path, label)
     if path.lower().endswith(".gguf"):
         raise FileError(path, "is not a GGUF file")
+    if llama_cpp_log.is_log(data):
+        log = llama_cpp_log.parse_log(data)
+        return Description(label, log.values, log=log)
     return Description(label, config_files.parse_config(path, data))
 
 

@@ -48,5 +48,7 @@ SHARED = frozenset((*_ROTARY_SETTINGS, *PARTIALS, *MROPE, SHORT_MSCALE, LONG_MSC
 SIZES = synonyms("head_size")
 WIDTHS = synonyms("width")
 HEADS = synonyms("heads")
+FULL = "full_attention"
+SLIDING = "sliding_attention"
 #: Keys for the width of a head in layers of one type.
-SIZES_OF_LAYERS = {"full_attention": "global_head_dim", "sliding_attention": "swa_head_dim"}
+SIZES_OF_LAYERS = {FULL: "global_head_dim", SLIDING: "swa_head_dim"}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from pecli.engine.named_values import NamedValues
 from pecli.errors import FileError, quoted
 
 MAX_WHOLE = 2**40
@@ -38,7 +39,7 @@ class Setting(Generic[T_co]):
     key: str = ""
 
 
-Settings = Mapping[str, Setting[Any] | None]
+Settings = Mapping[str, Setting[object] | None]
 """Settings by name; None for one that the configuration leaves out."""
 
 
@@ -57,7 +58,7 @@ def nonzero(setting: Setting[T] | None) -> Setting[T] | None:
     return setting if setting is not None and setting.value else None
 
 
-def values_of(settings: Settings) -> dict[str, Any]:
+def values_of(settings: Settings) -> NamedValues:
     """Return the values of settings, without those that are left out."""
     return {name: setting.value for name, setting in settings.items() if setting is not None}
 
@@ -88,7 +89,7 @@ class ClassDefaults:
     """The defaults of a configuration class of transformers, or of a project's own code."""
 
     name: str = ""
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: NamedValues = field(default_factory=dict)
     model_type: str = ""
     #: Keys that the code of the class does not read. `rope_parameters.partial_rotary_factor` is a
     #: key within the settings; `rope_theta alone` is a base that counts only beside settings.
@@ -207,7 +208,7 @@ class Keys:
             may present `rotary_base` as `rope_theta`.
     """
 
-    data: Mapping[str, Any]
+    data: NamedValues
     path: str
     prefix: str = ""
     defaults: ClassDefaults = NO_CLASS
@@ -267,7 +268,7 @@ class Keys:
         return None
 
     def _read(
-        self, names: tuple[str, ...], convert: Callable[[Any], T | None], rule: str
+        self, names: tuple[str, ...], convert: Callable[[object], T | None], rule: str
     ) -> Setting[T] | None:
         """Return a setting whose value `convert` accepts; it returns None for a value that breaks
         the rule.
@@ -280,7 +281,7 @@ class Keys:
             raise self.wrong(match.name, rule)
         return Setting(value, match.source, match.name)
 
-    def value(self, *names: str) -> Setting[Any] | None:
+    def value(self, *names: str) -> Setting[object] | None:
         """Return a value of any kind."""
         match = self._first(names)
         return None if match is None else Setting(match.value, match.source, match.name)

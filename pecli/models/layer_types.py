@@ -6,18 +6,23 @@ Settings come in three forms: flat, for all layers; flat, beside a second base f
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pecli.errors import FileError, listed
 from pecli.models.families import Family
-from pecli.models.key_names import LOCAL_THETAS, SHARED, SIZES_OF_LAYERS, THETAS
+from pecli.models.key_names import (
+    FULL,
+    LOCAL_THETAS,
+    SHARED,
+    SIZES_OF_LAYERS,
+    SLIDING,
+    THETAS,
+)
 from pecli.models.keys import Keys, Setting, default
 
 MAX_TYPES = 64
 MAX_LAYERS = 4096
 MAX_LISTED = 32
-FULL = "full_attention"
-SLIDING = "sliding_attention"
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,9 @@ def _settings(keys: Keys) -> _Settings:
         return _Settings(given, warnings)
     if implied is None:
         return _Settings(keys.empty(), warnings)
+    assert isinstance(
+        implied.value, Mapping
+    )  # A class default, as a value in the file is a section.
     values = dict(implied.value)
     if keys.any(*THETAS):
         values = _without_theta(values)
@@ -87,7 +95,7 @@ def _settings(keys: Keys) -> _Settings:
     return _Settings(Keys(values, keys.path, prefix, account=keys.account), warnings)
 
 
-def _without_theta(values: Mapping[str, Any]) -> dict[str, Any]:
+def _without_theta(values: Mapping[str, object]) -> dict[str, object]:
     """Return class defaults without their bases, which a base in the file replaces.
 
     Compressed layers (DeepSeek-V4) keep theirs: the file has `compress_rope_theta` for it.
@@ -99,7 +107,7 @@ def _without_theta(values: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _without(key: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def _without(key: str, values: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in values.items() if name != key}
 
 
@@ -235,11 +243,11 @@ def _compressed_settings(settings: Keys) -> Keys:
 class Unrotated(NamedTuple):
     """Settings of layers without rope, by the names of `UnrotatedLayers`, and warnings about them."""
 
-    settings: dict[str, Setting[Any]]
+    settings: dict[str, Setting[object]]
     warnings: list[str]
 
 
-def unrotated_layers(keys: Keys) -> Unrotated:
+def unrotated_layers(keys: Keys, family: Family) -> Unrotated:
     """Return the layers without rope (NoPE), and what their queries are multiplied by instead."""
     thetas = keys.numbers("layer_rope_theta") or Setting([], "")
     warnings = []
@@ -247,12 +255,12 @@ def unrotated_layers(keys: Keys) -> Unrotated:
     if len(bases) > 1:
         shown = ", ".join(map(str, bases))
         warnings.append(f"layers have bases of their own: {thetas.source} holds {shown}")
-    layers = _unrotated_numbers(keys, thetas)
+    layers = _unrotated_numbers(keys, thetas, family)
     if not layers.value:
         return Unrotated({}, warnings)
     numbers = listed([str(number) for number in layers.value], MAX_LISTED)
     warnings.append(f"layers {numbers} have no rope: {layers.source}")
-    settings: dict[str, Setting[Any]] = {"nope_layers": layers}
+    settings: dict[str, Setting[object]] = {"nope_layers": layers}
     tuned = keys.value("attn_temperature_tuning")
     scale = keys.number("attn_scale")
     floor = keys.whole("floor_scale")
@@ -265,11 +273,14 @@ def unrotated_layers(keys: Keys) -> Unrotated:
     return Unrotated(settings, warnings)
 
 
-def _unrotated_numbers(keys: Keys, thetas: Setting[list[float]]) -> Setting[tuple[int, ...]]:
+def _unrotated_numbers(
+    keys: Keys, thetas: Setting[list[float]], family: Family
+) -> Setting[tuple[int, ...]]:
     """Return the numbers of the layers without rope.
 
     They are 0 in a list of all layers: `no_rope_layers` of Llama 4, [1, 1, 1, 0, …], has a 0 where
-    rope is absent. Without a list, an interval of 4 means that layers 3, 7, 11, … have none.
+    rope is absent. Without a list, an interval of 4 means that layers 3, 7, 11, … have none. Muse
+    Glimmer counts back from the last: of 30 layers 29, 25, …, 1 have none.
     """
     rotates = keys.numbers("no_rope_layers", "no_rope_layer_flags") or thetas
     interval = keys.whole("no_rope_layer_interval")
@@ -277,8 +288,25 @@ def _unrotated_numbers(keys: Keys, thetas: Setting[list[float]]) -> Setting[tupl
     if rotates.value:
         zeros = tuple(k for k, value in enumerate(rotates.value) if not value)
         return Setting(zeros, f"{rotates.source} is 0 there")
-    if interval is not None and layers is not None:
-        count = min(layers.value, MAX_LAYERS)
+    if layers is None:
+        return Setting((), "")
+    count = min(layers.value, MAX_LAYERS)
+    if interval is not None:
         every = tuple(range(interval.value - 1, count, interval.value))
         return Setting(every, f"one layer in {interval.value} ({interval.source})")
+    step = family.unrotated_from_last
+    if step:
+        from_last = tuple(range((count - 1) % step, count, step))
+        return Setting(from_last, f"one layer in {step}, counted from the last ({family.source})")
     return Setting((), "")
+
+
+def unrotated_type(keys: Keys, family: Family) -> str:
+    """Return the layer type that has no rope; empty if the family has none.
+
+    Exaone 4 rotates all layers if its `sliding_window` is null, as in its model of 1.2B.
+    """
+    has_no_window = keys.data.get("sliding_window", family.unrotated) is None
+    if family.rotates_without_window and has_no_window:
+        return ""
+    return family.unrotated

@@ -4,8 +4,10 @@ beside it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import NamedTuple
 
+from pecli.engine.named_values import JsonObject, NamedValues
 from pecli.models import non_rotary
 from pecli.models.data import plain_name, stored
 from pecli.models.families import class_defaults, family_of
@@ -76,11 +78,23 @@ def _ignored_keys(
     if "rope_theta alone" in defaults.ignores and not has_settings:
         # The base is read only together with settings, which replace the class's own.
         ignores.add("rope_theta")
+    if defaults.name:
+        ignores |= _keys_of_other_classes(defaults.model_type)
     family = family_of(model_type, vision=vision)
     if family is not None and defaults.name and not family.reads_type:
         # Most rotary classes of transformers rotate whatever `position_embedding_type` is.
         ignores |= {name for name in STATEMENTS if not _states_rope(keys, name)}
     return frozenset(ignores)
+
+
+def _keys_of_other_classes(model_type: str) -> set[str]:
+    """Return names that only other classes of transformers read.
+
+    `rotary_emb_base` is the base of GPT-NeoX. In a file of Llama, transformers ignores it and takes
+    10000.
+    """
+    readers = stored("key_readers.json")
+    return {name for name, types in readers.items() if model_type not in types.split()}
 
 
 def _states_rope(keys: Keys, name: str) -> bool:
@@ -97,7 +111,7 @@ class ClassPart(NamedTuple):
     """
 
     model_type: str = ""
-    values: Mapping[str, Any] = {}
+    values: NamedValues = MappingProxyType({})
     fills_in: bool = False
 
 
@@ -122,7 +136,7 @@ def parts_of(part: ModelPart) -> list[ModelPart]:
     """Return the parts within a part: the first language model, then all others."""
     default_text = class_part(part.model_type)
     is_bare = lacks_text_model(part)
-    objects: dict[str, Any] = dict(part.keys.data)
+    objects: JsonObject = dict(part.keys.data)
     if is_bare:
         objects["text_config"] = {}
     parts = []
@@ -146,7 +160,7 @@ def _names_part(name: str) -> bool:
 
 
 def _inner_part(
-    part: ModelPart, name: str, value: Mapping[str, Any], default_text: ClassPart
+    part: ModelPart, name: str, value: Mapping[str, object], default_text: ClassPart
 ) -> ModelPart:
     """Return an object within a part as a part of its own.
 

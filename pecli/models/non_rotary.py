@@ -8,6 +8,7 @@ the tables of class_tables.json.
 
 from typing import Any
 
+from pecli.engine.named_values import JsonObject
 from pecli.models.data import plain_name, stored
 from pecli.models.table_rules import (
     AlibiRule,
@@ -51,7 +52,7 @@ def _made(row: Any) -> Any:
     return rule(**fields)
 
 
-def _by_name(rows: list[dict[str, Any]]) -> dict[str, EncodingRule]:
+def _by_name(rows: list[JsonObject]) -> dict[str, EncodingRule]:
     """Return the rule of each model type; a row has the names of several, separated by spaces."""
     rules = {}
     for row in rows:

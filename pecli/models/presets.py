@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
+from pecli.engine.named_values import JsonObject
 from pecli.errors import listed, nearest
 from pecli.models.data import stored
 
@@ -30,7 +30,7 @@ class Preset:
     family: str
     repository: str
     source: str
-    config: dict[str, Any]
+    config: JsonObject
     aliases: tuple[str, ...] = ()
 
 

@@ -5,8 +5,6 @@ Three spellings have the same meaning: `rope_theta` and `rope_scaling` at the to
 layer's own settings, then at the top under all of its names, then among the defaults of the family.
 """
 
-from typing import Any
-
 from pecli.errors import FileError
 from pecli.models.data import stored
 from pecli.models.encoding import (
@@ -29,7 +27,7 @@ from pecli.models.key_names import (
     THETAS,
 )
 from pecli.models.keys import Keys, Setting, default, nonzero, sources_of, value_of, values_of
-from pecli.models.layer_types import Layer, layers_of, unrotated_layers
+from pecli.models.layer_types import Layer, layers_of, unrotated_layers, unrotated_type
 from pecli.models.rope_scaling import RopeType, Scaling, rope_type_of, scaling_of
 from pecli.models.rope_warnings import layer_warnings
 
@@ -50,12 +48,8 @@ def rope_encodings(keys: Keys, family: Family, *, vision: bool = False) -> Parse
         vision: True for a part that reads images: it rotates by two axes unless the family differs.
     """
     layers, warnings = layers_of(keys, family)
-    # These are known names, wherever they stand.
-    keys.account.looked_for.update(SHARED)
-    if keys.prefix:
-        # The length of a part within a larger model sets no context, so that nothing else reads it.
-        keys.mark(LENGTH)
-    unrotated = unrotated_layers(keys)
+    _account_for_other_keys(keys)
+    unrotated = unrotated_layers(keys, family)
     warnings += unrotated.warnings
     warnings += _model_warnings(keys, family)
     encodings = []
@@ -64,6 +58,18 @@ def rope_encodings(keys: Keys, family: Family, *, vision: bool = False) -> Parse
         encodings.append(encoding)
         warnings += more
     return Parsed(encodings, warnings)
+
+
+def _account_for_other_keys(keys: Keys) -> None:
+    """Record keys that are right although no encoding reads them, so that nothing warns of them.
+
+    `rope_theta` and the other SHARED names may stand beside the settings of each layer type, which
+    replace them. A part of a larger model, such as its vision tower, may have a LENGTH, which sets
+    no context.
+    """
+    keys.account.looked_for.update(SHARED)
+    if keys.prefix:
+        keys.mark(LENGTH)
 
 
 def _model_warnings(keys: Keys, family: Family) -> list[str]:
@@ -83,7 +89,7 @@ def _model_warnings(keys: Keys, family: Family) -> list[str]:
 
 
 def _layer_encoding(
-    layer: Layer, unrotated: dict[str, Setting[Any]], *, vision: bool
+    layer: Layer, unrotated: dict[str, Setting[object]], *, vision: bool
 ) -> tuple[Encoding, list[str]]:
     """Return the encoding of a layer type, and warnings about it."""
     rope_type = rope_type_of(layer)
@@ -91,7 +97,7 @@ def _layer_encoding(
     head = head_of(
         layer, axes=0 if axes is None else axes.value, scaled=rope_type.scaling != "none"
     )
-    parameters: dict[str, Setting[Any]] = {"dim": head.dim, "base": _theta(layer)}
+    parameters: dict[str, Setting[object]] = {"dim": head.dim, "base": _theta(layer)}
     if head.partial is not None:
         parameters[PARTIAL] = head.partial
     scaling = scaling_of(layer, rope_type)
@@ -106,9 +112,9 @@ def _made(
     layer: Layer,
     head: Head,
     axes: Setting[int] | None,
-    parameters: dict[str, Setting[Any]],
+    parameters: dict[str, Setting[object]],
     scaling: Scaling,
-    unrotated: dict[str, Setting[Any]],
+    unrotated: dict[str, Setting[object]],
 ) -> Encoding:
     """Return the encoding of a layer type from its parts, with the source of every value.
 
@@ -157,6 +163,7 @@ def _made(
         grid=Grid(**values_of(grid)),
         sections=Sections(**values_of(sections)),
         unrotated=UnrotatedLayers(**values_of(unrotated)),
+        unrotated_type=unrotated_type(layer.keys, family),
         order=order,
         mscales=value_of(mscales),
         llama_4_scaling_beta=value_of(beta),
@@ -243,7 +250,7 @@ def _frequency_order(
 
 def _sections(
     settings: Keys, head: Head, family: Family, section: Setting[list[float]] | None
-) -> dict[str, Setting[Any]]:
+) -> dict[str, Setting[object]]:
     """Return how many frequencies follow time, rows and columns (M-RoPE), and whether they are
     interleaved.
     """
@@ -274,11 +281,11 @@ def _family_section(head: Head, family: Family) -> Setting[list[float]] | None:
     return Setting([*family.sections], family.source)
 
 
-def _grid(axes: Setting[int] | None, family: Family) -> dict[str, Setting[Any]]:
+def _grid(axes: Setting[int] | None, family: Family) -> dict[str, Setting[object]]:
     """Return the settings of several axes, by the names of `Grid`."""
     if axes is None:
         return {}
-    settings: dict[str, Setting[Any]] = {"axes": axes}
+    settings: dict[str, Setting[object]] = {"axes": axes}
     if family.style:
         settings["style"] = Setting(family.style, family.source)
     if family.order == "axes":

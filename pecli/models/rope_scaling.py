@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pecli.engine.scalings import SCALINGS, yarn
 from pecli.errors import FileError
@@ -53,7 +53,7 @@ class Scaling(NamedTuple):
     """
 
     kind: str
-    settings: dict[str, Setting[Any]]
+    settings: dict[str, Setting[object]]
     warnings: list[str]
     lacks_original_length: bool = False
     ignored_alpha: object = None
@@ -124,7 +124,7 @@ def _ntk_by_alpha(settings: Keys, alpha: Setting[float], rope_type: RopeType) ->
 class _Values(NamedTuple):
     """The parameters of a scaling, and what the configuration leaves open."""
 
-    settings: dict[str, Setting[Any]]
+    settings: dict[str, Setting[object]]
     warnings: list[str]
     lacks_original_length: bool
 
@@ -134,7 +134,7 @@ def _values(layer: Layer, scaling: str) -> _Values:
     settings = layer.settings
     names = SCALINGS[scaling].names()
     original = _original(layer) if ORIGINAL in names else _Original(None)
-    given: dict[str, Setting[Any]] = {}
+    given: dict[str, Setting[object]] = {}
     for name in names:
         setting = original.length if name == ORIGINAL else _parameter(layer, name)
         if setting is not None:
@@ -151,7 +151,7 @@ def _values(layer: Layer, scaling: str) -> _Values:
     return _Values(given, warnings, original.is_substitute)
 
 
-def _parameter(layer: Layer, name: str) -> Setting[Any] | None:
+def _parameter(layer: Layer, name: str) -> Setting[object] | None:
     """Return a parameter of a scaling; `length` is the length of a table, which no configuration
     has.
     """
@@ -199,8 +199,8 @@ def _original(layer: Layer) -> _Original:
 
 
 def _with_defaults(
-    given: Mapping[str, Setting[Any]], magnitude: float | None
-) -> dict[str, Setting[Any]]:
+    given: Mapping[str, Setting[object]], magnitude: float | None
+) -> dict[str, Setting[object]]:
     """Return the parameters of a rotary scheme, with those that count without being given.
 
     Args:
@@ -216,12 +216,19 @@ def _with_defaults(
     original = given.get(ORIGINAL)
     factor = given.get("factor")
     if length is not None and original is not None:
-        factor = Setting(length.value / original.value, f"{length.source} / {original.source}")
+        ratio = _number(length) / _number(original)
+        factor = Setting(ratio, f"{length.source} / {original.source}")
         # A ratio that is not whole would be rounded here: the scheme divides the lengths itself.
-        if "attention_factor" not in given and factor.value.is_integer():
+        if "attention_factor" not in given and ratio.is_integer():
             parameters["factor"] = factor
     if magnitude is not None and factor is not None and "attention_factor" not in parameters:
-        value = 1 + magnitude * math.log(max(factor.value, 1.0))
+        value = 1 + magnitude * math.log(max(_number(factor), 1.0))
         source = f"1 + {magnitude:g} · ln factor, as {given['scaling'].source} has it"
         parameters["attention_factor"] = Setting(value, source)
     return parameters
+
+
+def _number(setting: Setting[object]) -> float:
+    """Return the value of a setting whose key was read as a number."""
+    assert isinstance(setting.value, (int, float))
+    return setting.value

@@ -7,8 +7,8 @@ from it.
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, NamedTuple
 
 from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.grid_styles import ADDED
@@ -26,9 +26,12 @@ FAMILY = "family"
 PIXELS_PER_CELL = 32
 
 
-def encoding_of(scheme: str, parameters: Settings, layer_type: str = "") -> Encoding:
+def encoding_of(
+    scheme: str, parameters: Settings, layer_type: str = "", part: str = ""
+) -> Encoding:
     """Return an encoding with these parameters and their sources."""
-    return Encoding(layer_type, scheme, values_of(parameters), sources_of(parameters))
+    values = values_of(parameters)
+    return Encoding(layer_type, scheme, values, sources_of(parameters), part=part)
 
 
 def patch_grid(keys: Keys) -> Setting[GridSize]:
@@ -126,6 +129,8 @@ class TableRule(EncodingRule):
     dim: tuple[str, ...] = ()
     #: The layer type of the encoding, such as `encoder`.
     name: str = ""
+    #: The part of the model that has the table, if it is not the main one: the decoder of ViT-MAE.
+    part: str = ""
     overrides_rope: ClassVar[bool] = False
 
     def size(self, keys: Keys) -> TableSize:
@@ -136,10 +141,15 @@ class TableRule(EncodingRule):
         return TableSize(keys.needed(rows, f"number of positions ({self.rows[0]})"), dim)
 
     def padding(self, keys: Keys, low: int) -> Padding:
-        """Return where positions begin in models that come from fairseq: after the row of the
-        padding token.
+        """Return the padding token, and the row of the first position, which is the one after it.
 
-        RoBERTa's padding token is 1, so that its first position has row 2.
+        fairseq numbers the positions of words from the padding token on: RoBERTa's is 1, so that
+        its first word has row 2.
+
+        Args:
+            keys: The configuration.
+            low: The least token that is accepted. −1 stands for no padding token, which makes the
+                first row 0.
         """
         token = keys.whole_or(1, "pad_token_id", low=low)
         return Padding(token, Setting(token.value + 1, f"{token.source} + 1"))
@@ -147,7 +157,11 @@ class TableRule(EncodingRule):
 
 @dataclass(frozen=True)
 class LearnedRule(TableRule):
-    """A table of weights with one row per position."""
+    """A table of weights with one row per position.
+
+    `LearnedRule(rows=("max_position_embeddings",), more=2)` is OPT's: a model of 2048 positions has
+    2050 rows, and position 0 has row 2.
+    """
 
     #: Rows beyond those of the positions: 2 in OPT, 1 for the class token of ViT.
     more: int = 0
@@ -162,40 +176,46 @@ class LearnedRule(TableRule):
             rows = Setting(rows.value + self.more, f"{rows.source} + {self.more}")
         std = keys.number("initializer_range", "init_std")
         first = self._first_row(keys)
-        parameters: Settings = {"max_len": rows, "dim": dim, "std": std}
-        sources = sources_of(parameters)
+        encoding = encoding_of("learned", {"max_len": rows, "dim": dim, "std": std}, self.name)
         if not first.value:
-            return [Encoding(self.name, "learned", values_of(parameters), sources)]
-        sources["offset"] = first.source
-        return [Encoding(self.name, "learned", values_of(parameters), sources, offset=first.value)]
+            return [encoding]
+        sources = {**encoding.sources, "offset": first.source}
+        return [replace(encoding, sources=sources, offset=first.value)]
 
     def _first_row(self, keys: Keys) -> Setting[int]:
         """Return the row of the first position: 2 in OPT and RoBERTa, 0 in GPT-2."""
         if self.padded:
             return self.padding(keys, low=-1).first
         if not self.rows:
-            # The class token of an image is a position as well, so that the table is used from its
-            # first row.
+            # ViT counts its class token as position 0 and the first patch as position 1, so that
+            # the table is used from its first row.
             return Setting(0, FAMILY)
         return Setting(self.more if self.offset is None else self.offset, FAMILY)
 
 
 @dataclass(frozen=True)
 class SinusoidalRule(TableRule):
-    """A table of sines and cosines, in the style of some project."""
+    """A table of sines and cosines.
 
+    `SinusoidalRule(style="fairseq")` is SpeechT5's: sines and cosines in halves, and the row of the
+    padding token zero.
+    """
+
+    #: The project whose layout, frequencies and first position the table has: one of STYLES.
     style: str = "paper"
     cos_first: bool = False
     #: Positions run from L − 1 to −(L − 1), as in Conformers.
     relative: bool = False
+    #: Keys for the base of the frequencies; 10000 if they are empty or absent.
     base: tuple[str, ...] = ()
+    #: Keys for a factor of all values.
     amplitude: tuple[str, ...] = ()
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         rows, dim = self.size(keys)
         style = STYLES[self.style]
         source = f"style {self.style}"
-        parameters: dict[str, Setting[Any] | None] = {
+        parameters: dict[str, Setting[object] | None] = {
             "seq_len": rows,
             "dim": dim,
             "style": Setting(self.style, FAMILY),
@@ -212,23 +232,23 @@ class SinusoidalRule(TableRule):
             padding = self.padding(keys, low=0)
             parameters["padding_idx"] = padding.token
             parameters["offset"] = padding.first
-        return [encoding_of("sinusoidal", parameters, self.name)]
+        return [encoding_of("sinusoidal", parameters, self.name, self.part)]
 
 
 @dataclass(frozen=True)
-class GridRule(EncodingRule):
+class GridRule(TableRule):
     """A table of sines and cosines over the patches of an image."""
 
+    rows: tuple[str, ...] = ()
     style: str = "mae"
     #: Rows of zeros for class and other tokens.
     keep: int = 0
-    dim: tuple[str, ...] = ()
     #: The sides of a usual image, if the configuration has no sizes.
     pixels: tuple[int, ...] = ()
     overrides_rope: ClassVar[bool] = False
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        parameters: dict[str, Setting[Any]] = {
+        parameters: dict[str, Setting[object]] = {
             "grid": _usual_grid(self.pixels) if self.pixels else patch_grid(keys),
             "dim": table_width(keys, self.dim),
             "style": Setting(self.style, FAMILY),
@@ -236,7 +256,7 @@ class GridRule(EncodingRule):
         }
         if self.keep:
             parameters["keep"] = Setting(self.keep, FAMILY)
-        return [encoding_of("sinusoidal", parameters)]
+        return [encoding_of("sinusoidal", parameters, self.name, self.part)]
 
 
 def _usual_grid(pixels: Iterable[int]) -> Setting[GridSize]:
@@ -256,7 +276,7 @@ class T5Rule(EncodingRule):
     overrides_rope: ClassVar[bool] = False
 
     def encodings(self, keys: Keys) -> list[Encoding]:
-        parameters: dict[str, Setting[Any]] = {
+        parameters: dict[str, Setting[object]] = {
             "style": Setting("t5", FAMILY),
             "seq_len": keys.whole_or(512, *self.rows),
             "buckets": keys.whole_or(32, f"{self.prefix}num_buckets"),
@@ -316,6 +336,7 @@ class AlibiRule(EncodingRule):
     scaled: bool = False
 
     def encodings(self, keys: Keys) -> list[Encoding]:
+        # MPT keeps the largest bias with its other settings of attention.
         attention = keys.section("attn_config") or Keys({}, keys.path)
         largest = attention.number("alibi_bias_max") or keys.number_or(8.0, "alibi_bias_max")
         heads = keys.whole(*HEADS)
@@ -325,21 +346,19 @@ class AlibiRule(EncodingRule):
             "max_bias": largest,
             "form": Setting(self.form, FAMILY),
         }
-        slope_dtype = None
-        if self.slope_dtype:
-            slope_dtype = Setting(self.slope_dtype, "as transformers computes them")
+        # These are fields of an encoding, not parameters of the scheme.
+        dtype = self._slope_dtype()
         divisor = self._divisor(keys)
-        computed = {"slope_dtype": slope_dtype, "bias_divisor": divisor}
-        return [
-            Encoding(
-                "",
-                "alibi",
-                values_of(parameters),
-                sources_of({**parameters, **computed}),
-                slope_dtype=self.slope_dtype or None,
-                bias_divisor=value_of(divisor),
-            )
-        ]
+        fields: Settings = {"slope_dtype": dtype, "bias_divisor": divisor}
+        encoding = replace(
+            encoding_of("alibi", parameters), sources=sources_of({**parameters, **fields})
+        )
+        return [replace(encoding, slope_dtype=value_of(dtype), bias_divisor=value_of(divisor))]
+
+    def _slope_dtype(self) -> Setting[str] | None:
+        if not self.slope_dtype:
+            return None
+        return Setting(self.slope_dtype, "as transformers computes them")
 
     def _divisor(self, keys: Keys) -> Setting[float] | None:
         if not self.scaled:
@@ -367,22 +386,28 @@ class SeveralRules(EncodingRule):
 
 @dataclass(frozen=True)
 class ChoiceRule(EncodingRule):
-    """One rule if a key has a value, another one if it has not; None stands for a rotary encoding."""
+    """One rule if a key has a value, another one if it has not; None stands for a rotary encoding.
+
+    `ChoiceRule("alibi", then=AlibiRule())` is Falcon's: ALiBi if `alibi` is true, else rope. A
+    choice may lead to another choice.
+    """
 
     #: A dot leads into an object: `attn_config.alibi`.
     key: str
     then: EncodingRule | None
     otherwise: EncodingRule | None = None
-    value: Any = True
+    value: object = True
     #: The value if the key is absent.
-    default: Any = None
+    default: object = None
     overrides_rope: ClassVar[bool] = False
 
     def chosen(self, keys: Keys) -> EncodingRule | None:
         """Return the rule that applies to a configuration."""
         section, _, name = self.key.rpartition(".")
         place = keys.within(section) if section else keys
-        given = place.value(name)
-        value = self.default if given is None else given.value
+        setting = place.value(name)
+        value = self.default if setting is None else setting.value
         rule = self.then if value == self.value else self.otherwise
-        return rule.chosen(keys) if isinstance(rule, ChoiceRule) else rule
+        if isinstance(rule, ChoiceRule):
+            return rule.chosen(keys)
+        return rule

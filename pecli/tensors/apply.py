@@ -3,13 +3,16 @@
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Any
+from types import ModuleType
+from typing import Protocol, cast
 
 from numpy.typing import ArrayLike
 
 from pecli.engine.application import LAYOUTS, add_rows
-from pecli.engine.arrays import Array, like, numbers
+from pecli.engine.arrays import Array, ForeignArray, like, numbers
+from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.parameters import Flag
+from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import table_of
 from pecli.errors import KindError, ParameterError
@@ -37,7 +40,7 @@ def apply(
     shift: int | None = None,
     seq_axis: int | None = None,
     layer_type: str | None = None,
-) -> Any:
+) -> ForeignArray:
     """Apply an encoding to an array as a model's layer does: in float64, rounded once.
 
     Args:
@@ -91,7 +94,7 @@ def apply(
     rows = row_positions(positions, attention_mask, shift, offset)
     if isinstance(encoding, Scheme) and offset is None and rows.ids is None:
         rows = RowPositions(encoding.first_position)
-    return _rotated(x, _rotation(x, encoding, rows, layer_type, fields))
+    return _rotated(x, _rotation(x, cast(Scheme | Model, encoding), rows, layer_type, fields))
 
 
 def _refuse(options: Collection[str], encoding: str) -> None:
@@ -105,7 +108,7 @@ def _is_array(encoding: object) -> bool:
     return hasattr(encoding, "__array__") or hasattr(encoding, "__dlpack__")
 
 
-def _rotated(x: Any, rotation: RowRotation) -> Any:
+def _rotated(x: object, rotation: RowRotation) -> ForeignArray:
     """Return x rotated, in its library; its gradient is rotated by the transposed matrix."""
     back = replace(rotation, transposed=True)
     operation = Operation(
@@ -116,11 +119,11 @@ def _rotated(x: Any, rotation: RowRotation) -> Any:
 
 
 def _rotation(
-    x: Any,
-    encoding: Any,
+    x: ArrayLike,
+    encoding: Scheme | Model,
     rows: RowPositions,
     layer_type: str | None,
-    fields: dict[str, Any],
+    fields: NamedValues,
 ) -> RowRotation:
     """Return how a rotary scheme or a model rotates x; `fields` override its own."""
     if isinstance(encoding, Scheme):
@@ -128,7 +131,7 @@ def _rotation(
         layout = encoding.value_of("layout")
         if layout not in LAYOUTS:
             layout = "halves"
-        rope: Any = encoding  # the only kind of scheme that rotates
+        rope = cast(Rope, encoding)  # the only kind of scheme that rotates
         return RowRotation(rope, rows, **{"layout": layout, **fields})
     model = find_model(model=encoding)
     heads: tuple[int, ...] = ()
@@ -140,7 +143,7 @@ def _rotation(
     )
 
 
-def _with_learned_rows(x: Any, table: Any, offset: int | None) -> Any:
+def _with_learned_rows(x: object, table: object, offset: int | None) -> ForeignArray:
     first = 0 if offset is None else OFFSET.check("offset", offset)
     weight = Input(numbers("the table", table), "the table")
     operation = Operation(lambda array: add_learned(Input(array, "x"), weight, first))
@@ -176,34 +179,46 @@ class Operation:
 class LearnedRows:
     """A learned table whose rows, from the first on, are added: they have a gradient too."""
 
-    table: Any
+    table: ForeignArray
     first: int
 
-    def gradient(self, torch: Any, gradient: Any) -> Any:
+    def gradient(self, torch: ModuleType, gradient: ForeignArray) -> ForeignArray:
         """Return the table's gradient: that of its rows, summed over batches, among zeros."""
         rows = gradient.reshape(-1, *gradient.shape[-2:]).sum(0).to(self.table)
         rows_after = len(self.table) - self.first - len(rows)
         return torch.nn.functional.pad(rows, (0, 0, self.first, rows_after))
 
 
-def _in_library_of(x: Any, operation: Operation, learned: LearnedRows | None = None) -> Any:
+def _in_library_of(
+    x: object, operation: Operation, learned: LearnedRows | None = None
+) -> ForeignArray:
     """Return operation.forward(x) as an array of the library of x; in torch it has a gradient."""
-    torch: Any = sys.modules.get("torch")
+    torch = sys.modules.get("torch")
     if torch is None or not isinstance(x, torch.Tensor):
         return like(x, operation.forward(numbers("x", x)))
     return _torch_result(torch, x, operation, learned)
 
 
-def _torch_result(torch: Any, x: Any, operation: Operation, learned: LearnedRows | None) -> Any:
-    class Applied(torch.autograd.Function):  # type: ignore[misc]
+class GradientContext(Protocol):
+    """torch's record of a call: `needs_input_grad` has a flag per argument of `forward`."""
+
+    needs_input_grad: tuple[bool, ...]
+
+
+def _torch_result(
+    torch: ModuleType, x: ForeignArray, operation: Operation, learned: LearnedRows | None
+) -> ForeignArray:
+    class Applied(torch.autograd.Function):  # type: ignore[misc, name-defined]
         """The operation as a node of torch's graph; `table` is there for its gradient."""
 
         @staticmethod
-        def forward(context: Any, value: Any, table: Any) -> Any:
+        def forward(context: object, value: object, table: object) -> ForeignArray:
             return like(value, operation.forward(numbers("x", value)))
 
         @staticmethod
-        def backward(context: Any, gradient: Any) -> Any:
+        def backward(
+            context: "GradientContext", gradient: ForeignArray
+        ) -> tuple[ForeignArray, ForeignArray]:
             back = gradient
             if operation.backward is not None:
                 # The way back is differentiable too: its own way back is the operation.

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, like, numbers
+from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.parameters import Choice, DtypeChoice, Flag, Parameter, Whole
 from pecli.errors import KindError, ParameterError, listed, quoted
 from pecli.models.find import Model
@@ -46,7 +47,7 @@ def convert(
     include: str | Sequence[str] = (),
     dtype: str | None = None,
     trailing: bool = False,
-    **heads: Any,
+    **heads: object,
 ) -> Any:
     """Convert q/k weights or tables to another pair layout, or cast them.
 
@@ -105,7 +106,7 @@ def converted(
     layer_type: str | None = None,
     include: str | Sequence[str] = (),
     dtype: str | None = None,
-    **head_options: Any,
+    **head_options: object,
 ) -> Converted:
     """Plan a conversion; nothing is computed yet.
 
@@ -137,7 +138,7 @@ def converted(
     return Converted(arrays, moves, source, target, heads, dtype)
 
 
-def _checked_head_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def _checked_head_options(options: Mapping[str, object]) -> dict[str, object]:
     """Check options about heads, and leave out those that were not given."""
     for name in options:
         if name not in HEAD_RULES:
@@ -162,9 +163,7 @@ def _check_layouts(source: str | None, target: str | None) -> None:
         raise ParameterError(name, "missing", "a conversion goes from one layout to another")
 
 
-def heads_of(
-    model: Model | None, layer_type: str | None, fields: Mapping[str, Any]
-) -> Heads | None:
+def heads_of(model: Model | None, layer_type: str | None, fields: NamedValues) -> Heads | None:
     """Return the heads of a model, with some fields of `Heads` overridden.
 
     Returns None if neither a model nor `heads` is given: then columns of tables move.
@@ -181,7 +180,7 @@ def heads_of(
     return None
 
 
-def _heads_of_model(model: Model, layer_type: str | None, fields: Mapping[str, Any]) -> Heads:
+def _heads_of_model(model: Model, layer_type: str | None, fields: Mapping[str, object]) -> Heads:
     stated = {
         name: value
         for name, value in vars(attention_of(model, layer_type)).items()
@@ -274,7 +273,7 @@ def _listed(weights: Sequence[Input]) -> str:
 
 
 def _move(
-    weight: Input, source: str, target: str, heads: Heads | None, fields: Mapping[str, Any]
+    weight: Input, source: str, target: str, heads: Heads | None, fields: NamedValues
 ) -> Move:
     if heads is not None:
         return heads.move(weight, source, target)

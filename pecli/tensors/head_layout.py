@@ -192,16 +192,23 @@ class Heads:
         return projection(weight.name) or default
 
     def order(self, weight: Input) -> str:
-        """Return the order of a fused projection.
+        """Return the order of q, k and v in a fused projection: one of ORDERS.
 
-        The command line overrides the name, which overrides the model.
+        The command line overrides the name, which overrides the model. ggml's `attn_qkv` is in
+        blocks whatever the model is; `query_key_value` has another order in every family.
+
+        Raises:
+            ParameterError: None of them states an order.
         """
         is_given = not self.model or "fused" in self.given
         if is_given and self.fused:
             return self.fused
         order = self.named(weight).order or self.fused
-        if order is not None:
-            return order
+        if order is None:
+            raise self._unknown_order(weight)
+        return order
+
+    def _unknown_order(self, weight: Input) -> ParameterError:
         advice = f"give `fused` ({', '.join(ORDERS)})"
         if self.model:
             reason = f"neither its name nor {self.model} tells"
@@ -209,7 +216,7 @@ class Heads:
             reason = "its name does not tell"
             advice += ", or the model with `config`"
         rule = f"{weight} holds q, k and v in an order that {reason}"
-        raise ParameterError("fused", "missing", rule, advice)
+        return ParameterError("fused", "missing", rule, advice)
 
     def slots(self, weight: Input) -> str:
         """Return a letter per head_dim rows of a projection: q, k, v, or g for a gate."""

@@ -8,7 +8,7 @@ from pecli.engine.arrays import FLOATS, Array, floating
 from pecli.engine.schemes.parameters import Parameter
 from pecli.errors import FileError, ParameterError, bracketed, listed, quoted
 from pecli.files.contents import LoadedFile
-from pecli.files.load import name_of, open_tensors
+from pecli.files.load import NAMELESS_FORMATS, name_of, open_tensors
 from pecli.files.output import KEY
 
 MAX_LISTED = 8  # tensors that an error names
@@ -109,7 +109,7 @@ def open_inputs(
 def _inputs_of(loaded: LoadedFile) -> list[Input]:
     inputs = []
     for key, array in loaded.tensors.items():
-        source = "the array" if loaded.format == "npy" else key
+        source = "the array" if loaded.format in NAMELESS_FORMATS else key
         inputs.append(Input(array, f"{source} of {loaded.path}", name_of(loaded, key)))
     return inputs
 
@@ -140,7 +140,7 @@ def read_numbers(name: str, text: str) -> Array:
         rule = f"it has {listed(present, MAX_LISTED) or 'no tensors'}"
         raise ParameterError(name, text, rule, "name one, as FILE:NAME")
     (array,) = tensors.values()
-    is_column = loaded.format == "csv" and array.shape[1:] == (1,)
+    is_column = loaded.has_rows_only and array.shape[1:] == (1,)
     if name == "positions" and is_column:
         return array[:, 0]
     return array

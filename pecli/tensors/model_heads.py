@@ -6,8 +6,9 @@ qkv_layouts.json.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from pecli.engine.named_values import NamedValues
 from pecli.errors import ParameterError
 from pecli.models.data import plain_name, stored
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -72,7 +73,7 @@ def _family_layouts() -> dict[str, list[FamilyLayout]]:
     return layouts
 
 
-def _fields(layout: dict[str, Any]) -> dict[str, Any]:
+def _fields(layout: NamedValues) -> NamedValues:
     if "kv_keys" in layout:
         return {**layout, "kv_keys": tuple(layout["kv_keys"])}
     return layout

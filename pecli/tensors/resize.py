@@ -124,7 +124,7 @@ def _grids(
     return Grid(rows - keep, 1), Grid(length - keep, 1)
 
 
-def _checked_grid(name: str, value: Any) -> Grid:
+def _checked_grid(name: str, value: object) -> Grid:
     sides = _GRID.check(name, value)
     if len(sides) != 2:
         raise ParameterError(name, spelled(sides), "it must be rows x columns, such as 14x14")

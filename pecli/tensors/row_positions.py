@@ -2,12 +2,13 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pecli.engine.arrays import numbers
+from pecli.engine.named_values import MutableValues
 from pecli.engine.schemes.given_positions import LAST_POSITION, whole_positions
 from pecli.engine.schemes.parameters import Whole
 from pecli.errors import ParameterError
@@ -22,7 +23,7 @@ Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-def given_options(**options: Any) -> dict[str, Any]:
+def given_options(**options: object) -> MutableValues:
     """Return the options that were given: all except None, and flags that are not set."""
     return {
         name: value for name, value in options.items() if value is not None and value is not False
@@ -130,8 +131,8 @@ def _allowed_shapes(axes: int) -> str:
 
 
 def row_positions(
-    positions: Any = None,
-    attention_mask: Any = None,
+    positions: object = None,
+    attention_mask: object = None,
     shift: int | None = None,
     offset: int | None = None,
 ) -> RowPositions:
@@ -158,7 +159,7 @@ def row_positions(
     return RowPositions()
 
 
-def _masked_positions(attention_mask: Any) -> RowPositions:
+def _masked_positions(attention_mask: object) -> RowPositions:
     """Count the tokens of a mask; padding before the first token is at position 0.
 
     The mask 0 0 1 1 1 0 gives the positions 0 0 0 1 2 2, as Hugging Face's models count them.

@@ -6,10 +6,10 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pecli.engine.application import LAYOUTS, PairLayouts, rotate
-from pecli.engine.arrays import Array
+from pecli.engine.arrays import AnyArray, Array
+from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.parameters import Choice, Whole
 from pecli.engine.schemes.positions import place_of_rows
 from pecli.engine.schemes.rope import Rope
@@ -138,7 +138,7 @@ class RowRotation:
 
     def _factors_of_rows(
         self, factors: RotationFactors, positions: Positions, start: int, stop: int
-    ) -> NDArray[Any]:
+    ) -> AnyArray:
         """Return the complex factors of rows start … stop − 1.
 
         A shift has the same factors (1, d/2) for all rows: turning from position 5 to 7 is the
@@ -158,7 +158,7 @@ def model_rotation(
     encoding: Encoding,
     rows: RowPositions,
     heads: Collection[int],
-    fields: Mapping[str, Any],
+    fields: NamedValues,
     **parameters: Any,
 ) -> RowRotation:
     """Return how a model rotates tensors.
@@ -189,7 +189,7 @@ def model_rotation(
     return RowRotation(rope, rows, **{**defaults, **fields})
 
 
-def _check_rotary(file: str, encoding: Encoding, parameters: Mapping[str, Any]) -> None:
+def _check_rotary(file: str, encoding: Encoding, parameters: Mapping[str, object]) -> None:
     if not encoding.is_rotary:
         raise ParameterError("model", file, f"its encoding is {encoding.scheme}, not rope")
     if "positions" in parameters or "grid" in parameters:
@@ -205,7 +205,7 @@ def _check_rotary(file: str, encoding: Encoding, parameters: Mapping[str, Any]) 
 
 
 def _check_head(
-    tensor: Input, file: str, head_dim: int, rope: Rope, fields: Mapping[str, Any]
+    tensor: Input, file: str, head_dim: int, rope: Rope, fields: Mapping[str, object]
 ) -> None:
     """Refuse a tensor whose rows are neither heads of the model nor their rotary parts.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pecli.checks.recorded.run_verification import RunVerification
 from pecli.checks.verification import Verification
 from pecli.compare.comparison import problems_of
 from pecli.errors import PecliError, brief, listed, number
@@ -17,8 +18,11 @@ from pecli.views.tensor_lines import (
     failed_tensor_lines,
     passed_tensor_lines,
 )
+from pecli.views.text_table import print_table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pecli.checks.diff import Difference
     from pecli.checks.identify import Identification, Match
 
@@ -45,9 +49,36 @@ def show_verification(result: Verification, status: str = "") -> None:
     if not status:
         status = "passed" if result.passed else "failed"
     screen.print_labelled(*VERDICTS[status], f"  {result.file or 'arrays'}  {result.scheme}")
-    print_findings(result)
+    if isinstance(result, RunVerification):
+        _print_run(result)
+    else:
+        print_findings(result)
     if result.unchecked:
         screen.print_wrapped(f"  not checked: {listed(result.unchecked, MAX_LISTED)}")
+
+
+def _print_run(result: RunVerification) -> None:
+    """Print the findings of a recorded run: the tensors of the first wrong place, and counts of all."""
+    wrong = []
+    for tensor in result.tensors:
+        if not tensor.passed and tensor.name.rpartition(".")[0] == result.first_place:
+            wrong.append(tensor)
+    print_findings(replace(result, tensors=tuple(wrong[:MAX_LISTED])))
+    print_table(("tensors", "right", "wrong", "max error"), [*_kinds(result)], indent="  ")
+
+
+def _kinds(result: RunVerification) -> Iterator[tuple[str, str, str, str]]:
+    """Yield a row for each kind of tensor, such as `q`: how many are right and wrong.
+
+    The error is that of the right ones: it shows how close the model's arithmetic comes.
+    """
+    kinds = dict.fromkeys(tensor.name.rpartition(".")[2] for tensor in result.tensors)
+    for kind in kinds:
+        tensors = [tensor for tensor in result.tensors if tensor.name.endswith(f".{kind}")]
+        right = [tensor for tensor in tensors if tensor.passed]
+        error = max((tensor.max_abs_error or 0.0 for tensor in right), default=None)
+        words = "" if error is None else number(error, 3)
+        yield kind, str(len(right)), str(len(tensors) - len(right)), words
 
 
 def show_difference(result: Difference) -> None:

@@ -16,6 +16,7 @@ from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError, counted, number
 from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.flag_report import FlagReport, ParameterChange
 from pecli.models.presets import Preset
 from pecli.views import screen
 from pecli.views.screen import Styled
@@ -51,8 +52,32 @@ def show(model: ModelEncodings, seq_len: int | None = None, *, first: bool = Tru
     for encoding in model.encodings:
         head = f"{encoding.layer_type or 'all layers'}: {encoding.scheme}"
         print_table((head, "value", "source"), rows_of(encoding, seq_len), indent="  ")
+    if model.flags is not None:
+        _show_flags(model.flags)
     for warning in model.warnings:
         screen.print_labelled("warning", "bold yellow", f"  {warning}")
+    for note in model.notes:
+        screen.print_labelled("note", "bold", f"  {note}")
+
+
+def _show_flags(report: FlagReport) -> None:
+    """Print what server flags change, and what they are equivalent to; warnings are the model's."""
+    heading = f"flags of {report.server} {report.version}"
+    if not report.changes:
+        screen.print_heading(f"{heading}: nothing changes")
+    else:
+        screen.print_heading(heading)
+        rows = [
+            (_full_name(change), cell(change.before), cell(change.after), change.source)
+            for change in report.changes
+        ]
+        print_table(("", "model", "with the flags", "source"), rows, indent="  ")
+    for note in report.notes:
+        screen.print_wrapped(f"  {note}")
+
+
+def _full_name(change: ParameterChange) -> str:
+    return f"{change.layer_type}.{change.name}" if change.layer_type else change.name
 
 
 def rows_of(encoding: Encoding, seq_len: int | None) -> list[Row]:
@@ -232,7 +257,13 @@ def commands(model: ModelEncodings, model_option: str, length: int | None = None
             with suppress(ParameterError):  # the configuration lacks a parameter of the table
                 lines.append(_table_command(model, encoding, keys))
         elif not encoding.grid.axes:  # axes without a style: an image's own positions
-            lines.append(f"pecli rope {model_option} --seq-len {rows} -o rope.safetensors")
+            if model.flags is None:
+                line = f"pecli rope {model_option} --seq-len {rows} -o rope.safetensors"
+            else:
+                # No option of pecli rope names flags, so that the parameters are spelled out.
+                scheme = encoding.rope(rows)
+                line = shlex.join(["pecli", "rope", *options(scheme), "-o", "rope.safetensors"])
+            lines.append(line)
     return list(dict.fromkeys(lines))
 
 

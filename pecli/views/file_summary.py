@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pecli.engine.arrays import Array, dtype_name, indices
+from pecli.engine.named_values import JsonObject, NamedValues
 from pecli.errors import FileError, ParameterError, brief, number
 from pecli.files.contents import LoadedFile, UnreadTensor, carried_spec
 from pecli.files.output import KEY
@@ -34,7 +35,7 @@ class Numbers:
     columns: list[int]
     values: list[list[Any]]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {"rows": self.rows, "columns": self.columns, "values": self.values}
 
 
@@ -46,10 +47,10 @@ class TensorSummary:
     dtype: str
     shape: list[int]
     nbytes: int | None  #: None if the format does not define it, as for an unknown GGML type
-    statistics: Mapping[str, Any] = field(default_factory=dict)
+    statistics: NamedValues = field(default_factory=dict)
     numbers: Numbers | None = None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         entry = {
             "name": self.name,
             "dtype": self.dtype,
@@ -70,11 +71,11 @@ class FileSummary:
     format: str
     tensor_count: int  #: of all tensors, also those that are not listed
     tensors: list[TensorSummary]
-    metadata: dict[str, Any]
+    metadata: JsonObject
     matches: Sequence[Match] | None = None  #: schemes that made the tensors; None if not searched
     sha256_holds: bool | None = None  #: None if the file carries no SHA-256, or it was not computed
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         summary = {
             "file": self.file,
             "format": self.format,
@@ -112,9 +113,9 @@ def describe(
     return FileSummary(name, file.format, count, tensors, _metadata(file))
 
 
-def _metadata(file: LoadedFile) -> dict[str, Any]:
+def _metadata(file: LoadedFile) -> dict[str, object]:
     """Return the metadata of a file; a spec in it is parsed, and left as text if it cannot be."""
-    metadata: dict[str, Any] = dict(file.metadata)
+    metadata: JsonObject = dict(file.metadata)
     with suppress(FileError):
         spec = carried_spec(file.path, file.metadata)
         if spec is not None:
@@ -204,7 +205,7 @@ def _sha256_verdict(*, holds: bool) -> Styled:
     return Styled("stored SHA-256 does NOT match: the data changed", "bold red")
 
 
-def _show_statistics(name: str, statistics: Mapping[str, Any]) -> None:
+def _show_statistics(name: str, statistics: NamedValues) -> None:
     """Print the statistics of a tensor that the table of tensors does not have."""
     screen.print_heading(name, "bold")
     if statistics["quantiles"]:
@@ -219,7 +220,7 @@ def _show_statistics(name: str, statistics: Mapping[str, Any]) -> None:
     screen.print_wrapped(f"  sha256      {statistics['sha256']}")
 
 
-def _show_rows(rows: Mapping[str, Any]) -> None:
+def _show_rows(rows: NamedValues) -> None:
     """Print statistics of a tensor's rows; there are none of norms if no row has a finite one."""
     norm = rows["norm"]
     if norm:

@@ -120,7 +120,7 @@ def _subjects(value: Any, kind: str | None) -> list[Subject]:
     return subjects.of_file(name, file)
 
 
-def _may_be_model(value: Any) -> bool:
+def _may_be_model(value: object) -> bool:
     """Return True if a value is a configuration, a name or a path, not arrays."""
     if isinstance(value, Mapping):
         # A configuration has numbers and texts; a mapping of arrays has none.

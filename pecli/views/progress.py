@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -66,7 +66,7 @@ class _Counter:
         return self._resources.enter_context(bar)
 
 
-def described(label: str, tables: Sequence[Table], *, wanted: bool = True) -> dict[str, Any]:
+def described(label: str, tables: Sequence[Table], *, wanted: bool = True) -> dict[str, object]:
     """Return the statistics of tables by their names, with a bar while they are computed."""
     from pecli.checks import statistics
 

@@ -92,13 +92,16 @@ def show_extension(extension: Extension) -> None:
     screen.print_heading("runtimes")
     _print_runtimes(extension.runtimes, "  ")
     screen.print_line()
-    screen.print_line(_wavelengths(extension))
+    if not extension.is_as_it_is:
+        screen.print_line(_wavelengths(extension))
     for note in extension.notes:
         screen.print_wrapped(note)
 
 
 def _extension_title(extension: Extension) -> str:
     """Return «qwen2.5-7b: 32,768 → 131,072 positions by yarn, factor 4»."""
+    if extension.is_as_it_is:
+        return f"{extension.model}: {extension.to:,} positions, as it is"
     lengths = f"{extension.longest:,} → {extension.to:,} positions"
     method = f"{extension.method}, factor {extension.factor:g}"
     title = f"{extension.model}: {lengths} by {method}"
@@ -111,9 +114,10 @@ def _extension_title(extension: Extension) -> str:
 def _settings(extension: Extension) -> dict[str, str]:
     """Return the settings in the spelling of each file and runtime; empty if it cannot express them."""
     gguf = [f"ARCH.{key} = {value}" for key, value in extension.gguf.items()]
+    name = "mlc-chat-config.json" if extension.is_mlc else "config.json"
     return {
         # Without the braces: the lines are pasted into an object.
-        "config.json": json.dumps(extension.config)[1:-1],
+        name: json.dumps(extension.config)[1:-1],
         "config.json, transformers 5": json.dumps(extension.newer_config)[1:-1],
         **extension.commands,
         "GGUF": ", ".join(gguf),

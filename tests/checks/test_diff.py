@@ -203,8 +203,7 @@ def test_names_of_tensors_and_tolerances_count() -> None:
     ).diagnosis
     assert {line.split(":")[0] for line in only} == {"inv_freq", "slopes", "weight", "bias"}
     turned = differ({"cos": COS[:16]}, {"cos": COS[:16].T})
-    assert turned.passed
-    assert turned.readings == {"cos": "B: transposed"}
+    assert not turned.passed
     near = TABLE + np.float32(1e-6)
     assert not differ(TABLE, near).passed
     result = differ(TABLE, near, atol=2e-6)

@@ -73,7 +73,9 @@ def test_the_printed_config_has_the_frequencies_of_transformers(name: str, metho
     It holds inv_freq and attention_scaling of its rotary modules in float32, made from these
     configs by AutoConfig.for_model, and called with the last position.
     """
-    found = pecli.extend(name, LENGTH, method)
+    # The numbers were made with the context of config.json, not with the one of Qwen3's card.
+    original = 40960 if name == "qwen3-8b" and method == "yarn" else None
+    found = pecli.extend(name, LENGTH, method, original_len=original)
     plain = {key: value for key, value in presets()[name].config.items() if key != "rope_scaling"}
     for config in ({**presets()[name].config, **found.config}, {**plain, **found.newer_config}):
         read = pecli.load_config(config).one()
@@ -452,21 +454,128 @@ def test_a_factor_need_not_be_whole() -> None:
     assert pecli.extend(SMALL, 65, "linear").factor == 65 / 64
 
 
+@pytest.mark.usefixtures("unmeasured")
 @pytest.mark.parametrize(
-    ("config", "message"),
+    ("config", "reason"),
     [
-        (SMALL, "to is 64; config has 64 positions as it is; name a longer context"),
+        (SMALL, "it has 64 positions as it is: nothing needs to change"),
         (
             SMALL_LINEAR,
-            "to is 64; config has 64 positions as it is, with its own linear scaling; "
-            "name a longer context",
+            "it has 64 positions as it is, with its own linear scaling: nothing needs to change",
         ),
     ],
 )
-def test_a_model_that_is_long_enough_is_refused(config: dict[str, Any], message: str) -> None:
-    with pytest.raises(ParameterError) as caught:
-        pecli.extend(config, 64)
-    assert str(caught.value) == message
+def test_a_model_that_is_long_enough_is_served_as_it_is(
+    config: dict[str, Any], reason: str
+) -> None:
+    found = pecli.extend(config, 64)
+    assert found.reason == reason
+    assert found.config == {}
+    assert found.gguf == {}
+    assert found.commands == {
+        "vllm": "vllm serve MODEL --max-model-len 64",
+        "sglang": "python -m sglang.launch_server --model-path MODEL --context-length 64",
+        "llama.cpp": "llama-server -m MODEL.gguf -c 64",
+    }
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_a_method_stretches_a_model_that_is_long_enough() -> None:
+    assert pecli.extend("qwen3-8b", 40960, "yarn").factor == 1.25
+
+
+@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.parametrize(
+    ("name", "to", "factor", "original"),
+    [
+        ("qwen3-8b", 131072, 4.0, 32768),
+        ("qwen3-8b", 65536, 2.0, 32768),
+        ("qwen3-30b-a3b", 131072, 4.0, 32768),
+        ("qwen2.5-7b", 131072, 4.0, 32768),
+        # Models whose context the card does not speak of.
+        ("qwen3-4b-2507", 524288, 2.0, 262144),
+        ("qwen2.5-14b", 262144, 2.0, 131072),
+    ],
+)
+def test_the_printed_numbers_are_those_of_the_card(
+    name: str, to: int, factor: float, original: int
+) -> None:
+    """https://huggingface.co/Qwen/Qwen3-8B: factor 4 of 32768 positions, for 131072."""
+    found = pecli.extend(name, to)
+    assert found.factor == factor
+    assert found.original == original
+    is_quoted = "original 32768" in found.reason
+    assert is_quoted == (original == 32768)
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_a_factor_and_an_original_length_override_the_card() -> None:
+    found = pecli.extend("qwen3-8b", "128k", factor=3.2, original_len=40960)
+    assert found.rope_scaling == {
+        "rope_type": "yarn",
+        "factor": 3.2,
+        "original_max_position_embeddings": 40960,
+    }
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_a_factor_without_a_length() -> None:
+    assert pecli.extend("qwen3-8b", factor=4).to == 131072
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_a_factor_that_is_too_small_is_noted() -> None:
+    notes = pecli.extend("qwen3-8b", 131072, factor=2).notes
+    assert notes[-1] == "factor 2 of 32,768 positions reaches 65,536, fewer than 131,072"
+
+
+def test_neither_a_length_nor_a_factor() -> None:
+    with pytest.raises(ParameterError, match="to is missing"):
+        pecli.extend("qwen3-8b")
+
+
+@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.parametrize(("to", "length"), [("128k", 131072), ("1M", 1048576), ("99.5K", 101888)])
+def test_lengths_in_thousands(to: str, length: int) -> None:
+    assert pecli.extend("llama-2-7b", to).to == length
+
+
+MLC = {
+    "model_type": "llama",
+    "model_config": {
+        "hidden_size": 128,
+        "num_attention_heads": 8,
+        "position_embedding_base": 10000,
+        "context_window_size": 64,
+    },
+    "context_window_size": 64,
+}
+
+
+@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.parametrize("method", ["yarn", "linear", "ntk"])
+def test_a_config_of_mlc(method: str) -> None:
+    found = pecli.extend(MLC, 256, method)
+    config = {**MLC, **found.config}
+    config["model_config"] = {**MLC["model_config"], **found.config["model_config"]}
+    read = pecli.load_config(config)
+    assert read.context == 256
+    assert read.one().inverse_frequencies(256) == found.after.inverse_frequencies(256)
+    assert "model_config" not in found.commands["vllm"]
+    assert found.commands["mlc"].startswith("mlc_llm serve")
+
+
+@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.parametrize("runtime", ["vllm", "sglang", "llama.cpp"])
+@pytest.mark.parametrize("method", ["yarn", "linear", "ntk"])
+@pytest.mark.parametrize("name", ["qwen3-8b", "llama-2-7b", "gemma-3-4b", "phi-2"])
+def test_printed_commands_mean_what_is_printed(name: str, method: str, runtime: str) -> None:
+    """`--flags` reads the commands as the servers do."""
+    found = pecli.extend(name, 2**20, method)
+    model = pecli.load_model(name, found.commands[runtime])
+    read = model.one(found.before.layer_type)
+    assert read.inverse_frequencies() == pytest.approx(found.after.inverse_frequencies(), rel=1e-9)
+    assert read.attention_factor() == pytest.approx(found.after.attention_factor())
 
 
 @pytest.mark.parametrize("method", ["yarn", "linear", "ntk", "dynamic"])
@@ -501,7 +610,7 @@ def test_a_printed_original_length_is_not_missing() -> None:
     assert results["tensorrt-llm"].causes == ()
 
 
-QWEN_CARD = "Qwen2.5's model card: yarn, factor 4, original 32768"
+QWEN_CARD = "yarn, as Qwen2.5's model card has it for models of 32,768 positions"
 
 
 @pytest.mark.usefixtures("unmeasured")

@@ -38,7 +38,7 @@ def test_json_has_the_fields_of_the_contract(pecli_cli) -> None:
     assert outcome.code == 0
     assert outcome.err == ""
     assert found["warnings"] == []
-    assert set(found) == {"file", "model_type", "context", "encodings", "warnings"}
+    assert set(found) == {"file", "model_type", "context", "encodings", "warnings", "notes"}
     (encoding,) = found["encodings"]
     assert set(encoding) == FIELDS
     assert encoding["layer_type"] == ""

@@ -276,5 +276,6 @@ def test_the_manifest_in_the_help_can_be_copied(pecli_cli) -> None:
     lines = pecli_cli("verify", "--help").out.splitlines()
     start = next(k for k, line in enumerate(lines) if "[defaults]" in line)
     manifest = tomllib.loads("\n".join(line.strip() for line in lines[start:]))
-    files = ["dumps/cos.npy", "dumps/q_after.npy", "dumps/pe.npy", "rope.safetensors"]
+    dumps = ["dumps/cos.npy", "dumps/q_after.npy", "dumps/k.bin", "dumps/pe.npy"]
+    files = [*dumps, "rope.safetensors"]
     assert [check["file"] for check in manifest["check"]] == files

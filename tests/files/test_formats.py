@@ -28,7 +28,7 @@ def test_first_bytes_select_the_format(start: bytes, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "name"), [("a.CSV", "csv"), ("a.txt", "csv"), ("a.tsv", "csv"), ("a.onnx", "onnx")]
+    ("path", "name"), [("a.CSV", "csv"), ("a.txt", "text"), ("a.tsv", "csv"), ("a.onnx", "onnx")]
 )
 def test_suffix_selects_a_format_without_magic_bytes(path: str, name: str) -> None:
     assert format_of_bytes(path, b"1 2").name == name

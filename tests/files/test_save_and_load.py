@@ -170,7 +170,9 @@ def archive(name: str) -> bytes:
     return file.getvalue()
 
 
-NO_TABLES = "is not a .npy, .npz, .pt, .gguf, .csv, .json, .safetensors or .onnx file of tables"
+NO_TABLES = (
+    "is not a .npy, .npz, .pt, .gguf, .csv, .json, .safetensors, .onnx or .txt file of tables"
+)
 UNREADABLE: list[tuple[str, bytes | None, str]] = [
     (".", None, "is a folder"),
     *(
@@ -183,11 +185,12 @@ UNREADABLE: list[tuple[str, bytes | None, str]] = [
         archive("a/data.pkl"),
         "constructors of state dicts; it is not run; write the tensors with safetensors",
     ),
-    ("a.bin", bytes(64), "raw numbers have no shape: numpy.save"),
-    ("a.h", b"/* pecli */", "C headers are written, not read"),
-    ("a.json", b"[[1.0, 0.5]]", '"data": [[1.0, 0.5]], "dtype": "float32", "shape": [1, 2]'),
-    ("b.json", b'{"cos": [[1.0, 0.5]]}', '{"tensors": {"cos": {"data": '),
-    ("a.txt", b"the words\nof a text\n", "is not a table of numbers"),
+    ("a.bin", bytes(64), "state them: --shape 2,8,24,128 --raw-dtype f16"),
+    ("a.h", b"/* pecli */", "is not a .npy"),
+    ("b.h", b"#define N 3\n", "holds no numbers"),
+    ("a.npy", b"1 2 3\n", NO_TABLES),
+    ("b.json", b'{"tensors": {"cos": [[1.0, 0.5]]}}', '{"tensors": {"cos": {"data": '),
+    ("a.txt", b"the words\nof a text\n", "holds no numbers"),
     ("a.gguf", b"GGUF" + bytes(60), "versions 2 and 3 can be read"),
     ("empty", b"", "is empty"),
     ("empty/a", None, "not a folder"),

@@ -216,7 +216,8 @@ BROKEN = [
     ("json", f'{{"tensors":{{"a":{_ONE},"a":{_ONE}}}}}'),
     ("json", '{"tensors":{' + ",".join(f'"{number}":{_ONE}' for number in range(10_001)) + "}}"),
     ("json", '{"tensors":{"' + "\\\\n" * 3_000_000),
-    ("json", '{"a": [1, 2, 3], "b": 4}'),
+    ("json", '{"a": {"b": 4}}'),
+    ("json", '{"a": [1, 2, 3], "b": 4'),
     ("json", '{"tensors":{"a":{"data":[1],"dtype":"float32"'),
 ]
 

@@ -61,6 +61,7 @@ PARTIAL_SETTINGS = [
     "nemotron3_5_transcribe_word_timestamp",
 ]
 """Classes whose partial factor goes when other settings come in its place."""
+WITH_DECODERS = ("vit_mae", "videomae")  #: Classes whose decoders have tables of their own
 OTHER_BASES = ("muse_spark_text",)  #: Classes whose base does
 
 
@@ -83,6 +84,8 @@ def sizes(config: Any) -> dict[str, Any]:
     """The defaults of a class that pecli reads; the number of layers where some of them have no rope."""
     given = {each.name: each.default for each in dataclasses.fields(config)}
     keys = KEYS | ({"num_hidden_layers"} if "no_rope_layer_interval" in given else set())
+    if config.model_type in WITH_DECODERS:
+        keys = keys | {"decoder_hidden_size"}
     found = {
         name: value
         for name, value in given.items()

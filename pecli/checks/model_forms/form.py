@@ -7,11 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pecli.checks.model_forms.stored import Q8_0, Stored
 from pecli.engine import application
 from pecli.engine.arrays import Array
+from pecli.engine.named_values import NamedValues
 from pecli.errors import FileError, PecliError
 from pecli.files.load import load_file
 from pecli.models import config_files, find, key_names
@@ -42,7 +43,7 @@ LAYER_COUNTS = ("block_count", "num_hidden_layers", "n_layers", "n_layer", "num_
 HEAD_COUNTS = ("attention.head_count", *key_names.HEADS)
 
 
-Settings = Mapping[str, Any]
+Settings = NamedValues
 """A configuration, or a part of one."""
 
 

@@ -63,7 +63,17 @@ class Trial:
         offset: float,
         tolerance: Tolerance,
     ) -> bool:
-        """Compare a few rows, which refute most mistakes, and then all."""
+        """Return True if the checked tensor equals the rows of another, times a factor, plus an offset.
+
+        A few rows refute most mistakes; only what passes there is compared whole.
+
+        Args:
+            stored: The other tensor.
+            order: Its rows; None for all of them in order.
+            factor: The factor.
+            offset: The offset.
+            tolerance: The errors that pass.
+        """
         count = len(self.pair.checked.rows)
         few_rows = np.arange(0, count, 1 + count // FIRST_ROWS)
         for places in (few_rows, np.arange(count)):
@@ -122,7 +132,11 @@ def _is_transposed(trial: Trial) -> bool:
 
 
 def _find_swap(trial: Trial) -> Finding | None:
-    """Return the tensor of the same layer, or of the same name in another, that was stored instead."""
+    """Return the tensor that was stored instead; None if there is none.
+
+    Two kinds of mistakes happen: `blk.3.attn_k` has the values of `blk.3.attn_v`, or those of
+    `blk.4.attn_k`. Tensors that share neither the layer nor the name are not tried.
+    """
     place = TensorName.parse(trial.pair.name)
     shape = trial.pair.reference.shape
     for name, tensor in trial.reference.tensors.items():

@@ -25,32 +25,67 @@ class RowMistake(NamedTuple):
 
 
 def row_mistakes(pair: Pair, reference: Form, checked: Form) -> Iterator[RowMistake]:
-    """Yield the mistakes with rows that are possible for a tensor, the likeliest first."""
+    """Yield the mistakes with rows that are possible for a tensor, the likeliest first.
+
+    A converter to GGUF permutes the rows of queries and keys, head by head, so that channels which
+    rotate together come to lie side by side; it also puts fused projections in one order. Both can
+    be forgotten, done twice, or done with the wrong number of heads.
+
+    Args:
+        pair: The tensor in both forms.
+        reference: The form that defines the model.
+        checked: The form that may have the mistake.
+    """
     rows = np.arange(len(pair.reference.rows))
     expected = rows if pair.order is None else pair.order
     if len(rows) % 2 == 0:
         yield RowMistake(Mistake.HALVES_EXCHANGED, np.roll(expected, len(rows) // 2))
     named = projection(pair.name)
     if named is None or named.norm or reference.heads is None:
-        return
+        return  # Only projections into heads are permuted.
+    are_keys = named.kind != "q"
     if named.kind == "qkv":
         yield from _fused_mistakes(rows, expected, reference.heads)
-        return
-    are_keys = named.kind != "q"
-    if pair.order is not None:
-        yield RowMistake(Mistake.NOT_PERMUTED, rows)
-        yield RowMistake(Mistake.PERMUTED_TWICE, expected[expected])
-        yield RowMistake(Mistake.PERMUTED_BACKWARDS, np.argsort(expected))
-        yield from _permutations(rows, reference.heads, are_keys=are_keys, is_expected=True)
-        return
-    count = _head_count(reference.heads, are_keys=are_keys)
-    if len(rows) % (2 * count) == 0 and checked.layout == "interleaved":
+    elif pair.order is not None:
+        yield from _wrong_permutations(rows, pair.order, reference.heads, are_keys=are_keys)
+    else:
+        is_interleaved = checked.layout == "interleaved"
+        yield from _needless_permutations(rows, reference.heads, are_keys, is_interleaved)
+
+
+def _wrong_permutations(
+    rows: Indices, expected: Indices, heads: Heads, *, are_keys: bool
+) -> Iterator[RowMistake]:
+    """Yield the mistakes with queries or keys that should be permuted.
+
+    With `expected` 0 2 1 3 of a head, a tensor that was permuted twice has its rows in the order
+    `expected[expected]`, and one that was permuted backwards in that of the inverse.
+    """
+    yield RowMistake(Mistake.NOT_PERMUTED, rows)
+    yield RowMistake(Mistake.PERMUTED_TWICE, expected[expected])
+    yield RowMistake(Mistake.PERMUTED_BACKWARDS, np.argsort(expected))
+    yield from _permutations(rows, heads, are_keys=are_keys, is_expected=True)
+
+
+def _needless_permutations(
+    rows: Indices, heads: Heads, are_keys: bool, is_interleaved: bool
+) -> Iterator[RowMistake]:
+    """Yield the mistakes with queries or keys that should keep the order of the reference.
+
+    If both forms have interleaved pairs, the reference was permuted already, and a checked tensor
+    in the order before that was not.
+    """
+    count = _head_count(heads, are_keys=are_keys)
+    if is_interleaved and len(rows) % (2 * count) == 0:
         yield RowMistake(Mistake.NOT_PERMUTED, np.argsort(_permuted(rows, count)))
-    yield from _permutations(rows, reference.heads, are_keys=are_keys, is_expected=False)
+    yield from _permutations(rows, heads, are_keys=are_keys, is_expected=False)
 
 
 def _fused_mistakes(rows: Indices, expected: Indices, heads: Heads) -> Iterator[RowMistake]:
     """Yield the mistakes with a projection of queries, keys and values in one tensor.
+
+    With 2 heads and 2 key heads, the reference may have the rows q k v q k v, one letter per head;
+    GGUF has q q k k v v.
 
     Args:
         rows: All rows in the order of the reference.

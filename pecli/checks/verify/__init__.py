@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pecli.checks.printed import printed_tolerance
+from pecli.checks.recorded.run_tensors import RecordedRun, is_recorded_run
 from pecli.checks.verification import Verification
 from pecli.checks.verify.against_scheme import verify_scheme
 from pecli.checks.verify.against_spec import verify_carried
@@ -13,7 +15,7 @@ from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import KindError, ParameterError
 from pecli.files.contents import INDEX
-from pecli.files.load import NO_FILE, Given, opened, split_name
+from pecli.files.load import NO_FILE, Given, Opened, opened, split_name
 
 if TYPE_CHECKING:
     from pecli.models.find import Model
@@ -33,13 +35,13 @@ def verify(
     max_ulp: int | None = None,
     any_dtype: bool = True,
     reasons: bool = True,
-    **model_options: Any,
+    **model_options: object,
 ) -> Verification:
     """Compare a file or arrays with what they should be.
 
     Args:
         given: A file, one tensor of it with `FILE:NAME`, an array, arrays by name, or a torch module, which is
-            searched for its tables.
+            searched for its tables. A file that `record` has saved is checked layer by layer.
         spec: A scheme; a model, as `load_config` and `load_model` return or accept it; or a learned table (rows, D),
             with `before`. Without it, a file is compared with the spec that it carries, and a folder or an index with
             the configuration beside it.
@@ -87,11 +89,14 @@ def verify(
             label,
             file.read_as(spec.dtype),
             spec,
-            allowed,
+            printed_tolerance(label, allowed, file.rounding),
             is_one_tensor=is_one_tensor,
             any_dtype=any_dtype,
             reasons=reasons,
         )
+    if is_recorded_run(file.tensors):
+        rule = "a recorded run is compared with a model's configuration"
+        raise ParameterError("model", "missing", rule, "give one")
     if file.path == NO_FILE:
         raise ParameterError("scheme", "missing", "arrays carry no spec", "say what they should be")
     return verify_carried(label, file, allowed, is_complete=not is_one_tensor, reasons=reasons)
@@ -110,7 +115,7 @@ def _config_beside(given: Given) -> str | None:
 
 
 def _verify_by_config(
-    given: Given, config: str, tolerance: Tolerance, reasons: bool, **options: Any
+    given: Given, config: str, tolerance: Tolerance, reasons: bool, **options: object
 ) -> Verification:
     """Compare tensors with the configuration beside them."""
     result = _verify_model(given, config, tolerance, reasons, **options)
@@ -143,4 +148,21 @@ def _verify_model(
         if options.pop(name, None) is not None:
             rule = "it is about queries and keys"
             raise ParameterError(name, "given", rule, "give `before`, too")
-    return verify_tables(given, model, tolerance, reasons, **options)
+    source = opened(given)
+    if is_recorded_run(source.file.tensors):
+        return _verify_recorded(source, model, tolerance, reasons, **options)
+    allowed = printed_tolerance(source.label, tolerance, source.file.rounding)
+    return verify_tables(source, model, allowed, reasons, **options)
+
+
+def _verify_recorded(
+    source: Opened, model: Any, tolerance: Tolerance, reasons: bool, **options: Any
+) -> Verification:
+    """Compare a run that `record` has saved with a model."""
+    from pecli.checks.recorded.run_verification import verify_run
+
+    for name, value in options.items():
+        if value is not None:
+            raise ParameterError(name, "given", "a recorded run states it itself", "leave it out")
+    run = RecordedRun.of(source.file.tensors)
+    return verify_run(run, model, tolerance, reasons, source.label)

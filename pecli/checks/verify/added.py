@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pecli.checks.diagnosis import diagnosis
+from pecli.checks.printed import printed_tolerance
 from pecli.checks.verification import Verification
 from pecli.checks.verify.tensor_pairs import TensorPair, tensor_pairs
 from pecli.compare.comparison import Comparison, compare_arrays, problems_of
-from pecli.compare.problems import NotFinite
+from pecli.compare.problems import NotFinite, PaddingNotFinite
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Flags, Floats, Indices, as_dtype, dtype_name, numbers, widened
 from pecli.engine.schemes.scheme import Scheme
@@ -65,6 +66,7 @@ def verify_added(
     weight = _weight(table)
     rows = row_positions(**tokens)
     matched = tensor_pairs(after, before)
+    tolerance = printed_tolerance(matched.label, tolerance, matched.rounding)
     results: list[Comparison] = []
     explanations: list[Explanation] = []
     for pair in matched.pairs:
@@ -77,8 +79,11 @@ def verify_added(
         result = compare_arrays(expected, pair.after, tolerance, name=pair.name)
         results.append(result)
         strange = _not_finite(sums)
+        strange_padding = _strange_padding(sums)
         if strange:
             result.finding = NotFinite(strange, "of the sums")
+        elif strange_padding and not result.mismatched:
+            result.finding = PaddingNotFinite(strange_padding)
         elif reasons and not result.passed:
             found = [*_rows_added(sums, weight, tolerance.atol)]
             explanations += found or merged(_table_added(table, sums, tolerance.atol))
@@ -94,7 +99,7 @@ def verify_added(
     )
 
 
-def _weight(table: Any) -> Floats:
+def _weight(table: object) -> Floats:
     """Return the rows of a scheme, or of a learned table, in float64."""
     values = table.single_array().array() if isinstance(table, Scheme) else table
     array = numbers("table", values)
@@ -127,6 +132,14 @@ def _not_finite(sums: _Sums) -> int:
     """Return how many of the expected sums are not finite, padding apart."""
     strange = ~np.isfinite(sums.expected)
     return int(np.count_nonzero(strange[np.broadcast_to(sums.seen, strange.shape[:-1])]))
+
+
+def _strange_padding(sums: _Sums) -> int:
+    """Return how many values of padding are finite before, and infinite or not numbers after."""
+    before = widened(sums.pair.before).reshape(sums.expected.shape)
+    after = widened(sums.pair.after).reshape(sums.expected.shape)
+    is_new = np.isfinite(before) & ~np.isfinite(after)
+    return int(np.count_nonzero(is_new[~np.broadcast_to(sums.seen, is_new.shape[:-1])]))
 
 
 def _rows_added(sums: _Sums, weight: Floats, atol: float) -> Iterator[Explanation]:

@@ -2,10 +2,11 @@
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,13 @@ from pecli.checks.verify.batch_tables import (
 from pecli.checks.verify.targets import Place, model_targets
 from pecli.compare.comparison import Comparison
 from pecli.compare.problems import OtherShape
-from pecli.compare.reading import Doubling, Reading, best_reading, doubling_problems
+from pecli.compare.reading import (
+    Doubling,
+    Reading,
+    best_reading,
+    doubling_problems,
+    lone_transposes,
+)
 from pecli.compare.target import Target
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import COMPLEX, Array, dtype_name, widened
@@ -30,7 +37,7 @@ from pecli.explain import time_limit
 from pecli.files.contents import LoadedFile
 from pecli.files.load import NO_FILE, Given, opened
 from pecli.files.npy import ARRAY_NAME
-from pecli.files.tensor_roles import ANYTHING, role_of, schemes_of
+from pecli.files.tensor_roles import ANYTHING, function_order, module_of, role_of, schemes_of
 from pecli.models.config_files import config_file
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
@@ -88,11 +95,12 @@ def verify_tables(
         arrays = LoadedFile(NO_FILE, "arrays", tokens.tables)
         check = _ModelCheck(label, arrays, encodings, layer_type, place, tokens.notes)
         answer = check.answer(tolerance, reasons)
-        if tokens.notes:
+        if tokens.notes and not answer.passed:
             rows = batch
+        answer = replace(answer, problems=(*answer.problems, *tokens.problems))
     rotary = encodings.ropes() if layer_type is None else [encodings.one(layer_type)]
     # With several rotary encodings, it is not known whose tables these are.
-    if answer.passed or not reasons or rows is None or len(rotary) != 1:
+    if answer.passed or not reasons or rows is None or len(rotary) != 1 or rotary[0].no_table:
         return answer
     solved = solved_positions(tables, rows, model, rotary[0], tolerance)
     if solved is None:
@@ -122,6 +130,7 @@ class _ModelCheck:
         self.has_several = len({encoding.layer_type for encoding in self.encodings}) > 1
         self.tensors = _with_frequencies(file.read_as("float32"))
         self.place = replace(place, ends=self._ends(place))
+        self.assigned: Mapping[str, Encoding] = {}  #: by tensor, the encoding that it is tried with
 
     def _ends(self, place: Place) -> tuple[int, ...]:
         """Return the positions at which tables of the file may end; frequencies may have been read there."""
@@ -137,11 +146,15 @@ class _ModelCheck:
         if len(rotary) < 2 or any(self._layer_named(name) for name in self.tensors):
             return self._answer(tolerance, reasons)
         others = [each for each in self.encodings if each not in rotary]
+        groups = _groups(self.tensors)
+        if len(groups) > len(rotary):
+            return self._answer(tolerance, reasons)
         checks: list[_ModelCheck] = []
         answers: list[Verification] = []
-        for encoding in rotary:
+        for encodings in permutations(rotary, len(groups)):
             check = copy(self)
-            check.encodings = (encoding, *others)
+            check.encodings = (*encodings, *others)
+            check.assigned = _assigned(groups, encodings)
             with suppress(NoTablesError):  # There may be tables of the other layers only.
                 answers.append(check._answer(tolerance, reasons=False))
                 checks.append(check)
@@ -154,7 +167,7 @@ class _ModelCheck:
 
     def _answer(self, tolerance: Tolerance, reasons: bool) -> Verification:
         tolerance = tolerance.against_model()
-        found = self._found()
+        found = self._without_lone_transposes(self._found())
         problems = [] if found else self._lost_scalings()
         checked = [self._checked(name, reading, tolerance) for name, reading in found]
         schemes = set()
@@ -196,11 +209,15 @@ class _ModelCheck:
         layers = ""
         if self.has_several and reading.target.origin is not None:
             layers = reading.target.origin.layer_type
-        checked = Checked.of(name, label, reading, tolerance)
+        stated = self._stated_name(name)
+        checked = Checked.of(name, label, reading, tolerance, stated=stated)
         note = ", ".join(filter(None, self._notes(name, label, layers, reading)))
         checked = replace(checked, note=note, layers=layers)
-        if not layers or checked.result.passed:
+        if not layers:
             return checked
+        if checked.result.passed:
+            doubt = self._doubt_about_layers(name, label, reading)
+            return replace(checked, doubt=checked.doubt or doubt)
         for other in self.all_encodings:
             if other.layer_type == layers:
                 continue
@@ -208,6 +225,22 @@ class _ModelCheck:
             if best is not None and compared(name, best, tolerance).passed:
                 return replace(checked, right_for=other.layer_type)
         return checked
+
+    def _doubt_about_layers(self, name: str, label: str, reading: Reading) -> str:
+        """Return a sentence if a tensor belongs to some layers by its values, and not by its name.
+
+        Layers whose heads have other sizes, or that rotate alike, are not mistaken for these.
+        """
+        origin = reading.target.origin
+        if origin is None or self._layer_named(name) is not None:
+            return ""
+        own = self.model.one(origin.layer_type)
+        for other in self.all_encodings:
+            is_rival = other.is_rotary and not other.part and other.axis_dim == own.axis_dim
+            if is_rival and other.parameters != own.parameters:
+                fits = f"{label}: it fits {origin.layer_type} layers"
+                return f"{fits}, and no name states that it belongs to them"
+        return ""
 
     def _notes(self, name: str, label: str, layers: str, reading: Reading) -> Iterator[str]:
         """Yield what a tensor is, the layers that it belongs to, and how it was read."""
@@ -264,6 +297,17 @@ class _ModelCheck:
         if not found and not self._lost_scalings():
             raise self._no_tables()
         return found
+
+    def _without_lone_transposes(self, found: list[Found]) -> list[Found]:
+        """Read tables as they stand if they only fit transposed, and the table beside them does not."""
+        readings = {name: reading for name, reading in found if reading is not None}
+        lone = lone_transposes(readings)
+        settled: list[Found] = []
+        for name, reading in found:
+            if name in lone:
+                reading = self._best(name, self._role(name), upright=True)
+            settled.append((name, reading))
+        return settled
 
     def _found_by_name(self) -> list[Found]:
         schemes = {encoding.scheme for encoding in self.encodings}
@@ -326,9 +370,13 @@ class _ModelCheck:
 
     def _role(self, name: str) -> str | None:
         """Return the role that the name of the tensor states, or that of the file if the tensor has no name."""
+        return role_of(self._stated_name(name))
+
+    def _stated_name(self, name: str) -> str:
+        """Return the name of a tensor, or that of its file if it has none."""
         if name == ARRAY_NAME:
-            name = os.path.splitext(os.path.basename(self.file.path))[0]
-        return role_of(name)
+            return os.path.splitext(os.path.basename(self.file.path))[0]
+        return name
 
     def _best(
         self,
@@ -337,20 +385,33 @@ class _ModelCheck:
         encodings: Sequence[Encoding] | None = None,
         *,
         turned: bool = False,
+        upright: bool = False,
     ) -> Reading | None:
-        """Return the nearest reading, of the layers that the name states if it does."""
+        """Return the nearest reading, of the layers that the name states if it does.
+
+        Args:
+            name: The tensor.
+            role: What its name states that it holds.
+            encodings: The encodings whose tables it may be; by default those of the layers in its name.
+            turned: True to read the transposed tensor.
+            upright: True if rows must be positions.
+        """
         array = np.atleast_1d(self.tensors[name])
         if turned:
             array = array.T
+        order = function_order(self._stated_name(name))
         if dtype_name(array.dtype) in COMPLEX:
             role = "both"
+            order = None  # Cosines are the real parts.
         elif role == ANYTHING:
             role = None
         place = self._place(name)
         targets: list[Target] = []
         for encoding in encodings or self._likely(name):
-            targets += model_targets(encoding, array, role, place)
-        return best_reading(array, targets, is_text=self.file.format == "csv")
+            targets += model_targets(encoding, array, role, place, order)
+        if upright:
+            targets = [replace(target, transposable=False) for target in targets]
+        return best_reading(array, targets, is_text=self.file.has_rows_only)
 
     def _place(self, name: str) -> Place:
         """Return where a table is read: some names of a .gguf file state that factors are for long contexts."""
@@ -363,6 +424,8 @@ class _ModelCheck:
 
     def _likely(self, name: str) -> Sequence[Encoding]:
         """Return the encodings of the layers that a name states, or all."""
+        if name in self.assigned:
+            return [self.assigned[name]]
         layer_type = self._layer_named(name)
         named = [each for each in self.encodings if each.layer_type == layer_type]
         return named or self.encodings
@@ -386,6 +449,34 @@ def _encodings(model: ModelEncodings, layer_type: str | None, place: Place) -> t
         on_grid = tuple(each for each in model.encodings if each.grid.style)
         return on_grid or model.encodings
     return model.encodings
+
+
+def _groups(names: Iterable[str]) -> list[list[str]]:
+    """Return names of tensors that belong to one table: cosines, sines and frequencies of one module.
+
+    They are alike without the word for what they hold: `a.cos` and `a.sin`, `cos_1` and `sin_1`.
+    Tensors whose names have no such word are one group.
+
+    >>> _groups(["a.cos", "a.sin", "b.cos", "b.sin"])
+    [['a.cos', 'a.sin'], ['b.cos', 'b.sin']]
+    """
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        module = module_of(name)
+        if module is not None:
+            groups.setdefault(module, []).append(name)
+    return [*groups.values()] or [[*names]]
+
+
+def _assigned(
+    groups: Sequence[Sequence[str]], encodings: Sequence[Encoding]
+) -> dict[str, Encoding]:
+    """Return the encoding of each tensor, if every group has its own."""
+    assigned = {}
+    for group, encoding in zip(groups, encodings, strict=True):
+        for name in group:
+            assigned[name] = encoding
+    return assigned
 
 
 def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:
@@ -428,7 +519,7 @@ def _shapes_of(encoding: Encoding) -> str:
     if "heads" in parameters:
         return f"({parameters['heads']}) or ({parameters['heads']}, …, positions)"
     if {"grid", "dim"} <= parameters.keys():
-        rows = math.prod(parameters["grid"])
+        rows = math.prod(parameters["grid"]) + parameters.get("keep", 0)
         grid = spelled(parameters["grid"])
         return f"({rows}, {parameters['dim']}) of the grid {grid} (or give --grid)"
     rows = parameters.get("max_len", "positions")

@@ -1,18 +1,25 @@
 """A file, or arrays, compared with the tables of a scheme."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from pecli.checks.verification import Checked, Verification, conclusion
-from pecli.checks.verify.targets import real_dtype, scheme_targets
+from pecli.checks.verify.targets import has_order, real_dtype, scheme_targets
 from pecli.compare.comparison import Comparison
-from pecli.compare.reading import Doubling, best_reading, doubling_problems
+from pecli.compare.reading import (
+    Doubling,
+    Reading,
+    best_reading,
+    doubling_problems,
+    lone_transposes,
+)
 from pecli.compare.target import Target
 from pecli.compare.tolerance import Tolerance, is_relative
-from pecli.engine.arrays import SIGNIFICAND_BITS
+from pecli.engine.arrays import SIGNIFICAND_BITS, dtype_name
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import bracketed, listed
 from pecli.files.contents import LoadedFile
-from pecli.files.tensor_roles import role_of
+from pecli.files.tensor_roles import function_order, role_of
 
 MAX_LISTED = 8  #: tensors of a file that a sentence names
 WIDE_DTYPES = ("float64", "float32")  #: dtypes that hold frequencies and slopes well
@@ -47,11 +54,11 @@ def verify_scheme(
         if tables:
             named[name] = tables
     if len(tensors) == 1 and (is_one_tensor or not named):
-        checked = [check.checked(name, check.tables_named(name, ()), "") for name in tensors]
+        checked = check.all_checked({name: check.tables_named(name, ()) for name in tensors}, False)
         missing = []
     else:
         ordered = sorted(named, key=check.order)
-        checked = [check.checked(name, named[name], name) for name in ordered]
+        checked = check.all_checked({name: named[name] for name in ordered}, True)
         missing = check.missing_tables(checked)
     problems = [*missing, *doubling_problems(check.doublings)]
     return conclusion(path, scheme.name, checked, tolerance, problems, reasons, tensors)
@@ -96,19 +103,54 @@ class _SchemeCheck:
                 tables.append(table)
         return tables
 
-    def checked(self, name: str, tables: Collection[str], label: str) -> Checked:
-        """Compare a tensor with one of some tables, or of all if none is named."""
+    def all_checked(self, named: Mapping[str, Collection[str]], by_name: bool) -> list[Checked]:
+        """Compare tensors with some tables each, or with all if none is named.
+
+        Args:
+            named: By tensor, the names of the tables that it may be.
+            by_name: True if the result has the tensor's name, False for the table's.
+        """
+        readings = {name: self._best(name, tables) for name, tables in named.items()}
+        lone = lone_transposes({name: each for name, each in readings.items() if each is not None})
+        for name in lone:
+            readings[name] = self._best(name, named[name], upright=True)
+        checked = []
+        for name, tables in named.items():
+            label = name if by_name else ""
+            checked.append(self._checked(name, readings[name], tables, label))
+        return checked
+
+    def _best(self, name: str, tables: Collection[str], *, upright: bool = False) -> Reading | None:
+        """Return the nearest reading of a tensor; if `upright`, its rows must be positions."""
         array = self.file.tensors[name]
-        likely = self._likely(real_dtype(array), tables)
-        reading = best_reading(array, likely, is_text=self.file.format == "csv")
+        targets = self._likely(real_dtype(array), tables)
+        order = function_order(name)
+        if tables and order is None:  # Names such as freqs_cis mean cosines first.
+            order = ("cos", "sin")
+        if real_dtype(array) == dtype_name(
+            array.dtype
+        ):  # Of complex numbers, cosines are the real parts.
+            targets = [target for target in targets if has_order(target, order)]
+        if upright:
+            targets = [replace(target, transposable=False) for target in targets]
+        return best_reading(array, targets, is_text=self.file.has_rows_only)
+
+    def _checked(
+        self, name: str, reading: Reading | None, tables: Collection[str], label: str
+    ) -> Checked:
+        """Compare a tensor as it was read."""
+        array = self.file.tensors[name]
         if reading is None:
+            likely = self._likely(real_dtype(array), tables)
             expected = bracketed([length or 0 for length in likely[0].shape])
             result = Comparison.of_shape(label or likely[0].name, array.shape, expected)
             return Checked(name, result, self.scheme, {likely[0].name: array})
         part = reading.name.rpartition(".")[0]
         self.doublings.append(Doubling(part, reading, reading.form.doubled))
         label = label or reading.name
-        return Checked.of(name, label, reading, self.tolerance, any_dtype=self.any_dtype)
+        return Checked.of(
+            name, label, reading, self.tolerance, any_dtype=self.any_dtype, stated=name
+        )
 
     def _likely(self, dtype: str, tables: Collection[str]) -> Sequence[Target]:
         """Return the targets that a tensor of a dtype may be."""
@@ -117,9 +159,7 @@ class _SchemeCheck:
         targets = self._targets(dtype)
         if not tables:
             return targets
-        return [
-            target for target in targets if target.name in tables and target.names != ("sin", "cos")
-        ]
+        return [target for target in targets if target.name in tables]
 
     def _targets(self, dtype: str) -> Sequence[Target]:
         if dtype not in self._targets_by_dtype:

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
 
@@ -50,7 +49,7 @@ def verify_carried(
     return conclusion(path, scheme.name, checked, tolerance, problems, reasons)
 
 
-def _scheme(path: str, spec: Mapping[str, Any] | None) -> Scheme:
+def _scheme(path: str, spec: Mapping[str, object] | None) -> Scheme:
     """Return the scheme of a carried spec.
 
     Raises:

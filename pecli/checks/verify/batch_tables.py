@@ -9,9 +9,11 @@ import numpy as np
 from pecli.checks.verification import Verification
 from pecli.checks.verify.targets import PLACES
 from pecli.compare.forms import joined
+from pecli.compare.problems import PaddingNotFinite
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS
-from pecli.engine.arrays import Array
+from pecli.engine.arrays import Array, widest
+from pecli.engine.named_values import MutableValues
 from pecli.errors import ParameterError, bracketed
 from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import Encoding
@@ -30,11 +32,13 @@ class TokenTables(NamedTuple):
         tables: The tables; those that are not per batch as they are.
         positions: The positions of the tokens.
         notes: A note for each table that is per batch.
+        problems: Sentences on padding that holds infinities or NaN.
     """
 
     tables: dict[str, Array]
     positions: Any
     notes: dict[str, str]
+    problems: tuple[str, ...]
 
 
 def per_batch(array: Array) -> Array:
@@ -78,7 +82,12 @@ def token_tables(label: str, tables: Tables, rows: "RowPositions", axes: int) ->
     by_token = {name: table[seen] if name in batched else table for name, table in tables.items()}
     note = f"{seen.sum():,} tokens of {shape}, one after the other"
     checked = PLACES["positions"].check("positions", positions)
-    return TokenTables(by_token, checked, dict.fromkeys(batched, note))
+    problems = []
+    for name in batched:
+        strange = int(np.count_nonzero(~np.isfinite(widest(tables[name][~seen]))))
+        if strange:
+            problems.append(f"{name}: {PaddingNotFinite(strange)}")
+    return TokenTables(by_token, checked, dict.fromkeys(batched, note), tuple(problems))
 
 
 def _is_per_batch(name: str, table: Array, shape: tuple[int, ...]) -> bool:
@@ -131,7 +140,7 @@ def solved_positions(
     takes, gives = LAYOUTS[encoding.layout or "halves"]
     before = joined((np.ones_like(cos), np.zeros_like(sin)), takes)
     after = joined((cos, sin), gives)
-    options: dict[str, Any] = {"layer_type": encoding.layer_type or None, "seq_axis": -2}
+    options: MutableValues = {"layer_type": encoding.layer_type or None, "seq_axis": -2}
     if rows.seen is None:
         options["positions"] = rows.ids
     else:

@@ -1,6 +1,7 @@
 """Queries or keys compared with the rotation of those before it."""
 
 import math
+import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pecli.checks.diagnosis import diagnosis
+from pecli.checks.printed import printed_tolerance
 from pecli.checks.verification import Verification
 from pecli.checks.verify.head_tensors import HeadTensor, head_tensor, unfolded_shape
 from pecli.checks.verify.rotation_advice import Found, advice
@@ -17,27 +19,30 @@ from pecli.checks.verify.targets import Place
 from pecli.checks.verify.tensor_pairs import TensorPair, tensor_pairs
 from pecli.compare.comparison import Comparison, compare, compare_arrays, problems_of
 from pecli.compare.factors import Shape
-from pecli.compare.problems import CopiesDiffer, NotFinite
+from pecli.compare.problems import CopiesDiffer, NotFinite, PaddingNotFinite
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS, PairLayouts
-from pecli.engine.arrays import Array, as_dtype, widened
+from pecli.engine.arrays import Array, Floats, as_dtype, widened
+from pecli.engine.named_values import MutableValues
 from pecli.errors import ParameterError, PecliError, counted, quoted
 from pecli.explain.edits import Explanation, Rotation
 from pecli.explain.rotated_making import HeadRotation
 from pecli.explain.rotated_tensors import RotatedTensor, explain_rotated, undetected_mistakes
 from pecli.explain.words import clause
 from pecli.files.load import Given
+from pecli.files.tensor_roles import layer_number
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
 from pecli.tensors.inputs import SEQ_AXIS, Input
 from pecli.tensors.row_positions import RowPositions, row_positions
 from pecli.tensors.row_rotation import RowRotation, head_counts, model_rotation
 
+KEYS = re.compile(r"(?<![a-z])k", re.IGNORECASE)  #: the name of keys: `k_3`, not `blk.3.q`
 BEFORE_HEADS = -3  #: the axis of positions in (batch, L, heads, D)
 
 
 class Tokens(NamedTuple):
-    """Where tokens stand, as the options state it; all None if they count from 0, or from an offset."""
+    """The positions of tokens by options; all None if they count from 0, or from an offset."""
 
     positions: Any = None
     attention_mask: Any = None
@@ -55,13 +60,23 @@ class Tokens(NamedTuple):
             return None
         return int(np.shape(places)[-1])
 
+    def first(self, count: int) -> "Tokens":
+        """Return the first tokens of each sequence."""
+        positions = self.positions
+        if positions is not None:
+            positions = np.asarray(positions)[..., :count]
+        mask = self.attention_mask
+        if mask is not None:
+            mask = np.asarray(mask)[..., :count]
+        return self._replace(positions=positions, attention_mask=mask)
+
     def rows(self, offset: int | None) -> RowPositions:
         return row_positions(self.positions, self.attention_mask, self.shift, offset)
 
 
 @dataclass(frozen=True)
 class RotationJob:
-    """What queries or keys are compared with, and how."""
+    """The model and the settings that queries or keys are compared with."""
 
     model: Model
     encodings: ModelEncodings
@@ -117,6 +132,10 @@ class RotationJob:
         named = [each for each in self.rotary_encodings if each.layer_type == layer_type]
         return named or self.rotary_encodings
 
+    def is_unrotated(self, name: str) -> bool:
+        """Return True if a tensor's name states a layer without rope, and no layer type is given."""
+        return self.layer_type is None and self.encodings.is_unrotated(name)
+
     def position_axis(self, shape: Shape) -> int:
         """Return the axis of positions: the one before the last, unless that is a number of heads.
 
@@ -129,7 +148,12 @@ class RotationJob:
 
 
 def verify_rotated(
-    given: Given, before: Given, model: Model, tolerance: Tolerance, reasons: bool, **options: Any
+    given: Given,
+    before: Given,
+    model: Model,
+    tolerance: Tolerance,
+    reasons: bool,
+    **options: object,
 ) -> Verification:
     """Compare rotated queries or keys with the rotation of those before.
 
@@ -144,14 +168,20 @@ def verify_rotated(
     job = RotationJob.of(model, tolerance, reasons, **options)
     assert job.rotary_encodings  # A model without any is refused before files are read.
     matched = tensor_pairs(given, before)
-    found = [_checked(pair, job) for pair in matched.pairs]
+    job = replace(job, tolerance=printed_tolerance(matched.label, tolerance, matched.rounding))
+    found = [check_pair(pair, job) for pair in matched.pairs]
     results = tuple(each.check.result for each in found)
     explanations = [reason for each in found for reason in each.reasons]
     without_commands = [replace(each, scheme=None) for each in explanations]
     lines = [line.text for line in diagnosis(without_commands, results, tolerance)]
+    weak: list[str] = []
     for each in found:
         lines += advice(each.check.advised, each.reasons)
-    weak = [line for each in found if each.check.result.passed for line in each.check.weaknesses()]
+        if each.check.result.passed:
+            weak += each.check.other_doubts()
+            weak += each.check.weaknesses()
+        else:
+            lines += each.check.layer_advice()
     notes = {each.check.name: each.check.note for each in found if each.check.note}
     return Verification(
         matched.label,
@@ -173,15 +203,18 @@ class Checked(NamedTuple):
     reasons: Sequence[Explanation]
 
 
-def _checked(pair: TensorPair, job: RotationJob) -> Checked:
+def check_pair(pair: TensorPair, job: RotationJob) -> Checked:
     """Compare a tensor with the rotation of each encoding that it may have, and return the best."""
-    encodings = job.encodings_named(pair.name)
+    encodings = job.encodings_named(pair.title)
     tensor = _arranged(pair, encodings, job)
     width = tensor.before.shape[-1]
     fitting = [each for each in encodings if width in (each.head_dim, each.rotary_dim)]
+    if job.is_unrotated(pair.title):
+        return Checked(UnrotatedCheck(tensor, (fitting or encodings)[0], job), [])
     checks = [RotatedCheck(tensor, each, job) for each in fitting or encodings[:1]]
     for check in checks:
         if check.result.passed:
+            check.rivals = [other for other in checks if other is not check]
             return Checked(check, [])
     best = min(checks, key=RotatedCheck.doubts)
     return Checked(best, best.reasons)
@@ -222,13 +255,14 @@ class RotatedCheck:
         )
         if job.tokens.shift is not None:
             self._plan_shift(job.tokens.shift)
+        self.rivals: Sequence[RotatedCheck] = ()  #: checks with the encodings of other layers
         self.result = self._compare_all()
 
     def _model_rotation(self) -> RowRotation:
         place = self.job.place
         after = Input(self.tensor.after, self.tensor.pair.label)
         after.check_sequence(self.tensor.axis)
-        fields: dict[str, Any] = {"seq_axis": self.tensor.axis, "shift": self.job.tokens.shift}
+        fields: MutableValues = {"seq_axis": self.tensor.axis, "shift": self.job.tokens.shift}
         if place.layout:
             fields["layout"] = place.layout
         return model_rotation(
@@ -257,7 +291,7 @@ class RotatedCheck:
     def _compare_all(self) -> Comparison:
         """Compare the whole tensor; rows of padding are expected as they are."""
         pair = self.tensor.pair
-        expected = self.rotation.apply(Input(self.tensor.before, pair.label))
+        expected = self._expected()
         rows = np.moveaxis(expected, self.tensor.axis, -2)
         for number, seen in enumerate(self.seen):
             padding: Any = (..., ~seen, slice(None))
@@ -271,7 +305,21 @@ class RotatedCheck:
             result.finding = NotFinite(strange, "of its values before")
         elif result.mismatched and not self._has_equal_copies():
             result.finding = CopiesDiffer()
+        elif not result.mismatched:
+            result.finding = self._strange_padding()
         return result
+
+    def _strange_padding(self) -> PaddingNotFinite | None:
+        """Return a finding if padding, which is not compared, is finite before, and holds infinities or NaN after.
+
+        They reach tokens by way of attention: 0 · NaN is NaN, so that a mask does not keep them out.
+        """
+        count = self.rotated.count_spoilt_padding()
+        return PaddingNotFinite(count) if count else None
+
+    def _expected(self) -> Array:
+        """Return the tensor as it should be after the rotation."""
+        return self.rotation.apply(Input(self.tensor.before, self.tensor.pair.label))
 
     def _has_equal_copies(self) -> bool:
         values = self.tensor.view.values
@@ -281,7 +329,7 @@ class RotatedCheck:
 
     @property
     def note(self) -> str:
-        """How the tensor was read."""
+        """The reading of the tensor, in words."""
         notes = []
         if self.encoding.layer_type:
             notes.append(f"of {self.encoding.layer_type} layers")
@@ -330,11 +378,32 @@ class RotatedCheck:
 
     @property
     def advised(self) -> Found:
-        """What advice on the reasons depends on."""
+        """The facts that advice on the reasons depends on."""
         model = ["--model", self.job.encodings.file]
         if self.encoding.layer_type:
             model += ["--layer-type", self.encoding.layer_type]
         return Found(self.tensor, self.plan, self.rotation.layout, model)
+
+    def other_doubts(self) -> Iterator[str]:
+        """Yield why a pass proves little: strange padding, or no name that states the layer of the tensor."""
+        if self.rotated.has_strange_padding():
+            yield f"{self.name}: padding holds infinities or NaN, before the rotation and after it"
+        if any(not rival.result.passed for rival in self.rivals):
+            fits = f"it fits {self.encoding.layer_type} layers"
+            yield f"{self.name}: {fits}, and no name states that it belongs to them"
+        model = self.job.encodings
+        is_named = layer_number(self.tensor.pair.title) is not None
+        if model.has_unrotated_layers and not is_named and self.job.layer_type is None:
+            yield f"{self.name}: no name states its layer, and some layers have no rope"
+
+    def layer_advice(self) -> Iterator[str]:
+        """Yield what the name of the tensor would have to state for it to be right."""
+        is_named = layer_number(self.tensor.pair.title) is not None
+        if not self.job.encodings.has_unrotated_layers or is_named:
+            return
+        if self._compared(self.tensor.before, self.tensor.after).passed:
+            advice = "if it belongs to one, name the layer: layers.3.q"
+            yield f"{self.name}: right for a layer without rope; {advice}"
 
     def weaknesses(self) -> Iterator[str]:
         """Yield a sentence for each known mistake that the same data would have passed as well."""
@@ -354,10 +423,11 @@ class RotatedCheck:
 
     def _passes(self, expected: Array, found: Array) -> bool:
         """Return True if values would have passed with these as the expected ones."""
-        dtype = self.tensor.pair.dtype
-        rounded = as_dtype(expected, dtype)
-        stored = as_dtype(found, dtype)
-        return compare_arrays(rounded, stored, self.job.tolerance, name=self.name).passed
+        return self._compared(expected, as_dtype(found, self.tensor.pair.dtype)).passed
+
+    def _compared(self, expected: Array, found: Array) -> Comparison:
+        rounded = as_dtype(expected, self.tensor.pair.dtype)
+        return compare_arrays(rounded, found, self.job.tolerance, name=self.name)
 
     def _unstated_padding(self) -> Iterator[str]:
         """Yield a sentence for each sequence that begins with equal rows, as padding does."""
@@ -369,6 +439,52 @@ class RotatedCheck:
                 which = f"sequence {number} begins" if self.before.ndim > 3 else "it begins"
                 hint = "positions of padding were not checked: give --attention-mask"
                 yield f"{which} with {equal} equal rows, which look like padding; {hint}"
+
+
+class UnrotatedCheck(RotatedCheck):
+    """A tensor of a layer without rope (NoPE), which should be as it was before."""
+
+    def _expected(self) -> Array:
+        before = self.tensor.before.copy()
+        if not self._compared(before, self.tensor.after).passed and self._has_temperature():
+            return np.multiply(widened(before), self._temperatures())
+        return before
+
+    def _has_temperature(self) -> bool:
+        """Return True if these may be queries that Llama 4 multiplies in its layers without rope."""
+        tuned = self.encoding.unrotated
+        return tuned.attn_scale is not None and not KEYS.search(self.name)
+
+    def _temperatures(self) -> Floats:
+        """Return what multiplies queries: 1 + 0.1 · ln(1 + ⌊(p + 1) / 8192⌋) at position p in Llama 4."""
+        tuned = self.encoding.unrotated
+        assert tuned.attn_scale is not None
+        assert tuned.floor_scale is not None
+        steps = np.floor((self.places[0] + 1.0) / tuned.floor_scale)
+        by_row = 1 + tuned.attn_scale * np.log1p(steps)  # (batch, L)
+        shape = [1] * self.tensor.before.ndim
+        shape[self.tensor.axis] = by_row.shape[1]
+        if len(by_row) > 1:
+            shape[0] = len(by_row)
+        return np.reshape(by_row, shape)
+
+    @property
+    def note(self) -> str:
+        return ", ".join(filter(None, ("of a layer without rope", super().note)))
+
+    @cached_property
+    def reasons(self) -> list[Explanation]:
+        return []
+
+    def other_doubts(self) -> Iterator[str]:
+        return iter(())
+
+    def layer_advice(self) -> Iterator[str]:
+        if RotatedCheck(self.tensor, self.encoding, self.job).result.passed:
+            yield f"{self.name}: the model has no rope in this layer, but it is rotated"
+
+    def weaknesses(self) -> Iterator[str]:
+        return iter(())
 
 
 def _parts_named(explanation: Explanation) -> list[str]:

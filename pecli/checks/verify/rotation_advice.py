@@ -3,10 +3,11 @@
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from pecli.checks.verify.head_tensors import HeadTensor
 from pecli.engine.application import LAYOUTS
+from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import bracketed
@@ -28,7 +29,7 @@ class Found(NamedTuple):
 
 
 class _Applied(NamedTuple):
-    """How the tensor was rotated."""
+    """The rotation of the tensor."""
 
     rope: Rope
     layout: str
@@ -81,7 +82,7 @@ def _scheme_options(found: Found, applied: _Applied) -> list[str]:
         if applied.layout != found.layout:
             words += ["--layout", applied.layout]
         return words
-    plain: dict[str, Any] = {
+    plain: NamedValues = {
         "seq_len": 1,
         "layout": "compact",
         "dtype": "float32",

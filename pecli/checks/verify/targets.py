@@ -1,4 +1,4 @@
-"""What a tensor of a file can be: the tables of a scheme, or of a model's encodings.
+"""The tables that a tensor of a file may hold: the tables of a scheme, or of a model's encodings.
 
 A configuration fixes the numbers, not how they are arranged: that is up to the file, and found out in `reading`.
 """
@@ -23,6 +23,7 @@ from pecli.engine.arrays import (
     round_to,
     widened,
 )
+from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes import rope_parameters
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.given_positions import LAST_POSITION, PositionList
@@ -49,12 +50,12 @@ PLACES: Mapping[str, Parameter] = {
     "seq_axis": Whole(help="the axis of positions of queries or keys", low=-64, high=64),
     **{name: Rope.parameters()[name] for name in OWN_POSITIONS},
 }
-"""Where the tables of a model are read, and how they were computed."""
+"""The positions of a model's tables, and the way they were computed."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a table is read, and how it was computed.
+    """The positions of a table, and the way it was computed.
 
     Attributes:
         offset: The position of its first row.
@@ -72,10 +73,10 @@ class Place:
     runtime: str = "none"
     layout: str = ""
     ends: tuple[int, ...] = ()
-    own: Mapping[str, Any] = field(default_factory=dict)
+    own: NamedValues = field(default_factory=dict)
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> "Place":
+    def of(cls, given: NamedValues) -> "Place":
         """Return the place that options describe.
 
         Raises:
@@ -121,7 +122,13 @@ def scheme_targets(scheme: Scheme) -> list[Target]:
             if name not in PLURALS:
                 expected = {prefix + name: table}
                 is_bias = "bias" in tables
-                targets.append(fixed(expected, scheme, quantised="pe" in tables, masked=is_bias))
+                grid = _grid_of(scheme)
+                options: NamedValues = {
+                    "quantised": "pe" in tables,
+                    "masked": is_bias,
+                    "grid": grid,
+                }
+                targets.append(fixed(expected, scheme, **options))
         if holds_several(scheme):
             continue
         single = scheme.single_array()
@@ -130,16 +137,22 @@ def scheme_targets(scheme: Scheme) -> list[Target]:
     return targets
 
 
+def _grid_of(scheme: Scheme) -> tuple[int, ...]:
+    """Return the sides of a scheme's grid; empty if it has none."""
+    return tuple(scheme.value_of("grid", None) or ())
+
+
 def _scheme_waves(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Target]:
     """Yield the cosines and sines of a scheme, or of a part of a bundle, with one column per frequency."""
     layout: str = part.value_of("layout", "")
     compact = part
     if layout not in ("", "compact"):
-        changes: dict[str, Any] = {"layout": "compact"}
+        changes: NamedValues = {"layout": "compact"}
         compact = replace(part, **changes)
     waves = {prefix + table.name: table for table in compact.tensors() if table.name in PLURALS}
     doubled = layout if layout in DOUBLED_LAYOUTS else ""
-    yield from _wave_targets(fixed(waves, scheme if prefix else compact, layout=doubled))
+    maker = scheme if prefix else compact
+    yield from _wave_targets(fixed(waves, maker, layout=doubled, grid=_grid_of(part)))
 
 
 def _wave_targets(both: Target) -> Iterator[Target]:
@@ -150,7 +163,11 @@ def _wave_targets(both: Target) -> Iterator[Target]:
 
 
 def model_targets(
-    encoding: Encoding, array: AnyArray, role: str | None, place: Place
+    encoding: Encoding,
+    array: AnyArray,
+    role: str | None,
+    place: Place,
+    order: tuple[str, str] | None = None,
 ) -> Iterator[Target]:
     """Yield every table of an encoding that a tensor can be, the likelier ones first.
 
@@ -159,6 +176,7 @@ def model_targets(
         array: The tensor.
         role: What its name states that it holds; None if it may hold anything.
         place: Where tables are read.
+        order: The order of cosines and sines that its name states; None if they may have either.
     """
     kinds = {
         "rope": _rope,
@@ -171,16 +189,20 @@ def model_targets(
         return
     if role == "rows" and encoding.is_rotary:
         role = None  # The name states that it is a table, not of what.
+    if role == "both" and order is None:  # Names such as freqs_cis mean cosines first.
+        order = ("cos", "sin")
     origin = Origin(encoding.scheme, encoding.layer_type)
     for target in kinds[encoding.scheme](encoding, array, role, place):
-        if role is None or _has_role(target, role):
+        has_role = role is None or (role_of(target.name) or target.name) == role
+        if has_role and has_order(target, order):
             yield replace(target, origin=origin)
 
 
-def _has_role(target: Target, role: str) -> bool:
-    if target.names == ("sin", "cos"):  # A name states cosines first.
-        return False
-    return (role_of(target.name) or target.name) == role
+def has_order(target: Target, order: tuple[str, str] | None) -> bool:
+    """Return True unless a target has cosines and sines in another order than a name states."""
+    if order is None or len(target.names) < 2:
+        return True
+    return tuple(name.rpartition(".")[2] for name in target.names) == order
 
 
 def real_dtype(array: AnyArray) -> str:
@@ -203,6 +225,7 @@ def _wide_dtype(array: AnyArray) -> str:
 def _rope(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
     if role in ("inv_freq", None):
         yield from _inverse_frequencies(encoding, array, place)
+    place = _with_grid_of_array(encoding, array, place)
     if role == "inv_freq" or not _has_rows(encoding, place):
         return
     dtype = _dtype(array)
@@ -216,9 +239,22 @@ def _rope(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -
 
     rows, width = make(1).tables["cos"].shape
     shape = (rows if place.own else None, width)
-    yield from _wave_targets(Target((*PLURALS,), shape, make, layout=layout))
+    grid = tuple(place.own.get("grid") or ())
+    yield from _wave_targets(Target((*PLURALS,), shape, make, layout=layout, grid=grid))
     if len(place.position_axes) > 1 and not encoding.grid.axes:
         yield from _tables_per_axis(encoding, place, dtype, layout)
+
+
+def _with_grid_of_array(encoding: Encoding, array: AnyArray, place: Place) -> Place:
+    """Return a place with the grid that an array has axes for, if the encoding needs one and none is given.
+
+    A table of DINOv3 for an image of 6 × 8 patches is (48, D), or (6, 8, D), which states its grid.
+    """
+    sides = encoding.grid.axes or 0
+    if place.own or not encoding.grid.style or array.ndim <= sides:
+        return place
+    grid = array.shape[-1 - sides : -1]
+    return replace(place, own={"grid": PLACES["grid"].check("grid", grid)})
 
 
 def _has_rows(encoding: Encoding, place: Place) -> bool:
@@ -328,6 +364,9 @@ def _sinusoidal(
     is_placed_by_user = bool(place.own)
     if is_placed_by_user or "grid" in parameters:
         yield _on_grid(parameters, place, words)
+        if parameters.get("keep") and array.ndim > len(parameters.get("grid", ())):
+            words = f"{words}, without rows for other tokens"
+            yield _on_grid({**parameters, "keep": 0}, place, words)
         return
     offsets = (stated_offset, 0) if place.offset is None else (place.offset,)
     for offset in dict.fromkeys(offsets):
@@ -336,15 +375,16 @@ def _sinusoidal(
         yield Target(("pe",), (None, parameters["dim"]), make, words=note, quantised=True)
 
 
-def _on_grid(parameters: dict[str, Any], place: Place, words: str) -> Target:
+def _on_grid(parameters: NamedValues, place: Place, words: str) -> Target:
     """Return the table on a grid, whose size and style give its rows, layout and exponents."""
     follows_from_grid = ("seq_len", "layout", "freq_shift")
     others = {name: value for name, value in parameters.items() if name not in follows_from_grid}
     scheme = Sinusoidal(**{**others, **place.own})
-    return fixed({"pe": scheme.tensors()[0]}, scheme, words=words, quantised=True)
+    table = scheme.tensors()[0]
+    return fixed({"pe": table}, scheme, words=words, quantised=True, grid=_grid_of(scheme))
 
 
-def _sinusoidal_rows(parameters: dict[str, Any], offset: int, rows: int) -> Making:
+def _sinusoidal_rows(parameters: NamedValues, offset: int, rows: int) -> Making:
     """Return the table with so many rows from a position on."""
     scheme = Sinusoidal(**{**parameters, "seq_len": rows}, offset=offset)
     return Making(scheme, {"pe": scheme.tensors()[0]})

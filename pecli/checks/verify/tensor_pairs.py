@@ -1,14 +1,18 @@
 """Tensors before and after an encoding was applied, matched by their names."""
 
+import math
+import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pecli.engine.arrays import SIGNIFICAND_BITS, Array, as_dtype, dtype_name, widened
+from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, Array, as_dtype, dtype_name, widened
 from pecli.errors import FileError, ParameterError, listed
 from pecli.files.load import Given, opened
 from pecli.files.npy import ARRAY_NAME
+from pecli.files.tensor_roles import layer_in_stem
 
 MAX_LISTED = 8  #: tensors that an error names
+TEXT_DTYPE = "float32"  #: the dtype of numbers in text, which states none: that of most ports
 
 
 class TensorPair(NamedTuple):
@@ -21,6 +25,9 @@ class TensorPair(NamedTuple):
     after: Array
     source: str  #: the file that holds the tensor before
     is_one_of_several: bool
+    title: str = (
+        ""  #: the name that may state its layer: the tensor's, or the file's if it has none
+    )
 
     @property
     def has_equal_shapes(self) -> bool:
@@ -39,6 +46,7 @@ class TensorPairs(NamedTuple):
     label: str
     pairs: list[TensorPair]
     unmatched: tuple[str, ...]
+    rounding: float = 0.0  #: the largest error that printing the numbers made
 
 
 def tensor_pairs(after: Given, before: Given) -> TensorPairs:
@@ -50,8 +58,10 @@ def tensor_pairs(after: Given, before: Given) -> TensorPairs:
     """
     label, file = opened(after)
     source, source_file = opened(before)
-    tensors = file.tensors
-    known = dict(source_file.tensors)
+    tensors = file.read_as(TEXT_DTYPE).tensors
+    known = dict(source_file.read_as(TEXT_DTYPE).tensors)
+    # A rotation adds up to √2 times the error of the tensor before it.
+    rounding = file.rounding + math.sqrt(2) * source_file.rounding
     for name, array in (*tensors.items(), *known.items()):
         if array.dtype.kind == "c":
             rule = "queries and keys are real"
@@ -64,9 +74,17 @@ def tensor_pairs(after: Given, before: Given) -> TensorPairs:
         called = "the array" if name == ARRAY_NAME else name
         if label:
             called = f"{called} of {label}"
-        pairs.append(_pair(name, called, known[name], array, source, len(tensors) > 1))
+        pair = _pair(name, called, known[name], array, source, len(tensors) > 1)
+        pairs.append(pair._replace(title=_title(name, label)))
     unmatched = tuple(name for name in known if name not in tensors)
-    return TensorPairs(label, pairs, unmatched)
+    return TensorPairs(label, pairs, unmatched, rounding)
+
+
+def _title(name: str, label: str) -> str:
+    """Return the name of a tensor; the name of its file if it has none, and the file states a layer."""
+    if name != ARRAY_NAME:
+        return name
+    return layer_in_stem(os.path.splitext(os.path.basename(label))[0])
 
 
 def _check_names(
@@ -84,7 +102,7 @@ def _pair(
     name: str, label: str, before: Array, after: Array, source: str, is_one_of_several: bool
 ) -> TensorPair:
     dtype = dtype_name(after.dtype)
-    if dtype not in SIGNIFICAND_BITS:
+    if dtype not in SIGNIFICAND_BITS and dtype not in FLOAT8:
         dtype = "float32"
     exact = before if dtype_name(before.dtype) == dtype else widened(before)
     pair = TensorPair(name, label, dtype, exact, as_dtype(after, dtype), source, is_one_of_several)

@@ -1,8 +1,8 @@
 """exllamav3: YaRN's factor from the context, LongRoPE's long factors from position 0 on."""
 
 from dataclasses import replace
-from typing import Any
 
+from pecli.engine.named_values import MutableValues
 from pecli.engine.runtimes.runtime import Adaptation, Definition, ModelRope, RuntimeReading
 from pecli.engine.runtimes.transformers import like_transformers
 from pecli.engine.scalings.longrope import LongRope
@@ -55,7 +55,7 @@ def _adapted(encoding: ModelRope) -> Adaptation:
     the context cannot be divided by it, and YaRN's factor is read after all.
     """
     parameters = encoding.parameters
-    changes: dict[str, Any] = {}
+    changes: MutableValues = {}
     is_yarn = parameters["scaling"] == "yarn"
     if is_yarn and encoding.lacks_original_length and "factor" in parameters:
         changes["max_position_embeddings"] = None

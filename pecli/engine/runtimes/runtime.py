@@ -16,6 +16,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from pecli.engine.arrays import Singles
+from pecli.engine.named_values import NamedValues
 from pecli.engine.numerics.float32_functions import fused
 from pecli.engine.scalings import name_of
 from pecli.engine.scalings.longrope import LongRope
@@ -91,7 +92,7 @@ class ModelRope(Protocol):
     """The fields of a model's encoding that a runtime reads beside the scaling."""
 
     @property
-    def parameters(self) -> Mapping[str, Any]: ...
+    def parameters(self) -> NamedValues: ...
     @property
     def sources(self) -> Mapping[str, str]: ...
     @property
@@ -110,7 +111,7 @@ class Adaptation(NamedTuple):
     `cause` states why the result departs from the model's definition; it is empty if it does not.
     """
 
-    parameters: dict[str, Any]
+    parameters: NamedValues
     cause: str
 
 
@@ -122,7 +123,10 @@ def unchanged(encoding: ModelRope) -> Adaptation:
     return UNCHANGED
 
 
-Read = Callable[[Definition[Any]], RuntimeReading[Scaling]]
+AnyDefinition = Definition[Any]
+"""A definition with a scaling of any kind; a reader is only called with the kind it is listed for."""
+
+Read = Callable[[AnyDefinition], RuntimeReading[Scaling]]
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,7 @@ class Runtime:
     version: str
     source: str
     readings: Mapping[str, Read | str]
-    phases: Callable[[Definition[Any]], Phases]
+    phases: Callable[[AnyDefinition], Phases]
     limits_to_context: bool = False
     ignores_prompt: bool = False
     text_only: bool = False

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -10,6 +9,7 @@ from pecli.engine.arrays import Singles
 from pecli.engine.numerics.float32_functions import torch_powers
 from pecli.engine.runtimes.runtime import (
     Adaptation,
+    AnyDefinition,
     Definition,
     ModelRope,
     Phases,
@@ -50,7 +50,7 @@ def like_transformers(
     readings: Mapping[str, Read | str],
     *,
     version: str = "2026",
-    phases: Callable[[Definition[Any]], Phases] = torch_phases,
+    phases: Callable[[AnyDefinition], Phases] = torch_phases,
     ignores_prompt: bool = False,
     adapted: Callable[[ModelRope], Adaptation] = unchanged,
 ) -> Runtime:

@@ -1,7 +1,6 @@
 """Families of models whose `rope_scaling` a runtime does not read."""
 
-from typing import Any
-
+from pecli.engine.named_values import MutableValues
 from pecli.engine.runtimes.runtime import UNCHANGED, Adaptation, ModelRope
 from pecli.engine.scalings import SCALINGS
 
@@ -11,6 +10,6 @@ def without_scaling(encoding: ModelRope, families: tuple[str, ...]) -> Adaptatio
     scaling = encoding.parameters["scaling"]
     if scaling == "none" or encoding.family not in families:
         return UNCHANGED
-    parameters: dict[str, Any] = dict.fromkeys(SCALINGS[scaling].names())
+    parameters: MutableValues = dict.fromkeys(SCALINGS[scaling].names())
     parameters["scaling"] = "none"
     return Adaptation(parameters, f"ignores the rope_scaling of {encoding.family}")

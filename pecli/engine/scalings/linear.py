@@ -1,11 +1,11 @@
 """Position interpolation (Chen et al., 2023), and Gemma 4's, of which a part of a head rotates."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pecli.engine.arrays import Floats, Singles
+from pecli.engine.named_values import NamedValues
 from pecli.engine.numerics import Frequencies
 from pecli.engine.scalings.scaling import RotaryDims, Scaling, divided, reciprocal, unscaled
 
@@ -38,7 +38,7 @@ class Proportional(Linear):
     frequencies b^(−2i/16).)
     """
 
-    defaults: ClassVar[Mapping[str, Any]] = {"factor": 1.0}
+    defaults: ClassVar[NamedValues] = {"factor": 1.0}
 
     factor: float | None = None  # type: ignore[assignment]
 

@@ -6,13 +6,14 @@ original_max_position_embeddings and M the max_position_embeddings.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 from pecli.engine import numerics
 from pecli.engine.arrays import Floats, Singles
+from pecli.engine.named_values import NamedValues
 from pecli.engine.numerics import Frequencies
 
 _ATTENTION_BITS = 200
@@ -48,7 +49,7 @@ class NewParameter(NamedTuple):
     usual: tuple[float, ...] = (1.0, 2.0, 4.0)
 
 
-def new_parameter(declaration: NewParameter) -> Any:
+def new_parameter(declaration: NewParameter) -> object:
     """Return the field of a parameter that `Rope` does not declare itself.
 
     For example: `sharpness: float | None = new_parameter(NewParameter("toy: how steep it is"))`.
@@ -70,7 +71,7 @@ class Scaling:
 
     per_frequency: ClassVar[bool] = False
     """True if each frequency is scaled by itself, False if only the base changes."""
-    defaults: ClassVar[Mapping[str, Any]] = {}
+    defaults: ClassVar[NamedValues] = {}
     """Values of parameters that are None."""
 
     @classmethod

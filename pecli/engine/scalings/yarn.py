@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.arrays import Floats, Singles
+from pecli.engine.named_values import NamedValues
 from pecli.engine.numerics import Frequencies
 from pecli.engine.scalings.scaling import Scaling, extension, unscaled
 from pecli.errors import ParameterError, spelled
@@ -42,7 +42,7 @@ class Yarn(Scaling):
     """
 
     per_frequency = True
-    defaults: ClassVar[Mapping[str, Any]] = DEFAULTS
+    defaults: ClassVar[NamedValues] = DEFAULTS
 
     original_max_position_embeddings: int
     factor: float | None = None

@@ -30,7 +30,7 @@ def scheme_named(name: object) -> Any:
     return _load(SCHEMES[name])
 
 
-def _load(entry: tuple[str, str] | type[Any]) -> Any:
+def _load(entry: tuple[str, str] | type[object]) -> object:
     if isinstance(entry, tuple):
         module, name = entry
         return getattr(import_module(module), name)

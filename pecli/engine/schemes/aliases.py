@@ -7,6 +7,7 @@ from inspect import Parameter as SignatureParameter
 from inspect import Signature, signature
 from typing import Any, TypeVar, get_type_hints
 
+from pecli.engine.named_values import MutableValues
 from pecli.engine.schemes.scheme import Scheme, default_of
 from pecli.errors import ParameterError
 
@@ -60,14 +61,14 @@ def parameter_of_alias(kind: type[Scheme]) -> dict[str, str]:
     return names
 
 
-def by_parameter_name(kind: type[Scheme], values: Mapping[str, Any]) -> dict[str, Any]:
+def by_parameter_name(kind: type[Scheme], values: Mapping[str, object]) -> MutableValues:
     """Return values by the names of the parameters, some of which are given by an alias.
 
     Raises:
         ParameterError: a parameter is given by two names.
     """
     aliases = parameter_of_alias(kind)
-    named: dict[str, Any] = {}
+    named: MutableValues = {}
     for key, value in values.items():
         name = aliases.get(key, key)
         is_given_twice = name in named or (name != key and name in values)

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
+from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.parameters import Parameter
 from pecli.engine.schemes.scheme import Scheme, holds_several
 from pecli.engine.table import Table
@@ -15,7 +16,7 @@ class SchemesByName(Parameter):
 
     rule = "it must be a mapping of names to schemes"
 
-    def check(self, name: str, value: Any) -> tuple[tuple[str, Scheme], ...]:
+    def check(self, name: str, value: object) -> tuple[tuple[str, Scheme], ...]:
         if not isinstance(value, (Mapping, tuple)) or not value:
             raise KindError(name, repr(value)[:60], self.rule)
         items = value.items() if isinstance(value, Mapping) else value
@@ -40,7 +41,7 @@ class Bundle(Scheme):
 
     parts: Annotated[tuple[tuple[str, Scheme], ...], SchemesByName(help="schemes by name")]
 
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> JsonObject:
         specs = {name: scheme.spec() for name, scheme in self.parts}
         return {"scheme": self.name, "parameters": {"parts": specs, "dtype": self.dtype}}
 

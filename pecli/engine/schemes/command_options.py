@@ -1,7 +1,6 @@
 """The command-line options that stand for a scheme."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from pecli.engine.schemes.parameters import Flag, Parameter
 from pecli.engine.schemes.scheme import Scheme, default_of
@@ -27,7 +26,7 @@ def options(scheme: Scheme) -> Iterator[str]:
             yield spelled(value)
 
 
-def _is_same(value: Any, default: Any) -> bool:
+def _is_same(value: object, default: object) -> bool:
     """Return True for equal values of one type: 1 and 1.0 are spelled differently."""
     return value == default and type(value) is type(default)
 

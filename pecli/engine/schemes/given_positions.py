@@ -7,8 +7,9 @@ the nearest float.
 import math
 import operator
 import re
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex, cast
 
 import numpy as np
 
@@ -28,14 +29,15 @@ _SEPARATOR = re.compile(r"\s*[,;]\s*")
 _MAX_DIGITS = 48
 
 
-class PositionList(tuple[Any, ...]):
-    """Positions that were checked: numbers, or a tuple of them for each axis.
+Position = int | float | str
+"""A text is a number that is neither an int nor a float: "0.1" and "1/3"."""
 
-    A position is an int, a float, or a text if it is neither: "0.1" and "1/3" are not floats.
-    """
+
+class PositionList(tuple[Any, ...]):
+    """Positions that were checked: each a Position, or a tuple of them for each axis."""
 
     @property
-    def axes(self) -> tuple[tuple[Any, ...], ...]:
+    def axes(self) -> tuple[tuple[Position, ...], ...]:
         """Return the positions of each axis."""
         return tuple(self) if isinstance(self[0], tuple) else (tuple(self),)
 
@@ -49,7 +51,7 @@ class PositionList(tuple[Any, ...]):
         return [[_exact(value) for value in axis] for axis in self.axes]
 
     @staticmethod
-    def kept(exact: Fraction, text: str = "") -> int | float | str:
+    def kept(exact: Fraction, text: str = "") -> Position:
         """Return a number as an int or a float if it is one, else as the text that was typed."""
         if exact.denominator == 1:
             return int(exact)
@@ -62,7 +64,7 @@ class PositionList(tuple[Any, ...]):
         return ";".join(map(spelled, self.axes))
 
 
-def _exact(value: int | float | str) -> int | Fraction:
+def _exact(value: Position) -> int | Fraction:
     return value if isinstance(value, int) else Fraction(value)
 
 
@@ -95,26 +97,27 @@ class GivenPositions(Parameter):
         axes = [[part.strip() for part in axis.split(",")] for axis in text.split(";")]
         return self.check(name, axes if len(axes) > 1 else axes[0])
 
-    def check(self, name: str, value: Any) -> PositionList:
+    def check(self, name: str, value: object) -> PositionList:
         if isinstance(value, PositionList):
             return value
         if hasattr(value, "tolist"):
             value = self._list_of_array(name, value)
-        if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
+        if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
             raise KindError(name, quoted(value), self.rule)
-        items = list(value)
+        items: list[object] = list(value)
         if not items:
             raise ParameterError(name, "empty", self.rule)
         if not any(isinstance(item, (list, tuple)) for item in items):
             return PositionList(_positions(name, items))
-        sizes = [_size_of_axis(item) for item in items]
+        axes = [_axis(item) for item in items]
+        sizes = [len(axis) for axis in axes]
         if len({*sizes}) > 1 or not sizes[0]:
             given = f"axes of {', '.join(map(str, sizes[:8]))} positions"
             raise ParameterError(name, given, self.rule)
-        axes = enumerate(items)
-        return PositionList(_positions(f"{name}[{index}]", axis) for index, axis in axes)
+        named = enumerate(axes)
+        return PositionList(_positions(f"{name}[{index}]", axis) for index, axis in named)
 
-    def _list_of_array(self, name: str, value: Any) -> Any:
+    def _list_of_array(self, name: str, value: object) -> object:
         """Return an array (L,) or (axes, L) as lists, or (axes, batch, L) with equal batches."""
         array = as_numpy(name, value)
         given = f"of shape {bracketed(array.shape)}"
@@ -127,21 +130,21 @@ class GivenPositions(Parameter):
         return array.tolist()
 
 
-def _size_of_axis(item: Any) -> int:
-    """Return the number of positions of an axis, 0 for a number among axes."""
-    return len(item) if isinstance(item, (list, tuple)) else 0
+def _axis(item: object) -> Sequence[object]:
+    """Return the positions of an axis, none for a number among axes."""
+    return item if isinstance(item, (list, tuple)) else ()
 
 
 def _looks_like_number(text: str) -> bool:
     return bool(_DECIMAL.fullmatch(text) or _NOT_A_NUMBER.fullmatch(text))
 
 
-def _positions(name: str, values: Any) -> tuple[int | float | str, ...]:
+def _positions(name: str, values: Iterable[object]) -> tuple[Position, ...]:
     items = enumerate(values)
     return tuple(_position(f"{name}[{index}]", value) for index, value in items)
 
 
-def _position(name: str, value: Any) -> int | float | str:
+def _position(name: str, value: object) -> Position:
     """Return a checked position."""
     rule = "a position is a finite number from −2^40 to 2^40"
     if type(value).__name__ == "bool":
@@ -155,7 +158,7 @@ def _position(name: str, value: Any) -> int | float | str:
     return PositionList.kept(exact, str(value))
 
 
-def _fraction(value: Any) -> Fraction:
+def _fraction(value: object) -> Fraction:
     """Return the exact number of a text, a fraction, an integer or a float of any library."""
     if isinstance(value, str):
         if len(value) > _MAX_DIGITS or not _DECIMAL.fullmatch(value):
@@ -163,12 +166,12 @@ def _fraction(value: Any) -> Fraction:
         return Fraction(value)
     if isinstance(value, Fraction):
         return value
-    if hasattr(value, "__index__"):
+    if isinstance(value, SupportsIndex):
         return Fraction(operator.index(value))
-    return Fraction(float(value))
+    return Fraction(float(cast(SupportsFloat, value)))  # a TypeError for other kinds
 
 
-def whole_positions(name: str, value: Any) -> "NDArray[np.int64]":
+def whole_positions(name: str, value: object) -> "NDArray[np.int64]":
     """Return positions as an array of integers, of any shape.
 
     Raises:
@@ -196,13 +199,13 @@ class GridParameter(Parameter):
             raise ParameterError(name, quoted(text), self.rule)
         return self.check(name, [int(part) for part in parts])
 
-    def check(self, name: str, value: Any) -> GridSize:
+    def check(self, name: str, value: object) -> GridSize:
         if isinstance(value, GridSize):
             return value
         if isinstance(value, str):
             return self.parse(name, value)
         try:
-            sizes = [operator.index(size) for size in value]
+            sizes = [operator.index(size) for size in cast(Iterable[SupportsIndex], value)]
         except TypeError:
             raise KindError(name, quoted(value), self.rule) from None
         if not _is_grid(sizes):

@@ -12,9 +12,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import MISSING
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
 from pecli.errors import KindError, ParameterError, nearest, quoted, shown
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 MAX_NUMBER_LENGTH = 40
 """Characters of the longest whole number that is parsed: int() is slow on very long texts."""
@@ -44,10 +47,10 @@ class Parameter(ABC):
         self,
         help: str,
         *,
-        default: Any = None,
+        default: object = None,
         aliases: tuple[str, ...] = (),
         panel: str = "",
-        omitted_default: Any = MISSING,
+        omitted_default: object = MISSING,
     ) -> None:
         self.help = help
         self.default = default
@@ -64,11 +67,11 @@ class Parameter(ABC):
         return True
 
     @abstractmethod
-    def check(self, name: str, value: Any) -> Any:
+    def check(self, name: str, value: object) -> Any:
         """Return a value in its proper type; raise ParameterError if it breaks the rule."""
 
 
-def _parse_number(kind: Callable[[str], Any], name: str, text: str, rule: str) -> Any:
+def _parse_number(kind: Callable[[str], object], name: str, text: str, rule: str) -> object:
     """Return int(text) or float(text); for «8k» the error suggests 8192 and 8000."""
     try:
         return kind(text)
@@ -81,13 +84,28 @@ def _parse_number(kind: Callable[[str], Any], name: str, text: str, rule: str) -
         raise ParameterError(name, repr(text[:40]), rule, advice) from None
 
 
+class CommonFields(TypedDict, total=False):
+    """The arguments that all parameters have beside their help."""
+
+    default: object
+    aliases: tuple[str, ...]
+    panel: str
+    omitted_default: object
+
+
 class Whole(Parameter):
     """A whole number from low to high."""
 
     metavar = "INTEGER"
 
     def __init__(
-        self, help: str, *, low: int = 1, high: int = 2**40, even: bool = False, **common: Any
+        self,
+        help: str,
+        *,
+        low: int = 1,
+        high: int = 2**40,
+        even: bool = False,
+        **common: Unpack[CommonFields],
     ) -> None:
         super().__init__(help, **common)
         self.low = low
@@ -117,7 +135,7 @@ class Whole(Parameter):
         return number
 
 
-def _is_bool(value: Any) -> bool:
+def _is_bool(value: object) -> bool:
     """Return True for Python's and NumPy's booleans, which would pass for numbers."""
     return type(value).__name__ == "bool"
 
@@ -143,7 +161,7 @@ class Real(Parameter):
         above: float | None = None,
         at_least: float = -math.inf,
         up_to: float = math.inf,
-        **common: Any,
+        **common: Unpack[CommonFields],
     ) -> None:
         super().__init__(help, **common)
         self.above = above
@@ -209,13 +227,15 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
 class Choice(Parameter):
     """One of a few words; the names of other programs for them are understood."""
 
-    def __init__(self, help: str, *, options: tuple[str, ...], **common: Any) -> None:
+    def __init__(
+        self, help: str, *, options: tuple[str, ...], **common: Unpack[CommonFields]
+    ) -> None:
         super().__init__(help, **common)
         self.options = options
         self.requirement = f"must be one of {', '.join(options)}"
         self.rule = f"it {self.requirement}"
 
-    def check(self, name: str, value: Any) -> str:
+    def check(self, name: str, value: object) -> str:
         if not isinstance(value, str):
             raise ParameterError(name, quoted(value), self.rule)
         if value in self.options:
@@ -230,18 +250,18 @@ class Choice(Parameter):
 class DtypeChoice(Choice):
     """A dtype by name, or an object of NumPy, torch, JAX or MLX."""
 
-    def check(self, name: str, value: Any) -> str:
+    def check(self, name: str, value: object) -> str:
         with suppress(ParameterError):
             return super().check(name, value)
         return super().check(name, self._dtype_name(value))
 
-    def _dtype_name(self, value: Any) -> Any:
+    def _dtype_name(self, value: object) -> str | None:
         from numpy import dtype
 
         if value is None:
             return None  # NumPy would take it for float64.
         try:
-            return dtype(value).name
+            return dtype(cast("DTypeLike", value)).name
         except (TypeError, ValueError, SyntaxError):
             return str(value).rpartition(".")[2]  # torch.bfloat16
 
@@ -251,7 +271,7 @@ class Flag(Parameter):
 
     rule = "it must be true or false"
 
-    def check(self, name: str, value: Any) -> bool:
+    def check(self, name: str, value: object) -> bool:
         if value is not True and value is not False:
             raise KindError(name, quoted(value), self.rule)
         return value
@@ -271,7 +291,7 @@ class OptionalFlag(Flag):
 class ListOf(Parameter):
     """Several values that follow one rule."""
 
-    def __init__(self, help: str, *, each: Parameter, **common: Any) -> None:
+    def __init__(self, help: str, *, each: Parameter, **common: Unpack[CommonFields]) -> None:
         super().__init__(help, **common)
         self.each = each
         self.metavar = f"{each.metavar},…"
@@ -281,7 +301,7 @@ class ListOf(Parameter):
         items = enumerate(text.split(","))
         return tuple(self.each.parse(f"{name}[{index}]", item) for index, item in items)
 
-    def check(self, name: str, value: Any) -> tuple[Any, ...]:
+    def check(self, name: str, value: object) -> tuple[Any, ...]:
         if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
             raise KindError(name, quoted(value), self.rule)
         items = enumerate(value)

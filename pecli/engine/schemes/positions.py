@@ -8,12 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, MISSING, dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
 from pecli.engine import numerics
 from pecli.engine.arrays import Array, Indices, numpy_dtype
+from pecli.engine.named_values import NamedValues
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.cos_sin_tables import ExactFiller
 from pecli.engine.numerics.phases import ExactWaves
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from pecli.engine.runtimes.runtime import Phases
     from pecli.engine.schemes.recipe_tables import Filler
 
-PLACED: dict[str, Any] = {"panel": "Positions", "omitted_default": None}
+PLACED: NamedValues = {"panel": "Positions", "omitted_default": None}
 """Options of the parameters about places of rows; they were added after the first release, so old
 specs lack them.
 """
@@ -80,7 +81,7 @@ class Positioned(Scheme):
     grid_base: Annotated[tuple[float, ...] | None, _GRID_BASE] = None
     grid_scale: Annotated[tuple[float, ...] | None, _GRID_SCALE] = None
 
-    def _complete(self, preset: Mapping[str, Any]) -> None:
+    def _complete(self, preset: Mapping[str, object]) -> None:
         """Set the number of rows, if positions or a grid decide it, before all is checked."""
         self._check_first("positions", "grid")
         self._check_place()

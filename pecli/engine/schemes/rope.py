@@ -11,6 +11,7 @@ import numpy as np
 
 from pecli.engine.application import rotated
 from pecli.engine.arrays import Array, ArrayLike, Complex, Indices, numpy_dtype
+from pecli.engine.named_values import MutableValues
 from pecli.engine.numerics import Frequencies
 from pecli.engine.numerics.axis_tables import Coordinates, listed_coordinates
 from pecli.engine.numerics.phases import ExactWaves
@@ -299,7 +300,7 @@ def as_read(rope: Rope) -> Rope:
     if rope.runtime_reading.by_position:
         return rope
     scaling = rope.scaling_value
-    parameters: dict[str, Any] = dict.fromkeys(PARAMETERS)
+    parameters: MutableValues = dict.fromkeys(PARAMETERS)
     parameters.update(vars(scaling))
     parameters["scaling"] = name_of(scaling)
     return replace(rope, **parameters, runtime="none")

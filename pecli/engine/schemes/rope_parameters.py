@@ -4,9 +4,10 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cache, cached_property, partial
-from typing import Annotated, Any
+from typing import Annotated
 
 from pecli.engine import numerics
+from pecli.engine.named_values import NamedValues
 from pecli.engine.runtimes import RUNTIMES, runtime_named
 from pecli.engine.runtimes.runtime import Definition, RuntimeReading
 from pecli.engine.scalings import SCALINGS, new_parameters
@@ -21,7 +22,7 @@ from pecli.errors import ParameterError, UnsupportedError, spelled
 
 _SCALING_PANEL = "Scaling"
 """The heading of the options that belong to scalings."""
-_SHARE: dict[str, Any] = {"panel": "Rotary dimension"}
+_SHARE: NamedValues = {"panel": "Rotary dimension"}
 _SHARED_FREQUENCIES = ("scaling", "partial_rotary_factor", "mrope_section")
 """Parameters that change the frequencies of the whole dim; axes with their own frequencies have
 none of these.
@@ -137,7 +138,7 @@ class RotaryParameters(Positioned):
         if self.axes is not None and self.dim is None:
             self._set("dim", sum(self.axes))
         style = self.grid_style
-        preset: dict[str, Any] = {}
+        preset: dict[str, object] = {}
         if style is not None:
             preset = {"base": style.base, "keep": style.keep}
         self._complete(preset)

@@ -2,12 +2,11 @@
 
 from functools import cached_property
 from threading import Lock
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pecli.engine.arrays import Complex
+from pecli.engine.arrays import AnyArray, Complex
 from pecli.engine.numerics import phases
 from pecli.engine.schemes.rope import Rope, rows_are_listed
 
@@ -62,9 +61,9 @@ class RotationFactors:
         self._limit = limit if is_small else 0
         self._keeps = True
         self.first = 0
-        self.kept: NDArray[Any] = np.empty((0, self._pairs), self._dtype)
+        self.kept: AnyArray = np.empty((0, self._pairs), self._dtype)
 
-    def at(self, positions: Positions) -> NDArray[Any]:
+    def at(self, positions: Positions) -> AnyArray:
         """Return the factors (n, d/2) of n positions: a range, (n,), or (n, axes).
 
         They are rows of the kept table if it covers all positions, and computed otherwise.
@@ -94,7 +93,7 @@ class RotationFactors:
             if self._keeps and not self._covers(low, high):
                 self._keep(range(low, high))
 
-    def _covering(self, low: int, high: int, count: int) -> tuple[int, NDArray[Any]]:
+    def _covering(self, low: int, high: int, count: int) -> tuple[int, AnyArray]:
         """Return the first position of the kept table, and the table, grown if it may."""
         with _GROWTH:
             if self._keeps and not self._covers(low, high) and high <= self._largest(count):
@@ -128,7 +127,7 @@ class RotationFactors:
         self.kept.flags.writeable = False
         self.first = span.start
 
-    def _computed(self, positions: Positions) -> NDArray[Any]:
+    def _computed(self, positions: Positions) -> AnyArray:
         """Return the factors of positions, or those that undo them, without the cache."""
         are_listed = rows_are_listed(self.rope)
         factors = self._forward(positions, are_listed=are_listed)
@@ -157,7 +156,7 @@ class RotationFactors:
         return factors
 
     @cached_property
-    def _limbs(self) -> NDArray[Any]:
+    def _limbs(self) -> AnyArray:
         return np.ascontiguousarray(self.rope.waves().limbs[:, None, :])
 
     @cached_property

@@ -19,6 +19,7 @@ import numpy as np
 
 from pecli.display import Displayed
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ArrayLike
+from pecli.engine.named_values import JsonObject, NamedValues
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.parameters import Choice, DtypeChoice, Parameter, Whole
 from pecli.engine.schemes.recipes import STORED, recipe_named
@@ -82,7 +83,7 @@ class Scheme(Displayed, ABC):
     def __post_init__(self) -> None:
         self._complete({})
 
-    def _set(self, name: str, value: Any) -> None:
+    def _set(self, name: str, value: object) -> None:
         """Set a field of the frozen dataclass while it is being made."""
         object.__setattr__(self, name, value)
 
@@ -93,7 +94,7 @@ class Scheme(Displayed, ABC):
             if value is not None:
                 self._set(name, self.parameters()[name].check(name, value))
 
-    def _complete(self, preset: Mapping[str, Any]) -> None:
+    def _complete(self, preset: Mapping[str, object]) -> None:
         """Fill in parameters that were not given, from the preset first, and check every value."""
         for name, parameter in self.parameters().items():
             value = getattr(self, name)
@@ -138,7 +139,7 @@ class Scheme(Displayed, ABC):
         names = [field.name for field in fields(cls)]
         return frozenset(name for name in names if type(None) in get_args(hints[name]))
 
-    def value_of(self, name: str, default: Any = None) -> Any:
+    def value_of(self, name: str, default: object = None) -> Any:
         """Return the value of a parameter, or the default if the scheme has no such parameter."""
         return getattr(self, name) if name in self.parameters() else default
 
@@ -155,7 +156,7 @@ class Scheme(Displayed, ABC):
                 parts.append(f"{name}={value!r}")
         return f"{type(self).__name__}({', '.join(parts)})"
 
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> JsonObject:
         """Return the scheme as plain data, from which `from_spec` makes it again.
 
         >>> from pecli import LearnedInit
@@ -170,7 +171,7 @@ class Scheme(Displayed, ABC):
         return {"scheme": self.name, "parameters": parameters}
 
     @classmethod
-    def from_spec(cls, spec: Mapping[str, Any]) -> Self:
+    def from_spec(cls, spec: NamedValues) -> Self:
         """Return the scheme of a spec; `Scheme.from_spec` finds the class by the spec's `scheme`.
 
         Args:
@@ -201,7 +202,7 @@ class Scheme(Displayed, ABC):
         return kind(**current)
 
     @classmethod
-    def _check_names(cls, names: Mapping[str, Any]) -> None:
+    def _check_names(cls, names: Mapping[str, object]) -> None:
         """Raise ParameterError unless a spec names all parameters that it must, and no others."""
         for name in names:
             if name not in cls.parameters():
@@ -319,7 +320,7 @@ class Scheme(Displayed, ABC):
         """
         if "recipe" not in self.parameters():
             return self.in_dtype(recipe_named(way).table or self.dtype)
-        changes: dict[str, Any] = {"recipe": way}
+        changes: NamedValues = {"recipe": way}
         return replace(self, **changes)
 
     def by_position(self) -> ByPosition:
@@ -346,7 +347,7 @@ class Scheme(Displayed, ABC):
         return add_rows(x, self.in_dtype("float64").single_array())
 
 
-def _in_words(value: Any) -> str:
+def _in_words(value: object) -> str:
     """Return a parameter's value as an error quotes it."""
     if hasattr(value, "shape"):
         return f"of shape {bracketed(value.shape)}"
@@ -359,7 +360,7 @@ def _place_of_parameter(field: "Field[Any]") -> tuple[bool, bool, bool]:
     return field.name == "dtype", bool(field.kw_only), field.name == "recipe"
 
 
-def default_of(kind: type[Scheme], name: str) -> Any:
+def default_of(kind: type[Scheme], name: str) -> object:
     """Return the value of a parameter that is not given; MISSING if it has to be given."""
     for field in fields(kind):
         if field.name == name and field.default is not None:

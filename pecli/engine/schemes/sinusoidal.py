@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from pecli.engine.schemes.grid_styles import GridStyle
     from pecli.engine.schemes.recipe_tables import Filler
 
-_HALVES: Mapping[str, Any] = {"layout": "halves"}
-_TENSOR2TENSOR: Mapping[str, Any] = {"layout": "halves", "freq_shift": 1.0}
-_FAIRSEQ: Mapping[str, Any] = {**_TENSOR2TENSOR, "padding_idx": 1}
-_DIFFUSION: Mapping[str, Any] = {"layout": "halves", "cos_first": True}
+_HALVES: Mapping[str, object] = {"layout": "halves"}
+_TENSOR2TENSOR: Mapping[str, object] = {"layout": "halves", "freq_shift": 1.0}
+_FAIRSEQ: Mapping[str, object] = {**_TENSOR2TENSOR, "padding_idx": 1}
+_DIFFUSION: Mapping[str, object] = {"layout": "halves", "cos_first": True}
 
-STYLES: Mapping[str, Mapping[str, Any]] = {
+STYLES: Mapping[str, Mapping[str, object]] = {
     "paper": {},
     "lucid": {},
     "lightwatch": {},
@@ -192,7 +192,7 @@ class Sinusoidal(Positioned):
         self._set("style", None)
         self._complete(self._preset(style or "paper"))
 
-    def _preset(self, style: str) -> dict[str, Any]:
+    def _preset(self, style: str) -> dict[str, object]:
         """Return the parameters of a project's tables of this dim."""
         preset = dict(STYLES[style])
         if style in _AMPLITUDES:

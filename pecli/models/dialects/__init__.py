@@ -9,19 +9,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any
 
+from pecli.engine.named_values import NamedValues
 from pecli.models.consistency import inconsistencies
 from pecli.models.data import plain_name, stored, synonyms
 from pecli.models.encoding import ModelEncodings, Parsed
 from pecli.models.families import family_of
-from pecli.models.key_names import LENGTHS, ORIGINAL, TEXTS
+from pecli.models.key_names import FULL, LENGTHS, ORIGINAL, SLIDING, TEXTS
 from pecli.models.keys import Keys, value_of
-from pecli.models.layer_types import FULL, MAX_LAYERS, SLIDING
+from pecli.models.layer_types import MAX_LAYERS
+from pecli.models.readers import reader_notes
 from pecli.models.unread import unread_keys
 
 #: Objects that may hold the keys of other dialects.
 INSIDE = ("model", "MODEL_ARGS", "pretrained_config", "model_config")
+PATTERNS = ("sliding_window_pattern", "global_attn_every_n_layers")
 WINDOWS = ("sliding_window", "sliding_window_size", "local_attention")
 
 
@@ -47,7 +49,7 @@ class Dialect:
     model_types: tuple[str, ...] | None = ()
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> "Dialect":
+    def of(cls, row: NamedValues) -> "Dialect":
         """Return the dialect of a row of dialects.json; a null as `model_types` accepts any."""
         types = row.get("model_types", ())
         return cls(
@@ -59,7 +61,7 @@ class Dialect:
             None if types is None else tuple(types),
         )
 
-    def matches(self, config: Mapping[str, Any]) -> bool:
+    def matches(self, config: Mapping[str, object]) -> bool:
         """Return True if a configuration is written in this dialect."""
         model_type = config.get("model_type")
         if self.model_types is not None and model_type not in (None, *self.model_types):
@@ -68,7 +70,7 @@ class Dialect:
         within = inner if isinstance(inner, Mapping) else {}
         return self._recognises(config) or self._recognises(within)
 
-    def _recognises(self, values: Mapping[str, Any]) -> bool:
+    def _recognises(self, values: Mapping[str, object]) -> bool:
         names = {plain_name(name) for name, value in values.items() if value is not None}
         if not self.has <= names or self.lacks & names:
             return False
@@ -85,14 +87,22 @@ def dialects() -> tuple[Dialect, ...]:
     return tuple(Dialect.of(row) for row in stored("dialects/dialects.json"))
 
 
-def read_object(config: Mapping[str, Any], label: str) -> ModelEncodings:
+def read_object(
+    config: Mapping[str, object],
+    label: str,
+    *,
+    origins: Mapping[str, str] | None = None,
+    served: int | None = None,
+) -> ModelEncodings:
     """Return the encodings of a configuration.
 
     Args:
         config: The object that a config.json holds.
         label: The file's name; errors name it, and models of MaxText go by it.
+        origins: The flags that keys come from, by full names of keys, if not from the file.
+        served: The context that the settings are made for, if it is not the configuration's.
     """
-    keys = Keys(config, label)
+    keys = Keys(config, label, origins=origins or {})
     dialect = next(dialect for dialect in dialects() if dialect.matches(config))
     encodings, warnings = dialect.read(keys)
     named = keys.word("model_type", "_class_name")
@@ -104,15 +114,36 @@ def read_object(config: Mapping[str, Any], label: str) -> ModelEncodings:
         window = _first_positive(parts, WINDOWS)
     warnings += inconsistencies(
         encodings,
-        context,
+        served or context,
         model_type,
         length_key="max_position_embeddings",
         scaling_key="rope_scaling",
     )
+    _mark_own_names(keys)
     warnings += unread_keys(keys, {encoding.scheme for encoding in encodings})
     distinct = tuple(dict.fromkeys(warnings))
     layers = _layer_types(parts, model_type)
-    return ModelEncodings(label, model_type, tuple(encodings), distinct, context, window, layers)
+    return ModelEncodings(
+        label,
+        model_type,
+        tuple(encodings),
+        distinct,
+        context,
+        window,
+        layers,
+        notes=tuple(reader_notes(encodings, config)),
+    )
+
+
+def _mark_own_names(keys: Keys) -> None:
+    """Record keys that come from flags as read under the names that they have in the file.
+
+    A key that was read as `--hf-overrides.rope_parameters.factor` is `rope_parameters.factor`.
+    """
+    for name, flag in keys.origins.items():
+        for source in tuple(keys.account.read):
+            if source == flag or source.startswith(f"{flag}."):
+                keys.account.read.add(name + source.removeprefix(flag))
 
 
 def _objects_of(keys: Keys) -> list[Keys]:
@@ -142,9 +173,10 @@ def _pattern(parts: Sequence[Keys], model_type: str | None) -> tuple[str, ...]:
     layers, then a full one.
     """
     for part in parts:
-        every = part.data.get("sliding_window_pattern")
-        if isinstance(every, int) and 0 < every < MAX_LAYERS:
-            return (*[SLIDING] * (every - 1), FULL)
+        for name in PATTERNS:
+            every = part.data.get(name)
+            if isinstance(every, int) and 0 < every < MAX_LAYERS:
+                return (*[SLIDING] * (every - 1), FULL)
     family = family_of(model_type)
     letters = "" if family is None else family.pattern
     return tuple(FULL if letter == "F" else SLIDING for letter in letters)

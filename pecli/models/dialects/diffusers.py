@@ -4,10 +4,10 @@ diffusers.json has the defaults of the classes: in `axial` those that rotate by 
 `tables` those that add a table, and notes on some of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.errors import quoted
@@ -54,7 +54,7 @@ class Channels:
     axes: Setting[tuple[int, ...]]
 
 
-def _axial_rope(keys: Keys, row: Mapping[str, Any]) -> Encoding:
+def _axial_rope(keys: Keys, row: NamedValues) -> Encoding:
     """Return the rotary encoding of a row of `axial`.
 
     The row has a style, the key of the channels of each axis (`axes`), and perhaps keys for
@@ -71,7 +71,7 @@ def _axial_rope(keys: Keys, row: Mapping[str, Any]) -> Encoding:
     if style == "hunyuan-image" and count == 3:
         # With three axes, the image is a video of one frame.
         style = "hunyuan-video"
-    grid: dict[str, Setting[Any]] = {
+    grid: dict[str, Setting[object]] = {
         "axes": Setting(count, FAMILY),
         "axis_channels": channels.axes,
     }
@@ -84,7 +84,7 @@ def _axial_rope(keys: Keys, row: Mapping[str, Any]) -> Encoding:
         for option, numbers in given.items():
             if numbers is not None:
                 grid[option] = Setting(tuple(numbers.value), numbers.source)
-    parameters: dict[str, Setting[Any]] = {
+    parameters: dict[str, Setting[object]] = {
         "dim": channels.head,
         "base": keys.number_or(DEFAULT_BASE, "rope_theta", "theta"),
         "scaling": Setting("none", "default"),
@@ -120,11 +120,11 @@ def _channels(keys: Keys, style: str, axes_key: str) -> Channels:
     return Channels(head, Setting(tuple(int(share) for share in shares), source))
 
 
-def _table(keys: Keys, style: str, grid: Setting[GridSize], **options: Setting[Any]) -> Encoding:
+def _table(keys: Keys, style: str, grid: Setting[GridSize], **options: Setting[object]) -> Encoding:
     """Return a table of sines and cosines that is as wide as all heads together."""
     heads = _size(keys, "num_attention_heads")
     head = _size(keys, "attention_head_dim")
-    parameters: dict[str, Setting[Any]] = {
+    parameters: dict[str, Setting[object]] = {
         "grid": grid,
         "dim": Setting(heads.value * head.value, f"{heads.source} · {head.source}"),
         "style": Setting(style, FAMILY),
@@ -139,7 +139,7 @@ def _sd3(keys: Keys) -> Encoding:
     return _cut_table(keys)
 
 
-def _cut_table(keys: Keys, **options: Setting[Any]) -> Encoding:
+def _cut_table(keys: Keys, **options: Setting[object]) -> Encoding:
     """Return a square table over patches: as large as `pos_embed_max_size`, or as the sample.
 
     Its numbers are scaled to the side of the sample, `grid_base`: in a table of 192 × 192 for a

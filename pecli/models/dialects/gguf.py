@@ -5,14 +5,16 @@ architecture.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from pecli.engine.named_values import NamedValues
 from pecli.engine.table import Table, table_of
 from pecli.errors import FileError
-from pecli.files.gguf_file import Header, header_of
+from pecli.files.gguf_file import header_of
 from pecli.models.consistency import inconsistencies
 from pecli.models.data import stored
 from pecli.models.encoding import Encoding, ModelEncodings, Parsed
@@ -52,11 +54,22 @@ LONG_CONTEXT = 16384
 FLOAT32_DIGITS = 6
 
 
+class Metadata(Protocol):
+    """The header of a GGUF file, or what a log shows of it."""
+
+    @property
+    def values(self) -> NamedValues:
+        """Metadata by their full keys."""
+
+    def numbers(self, name: str) -> list[float] | None:
+        """Return the numbers of a tensor; None if there is none of that name."""
+
+
 @dataclass(frozen=True)
 class Model:
     """The header of a GGUF file, its architecture, and the keys without the architecture's prefix."""
 
-    header: Header
+    header: Metadata
     architecture: str
     keys: Keys
 
@@ -68,7 +81,7 @@ class Model:
         return any(self.architecture in names for names in ARCHITECTURES.values())
 
 
-def _model_of(header: Header, label: str) -> Model:
+def _model_of(header: Metadata, label: str, origins: Mapping[str, str] | None = None) -> Model:
     """Return a file's keys without the name of the architecture: `llama.block_count` is `block_count`."""
     architecture = header.values.get("general.architecture")
     if not isinstance(architecture, str) or not architecture:
@@ -79,14 +92,25 @@ def _model_of(header: Header, label: str) -> Model:
         for name, value in header.values.items()
         if value is not None
     }
-    return Model(header, architecture, Keys(values, label, prefix))
+    keys = Keys(values, label, prefix, origins=origins or {})
+    return Model(header, architecture, keys)
 
 
-def read(header: Header, label: str) -> ModelEncodings:
-    """Return the encodings of a GGUF file."""
-    model = _model_of(header, label)
+def read(header: Metadata, label: str, origins: Mapping[str, str] | None = None) -> ModelEncodings:
+    """Return the encodings of a GGUF file.
+
+    Args:
+        header: Its metadata.
+        label: The file's name.
+        origins: The lines of a log that values come from, by keys without the architecture.
+    """
+    model = _model_of(header, label, origins)
     keys = model.keys
     encodings, warnings = _encodings(model)
+    for name, origin in keys.origins.items():
+        if origin in keys.account.read:
+            # Keys that come from a log are unread under their own names otherwise.
+            keys.account.read.add(keys.prefix + name)
     warnings += unread_keys(_keys_of_model(model), {encoding.scheme for encoding in encodings})
     context = keys.whole("context_length")
     if context is not None and _lacks_base(model, encodings, context.value):
@@ -296,7 +320,7 @@ def _scaling(model: Model) -> Settings:
     if kind.value == "longrope":
         problem = f"{kind.source} is 'longrope'"
         raise FileError(keys.path, problem, f"it needs the tensors {SHORT} and {LONG}")
-    scaling: dict[str, Setting[Any] | None] = {
+    scaling: dict[str, Setting[object] | None] = {
         "rope_type": kind,
         "factor": factor,
         ORIGINAL: original,
@@ -307,7 +331,7 @@ def _scaling(model: Model) -> Settings:
 
 
 def _scaling_by_tensors(
-    header: Header, kind: Setting[str], original: Setting[int] | None
+    header: Metadata, kind: Setting[str], original: Setting[int] | None
 ) -> Settings:
     """Return longrope with the factors that a file's tensors hold; empty if it has none."""
     divisors = header.numbers(FREQS)
@@ -333,10 +357,10 @@ def _scaling_by_tensors(
 
 def _yarn(
     model: Model, attention: Setting[float] | None, factor: Setting[float] | None
-) -> dict[str, Setting[Any] | None]:
+) -> dict[str, Setting[object] | None]:
     """Return the parameters of YaRN."""
     keys = model.keys
-    scaling: dict[str, Setting[Any] | None] = {
+    scaling: dict[str, Setting[object] | None] = {
         "beta_fast": keys.number("rope.scaling.yarn_beta_fast"),
         "beta_slow": keys.number("rope.scaling.yarn_beta_slow"),
         **_mscales(model),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pecli.engine.arrays import Flags, Floats
+from pecli.engine.named_values import NamedValues
 from pecli.views.pictures import palettes
 from pecli.views.pictures.axis_labels import fit_text
 from pecli.views.pictures.downsample import envelope
@@ -67,7 +68,7 @@ def draw_chart(axes: Axes, chart: Chart, title: str, room: Room, colours: Theme)
         axes.set_title(title)
 
 
-def _curve_style(chart: Chart, number: int, colours: Theme) -> dict[str, Any]:
+def _curve_style(chart: Chart, number: int, colours: Theme) -> dict[str, object]:
     """Return the properties of a curve that differ from the theme's."""
     curve = chart.curves[number]
     if chart.polar:
@@ -85,7 +86,7 @@ def _curve_style(chart: Chart, number: int, colours: Theme) -> dict[str, Any]:
     return {}
 
 
-def _draw_curve(axes: Axes, curve: Curve, style: dict[str, Any]) -> Line2D:
+def _draw_curve(axes: Axes, curve: Curve, style: NamedValues) -> Line2D:
     """Draw a curve with the range around it and its marks, all in one colour; return its line."""
     x, y = envelope(drawable(curve.x), drawable(curve.y), MAX_POINTS)
     (line,) = axes.plot(x, y, **style)

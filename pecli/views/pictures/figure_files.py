@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pecli.engine.arrays import Floats
+from pecli.engine.named_values import NamedValues
 from pecli.errors import ParameterError
 from pecli.files.output import open_output
 from pecli.views.pictures.figure import Figure
 from pecli.views.pictures.theme import LIGHT
 
 if TYPE_CHECKING:
+    from matplotlib.lines import Line2D
     from PIL import Image
 
 SUFFIXES = ("png", "svg", "pdf")
@@ -53,7 +55,7 @@ def check_suffix(path: str, *, moving: bool = False) -> str:
 
 
 def save(
-    figure: Figure, path: str, dpi: float = 100, about: Mapping[str, Any] | None = None
+    figure: Figure, path: str, dpi: float = 100, about: Mapping[str, object] | None = None
 ) -> None:
     """Write a figure in the format of its path's suffix; the file appears when it is complete.
 
@@ -89,7 +91,7 @@ _METADATA = {
 
 
 def encoded(
-    figure: Figure, kind: str = "png", dpi: float = 100, about: Mapping[str, Any] | None = None
+    figure: Figure, kind: str = "png", dpi: float = 100, about: NamedValues | None = None
 ) -> bytes:
     """Return the bytes of a figure in that format, without a date."""
     omitted, place = _METADATA[kind]
@@ -112,8 +114,8 @@ def encoded(
 class _Spiral(NamedTuple):
     """A panel of a moving picture."""
 
-    dots: Any  #: The line of dots, which grows.
-    hand: Any  #: A radius that points at the last dot.
+    dots: "Line2D"  #: The line of dots, which grows.
+    hand: "Line2D"  #: A radius that points at the last dot.
     angles: Floats
     positions: Floats
 
@@ -123,7 +125,7 @@ class _Spiral(NamedTuple):
         self.hand.set_xdata([self.angles[count - 1]] * 2)
 
 
-def _moving(figure: Figure, dpi: float, about: Mapping[str, Any] | None = None) -> bytes:
+def _moving(figure: Figure, dpi: float, about: NamedValues | None = None) -> bytes:
     """Return a .gif in which dots appear position by position, and a hand points at the last.
 
     Only the things that move are drawn again. All frames have the colours of the last one, so that
@@ -135,9 +137,11 @@ def _moving(figure: Figure, dpi: float, about: Mapping[str, Any] | None = None) 
     canvas: Any = figure.canvas
     spirals = []
     for axes in figure.axes:
-        dots: Any = axes.lines[0]
+        dots = axes.lines[0]
         (hand,) = axes.plot([0, 0], axes.get_ylim(), linestyle="-", linewidth=2)
-        spirals.append(_Spiral(dots, hand, dots.get_xdata(), dots.get_ydata()))
+        angles = np.asarray(dots.get_xdata(), np.float64)
+        positions = np.asarray(dots.get_ydata(), np.float64)
+        spirals.append(_Spiral(dots, hand, angles, positions))
     caption = figure.text(0.99, 0.01, "", ha="right", va="bottom")
     dots_first = [spiral.dots for spiral in spirals] + [spiral.hand for spiral in spirals]
     moving = [*dots_first, caption]
@@ -170,7 +174,7 @@ def _frame_counts(length: int) -> list[int]:
     return [int(last) + 1 for last in np.unique(last_dots)]
 
 
-def _gif(frames: "list[Image.Image]", about: Mapping[str, Any] | None) -> bytes:
+def _gif(frames: "list[Image.Image]", about: Mapping[str, object] | None) -> bytes:
     """Return an animation that repeats for ever, and stays longer at its last frame."""
     comment = {"comment": json.dumps(about, sort_keys=True)} if about else {}
     data = BytesIO()

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -302,7 +302,7 @@ def show(tensors: Sequence[Comparison]) -> None:
 def save(
     path: str,
     checked: "Sequence[Verification | Difference | PecliError]",
-    about: Mapping[str, Any],
+    about: Mapping[str, object],
 ) -> None:
     """Write the picture of a comparison to a file; `about` is the command that made it."""
     figure_files.save(figure.render(comparison_picture(checked)), path, about=about)

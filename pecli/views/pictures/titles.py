@@ -43,7 +43,7 @@ def _with_differences(subjects: Sequence[Subject]) -> list[Subject]:
     return named
 
 
-def _differences(parameters: dict[str, Any], group: Sequence[dict[str, Any]]) -> list[str]:
+def _differences(parameters: dict[str, object], group: Sequence[dict[str, object]]) -> list[str]:
     """Return the parameters that are not the same in the whole group.
 
     If a subject has none of them, it is named by one that it lacks: «rope, no padding_idx».
@@ -105,7 +105,7 @@ def _notable_parameters(scheme: Scheme) -> list[str]:
     return words
 
 
-def _parameters(scheme: Scheme | None) -> dict[str, Any]:
+def _parameters(scheme: Scheme | None) -> dict[str, object]:
     """Return the parameters for which a label has room: neither None nor lists."""
     if scheme is None:
         return {}
@@ -113,7 +113,7 @@ def _parameters(scheme: Scheme | None) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if _is_short(value)}
 
 
-def _is_short(value: Any) -> bool:
+def _is_short(value: object) -> bool:
     return value is not None and not isinstance(value, tuple)
 
 

@@ -163,14 +163,14 @@ def test_names_that_say_nothing_leave_it_to_the_content(tmp_path) -> None:
 def test_layer_types_by_name_and_by_fit() -> None:
     full, sliding = tables(1e6), tables(1e4)
     found = {"full_attention.cos": (full[0], True), "sliding_attention.cos": (full[0], False),
-             "rotary_emb.sin_cached": (sliding[1], True), "layers.0.rotary_emb.sin_cached": (full[1], False),
+             "rope.sin_cached": (sliding[1], True), "layers.0.rotary_emb.sin_cached": (full[1], False),
              "layers.5.rotary_emb.sin_cached": (full[1], True)}  # fmt: skip
     dump = {name: array for name, (array, _) in found.items()}
     result = checked(dump, GEMMA)
     assert [(tensor.name, tensor.passed) for tensor in result.tensors] == [
         (name, found[name][1]) for name in found
     ]
-    assert result.readings["rotary_emb.sin_cached"].startswith(
+    assert result.readings["rope.sin_cached"].startswith(
         "sliding_attention layers, which it fits best"
     )
     assert result.readings["full_attention.cos"].startswith(f"full_attention layers, {ONE}")

@@ -1,0 +1,1 @@
+"""Recorded runs of models, compared with what their configurations require."""

@@ -1,0 +1,150 @@
+"""Positions of the tokens of a recorded call, and the options of a check that state them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from pecli.checks.recorded.run_tensors import RecordedCall
+from pecli.engine.arrays import Array, Flags, Indices
+from pecli.errors import FileError
+
+MAX_IDS = 8  #: position ids that a sentence lists
+
+
+class CallTokens:
+    """The tokens of a call.
+
+    Attributes:
+        by_axis: Their positions, (axes, batch, L); one axis stands for all if they agree.
+        seen: False for padding, (batch, L); None if there is no padding.
+        used_ids: The ids that the model's own code used, (batch or 1, L), if they were seen.
+        are_as_recorded: True if axes of positions differ, as with images: then only the recorded
+            ids state where tokens stand.
+    """
+
+    def __init__(self, call: RecordedCall, axes: int, label: str) -> None:
+        if call.positions is None:
+            raise FileError(label, "has a call without positions", "record the run again")
+        self.axes = axes
+        positions = _by_axis(call.positions, axes)
+        self.used_ids: Indices | None = None
+        self.are_as_recorded = False
+        if call.position_ids is not None:
+            ids = _by_axis(call.position_ids, axes)
+            self.used_ids = ids[0]
+            self.are_as_recorded = bool((ids != ids[:1]).any())
+            if self.are_as_recorded:
+                positions = ids
+        has_one_axis = (positions == positions[:1]).all()
+        self.by_axis: Indices = positions[:1] if has_one_axis else positions
+        self.seen: Flags | None = None
+        mask = call.attention_mask
+        if mask is not None and not self.are_as_recorded and not mask.all():
+            self.seen = np.asarray(mask != 0)
+
+    @property
+    def positions(self) -> Indices:
+        """The positions (batch, L); of several axes, those of the first."""
+        first: Indices = self.by_axis[0]
+        return first
+
+    @property
+    def length(self) -> int:
+        return int(self.by_axis.shape[-1])
+
+    @property
+    def last(self) -> int:
+        """The largest position."""
+        return int(self.by_axis.max(initial=0))
+
+    def options(self, array: Array) -> dict[str, Any]:
+        """Return the options of `verify` that state where the rows of a tensor stand.
+
+        Consecutive positions are an offset; the reasons for an error are clearer then.
+        """
+        has_batch = array.ndim > 2 and len(self.positions) in array.shape[:-2]
+        if not has_batch:
+            return self._options_without_batch(array)
+        if self.seen is not None and self.axes == 1:
+            return {"attention_mask": self.seen.astype(np.int64)}
+        if _are_consecutive(self.positions):
+            return {"offset": int(self.positions[0, 0])}
+        return self.stated()
+
+    def stated(self) -> dict[str, Any]:
+        """Return the option that states the position of every token.
+
+        Padding stands wherever the model's own ids have put it: it has no right position.
+        """
+        positions = self.by_axis
+        if self.seen is not None and self.used_ids is not None:
+            positions = np.where(self.seen, positions, self.used_ids)
+        if self.axes == 1:
+            return {"positions": positions[0]}
+        return {"positions": np.broadcast_to(positions, (self.axes, *positions.shape[1:]))}
+
+    def _options_without_batch(self, array: Array) -> dict[str, Any]:
+        """Return the options for a table that all sequences share.
+
+        It has the rows of a sequence without padding, or it is a whole table from position 0 on.
+        """
+        if array.shape[-2] != self.length:
+            return {}
+        sequence = 0
+        if self.seen is not None:
+            sequence = int(self.seen.sum(axis=1).argmax())
+        if len(self.by_axis) > 1:  # images
+            return {"positions": self.by_axis[:, sequence]}
+        positions = self.positions[sequence : sequence + 1]
+        if _are_consecutive(positions):
+            return {"offset": int(positions[0, 0])}
+        shared = positions[0]
+        if self.axes > 1:
+            return {"positions": np.broadcast_to(shared, (self.axes, self.length))}
+        return {"positions": shared}
+
+    def id_problems(self) -> Iterator[str]:
+        """Yield a sentence for the first sequence whose ids are not the positions of its tokens."""
+        if self.used_ids is None or self.are_as_recorded:
+            return
+        used = np.broadcast_to(self.used_ids, self.positions.shape)
+        for sequence, expected in enumerate(self.positions):
+            seen = np.ones(self.length, bool)
+            if self.seen is not None:
+                seen = self.seen[sequence]
+            ids = used[sequence]
+            if np.array_equal(ids[seen], expected[seen]):
+                continue
+            sentence = f"position ids of sequence {sequence} are {_listed(ids[seen])}"
+            sentence += f", not {_listed(expected[seen])}"
+            if not seen.all():
+                sentence += "; they count its padding"
+            yield sentence
+            return
+
+
+def _by_axis(ids: Array, axes: int) -> Indices:
+    """Return ids as (axes or 1, batch, L).
+
+    Qwen2.5-VL passes four axes: the position in the text, then time, row and column. The last three
+    rotate.
+    """
+    whole = ids.astype(np.int64)
+    if whole.ndim == 3:
+        return whole[-axes:]
+    return np.atleast_2d(whole)[None]
+
+
+def _are_consecutive(positions: Indices) -> bool:
+    """Return True if every sequence has the same positions n, n + 1, n + 2, …"""
+    first = int(positions[0, 0])
+    return bool((positions == np.arange(first, first + positions.shape[-1])).all())
+
+
+def _listed(ids: Indices) -> str:
+    """Return the first ids: `4, 5, 6, …`."""
+    words = [str(number) for number in ids[:MAX_IDS]]
+    if len(ids) > MAX_IDS:
+        words.append("…")
+    return ", ".join(words)

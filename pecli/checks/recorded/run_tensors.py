@@ -1,0 +1,158 @@
+"""A recorded run of a model, and the names under which a file holds it.
+
+A call of a model is one forward pass; `generate` makes many. The tensors of call 0 are, for example:
+
+    calls.0.positions                 (batch, L): where the tokens stand
+    calls.0.attention_mask            (batch, L): 0 for padding, if there is any
+    calls.0.position_ids              the ids that the model's own code used
+    calls.0.model.rotary_emb.cos      a table that a module returned; also sin, inv_freq
+    calls.0.model.layers.3.q_before   (batch, heads, L, D); also q_after, k_before, k_after
+    calls.0.transformer.wpe.rows      rows of a learned table that were added
+    transformer.wpe.weight            that table
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pecli.engine.arrays import Array
+
+POSITIONS = "positions"
+MASK = "attention_mask"
+USED_IDS = "position_ids"
+UNROTATED = "unrotated_layers"
+BEFORE = "_before"
+AFTER = "_after"
+ROWS = "rows"
+
+_CALL = re.compile(r"calls\.(\d{1,9})\.(.+)")
+_LAYERS = (
+    re.compile(r"(?:layers?|blocks?|blk|(?<![a-z0-9])[hl])[._-]?(\d{1,6})", re.IGNORECASE),
+    re.compile(r"(?:^|\.)(\d{1,6})(?=\.|$)"),
+)
+"""The number of a layer in the name of a module: after a word for layers, `model.layers.3`, or else
+a number of its own, `stack.3`."""
+_CALL_FIELDS = (POSITIONS, MASK, USED_IDS, UNROTATED)
+
+
+@dataclass
+class RecordedCall:
+    """The tensors of one call of a model.
+
+    Attributes:
+        positions: Where the tokens stand, (batch, L) or (axes, batch, L); None if it is not known.
+        attention_mask: 0 for padding, (batch, L), if positions count only tokens.
+        position_ids: The ids that the model's own code used, if they were seen.
+        unrotated_layers: Numbers of the layers whose attention ran without a rotation, though that
+            of other layers rotates.
+        tensors: The other tensors by place and role, such as `model.layers.3.q_after`.
+    """
+
+    positions: Array | None = None
+    attention_mask: Array | None = None
+    position_ids: Array | None = None
+    unrotated_layers: tuple[int, ...] = ()
+    tensors: dict[str, Array] = field(default_factory=dict)
+
+    @property
+    def length(self) -> int | None:
+        """The number of tokens per sequence; None if it is not known."""
+        return None if self.positions is None else int(self.positions.shape[-1])
+
+    def places(self) -> dict[str, dict[str, Array]]:
+        """Return the tensors of each place by role: `{"model.layers.3": {"q_after": …}, …}`."""
+        places: dict[str, dict[str, Array]] = {}
+        for name, array in self.tensors.items():
+            place, _, role = name.rpartition(".")
+            places.setdefault(place, {})[role] = array
+        return places
+
+    def named(self) -> Iterator[tuple[str, Array]]:
+        """Yield all tensors with their names within the call."""
+        for name, array in (
+            (POSITIONS, self.positions),
+            (MASK, self.attention_mask),
+            (USED_IDS, self.position_ids),
+        ):
+            if array is not None:
+                yield name, array
+        if self.unrotated_layers:
+            yield UNROTATED, np.array(self.unrotated_layers, np.int64)
+        yield from self.tensors.items()
+
+
+@dataclass
+class RecordedRun:
+    """The calls of a model, and the learned tables whose rows they added, by place."""
+
+    calls: list[RecordedCall] = field(default_factory=list)
+    weights: dict[str, Array] = field(default_factory=dict)
+
+    def named(self) -> dict[str, Array]:
+        """Return all tensors with the names that they have in a file."""
+        tensors = {f"{place}.weight": weight for place, weight in self.weights.items()}
+        for number, call in enumerate(self.calls):
+            for name, array in call.named():
+                tensors[f"calls.{number}.{name}"] = array
+        return tensors
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Array]) -> "RecordedRun":
+        """Return the run whose tensors have these names."""
+        by_call: dict[int, dict[str, Array]] = {}
+        weights: dict[str, Array] = {}
+        for name, array in tensors.items():
+            match = _CALL.fullmatch(name)
+            if match is not None:
+                by_call.setdefault(int(match[1]), {})[match[2]] = array
+            elif name.endswith(".weight"):
+                weights[name.removesuffix(".weight")] = array
+        calls = [_call_of(by_call[number]) for number in sorted(by_call)]
+        return cls(calls, weights)
+
+
+def _call_of(tensors: Mapping[str, Array]) -> RecordedCall:
+    unrotated = tensors.get(UNROTATED, np.empty(0, np.int64))
+    return RecordedCall(
+        tensors.get(POSITIONS),
+        tensors.get(MASK),
+        tensors.get(USED_IDS),
+        tuple(int(number) for number in unrotated.ravel()),
+        {name: array for name, array in tensors.items() if name not in _CALL_FIELDS},
+    )
+
+
+def is_recorded_run(names: Iterable[str]) -> bool:
+    """Return True if tensors with these names are a recorded run."""
+    matches = (_CALL.fullmatch(name) for name in names)
+    return any(match is not None and match[2] == POSITIONS for match in matches)
+
+
+def layer_of(place: str) -> int | None:
+    """Return the number of the layer that a place is in, or None.
+
+    >>> layer_of("model.layers.3.self_attn"), layer_of("stack.5.rope"), layer_of("rotary_emb")
+    (3, 5, None)
+    """
+    match = _layer_match(place)
+    return None if match is None else int(match[1])
+
+
+def layer_name(place: str) -> str:
+    """Return the name of a layer up to its number; of a place in no layer, all of it.
+
+    >>> layer_name("model.layers.3.self_attn")
+    'model.layers.3'
+    """
+    match = _layer_match(place)
+    return place if match is None else place[: match.end()]
+
+
+def _layer_match(place: str) -> re.Match[str] | None:
+    for pattern in _LAYERS:
+        match = pattern.search(place)
+        if match is not None:
+            return match
+    return None

@@ -1,0 +1,228 @@
+"""A recorded run compared with what the model's configuration requires: the first wrong layer."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pecli.checks.recorded.call_tokens import CallTokens
+from pecli.checks.recorded.place_checks import PlaceCheck, PlaceChecker, Reasons
+from pecli.checks.recorded.run_tensors import AFTER, RecordedCall, RecordedRun, layer_of
+from pecli.checks.verification import Verification
+from pecli.compare.comparison import problems_of
+from pecli.compare.tolerance import Tolerance
+from pecli.errors import NoTablesError, counted, listed
+from pecli.models.encoding import ModelEncodings
+from pecli.models.find import Model, load_model
+
+MAX_LISTED = 8  #: layers or tensors that a sentence names
+
+
+@dataclass(frozen=True, repr=False)
+class RunVerification(Verification):
+    """The answer for a recorded run.
+
+    Attributes:
+        first_place: The first layer that is wrong, as the model names it, such as `model.layers.3`;
+            empty if none is.
+        wrong_layers: The numbers of all layers that are wrong.
+    """
+
+    first_place: str = ""
+    wrong_layers: tuple[int, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        fields = super().as_json()
+        fields["first_place"] = self.first_place
+        fields["wrong_layers"] = list(self.wrong_layers)
+        return fields
+
+
+def verify_run(
+    run: RecordedRun, model: Model, tolerance: Tolerance, reasons: bool, label: str
+) -> RunVerification:
+    """Compare everything in a recorded run with what the model's configuration requires.
+
+    Args:
+        run: The recorded run.
+        model: The model's configuration.
+        tolerance: The errors that pass. If it is exact, those of the model's own arithmetic pass:
+            the rounding of its dtypes, and float32 angles.
+        reasons: Whether reasons for failures are searched for.
+        label: The name of the run in the answer.
+
+    Raises:
+        NoTablesError: If the run holds nothing that the configuration has an encoding for.
+    """
+    encodings = load_model(model)
+    axes = _position_axes(encodings)
+    tokens = [CallTokens(call, axes, label) for call in run.calls]
+    checker = PlaceChecker(run, tokens, encodings, tolerance)
+    checks = [*checker.checks()]
+    problems = [*_problems(run, tokens, encodings)]
+    if not checks and not problems:
+        raise _nothing_to_check(label, encodings, checker.unchecked)
+    failed = [check for check in checks if not check.passed]
+    first = _first_of(failed)
+    explained = Reasons()
+    if first is not None and reasons:
+        explained = _reasons_for(first, failed)
+    weak: list[str] = []
+    if not failed and not problems:
+        weak = [*_weaknesses(run, tokens, encodings, checks)]
+    results = tuple(result for check in checks for result in check.results)
+    return RunVerification(
+        label,
+        ", ".join(dict.fromkeys(encoding.scheme for encoding in encodings)),
+        results,
+        (*problems, *problems_of(results)),
+        (*_headline(failed, checks), *explained.lines),
+        explanations=tuple(explained.explanations),
+        weak=tuple(dict.fromkeys(weak)),
+        unchecked=tuple(checker.unchecked),
+        first_place="" if first is None else first.place,
+        wrong_layers=_layers_of(failed),
+    )
+
+
+def _position_axes(encodings: ModelEncodings) -> int:
+    """Return the axes of positions: 3 for M-RoPE, otherwise 1."""
+    axes = [len(rope.sections.mrope_section or ()) for rope in encodings.ropes()]
+    return max([1, *axes])
+
+
+def _nothing_to_check(
+    label: str, encodings: ModelEncodings, unchecked: Sequence[str]
+) -> NoTablesError:
+    schemes = dict.fromkeys(encoding.scheme for encoding in encodings)
+    problem = f"holds a run without anything of {' or '.join(schemes) or 'any encoding'}"
+    advice = "rotations and learned rows are recorded"
+    if unchecked:
+        advice = f"shapes or positions are not the model's: {listed(unchecked, MAX_LISTED)}"
+    return NoTablesError(label, problem, advice)
+
+
+# The first wrong layer
+
+
+def _layers_of(checks: Sequence[PlaceCheck]) -> tuple[int, ...]:
+    return tuple(sorted({check.layer for check in checks if check.layer is not None}))
+
+
+def _first_of(failed: Sequence[PlaceCheck]) -> PlaceCheck | None:
+    """Return the check of the first wrong layer in the first call that fails.
+
+    Without a wrong layer it is the first check that fails; None if none does.
+    """
+    if not failed:
+        return None
+    call = min(check.call for check in failed)
+    in_layers = [check for check in failed if check.call == call and check.layer is not None]
+    if not in_layers:
+        return failed[0]
+    return min(in_layers, key=lambda check: check.layer or 0)
+
+
+def _headline(failed: Sequence[PlaceCheck], checks: Sequence[PlaceCheck]) -> Iterator[str]:
+    """Yield the sentence that names the first wrong layer, and the number of wrong ones.
+
+    «layer 2 is the first that is wrong (model.layers.2: q, k); the other 3 layers are right»
+    """
+    first = _first_of(failed)
+    if first is None:
+        return
+    names = []
+    for check in failed:
+        if (check.call, check.place) == (first.call, first.place):
+            names += [result.name.rpartition(".")[2] for result in check.results]
+    where = f"{first.place}: {', '.join(names)}"
+    calls = {check.call for check in checks}
+    if len(calls) > 1:
+        where += f", in call {first.call}"
+    if first.layer is None:
+        yield f"wrong is {where}"
+        return
+    sentence = f"layer {first.layer} is the first that is wrong ({where})"
+    wrong = _layers_of(failed)
+    right = len(_layers_of(checks)) - len(wrong)
+    if not right:
+        yield f"{sentence}; so are all layers after it" if len(wrong) > 1 else sentence
+        return
+    if len(wrong) > 1:
+        sentence += f"; wrong are {counted(len(wrong), 'layer')}: {_listed(wrong)}"
+    yield f"{sentence}; {counted(right, 'layer')} right"
+
+
+def _listed(layers: Sequence[int]) -> str:
+    return listed([str(layer) for layer in layers], MAX_LISTED)
+
+
+def _reasons_for(first: PlaceCheck, failed: Sequence[PlaceCheck]) -> Reasons:
+    """Return the reasons for the first wrong layer.
+
+    If frequencies or tables that its layers share are wrong, theirs are the reasons: rotated
+    vectors only inherit the mistake, and show it less precisely.
+    """
+    shared = [check for check in failed if check.layer is None and _is_shared_by(check, first)]
+    at_first = [check for check in failed if check.place == first.place]
+    for check in [*shared, *at_first]:
+        reasons = check.explain()
+        if reasons.lines:
+            where = check.place
+            if check.layer_type:
+                where += f" ({check.layer_type})"
+            lines = [f"{where}: {line}" for line in reasons.lines]
+            return reasons._replace(lines=lines)
+    return Reasons()
+
+
+def _is_shared_by(check: PlaceCheck, layer: PlaceCheck) -> bool:
+    """Return True if tensors of a module outside the layers belong to the type of a layer."""
+    is_same_type = check.layer_type in ("", layer.layer_type)
+    return check.call == layer.call and is_same_type
+
+
+# Beside values
+
+
+def _problems(
+    run: RecordedRun, tokens: Sequence[CallTokens], encodings: ModelEncodings
+) -> Iterator[str]:
+    """Yield what is wrong beside values: position ids, and layers that should rotate or not."""
+    for number, call in enumerate(run.calls):
+        where = f"call {number}: " if len(run.calls) > 1 else ""
+        for problem in (*tokens[number].id_problems(), *_rotation_problems(call, encodings)):
+            yield where + problem
+
+
+def _rotation_problems(call: RecordedCall, encodings: ModelEncodings) -> Iterator[str]:
+    """Yield sentences on layers without a rotation, and on NoPE layers with one."""
+    ropes = [rope for rope in encodings.ropes() if not rope.part]
+    if not ropes:
+        return
+    nope = {layer for rope in ropes for layer in rope.unrotated.nope_layers or ()}
+    missing = [layer for layer in call.unrotated_layers if layer not in nope]
+    if missing:
+        yield f"layer {missing[0]} is the first that does not rotate (layers {_listed(missing)})"
+    rotated = {layer_of(name) for name in call.tensors if name.endswith(AFTER)}
+    wrong = sorted(nope.intersection(rotated))
+    if wrong:
+        sentence = f"layer {wrong[0]} is the first that rotates though it should not"
+        yield f"{sentence}: the configuration has no rotation in layers {_listed(wrong)} (NoPE)"
+
+
+def _weaknesses(
+    run: RecordedRun,
+    tokens: Sequence[CallTokens],
+    encodings: ModelEncodings,
+    checks: Sequence[PlaceCheck],
+) -> Iterator[str]:
+    """Yield what a pass does not prove; of each layer type, the largest check shows most."""
+    in_layers = [check for check in checks if check.layer is not None]
+    for layer_type in dict.fromkeys(check.layer_type for check in in_layers):
+        of_type = [check for check in in_layers if check.layer_type == layer_type]
+        yield from max(of_type, key=lambda check: check.size).weaknesses()
+    has_rotations = any(name.endswith(AFTER) for call in run.calls for name in call.tensors)
+    if encodings.ropes() and not has_rotations:
+        yield "queries and keys were not seen: only tables were checked"
+    if any(call_tokens.are_as_recorded for call_tokens in tokens):
+        yield "position ids of images were taken as recorded; check them with pecli positions"

@@ -1,0 +1,301 @@
+"""Position ids, compared with those that a model's own code builds; mistakes are named."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import permutations
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pecli.checks import Answer
+from pecli.engine.arrays import Indices
+from pecli.engine.named_values import JsonObject
+from pecli.errors import ParameterError
+from pecli.models.find import Model
+from pecli.models.position_ids import IdRules, built_ids, id_rules, parse_prompts
+from pecli.models.position_ids.mrope import AXES, Continues, MropeRules
+from pecli.models.position_ids.segments import TEXT, Segment, Segments
+
+Prompts = Sequence[tuple[Segment, ...]]
+MAX_PERMUTED = 4
+"""Axes whose orders are tried."""
+OTHER_CONVENTION = (
+    "text after a video continues after its largest id, as in transformers 4 and vLLM; "
+    "transformers 5 continues after its rows and columns"
+)
+
+
+@dataclass(frozen=True, repr=False)
+class PositionCheck(Answer):
+    """The comparison of position ids with those of a model.
+
+    Attributes:
+        subject: The file or array.
+        shape: Its shape.
+        expected_shape: The shape that the model's own code builds.
+        mismatched: The number of ids that differ; None if the shapes do.
+        first: The index of the first one.
+        expected: The id that the model has there.
+        found: The id that was given.
+        reasons: The mistakes that explain all ids, or else where they begin.
+        notes: How the ids were read.
+    """
+
+    subject: str
+    shape: tuple[int, ...]
+    expected_shape: tuple[int, ...]
+    mismatched: int | None = 0
+    first: tuple[int, ...] | None = None
+    expected: int | None = None
+    found: int | None = None
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return self.mismatched == 0
+
+    def words(self) -> tuple[str, ...]:
+        return self.subject, *self.reasons
+
+    def as_json(self) -> JsonObject:
+        return {
+            "file": self.subject,
+            "passed": self.passed,
+            "shape": list(self.shape),
+            "expected_shape": list(self.expected_shape),
+            "mismatched": self.mismatched,
+            "worst_index": None if self.first is None else list(self.first),
+            "expected": self.expected,
+            "found": self.found,
+            "diagnosis": list(self.reasons),
+            "notes": list(self.notes),
+        }
+
+
+def verify_positions(
+    ids: npt.ArrayLike,
+    model: Model,
+    segments: Segments | Sequence[Segments],
+    *,
+    attention_mask: npt.ArrayLike | None = None,
+    padding: str = "right",
+    subject: str = "ids",
+) -> PositionCheck:
+    """Compare position ids with those of a model, and name what is wrong with them.
+
+    Args:
+        ids: The ids.
+        model: The model, the segments, the mask and the padding as in `pecli.positions`.
+        segments: The prompt, or a batch of prompts.
+        attention_mask: 1 for tokens and 0 for padding, (L,) or (batch, L).
+        padding: The side of the padding of a batch without a mask.
+        subject: The name of the ids in the answer.
+
+    Raises:
+        ParameterError: The ids are not whole numbers, or a parameter is wrong.
+
+    >>> found = [[0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3]]
+    >>> verify_positions(found, "qwen2.5-vl-7b", "text:3,image:1x2x2").passed
+    True
+    """
+    rules = id_rules(model)
+    prompts = parse_prompts(segments)
+    case = _Case(rules, prompts, attention_mask, padding)
+    found = _whole(ids)
+    expected = case.ids(rules)
+    notes: tuple[str, ...] = ()
+    found, read = _read_as(found, expected.shape)
+    notes += read
+    if np.array_equal(found, expected):
+        return PositionCheck(subject, found.shape, expected.shape, notes=notes)
+    if _is_other_convention(case, found):
+        return PositionCheck(subject, found.shape, expected.shape, notes=(*notes, OTHER_CONVENTION))
+    return _failed(subject, case, found, expected, notes)
+
+
+def _whole(ids: npt.ArrayLike) -> Indices:
+    """Return ids as integers; floats that are whole numbers, as Flux has them, are accepted."""
+    array = np.asarray(ids)
+    if array.dtype.kind not in "iuf" or not array.size:
+        raise ParameterError("ids", f"{array.dtype}, {array.shape}", "ids are whole numbers")
+    with np.errstate(invalid="ignore"):
+        whole = array.astype(np.int64)
+    if not np.array_equal(whole, array):
+        raise ParameterError("ids", "fractions", "ids are whole numbers")
+    return whole
+
+
+def _read_as(found: Indices, shape: tuple[int, ...]) -> tuple[Indices, tuple[str, ...]]:
+    """Return ids in the model's shape, if they only have more or fewer axes of length 1."""
+    if found.shape == shape:
+        return found, ()
+    squeezed = [size for size in found.shape if size != 1]
+    if squeezed == [size for size in shape if size != 1]:
+        return found.reshape(shape), (f"{found.shape} is read as {shape}",)
+    return found, ()
+
+
+class _Case(NamedTuple):
+    """The prompts of a check, and how they are padded."""
+
+    rules: IdRules
+    prompts: Prompts
+    attention_mask: npt.ArrayLike | None
+    padding: str
+
+    def ids(self, rules: IdRules) -> Indices:
+        return built_ids(rules, self.prompts, self.attention_mask, self.padding)
+
+
+def _is_other_convention(case: _Case, found: Indices) -> bool:
+    """Return True if text continues after the largest id, which is as good a convention."""
+    mrope = case.rules.mrope
+    if mrope is None or mrope.continues != Continues.GRID:
+        return False
+    other = replace(mrope, continues=Continues.LARGEST)
+    return np.array_equal(found, case.ids(replace(case.rules, mrope=other)))
+
+
+def _failed(
+    subject: str, case: _Case, found: Indices, expected: Indices, notes: tuple[str, ...]
+) -> PositionCheck:
+    """Return a failure with its reasons, and its first wrong id if the shapes agree."""
+    reasons = tuple(_mistakes(case, found, expected))
+    if found.shape != expected.shape:
+        if not reasons:
+            reasons = (f"they have the shape {found.shape}, and the model's {expected.shape}",)
+        return PositionCheck(
+            subject, found.shape, expected.shape, None, reasons=reasons, notes=notes
+        )
+    wrong = np.argwhere(found != expected)
+    first = tuple(int(place) for place in wrong[0])
+    if not reasons:
+        reasons = tuple(_beginnings(case, found, expected))
+    return PositionCheck(
+        subject,
+        found.shape,
+        expected.shape,
+        len(wrong),
+        first,
+        int(expected[first]),
+        int(found[first]),
+        reasons,
+        notes,
+    )
+
+
+def _mistakes(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
+    """Yield the known mistakes that explain all ids."""
+    yield from _wrong_axes(case.rules, found, expected)
+    if case.rules.mrope is not None:
+        for reason, rules in _wrong_rules(case.rules.mrope):
+            with suppress(ParameterError):  # A mistake may not fit the sizes of an image.
+                if np.array_equal(found, case.ids(replace(case.rules, mrope=rules))):
+                    yield reason
+    if case.rules.style:
+        yield from _unpacked(case, found, expected)
+    yield from _counted_padding(case, found)
+
+
+def _wrong_axes(rules: IdRules, found: Indices, expected: Indices) -> Iterator[str]:
+    """Yield that axes are transposed or in another order."""
+    if found.ndim == expected.ndim == 2 and np.array_equal(found.T, expected):
+        yield f"they are transposed: {found.shape} instead of {expected.shape}"
+    axis = -1 if rules.style else 0
+    count = expected.shape[axis]
+    has_axes = expected.ndim > 1 and found.shape == expected.shape and count <= MAX_PERMUTED
+    if not has_axes:
+        return
+    names = AXES if not rules.style else ("time", "rows", "columns", "text")
+    for order in permutations(range(count)):
+        is_other = order != tuple(range(count))
+        if is_other and np.array_equal(found, expected.take(order, axis=axis)):
+            words = ", ".join(names[index] for index in order)
+            yield f"the axes are in another order: {words}"
+            return
+
+
+def _wrong_rules(rules: MropeRules) -> Iterator[tuple[str, MropeRules]]:
+    """Yield known mistakes of M-RoPE, with the rules that make them."""
+    merged = f"the merge size is ignored: patches are numbered, not tokens of {rules.merge} × {rules.merge}"
+    yield merged, replace(rules, merge=1)
+    yield (
+        "text after an image continues after as many numbers as it has tokens",
+        replace(rules, continues=Continues.TOKENS),
+    )
+    yield (
+        "text after an image continues one after the image's first id",
+        replace(rules, continues=Continues.FIRST),
+    )
+    yield (
+        "images begin at 0, not where the text before them ends",
+        replace(rules, begins_at_zero=True),
+    )
+    yield "tokens of images come column by column", replace(rules, columns_first=True)
+    if rules.rate is not None:
+        yield (
+            f"videos ignore seconds: frames are numbered 0, 1, 2, …, not {rules.rate:g} per second",
+            replace(rules, rate=None),
+        )
+    else:
+        yield "videos are numbered by seconds", replace(rules, rate=2.0)
+    yield "they start at 1", replace(rules, first=1)
+    yield "all axes count tokens, as for text alone", replace(rules, is_flat=True)
+
+
+def _unpacked(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
+    """Yield that ids are those of latents before 2 × 2 of them are packed into a token."""
+    doubled = []
+    for segment in case.prompts[0]:
+        frames, rows, columns = segment.grid
+        if segment.is_vision:
+            segment = replace(segment, grid=(frames, 2 * rows, 2 * columns))
+        doubled.append(segment)
+    before_packing = case.rules.row(tuple(doubled))
+    reason = "they are built before packing: 2 × 2 latents make one token"
+    if np.array_equal(found, before_packing):
+        yield reason
+    if found.shape != expected.shape:
+        return
+    spaced = expected.copy()
+    spaced[:, 1:3] *= 2
+    if np.array_equal(found, spaced):
+        yield reason
+
+
+def _counted_padding(case: _Case, found: Indices) -> Iterator[str]:
+    """Yield that padding is counted like text: positions do not start at the first token."""
+    if case.attention_mask is None and len(case.prompts) == 1:
+        return
+    with suppress(ParameterError):
+        length = found.shape[-1]
+        rows = []
+        for prompt in case.prompts:
+            pad = length - case.rules.row(prompt).shape[-1]
+            padding = Segment(TEXT, pad)
+            padded = (padding, *prompt) if case.padding == "left" else (*prompt, padding)
+            rows.append(case.rules.row(padded))
+        counted = np.stack(rows, axis=-2)
+        if counted.size == found.size and np.array_equal(found.reshape(counted.shape), counted):
+            yield "padding is counted: the attention mask is ignored"
+
+
+def _beginnings(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
+    """Yield the segments that begin at a wrong number and are right apart from that."""
+    if len(case.prompts) > 1 or case.rules.style or expected.ndim != 2:
+        return
+    start = 0
+    for number, segment in enumerate(case.prompts[0]):
+        length = case.rules.row((segment,)).shape[-1]
+        here = slice(start, start + length)
+        start += length
+        offsets = np.unique(found[:, here] - expected[:, here])
+        if length and len(offsets) == 1 and offsets[0]:
+            begin = int(expected[0, here.start])
+            yield (
+                f"segment {number} ({segment}) begins at {begin + int(offsets[0])}, not at {begin}"
+            )
+            return

@@ -1,0 +1,278 @@
+"""Numbers in text, as people and programs print them.
+
+One scanner reads all text: printed tensors, C initialisers, rows, log lines and lists in JSON. It
+takes text in pieces of bounded size, so that memory is about that of the numbers.
+"""
+
+import math
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import AnyArray
+from pecli.errors import FileError, quoted
+from pecli.files.contents import MAX_AXES, Contents
+
+MAX_TEXT = 256 << 20  # bytes of a text file; its numbers take about as much memory
+PIECE = 1 << 16  # bytes of a line that are scanned at once
+MAX_NUMERAL = 2048  # bytes of a number; the longest exact float64 has 1,100
+MAX_EXACT_INTEGER = 2**53  # up to here, float64 holds every whole number
+SAMPLE = 4096  # numerals of a tensor whose decimals are counted
+MANY_DECIMALS = 6  # so many decimals are never all digits that a number happens to have
+MIN_SHARE = 0.5  # share of the numerals that have the most decimals, if printing rounded them
+
+_PIECES = re.compile(rb"[^\n]{0,%d}[^\s,;\[\]{}]{0,%d}\n?" % (PIECE, 2 * MAX_NUMERAL))
+_SEPARATORS = bytes.maketrans(b',;|()"\t', b"       ")
+_REAL = re.compile(rb"[.eEnNxX]")
+_LITERAL_SUFFIX = re.compile(rb"(?<=[0-9.])(?:_?[fiu](?:8|16|32|64)|[fFlLuUhHdD]{1,3})$")
+"""The type of a literal: 0.5f in C, 1.0_f32 in Rust, 0.5h in Metal."""
+_NUMERAL = re.compile(rb"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
+_DECIMALS = re.compile(rb"\.([0-9]*)(?:[eE]([-+]?[0-9]{1,4}))?")
+_WORDS = {
+    b"nan": math.nan,
+    b"+nan": math.nan,
+    b"-nan": math.nan,
+    b"null": math.nan,  # as JSON.stringify writes NaN and the infinities
+    b"inf": math.inf,
+    b"+inf": math.inf,
+    b"-inf": -math.inf,
+    b"infinity": math.inf,
+    b"+infinity": math.inf,
+    b"-infinity": -math.inf,
+    b"true": 1.0,
+    b"false": 0.0,
+}
+
+
+class Piece(NamedTuple):
+    """A line, or a part of a long one that ends between two numbers."""
+
+    text: bytes
+    offset: int  #: of its first byte in the file
+    ends_line: bool
+
+
+def pieces(contents: Contents, start: int = 0, stop: int | None = None) -> Iterator[Piece]:
+    """Yield the text of a file from one offset to another in pieces.
+
+    Raises:
+        FileError: the file is too large, or has a word of thousands of letters.
+    """
+    contents.refuse_if(
+        len(contents.data) > MAX_TEXT,
+        f"has more than {MAX_TEXT >> 20} MiB of text",
+        "write .npy, or raw numbers and --shape",
+    )
+    if stop is None:
+        stop = len(contents.data)
+    while start < stop:
+        match = _PIECES.match(contents.data, start, stop)
+        assert match is not None  # It matches the empty text, too.
+        text = match[0]
+        if len(text) >= PIECE + 2 * MAX_NUMERAL:
+            raise error_at(contents, start + PIECE, "a word of thousands of letters")
+        yield Piece(text, start, ends_line=text.endswith(b"\n") or match.end() == stop)
+        start = match.end()
+
+
+def line_of(contents: Contents, offset: int) -> int:
+    """Return the number of the line that an offset is in; the first is 1."""
+    return bytes(contents.data[:offset]).count(b"\n") + 1
+
+
+def error_at(contents: Contents, offset: int, problem: str, advice: str = "") -> FileError:
+    """Return the error for a place in a text, with its line and column."""
+    before = bytes(contents.data[:offset])
+    line_start = before.rfind(b"\n") + 1
+    place = f"line {line_of(contents, offset)}, column {offset - line_start + 1}"
+    return contents.error(f"{place}: {problem}", advice)
+
+
+class NumberList:
+    """Numbers that were scanned, in 8 bytes each, and how they were spelled.
+
+    Attributes:
+        values: the numbers.
+        is_real: whether any of them has a fraction or an exponent, or is not finite.
+    """
+
+    def __init__(self) -> None:
+        self.values = array("d")
+        self.is_real = False
+        self._decimals: Counter[int] = Counter()  # numerals of the sample, by their decimals
+
+    @property
+    def decimals(self) -> int:
+        """The decimals to which printing rounded the numbers; 0 if it seems to have kept all digits.
+
+        printf's %.4f, torch and llama.cpp print four decimals of every number. Of numbers with all
+        their digits, such as 0.5, 0.25 and 0.125, most have fewer decimals than the longest one.
+        """
+        longest = max(self._decimals, default=0)
+        share = self._decimals[longest] / max(1, self._decimals.total())
+        if longest >= MANY_DECIMALS or share >= MIN_SHARE:
+            return longest
+        return 0
+
+    def scan(self, contents: Contents, text: bytes, offset: int) -> int:
+        """Add the numbers of a text and return their count.
+
+        Args:
+            contents: the file, for errors.
+            text: numbers with blanks, commas or similar signs between them.
+            offset: the offset of the text in the file.
+
+        Raises:
+            FileError: a word is not a number.
+        """
+        numerals = text.translate(_SEPARATORS).split()
+        if not self.is_real:
+            self.is_real = _REAL.search(text) is not None
+        if len(self.values) < SAMPLE:
+            self._decimals.update(map(decimals_of, numerals))
+        try:
+            # Python's float reads most numbers, and it is fast; but it also accepts 1_000.
+            numbers = [*map(float, numerals)] if b"_" not in text else None
+        except ValueError:
+            numbers = None
+        if numbers is None:
+            numbers = _spelled_otherwise(contents, text, numerals, offset)
+        self.values.extend(numbers)
+        return len(numerals)
+
+    def extend(self, values: AnyArray) -> None:
+        """Add numbers that were scanned already."""
+        self.values.extend(values.reshape(-1).tolist())
+        self.is_real = self.is_real or values.dtype.kind == "f"
+
+    def array(self, contents: Contents, shape: tuple[int, ...]) -> AnyArray:
+        """Return the numbers in a shape: int64 if all are whole, else float64."""
+        flat = np.frombuffer(self.values, np.float64)
+        if self.is_real:
+            return flat.reshape(shape)
+        too_large = bool((np.abs(flat) > MAX_EXACT_INTEGER).any())
+        contents.refuse_if(too_large, "holds whole numbers beyond 2^53", "write .npy")
+        return flat.astype(np.int64).reshape(shape)
+
+
+def _spelled_otherwise(
+    contents: Contents, text: bytes, numerals: list[bytes], offset: int
+) -> list[float]:
+    """Return the values of numbers, some of which have the spelling of other languages."""
+    numbers = []
+    end = 0
+    for numeral in numerals:
+        start = text.find(numeral, end)
+        end = start + len(numeral)
+        number = number_of(numeral)
+        if number is None:
+            word = quoted(numeral.decode("utf-8", "replace"))
+            raise error_at(contents, offset + start, f"{word} is not a number")
+        numbers.append(number)
+    return numbers
+
+
+def number_of(numeral: bytes) -> float | None:
+    """Return the value of a number, which may have the spelling of other languages; None if it is none.
+
+    >>> number_of(b"0.5f"), number_of(b"0x1.8p+1"), number_of(b"0x10"), number_of(b"NaN")
+    (0.5, 3.0, 16.0, nan)
+    >>> number_of(b"1_000")
+    """
+    word = numeral.lower()
+    if word in _WORDS:
+        return _WORDS[word]
+    if word.lstrip(b"+-").startswith(b"0x"):
+        return _hexadecimal(word.decode("ascii", "replace"))
+    plain = _LITERAL_SUFFIX.sub(b"", numeral)
+    if len(plain) > MAX_NUMERAL or not _NUMERAL.fullmatch(plain):
+        return None
+    return float(plain)
+
+
+def _hexadecimal(word: str) -> float | None:
+    """Return the value of `0x1.8p+1`, as printf's %a writes it, or of a whole number in base 16."""
+    try:
+        return float.fromhex(word) if "p" in word else float(int(word, 16))
+    except (ValueError, OverflowError):
+        return None
+
+
+def decimals_of(numeral: bytes) -> int:
+    """Return how many decimals of a number were printed.
+
+    A negative exponent does not count, so that the decimals bound the error of all numbers that are
+    printed alike: 1.5e-3 stands beside 1.5e+0.
+
+    >>> decimals_of(b"0.1250"), decimals_of(b"1.5e-3"), decimals_of(b"1.55e+1"), decimals_of(b"12")
+    (4, 1, 1, 0)
+    """
+    match = _DECIMALS.search(numeral)
+    if match is None:
+        return 0
+    exponent = max(0, int(match[2] or 0))
+    return max(0, len(match[1]) - exponent)
+
+
+class NestedNumbers:
+    """Numbers between nested brackets, from which their shape follows.
+
+    All lists at one depth must have the same length: [[1, 2], [3, 4]] is (2, 2).
+    """
+
+    def __init__(self) -> None:
+        self.numbers = NumberList()
+        self._counts: list[int] = []  # members of the open lists so far, the outermost first
+        self._lengths: dict[int, int] = {}  # by depth, the length of its lists
+        self._holds_lists: dict[int, bool] = {}  # by depth, whether members are lists or numbers
+
+    @property
+    def depth(self) -> int:
+        """The number of lists that are open."""
+        return len(self._counts)
+
+    def add(self, contents: Contents, text: bytes, offset: int) -> None:
+        """Add a text without brackets."""
+        count = self.numbers.scan(contents, text, offset)
+        if count:
+            self._check_members(contents, offset, are_lists=False)
+            self._counts[-1] += count
+
+    def _check_members(self, contents: Contents, offset: int, *, are_lists: bool) -> None:
+        """Raise FileError if the innermost open list, or another of its depth, has other members."""
+        if self._holds_lists.setdefault(self.depth, are_lists) != are_lists:
+            raise error_at(contents, offset, "numbers and lists are mixed")
+
+    def open_list(self, contents: Contents, offset: int) -> None:
+        if self._counts:
+            self._check_members(contents, offset, are_lists=True)
+            self._counts[-1] += 1
+        self._counts.append(0)
+        if len(self._counts) > MAX_AXES:
+            raise error_at(contents, offset, f"lists are nested more than {MAX_AXES} deep")
+
+    def close_list(self, contents: Contents, offset: int) -> None:
+        length = self._counts.pop()
+        expected = self._lengths.setdefault(len(self._counts), length)
+        if length != expected:
+            problem = f"a list of {length} ends here, and the first one has {expected}"
+            raise error_at(contents, offset, problem, "all must have the same length")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self._lengths[depth] for depth in sorted(self._lengths))
+
+    def array(self, contents: Contents, offset: int) -> AnyArray:
+        """Return the numbers of the list that ended at an offset."""
+        shape = self.shape
+        if math.prod(shape) != len(self.numbers.values):
+            raise error_at(
+                contents, offset, "numbers and lists are mixed in the list that ends here"
+            )
+        if not self.numbers.values:
+            raise error_at(contents, offset, "the list that ends here is empty")
+        return self.numbers.array(contents, shape)

@@ -1,0 +1,213 @@
+"""JSON as programs write it: an object of nested lists, `{"cos": [[1, 0.5]], "sin": [[0, 0.8]]}`.
+
+Lists of numbers are scanned as text, since Python's parser would take 32 bytes per number. Objects
+may be nested; a tensor's name is its path, as in `layers.0.q`. Other values are left out.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pecli.engine.arrays import AnyArray
+from pecli.errors import FileError, counted, quoted
+from pecli.files.contents import Contents, LoadedFile, Printed
+from pecli.files.number_text import NestedNumbers, error_at, pieces
+from pecli.files.output import is_text
+from pecli.files.strict_json import MAX_DEPTH
+
+MAX_TENSORS = 10_000
+_TOKEN = re.compile(rb'\s*([{}\[\],:]|"(?:[^"\\\n]|\\.)*+"|[^\s{}\[\],:"]+|$)')
+_NOT_FINITE = (b'"NaN"', b'"Infinity"', b'"-Infinity"')
+"""Texts for the numbers that JSON lacks."""
+_IN_LIST = re.compile(rb'"(?:NaN|-?Infinity)"|[\[\]{}"]')
+"""A bracket, or what lists of numbers do not have: an object, or another text."""
+_BRACKET = re.compile(rb"[\[\]]")
+
+
+class _Found(NamedTuple):
+    """A list of numbers, and its path."""
+
+    name: str
+    values: AnyArray
+
+
+def read_plain(contents: Contents) -> LoadedFile:
+    """Return the lists of numbers of a JSON object by their paths.
+
+    An object with flat `data` and its `shape`, as JavaScript's tensors have, is one tensor.
+
+    Raises:
+        FileError: it is not JSON, holds no list of numbers, or lists have different lengths.
+    """
+    parser = _Parser(contents)
+    tensors: dict[str, AnyArray] = {}
+    for name, values in parser.lists():
+        contents.refuse_if(name in tensors, f"names {quoted(name)} twice")
+        tensors[name] = values
+        contents.refuse_if(len(tensors) > MAX_TENSORS, f"has more than {MAX_TENSORS} lists")
+    contents.refuse_if(not tensors, "holds no list of numbers")
+    notes = []
+    if parser.left_out:
+        notes.append(f"{counted(parser.left_out, 'value')} beside the lists left out")
+    tensors = _with_shapes(tensors)
+    printed = Printed(are_rows=False)
+    return LoadedFile(contents.path, "json", tensors, printed=printed, notes=tuple(notes))
+
+
+def _with_shapes(tensors: dict[str, AnyArray]) -> dict[str, AnyArray]:
+    """Return the tensors with `x.data` and `x.shape` as one tensor `x`, if their sizes agree."""
+    shaped = dict(tensors)
+    for name, sides in tensors.items():
+        prefix = name.removesuffix("shape").removesuffix("dims")
+        data = tensors.get(f"{prefix}data")
+        if prefix == name or data is None or sides.dtype.kind != "i":
+            continue
+        shape = tuple(sides.reshape(-1).tolist())
+        if min(shape) > 0 and data.size == sides.prod():
+            del shaped[name], shaped[f"{prefix}data"]
+            shaped[prefix.rstrip(".") or "data"] = data.reshape(shape)
+    return shaped
+
+
+class _Parser:
+    """A parser of JSON whose lists of numbers become arrays."""
+
+    def __init__(self, contents: Contents) -> None:
+        self.contents = contents
+        self.offset = 0
+        self.left_out = 0  # values that are neither lists nor objects
+
+    def lists(self) -> Iterator[_Found]:
+        """Yield the lists of numbers of the file, which is one value."""
+        yield from self._value("", 0)
+        token = self._token()
+        if token:
+            raise self._error(f"{_shown(token)} follows the end")
+
+    def _token(self) -> bytes:
+        """Read the next sign, text or word; it is empty at the end."""
+        match = self._match()
+        self.offset = match.end()
+        return match[1]
+
+    def _peek(self) -> bytes:
+        """Return the next token without reading it."""
+        return self._match()[1]
+
+    def _match(self) -> re.Match[bytes]:
+        match = _TOKEN.match(self.contents.data, self.offset)
+        if match is None:
+            raise self._error("a text does not end")
+        return match
+
+    def _error(self, problem: str) -> FileError:
+        return error_at(self.contents, min(self.offset, len(self.contents.data)), problem)
+
+    def _value(self, path: str, depth: int) -> Iterator[_Found]:
+        if depth > MAX_DEPTH:
+            raise self._error(f"is nested more than {MAX_DEPTH} levels deep")
+        token = self._token()
+        if token == b"{":
+            yield from self._members(path, depth)
+        elif token == b"[" and self._holds_numbers():
+            yield _Found(path, self._numbers())
+        elif token == b"[":
+            yield from self._items(path, depth)
+        elif token in (b"", b"}", b"]", b",", b":"):
+            raise self._error(f"a value is missing before {_shown(token)}")
+        else:
+            self._parse(token)
+            self.left_out += 1
+
+    def _parse(self, token: bytes) -> object:
+        """Return a text, a number or a word of JSON."""
+        try:
+            value: object = json.loads(token)
+        except ValueError:
+            raise self._error(f"{_shown(token)} is not JSON") from None
+        return value
+
+    def _members(self, path: str, depth: int) -> Iterator[_Found]:
+        """Yield the lists of an object whose brace was read."""
+        names: set[str] = set()
+        while self._peek() != b"}":
+            name = self._name()
+            if name in names:
+                raise self._error(f"{quoted(name)} is named twice")
+            names.add(name)
+            yield from self._value(_joined(path, name), depth + 1)
+            self._skip_comma(b"}")
+        self._token()
+
+    def _name(self) -> str:
+        """Return the name before a value."""
+        token = self._token()
+        name = self._parse(token) if token.startswith(b'"') else None
+        if not isinstance(name, str) or not is_text(name):
+            raise self._error(f"{_shown(token)} is not a name in quotes")
+        if self._token() != b":":
+            raise self._error(f"a colon is missing after {_shown(token)}")
+        return name
+
+    def _items(self, path: str, depth: int) -> Iterator[_Found]:
+        """Yield the lists in a list of objects, by their numbers; its bracket was read."""
+        number = 0
+        while self._peek() != b"]":
+            yield from self._value(_joined(path, str(number)), depth + 1)
+            self._skip_comma(b"]")
+            number += 1
+        self._token()
+
+    def _skip_comma(self, end: bytes) -> None:
+        """Read the comma after an item, unless the object or list ends there."""
+        token = self._peek()
+        if token == b",":
+            self._token()
+        elif token != end:
+            raise self._error(f"a comma is missing before {_shown(token)}")
+
+    def _holds_numbers(self) -> bool:
+        """Return True if the list whose bracket was read holds numbers, or lists of them, only."""
+        depth = 1
+        for match in _IN_LIST.finditer(self.contents.data, self.offset):
+            if match[0] == b"[":
+                depth += 1
+            elif match[0] == b"]":
+                depth -= 1
+            elif match[0] not in _NOT_FINITE:
+                return False
+            if not depth:
+                return match.start() > self.offset
+        raise error_at(self.contents, len(self.contents.data), "a list does not end")
+
+    def _numbers(self) -> AnyArray:
+        """Return the numbers of a list whose bracket was read."""
+        contents = self.contents
+        nested = NestedNumbers()
+        nested.open_list(contents, self.offset)
+        for piece in pieces(contents, self.offset):
+            end = 0
+            for bracket in _BRACKET.finditer(piece.text):
+                offset = piece.offset + bracket.start()
+                nested.add(contents, piece.text[end : bracket.start()], piece.offset + end)
+                end = bracket.end()
+                if bracket[0] == b"[":
+                    nested.open_list(contents, offset)
+                    continue
+                nested.close_list(contents, offset)
+                if not nested.depth:
+                    self.offset = offset + 1
+                    return nested.array(contents, offset)
+            nested.add(contents, piece.text[end:], piece.offset + end)
+        raise AssertionError("the end of the list was found before")
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _shown(token: bytes) -> str:
+    if not token:
+        return "the end"
+    return quoted(token.decode("utf-8", "replace"))

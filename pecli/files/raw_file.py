@@ -1,0 +1,98 @@
+"""Raw binary files: elements without a header, as fwrite, Rust's `write_all` and tofile leave them.
+
+Their dtype and shape are the current layout; see `raw_layout.raw_files`.
+"""
+
+import math
+from collections.abc import Iterator
+
+from pecli.engine.arrays import numpy_dtype
+from pecli.errors import FileError
+from pecli.files.contents import Contents, LoadedFile
+from pecli.files.npy import ARRAY_NAME
+from pecli.files.raw_layout import DTYPE_NAMES, RawLayout, Shape, current_layout
+
+MAX_SHAPES = 4  # other shapes that an error lists
+
+
+def read(contents: Contents) -> LoadedFile:
+    """Return the only array of a raw file.
+
+    Raises:
+        FileError: the file has another size than its layout.
+    """
+    layout = current_layout()
+    assert layout is not None  # Otherwise no file is taken for a raw one.
+    shape = _resolved_shape(contents, layout)
+    array = contents.array(layout.dtype, shape, 0, big_endian=layout.big_endian)
+    return LoadedFile(contents.path, "raw", {ARRAY_NAME: array})
+
+
+def _resolved_shape(contents: Contents, layout: RawLayout) -> Shape:
+    """Return the shape with the length that -1 stands for; refuse a file of another size.
+
+    With the shape (2, -1, 64) of float16, a file of 2,560 bytes is (2, 10, 64): 10 is 2,560
+    divided by the 2 · 64 · 2 bytes of the other axes.
+    """
+    itemsize = numpy_dtype(layout.dtype).itemsize
+    stated = [length for length in layout.shape if length != -1]
+    stated_bytes = contents.data_bytes(tuple(stated), itemsize)
+    size = len(contents.data)
+    if -1 not in layout.shape:
+        if size != stated_bytes:
+            raise _wrong_size(contents, layout, stated_bytes)
+        return layout.shape
+    length, rest = divmod(size, stated_bytes)
+    if rest:
+        raise _wrong_size(contents, layout, stated_bytes)
+    axis = layout.shape.index(-1)
+    return (*layout.shape[:axis], length, *layout.shape[axis + 1 :])
+
+
+def _wrong_size(contents: Contents, layout: RawLayout, expected: int) -> FileError:
+    """Return the error with both sizes, and the shapes and dtypes that have the size of the file."""
+    size = len(contents.data)
+    needed = f"{expected:,} bytes"
+    if -1 in layout.shape:
+        needed = f"a multiple of {needed}"
+    problem = f"has {size:,} bytes, and {_spelled(layout.shape)} of {layout.dtype} takes {needed}"
+    fitting = [f"--shape {_spelled(shape)}" for shape in _fitting_shapes(layout, size)]
+    fitting += [f"--raw-dtype {dtype}" for dtype in _fitting_dtypes(layout, size)]
+    advice = f"what fits: {', '.join(fitting[:MAX_SHAPES])}" if fitting else ""
+    return contents.error(problem, advice)
+
+
+def _fitting_shapes(layout: RawLayout, size: int) -> Iterator[Shape]:
+    """Yield the shapes that differ in one axis and have the size of the file.
+
+    A file of 24,576 bytes, read as (2, 8, 24, 128) of float16, has 12,288 elements: (2, 8, 6, 128)
+    and (2, 2, 24, 128) fit, and no other first axis does.
+    """
+    count, rest = divmod(size, numpy_dtype(layout.dtype).itemsize)
+    if rest or not count:
+        return
+    for axis in range(len(layout.shape)):
+        before = layout.shape[:axis]
+        after = layout.shape[axis + 1 :]
+        if -1 in (*before, *after):
+            continue
+        length, rest = divmod(count, math.prod((*before, *after)))
+        if length and not rest:
+            yield (*before, length, *after)
+
+
+def _fitting_dtypes(layout: RawLayout, size: int) -> Iterator[str]:
+    """Yield a dtype of another width with which the shape has the size of the file."""
+    if -1 in layout.shape:
+        return
+    width, rest = divmod(size, math.prod(layout.shape))
+    if rest:
+        return
+    for dtype in DTYPE_NAMES:
+        if numpy_dtype(dtype).itemsize == width:
+            yield dtype
+            return
+
+
+def _spelled(shape: Shape) -> str:
+    return ",".join(map(str, shape))

@@ -1,0 +1,127 @@
+"""The dtype and the shape of raw files, which have no header that states them."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import chain
+from typing import NamedTuple
+
+from pecli.errors import ParameterError, nearest, quoted
+
+Shape = tuple[int, ...]
+
+DTYPE_NAMES = {
+    "float64": ("f64", "fp64", "double"),
+    "float32": ("f32", "fp32", "float", "single", "f4"),
+    "float16": ("f16", "fp16", "half", "f2"),
+    "bfloat16": ("bf16", "bfloat"),
+    "float8_e4m3fn": ("f8_e4m3", "f8_e4m3fn", "fp8_e4m3", "e4m3", "float8_e4m3"),
+    "float8_e5m2": ("f8_e5m2", "fp8_e5m2", "e5m2"),
+    "int64": ("i64", "long"),
+    "int32": ("i32", "i4", "int"),
+    "int16": ("i16", "i2", "short"),
+    "int8": ("i8", "i1", "char"),
+    "uint64": ("u64",),
+    "uint32": ("u32", "u4"),
+    "uint16": ("u16", "u2"),
+    "uint8": ("u8", "u1", "byte"),
+    "bool": (),
+    "complex64": ("c64",),
+    "complex128": ("c128",),
+}
+"""The dtypes of raw files, with the names that C, Rust, NumPy and torch have for them.
+
+Names with two meanings are missing: `f8` has 8 bytes in NumPy and 8 bits elsewhere.
+"""
+_NUMPY_CODES = {"f8": "float64", "i8": "int64", "u8": "uint64", "c8": "complex64"}
+"""Codes that are NumPy's, in bytes, if a sign of the byte order precedes them: `>f8`."""
+_SHORT_NAMES = "f64, f32, f16, bf16, f8_e4m3, f8_e5m2, i64 … i8, u64 … u8, or >f4 for big-endian"
+FLAT: Shape = (-1,)
+
+
+class RawLayout(NamedTuple):
+    """The elements of a raw file.
+
+    Attributes:
+        shape: the lengths of the axes; one of them may be -1, for as many as there are.
+        dtype: the name of the dtype.
+        big_endian: whether the most significant byte of an element comes first.
+    """
+
+    shape: Shape
+    dtype: str
+    big_endian: bool = False
+
+
+_layout: ContextVar[RawLayout | None] = ContextVar("raw_layout", default=None)
+
+
+def current_layout() -> RawLayout | None:
+    """Return the layout of raw files, as `raw_files` set it; None if nothing states it."""
+    return _layout.get()
+
+
+@contextmanager
+def raw_files(layout: RawLayout | None) -> Iterator[None]:
+    """Read files that no other format claims as raw files of a layout, inside the block.
+
+    A layout applies to every raw file of a command, and commands read files at many places;
+    therefore it belongs to the context, as the precision of `decimal` does. None changes nothing.
+    """
+    if layout is None:
+        yield
+        return
+    token = _layout.set(layout)
+    try:
+        yield
+    finally:
+        _layout.reset(token)
+
+
+def parse_layout(shape: str | Sequence[int] | None, raw_dtype: str | None) -> RawLayout | None:
+    """Return the layout that the values of `shape` and `raw_dtype` state; None without both.
+
+    Without a shape, all elements are one vector.
+
+    >>> parse_layout("2,-1,64", ">f4")
+    RawLayout(shape=(2, -1, 64), dtype='float32', big_endian=True)
+
+    Raises:
+        ParameterError: one of them is wrong, or only the dtype is missing.
+    """
+    if raw_dtype is None:
+        if shape is not None:
+            rule = "`shape` describes raw files, which do not state their dtype"
+            raise ParameterError("raw_dtype", "missing", rule, f"give {_SHORT_NAMES}")
+        return None
+    dtype = _parse_dtype(raw_dtype)
+    sides = FLAT if shape is None else _parse_shape(shape)
+    return RawLayout(sides, dtype, big_endian=raw_dtype.startswith(">"))
+
+
+def _parse_shape(shape: str | Sequence[int]) -> Shape:
+    words = shape.strip("()[] ").split(",") if isinstance(shape, str) else [*map(str, shape)]
+    sides = [word.strip() for word in words]
+    are_lengths = all(re.fullmatch(r"-1|[0-9]{1,18}", side) for side in sides)
+    lengths = tuple(int(side) for side in sides) if are_lengths else ()
+    if not lengths or 0 in lengths or lengths.count(-1) > 1:
+        rule = "it must be lengths from 1 on with commas between them, one of which may be -1"
+        raise ParameterError("shape", quoted(shape), rule, "for example 2,8,24,128")
+    return lengths
+
+
+def _parse_dtype(text: str) -> str:
+    code = text.lower().removeprefix("torch.").removeprefix("np.")
+    name = code.lstrip("<>=")
+    if name != code and name in _NUMPY_CODES:
+        return _NUMPY_CODES[name]
+    for dtype, names in DTYPE_NAMES.items():
+        if name == dtype or name in names:
+            return dtype
+    if name == "f8":
+        rule = "NumPy's f8 has 8 bytes, and a float8 has 8 bits"
+        raise ParameterError("raw_dtype", quoted(text), rule, "give f64, f8_e4m3 or f8_e5m2")
+    all_names = [*DTYPE_NAMES, *chain(*DTYPE_NAMES.values())]
+    rule = f"it must be one of {_SHORT_NAMES}"
+    raise ParameterError("raw_dtype", quoted(text), rule, nearest(name, all_names))

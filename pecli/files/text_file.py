@@ -1,0 +1,298 @@
+"""Text of any kind that holds numbers: what ports print.
+
+Read are print(tensor) of torch, NumPy, MLX and JAX; C, Rust and JavaScript initialisers; rows with
+blanks or commas; one number per line; and log lines with a label before the numbers. Numbers in
+brackets have the shape of their brackets; numbers on lines are rows, collected by label.
+"""
+
+import math
+import re
+from array import array
+from collections.abc import Sequence
+
+from pecli.engine.arrays import AnyArray
+from pecli.errors import counted, listed, quoted
+from pecli.files.contents import Contents, LoadedFile, Printed
+from pecli.files.npy import ARRAY_NAME
+from pecli.files.number_text import (
+    NestedNumbers,
+    NumberList,
+    Piece,
+    error_at,
+    line_of,
+    number_of,
+    pieces,
+)
+from pecli.files.text_labels import NO_LABEL, Label, first_word, split_label
+
+MAX_TENSORS = 10_000
+MAX_NAMED = 6  # labels that a note names
+
+_DOTS = re.compile(rb"\.\.\.|\xe2\x80\xa6|\bmore items\b")
+_NUMERALS = re.compile(rb"[^\s,;\[\]{}()]+")
+_BRACKET = re.compile(rb"[\[\]{}]")
+_COMMENT = re.compile(rb"/\*.*?\*/|//.*|#.*")
+_WRAPPER = re.compile(
+    rb"\b(?:(?:np|jnp|mx|torch|numpy)\.)?"
+    rb"(?:tensor|array|Array|Float(?:32|64|16)Array|vec!|vector)(?:\(\d+\)\s*(?=\[))?"
+    rb"|\bParameter containing:"
+)
+"""The words around a printed array; console.log of JavaScript prints a length as well."""
+_ATTRIBUTE = re.compile(
+    rb",?\s*\b(?:dtype|device|grad_fn|requires_grad|size|shape|layout|weak_type|names)"
+    rb"\s*=\s*(?:<[^>\n]*>|\([^)\n]*\)|'[^'\n]*'|[\w.:]+)"
+)
+"""What torch, NumPy and JAX print after the numbers: `, dtype=torch.bfloat16, device='cuda:0'`."""
+_FULL_PRINT = {
+    b"more items": "console.log(JSON.stringify(Array.from(x)))",
+    b"tensor": "torch.set_printoptions(profile='full', precision=8)",
+    b"array": "numpy.set_printoptions(threshold=sys.maxsize), or print(x.tolist())",
+}
+"""Settings by a word that cut prints have."""
+
+
+def read(contents: Contents) -> LoadedFile:
+    """Return the tensors of a text by their labels; the only one without a label is "array".
+
+    Raises:
+        FileError: the print was cut, a word is not a number, or rows have different lengths.
+    """
+    reader = _TextReader(contents)
+    for piece in pieces(contents):
+        reader.add(piece)
+    return reader.finish()
+
+
+class _Rows:
+    """The rows of a tensor: lines, or lists without lists in them."""
+
+    def __init__(self) -> None:
+        self.numbers = NumberList()
+        self.count = 0
+        self.width = 0
+        self.is_list = False  # whether the last row has brackets around it
+        self.row_numbers = array("q")  # the first index in the label of each row that has one
+        self.last_indices: tuple[int, ...] = ()
+
+    def end_row(self, contents: Contents, label: Label, offset: int, *, is_list: bool) -> None:
+        """End a row whose numbers were scanned, if there are any; it ends at an offset."""
+        width = len(self.numbers.values) - self.count * self.width
+        if not width:
+            return
+        if not self.count:
+            self.width = width
+        elif width != self.width:
+            line = line_of(contents, offset)
+            row = counted(width, "number")
+            raise contents.error(f"line {line} has {row}, and the first has {self.width}")
+        self.count += 1
+        self.is_list = is_list
+        if label.indices:
+            self.row_numbers.append(label.indices[0])
+            self.last_indices = label.indices
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape: (rows, numbers per row), or a vector for a single list.
+
+        Elements that are labelled one by one have the shape of their indices: with x[0][0], x[0][1],
+        x[1][0] and x[1][1] before one number each, it is (2, 2).
+        """
+        if self.is_list and self.count == 1:
+            return (self.width,)
+        sides = tuple(index + 1 for index in self.last_indices)
+        are_elements = self.width == 1 and len(self.row_numbers) == self.count
+        if are_elements and math.prod(sides) == self.count:
+            return sides
+        return (self.count, self.width)
+
+    def label_note(self) -> str:
+        """Return a note if the labels do not count the rows from 0 on; empty if they do."""
+        numbers = [*self.row_numbers]
+        has_rows = self.shape == (self.count, self.width)
+        if not numbers or not has_rows or numbers == [*range(len(numbers))]:
+            return ""
+        first = numbers[0]
+        if numbers == [*range(first, first + len(numbers))]:
+            return f"labels start at {first}, rows are read as 0, 1, …; --offset {first} states it"
+        labels = listed([str(number) for number in numbers], MAX_NAMED)
+        return f"labels are {labels}, rows are read as 0, 1, …; --positions states others"
+
+
+class _TextReader:
+    """The tensors of a text, as far as it has been read."""
+
+    def __init__(self, contents: Contents) -> None:
+        self.contents = contents
+        self.title = ""  # the name on a line of its own, for the numbers below it
+        self.label = NO_LABEL  # of the line or list that is being read
+        self.is_line_start = True
+        self.rows: dict[str, _Rows] = {}
+        self.lists: dict[str, list[AnyArray]] = {}
+        self.nested: NestedNumbers | None = None  # the list that is open
+        self.decimals: list[int] = []  # of every tensor
+        self.sentences = 0  # lines without numbers that name nothing
+
+    def add(self, piece: Piece) -> None:
+        """Read a piece of the text."""
+        self._refuse_cut_print(piece)
+        text = piece.text
+        for pattern in (_COMMENT, _ATTRIBUTE, _WRAPPER):
+            # Blanks of the same length keep the columns that errors name.
+            text = pattern.sub(lambda match: b" " * len(match[0]), text)
+        start = 0
+        if self.is_line_start and self.nested is None:
+            start = self._read_label(text, piece.offset)
+        self._read_numbers(text[start:], piece.offset + start)
+        self.is_line_start = piece.ends_line
+        if piece.ends_line and self.nested is None:
+            self._end_row(piece.offset, is_list=False)
+
+    def _refuse_cut_print(self, piece: Piece) -> None:
+        dots = _DOTS.search(piece.text)
+        if dots is None:
+            return
+        beginning = bytes(self.contents.data[: piece.offset]) + piece.text
+        advice = f"print all of it: {_FULL_PRINT[b'array']}"
+        for word, setting in _FULL_PRINT.items():
+            if word in beginning:
+                advice = f"print all of it: {setting}"
+                break
+        problem = f"the numbers are cut short by «{dots[0].decode()}»"
+        raise error_at(self.contents, piece.offset + dots.start(), problem, advice)
+
+    def _read_label(self, text: bytes, offset: int) -> int:
+        """Take the label of a line, and return where the numbers begin."""
+        self.label = split_label(text)
+        end = self.label.end
+        is_title = end > 0 and not text[end:].translate(None, b" \t\r\n(),;")
+        self._refuse_numbers_before(text[:end], offset, is_title=is_title)
+        if is_title:  # It names the lines below it.
+            self.title = self.label.name
+            if not self.title:
+                self.sentences += 1
+        return end
+
+    def _refuse_numbers_before(self, label: bytes, offset: int, *, is_title: bool) -> None:
+        """Raise FileError for a word between or after numbers: a label comes first.
+
+        A whole number may precede a label, as the number of a line does.
+        """
+        word_start = first_word(label)
+        word = _NUMERALS.match(label, word_start)
+        if word is None:
+            return
+        for numeral in _NUMERALS.findall(label[:word_start]):
+            is_number = number_of(numeral) is not None
+            if is_number and (is_title or b"." in numeral):
+                name = quoted(word[0].decode("utf-8", "replace"))
+                raise error_at(self.contents, offset + word_start, f"{name} is not a number")
+
+    def _read_numbers(self, text: bytes, offset: int) -> None:
+        """Read numbers and the brackets between them."""
+        end = 0
+        for bracket in _BRACKET.finditer(text):
+            self._add_numbers(text[end : bracket.start()], offset + end)
+            end = bracket.end()
+            if bracket[0] in b"[{":
+                self._open_list(offset + bracket.start())
+            else:
+                self._close_list(offset + bracket.start(), is_c=bracket[0] == b"}")
+        self._add_numbers(text[end:], offset + end)
+
+    @property
+    def _name(self) -> str:
+        return self.label.name or self.title
+
+    def _add_numbers(self, text: bytes, offset: int) -> None:
+        if self.nested is not None:
+            self.nested.add(self.contents, text, offset)
+            return
+        rows = self.rows.get(self._name, _Rows())
+        if rows.numbers.scan(self.contents, text, offset):
+            self.rows[self._name] = rows
+            self._check_count(offset)
+
+    def _check_count(self, offset: int) -> None:
+        if len(self.rows) + len(self.lists) > MAX_TENSORS:
+            raise error_at(self.contents, offset, f"more than {MAX_TENSORS:,} tensors begin")
+
+    def _open_list(self, offset: int) -> None:
+        if self.nested is None:
+            self._end_row(offset, is_list=False)
+            self.nested = NestedNumbers()
+        self.nested.open_list(self.contents, offset)
+
+    def _close_list(self, offset: int, *, is_c: bool) -> None:
+        """Close a list; the outermost becomes a tensor, or a row if there is no list in it."""
+        if self.nested is None:
+            raise error_at(self.contents, offset, "a bracket closes that was not opened")
+        self.nested.close_list(self.contents, offset)
+        if self.nested.depth:
+            return
+        values = self.nested.array(self.contents, offset)
+        self.decimals.append(self.nested.numbers.decimals)
+        self.nested = None
+        sides = self.label.indices
+        if is_c and math.prod(sides) == values.size:
+            self._add_list(self._name, values.reshape(sides), offset)  # float q[2][64] = {0.1f, …}
+        elif values.ndim == 1:
+            rows = self.rows.setdefault(self._name, _Rows())
+            rows.numbers.extend(values)
+            self._end_row(offset, is_list=True)
+        else:
+            numbers = [] if is_c else [str(index) for index in sides]
+            self._add_list(".".join([self._name, *numbers]), values, offset)
+
+    def _add_list(self, name: str, values: AnyArray, offset: int) -> None:
+        self.lists.setdefault(name, []).append(values)
+        self._check_count(offset)
+
+    def _end_row(self, offset: int, *, is_list: bool) -> None:
+        rows = self.rows.get(self._name)
+        if rows is not None:
+            rows.end_row(self.contents, self.label, offset, is_list=is_list)
+
+    def finish(self) -> LoadedFile:
+        """Return the tensors.
+
+        Raises:
+            FileError: a list does not end, or there are no numbers.
+        """
+        contents = self.contents
+        if self.nested is not None:
+            advice = "the file seems to be cut short"
+            raise error_at(contents, len(contents.data), "a list does not end", advice)
+        contents.refuse_if(not self.rows and not self.lists, "holds no numbers")
+        tensors: dict[str, AnyArray] = {}
+        notes: list[str] = []
+        for name, arrays in self.lists.items():
+            notes += _add_prints(tensors, name or ARRAY_NAME, arrays)
+        for name, rows in self.rows.items():
+            label = name or ARRAY_NAME
+            contents.refuse_if(label in tensors, f"prints {quoted(label)} as rows and as lists")
+            tensors[label] = rows.numbers.array(contents, rows.shape)
+            self.decimals.append(rows.numbers.decimals)
+            note = rows.label_note()
+            if note:
+                notes.append(f"{label}: {note}")
+        if self.sentences:
+            notes.append(f"{counted(self.sentences, 'line')} without numbers left out")
+        # The tensor with the fewest decimals decides how closely all are compared.
+        decimals = min(filter(None, self.decimals), default=0)
+        printed = Printed(decimals, are_rows=not self.lists)
+        return LoadedFile(contents.path, "text", tensors, printed=printed, notes=tuple(notes))
+
+
+def _add_prints(tensors: dict[str, AnyArray], name: str, prints: Sequence[AnyArray]) -> list[str]:
+    """Add the prints of one name to the tensors, numbered if there are several; return notes.
+
+    A loop over layers prints `q` once per layer; `q.0` and `q.1` are then read as layers.
+    """
+    if len(prints) == 1:
+        tensors[name] = prints[0]
+        return []
+    for number, values in enumerate(prints):
+        tensors[f"{name}.{number}"] = values
+    last = len(prints) - 1
+    return [f"{name} is printed {len(prints)} times, and read as {name}.0 … {name}.{last}"]

@@ -1,0 +1,126 @@
+"""Labels before numbers: `cos[3] = 0.5 0.25`, `static const float q[2][4] = {`, `layer 0 k:`.
+
+A label ends with the last word of a line that is not a number, and the `=` or `:` after it.
+"""
+
+import re
+from typing import NamedTuple
+
+from pecli.files.number_text import number_of
+
+MAX_WORDS = 4  # a longer title is a sentence, not a name
+
+_WORD = re.compile(rb"(?<![\w.])[A-Za-z_\x80-\xff][\w.\-/\x80-\xff]*")
+"""A word; the `e` of 1e5 and the `f` of 0.5f follow a digit, and are none."""
+_INDEX = re.compile(rb"(?:\s*[\[(]\s*\d{1,9}\s*(?:,\s*\d{1,9}\s*)*[\])])+")
+"""Indices right after a name: `[3]`, `[3][5]`, `(3, 5)`."""
+_LEADING_INDEX = re.compile(rb"\s*[\[(]?\s*(\d{1,9})\s*[\])]?\s*[:=]\s")
+"""A row number without a word before it: `3: 0.5 0.25`."""
+_END = re.compile(rb".*[=:]", re.DOTALL)
+_INTEGER = re.compile(r"\d{1,9}")
+_LAST_NUMBERS = re.compile(
+    r"(?:(?<=\w)\s*[\[(]\s*|(?<=[A-Za-z_])\s+|=)\d{1,9}(?:[\s\[\](),]+\d{1,9})*[\s\])]*[\s=:]*$"
+)
+_NAME_WORD = re.compile(r"[^\W\d][\w.\-/]*(?:\[\d+\]\.[\w.]*\w)?")
+_KEYWORDS = {
+    *("static", "const", "constexpr", "pub", "let", "var", "new", "auto", "unsigned"),
+    *("float", "double", "half", "int", "long", "char", "void", "parameter", "containing"),
+    *("info", "debug", "warn", "warning", "error", "trace", "shape"),
+    *("row", "rows", "pos", "position", "token", "line", "step", "dim", "dim0", "dim1", "dim2"),
+    *("i", "j", "t", "idx", "index"),
+}
+"""Words of languages, loggers and loops, which name no tensor."""
+_LAYER = re.compile(r"\b(?:layers?|blocks?|blk)\s+(\d{1,6})\b", re.IGNORECASE)
+"""The number of a layer among words. In a single word, such as `layers.3.q`, it is part of the name."""
+_TYPE = re.compile(r"b?f(?:loat)?\d{1,2}(?:_t)?|u?int\d{1,2}(?:_t)?|[iu]\d{1,2}")
+
+
+class Label(NamedTuple):
+    """The words before the numbers of a line.
+
+    Attributes:
+        name: the tensor that they name; empty if none.
+        indices: the indices of the row or the element; empty if there are none.
+        end: how many bytes of the line belong to the label.
+    """
+
+    name: str
+    indices: tuple[int, ...]
+    end: int
+
+
+NO_LABEL = Label("", (), 0)
+
+
+def split_label(line: bytes) -> Label:
+    """Return the label that a line begins with.
+
+    >>> split_label(b"cos[3] = 0.5 0.25")
+    Label(name='cos', indices=(3,), end=8)
+    >>> split_label(b"0.5 1e-3 nan")
+    Label(name='', indices=(), end=0)
+    """
+    last_word = None
+    for word in _WORD.finditer(line):
+        if number_of(word[0]) is None:
+            last_word = word
+    if last_word is None:
+        return _label_of_number(line)
+    end = last_word.end()
+    index = _INDEX.match(line, end)
+    if index is not None:
+        end = index.end()
+    sign = _END.match(line, last_word.end())
+    if sign is not None:
+        end = sign.end()
+    text = line[:end].decode("utf-8", "replace")
+    return Label(_name(text), _indices(text), end)
+
+
+def _label_of_number(line: bytes) -> Label:
+    match = _LEADING_INDEX.match(line)
+    if match is None:
+        return NO_LABEL
+    return Label("", (int(match[1]),), match.end())
+
+
+def first_word(line: bytes) -> int:
+    """Return the offset of the first word of a line that is not a number."""
+    for word in _WORD.finditer(line):
+        if number_of(word[0]) is None:
+            return word.start()
+    return len(line)
+
+
+def _name(text: str) -> str:
+    """Return the name of a tensor in a label.
+
+    >>> _name("static const float cos_table[2][3] ="), _name("[INFO] layer 3 q after rope:")
+    ('cos_table', 'layers.3.q_after_rope')
+    """
+    left = text.partition("=")[0] if text.endswith("=") else text
+    if re.search(r"\b(?:const|let|static|pub)\b", left):
+        left = left.partition(":")[0]  # A type follows in Rust and Swift: `COS: [f32; 4]`.
+    layer = _LAYER.search(left)
+    words = _NAME_WORD.findall(_LAYER.sub(" ", left))
+    kept = [word for word in words if not _is_keyword(word.lower())]
+    if len(kept) > MAX_WORDS:
+        return ""
+    name = "_".join(kept)
+    return f"layers.{layer[1]}.{name}" if layer else name
+
+
+def _is_keyword(word: str) -> bool:
+    return word in _KEYWORDS or _TYPE.fullmatch(word) is not None
+
+
+def _indices(text: str) -> tuple[int, ...]:
+    """Return the numbers at the end of a label, which count rows, or rows and columns.
+
+    >>> _indices("cos[3][5] ="), _indices("layer 3 q:"), _indices("row 7:")
+    ((3, 5), (), (7,))
+    """
+    tail = _LAST_NUMBERS.search(text)
+    if tail is None or _LAYER.search(text[: tail.end()].rstrip("=: ")):
+        return ()
+    return tuple(int(number) for number in _INTEGER.findall(tail[0]))

@@ -1,0 +1,54 @@
+"""Tensors of live torch modules: parameters, buffers, and plain attributes.
+
+Nothing of torch is imported: a module is an object with `named_modules`, and a tensor is an object
+with `detach` and `shape`.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pecli.errors import KindError
+from pecli.files.tensor_roles import role_of
+
+
+def is_tensor(value: object) -> bool:
+    """Return True for a tensor of torch, also on a device or without values."""
+    return hasattr(value, "detach") and hasattr(value, "shape")
+
+
+def positional_tensors(module: Any) -> dict[str, object]:
+    """Return a module's tensors with positional names; if there are none, all that it computed.
+
+    Those are buffers and plain attributes; parameters are learned.
+
+    Raises:
+        KindError: one of the tensors is a meta tensor.
+    """
+    computed = {**dict(module.named_buffers()), **dict(tensor_attributes(module))}
+    tensors = {**computed, **dict(module.named_parameters())}
+    positional = {name: tensor for name, tensor in tensors.items() if role_of(name)}
+    chosen = positional or computed
+    for name, tensor in chosen.items():
+        check_has_values(name, tensor)
+    return chosen
+
+
+def tensor_attributes(module: Any) -> Iterator[tuple[str, Any]]:
+    """Yield tensors that modules hold as plain attributes, with the names that buffers would have.
+
+    Meta's Llama keeps `freqs_cis` so: it is neither moved with the module nor saved with it.
+    """
+    if not hasattr(module, "named_modules"):
+        return
+    for path, part in module.named_modules():
+        prefix = f"{path}." if path else ""
+        for name, value in vars(part).items():
+            if is_tensor(value):
+                yield f"{prefix}{name}", value
+
+
+def check_has_values(name: str, tensor: Any) -> None:
+    """Raise KindError for a meta tensor, which has a shape and a dtype but no values."""
+    if hasattr(tensor, "is_meta") and tensor.is_meta:
+        rule = "it has no values, as in a model that was made with device='meta'"
+        raise KindError(name, "a meta tensor", rule, "load or compute its values first")

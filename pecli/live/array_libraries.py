@@ -1,0 +1,138 @@
+"""Arrays of the library that a function of the user works with: NumPy, torch, JAX or MLX.
+
+None of them except NumPy is imported here: the function's own module has done it.
+"""
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FunctionType, ModuleType
+from typing import Any
+
+from pecli.engine.arrays import Array, like
+from pecli.errors import ParameterError, nearest, quoted
+
+NUMPY = "numpy"
+MAX_SEARCHED = 200  #: functions and modules that are searched for a library
+
+
+def _torch_sample() -> Any:
+    return sys.modules["torch"].empty(0)
+
+
+def _jax_sample() -> Any:
+    return sys.modules["jax"].numpy.zeros(0)
+
+
+def _mlx_sample() -> Any:
+    return sys.modules["mlx.core"].array([0.0])
+
+
+@dataclass(frozen=True)
+class ArrayLibrary:
+    """A library of arrays.
+
+    Attributes:
+        name: Its name.
+        module: The module that must have been imported.
+        half_precision: A dtype of two bytes that it has; NumPy itself has no bfloat16.
+        sample: Makes an array of it.
+    """
+
+    name: str
+    module: str
+    half_precision: str
+    sample: Callable[[], Any] | None
+
+    @property
+    def is_imported(self) -> bool:
+        return self.module in sys.modules
+
+    def array(self, values: Array) -> Any:
+        """Return a copy of NumPy's array as one of this library."""
+        copy = values.copy()
+        return copy if self.sample is None else like(self.sample(), copy)
+
+
+LIBRARIES = {
+    "torch": ArrayLibrary("torch", "torch", "bfloat16", _torch_sample),
+    "jax": ArrayLibrary("jax", "jax", "bfloat16", _jax_sample),
+    "mlx": ArrayLibrary("mlx", "mlx.core", "bfloat16", _mlx_sample),
+    NUMPY: ArrayLibrary(NUMPY, NUMPY, "float16", None),
+}
+
+
+def library_named(name: str) -> ArrayLibrary:
+    """Return the library of a name.
+
+    Raises:
+        ParameterError: There is none, or nobody has imported it.
+    """
+    if name not in LIBRARIES:
+        rule = f"it must be one of {', '.join(LIBRARIES)}"
+        raise ParameterError("arrays", quoted(name), rule, nearest(name, [*LIBRARIES], str))
+    library = LIBRARIES[name]
+    if not library.is_imported:
+        raise ParameterError("arrays", name, "it is not imported", f"import {library.module} first")
+    return library
+
+
+def library_of(function: Callable[..., Any]) -> ArrayLibrary:
+    """Return the library that the code of a function uses; NumPy if it uses none of the others.
+
+    Functions that it calls are searched as well, if they are not those of a library.
+    """
+    packages: set[str] = set()
+    pending: list[Any] = [function]
+    searched: list[Any] = []
+    while pending and len(searched) < MAX_SEARCHED:
+        value = pending.pop(0)
+        if any(value is other for other in searched):
+            continue
+        searched.append(value)
+        packages |= _packages_of(value)
+        pending += _values_named_by(value)
+    for name, library in LIBRARIES.items():
+        if name in packages and library.is_imported:
+            return library
+    return LIBRARIES[NUMPY]
+
+
+def _packages_of(value: Any) -> set[str]:
+    """Return the packages that a value comes from; an object may inherit from a library's class."""
+    if isinstance(value, ModuleType):
+        return {value.__name__.partition(".")[0]}
+    if inspect.isroutine(value):
+        return {str(value.__module__).partition(".")[0]}
+    kind = value if isinstance(value, type) else type(value)
+    return {base.__module__.partition(".")[0] for base in kind.__mro__}
+
+
+def _values_named_by(value: Any) -> list[Any]:
+    """Return the functions and modules that the code of a callable names."""
+    if isinstance(value, functools.partial):
+        return [value.func]
+    function = _function_of(value)
+    if function is None:
+        return []
+    names = function.__code__.co_names
+    values = [function.__globals__[name] for name in names if name in function.__globals__]
+    values += [cell.cell_contents for cell in function.__closure__ or ()]
+    # `import torch` inside the function: its name is not that of a global.
+    imported = [sys.modules[name] for name in names if name in LIBRARIES and name in sys.modules]
+    return imported + [item for item in values if isinstance(item, ModuleType) or callable(item)]
+
+
+def _function_of(value: Any) -> FunctionType | None:
+    """Return the function that runs if a value is called; None if it is not written in Python."""
+    called = value
+    if hasattr(value, "forward"):  # a module of torch
+        called = value.forward
+    elif callable(value) and not inspect.isroutine(value):
+        called = type(value).__call__
+    called = inspect.unwrap(called)
+    if inspect.ismethod(called):
+        called = called.__func__
+    return called if inspect.isfunction(called) else None

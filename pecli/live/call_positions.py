@@ -1,0 +1,123 @@
+"""Positions of the tokens of a call, by the arguments of the model."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import Array, as_numpy
+from pecli.files.torch_module import is_tensor
+from pecli.live.rotations import Arguments, is_whole_tensor
+
+TOKEN_NAMES = ("input_ids", "inputs_embeds", "hidden_states", "tokens", "idx", "x")
+"""Arguments that hold a token per column, the usual names first."""
+CACHES = ("past_key_values", "past_key_value", "layer_past", "cache")
+
+
+class TokenPlaces(NamedTuple):
+    """The positions of tokens.
+
+    Attributes:
+        positions: (batch, L), or (axes, batch, L) as the caller gave them.
+        attention_mask: 0 for padding, (batch, L), if positions count only tokens.
+        is_stated: False if nothing states the position of the first token, so that 0 was assumed.
+    """
+
+    positions: Array
+    attention_mask: Array | None = None
+    is_stated: bool = True
+
+
+def token_places(arguments: Arguments) -> TokenPlaces | None:
+    """Return where tokens stand; None if no argument has an axis of tokens.
+
+    Position ids of the caller count, unless they ignore the left padding of the attention mask.
+    Without ids, tokens are counted: those of the mask, or all from the end of the cache on.
+    """
+    values = arguments.by_name
+    shape = _token_shape(values)
+    mask = _mask_of(values)
+    ids = arguments.position_ids()
+    if ids is not None:
+        given = _given_ids(ids, shape)
+        if not _ignores_padding(given, mask):
+            return TokenPlaces(given)
+    if shape is None:
+        return None
+    if mask is not None and mask.shape[-1] >= shape.length:
+        return _counted_by_mask(mask, shape.length)
+    start = _start(arguments)
+    first = start or 0
+    positions = np.tile(np.arange(first, first + shape.length), (shape.batch, 1))
+    return TokenPlaces(positions, is_stated=start is not None)
+
+
+class TokenShape(NamedTuple):
+    """The number of sequences, and the number of tokens in each."""
+
+    batch: int
+    length: int
+
+
+def _given_ids(ids: Any, shape: TokenShape | None) -> Array:
+    """Return ids of the caller as (batch, L); one row of ids is that of all sequences."""
+    whole = np.array(as_numpy("position_ids", ids), np.int64)
+    if whole.ndim > 2 or shape is None:
+        return np.atleast_2d(whole)
+    return np.array(np.broadcast_to(whole, (shape.batch, whole.shape[-1])))
+
+
+def _counted_by_mask(mask: Array, length: int) -> TokenPlaces:
+    """Count the tokens of a mask, which covers the cache and the tokens of this call.
+
+    The mask 0 0 1 1 1 of a call with three tokens gives the positions 0 1 2.
+    """
+    counts = np.maximum(np.cumsum(mask, axis=-1) - 1, 0)
+    seen = mask[:, -length:]
+    padding = None if seen.all() else seen
+    return TokenPlaces(counts[:, -length:], padding)
+
+
+def _ignores_padding(ids: Array, mask: Array | None) -> bool:
+    """Return True if all sequences count from 0 although some begin with padding."""
+    if mask is None or ids.ndim > 2 or mask.shape[-1] != ids.shape[-1]:
+        return False
+    starts_with_padding = (mask[:, 0] == 0).any()
+    return bool(starts_with_padding and (ids == np.arange(ids.shape[-1])).all())
+
+
+def _token_shape(values: Mapping[str, Any]) -> TokenShape | None:
+    """Return the shape of the tokens: those of the usual argument, or else of the first tensor."""
+    tensors = [values[name] for name in TOKEN_NAMES if is_tensor(values.get(name))]
+    tensors += [value for value in values.values() if is_tensor(value)]
+    for tensor in tensors:
+        *leading, last = map(int, tensor.shape or (1,))
+        if len(leading) == 3:  # queries, (batch, heads, L, D)
+            return TokenShape(leading[0], leading[2])
+        # A column of ids is a token; a vector has its channels in the last axis.
+        tokens = [*leading, last] if is_whole_tensor(tensor) else leading
+        if len(tokens) in (1, 2):
+            batch, length = (1, *tokens)[-2:]
+            return TokenShape(batch, length)
+    return None
+
+
+def _mask_of(values: Mapping[str, Any]) -> Array | None:
+    """Return the attention mask (batch, L) as 0 and 1; None if there is none of this form."""
+    mask: Any = values.get("attention_mask")
+    if not is_tensor(mask) or len(mask.shape) != 2:
+        return None
+    array = as_numpy("attention_mask", mask)
+    return np.array(array != 0, np.int64)
+
+
+def _start(arguments: Arguments) -> int | None:
+    """Return the position of the first token: the number of tokens in the cache, if it is stated."""
+    start = arguments.start()
+    if start is not None:
+        return start
+    for name in CACHES:
+        cache: Any = arguments.by_name.get(name)
+        if hasattr(cache, "get_seq_length"):
+            return int(cache.get_seq_length())
+    return None

@@ -1,0 +1,370 @@
+"""`pecli.check`: call an implementation of a rotary encoding, and compare what it returns."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pecli.checks import Answer
+from pecli.checks.recorded.arithmetic_noise import rotation_noise, table_noise
+from pecli.checks.verification import Verification
+from pecli.checks.verify.against_model import verify_tables
+from pecli.checks.verify.rotated import verify_rotated
+from pecli.compare.tolerance import EXACT, Tolerance, tolerance_of
+from pecli.engine.arrays import Array, Indices, as_dtype, as_numpy, numbers
+from pecli.errors import KindError, ParameterError, PecliError
+from pecli.live.array_libraries import ArrayLibrary, library_named, library_of
+from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.find import Model, load_model
+
+LENGTH = 16  #: rows of most cases
+PADDING = 5  #: rows of padding before a shorter sequence
+OFFSETS = (37, 32)  #: positions of two sequences in decoding; the second one had padding
+FAR_ROWS = 4
+MAX_FAR = 131_072
+"""Positions that are tested at most: beyond them, float32 angles lose all digits of cosines."""
+DEFAULT_CONTEXT = 4096  #: if the configuration states none
+QUERY_HEADS = 4
+KEY_HEADS = 2
+UNEXPLAINED = "values differ, and no known mistake explains it"
+
+
+class Case(NamedTuple):
+    """Inputs of one call.
+
+    Attributes:
+        name: What the case tests.
+        positions: (batch, L).
+        dtype: The dtype of queries and keys.
+        attention_mask: 0 for padding, whose rows are not compared; None if there is none.
+    """
+
+    name: str
+    positions: Indices
+    dtype: str = "float32"
+    attention_mask: Array | None = None
+
+    def options(self) -> dict[str, Any]:
+        """Return the option of `verify` that states where rows stand."""
+        if self.attention_mask is not None:
+            return {"attention_mask": self.attention_mask}
+        return {"positions": self.positions}
+
+    @property
+    def last(self) -> int:
+        return int(self.positions.max())
+
+
+class CaseResult(NamedTuple):
+    """The answer for one case: a verification, or the error that the function ended with."""
+
+    name: str
+    verification: Verification | None
+    error: str = ""
+
+    @property
+    def passed(self) -> bool:
+        return self.verification is not None and self.verification.passed
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        if self.verification is None:
+            return (self.error,)
+        return self.verification.diagnosis
+
+    @property
+    def max_abs_error(self) -> float | None:
+        """The largest error of all tensors; None if nothing could be compared."""
+        if self.verification is None:
+            return None
+        errors = [tensor.max_abs_error for tensor in self.verification.tensors]
+        return max((error for error in errors if error is not None), default=None)
+
+
+@dataclass(frozen=True, repr=False)
+class ImplementationCheck(Answer):
+    """The answer for an implementation, case by case.
+
+    Attributes:
+        function: Its name.
+        model: The model that it was compared with.
+        cases: The answers.
+    """
+
+    function: str
+    model: str
+    cases: tuple[CaseResult, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(case.passed for case in self.cases)
+
+    @property
+    def diagnosis(self) -> tuple[str, ...]:
+        """Sentences on the first case that failed, and on those that passed; empty after a pass."""
+        failed = [case for case in self.cases if not case.passed]
+        if not failed:
+            return ()
+        first = failed[0]
+        lines = [f"{first.name}: {reason}" for reason in first.reasons or (UNEXPLAINED,)]
+        passed = [case.name for case in self.cases if case.passed]
+        if passed:
+            lines.append(f"right are: {'; '.join(passed)}")
+        return tuple(lines)
+
+    def words(self) -> tuple[str, ...]:
+        return (f"{self.function} against {self.model}", *self.diagnosis)
+
+    def as_json(self) -> dict[str, Any]:
+        cases = []
+        for case in self.cases:
+            fields = {"name": case.name, "passed": case.passed, "error": case.error}
+            cases.append({**fields, "max_abs_error": case.max_abs_error})
+        return {
+            "function": self.function,
+            "model": self.model,
+            "passed": self.passed,
+            "cases": cases,
+            "diagnosis": list(self.diagnosis),
+        }
+
+
+def check(
+    function: Callable[..., Any],
+    model: Model,
+    *,
+    layer_type: str | None = None,
+    arrays: str | None = None,
+    tolerance: Tolerance | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+    reasons: bool = True,
+) -> ImplementationCheck:
+    """Call an implementation of a model's rotary encoding, and compare what it returns.
+
+    It is called with a batch, with left padding, in decoding at an offset, at far positions, and in
+    half precision.
+
+    Args:
+        function: `function(q, k, positions)` that returns both rotated; `function(x, positions)`
+            that returns one; or `function(positions)` that returns (cos, sin). Queries and keys are
+            (batch, heads, L, D), and positions (batch, L), integers. With latent attention
+            (DeepSeek) D are the rotary channels.
+        model: The model, as `load_model` accepts it.
+        layer_type: The layers that it implements, if the model has several types.
+        arrays: The library whose arrays it takes: "numpy", "torch", "jax" or "mlx"; by default the
+            one that its own code imports. pecli imports none of them.
+        tolerance: The errors that pass. By default those of the dtype and of float32 angles.
+        atol: Instead of `tolerance`, an absolute error.
+        rtol: Instead of `tolerance`, a relative error.
+        reasons: Whether reasons for the first failure are searched for.
+
+    Returns:
+        A result that is true if all cases agree; `result.raise_if_failed()` in a test.
+
+    Raises:
+        ParameterError: The model has no rotary encoding, or several and no `layer_type` is given.
+        KindError: The function takes other arguments.
+
+    >>> import numpy as np, pecli
+    >>> def tables(positions):
+    ...     angles = positions[..., None] * 10000.0 ** (-np.arange(64) / 64)
+    ...     return np.cos(angles), np.sin(angles)
+    >>> pecli.check(tables, "llama-2-7b").passed
+    True
+    >>> print(pecli.check(tables, "llama-3-8b").diagnosis[0].partition(";")[0])
+    a batch: cos, sin: base is 10000 (the spec says 500000)
+    """
+    if not callable(function):
+        raise KindError("function", repr(function), "it must be a function")
+    encodings = load_model(model)
+    encoding = encodings.one(layer_type)
+    if not encoding.is_rotary:
+        rule = f"its encoding is {encoding.scheme}, not rope"
+        raise ParameterError("model", encodings.file, rule)
+    library = library_of(function) if arrays is None else library_named(arrays)
+    trial = _Trial(
+        function,
+        _argument_count(function),
+        library,
+        encodings,
+        encoding,
+        tolerance_of(tolerance, None, atol, rtol),
+    )
+    results = [trial.result(case, reasons=False) for case in trial.cases()]
+    failed = [number for number, result in enumerate(results) if not result.passed]
+    if failed and reasons:
+        results[failed[0]] = trial.result(trial.cases()[failed[0]], reasons=True)
+    return ImplementationCheck(_name_of(function), encodings.file, tuple(results))
+
+
+def _name_of(function: Any) -> str:
+    return str(function.__name__) if hasattr(function, "__name__") else type(function).__name__
+
+
+def _argument_count(function: Callable[..., Any]) -> int:
+    """Return how many arguments a function is called with: 1, 2 or 3.
+
+    Raises:
+        KindError: It requires another number of arguments.
+    """
+    # A module of torch takes any arguments, and passes them on to its forward.
+    called: Any = function.forward if hasattr(function, "forward") else function
+    try:
+        parameters = inspect.signature(called).parameters.values()
+    except (TypeError, ValueError):
+        return 3
+    positional = [each for each in parameters if each.kind in _POSITIONAL]
+    required = [each for each in positional if each.default is inspect.Parameter.empty]
+    count = len(required)
+    takes_any = any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters)
+    if takes_any and count < 3:
+        return 3
+    if count not in (1, 2, 3):
+        rule = "it must take (q, k, positions), (x, positions) or (positions)"
+        raise KindError("function", f"a function of {count} arguments", rule, "wrap it in a lambda")
+    return count
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """An implementation, and the encoding that it is compared with."""
+
+    function: Callable[..., Any]
+    argument_count: int
+    library: ArrayLibrary
+    encodings: ModelEncodings
+    encoding: Encoding
+    tolerance: Tolerance
+
+    def cases(self) -> list[Case]:
+        """Return the cases; tables have no dtype of queries, so that they have one case less."""
+        rows = np.arange(LENGTH)
+        mask = np.ones((2, LENGTH), np.int64)
+        mask[1, :PADDING] = 0
+        padded = np.maximum(np.cumsum(mask, axis=1) - 1, 0)
+        far = min(self.encodings.context or DEFAULT_CONTEXT, MAX_FAR)
+        cases = [
+            Case("a batch", np.tile(rows, (2, 1))),
+            Case("left padding", padded, attention_mask=mask),
+            Case("decoding at an offset", np.array(OFFSETS)[:, None]),
+            Case("far positions", np.tile(np.arange(far - FAR_ROWS, far), (2, 1))),
+        ]
+        if self.argument_count > 1:
+            half = self.library.half_precision
+            cases.append(Case(half, np.tile(rows, (2, 1)), half))
+        return cases
+
+    def result(self, case: Case, *, reasons: bool) -> CaseResult:
+        """Call the function, and compare what it returns; its exceptions are a result."""
+        try:
+            if self.argument_count == 1:
+                return CaseResult(case.name, self._verify_tables(case, reasons))
+            return CaseResult(case.name, self._verify_vectors(case, reasons))
+        except PecliError as problem:
+            return CaseResult(case.name, None, str(problem))
+
+    def _called(self, case: Case, *vectors: Array) -> Any:
+        """Call the function with arrays of its library.
+
+        Raises:
+            ParameterError: It raised an exception.
+        """
+        arguments = [self.library.array(vector) for vector in (*vectors, case.positions)]
+        try:
+            return self.function(*arguments)
+        except Exception as problem:  # The function is the user's, and can raise any.
+            shapes = ", ".join(str(vector.shape) for vector in (*vectors, case.positions))
+            rule = f"it raised {type(problem).__name__}: {problem}"
+            raise ParameterError("function", f"called with shapes {shapes}", rule) from problem
+
+    def _verify_tables(self, case: Case, reasons: bool) -> Verification:
+        tables = _named_tables(self._called(case))
+        batched = {name: _with_batch(table, case) for name, table in tables.items()}
+        noise = table_noise(batched.values(), case.last)
+        return verify_tables(
+            batched,
+            self.encodings,
+            self._allowed(noise),
+            reasons,
+            self.encoding.layer_type or None,
+            **case.options(),
+        )
+
+    def _verify_vectors(self, case: Case, reasons: bool) -> Verification:
+        before = self._vectors(case)
+        output = self._called(case, *before.values())
+        after = _rotated(output, before)
+        noise = max(rotation_noise(before[name], after[name], case.last) for name in before)
+        return verify_rotated(
+            after,
+            before,
+            self.encodings,
+            self._allowed(noise),
+            reasons,
+            layer_type=self.encoding.layer_type or None,
+            seq_axis=-2,
+            **case.options(),
+        )
+
+    def _vectors(self, case: Case) -> dict[str, Array]:
+        """Return random queries and keys, the same ones every time."""
+        generator = np.random.default_rng(0)
+        encoding = self.encoding
+        width = encoding.rotary_dim if encoding.trailing else encoding.head_dim
+        batch, length = case.positions.shape
+        heads = {"q": QUERY_HEADS, "k": KEY_HEADS}
+        if self.argument_count == 2:
+            heads = {"x": QUERY_HEADS}
+        vectors: dict[str, Array] = {}
+        for name, count in heads.items():
+            values = generator.standard_normal((batch, count, length, width or 0))
+            vectors[name] = as_dtype(values, case.dtype)
+        return vectors
+
+    def _allowed(self, noise: float) -> Tolerance:
+        return Tolerance(atol=noise) if self.tolerance == EXACT else self.tolerance
+
+
+def _named_tables(output: Any) -> dict[str, Array]:
+    """Return the tables that a function returned: (cos, sin), a mapping, or one array."""
+    if isinstance(output, Mapping):
+        return {str(name): numbers(str(name), table) for name, table in output.items()}
+    if isinstance(output, (tuple, list)) and len(output) == 2:
+        cos, sin = output
+        return {"cos": numbers("cos", cos), "sin": numbers("sin", sin)}
+    return {"cos_sin": numbers("function's result", output)}
+
+
+def _with_batch(table: Array, case: Case) -> Array:
+    """Return a table (batch, L, …), also one that has its tokens one after the other."""
+    batch, length = case.positions.shape
+    if table.ndim == 2 and len(table) == batch * length:
+        return table.reshape(batch, length, -1)
+    return table
+
+
+def _rotated(output: Any, before: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the rotated vectors that a function returned, by name.
+
+    Raises:
+        ParameterError: There is another number of them, or they have other shapes.
+    """
+    results: Sequence[Any] = [output]
+    if isinstance(output, (tuple, list)):
+        results = output
+    if len(results) != len(before):
+        given = f"of {len(results)}"
+        raise ParameterError("function's result", given, f"it must be {', '.join(before)}")
+    after: dict[str, Array] = {}
+    for name, result in zip(before, results, strict=True):
+        after[name] = as_numpy(name, result)
+        if after[name].shape != before[name].shape:
+            rule = f"it was given with shape {before[name].shape}"
+            raise ParameterError(name, f"of shape {after[name].shape}", rule)
+    return after

@@ -1,0 +1,358 @@
+"""The hooks that record a model: installed, called while it runs, and removed."""
+
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial, wraps
+from types import FrameType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pecli.checks.recorded.run_tensors import (
+    AFTER,
+    BEFORE,
+    ROWS,
+    RecordedCall,
+    RecordedRun,
+    layer_name,
+    layer_of,
+)
+from pecli.engine.arrays import Array, as_numpy
+from pecli.live.call_positions import token_places
+from pecli.live.rotations import (
+    Arguments,
+    PatchPoint,
+    frequencies_of,
+    is_complex_tensor,
+    is_pair_of_tables,
+    is_position_table,
+    is_rotary_module,
+    rotated_pairs,
+    rotating_functions,
+)
+
+_QUERY = re.compile(r"^_*(x?q($|_)|quer)", re.I)
+_KEY = re.compile(r"^_*(x?k($|_)|key)", re.I)
+MAX_FRAMES = 16
+"""Callers whose variables are searched for the name of a tensor: torch calls a module's forward
+through four functions, and as many again if it has hooks."""
+
+
+class Begun(NamedTuple):
+    """A rotation that has begun: its arguments, and copies of those that it may overwrite."""
+
+    arguments: Arguments
+    before: Mapping[str, Array]
+    names: Mapping[str, str]  #: `q` or `k` by argument; empty if it is not known
+
+
+class Recorder:
+    """Records the calls of one model.
+
+    Attributes:
+        run: The calls that have ended.
+    """
+
+    def __init__(self, model: Any, layers: Collection[int] | None) -> None:
+        self.model = model
+        self.layers = layers
+        self.run = RecordedRun()
+        self._modules: dict[str, Any] = dict(model.named_modules())
+        self._rotary = {name for name, module in self._modules.items() if is_rotary_module(module)}
+        self._tables = {
+            name for name, module in self._modules.items() if is_position_table(name, module)
+        }
+        self._stack: list[str] = []  # modules that are running, the innermost last
+        self._begun: list[Begun] = []  # rotary modules that are running
+        self._depth = 0  # rotations that are running, one within the other
+        self._call = _Call()
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Watch the model; everything is as before when the context ends."""
+        handles: list[Any] = []
+        patched: list[PatchPoint] = []
+        try:
+            for name, module in self._modules.items():
+                enter = partial(self._enter, name)
+                leave = partial(self._leave, name)
+                handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
+                handles.append(
+                    module.register_forward_hook(leave, with_kwargs=True, always_call=True)
+                )
+            for point in rotating_functions(self.model):
+                patched.append(point)
+                _replace(point, self._watched(point.original))
+            yield
+        finally:
+            for point in reversed(patched):
+                _replace(point, point.original)
+            for handle in handles:
+                handle.remove()
+
+    def _watched(self, function: Any) -> Any:
+        """Return a function that does the same, and records what it rotates."""
+        if isinstance(function, staticmethod):
+            return staticmethod(self._watched(function.__func__))
+
+        @wraps(function)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            if not self._is_recording():
+                return function(*args, **kwargs)
+            begun = _begin(function, args, kwargs)
+            self._depth += 1
+            try:
+                output = function(*args, **kwargs)
+            finally:
+                self._depth -= 1
+            self._call.add_rotation(self._stack, begun, output)
+            return output
+
+        return watched
+
+    def _is_recording(self) -> bool:
+        """Return True in a call of the model, in a layer of interest, outside other rotations."""
+        if not self._stack or self._depth:
+            return False
+        return self._is_of_interest(_place_of(self._stack))
+
+    def _is_of_interest(self, place: str) -> bool:
+        """Return True unless a place is in a layer that is not to be recorded."""
+        number = layer_of(place)
+        return self.layers is None or number is None or number in self.layers
+
+    def _enter(self, name: str, module: Any, args: Any, kwargs: Any) -> None:
+        """Note that a module begins to run."""
+        if not self._stack:
+            self._call = _Call(Arguments.of(module.forward, args, kwargs))
+        self._stack.append(name)
+        self._call.executed.add(name)
+        if name in self._rotary:
+            self._begun.append(_begin(module.forward, args, kwargs))
+            self._depth += 1
+
+    def _leave(self, name: str, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+        """Record what a module returned; `output` is None if it raised an exception."""
+        if name in self._rotary and self._begun:
+            self._depth -= 1
+            begun = self._begun.pop()
+            if output is not None and not self._depth:
+                self._record_rotary(name, module, begun, output)
+        elif name in self._tables and output is not None and self._is_recording():
+            self._call.add(f"{name}.{ROWS}", output)
+            self.run.weights[name] = _copied(name, module.weight)
+        self._stack.pop()
+        if not self._stack:
+            self._end_call()
+
+    def _record_rotary(self, name: str, module: Any, begun: Begun, output: Any) -> None:
+        """Record the frequencies of a rotary module, and the tables or the vectors it returned."""
+        if self._is_of_interest(name):
+            for role, tensor in frequencies_of(module).items():
+                self._call.add(f"{name}.{role}" if name else role, tensor)
+        if rotated_pairs(begun.before, output):
+            if self._is_recording():
+                self._call.add_rotation(self._stack, begun, output)
+            return
+        self._call.add_used_ids(begun.arguments)
+        if is_pair_of_tables(output):
+            tables = {"cos": output[0], "sin": output[1]}
+        elif is_complex_tensor(output):
+            tables = {"freqs_cis": output}
+        else:
+            return
+        place = ".".join(filter(None, (name, begun.arguments.layer_type())))
+        self._call.add_tables(place, tables)
+
+    def _end_call(self) -> None:
+        call = self._call
+        if not call.recorded.tensors:
+            return
+        previous = self.run.calls[-1] if self.run.calls else None
+        call.finish(previous, self._modules)
+        if self.layers is not None:
+            wanted = [each for each in call.recorded.unrotated_layers if each in self.layers]
+            call.recorded.unrotated_layers = tuple(wanted)
+        self.run.calls.append(call.recorded)
+
+
+class _Call:
+    """A call of the model that is running.
+
+    Attributes:
+        recorded: Its tensors so far.
+        executed: The names of the modules that ran.
+    """
+
+    def __init__(self, arguments: Arguments | None = None) -> None:
+        self.recorded = RecordedCall()
+        self.executed: set[str] = set()
+        self._rotating: set[str] = set()  # modules in which a rotation ran
+        self._shared_tables: list[Any] = []  # tables that are recorded already
+        self._is_start_stated = True
+        places = None if arguments is None else token_places(arguments)
+        if places is not None:
+            self.recorded.positions = places.positions
+            self.recorded.attention_mask = places.attention_mask
+            self._is_start_stated = places.is_stated
+
+    def add(self, name: str, tensor: Any) -> None:
+        if name not in self.recorded.tensors:
+            self.recorded.tensors[name] = _copied(name, tensor)
+
+    def add_tables(self, place: str, tables: Mapping[str, Any]) -> None:
+        """Record tables, unless they are those of a module that returned them before."""
+        is_known = any(
+            table is shared for table in tables.values() for shared in self._shared_tables
+        )
+        if is_known:
+            return
+        self._shared_tables += tables.values()
+        prefix = f"{place}." if place else ""
+        for role, table in tables.items():
+            if is_complex_tensor(table):
+                values = _copied(role, table)
+                self.recorded.tensors[f"{prefix}cos"] = np.ascontiguousarray(values.real)
+                self.recorded.tensors[f"{prefix}sin"] = np.ascontiguousarray(values.imag)
+            else:
+                self.add(f"{prefix}{role}", table)
+
+    def add_rotation(self, stack: list[str], begun: Begun, output: Any) -> None:
+        """Record a rotation, unless the results do not have the shapes of arguments."""
+        rotated = rotated_pairs(begun.before, output)
+        if not rotated:
+            return
+        self.add_used_ids(begun.arguments)
+        place = _place_of(stack)
+        self._rotating.add(stack[-1])
+        for argument, tensor in rotated.items():
+            after = _copied(argument, tensor)
+            self._set_default_positions(after.shape)
+            axis = self._position_axis(after.shape, begun.arguments.heads_axis())
+            label = self._unused_label(place, begun.names[argument])
+            before = np.moveaxis(begun.before[argument], axis, -2)
+            self.recorded.tensors[label + BEFORE] = np.ascontiguousarray(before)
+            self.recorded.tensors[label + AFTER] = np.ascontiguousarray(
+                np.moveaxis(after, axis, -2)
+            )
+        self.add_tables(place, begun.arguments.tables())
+
+    def add_used_ids(self, arguments: Arguments) -> None:
+        """Record the position ids that the model's own code passes on, the first time."""
+        if self.recorded.position_ids is not None:
+            return
+        ids = arguments.position_ids()
+        start = arguments.start()
+        if ids is not None:
+            if ids.shape[-1] != self.recorded.length:
+                return  # They are those of image patches.
+            self.recorded.position_ids = np.array(as_numpy("position_ids", ids), np.int64)
+        elif start is not None and self.recorded.length is not None:
+            self.recorded.position_ids = np.arange(start, start + self.recorded.length)[None]
+
+    def finish(self, previous: RecordedCall | None, modules: Mapping[str, Any]) -> None:
+        """Complete the call with what is known at its end."""
+        self.recorded.unrotated_layers = tuple(sorted(self._unrotated(modules)))
+        used = self.recorded.position_ids
+        if previous is None or used is None or self._is_start_stated:
+            return
+        # A model that keeps its cache to itself goes on after the last token of the call before.
+        assert previous.positions is not None
+        goes_on = int(used.min()) == int(previous.positions.max()) + 1
+        if goes_on and self.recorded.positions is not None and used.ndim <= 2:
+            shape = self.recorded.positions.shape
+            self.recorded.positions = np.array(np.broadcast_to(used, shape))
+
+    def _unrotated(self, modules: Mapping[str, Any]) -> set[int]:
+        """Return the layers whose attention ran without a rotation, though its class rotates elsewhere."""
+        classes = {type(modules[name]) for name in self._rotating}
+        rotated = {layer_name(name) for name in self._rotating}
+        layers: set[int] = set()
+        for name in self.executed:
+            number = layer_of(name)
+            is_attention = type(modules[name]) in classes
+            if is_attention and number is not None and layer_name(name) not in rotated:
+                layers.add(number)
+        return layers
+
+    def _set_default_positions(self, shape: tuple[int, ...]) -> None:
+        """Count rows from 0 if no argument of the model had an axis of tokens."""
+        if self.recorded.positions is None:
+            self.recorded.positions = np.arange(shape[-2])[None]
+
+    def _position_axis(self, shape: tuple[int, ...], heads_axis: int | None) -> int:
+        """Return the axis of positions in (batch, heads, L, D) or (batch, L, heads, D)."""
+        has_both_axes = len(shape) == 4 and heads_axis in (1, 2)
+        if has_both_axes:
+            return -2 if heads_axis == 1 else -3
+        length = self.recorded.length
+        if len(shape) < 3 or shape[-2] == length or shape[-3] != length:
+            return -2
+        return -3
+
+    def _unused_label(self, place: str, name: str) -> str:
+        """Return a name for a vector: `model.layers.3.q`, or `….pass2.q` if a layer runs again.
+
+        A vector of unknown name is the query if the layer has none yet, and the key otherwise.
+        """
+        prefix = f"{place}." if place else ""
+        names = [name] if name else ["q", "k"]
+        number = 1
+        while True:
+            passed = f"pass{number}." if number > 1 else ""
+            for candidate in names:
+                label = f"{prefix}{passed}{candidate}"
+                if label + AFTER not in self.recorded.tensors:
+                    return label
+            number += 1
+
+
+def _replace(point: PatchPoint, function: Any) -> None:
+    """Set the function that a place holds."""
+    if isinstance(point.holder, type):
+        setattr(point.holder, point.name, function)
+    else:
+        # torch's modules would register what is set as an attribute.
+        vars(point.holder)[point.name] = function
+
+
+def _begin(function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Begun:
+    arguments = Arguments.of(function, args, kwargs)
+    vectors = arguments.vectors()
+    copies = {name: _copied(name, tensor) for name, tensor in vectors.items()}
+    names = {name: _head_name(name, tensor) for name, tensor in vectors.items()}
+    return Begun(arguments, copies, names)
+
+
+def _head_name(argument: str, tensor: Any) -> str:
+    """Return `q` or `k` by the name of an argument, or by a variable of a caller; else empty.
+
+    GPT-J calls `apply_rotary_pos_emb(tensor, sin, cos)` with `k_rot`, then with `q_rot`.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    names = [argument]
+    for _ in range(MAX_FRAMES):
+        if frame is None:
+            break
+        names += [name for name, value in frame.f_locals.items() if value is tensor]
+        frame = frame.f_back
+    for name in names:
+        if _QUERY.search(name):
+            return "q"
+        if _KEY.search(name):
+            return "k"
+    return ""
+
+
+def _copied(name: str, tensor: Any) -> Array:
+    return np.array(as_numpy(name, tensor))
+
+
+def _place_of(stack: list[str]) -> str:
+    """Return the layer that is running, or the innermost module if it is in none."""
+    for name in reversed(stack):
+        if layer_of(name) is not None:
+            return layer_name(name)
+    return stack[-1]

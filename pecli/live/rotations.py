@@ -1,0 +1,247 @@
+"""Recognise rotations: functions and modules that rotate, and their arguments and results."""
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import FunctionType
+from typing import Any, NamedTuple
+
+from pecli.engine.arrays import FLOATS
+from pecli.files.tensor_roles import role_of
+from pecli.files.torch_module import is_tensor
+
+_ROTATING = re.compile(r"apply\w*(rotary|rope|rot_)|rotary_(pos_)?emb|(^|_)rope$|^_*rotate", re.I)
+"""Names of functions that rotate queries and keys: apply_rotary_pos_emb, apply_rope, rotate_qk."""
+_PART_OF_A_ROTATION = re.compile(
+    r"rotate_(half|every|pair|2d)|(get|make|init|build|compute)_", re.I
+)
+"""Names of functions that only swap channels, as rotate_half does, or that make a table."""
+_ROTARY_CLASS = re.compile(r"rotary|rope|rotate", re.I)
+_POSITION_NAMES = re.compile(r"^(positions?|pos)(_ids)?$|^input_pos$", re.I)
+START_NAMES = ("start_pos", "past_length", "past_key_values_length", "offset", "seqlen_offset")
+"""Integer arguments that state the position of the first token."""
+_TABLES = ("cos", "sin", "both")
+_FREQUENCIES = "inv_freq"
+
+
+def is_rotating_name(name: str) -> bool:
+    """Return True if a function of that name rotates queries or keys.
+
+    >>> is_rotating_name("apply_multimodal_rotary_pos_emb"), is_rotating_name("rotate_half")
+    (True, False)
+    """
+    return bool(_ROTATING.search(name)) and not _PART_OF_A_ROTATION.search(name)
+
+
+class PatchPoint(NamedTuple):
+    """A place that holds a function by name: a Python module, a class, or a module of torch."""
+
+    holder: Any
+    name: str
+    original: Any
+
+
+def rotating_functions(model: Any) -> list[PatchPoint]:
+    """Return the functions that rotate, wherever the model's own code looks them up.
+
+    These are functions of the Python modules that define the classes of its modules, methods of
+    these classes, and functions that a module holds as an attribute.
+    """
+    holders: dict[int, Any] = {}
+    for module in model.modules():
+        holders[id(module)] = module
+        for kind in type(module).__mro__:
+            if not _is_of_torch(kind):
+                holders[id(kind)] = kind
+                namespace = sys.modules.get(kind.__module__)
+                if namespace is not None:
+                    holders[id(namespace)] = namespace
+    points: list[PatchPoint] = []
+    for holder in holders.values():
+        points += _points_of(holder)
+    return points
+
+
+def _is_of_torch(kind: type) -> bool:
+    return kind is object or kind.__module__.partition(".")[0] == "torch"
+
+
+def _points_of(holder: Any) -> Iterator[PatchPoint]:
+    for name, value in [*vars(holder).items()]:
+        function = value.__func__ if isinstance(value, staticmethod) else value
+        if isinstance(function, FunctionType) and is_rotating_name(name):
+            yield PatchPoint(holder, name, value)
+
+
+def is_rotary_module(module: Any) -> bool:
+    """Return True for a module that makes rotary tables or rotates, and does nothing else.
+
+    Its class is named so, or it holds frequencies or tables. A model or an attention module that
+    holds them beside other modules and weights is not one: its output is not the rotated input.
+    """
+    if _has_weights(module):
+        return False
+    if _ROTARY_CLASS.search(type(module).__name__):
+        return True
+    if len([*module.modules()]) > 1:
+        return False
+    roles = [role_of(name) for name, _ in own_tensors(module)]
+    return any(role in (*_TABLES, _FREQUENCIES) for role in roles)
+
+
+def _has_weights(module: Any) -> bool:
+    """Return True if a module has matrices to multiply with."""
+    return any(len(weight.shape) >= 2 for _, weight in module.named_parameters())
+
+
+def is_position_table(name: str, module: Any) -> bool:
+    """Return True for a learned table of positions by its name, such as GPT-2's `wpe`."""
+    return role_of(name) == "rows" and hasattr(module, "weight") and len(module.weight.shape) == 2
+
+
+def own_tensors(module: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the tensors of a module itself, those of the modules in it left out."""
+    for name, tensor in (*module.named_buffers(), *module.named_parameters()):
+        if "." not in name:
+            yield name, tensor
+    for name, value in vars(module).items():
+        if is_tensor(value):
+            yield name, value
+
+
+def frequencies_of(module: Any) -> dict[str, Any]:
+    """Return the inverse frequencies that a module uses; copies of unscaled ones are left out.
+
+    With dynamic scaling, transformers keeps `original_inv_freq` to return to after a long text.
+    """
+    tensors = dict(own_tensors(module))
+    return {name: tensor for name, tensor in tensors.items() if _is_frequencies(name)}
+
+
+def _is_frequencies(name: str) -> bool:
+    return role_of(name) == _FREQUENCIES and "original" not in name
+
+
+class Arguments(NamedTuple):
+    """The arguments of a call, by the names that the function gives them."""
+
+    by_name: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> "Arguments":
+        """Bind arguments to names; those of a function without a signature are numbered."""
+        try:
+            bound = inspect.signature(function).bind(*args, **kwargs)
+        except (TypeError, ValueError):
+            return cls({**{f"x{number}": value for number, value in enumerate(args)}, **kwargs})
+        bound.apply_defaults()
+        by_name: dict[str, Any] = {}
+        for name, value in bound.arguments.items():
+            kind = bound.signature.parameters[name].kind
+            if kind is inspect.Parameter.VAR_KEYWORD:
+                by_name.update(value)
+            elif kind is inspect.Parameter.VAR_POSITIONAL:
+                by_name.update({f"{name}{number}": item for number, item in enumerate(value)})
+            else:
+                by_name[name] = value
+        return cls(by_name)
+
+    def vectors(self) -> dict[str, Any]:
+        """Return the arguments that may be queries or keys: real tensors that are not tables."""
+        tensors = {name: value for name, value in self.by_name.items() if is_real_tensor(value)}
+        return {name: tensor for name, tensor in tensors.items() if not _is_table_name(name)}
+
+    def tables(self) -> dict[str, Any]:
+        """Return the cosines and sines among the arguments, or one complex table."""
+        tables: dict[str, Any] = {}
+        for name, value in self.by_name.items():
+            if is_tensor(value) and role_of(name) in _TABLES:
+                tables[name] = value
+            elif is_pair_of_tables(value):
+                tables["cos"] = value[0]
+                tables["sin"] = value[1]
+        return tables
+
+    def position_ids(self) -> Any:
+        """Return the tensor of position ids among the arguments, or None."""
+        for name, value in self.by_name.items():
+            if is_whole_tensor(value) and _POSITION_NAMES.search(name):
+                return value
+        return None
+
+    def start(self) -> int | None:
+        """Return the position of the first token, if an argument states it."""
+        for name in START_NAMES:
+            value = self.by_name.get(name)
+            if isinstance(value, int):
+                return value
+        return None
+
+    def layer_type(self) -> str:
+        """Return the layer type that is passed by name, as Gemma 3 passes it; empty if none is."""
+        value = self.by_name.get("layer_type")
+        return value if isinstance(value, str) else ""
+
+    def heads_axis(self) -> int | None:
+        """Return the axis at which the function inserts heads into its tables, or None.
+
+        In transformers, `unsqueeze_dim=1` means (batch, heads, L, D), and 2 (batch, L, heads, D).
+        """
+        axis = self.by_name.get("unsqueeze_dim")
+        return axis if isinstance(axis, int) else None
+
+
+def _is_table_name(name: str) -> bool:
+    return role_of(name) in _TABLES or "freq" in name
+
+
+def _dtype_word(tensor: Any) -> str:
+    return str(tensor.dtype).rpartition(".")[2]  # torch.bfloat16
+
+
+def is_real_tensor(value: object) -> bool:
+    """Return True for a tensor of real floating-point numbers with rows."""
+    return is_tensor(value) and _dtype_word(value) in FLOATS and len(value.shape) >= 2  # type: ignore[attr-defined]
+
+
+def is_whole_tensor(value: object) -> bool:
+    """Return True for a tensor of integers."""
+    return is_tensor(value) and _dtype_word(value).startswith(("int", "uint"))
+
+
+def is_complex_tensor(value: object) -> bool:
+    """Return True for a tensor of complex numbers."""
+    return is_tensor(value) and _dtype_word(value).startswith("complex")
+
+
+def is_pair_of_tables(value: object) -> bool:
+    """Return True for two real tensors of one shape, as rotary modules return (cos, sin)."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        return False
+    return all(map(is_real_tensor, value)) and value[0].shape == value[1].shape
+
+
+def tensors_in(output: Any) -> list[Any]:
+    """Return the tensors of an output: itself, or those in a tuple."""
+    values: Iterable[Any] = output if isinstance(output, (tuple, list)) else [output]
+    return [value for value in values if is_tensor(value)]
+
+
+def rotated_pairs(vectors: Mapping[str, Any], output: Any) -> dict[str, Any]:
+    """Return the rotated tensors in an output by the names of the arguments that they belong to.
+
+    Each belongs to the first argument of its shape that is still free. Nothing is returned if an
+    output has no such argument: then the function did something else.
+    """
+    pairs: dict[str, Any] = {}
+    for tensor in tensors_in(output):
+        names = [
+            name
+            for name, vector in vectors.items()
+            if name not in pairs and tuple(vector.shape) == tuple(tensor.shape)
+        ]
+        if not names or not is_real_tensor(tensor):
+            return {}
+        pairs[names[0]] = tensor
+    return pairs

@@ -1,0 +1,226 @@
+"""llama.cpp's load log: the metadata of a .gguf file as its server prints them.
+
+Two kinds of lines hold them. `llama_model_loader: - kv` lines repeat the keys of the file;
+`print_info:` lines (`llm_load_print_meta:` until 2025) show what llama.cpp made of them, and take
+precedence. A log does not show tensors, so that factors in them are not known.
+"""
+
+import json
+import re
+from dataclasses import dataclass, replace
+
+from pecli.engine.named_values import MutableValues
+from pecli.models.dialects import gguf
+from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.families import HALVES, INTERLEAVED
+
+MARKS = (b"print_info:", b"llm_load_print_meta:", b"llama_model_loader: - kv")
+#: Lines may begin with a time, a host and a level, as journald and Docker write them.
+INFO = re.compile(r"(?:print_info|llm_load_print_meta): +([a-z][\w ]*?) *= *(\S.*)")
+KEY_VALUE = re.compile(r"llama_model_loader: - kv +\d+: +([\w.-]+) +(\w+)(?:\[[^\]]*\])? *= *(.*)")
+CONTEXT = re.compile(r"llama_(?:context|new_context_with_model|init_from_model): +(\w+) *= *(\S+)")
+#: Names of `print_info` lines by the keys of a .gguf that they show, without the architecture.
+KEYS = {
+    "n_ctx_train": "context_length",
+    "n_embd": "embedding_length",
+    "n_layer": "block_count",
+    "n_head": "attention.head_count",
+    "n_rot": "rope.dimension_count",
+    "n_rot_swa": "rope.dimension_count_swa",
+    "n_embd_head_k": "attention.key_length",
+    "n_embd_head_k_swa": "attention.key_length_swa",
+    "n_swa": "attention.sliding_window",
+    "f_max_alibi_bias": "attention.max_alibi_bias",
+    "rope scaling": "rope.scaling.type",
+    "freq_base_train": "rope.freq_base",
+    "freq_base": "rope.freq_base",
+    "freq_base_swa": "rope.freq_base_swa",
+    "n_ctx_orig_yarn": "rope.scaling.original_context_length",
+    "n_yarn_orig_ctx": "rope.scaling.original_context_length",
+    "rope_yarn_log_mul": "rope.scaling.yarn_log_multiplier",
+    "mrope sections": "rope.dimension_sections",
+}
+#: `freq_scale_train = 0.25` is a factor of 4.
+SCALES = ("freq_scale_train", "freq_scale")
+#: Layouts by ggml's rope types: 0 is NORM, 2 is NEOX, 8 is MROPE, 40 is IMROPE.
+LAYOUTS = {"0": INTERLEAVED, "2": HALVES, "8": HALVES, "40": HALVES}
+#: Keys that every architecture has, and whose names begin with it: `gemma3.context_length`.
+WITH_ARCHITECTURE = re.compile(r"([\w-]+)\.(?:context_length|rope\.\w+|attention\.head_count)")
+UNKNOWN = "unknown"
+#: Numbers for which 0 means that there is none.
+ZERO_IS_NONE = frozenset(("attention.sliding_window", "attention.max_alibi_bias"))
+#: Numbers that the context prints, which flags of the server have changed if they differ.
+SERVED = {"freq_base": "rope.freq_base", "freq_scale": "rope.scaling.factor"}
+
+
+@dataclass(frozen=True)
+class LoadLog:
+    """The metadata of a model that a log shows.
+
+    Attributes:
+        values: Metadata by the keys that a .gguf file has for them.
+        origins: The lines that values come from, by keys without the architecture.
+        layout: How pairs rotate, by the rope type; empty if the log does not show it.
+        warnings: What the log leaves open, and flags of the server that it shows.
+    """
+
+    values: MutableValues
+    origins: dict[str, str]
+    layout: str
+    warnings: tuple[str, ...]
+
+    def numbers(self, name: str) -> list[float] | None:
+        """Return the numbers of a tensor: None, since a log shows no tensors."""
+        return None
+
+
+def is_log(data: bytes) -> bool:
+    """Return True if a file's bytes are llama.cpp's log of loading a model."""
+    return any(mark in data for mark in MARKS)
+
+
+def parse_log(data: bytes) -> LoadLog:
+    """Return the metadata of the first model that a log shows."""
+    lines = _lines_of_first_model(data.decode("utf-8", "replace").splitlines())
+    stored = _stored_values(lines)
+    shown = _shown_values(lines)
+    architecture = shown.get("arch") or _stored_architecture(stored)
+    prefix = f"{architecture}."
+    values: MutableValues = {**stored, "general.architecture": architecture}
+    origins: dict[str, str] = {}
+    for name, text in shown.items():
+        key = "rope.scaling.factor" if name in SCALES else KEYS.get(name)
+        value = None if key is None else _shown_value(key, text)
+        if key is not None and value is not None:
+            values[prefix + key] = value
+            origins[key] = f"print_info: {name}"
+    layout = LAYOUTS.get(shown.get("rope type", ""), "")
+    warnings = _warnings_about_tensors(values, prefix)
+    warnings += _warnings_about_flags(lines, values, prefix)
+    return LoadLog(values, origins, layout, tuple(warnings))
+
+
+def read(log: LoadLog, label: str) -> ModelEncodings:
+    """Return the encodings of the model that a log shows."""
+    model = gguf.read(log, label, log.origins)
+    encodings = model.encodings
+    if log.layout:
+        encodings = tuple(_with_layout(encoding, log.layout) for encoding in encodings)
+    return replace(model, encodings=encodings, warnings=(*model.warnings, *log.warnings))
+
+
+def _with_layout(encoding: Encoding, layout: str) -> Encoding:
+    if not encoding.is_rotary:
+        return encoding
+    sources = {**encoding.sources, "layout": "print_info: rope type"}
+    return replace(encoding, layout=layout, sources=sources)
+
+
+def _stored_architecture(stored: MutableValues) -> str:
+    """Return the architecture that `- kv` lines name, or with which their keys begin."""
+    named = stored.get("general.architecture")
+    if isinstance(named, str):
+        return named
+    for key in stored:
+        match = WITH_ARCHITECTURE.fullmatch(key)
+        if match is not None:
+            return match[1]
+    return UNKNOWN
+
+
+def _lines_of_first_model(lines: list[str]) -> list[str]:
+    """Return the lines up to the second model, such as the draft model of a server."""
+    beginnings = [
+        index
+        for index, line in enumerate(lines)
+        if "loaded meta data with" in line or re.search(r"print_info: +arch +=", line)
+    ]
+    has_loader = any("loaded meta data with" in line for line in lines)
+    if has_loader:
+        beginnings = [index for index in beginnings if "loaded meta data with" in lines[index]]
+    return lines[: beginnings[1]] if len(beginnings) > 1 else lines
+
+
+def _stored_values(lines: list[str]) -> MutableValues:
+    """Return the keys of `- kv` lines; lists that are cut with dots are left out."""
+    values: MutableValues = {}
+    for line in lines:
+        match = KEY_VALUE.search(line)
+        if match is None:
+            continue
+        key, kind, text = match.groups()
+        value = text.strip() if kind == "str" else _number_or_list(text)
+        if value is not None:
+            values[key] = value
+    return values
+
+
+def _shown_values(lines: list[str]) -> dict[str, str]:
+    """Return the texts of `print_info` lines; the first of a name counts."""
+    shown: dict[str, str] = {}
+    for line in lines:
+        match = INFO.search(line)
+        if match is not None:
+            shown.setdefault(match[1], match[2].strip())
+    return shown
+
+
+def _shown_value(key: str, text: str) -> object:
+    """Return the value of a `print_info` line; None if it stands for no value."""
+    if key == "rope.scaling.type":
+        return text
+    value = _number_or_list(text)
+    if key in ZERO_IS_NONE and not value:
+        return None
+    if key == "rope.scaling.factor":
+        return _factor(value)
+    return value
+
+
+def _factor(scale: object) -> float | None:
+    """Return the factor that a scale stands for; None for 1, which is no scaling."""
+    if not isinstance(scale, (int, float)) or scale in (0, 1):
+        return None
+    return 1 / scale
+
+
+def _number_or_list(text: str) -> object:
+    """Return a number, a truth value or a list; None for anything else, lists that are cut included."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _warnings_about_tensors(values: MutableValues, prefix: str) -> list[str]:
+    """Return a warning about factors that a log does not show; longrope is then read as unscaled."""
+    key = f"{prefix}rope.scaling.type"
+    if values.get(key) != "longrope":
+        return []
+    del values[key]
+    return ["rope scaling is longrope: a log does not show its factors, which the .gguf holds"]
+
+
+def _warnings_about_flags(lines: list[str], values: MutableValues, prefix: str) -> list[str]:
+    """Return warnings about a base or a scale that the server uses instead of the model's."""
+    warnings = []
+    for line in lines:
+        match = CONTEXT.search(line)
+        if match is None or match[1] not in SERVED:
+            continue
+        served = _number_or_list(match[2])
+        trained = values.get(prefix + SERVED[match[1]], 1.0)
+        if match[1] == "freq_scale" and isinstance(trained, (int, float)):
+            trained = 1 / trained
+        if isinstance(served, (int, float)) and not _is_close(served, trained):
+            flag = f"--rope-{match[1].replace('_', '-')} {served:g}"
+            warnings.append(
+                f"the server uses {match[1]} {served:g}, the model has {trained:g}:"
+                f" apply its flags, such as --flags '{flag}'"
+            )
+    return warnings
+
+
+def _is_close(served: float, trained: object) -> bool:
+    """Return True if two numbers are the same in a log, which prints six digits."""
+    return isinstance(trained, (int, float)) and abs(served - trained) <= 1e-5 * abs(trained)

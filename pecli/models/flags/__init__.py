@@ -1,0 +1,150 @@
+"""Server flags: what a command line makes of a model's encodings, and what is wrong with it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pecli.engine.named_values import NamedValues
+from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.flag_report import FlagReport, ParameterChange, Problem
+from pecli.models.flags.command_line import parse_command_line
+from pecli.models.flags.exllama import apply_exllama_flags
+from pecli.models.flags.flag_findings import Applied, Findings
+from pecli.models.flags.ggml import apply_ggml_flags, apply_koboldcpp_flags
+from pecli.models.flags.overrides import apply_overrides
+from pecli.models.flags.servers import Meaning, ReadFlag, Server, bare_names, server_of
+from pecli.models.flags.values import FlagSettings, settings_of
+from pecli.models.key_names import ORIGINAL
+
+#: Scalings that serve any length: their frequencies follow it.
+UNLIMITED = ("dynamic",)
+
+
+def apply_flags(model: ModelEncodings, config: NamedValues | None, text: str) -> ModelEncodings:
+    """Return the encodings that a server computes for a model with the flags of a command line.
+
+    Args:
+        model: The model without the flags.
+        config: Its configuration, of which vLLM, SGLang and transformers replace keys; None if
+            there is none.
+        text: A command line, or a part of it.
+
+    Returns:
+        The model with changed encodings. Its `flags` report what differs and what is wrong, and
+        its warnings include the latter.
+
+    Raises:
+        ParameterError: A flag is wrong, or the server is unknown.
+    """
+    line = parse_command_line(text, bare_names())
+    server = server_of(line)
+    flags = server.read(line)
+    settings = settings_of(flags)
+    findings = Findings()
+    _warn_of_removed_flags(flags, server, findings)
+    applied = _apply(model, config, settings, server, findings)
+    _warn_of_long_context(model, applied, settings, server, findings)
+    report = FlagReport(
+        server.name,
+        server.version,
+        tuple(_changes(model, applied.encodings)),
+        tuple(findings.warnings),
+        tuple(findings.notes),
+    )
+    warnings = [*(applied.warnings or model.warnings), *(text for _, text in findings.warnings)]
+    return replace(
+        model,
+        encodings=applied.encodings,
+        context=applied.context,
+        warnings=tuple(dict.fromkeys(warnings)),
+        flags=report,
+    )
+
+
+def _apply(
+    model: ModelEncodings,
+    config: NamedValues | None,
+    settings: FlagSettings,
+    server: Server,
+    findings: Findings,
+) -> Applied:
+    """Apply flags by the rules of the server's engine."""
+    match server.engine:
+        case "ggml":
+            return apply_ggml_flags(model, settings, findings)
+        case "koboldcpp":
+            return apply_koboldcpp_flags(model, settings, findings)
+        case "exllama":
+            return apply_exllama_flags(model, settings, findings)
+        case _:
+            return apply_overrides(model, config, settings, server, findings)
+
+
+def _warn_of_removed_flags(flags: Sequence[ReadFlag], server: Server, findings: Findings) -> None:
+    for flag, _ in flags:
+        removal = server.removed.get(flag.key)
+        if removal is not None:
+            sentence = (
+                f"{flag.spelled} was removed in {server.name} {removal.version};"
+                f" use {removal.instead}"
+            )
+            findings.warn(Problem.REMOVED, sentence)
+
+
+def _warn_of_long_context(
+    model: ModelEncodings,
+    applied: Applied,
+    settings: FlagSettings,
+    server: Server,
+    findings: Findings,
+) -> None:
+    """Warn of a served context that is longer than what the model reaches with the flags."""
+    served = settings.get(Meaning.CONTEXT)
+    if served is None or model.context is None or served.value <= model.context:
+        return
+    reach = _reach(model, applied.encodings)
+    if reach is None or served.value <= reach:
+        return
+    scaled = " with these flags" if reach > model.context else ", and nothing stretches them"
+    sentence = (
+        f"{served.source} {served.value} is longer than the {reach:,} positions that the model has"
+        f"{scaled}; {server.beyond}"
+    )
+    findings.warn(Problem.BEYOND, sentence)
+
+
+def _reach(model: ModelEncodings, encodings: Sequence[Encoding]) -> int | None:
+    """Return the positions that a model has with changed encodings; None if there is no limit.
+
+    Its slowest frequency decides: if it is a quarter of what it was, so are the positions.
+    """
+    context = model.context or 0
+    reaches = [context]
+    for before, after in zip(model.encodings, encodings, strict=False):
+        if not after.is_rotary or not before.is_rotary or after.part:
+            continue
+        parameters = after.parameters
+        if parameters["scaling"] in UNLIMITED:
+            return None
+        if parameters["scaling"] == "yarn" and parameters.get("factor"):
+            reaches.append(round(parameters["factor"] * (parameters.get(ORIGINAL) or context)))
+        slowest_before = (before.inverse_frequencies() or [1.0])[-1]
+        slowest_after = (after.inverse_frequencies() or [1.0])[-1]
+        if slowest_after > 0:
+            reaches.append(round(context * slowest_before / slowest_after))
+    return max(reaches)
+
+
+def _changes(model: ModelEncodings, encodings: Sequence[Encoding]) -> Iterator[ParameterChange]:
+    """Yield the parameters that differ from the model's own, layer type by layer type."""
+    own = {encoding.layer_type: encoding for encoding in model.encodings}
+    for encoding in encodings:
+        before = {}
+        if encoding.layer_type in own:
+            before = own[encoding.layer_type].described()
+        after = encoding.described()
+        for name in dict.fromkeys((*before, *after)):
+            if before.get(name) != after.get(name):
+                source = encoding.sources.get(name, "")
+                yield ParameterChange(
+                    encoding.layer_type, name, before.get(name), after.get(name), source
+                )

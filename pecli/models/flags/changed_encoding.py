@@ -1,0 +1,65 @@
+"""Encodings whose parameters flags have replaced."""
+
+from dataclasses import replace
+from typing import Any
+
+from pecli.engine.named_values import MutableValues
+from pecli.models.encoding import Encoding
+from pecli.models.key_names import ORIGINAL, PARTIAL
+from pecli.models.keys import Setting
+
+Parameters = dict[str, Setting[Any]]
+"""Parameters of a rotary scheme by name; an empty source means the model's own value."""
+
+#: Parameters that have nothing to do with a scaling.
+UNSCALED = ("dim", "base", PARTIAL)
+
+
+def unscaled_parameters(encoding: Encoding) -> MutableValues:
+    """Return the parameters that have nothing to do with a scaling."""
+    return {name: value for name, value in encoding.parameters.items() if name in UNSCALED}
+
+
+def with_parameters(encoding: Encoding, parameters: Parameters) -> Encoding:
+    """Return an encoding with other parameters; a new scaling replaces the old one entirely."""
+    kept = dict(encoding.parameters)
+    if "scaling" in parameters:
+        kept = unscaled_parameters(encoding)
+    values = {**kept, **{name: setting.value for name, setting in parameters.items()}}
+    sources = {
+        name: source
+        for name, source in encoding.sources.items()
+        if name in values or name not in encoding.parameters
+    }
+    for name, setting in parameters.items():
+        if setting.source:
+            sources[name] = setting.source
+    return replace(
+        encoding, parameters=values, sources=sources, lacks_original_length=False, mscales=None
+    )
+
+
+def own_divisors(encoding: Encoding, length: int | None = None) -> tuple[float, ...]:
+    """Return what a scaling divides each frequency by, at a context length."""
+    plain = replace(encoding, parameters={**unscaled_parameters(encoding), "scaling": "none"})
+    unscaled = plain.frequency_rope().frequencies().floats()
+    scaled = encoding.frequency_rope(length).frequencies().floats()
+    return tuple(was / now for was, now in zip(unscaled, scaled, strict=True))
+
+
+def divisor_parameters(
+    divisors: tuple[float, ...], attention: Setting[float], original: int | None, source: str
+) -> Parameters:
+    """Return a divisor per frequency, for what no scaling of config.json can express.
+
+    That is, for example, a scaling on top of another one, or positions that are sped up. Both
+    lists of longrope are the same, so that the context does not matter.
+    """
+    lists = Setting(divisors, source)
+    return {
+        "scaling": Setting("longrope", source),
+        ORIGINAL: Setting(original or 1, ""),
+        "short_factor": lists,
+        "long_factor": lists,
+        "attention_factor": attention,
+    }

@@ -1,0 +1,174 @@
+"""Command lines as people paste them: a shell's, keyword arguments of Python, YAML or a Modelfile."""
+
+import ast
+import json
+import re
+import shlex
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pecli.engine.named_values import MutableValues, NamedValues
+from pecli.errors import ParameterError
+
+NUMBER = re.compile(r"-?\d|-?\.\d")
+ASSIGNMENT = re.compile(r"([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
+#: What surrounds a name in YAML and in JSON whose quotes a shell has removed: `{num_ctx: 8192}`.
+PUNCTUATION = "{},:"
+#: Continuations of a command line: `\` in a Unix shell, `^` in cmd.exe, a backtick in PowerShell.
+CONTINUED = re.compile(r"[\\^`][ \t]*\r?\n")
+#: Objects of a request or a YAML file that hold settings: Ollama's `options`, TabbyAPI's `model`.
+SECTIONS = ("options", "model", "parameters")
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A flag with the words that follow it.
+
+    Attributes:
+        spelled: Its name as it was typed, such as `--rope-scale`.
+        values: The words up to the next flag; how many of them belong to it is its own matter.
+        path: Keys within its value: `--hf-overrides.rope_parameters.factor 4` sets one key.
+    """
+
+    spelled: str
+    values: tuple[str, ...]
+    path: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return plain_flag(self.spelled)
+
+    @property
+    def is_dashed(self) -> bool:
+        return self.spelled.startswith("-")
+
+
+class CommandLine(NamedTuple):
+    """The flags of a command line, and its other words, among which is the program."""
+
+    flags: tuple[Flag, ...]
+    words: tuple[str, ...]
+
+
+def plain_flag(name: str) -> str:
+    """Return a flag as the tables of servers spell it.
+
+    >>> plain_flag("--rope-freq-base"), plain_flag("rope_freq_base"), plain_flag("-c")
+    ('rope_freq_base', 'rope_freq_base', '-c')
+    """
+    if name.startswith("--"):
+        return name.removeprefix("--").replace("-", "_")
+    return name
+
+
+def parse_command_line(text: str, bare_names: Container[str]) -> CommandLine:
+    """Return the flags of a command line.
+
+    Args:
+        text: The text.
+        bare_names: Names that are flags without dashes, as in `PARAMETER num_ctx 8192`.
+
+    Raises:
+        ParameterError: The text is empty, or a quotation is not closed.
+
+    >>> parse_command_line("llama-server -c 8192 --rope-scale 2", ()).flags[1]
+    Flag(spelled='--rope-scale', values=('2',), path=())
+    """
+    if not text.strip():
+        raise ParameterError("flags", "empty", "it must be a command line, or a part of one")
+    arguments = _python_arguments(text)
+    if arguments is not None:
+        return arguments
+    try:
+        words = shlex.split(CONTINUED.sub(" ", text), comments=False)
+    except ValueError as problem:
+        rule = f"it cannot be split into words: {problem}"
+        raise ParameterError("flags", repr(text[:60]), rule, "check its quotes") from None
+    return _shell_flags(words, bare_names)
+
+
+def _python_arguments(text: str) -> CommandLine | None:
+    """Return keyword arguments of Python, or the items of a JSON object; None if it is neither.
+
+    `LLM(model="m", max_model_len=8192)`, `max_model_len=8192` and `{"num_ctx": 8192}` are accepted.
+    """
+    source = text.strip().replace("true", "True").replace("false", "False").replace("null", "None")
+    for candidate in (source, f"settings({source})"):
+        try:
+            tree = ast.parse(candidate, mode="eval")
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        if isinstance(tree.body, ast.Call):
+            line = _call_arguments(tree.body)
+            # `settings(llama-server --rope-scale)` is a call as well, with a difference in it.
+            if line.flags:
+                return line
+    return None
+
+
+def _call_arguments(call: ast.Call) -> CommandLine:
+    """Return the keyword arguments of a call whose values are literals, and the function's name."""
+    settings: MutableValues = {}
+    for argument in call.args:
+        value = _literal(argument)
+        if isinstance(value, Mapping):
+            settings |= value
+    for keyword in call.keywords:
+        if keyword.arg is not None:
+            settings[keyword.arg] = _literal(keyword.value)
+    flags = [Flag(name, (_as_text(value),)) for name, value in _flat(settings)]
+    return CommandLine(tuple(flags), (ast.unparse(call.func),))
+
+
+def _literal(node: ast.expr) -> Any:
+    """Return the value of a literal; None for other expressions, such as `torch.float16`."""
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return None
+
+
+def _flat(settings: NamedValues) -> Iterator[tuple[str, Any]]:
+    """Yield settings, and those in the objects that hold settings: `{"options": {"num_ctx": 8192}}`."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping) and name in SECTIONS:
+            yield from _flat(value)
+        elif value is not None:
+            yield str(name), value
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _shell_flags(words: Sequence[str], bare_names: Container[str]) -> CommandLine:
+    """Return the flags among the words of a shell, each with the words up to the next flag."""
+    flags: list[Flag] = []
+    others: list[str] = []
+    for word in words:
+        flag = _flag_of(word, bare_names)
+        if flag is not None:
+            flags.append(flag)
+        elif flags:
+            last = flags[-1]
+            flags[-1] = Flag(last.spelled, (*last.values, word), last.path)
+        if flag is None:
+            others.append(word)
+    return CommandLine(tuple(flags), tuple(others))
+
+
+def _flag_of(word: str, bare_names: Container[str]) -> Flag | None:
+    """Return the flag that a word is; None for a value or a program.
+
+    `--max-model-len=8192` and `OLLAMA_CONTEXT_LENGTH=8192` hold their value themselves.
+    """
+    if word.startswith("-") and not NUMBER.match(word):
+        name, equals, value = word.partition("=")
+        spelled, *path = name.split(".")
+        return Flag(spelled, (value,) if equals else (), tuple(path))
+    assignment = ASSIGNMENT.fullmatch(word)
+    if assignment and assignment[1] in bare_names:
+        return Flag(assignment[1], (assignment[2].rstrip(","),))
+    name = word.strip(PUNCTUATION)
+    return Flag(name, ()) if name in bare_names else None

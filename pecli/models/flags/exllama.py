@@ -1,0 +1,146 @@
+"""Flags of exllamav2, and of TabbyAPI and text-generation-webui, which pass theirs on to it.
+
+exllamav2 multiplies the base by alpha^(d / (d − 2)), and divides positions by the scale, beside
+whatever scaling config.json has.
+"""
+
+from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.flag_report import Problem
+from pecli.models.flags.changed_encoding import (
+    Parameters,
+    divisor_parameters,
+    own_divisors,
+    with_parameters,
+)
+from pecli.models.flags.flag_findings import (
+    Applied,
+    Findings,
+    warn_of_inverted_scale,
+    warn_of_replaced_scaling,
+)
+from pecli.models.flags.larger_base import alpha_of_base, automatic_alpha, base_of_alpha
+from pecli.models.flags.servers import Meaning
+from pecli.models.flags.values import FlagSettings
+from pecli.models.key_names import LENGTH, ORIGINAL
+from pecli.models.keys import Setting
+
+#: The loader of text-generation-webui that passes alpha on as the factor of dynamic scaling.
+TRANSFORMERS = "transformers"
+#: Scalings of config.json that a factor for positions replaces; it is applied beside all others.
+REPLACEABLE = ("none", "linear")
+
+
+def apply_exllama_flags(
+    model: ModelEncodings, settings: FlagSettings, findings: Findings
+) -> Applied:
+    """Apply flags to all rotary encodings of the language model."""
+    served = settings.get(Meaning.CONTEXT)
+    context = model.context if served is None else int(served.value)
+    settings = _with_automatic_alpha(settings, model.context, context)
+    encodings = []
+    for encoding in model.encodings:
+        if encoding.is_rotary and not encoding.part:
+            encoding = _changed(encoding, settings, findings, model.context)
+        encodings.append(encoding)
+    return Applied(tuple(encodings), context)
+
+
+def _with_automatic_alpha(
+    settings: FlagSettings, trained: int | None, context: int | None
+) -> FlagSettings:
+    """Replace TabbyAPI's `rope_alpha: auto` by the number that it computes for a context."""
+    alpha = settings.get(Meaning.ALPHA)
+    if alpha is None or alpha.value != "auto":
+        return settings
+    ratio = 1.0
+    if trained and context:
+        ratio = context / trained
+    automatic = Setting(automatic_alpha(ratio), f"{alpha.source} auto")
+    return {**settings, Meaning.ALPHA: automatic}
+
+
+def _changed(
+    encoding: Encoding, settings: FlagSettings, findings: Findings, trained: int | None
+) -> Encoding:
+    parameters: Parameters = {}
+    base = _base(encoding, settings, findings)
+    if base is not None:
+        parameters["base"] = base
+    loader = settings.get(Meaning.LOADER)
+    if loader is not None and loader.value == TRANSFORMERS and Meaning.ALPHA in settings:
+        parameters = _dynamic(settings, trained)
+    if Meaning.YARN_FACTOR in settings:
+        parameters |= _yarn(encoding, settings, findings, trained)
+    factor = settings.get(Meaning.FACTOR)
+    if factor is not None and factor.value > 0 and factor.value != 1:
+        parameters |= _linear(encoding, factor, findings)
+    return with_parameters(encoding, parameters) if parameters else encoding
+
+
+def _base(encoding: Encoding, settings: FlagSettings, findings: Findings) -> Setting[float] | None:
+    """Return the base that alpha stands for, or that a flag states; None if it stays."""
+    own = float(encoding.parameters["base"])
+    dim = encoding.frequency_rope().rotary_dim
+    stated = settings.get(Meaning.BASE)
+    if stated is not None and stated.value > 0:
+        alpha = alpha_of_base(own, stated.value, dim)
+        findings.note(
+            f"{stated.source} {stated.value:.10g} is alpha {alpha:.4g} for heads of {dim}"
+        )
+        return stated
+    alpha_flag = settings.get(Meaning.ALPHA)
+    if alpha_flag is None or alpha_flag.value in (0, 1):
+        return None
+    base = base_of_alpha(own, alpha_flag.value, dim)
+    findings.note(
+        f"alpha {alpha_flag.value:.6g} is theta {base:,.0f} for heads of {dim} with base {own:g}"
+    )
+    return Setting(base, f"{alpha_flag.source} {alpha_flag.value:.6g}")
+
+
+def _dynamic(settings: FlagSettings, trained: int | None) -> Parameters:
+    """Return transformers' dynamic scaling, which text-generation-webui makes of alpha."""
+    alpha = settings[Meaning.ALPHA]
+    return {
+        "scaling": Setting("dynamic", f"{alpha.source} with the loader {TRANSFORMERS}"),
+        "factor": alpha,
+        LENGTH: Setting(trained or 2048, "max_position_embeddings"),
+    }
+
+
+def _yarn(
+    encoding: Encoding, settings: FlagSettings, findings: Findings, trained: int | None
+) -> Parameters:
+    """Return YaRN with the factor of `--rope_yarn`; its original context is the model's own."""
+    factor = settings[Meaning.YARN_FACTOR]
+    own = encoding.parameters["scaling"]
+    if own not in ("none", "yarn"):
+        warn_of_replaced_scaling(findings, factor.source, encoding)
+    original = encoding.parameters.get(ORIGINAL) or trained or 2048
+    return {
+        "scaling": Setting("yarn", factor.source),
+        "factor": factor,
+        ORIGINAL: Setting(original, encoding.sources.get(ORIGINAL, "max_position_embeddings")),
+        "beta_fast": Setting(32.0, "default"),
+        "beta_slow": Setting(1.0, "default"),
+    }
+
+
+def _linear(encoding: Encoding, factor: Setting[float], findings: Findings) -> Parameters:
+    """Return a factor for positions: linear scaling, or a divisor beside the model's own scaling."""
+    if factor.value < 1:
+        warn_of_inverted_scale(findings, factor.source, factor.value, 1 / factor.value)
+    findings.note(f"{factor.source} {factor.value:g} is a rope-freq-scale of {1 / factor.value:g}")
+    own = encoding.parameters["scaling"]
+    if own == "linear":
+        warn_of_replaced_scaling(findings, factor.source, encoding)
+    if own in REPLACEABLE and factor.value > 1:
+        return {"scaling": Setting("linear", factor.source), "factor": factor}
+    divisors = [1.0] * (encoding.frequency_rope().rotary_dim // 2)
+    if own not in REPLACEABLE:
+        sentence = f"{factor.source} divides positions beside the model's own {own} scaling"
+        findings.warn(Problem.STACKED, sentence)
+        divisors = [*own_divisors(encoding)]
+    divisors = [factor.value * divisor for divisor in divisors]
+    attention = Setting(encoding.attention_factor() or 1.0, "")
+    return divisor_parameters(tuple(divisors), attention, None, f"exllamav2, {factor.source}")

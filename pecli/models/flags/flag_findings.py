@@ -1,0 +1,63 @@
+"""Mistakes of flags, and settings that they are equivalent to."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pecli.models.encoding import Encoding
+from pecli.models.flag_report import FlagWarning, Problem
+
+
+@dataclass
+class Findings:
+    """Warnings and equivalents, collected while flags are applied."""
+
+    warnings: list[FlagWarning] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def warn(self, problem: Problem, text: str) -> None:
+        warning = FlagWarning(problem, text)
+        # A model with several layer types has most problems in each of them.
+        if warning not in self.warnings:
+            self.warnings.append(warning)
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+class Applied(NamedTuple):
+    """The encodings after flags were applied.
+
+    Attributes:
+        encodings: All encodings of the model.
+        context: The context that is served.
+        warnings: Other warnings about the configuration with the flags.
+    """
+
+    encodings: tuple[Encoding, ...]
+    context: int | None
+    warnings: tuple[str, ...] = ()
+
+
+def warn_of_inverted_scale(findings: Findings, source: str, scale: float, meant: float) -> None:
+    """Warn that a flag speeds positions up where slowing them down is meant.
+
+    Args:
+        findings: Where the warning is added.
+        source: The flag as it was typed.
+        scale: Its value.
+        meant: The value that stretches the context by as much.
+    """
+    speed = max(scale, 1 / scale)
+    sentence = f"{source} {scale:g} speeds positions up by {speed:g}; {meant:g} is meant"
+    findings.warn(Problem.INVERTED, sentence)
+
+
+def warn_of_replaced_scaling(findings: Findings, source: str, before: Encoding) -> None:
+    """Warn that a flag replaces a scaling that the model was trained with."""
+    parameters = before.parameters
+    own = parameters["scaling"]
+    factor = parameters.get("factor")
+    details = "" if factor is None else f", factor {factor:g}"
+    sentence = f"{source} replaces the model's own scaling ({own}{details})"
+    findings.warn(Problem.REPLACED, sentence)

@@ -1,0 +1,383 @@
+"""Flags of llama.cpp, koboldcpp and Ollama, which compute rotary encodings with ggml.
+
+ggml has three numbers for a context that is stretched: the base, a scale (1 / factor) that
+multiplies all positions, and an «ext factor» that mixes the scaled angles with the unscaled ones
+(YaRN). Factors that a .gguf holds in a tensor divide the frequencies before all of that.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.flag_report import Problem
+from pecli.models.flags.changed_encoding import (
+    Parameters,
+    divisor_parameters,
+    own_divisors,
+    with_parameters,
+)
+from pecli.models.flags.flag_findings import (
+    Applied,
+    Findings,
+    warn_of_inverted_scale,
+    warn_of_replaced_scaling,
+)
+from pecli.models.flags.larger_base import alpha_of_base, automatic_base
+from pecli.models.flags.servers import Meaning
+from pecli.models.flags.values import FlagSettings
+from pecli.models.key_names import ORIGINAL, SLIDING
+from pecli.models.keys import Setting
+
+#: Parameters of a model's own YaRN that no flag replaces.
+KEPT_IN_YARN = ("mscale", "mscale_all_dim")
+YARN_BETAS = {Meaning.BETA_FAST: 32.0, Meaning.BETA_SLOW: 1.0}
+#: ggml divides by the width of YaRN's ramp, which it keeps from being 0.
+MIN_RAMP = 0.001
+#: Flags that change frequencies.
+CHANGES = frozenset(
+    (
+        Meaning.BASE,
+        Meaning.SCALING,
+        Meaning.FACTOR,
+        Meaning.SCALE,
+        Meaning.ORIGINAL,
+        Meaning.EXT_FACTOR,
+        Meaning.ATTN_FACTOR,
+        Meaning.BETA_FAST,
+        Meaning.BETA_SLOW,
+    )
+)
+#: The flags that metadata of `--override-kv` stand for, by the end of their names.
+METADATA = {
+    "rope.freq_base": Meaning.BASE,
+    "rope.scaling.type": Meaning.SCALING,
+    "rope.scaling.factor": Meaning.FACTOR,
+    "rope.scale_linear": Meaning.FACTOR,
+    "rope.scaling.original_context_length": Meaning.ORIGINAL,
+}
+#: Bases for which koboldcpp chooses a larger one by itself: those of Llama 2 and Llama 3.
+KOBOLDCPP_BASES = (10000.0, 500000.0)
+KOBOLDCPP_MIN_CONTEXT = 2048
+KOBOLDCPP_DEFAULT_BASE = 10000.0
+
+
+def apply_koboldcpp_flags(
+    model: ModelEncodings, settings: FlagSettings, findings: Findings
+) -> Applied:
+    """Apply koboldcpp's flags: `--ropeconfig SCALE [BASE]`, or a larger base that it chooses itself."""
+    translated = dict(settings)
+    scale = settings.get(Meaning.SCALE)
+    if scale is None or scale.value <= 0:
+        translated.pop(Meaning.SCALE, None)
+        translated.pop(Meaning.BASE, None)
+        base = _automatic_base(model, settings)
+        if base is not None:
+            translated[Meaning.BASE] = base
+    elif Meaning.BASE not in settings:
+        # A scale without a base is not «the model's base»: koboldcpp then takes 10000.
+        translated[Meaning.BASE] = Setting(KOBOLDCPP_DEFAULT_BASE, "koboldcpp's default base")
+    return apply_ggml_flags(model, translated, findings)
+
+
+def _automatic_base(model: ModelEncodings, settings: FlagSettings) -> Setting[float] | None:
+    """Return the larger base that koboldcpp takes for a longer context; None if it keeps the model's."""
+    context = settings.get(Meaning.CONTEXT)
+    ropes = model.ropes()
+    if context is None or model.context is None or not ropes:
+        return None
+    base = float(ropes[0].parameters["base"])
+    is_scaled = ropes[0].parameters["scaling"] not in ("none", "llama3")
+    if is_scaled or base not in KOBOLDCPP_BASES:
+        return None
+    if context.value <= max(model.context, KOBOLDCPP_MIN_CONTEXT):
+        return None
+    larger = automatic_base(base, model.context, context.value)
+    return Setting(larger, f"koboldcpp's automatic scaling for {context.source} {context.value}")
+
+
+def apply_ggml_flags(model: ModelEncodings, settings: FlagSettings, findings: Findings) -> Applied:
+    """Apply flags of llama.cpp to the layers that see the whole context.
+
+    Sliding layers keep the base and the scale that they were trained with, whatever flags say.
+    """
+    settings = _with_metadata(settings, findings)
+    served = settings.get(Meaning.CONTEXT)
+    context = model.context if served is None else int(served.value)
+    _warn_of_group_attention(settings, findings)
+    if CHANGES.isdisjoint(settings):
+        return Applied(model.encodings, context)
+    encodings = []
+    for encoding in model.encodings:
+        if _sees_whole_context(encoding):
+            encoding = _Change(model, encoding, settings, findings, context).changed()
+        encodings.append(encoding)
+    if not any(map(_sees_whole_context, model.encodings)):
+        sentence = "the flags change nothing: only sliding layers rotate, which keep their own base"
+        findings.warn(Problem.IGNORED, sentence)
+    return Applied(tuple(encodings), context)
+
+
+def _with_metadata(settings: FlagSettings, findings: Findings) -> FlagSettings:
+    """Return the settings with what `--override-kv` replaces; flags of their own take precedence."""
+    metadata = settings.get(Meaning.METADATA)
+    if metadata is None:
+        return settings
+    translated: FlagSettings = {}
+    for key, value in metadata.value.items():
+        for ending, meaning in METADATA.items():
+            if key.endswith(ending):
+                translated[meaning] = Setting(value, f"{metadata.source} {key}")
+    return {**translated, **settings}
+
+
+def _warn_of_group_attention(settings: FlagSettings, findings: Findings) -> None:
+    group = settings.get(Meaning.GROUP)
+    if group is not None and group.value != 1:
+        sentence = (
+            f"{group.source} {group.value:g} divides positions beyond a window (self-extend),"
+            " which no table over positions describes"
+        )
+        findings.warn(Problem.NO_TABLE, sentence)
+
+
+def _sees_whole_context(encoding: Encoding) -> bool:
+    is_text = encoding.is_rotary and not encoding.part
+    return is_text and encoding.layer_type != SLIDING
+
+
+class Trained(NamedTuple):
+    """A model's own rotary encoding as llama.cpp reads it.
+
+    Attributes:
+        scaling: `linear` or `yarn`; without any scaling it is linear with a factor of 1.
+        factor: The factor of that scaling.
+        original: The trained context.
+        divisors: The factors of the tensor that divides frequencies; None if there is none.
+        attention: What the file states that cos and sin are multiplied by.
+    """
+
+    scaling: str
+    factor: float
+    original: int | None
+    divisors: tuple[float, ...] | None
+    attention: float
+
+
+def _trained(encoding: Encoding, context: int | None, trained_context: int | None) -> Trained:
+    """Return a model's own encoding as a .gguf holds it; scalings without a name there are divisors."""
+    parameters = encoding.parameters
+    original = parameters.get(ORIGINAL) or trained_context
+    factor = float(parameters.get("factor") or 1.0)
+    match parameters["scaling"]:
+        case "none":
+            return Trained("linear", 1.0, original, None, 1.0)
+        case "linear" | "yarn" as scaling:
+            return Trained(scaling, factor, original, None, 1.0)
+    attention = encoding.attention_factor(context) or 1.0
+    return Trained("linear", 1.0, original, own_divisors(encoding, context), attention)
+
+
+class _Change:
+    """The change that flags make to one encoding, by the rules of llama.cpp's `llama_context`."""
+
+    def __init__(
+        self,
+        model: ModelEncodings,
+        encoding: Encoding,
+        settings: FlagSettings,
+        findings: Findings,
+        context: int | None,
+    ) -> None:
+        self.encoding = encoding
+        self.settings = settings
+        self.findings = findings
+        self.trained = _trained(encoding, context, model.context)
+        self.base = self._base()
+        self.scaling = self._chosen(Meaning.SCALING, self.trained.scaling)
+        self.factor = self._factor()
+        self.ext_factor = self._ext_factor()
+        self.original = self._chosen(Meaning.ORIGINAL, self.trained.original)
+
+    def _chosen(self, meaning: Meaning, default: Any) -> Setting[Any]:
+        return self.settings.get(meaning) or Setting(default, "")
+
+    def _base(self) -> Setting[float]:
+        """Return the base; 0 stands for the model's own."""
+        own = float(self.encoding.parameters["base"])
+        base = self.settings.get(Meaning.BASE)
+        if base is None or base.value == 0:
+            return Setting(own, "")
+        if base.value != own:
+            dim = self.encoding.frequency_rope().rotary_dim
+            alpha = alpha_of_base(own, base.value, dim)
+            self.findings.note(
+                f"base {base.value:.10g} ({base.source}) is alpha {alpha:.4g}"
+                f" for heads of {dim} with base {own:g}"
+            )
+        return base
+
+    def _factor(self) -> Setting[float]:
+        """Return the factor: of a flag, else the model's own; 1 if the scaling is none."""
+        if self.scaling.value == "none":
+            self._warn_of_unused_factor()
+            return Setting(1.0, self.scaling.source)
+        scale = self.settings.get(Meaning.SCALE)
+        if scale is not None and scale.value > 0:
+            if scale.value > 1:
+                warn_of_inverted_scale(self.findings, scale.source, scale.value, 1 / scale.value)
+            factor = 1 / scale.value
+            source = f"1 / {scale.source}"
+            return Setting(factor, source)
+        factor_flag = self.settings.get(Meaning.FACTOR)
+        if factor_flag is None or factor_flag.value <= 0:
+            return Setting(self.trained.factor, "")
+        if factor_flag.value < 1:
+            meant = 1 / factor_flag.value
+            warn_of_inverted_scale(self.findings, factor_flag.source, factor_flag.value, meant)
+        return factor_flag
+
+    def _warn_of_unused_factor(self) -> None:
+        for meaning in (Meaning.SCALE, Meaning.FACTOR):
+            flag = self.settings.get(meaning)
+            if flag is not None and flag.value != 1:
+                sentence = (
+                    f"{flag.source} {flag.value:g} has no effect: {self.scaling.source} is none"
+                )
+                self.findings.warn(Problem.IGNORED, sentence)
+
+    def _ext_factor(self) -> Setting[float]:
+        """Return the mix of YaRN: 1 for the scaling yarn and 0 otherwise, unless a flag sets it."""
+        flag = self.settings.get(Meaning.EXT_FACTOR)
+        if flag is not None and flag.value >= 0:
+            return flag
+        return Setting(1.0 if self.scaling.value == "yarn" else 0.0, self.scaling.source)
+
+    def changed(self) -> Encoding:
+        """Return the encoding with the flags."""
+        self._warn_of_own_scaling()
+        parameters: Parameters = {"base": self.base, **self._scaling_parameters()}
+        return with_parameters(self.encoding, parameters)
+
+    def _warn_of_own_scaling(self) -> None:
+        """Warn that a model's own scaling is replaced, or that factors of a tensor stay beside flags."""
+        own = self.encoding.parameters["scaling"]
+        scale_flag = self._scale_flag()
+        if own == "none" or scale_flag is None:
+            return
+        if self.trained.divisors is None:
+            is_same = own == self.scaling.value and self.factor.value == self.trained.factor
+            if not is_same:
+                warn_of_replaced_scaling(self.findings, scale_flag.source, self.encoding)
+            return
+        changes = self.factor.value != 1
+        effect = f"scales the model's own {own} frequencies once more" if changes else "leaves"
+        rest = "" if changes else f" the model's own {own} frequencies as they are"
+        reason = f"a .gguf holds its {own} factors in a tensor, which no flag replaces"
+        self.findings.warn(Problem.STACKED, f"{scale_flag.source} {effect}{rest}: {reason}")
+
+    def _scale_flag(self) -> Setting[Any] | None:
+        """Return the flag that changes the scaling, the most specific one first."""
+        for meaning in (Meaning.SCALE, Meaning.FACTOR, Meaning.SCALING, Meaning.EXT_FACTOR):
+            if meaning in self.settings:
+                return self.settings[meaning]
+        return None
+
+    def _scaling_parameters(self) -> Parameters:
+        """Return the parameters of the scaling: none, linear, yarn, or a divisor per frequency."""
+        has_yarn = self.ext_factor.value != 0
+        factor = self.factor
+        self._warn_of_flags_of_yarn(has_yarn)
+        is_plain = self.trained.divisors is None and self._attention(has_yarn) is None
+        if is_plain and factor.value == 1:
+            return {"scaling": Setting("none", self.scaling.source or factor.source)}
+        if is_plain and factor.value > 1:
+            if not has_yarn:
+                source = self.scaling.source or factor.source
+                return {"scaling": Setting("linear", source), "factor": factor}
+            if self.ext_factor.value == 1:
+                return self._yarn_parameters()
+        return self._divisors(has_yarn)
+
+    def _warn_of_flags_of_yarn(self, has_yarn: bool) -> None:
+        """Warn of flags that have no effect with, or without, YaRN."""
+        attention = self.settings.get(Meaning.ATTN_FACTOR)
+        if has_yarn and attention is not None and attention.value >= 0:
+            sentence = (
+                f"{attention.source} has no effect with YaRN: llama.cpp computes it from the factor"
+            )
+            self.findings.warn(Problem.IGNORED, sentence)
+        if has_yarn and self.factor.value == 1:
+            source = self.scaling.source or self.ext_factor.source
+            sentence = f"{source} has no effect without a factor; add --rope-scale"
+            self.findings.warn(Problem.IGNORED, sentence)
+        if has_yarn:
+            return
+        for meaning in (Meaning.ORIGINAL, Meaning.BETA_FAST, Meaning.BETA_SLOW):
+            flag = self.settings.get(meaning)
+            if flag is not None:
+                sentence = f"{flag.source} has no effect without --rope-scaling yarn"
+                self.findings.warn(Problem.IGNORED, sentence)
+
+    def _attention(self, has_yarn: bool) -> Setting[float] | None:
+        """Return what cos and sin are multiplied by, if it is not what the scaling itself implies."""
+        flag = self.settings.get(Meaning.ATTN_FACTOR)
+        if has_yarn or flag is None or flag.value in (1, -1):
+            return None
+        return flag
+
+    def _yarn_parameters(self) -> Parameters:
+        source = self.scaling.source or self.ext_factor.source
+        parameters: Parameters = {
+            "scaling": Setting("yarn", source),
+            "factor": self.factor,
+            ORIGINAL: self.original,
+        }
+        for meaning, default in YARN_BETAS.items():
+            own = self.encoding.parameters.get(meaning.value, default)
+            flag = self.settings.get(meaning)
+            is_given = flag is not None and flag.value >= 0
+            parameters[meaning.value] = flag if is_given and flag else Setting(own, "default")
+        for name in KEPT_IN_YARN:
+            if self.encoding.parameters.get(name):
+                parameters[name] = Setting(self.encoding.parameters[name], "")
+        return parameters
+
+    def _divisors(self, has_yarn: bool) -> Parameters:
+        """Return a divisor per frequency: a tensor's factors, stretched or sped up, or partly so."""
+        pairs = self.encoding.frequency_rope().rotary_dim // 2
+        own = self.trained.divisors or (1.0,) * pairs
+        mixes = self._yarn_mixes(pairs) if has_yarn else [0.0] * pairs
+        scale = 1 / self.factor.value
+        divisors = tuple(
+            divisor / (scale * (1 - mix) + mix) for divisor, mix in zip(own, mixes, strict=True)
+        )
+        flag = self._attention(has_yarn) or Setting(1.0, "default")
+        attention = self.trained.attention * flag.value
+        if has_yarn and self.factor.value > 1:
+            attention *= 1 + 0.1 * math.log(self.factor.value)
+        source = self.factor.source or self.scaling.source or self.base.source
+        return divisor_parameters(
+            divisors, Setting(attention, flag.source), self.original.value, f"llama.cpp, {source}"
+        )
+
+    def _yarn_mixes(self, pairs: int) -> list[float]:
+        """Return the share of the unscaled angle in each pair: 1 for fast pairs, 0 for slow ones.
+
+        ggml's limits are the pairs that turn `beta_fast` and `beta_slow` times over the trained
+        context, rounded outwards: for 128 channels, base 10000 and 4,096 positions, 20 and 46.
+        """
+        dim = 2 * pairs
+        original = self.original.value or 1
+        limits = []
+        for meaning, default in YARN_BETAS.items():
+            turns = self._chosen(meaning, default).value
+            wavelengths = original / (turns * 2 * math.pi)
+            limits.append(dim * math.log(wavelengths) / (2 * math.log(self.base.value)))
+        low = max(0, math.floor(limits[0]))
+        high = min(dim - 1, math.ceil(limits[1]))
+        width = max(MIN_RAMP, high - low)
+        mixes = []
+        for pair in range(pairs):
+            ramp = min(1.0, max(0.0, (pair - low) / width))
+            mixes.append((1 - ramp) * self.ext_factor.value)
+        return mixes

@@ -1,0 +1,259 @@
+"""Flags of vLLM, SGLang and transformers, which replace keys of config.json before it is read."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pecli.engine.named_values import MutableValues, NamedValues
+from pecli.errors import ParameterError
+from pecli.models.dialects import read_object
+from pecli.models.encoding import ModelEncodings
+from pecli.models.flag_report import Problem
+from pecli.models.flags.command_line import plain_flag
+from pecli.models.flags.flag_findings import Applied, Findings, warn_of_replaced_scaling
+from pecli.models.flags.servers import Meaning, Server
+from pecli.models.flags.values import FlagSettings
+from pecli.models.key_names import MROPE, ORIGINAL, PARTIALS, SETTINGS, TEXTS, THETAS
+from pecli.models.keys import as_number, as_whole
+
+THETA = "rope_theta"
+#: Objects that flags replace as a whole, by their meanings.
+WHOLE = {Meaning.ROPE_SCALING: "rope_scaling", Meaning.ROPE_PARAMETERS: "rope_parameters"}
+#: Keys within rotary settings that an override without them loses.
+LOST = (*MROPE, *PARTIALS)
+
+
+class Override(NamedTuple):
+    """A configuration with replaced keys.
+
+    Attributes:
+        values: The configuration.
+        origins: The flags that its replaced keys come from, by full names of keys.
+    """
+
+    values: MutableValues
+    origins: dict[str, str]
+
+
+def apply_overrides(
+    model: ModelEncodings,
+    config: NamedValues | None,
+    settings: FlagSettings,
+    server: Server,
+    findings: Findings,
+) -> Applied:
+    """Apply flags to a configuration, and read it again.
+
+    Args:
+        model: The encodings without the flags.
+        config: The configuration; None if the model is a .gguf file.
+        settings: The flags.
+        server: The server, whose base counts if an override loses the model's own.
+        findings: Where warnings are added.
+
+    Raises:
+        ParameterError: The model has no config.json.
+    """
+    if config is None:
+        rule = f"{server.name} reads flags into a config.json, and {model.file} is a .gguf"
+        raise ParameterError("flags", "given", rule, "name the folder with its config.json")
+    override = Override(dict(config), {})
+    section = _text_section(override.values)
+    for meaning, key in WHOLE.items():
+        if meaning in settings:
+            setting = settings[meaning]
+            _replace(override, (*section, key), setting.value, setting.source)
+    if Meaning.CONFIG in settings:
+        overrides = settings[Meaning.CONFIG]
+        for path, value in _leaves(overrides.value, override.values):
+            _replace(override, path, value, f"{overrides.source}.{'.'.join(path)}")
+    if Meaning.BASE in settings:
+        _replace_base(override, section, settings)
+    _check_replaced(config, override, model, server, findings)
+    served = settings.get(Meaning.CONTEXT)
+    context = served.value if served else _stretched_context(override, model)
+    after = read_object(override.values, model.file, origins=override.origins, served=context)
+    _warn_of_replaced_scalings(model, after, override, findings)
+    return Applied(after.encodings, context, after.warnings)
+
+
+def _text_section(config: NamedValues) -> tuple[str, ...]:
+    """Return the object that holds the language model of a larger one; empty if it is the file."""
+    for name in TEXTS:
+        if isinstance(config.get(name), Mapping):
+            return (name,)
+    return ()
+
+
+def _leaves(
+    overrides: NamedValues, config: NamedValues, path: tuple[str, ...] = ()
+) -> list[tuple[tuple[str, ...], Any]]:
+    """Return the keys that overrides replace, with their values.
+
+    Objects are replaced as a whole, as servers do, except configurations within the configuration
+    (`text_config`), whose keys are replaced one by one.
+    """
+    leaves: list[tuple[tuple[str, ...], Any]] = []
+    for key, value in overrides.items():
+        is_config = isinstance(config.get(key), Mapping) and key not in SETTINGS
+        if is_config and isinstance(value, Mapping):
+            leaves += _leaves(value, config[key], (*path, key))
+        else:
+            leaves.append(((*path, key), value))
+    return leaves
+
+
+def _replace(override: Override, path: tuple[str, ...], value: Any, source: str) -> None:
+    """Replace a key; its two names, `rope_scaling` and `rope_parameters`, are one in transformers 5."""
+    *parents, key = path
+    section = override.values
+    for name in parents:
+        section[name] = dict(section.get(name) or {})
+        section = section[name]
+    if key in SETTINGS:
+        own = _own_settings(section)
+        for name in SETTINGS:
+            section.pop(name, None)
+        # The base stays where transformers 4 has it, beside the settings.
+        if THETA in own and THETA not in section:
+            section[THETA] = own[THETA]
+    section[key] = value
+    override.origins[".".join(path)] = source
+
+
+def _own_settings(section: NamedValues) -> NamedValues:
+    for name in SETTINGS:
+        if isinstance(section.get(name), Mapping):
+            settings: NamedValues = section[name]
+            return settings
+    return {}
+
+
+def _replace_base(override: Override, section: tuple[str, ...], settings: FlagSettings) -> None:
+    """Replace the base: beside the settings, and within them if they have one."""
+    base = settings[Meaning.BASE]
+    holder = _section_at(override.values, section)
+    inner = _own_settings(holder)
+    if THETA in inner:
+        name = next(name for name in SETTINGS if isinstance(holder.get(name), Mapping))
+        replaced = {**inner, THETA: base.value}
+        override.origins[".".join((*section, name, THETA))] = base.source
+        _section_at(override.values, section)[name] = replaced
+        return
+    _replace(override, (*section, THETA), base.value, base.source)
+
+
+def _section_at(values: MutableValues, path: tuple[str, ...]) -> MutableValues:
+    for name in path:
+        values = values[name]
+    return values
+
+
+def _check_replaced(
+    config: NamedValues,
+    override: Override,
+    model: ModelEncodings,
+    server: Server,
+    findings: Findings,
+) -> None:
+    """Warn of keys that replaced settings lose: the base, the sections of M-RoPE, the rotary share."""
+    for full_name, source in [*override.origins.items()]:
+        *path, key = full_name.split(".")
+        if key not in SETTINGS:
+            continue
+        before = _section_of(config, path)
+        section = _section_at(override.values, tuple(path))
+        settings = section[key]
+        if not isinstance(settings, Mapping):
+            continue
+        own = _own_settings(before)
+        lost = [name for name in LOST if name in own and name not in settings]
+        if lost:
+            names = ", ".join(lost)
+            findings.warn(Problem.KEYS_LOST, f"{source} has no {names}, which the model's own has")
+        has_layer_types = any(isinstance(value, Mapping) for value in settings.values())
+        # Versions that had a flag of its own for the settings kept the base beside them.
+        is_old_flag = plain_flag(source) in server.removed
+        has_base = THETA in settings or ".".join((*path, THETA)) in override.origins
+        if not has_base and not has_layer_types and not is_old_flag:
+            default = _lose_base(section, own, model, server, source, findings)
+            if default is not None:
+                _replace(override, (*path, THETA), default, f"default of {server.name}")
+
+
+def _section_of(config: NamedValues, path: list[str]) -> NamedValues:
+    for name in path:
+        inner = config.get(name)
+        config = inner if isinstance(inner, Mapping) else {}
+    return config
+
+
+def _lose_base(
+    section: NamedValues,
+    own: NamedValues,
+    model: ModelEncodings,
+    server: Server,
+    source: str,
+    findings: Findings,
+) -> float | None:
+    """Warn that settings without a base lose the model's; return the one that the server then takes.
+
+    With transformers 5 the base is a key of the settings, and an override replaces them all. vLLM
+    takes the base of the model's class (10000 for most) if `rope_parameters` lacks it. None if the
+    model's base stays, or if it is not known what counts instead of it.
+    """
+    bases = [section.get(name) for name in THETAS]
+    base = as_number(own.get(THETA)) or next(filter(None, map(as_number, bases)), None)
+    if base is None:
+        return None
+    repair = f'add "rope_theta": {base:.10g}'
+    is_read_by_vllm = bool(server.default_base) and source.endswith("rope_parameters")
+    if not is_read_by_vllm:
+        sentence = (
+            f"{source} has no rope_theta: with transformers 5 it replaces the base"
+            f" {base:.10g} as well; {repair}"
+        )
+        findings.warn(Problem.BASE_LOST, sentence)
+        return None
+    default = float(server.default_base.get(model.model_type or "", server.default_base[""]))
+    if default == base:
+        return None
+    taken = f"{server.name} takes {default:.10g}, not {base:.10g}"
+    findings.warn(Problem.BASE_LOST, f"{source} has no rope_theta: {taken}; {repair}")
+    return default
+
+
+def _stretched_context(override: Override, model: ModelEncodings) -> int | None:
+    """Return the context that replaced settings are made for: factor times original length.
+
+    vLLM derives it in the same way, if no flag states it; None if no settings were replaced.
+    """
+    for full_name in override.origins:
+        *path, key = full_name.split(".")
+        settings = _section_at(override.values, tuple(path)).get(key)
+        if key not in SETTINGS or not isinstance(settings, Mapping):
+            continue
+        factor = as_number(settings.get("factor"))
+        original = as_whole(settings.get(ORIGINAL)) or model.context
+        if factor and original:
+            return as_whole(round(factor * original)) or model.context
+    return model.context
+
+
+def _warn_of_replaced_scalings(
+    before: ModelEncodings, after: ModelEncodings, override: Override, findings: Findings
+) -> None:
+    """Warn of each layer type whose own scaling has been replaced by another one."""
+    sources = [
+        source
+        for full_name, source in override.origins.items()
+        if full_name.rpartition(".")[2] in SETTINGS
+    ]
+    if not sources:
+        return
+    for encoding in after.ropes():
+        if encoding.layer_type not in before.layer_types():
+            continue
+        own = before.one(encoding.layer_type)
+        is_changed = own.is_rotary and own.inverse_frequencies() != encoding.inverse_frequencies()
+        if is_changed and own.parameters["scaling"] != "none":
+            warn_of_replaced_scaling(findings, sources[0], own)

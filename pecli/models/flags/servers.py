@@ -1,0 +1,254 @@
+"""Servers, and the flags by which they change positional encodings: a table each.
+
+A table of the folder `servers` names the flags (as `plain_flag` spells them) with their meanings,
+those that newer versions have removed, and those that only look as if they were about positions.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+from pecli.engine.named_values import NamedValues
+from pecli.errors import ParameterError, nearest
+from pecli.models.data import stored
+from pecli.models.flags.command_line import CommandLine, Flag
+from pecli.models.unread import looks_like_positions
+
+#: The order in which tables are tried for flags without the name of a program.
+TABLES = (
+    "llama_cpp",
+    # Before vLLM, whose own `rope_scaling` is gone: without dashes, it is an argument of Python.
+    "transformers",
+    "vllm",
+    "sglang",
+    "koboldcpp",
+    "ollama",
+    "tabbyapi",
+    "exllama",
+    "text_generation_webui",
+)
+#: Names of lengths that no key of a configuration has.
+LENGTHS = re.compile(r"ctx|context|(model|seq)_len|alpha|compress")
+
+
+class Meaning(StrEnum):
+    """The setting that a flag changes. In formulas, f is the factor by which a context is stretched."""
+
+    BASE = "base"
+    #: The scaling by its name: none, linear, yarn.
+    SCALING = "scaling"
+    FACTOR = "factor"
+    #: 1 / f, which multiplies positions.
+    SCALE = "scale"
+    #: NTK: the base becomes base · alpha^(d / (d − 2)).
+    ALPHA = "alpha"
+    #: f of YaRN.
+    YARN_FACTOR = "yarn_factor"
+    #: The trained context, from which YaRN computes its limits.
+    ORIGINAL = "original"
+    #: llama.cpp's mix of YaRN and interpolation: 1 is YaRN, 0 is linear.
+    EXT_FACTOR = "ext_factor"
+    ATTN_FACTOR = "attn_factor"
+    BETA_FAST = "beta_fast"
+    BETA_SLOW = "beta_slow"
+    #: The served context.
+    CONTEXT = "context"
+    #: JSON that replaces keys of config.json.
+    CONFIG = "config"
+    #: JSON that replaces one key of config.json.
+    ROPE_SCALING = "rope_scaling"
+    ROPE_PARAMETERS = "rope_parameters"
+    #: KEY=TYPE:VALUE, which replaces metadata of a .gguf.
+    METADATA = "metadata"
+    #: Self-extend: positions are divided beyond a window, which no table describes.
+    GROUP = "group"
+    GROUP_WIDTH = "group_width"
+    #: The engine that text-generation-webui loads a model with.
+    LOADER = "loader"
+
+
+class Removal(NamedTuple):
+    """The version that removed a flag, and what replaces it."""
+
+    version: str
+    instead: str
+
+
+class ReadFlag(NamedTuple):
+    """A flag with its meanings: `--ropeconfig 0.5 10000` of koboldcpp has two, a scale and a base."""
+
+    flag: Flag
+    meanings: tuple[Meaning, ...]
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server and its flags.
+
+    Attributes:
+        name: Its name.
+        version: The version whose documentation and code were read.
+        engine: The rules by which it applies them; see `pecli.models.flags.engines`.
+        programs: Names of its programs and functions.
+        spelling: `dashed` for flags of a shell, `bare` for settings without dashes, or `both`.
+        beyond: What it does with a context that is longer than the model's.
+        flags: The meanings of each flag.
+        removed: Flags that newer versions do not have.
+        unrelated: Flags that look as if they were about positions.
+        default_base: The base if an override has none, by model type; empty is any other model.
+    """
+
+    name: str
+    version: str
+    engine: str
+    programs: frozenset[str]
+    spelling: str
+    beyond: str
+    flags: Mapping[str, tuple[Meaning, ...]]
+    removed: Mapping[str, Removal]
+    unrelated: frozenset[str]
+    default_base: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, table: NamedValues) -> "Server":
+        """Return the server of a JSON table."""
+        flags = {
+            name: tuple(Meaning(word) for word in meanings.split())
+            for name, meanings in table["flags"].items()
+        }
+        return cls(
+            name=table["name"],
+            version=table["version"],
+            engine=table["engine"],
+            programs=frozenset(table["programs"]),
+            spelling=table["spelling"],
+            beyond=table["beyond"],
+            flags=flags,
+            removed={name: Removal(**row) for name, row in table["removed"].items()},
+            unrelated=frozenset(table["unrelated"].split()),
+            default_base=table.get("default_base", {}),
+        )
+
+    def accepts(self, flag: Flag) -> bool:
+        """Return True if a flag of this name and spelling is one of the server's."""
+        if flag.key not in self.flags:
+            return False
+        if self.spelling == "both":
+            return True
+        return flag.is_dashed == (self.spelling == "dashed")
+
+    def concerns_positions(self, flag: Flag) -> bool:
+        """Return True if a flag is, or seems to be, about positions."""
+        if flag.key in self.unrelated:
+            return False
+        return flag.key in self.flags or _looks_like_positions(flag.key)
+
+    def read(self, line: CommandLine) -> list[ReadFlag]:
+        """Return the flags about positions.
+
+        Raises:
+            ParameterError: A flag seems to be about positions, and the server does not have it.
+        """
+        read = []
+        for flag in line.flags:
+            if self.accepts(flag):
+                read.append(ReadFlag(flag, self.flags[flag.key]))
+            elif flag.key in self.removed:
+                read.append(ReadFlag(flag, ()))
+            elif self.concerns_positions(flag):
+                raise self._unknown(flag)
+        return read
+
+    def _unknown(self, flag: Flag) -> ParameterError:
+        """Return the error for a flag that the server does not have; another server may have it."""
+        rule = f"{self.name} {self.version} has no such flag"
+        advice = nearest(flag.key, list(self.flags), _spelled)
+        if not advice:
+            owners = [server.name for server in servers() if flag.key in server.flags]
+            advice = f"it is a flag of {', '.join(owners)}" if owners else self._known_flags()
+        return ParameterError("flags", flag.spelled, rule, advice)
+
+    def _known_flags(self) -> str:
+        names = [_spelled(name) for name in self.flags if not name.isupper()]
+        return f"it has {', '.join(names)}"
+
+
+def _looks_like_positions(name: str) -> bool:
+    return looks_like_positions(name) or LENGTHS.search(name) is not None
+
+
+def _spelled(name: str) -> str:
+    """Return a flag as a command line has it."""
+    if name.startswith("-") or name.isupper():
+        return name
+    return f"--{name.replace('_', '-')}"
+
+
+@cache
+def servers() -> tuple[Server, ...]:
+    """Return all servers, in the order in which they are tried."""
+    return tuple(Server.of(stored(f"flags/servers/{name}.json")) for name in TABLES)
+
+
+@cache
+def bare_names() -> frozenset[str]:
+    """Return the flags that need no dashes, of all servers."""
+    names: set[str] = set()
+    for server in servers():
+        if server.spelling != "dashed":
+            names |= {name for name in server.flags if len(name) > 1 and not name.startswith("-")}
+    # «length» and «alpha» are ordinary words in a path or a model's name.
+    return frozenset(names - {"length", "loader"})
+
+
+def server_of(line: CommandLine) -> Server:
+    """Return the server that a command line belongs to.
+
+    Its program decides. A part of a command line has none: then it is the first server that has
+    all flags about positions.
+
+    Raises:
+        ParameterError: No server has all of them.
+    """
+    # The first program counts: `server.py --loader exllama` is text-generation-webui.
+    for word in line.words:
+        name = PurePosixPath(word.replace("\\", "/")).name
+        for server in servers():
+            if word in server.programs or name in server.programs:
+                return server
+    return _server_by_flags(line.flags)
+
+
+def _server_by_flags(flags: Sequence[Flag]) -> Server:
+    """Return the server that has the most of these flags; the first of several."""
+    candidates = sorted(servers(), key=lambda server: -_fitting(server, flags))
+    best = candidates[0]
+    if not _fitting(best, flags):
+        names = ", ".join(server.name for server in servers())
+        spelled = ", ".join(flag.spelled for flag in flags) or "no flags"
+        rule = f"none of them is about positions in {names}"
+        raise ParameterError("flags", spelled, rule, "begin with the program: vllm serve …")
+    return best
+
+
+def _fitting(server: Server, flags: Sequence[Flag]) -> int:
+    """Return how many flags a server accepts with these values.
+
+    `--rope-scaling` is a word in llama.cpp, and was a JSON object in vLLM.
+    """
+    count = 0
+    for flag in flags:
+        if not server.accepts(flag):
+            continue
+        is_object = bool(flag.values) and flag.values[0].lstrip().startswith("{")
+        takes_object = bool(OBJECTS.intersection(server.flags[flag.key]))
+        count += is_object == takes_object
+    return count
+
+
+OBJECTS = frozenset((Meaning.CONFIG, Meaning.ROPE_SCALING, Meaning.ROPE_PARAMETERS))
+"""Meanings whose values are JSON objects."""

@@ -1,0 +1,144 @@
+"""Values of flags, parsed by their meanings."""
+
+import ast
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from pecli.engine.named_values import MutableValues
+from pecli.errors import ParameterError
+from pecli.models.flags.command_line import Flag
+from pecli.models.flags.servers import Meaning, ReadFlag
+from pecli.models.keys import MAX_WHOLE, Setting, as_number, as_whole
+
+FlagSettings = dict[Meaning, Setting[Any]]
+"""The values of flags by meaning; their sources are the flags as they were typed."""
+
+#: Multiples of lengths as vLLM reads them: 1k is 1,000 and 1K is 1,024.
+LENGTH = re.compile(r"(\d+(?:\.\d+)?)([kKmM]?)")
+MULTIPLES = {"": 1, "k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
+#: llama-cpp-python names scalings by the numbers of llama.cpp's enumeration.
+NUMBERED_SCALINGS = {"-1": "", "0": "none", "1": "linear", "2": "yarn", "3": "longrope"}
+METADATA = re.compile(r"([\w.-]+)=(int|float|bool|str):(.*)")
+#: Words for a value that the server chooses itself.
+AUTOMATIC = ("auto", "-1", "0")
+#: Flags that may be repeated, each time for other keys.
+MERGED = (Meaning.CONFIG, Meaning.METADATA)
+
+
+def settings_of(flags: Iterable[ReadFlag]) -> FlagSettings:
+    """Return the values of flags; of a repeated flag the last one counts, as in every server.
+
+    Raises:
+        ParameterError: A value is missing or wrong.
+    """
+    settings: FlagSettings = {}
+    for flag, meanings in flags:
+        for index, meaning in enumerate(meanings):
+            is_optional = index > 0
+            if is_optional and index >= len(flag.values):
+                continue
+            value = _value(flag, meaning, index)
+            if value is None:
+                continue
+            if meaning in MERGED and meaning in settings:
+                value = {**settings[meaning].value, **value}
+            settings[meaning] = Setting(value, flag.spelled)
+    return settings
+
+
+def _value(flag: Flag, meaning: Meaning, index: int) -> Any:
+    """Return the value of a flag; None if it leaves the choice to the server."""
+    if index >= len(flag.values):
+        raise ParameterError("flags", f"{flag.spelled} without a value", "it needs one")
+    text = flag.values[index].strip().rstrip(",")
+    value = PARSERS.get(meaning, _number)(text, flag)
+    for key in reversed(flag.path):
+        value = {key: value}
+    return value
+
+
+def _wrong(flag: Flag, text: str, rule: str) -> ParameterError:
+    return ParameterError("flags", f"{flag.spelled} {text[:60]}", rule)
+
+
+def _number(text: str, flag: Flag) -> float:
+    try:
+        number = as_number(float(text))
+    except ValueError:
+        number = None
+    if number is None:
+        raise _wrong(flag, text, "it must be a number")
+    return number
+
+
+def _alpha(text: str, flag: Flag) -> float | str:
+    return "auto" if text == "auto" else _number(text, flag)
+
+
+def _length(text: str, flag: Flag) -> int | None:
+    """Return a number of positions, such as 32768 or 32K; None if the server chooses it."""
+    if text in AUTOMATIC:
+        return None
+    match = LENGTH.fullmatch(text)
+    length = None
+    if match:
+        length = as_whole(float(match[1]) * MULTIPLES[match[2]])
+    if length is None:
+        raise _wrong(flag, text, f"it must be a number of positions, up to {MAX_WHOLE:,}")
+    return length
+
+
+def _word(text: str, flag: Flag) -> str | None:
+    word = text.lower()
+    return NUMBERED_SCALINGS.get(word, word) or None
+
+
+def _object(text: str, flag: Flag) -> Any:
+    """Return a JSON object, also in Python's spelling; a key of `--hf-overrides.KEY` may be any value."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = _python_literal(text)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if flag.path:
+        return text if value is None else value
+    raise _wrong(flag, text, 'it must be a JSON object, such as \'{"rope_type": "yarn"}\'')
+
+
+def _python_literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return None
+
+
+def _metadata(text: str, flag: Flag) -> MutableValues:
+    """Return metadata of `--override-kv llama.rope.freq_base=float:1000000`."""
+    values: MutableValues = {}
+    for item in text.split(","):
+        match = METADATA.fullmatch(item)
+        if match is None:
+            raise _wrong(
+                flag, item, "it must be KEY=TYPE:VALUE, TYPE being int, float, bool or str"
+            )
+        key, kind, value = match.groups()
+        is_number = kind in ("int", "float")
+        values[key] = _number(value, flag) if is_number else value
+    return values
+
+
+PARSERS: dict[Meaning, Callable[[str, Flag], Any]] = {
+    Meaning.ALPHA: _alpha,
+    Meaning.SCALING: _word,
+    Meaning.LOADER: _word,
+    Meaning.CONTEXT: _length,
+    Meaning.ORIGINAL: _length,
+    Meaning.CONFIG: _object,
+    Meaning.ROPE_SCALING: _object,
+    Meaning.ROPE_PARAMETERS: _object,
+    Meaning.METADATA: _metadata,
+}
+"""How each meaning's value is parsed; all others are numbers."""

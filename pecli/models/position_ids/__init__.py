@@ -1,0 +1,185 @@
+"""`pecli.positions`: position ids as a model's own code builds them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from pecli.engine.arrays import Indices
+from pecli.engine.named_values import NamedValues
+from pecli.errors import ParameterError
+from pecli.models.data import stored
+from pecli.models.encoding import ModelEncodings
+from pecli.models.find import Model, describe
+from pecli.models.keys import as_number, as_whole
+from pecli.models.position_ids.diffusion import diffusion_ids
+from pecli.models.position_ids.mrope import Continues, MropeRules
+from pecli.models.position_ids.segments import Segment, Segments, parse_segments
+
+PADDINGS = ("right", "left")
+TEXT_ONLY = MropeRules()
+"""The rules of models without M-RoPE, of whose three equal axes one is taken."""
+
+
+@dataclass(frozen=True)
+class IdRules:
+    """The numbering of a model's tokens: by M-RoPE, by a style of diffusion models, or as text."""
+
+    mrope: MropeRules | None
+    style: str
+
+    def row(self, segments: tuple[Segment, ...]) -> Indices:
+        """Return the ids of one prompt: (3, L), (L, axes) or (L,)."""
+        if self.style:
+            return diffusion_ids(self.style, segments)
+        if self.mrope is not None:
+            return self.mrope.ids(segments)
+        for segment in segments:
+            if segment.is_vision:
+                rule = "no rule is known by which this model numbers images"
+                raise ParameterError("segments", str(segment), rule, "its text: text:N")
+        ids: Indices = TEXT_ONLY.ids(segments)[0]
+        return ids
+
+    @property
+    def padding_id(self) -> int:
+        return 0 if self.mrope is None else self.mrope.padding_id
+
+
+def positions(
+    model: Model,
+    segments: Segments | Sequence[Segments],
+    *,
+    attention_mask: npt.ArrayLike | None = None,
+    padding: str = "right",
+) -> Indices:
+    """Return the position ids of a prompt, as the model's own code builds them.
+
+    Args:
+        model: A path, a preset, or a configuration.
+        segments: The prompt, such as `"text:12,image:1x16x22,text:5"`; a list of such texts is a
+            batch. Images are frames × rows × columns: of patches before they are merged
+            (`image_grid_thw`) for M-RoPE, of tokens for diffusion models. `video:4x16x22@0.5` has a
+            frame every half second.
+        attention_mask: 1 for tokens and 0 for padding, (L,) or (batch, L).
+        padding: The side on which shorter prompts of a batch are padded if there is no mask:
+            `right` or `left`.
+
+    Returns:
+        Whole numbers: (3, L) for M-RoPE (time, rows, columns), (3, batch, L) for a batch; (L, 3)
+        or (L, 4) for diffusion models; (L,) or (batch, L) for other models.
+
+    Raises:
+        ParameterError: A segment, the mask or the model is wrong.
+
+    >>> import pecli
+    >>> pecli.positions("qwen2.5-vl-7b", "text:2,image:1x4x6,text:2")[1]
+    array([0, 1, 2, 2, 2, 3, 3, 3, 5, 6])
+    """
+    rules = id_rules(model)
+    return built_ids(rules, parse_prompts(segments), attention_mask, padding)
+
+
+def parse_prompts(segments: Segments | Sequence[Segments]) -> list[tuple[Segment, ...]]:
+    """Return the prompts of a batch; a text, or a list of single segments, is one prompt."""
+    if isinstance(segments, str):
+        return [parse_segments(segments)]
+    is_one = all(isinstance(part, Segment) or "," not in part for part in segments)
+    if is_one and any(isinstance(part, Segment) for part in segments):
+        return [parse_segments(segments)]  # type: ignore[arg-type]
+    return [parse_segments(row) for row in segments]  # type: ignore[arg-type]
+
+
+def built_ids(
+    rules: IdRules,
+    prompts: Sequence[tuple[Segment, ...]],
+    attention_mask: npt.ArrayLike | None,
+    padding: str,
+) -> Indices:
+    """Return the ids of prompts, padded as a mask or a side requires."""
+    rows = [rules.row(prompt) for prompt in prompts]
+    if attention_mask is None and len(rows) == 1:
+        return rows[0]
+    if rules.style:
+        rule = "diffusion models have ids per prompt"
+        raise ParameterError("segments", f"{len(rows)} prompts", rule, "give one, without a mask")
+    lengths = [row.shape[-1] for row in rows]
+    mask = _mask(attention_mask, lengths, padding)
+    padded = [_padded(row, line, rules.padding_id) for row, line in zip(rows, mask, strict=True)]
+    is_single = attention_mask is not None and np.ndim(attention_mask) == 1
+    if is_single:
+        return padded[0]
+    return np.stack(padded, axis=-2)
+
+
+def _mask(
+    attention_mask: npt.ArrayLike | None, lengths: Sequence[int], padding: str
+) -> npt.NDArray[np.bool_]:
+    """Return the mask of a batch, (batch, L), as given or by the side of the padding."""
+    if attention_mask is None:
+        if padding not in PADDINGS:
+            raise ParameterError("padding", repr(padding), "it must be left or right")
+        columns = np.arange(max(lengths))
+        counts = np.array(lengths)[:, None]
+        is_token: npt.NDArray[np.bool_] = columns < counts
+        if padding == "left":
+            is_token = columns >= max(lengths) - counts
+        return is_token
+    mask: npt.NDArray[np.bool_] = np.atleast_2d(np.asarray(attention_mask)) != 0
+    if mask.ndim != 2 or len(mask) != len(lengths):
+        rule = f"it must be (batch, L), with {len(lengths)} rows"
+        raise ParameterError("attention_mask", f"{mask.shape}", rule)
+    for number, (line, length) in enumerate(zip(mask, lengths, strict=True)):
+        if line.sum() != length:
+            given = f"row {number} with {line.sum()} ones"
+            raise ParameterError("attention_mask", given, f"the prompt has {length} tokens")
+    return mask
+
+
+def _padded(row: Indices, mask: npt.NDArray[np.bool_], padding_id: int) -> Indices:
+    """Return the ids of a prompt at the places of its mask, and the padding's id elsewhere."""
+    padded = np.full((*row.shape[:-1], len(mask)), padding_id, np.int64)
+    padded[..., mask] = row
+    return padded
+
+
+def id_rules(model: Model) -> IdRules:
+    """Return the rules by which a model numbers its tokens."""
+    if isinstance(model, ModelEncodings):
+        return IdRules(_rules_of({}, model.model_type), _style(model))
+    description = describe(model)
+    encodings = description.encodings()
+    return IdRules(_rules_of(description.values, encodings.model_type), _style(encodings))
+
+
+def _style(encodings: ModelEncodings) -> str:
+    """Return the style of a diffusion model; empty for a language model."""
+    styles = [encoding.grid.style for encoding in encodings.ropes() if not encoding.part]
+    return next((style for style in styles if style), "")
+
+
+def _rules_of(config: NamedValues, model_type: str | None) -> MropeRules | None:
+    """Return the rules of M-RoPE; None for models of other families."""
+    row = stored("position_rules.json").get(model_type or "")
+    if row is None:
+        return None
+    part = config.get(row.get("part", ""))
+    config = part if isinstance(part, dict) else config
+    vision = config.get("vision_config")
+    vision = vision if isinstance(vision, dict) else {}
+    rules = MropeRules(
+        merge=as_whole(vision.get("spatial_merge_size")) or 2,
+        seconds_first=row.get("seconds_first", False),
+        frames_apart=row.get("frames_apart", False),
+        continues=Continues(row.get("continues", Continues.GRID)),
+        padding_id=row.get("padding_id", 0),
+    )
+    if "rate_key" in row:
+        key = row["rate_key"]
+        rate = as_number(vision.get(key)) or as_number(config.get(key)) or row["rate"]
+        rules = replace(rules, rate=float(rate))
+    if "temporal_merge" in row:
+        merge = as_whole(vision.get("temporal_merge_size")) or row["temporal_merge"]
+        rules = replace(rules, temporal_merge=merge)
+    return rules

@@ -1,0 +1,147 @@
+"""Ids of diffusion models, (L, axes): text and the tokens of images, after packing."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from pecli.engine.arrays import Indices
+from pecli.engine.schemes.grid_styles import ROTARY
+from pecli.errors import ParameterError
+from pecli.models.position_ids.segments import TEXT, Segment
+
+Prompt = tuple[Segment, ...]
+
+#: Z-Image pads its text to a multiple of this number of tokens, and numbers the padding as well.
+Z_IMAGE_TEXT_MULTIPLE = 32
+#: Distance between the references of Flux 2 on its axis of time.
+FLUX2_REFERENCE_STEP = 10
+
+
+def _grid(segment: Segment) -> Indices:
+    """Return frame, row and column of each token, (L, 3), row-major."""
+    axes = [np.arange(size) for size in segment.grid]
+    grids = np.meshgrid(*axes, indexing="ij")
+    stacked: Indices = np.stack(grids, axis=-1).reshape(-1, 3)
+    return stacked
+
+
+def _flux(prompt: Prompt) -> Indices:
+    """Text has zeros; references (Kontext) are at 1 on the first axis, the image itself at 0."""
+    parts = []
+    images = 0
+    for segment in prompt:
+        if not segment.is_vision:
+            parts.append(np.zeros((segment.count, 3), np.int64))
+            continue
+        ids = _grid(segment)
+        ids[:, 0] = min(images, 1)
+        images += 1
+        parts.append(ids)
+    return np.concatenate(parts)
+
+
+def _flux2(prompt: Prompt) -> Indices:
+    """Text counts on a fourth axis; references are at 10, 20, … on the first one."""
+    parts = []
+    images = 0
+    for segment in prompt:
+        if not segment.is_vision:
+            ids = np.zeros((segment.count, 4), np.int64)
+            ids[:, 3] = np.arange(segment.count)
+        else:
+            points = _grid(segment)
+            points[:, 0] = FLUX2_REFERENCE_STEP * images
+            ids = np.pad(points, ((0, 0), (0, 1)))
+            images += 1
+        parts.append(ids)
+    return np.concatenate(parts)
+
+
+def _qwen_image(prompt: Prompt) -> Indices:
+    """Rows and columns are centred; text continues after the largest, on all axes.
+
+    4 rows are −2, −1, 0, 1. Images are at 0, 1, … on the first axis.
+    """
+    halves = [size // 2 for segment in prompt if segment.is_vision for size in segment.grid[1:]]
+    next_text = max(halves, default=0)
+    parts = []
+    images = 0
+    for segment in prompt:
+        if not segment.is_vision:
+            numbers = np.arange(segment.count) + next_text
+            parts.append(np.tile(numbers[:, None], (1, 3)))
+            next_text += segment.count
+            continue
+        _, rows, columns = segment.grid
+        centre = np.array([-images, rows - rows // 2, columns - columns // 2])
+        parts.append(_grid(segment) - centre)
+        images += 1
+    return np.concatenate(parts)
+
+
+def _z_image(prompt: Prompt) -> Indices:
+    """Text counts from 1 on the first axis; the image comes after its padding."""
+    return _after_text(prompt, first=1, multiple=Z_IMAGE_TEXT_MULTIPLE)
+
+
+def _lumina2(prompt: Prompt) -> Indices:
+    """Text counts from 0 on the first axis, and the image is at the next number."""
+    return _after_text(prompt, first=0, multiple=1)
+
+
+def _after_text(prompt: Prompt, first: int, multiple: int) -> Indices:
+    """Return ids of one text and one image, which comes after it on the first axis."""
+    kinds = [segment.kind == TEXT for segment in prompt]
+    if sorted(kinds) != [False, True]:
+        given = ",".join(map(str, prompt))
+        raise ParameterError("segments", given, "this model has one text and one image")
+    (text,) = (segment for segment in prompt if segment.kind == TEXT)
+    padded = -(-text.count // multiple) * multiple
+    parts = []
+    for segment in prompt:
+        if segment.kind == TEXT:
+            ids = np.zeros((text.count, 3), np.int64)
+            ids[:, 0] = np.arange(text.count) + first
+        else:
+            ids = _grid(segment) + np.array([first + padded, 0, 0])
+        parts.append(ids)
+    return np.concatenate(parts)
+
+
+def _hidream(prompt: Prompt) -> Indices:
+    """Text has zeros, and so has every image on the first axis."""
+    ids = _flux(prompt)
+    ids[:, 0] = 0
+    return ids
+
+
+BUILDERS: dict[str, Callable[[Prompt], Indices]] = {
+    "flux": _flux,
+    "flux2": _flux2,
+    "qwen-image": _qwen_image,
+    "z-image": _z_image,
+    "lumina2": _lumina2,
+    "hidream": _hidream,
+}
+"""Ids by style; other styles number the points of a grid, and their text has no positions."""
+
+
+def diffusion_ids(style: str, prompt: Prompt) -> Indices:
+    """Return the ids of a prompt, (L, axes).
+
+    Raises:
+        ParameterError: The style has no whole numbers as positions, or none for such a segment.
+    """
+    if style in BUILDERS:
+        return BUILDERS[style](prompt)
+    row = ROTARY[style]
+    has_ids = row.coordinate == "index" and row.grid_base is None and row.grid_scale is None
+    if not has_ids:
+        rule = f"positions of the style {style} are not whole numbers, or are resampled"
+        raise ParameterError("model", style, rule, "pecli rope --grid HxW makes its tables")
+    for segment in prompt:
+        if not segment.is_vision:
+            rule = f"text has no positions in the style {style}"
+            raise ParameterError("segments", str(segment), rule, "give only images or videos")
+    ids = np.concatenate([_grid(segment) for segment in prompt])
+    return ids if "t" in row.axes else ids[:, 1:]

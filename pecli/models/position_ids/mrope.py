@@ -1,0 +1,141 @@
+"""Ids of M-RoPE: three per token, for time, rows and columns.
+
+Text has the same number on all three axes. An image or a video begins at the next number, and its
+tokens add their frame, row and column to it. Text after it continues beyond the grid.
+
+    text:2,image:1x4x6,text:2 with a merge size of 2 (2 × 3 tokens):
+
+    time     0 1  2 2 2 2 2 2  5 6
+    rows     0 1  2 2 2 3 3 3  5 6
+    columns  0 1  2 3 4 2 3 4  5 6
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from pecli.engine.arrays import Indices
+from pecli.errors import ParameterError
+from pecli.models.position_ids.segments import VIDEO, Segment
+
+AXES = ("time", "rows", "columns")
+
+
+class Continues(StrEnum):
+    """The number at which text continues after an image or a video."""
+
+    #: After as many numbers as the larger of rows and columns, as in transformers 5.
+    GRID = "rows and columns"
+    #: After the largest id of any axis, as in Qwen's paper, transformers 4 and vLLM.
+    LARGEST = "largest id"
+    #: After as many numbers as there are tokens, which is a mistake.
+    TOKENS = "tokens"
+    #: At the number after the first id of the image, which is a mistake.
+    FIRST = "first id"
+
+
+@dataclass(frozen=True)
+class MropeRules:
+    """The numbering of a family; mistakes are rules that no family has.
+
+    Attributes:
+        merge: Patches per token, along rows and along columns.
+        temporal_merge: Frames of a video per token.
+        rate: Ids per second of a video; None if frames are numbered 0, 1, 2, ….
+        seconds_first: Seconds are multiplied before the rate; the order matters in float32.
+        frames_apart: Every frame of a video is a segment of its own, after a text with its time.
+        continues: Where text continues after an image.
+        padding_id: The id of padding.
+        first: The first id.
+        begins_at_zero: Images begin at 0, which is a mistake.
+        columns_first: Tokens of an image come column by column, which is a mistake.
+        is_flat: All axes count tokens, which is a mistake.
+    """
+
+    merge: int = 2
+    temporal_merge: int = 1
+    rate: float | None = None
+    seconds_first: bool = False
+    frames_apart: bool = False
+    continues: Continues = Continues.GRID
+    padding_id: int = 0
+    first: int = 0
+    begins_at_zero: bool = False
+    columns_first: bool = False
+    is_flat: bool = False
+
+    def ids(self, segments: tuple[Segment, ...]) -> Indices:
+        """Return the ids of a prompt, (3, L)."""
+        parts = []
+        start = self.first
+        for segment in segments:
+            if not segment.is_vision:
+                ids = np.tile(np.arange(segment.count) + start, (3, 1))
+                start += segment.count
+            else:
+                begin = 0 if self.begins_at_zero else start
+                ids = self._vision_ids(segment) + begin
+                start += self._advance(ids - begin)
+            parts.append(ids)
+        joined: Indices = np.concatenate(parts, axis=1)
+        if self.is_flat:
+            joined = np.tile(np.arange(joined.shape[1]), (3, 1))
+        return joined
+
+    def _vision_ids(self, segment: Segment) -> Indices:
+        """Return the ids of an image or a video that begins at 0."""
+        frames, rows, columns = self._tokens(segment)
+        times = self._times(segment, frames)
+        grids = np.meshgrid(times, np.arange(rows), np.arange(columns), indexing="ij")
+        points = np.stack(grids)  # (axes, frames, rows, columns)
+        if self.columns_first:
+            points = points.swapaxes(2, 3)
+        ids: Indices = points.reshape(3, -1)
+        return ids
+
+    def _tokens(self, segment: Segment) -> tuple[int, int, int]:
+        """Return the frames, rows and columns of tokens.
+
+        Raises:
+            ParameterError: The patches do not make whole tokens, or frames are not apart.
+        """
+        frames, rows, columns = segment.grid
+        if rows % self.merge or columns % self.merge:
+            rule = f"rows and columns must be multiples of {self.merge}, the model's merge size"
+            raise ParameterError("segments", str(segment), rule, "they count patches, not tokens")
+        if segment.kind == VIDEO and self.frames_apart and frames > 1:
+            rule = "this model has a text with the time before each frame"
+            advice = f"give each frame: video:1x{rows}x{columns},text:N,video:1x{rows}x{columns}"
+            raise ParameterError("segments", str(segment), rule, advice)
+        if segment.kind == VIDEO:
+            if frames % self.temporal_merge:
+                rule = f"frames must be a multiple of {self.temporal_merge}"
+                raise ParameterError("segments", str(segment), rule)
+            frames //= self.temporal_merge
+        return frames, rows // self.merge, columns // self.merge
+
+    def _times(self, segment: Segment, frames: int) -> Indices:
+        """Return the ids of frames, which transformers computes in float32 and rounds down."""
+        numbers = np.arange(frames)
+        if self.rate is None or segment.kind != VIDEO:
+            return numbers
+        rate = np.float32(self.rate)
+        seconds = np.float32(segment.seconds)
+        if self.seconds_first:
+            times = numbers.astype(np.float32) * seconds * rate
+        else:
+            times = numbers.astype(np.float32) * (rate * seconds)
+        return times.astype(np.int64)
+
+    def _advance(self, ids: Indices) -> int:
+        """Return how many numbers an image takes; its ids begin at 0."""
+        match self.continues:
+            case Continues.GRID:
+                return int(ids[1:].max()) + 1
+            case Continues.LARGEST:
+                return int(ids.max()) + 1
+            case Continues.TOKENS:
+                return int(ids.shape[1])
+            case Continues.FIRST:
+                return 1

@@ -1,0 +1,103 @@
+"""Segments of a prompt: text, images and videos, in the order of their tokens."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pecli.errors import ParameterError, quoted
+
+TEXT = "text"
+IMAGE = "image"
+VIDEO = "video"
+AUDIO = "audio"
+SEGMENT = re.compile(
+    r"(text|audio):(\d{1,9})|(image|video):((?:\d{1,6}x){1,2}\d{1,6})(?:@([\d.]{1,12}))?"
+)
+MAX_TOKENS = 1 << 24
+RULE = "segments are such as text:12, image:16x22, image:1x16x22, video:4x16x22@0.5 or audio:50"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of a prompt.
+
+    Attributes:
+        kind: `text`, `image`, `video` or `audio`.
+        count: The number of tokens of text or audio.
+        grid: Frames, rows and columns of an image or a video: of patches before any merging in a
+            model with M-RoPE, of tokens in a diffusion model.
+        seconds: Seconds between two frames of a video.
+    """
+
+    kind: str
+    count: int = 0
+    grid: tuple[int, int, int] = (1, 1, 1)
+    seconds: float = 1.0
+
+    @property
+    def is_vision(self) -> bool:
+        return self.kind in (IMAGE, VIDEO)
+
+    def __str__(self) -> str:
+        if not self.is_vision:
+            return f"{self.kind}:{self.count}"
+        sizes = "x".join(map(str, self.grid))
+        seconds = f"@{self.seconds:g}" if self.kind == VIDEO and self.seconds != 1 else ""
+        return f"{self.kind}:{sizes}{seconds}"
+
+
+Segments = str | Sequence[str | Segment]
+"""Segments as a text, «text:12,image:1x16x22», or as a list."""
+
+
+def parse_segments(segments: Segments) -> tuple[Segment, ...]:
+    """Return the segments of a prompt.
+
+    Raises:
+        ParameterError: A segment is wrong, there is none, or there are too many tokens.
+
+    >>> [str(segment) for segment in parse_segments("text:12,image:16x22")]
+    ['text:12', 'image:1x16x22']
+    """
+    parts: Iterable[str | Segment] = segments
+    if isinstance(segments, str):
+        parts = segments.split(",")
+    parsed = tuple(map(_as_segment, parts))
+    if not parsed:
+        raise ParameterError("segments", "empty", RULE)
+    tokens = 0
+    for segment in parsed:
+        time, height, width = segment.grid
+        tokens += time * height * width if segment.is_vision else segment.count
+    if tokens > MAX_TOKENS:
+        raise ParameterError("segments", f"{tokens:,} tokens", f"at most {MAX_TOKENS:,} are made")
+    return parsed
+
+
+def _as_segment(part: str | Segment) -> Segment:
+    return part if isinstance(part, Segment) else _parse(part)
+
+
+def _parse(text: str) -> Segment:
+    match = SEGMENT.fullmatch(text.strip())
+    if match is None:
+        raise ParameterError("segments", quoted(text), RULE)
+    kind, count, vision, sizes, seconds = match.groups()
+    if kind:
+        return Segment(kind, int(count))
+    grid = [int(size) for size in sizes.split("x")]
+    if len(grid) == 2:
+        grid = [1, *grid]
+    if not all(grid):
+        raise ParameterError("segments", quoted(text), "no size may be 0")
+    if vision == IMAGE and (grid[0] != 1 or seconds):
+        rule = "an image has a single frame, and no seconds"
+        raise ParameterError("segments", quoted(text), rule, "use video:TxHxW@SECONDS")
+    return Segment(vision, grid=(grid[0], grid[1], grid[2]), seconds=_seconds(text, seconds))
+
+
+def _seconds(text: str, seconds: str | None) -> float:
+    try:
+        return float(seconds or 1)
+    except ValueError:
+        raise ParameterError("segments", quoted(text), "seconds must be a number") from None

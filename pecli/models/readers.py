@@ -1,0 +1,72 @@
+"""Notes about values that stand only where some programs look for them.
+
+transformers 4 has the base and the share of rotating channels at the top of a configuration and the
+scaling in `rope_scaling`; transformers 5 writes all of them into `rope_parameters`. Both versions
+read either place, but other programs, and code of models that was written for one version, look
+only in one of them, and fall back to a default in silence.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pecli.engine.named_values import NamedValues
+from pecli.models.encoding import Encoding
+from pecli.models.key_names import PARTIAL
+
+NEW = "rope_parameters"
+OLD_SCALING = "rope_scaling"
+#: The base of most configuration classes of transformers 4 if a file has none.
+FALLBACK = 10000.0
+#: Older places of parameters, by the names that encodings have for them, and the default of programs
+#: that find nothing there.
+OLD_PLACES = {
+    "base": ("rope_theta", f"falls back to {FALLBACK:g}"),
+    "scaling": (OLD_SCALING, "leaves it unscaled"),
+    PARTIAL: (PARTIAL, "rotates all channels"),
+}
+
+
+def reader_notes(encodings: Sequence[Encoding], config: NamedValues) -> list[str]:
+    """Return notes about the values of the language model that stand in one place only."""
+    notes: dict[str, None] = {}
+    for encoding in encodings:
+        if encoding.is_rotary and not encoding.part:
+            notes |= dict.fromkeys(_notes(encoding, _section(config, encoding.prefix)))
+    return list(notes)
+
+
+def _section(config: NamedValues, prefix: str) -> NamedValues:
+    """Return the object of a configuration that a prefix such as `text_config.` names."""
+    for name in prefix.split(".")[:-1]:
+        inner = config.get(name)
+        config = inner if isinstance(inner, dict) else {}
+    return config
+
+
+def _notes(encoding: Encoding, section: NamedValues) -> Iterator[str]:
+    for name, (old_key, consequence) in OLD_PLACES.items():
+        if _is_default(encoding, name):
+            continue
+        source = encoding.sources.get(name, "").removeprefix(encoding.prefix)
+        if source.startswith(f"{NEW}.") and section.get(old_key) is None:
+            yield (
+                f"{_word(name)} is only in {encoding.prefix}{NEW}:"
+                f" code written for transformers 4 {consequence}"
+            )
+        is_old = source == old_key or source.startswith(f"{OLD_SCALING}.")
+        if is_old and NEW not in section:
+            yield (
+                f"{_word(name)} is only in {encoding.prefix}{old_key}:"
+                f" code that reads only {NEW}, as transformers 5 writes it, {consequence}"
+            )
+
+
+def _is_default(encoding: Encoding, name: str) -> bool:
+    """Return True if a program that does not find a value computes the same without it."""
+    value = encoding.parameters.get(name)
+    if name == "base":
+        return value == FALLBACK
+    return value in (None, "none", 1, 1.0)
+
+
+def _word(name: str) -> str:
+    return "theta" if name == "base" else name

@@ -1,0 +1,124 @@
+"""Queries and keys of layers without rope (NoPE) must be as they were before."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.checks.verification import Verification
+
+RNG = np.random.default_rng(0)
+NOPE = [
+    ("smollm3-3b", "model.layers.7.self_attn.q"),
+    ("smollm3-3b", "k_3"),
+    ("llama-4-scout", "Qcur-11"),
+    ("llama-4-maverick", "layers[3].k"),
+    ("command-r7b", "blk.7.q"),
+    ("command-a", "q_L3"),
+    ("exaone-4.0-32b", "q.15"),
+]
+"""Layers of models that have no rope there, by transformers' classes."""
+ROTATED = [("smollm3-3b", "q_4"), ("llama-4-scout", "blk.0.q"), ("exaone-4.0-32b", "q5")]
+
+
+def verified(model: Any, name: str, *, rotated: bool, **options: Any) -> Verification:
+    """Verify a tensor of this name that a layer has rotated, or left as it is."""
+    before = RNG.normal(size=(2, 12, 128)).astype("f4")
+    after = pecli.apply(before, model) if rotated else before
+    return pecli.verify({name: after}, model, before={name: before}, atol=1e-5, **options)
+
+
+@pytest.mark.parametrize(("model", "name"), NOPE)
+def test_an_unrotated_layer_passes(model: str, name: str) -> None:
+    result = verified(model, name, rotated=False)
+    assert result.passed
+    assert not result.weak
+    assert "without rope" in result.readings[name]
+
+
+@pytest.mark.parametrize(("model", "name"), NOPE)
+def test_a_layer_that_is_rotated_although_it_has_no_rope_fails(model: str, name: str) -> None:
+    result = verified(model, name, rotated=True)
+    assert not result.passed
+    assert any("but it is rotated" in line for line in result.diagnosis)
+
+
+@pytest.mark.parametrize(("model", "name"), ROTATED)
+def test_other_layers_of_these_models_rotate(model: str, name: str) -> None:
+    assert verified(model, name, rotated=True).passed
+    assert not verified(model, name, rotated=False).passed
+
+
+@pytest.mark.parametrize("model", ["smollm3-3b", "command-r7b"])
+def test_without_a_layer_number_a_pass_is_weak(model: str) -> None:
+    result = verified(model, "q", rotated=True)
+    assert result.passed
+    assert any("no name states its layer" in line for line in result.weak)
+
+
+@pytest.mark.parametrize("model", ["smollm3-3b", "command-r7b"])
+def test_without_a_layer_number_the_advice_is_to_name_it(model: str) -> None:
+    result = verified(model, "q", rotated=False, reasons=False)
+    assert not result.passed
+    assert any("right for a layer without rope" in line for line in result.diagnosis)
+
+
+SIZES = {"hidden_size": 256, "num_attention_heads": 2, "head_dim": 128, "num_hidden_layers": 8}
+
+
+@pytest.mark.parametrize(
+    ("config", "unrotated"),
+    [
+        ({"model_type": "cohere2", "sliding_window_pattern": 2}, [1, 3, 5, 7]),
+        ({"model_type": "cohere2", "layer_types": ["full_attention", "sliding_attention"]}, [0]),
+        ({"model_type": "afmoe", "global_attn_every_n_layers": 3}, [2, 5]),
+        ({"model_type": "exaone4"}, [3, 7]),
+        ({"model_type": "exaone4", "sliding_window": None}, []),
+        ({"model_type": "kolibri1"}, [4]),
+        ({"model_type": "muse_glimmer_text"}, [3, 7]),
+        ({"model_type": "muse_glimmer_text", "num_hidden_layers": 6}, [1, 5]),
+        ({"model_type": "smollm3", "no_rope_layers": [0, 1, 1, 1, 1, 1, 1, 0]}, [0, 7]),
+        ({"model_type": "minimax", "layer_types": ["linear_attention", "full_attention"]}, [0]),
+        ({"model_type": "llama"}, []),
+    ],
+)
+def test_layers_that_configurations_leave_unrotated(
+    config: dict[str, Any], unrotated: list[int]
+) -> None:
+    """As transformers 5.23 builds `layer_types` and `no_rope_layers`."""
+    model = pecli.load_config({**SIZES, **config})
+    assert [k for k in range(8) if model.is_unrotated(f"layers.{k}.q")] == unrotated
+
+
+@pytest.mark.parametrize("stem", ["layer3_q", "q_L3"])
+def test_the_name_of_a_file_states_the_layer_of_its_array(tmp_path: Path, stem: str) -> None:
+    q = RNG.normal(size=(2, 12, 128)).astype("f4")
+    np.save(tmp_path / f"{stem}.npy", q)
+    assert pecli.verify(tmp_path / f"{stem}.npy", "smollm3-3b", before=q)
+
+
+@pytest.mark.parametrize("position", [8191, 20000])
+def test_queries_of_llama_4_may_be_multiplied_instead(position: int) -> None:
+    """By transformers' `log1p(floor((p + 1) / floor_scale)) * attn_scale + 1`."""
+    before = RNG.normal(size=(2, 4, 128)).astype("f4")
+    places = position + np.arange(4)
+    factors = np.log1p(np.floor((places + 1) / 8192)) * 0.1 + 1
+    after = (before * factors[:, None]).astype("f4")
+    options = {"before": {"q_3": before}, "offset": position, "atol": 1e-5}
+    assert pecli.verify({"q_3": after}, "llama-4-scout", **options)
+    keys = {"before": {"k_3": before}, "offset": position, "atol": 1e-5}
+    assert not pecli.verify({"k_3": after}, "llama-4-scout", **keys)
+
+
+def test_padding_of_an_unrotated_layer_is_not_compared() -> None:
+    before = RNG.normal(size=(2, 3, 12, 128)).astype("f4")
+    mask = np.ones((2, 12), int)
+    mask[1, :4] = 0
+    after = before.copy()
+    after[1, :, :4] = 7
+    options = {"before": {"q_3": before}, "attention_mask": mask}
+    assert pecli.verify({"q_3": after}, "smollm3-3b", **options)
+    after[1, :, 4] = 7
+    assert not pecli.verify({"q_3": after}, "smollm3-3b", **options)

@@ -1,0 +1,167 @@
+"""Masks, integers and floats of eight bits: what counts as equal, exactly and within a tolerance."""
+
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pecli
+from pecli.checks.diff import Difference
+
+ROPE = pecli.Rope(64, 64)
+TABLES = {name: table for name, table in ROPE.tables().items() if name != "inv_freq"}
+BIAS = pecli.Alibi(4, 8, form="causal").tables()["bias"]
+MASKS = {
+    "finfo.min": np.finfo("f4").min,
+    "as llama.cpp and others write it": -3.2e38,
+    "-inf": -np.inf,
+}
+
+
+def masked(value: float) -> np.ndarray:
+    """Return the bias with another number for what is hidden."""
+    return np.where(np.isinf(BIAS), value, BIAS).astype("f4")
+
+
+def both_ways(a: Any, b: Any, **options: Any) -> Difference:
+    """Return the difference of two files, after checking that the other order has the same counts."""
+    forth = pecli.diff(a, b, **options)
+    back = pecli.diff(b, a, **options)
+    assert forth.passed == back.passed
+    counts = sorted(str(tensor.mismatched) for tensor in forth.tensors)
+    assert counts == sorted(str(tensor.mismatched) for tensor in back.tensors)
+    return forth
+
+
+@pytest.mark.parametrize("mask", ["finfo.min", "as llama.cpp and others write it"])
+def test_another_number_for_a_mask_is_a_difference(mask: str) -> None:
+    result = both_ways(BIAS, masked(MASKS[mask]), reasons=False)
+    assert not result.passed
+    assert result.tensors[0].mismatched == np.isinf(BIAS).sum()
+
+
+@pytest.mark.parametrize("mask", ["finfo.min", "as llama.cpp and others write it"])
+def test_within_a_tolerance_a_mask_is_a_mask(mask: str) -> None:
+    result = both_ways({"bias": BIAS}, {"bias": masked(MASKS[mask])}, atol=1e-6)
+    assert result.passed
+    assert "stands for -inf" in result.readings["bias"]
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_the_same_mask_is_not_noted(mask: str) -> None:
+    result = both_ways(masked(MASKS[mask]), masked(MASKS[mask]), atol=1e-6)
+    assert result.passed
+    assert not result.readings
+
+
+INTEGERS = ["int8", "int16", "int32", "uint8", "int64", "uint16"]
+VALUES = [[[1, 2, 3], [3, 2, 1]], [[0, 64, 100], [100, 0, 1]], [[1, 1], [1, 1]]]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("values", VALUES)
+def test_integers_that_are_the_floats_have_no_scale(dtype: str, values: Any) -> None:
+    integers = np.array(values, dtype)
+    floats = np.array(values, "f4")
+    result = both_ways(integers, floats, atol=1e-6)
+    assert result.passed
+    assert not result.readings
+    exact = both_ways(integers, floats)
+    assert not exact.passed
+    assert exact.tensors[0].mismatched == 0
+
+
+@pytest.mark.parametrize("axes", [(1, 2, 3), (2, 3, 1), (1, 1, 2, 3)])
+def test_integers_have_no_scale_either_if_axes_differ(axes: tuple[int, ...]) -> None:
+    integers = np.array(VALUES[0], "i2")
+    result = both_ways(integers, integers.reshape(axes).astype("f4"), atol=1e-6, reasons=False)
+    assert not any("scale" in note for note in result.readings.values())
+
+
+@pytest.mark.parametrize(("dtype", "one"), [("int8", 127), ("int16", 32767), ("int16", 16384)])
+def test_integers_that_stand_for_cosines_have_a_scale(dtype: str, one: int) -> None:
+    integers = {name: np.rint(table * one).astype(dtype) for name, table in TABLES.items()}
+    result = both_ways(TABLES, integers, atol=1.0 / one)
+    assert result.passed
+    assert all(f"1/{one}" in note for note in result.readings.values())
+
+
+FLOAT8 = [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2]
+STEP = {ml_dtypes.float8_e4m3fn: 1 / 8, ml_dtypes.float8_e5m2: 1 / 4}
+"""By dtype, its step between 1 and 2; below 1 it is half of that, and rounding errs by half of a step."""
+
+
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_tables_in_float8_pass_if_they_are_rounded_once(dtype: Any) -> None:
+    small = {name: table.astype(dtype) for name, table in TABLES.items()}
+    assert pecli.verify(small, ROPE).passed
+    assert pecli.verify(small, ROPE, atol=STEP[dtype] / 4).passed
+
+
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_a_wrong_table_in_float8_fails(dtype: Any) -> None:
+    wrong = {
+        name: table.astype(dtype)
+        for name, table in pecli.Rope(64, 64, base=500.0).tables().items()
+        if name != "inv_freq"
+    }
+    assert not pecli.verify(wrong, ROPE, atol=STEP[dtype] / 4, reasons=False).passed
+
+
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_diff_of_float8_and_float32(dtype: Any) -> None:
+    small = {name: table.astype(dtype) for name, table in TABLES.items()}
+    assert both_ways(small, TABLES, atol=STEP[dtype] / 4).passed
+    assert not both_ways(small, TABLES).passed
+    assert not both_ways(small, TABLES, atol=STEP[dtype] / 64, reasons=False).passed
+    assert both_ways(small, TABLES, max_ulp=1).passed
+
+
+@pytest.mark.parametrize("dtype", FLOAT8)
+def test_rotated_queries_in_float8(dtype: Any) -> None:
+    config = {"model_type": "llama", "hidden_size": 128, "num_attention_heads": 2}
+    before = np.random.default_rng(0).normal(size=(2, 16, 64)).astype(dtype)
+    wide = pecli.apply(before.astype("f8"), pecli.Rope(16, 64), layout="halves")
+    assert pecli.verify(wide.astype(dtype), config, before=before, max_ulp=1).passed
+    assert not pecli.verify(before, config, before=before, max_ulp=1, reasons=False).passed
+
+
+def copies(table: np.ndarray) -> np.ndarray:
+    return np.stack([table, table])
+
+
+def doubled(table: np.ndarray) -> np.ndarray:
+    return np.concatenate([table, table], axis=-1)
+
+
+def with_an_axis(table: np.ndarray) -> np.ndarray:
+    return table[None]
+
+
+def half(table: np.ndarray) -> np.ndarray:
+    return table.astype("f2")
+
+
+def unchanged(table: np.ndarray) -> np.ndarray:
+    return table
+
+
+FORMS = [copies, doubled, with_an_axis, half, unchanged]
+
+
+@pytest.mark.parametrize("first", FORMS)
+@pytest.mark.parametrize("second", FORMS)
+@pytest.mark.parametrize("atol", [0.0, 1e-3])
+def test_both_orders_of_diff_count_the_same_errors(
+    first: Callable[[np.ndarray], np.ndarray],
+    second: Callable[[np.ndarray], np.ndarray],
+    atol: float,
+) -> None:
+    """One of the two has a wrong element."""
+    wrong = TABLES["cos"].copy()
+    wrong[5, 3] += 0.5
+    a = {"cos": first(TABLES["cos"]), "sin": TABLES["sin"]}
+    b = {"cos": second(wrong), "sin": TABLES["sin"]}
+    assert not both_ways(a, b, atol=atol, reasons=False).passed

@@ -1,0 +1,76 @@
+"""A name that has both functions states their order: `sin_cos`, `cos_sin_cache`."""
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.files.tensor_roles import function_order
+
+ROPE = pecli.Rope(48, 128)
+LLAMA = "llama-2-7b"
+COS = ROPE.tables()["cos"]
+SIN = ROPE.tables()["sin"]
+SPECS = {"a model": LLAMA, "a scheme": ROPE}
+
+
+def side_by_side(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return np.concatenate([first, second], axis=-1)
+
+
+def interleaved(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return np.stack([first, second], axis=-1).reshape(len(first), -1)
+
+
+def stacked(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return np.stack([first, second])
+
+
+FORMS = [side_by_side, interleaved, stacked]
+SINES_FIRST = ["sin_cos", "sincos", "rotary_emb.sin_cos_cached", "sin-cos"]
+COSINES_FIRST = ["cos_sin", "rope.cos_sin_cache"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("name", SINES_FIRST)
+def test_a_name_that_states_sines_first(form, spec: str, name: str) -> None:
+    right = pecli.verify({name: form(SIN, COS)}, SPECS[spec])
+    assert right.passed
+    assert not right.weak
+    assert not pecli.verify({name: form(COS, SIN)}, SPECS[spec], reasons=False).passed
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("name", COSINES_FIRST)
+def test_a_name_that_states_cosines_first(form, spec: str, name: str) -> None:
+    right = pecli.verify({name: form(COS, SIN)}, SPECS[spec])
+    assert right.passed
+    assert not right.weak
+    assert not pecli.verify({name: form(SIN, COS)}, SPECS[spec], reasons=False).passed
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("name", ["x", "sinusoids", "positions"])
+def test_sines_first_without_a_name_that_states_it_are_weak(form, spec: str, name: str) -> None:
+    result = pecli.verify({name: form(SIN, COS)}, SPECS[spec])
+    assert result.passed
+    assert any("sines come before cosines" in line for line in result.weak)
+
+
+def test_complex_numbers_have_cosines_first_under_any_name() -> None:
+    assert pecli.verify({"sin_cos": COS + 1j * SIN}, LLAMA).passed
+
+
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [
+        ("sin_and_cos", ("sin", "cos")),
+        ("layers.0.cosines_sines", ("cos", "sin")),
+        ("basin_cos", None),
+        ("sin.cos", None),
+    ],
+)
+def test_the_order_in_a_name(name: str, order: tuple[str, str] | None) -> None:
+    assert function_order(name) == order

@@ -1,0 +1,78 @@
+"""Tables with as many positions as columns have the same shape transposed: one of a pair must not be."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.explain.edits import Transposed
+
+LLAMA = "llama-2-7b"
+SQUARES = {
+    "compact": pecli.Rope(64, 128).tables(),
+    "halves": pecli.Rope(128, 128, layout="halves").tables(),
+    "float16": pecli.Rope(64, 128, dtype="float16").tables(),
+}
+"""Tables of Llama 2 with as many rows as columns."""
+OBLONG = pecli.Rope(48, 128).tables()
+
+Tables = Mapping[str, np.ndarray]
+
+
+def turned(tables: Tables, *names: str) -> dict[str, np.ndarray]:
+    """Return the cosines and sines of tables, some of them transposed."""
+    return {
+        name: tables[name].T.copy() if name in names else tables[name] for name in ("cos", "sin")
+    }
+
+
+@pytest.mark.parametrize("square", SQUARES)
+@pytest.mark.parametrize("name", ["cos", "sin"])
+def test_one_of_a_pair_that_is_transposed_fails(square: str, name: str) -> None:
+    result = pecli.verify(turned(SQUARES[square], name), LLAMA, atol=1e-3)
+    assert not result.passed
+    assert any("transposed" in line for line in result.diagnosis)
+
+
+@pytest.mark.parametrize("square", SQUARES)
+def test_both_of_a_pair_that_are_transposed_pass_with_a_note(square: str) -> None:
+    result = pecli.verify(turned(SQUARES[square], "cos", "sin"), LLAMA, atol=1e-3)
+    assert result.passed
+    assert all("transposed" in note for note in result.readings.values())
+
+
+@pytest.mark.parametrize("name", ["cos", "sin", "rotary_emb.sin_cached"])
+def test_a_table_without_its_other_half_is_not_read_transposed(name: str) -> None:
+    table = SQUARES["compact"]["cos" if "cos" in name else "sin"]
+    assert pecli.verify({name: table}, LLAMA).passed
+    assert not pecli.verify({name: table.T.copy()}, LLAMA, reasons=False).passed
+    assert not pecli.verify({name: table.T.copy()}, pecli.Rope(64, 128), reasons=False).passed
+
+
+@pytest.mark.parametrize("square", SQUARES)
+@pytest.mark.parametrize("name", ["cos", "sin"])
+def test_diff_of_one_transposed_table(square: str, name: str) -> None:
+    tables = turned(SQUARES[square])
+    forth = pecli.diff(tables, turned(tables, name))
+    back = pecli.diff(turned(tables, name), tables)
+    assert not forth.passed
+    assert not back.passed
+    assert isinstance(forth.explanations[0].edits[0], Transposed)
+    counts = [tensor.mismatched for tensor in forth.tensors]
+    assert counts == [tensor.mismatched for tensor in back.tensors]
+
+
+@pytest.mark.parametrize("square", SQUARES)
+def test_diff_of_two_transposed_tables(square: str) -> None:
+    tables = turned(SQUARES[square])
+    result = pecli.diff(tables, turned(tables, "cos", "sin"))
+    assert result.passed
+    assert result.readings == {"cos": "B: transposed", "sin": "B: transposed"}
+
+
+@pytest.mark.parametrize("name", ["cos", "sin"])
+def test_one_of_a_pair_fails_also_if_shapes_differ(name: str) -> None:
+    assert not pecli.verify(turned(OBLONG, name), LLAMA, reasons=False).passed
+    assert not pecli.diff(turned(OBLONG), turned(OBLONG, name), reasons=False).passed
+    assert not pecli.diff(turned(OBLONG, name), turned(OBLONG), reasons=False).passed

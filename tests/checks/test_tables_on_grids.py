@@ -1,0 +1,94 @@
+"""Tables on a grid with an axis for each of its sides, (H, W, D) or (T, H, W, D), in place of (rows, D)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+
+SCHEMES = {
+    "mae": pecli.Sinusoidal(grid=(6, 8), dim=64, style="mae"),
+    "vit-mae": pecli.Sinusoidal(grid=(5, 3), dim=32, style="vit-mae"),
+    "sam2": pecli.Rope(grid=(6, 8), dim=64, style="sam2"),
+    "pixtral": pecli.Rope(grid=(4, 7), dim=32, style="pixtral"),
+    "wan": pecli.Rope(grid=(2, 6, 8), axes=(16, 24, 24), style="wan"),
+}
+
+
+def unfolded(scheme: Any) -> dict[str, np.ndarray]:
+    """Return the tables of a scheme with an axis for each side of its grid."""
+    names = {"pe", "cos", "sin"}
+    tables = {name: table for name, table in scheme.tables().items() if name in names}
+    return {name: table.reshape(*scheme.grid, -1) for name, table in tables.items()}
+
+
+def in_batches(table: np.ndarray) -> np.ndarray:
+    return np.stack([table, table, table])
+
+
+def with_axes_of_length_1(table: np.ndarray) -> np.ndarray:
+    return table[None, ..., None, :]
+
+
+SHAPES: list[Callable[[np.ndarray], np.ndarray]] = [np.copy, in_batches, with_axes_of_length_1]
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_an_axis_for_each_side_is_the_same_table(
+    name: str, shape: Callable[[np.ndarray], np.ndarray]
+) -> None:
+    scheme = SCHEMES[name]
+    dump = {key: shape(table) for key, table in unfolded(scheme).items()}
+    result = pecli.verify(dump, scheme)
+    assert result.passed
+    assert all("a grid of" in note for note in result.readings.values())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected", "words"),
+    [
+        (
+            pecli.Sinusoidal(grid=(6, 8), dim=64, style="vit-mae"),
+            SCHEMES["mae"],
+            "style is vit-mae",
+        ),
+        (pecli.Sinusoidal(grid=(5, 3), dim=32, style="mae"), SCHEMES["vit-mae"], "style is mae"),
+        (pecli.Rope(grid=(6, 8), dim=64, style="sam2", base=500.0), SCHEMES["sam2"], "base is 500"),
+        (pecli.Sinusoidal(grid=(8, 6), dim=64, style="mae"), SCHEMES["mae"], "grid is 8x6"),
+    ],
+)
+def test_a_wrong_table_on_a_grid_fails_by_its_values(wrong: Any, expected: Any, words: str) -> None:
+    result = pecli.verify(unfolded(wrong), expected)
+    assert not result.passed
+    assert not any("its shape is" in line for line in result.diagnosis)
+    assert any(words in line for line in result.diagnosis)
+
+
+@pytest.mark.parametrize("sides", [(6, 8), (3, 5)])
+def test_the_grid_of_a_model_is_that_of_the_array(sides: tuple[int, int]) -> None:
+    """DINOv3 has no sizes of its own: (H, W, D) states them, (rows, D) does not."""
+    model = "dinov3-vits16"
+    rope = pecli.load_model(model).one().rope(grid=sides)
+    assert pecli.verify(unfolded(rope), model).passed
+    wrong = {name: table[::-1].copy() for name, table in unfolded(rope).items()}
+    assert not pecli.verify(wrong, model, reasons=False).passed
+
+
+@pytest.mark.parametrize("sides", [(6, 8), (4, 4)])
+def test_patches_of_a_model_without_its_class_token(sides: tuple[int, int]) -> None:
+    height, width = sides
+    config = {"model_type": "vit_mae", "image_size": [16 * height, 16 * width], "hidden_size": 64}
+    scheme = pecli.Sinusoidal(grid=sides, dim=64, style="vit-mae")
+    result = pecli.verify({"position_embeddings": unfolded(scheme)["pe"]}, config)
+    assert result.passed
+    assert "without rows for other tokens" in result.readings["position_embeddings"]
+
+
+def test_a_table_that_lacks_rows_is_told_how_many() -> None:
+    config = {"model_type": "vit_mae", "image_size": 64, "hidden_size": 64}
+    table = pecli.Sinusoidal(grid=(4, 4), dim=64, style="vit-mae").tables()["pe"]
+    result = pecli.verify({"position_embeddings": table}, config, reasons=False)
+    assert "where (17, 64) of the grid 4x4" in result.problems[0]

@@ -1,0 +1,167 @@
+"""Checks of position ids: planted mistakes are named."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.checks.verify_positions import OTHER_CONVENTION, verify_positions
+
+MODEL = "qwen2.5-vl-7b"
+PROMPT = "text:5,image:1x8x12,text:4"
+BATCH = ["text:5,image:1x4x4,text:3", "text:2,image:1x8x4,text:9"]
+
+
+def expected() -> np.ndarray:
+    return pecli.positions(MODEL, PROMPT)
+
+
+def with_text_at(start: int) -> np.ndarray:
+    """Return the ids of the prompt with its last text at another number."""
+    ids = expected()
+    ids[:, -4:] = np.arange(start, start + 4)
+    return ids
+
+
+def patches_as_tokens() -> np.ndarray:
+    text = np.tile(np.arange(5), (3, 1))
+    grids = np.meshgrid([0], np.arange(8), np.arange(12), indexing="ij")
+    image = np.stack(grids).reshape(3, -1) + 5
+    end = np.tile(np.arange(4), (3, 1)) + 17
+    return np.concatenate([text, image, end], axis=1)
+
+
+def column_by_column() -> np.ndarray:
+    ids = expected()
+    image = ids[:, 5:29].reshape(3, 4, 6)
+    ids[:, 5:29] = image.transpose(0, 2, 1).reshape(3, 24)
+    return ids
+
+
+def image_at_zero() -> np.ndarray:
+    ids = expected()
+    ids[:, 5:29] -= 5
+    return ids
+
+
+MISTAKES: dict[str, tuple[Callable[[], np.ndarray], str]] = {
+    "merge size ignored": (patches_as_tokens, "the merge size is ignored"),
+    "rows and columns exchanged": (lambda: expected()[[0, 2, 1]], "time, columns, rows"),
+    "columns first": (lambda: expected()[[2, 1, 0]], "another order: columns, rows, time"),
+    "transposed": (lambda: expected().T, "they are transposed"),
+    "text after tokens": (lambda: with_text_at(29), "after as many numbers as it has tokens"),
+    "text one after": (lambda: with_text_at(6), "one after the image's first id"),
+    "text elsewhere": (lambda: with_text_at(13), "segment 2 (text:4) begins at 13, not at 11"),
+    "column by column": (column_by_column, "column by column"),
+    "image at 0": (image_at_zero, "images begin at 0"),
+    "from 1": (lambda: expected() + 1, "they start at 1"),
+    "1-D": (lambda: np.tile(np.arange(33), (3, 1)), "all axes count tokens"),
+}
+
+
+def test_right_ids_pass() -> None:
+    assert verify_positions(expected(), MODEL, PROMPT).passed
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_planted_mistake_is_named(name: str) -> None:
+    make, reason = MISTAKES[name]
+    check = verify_positions(make(), MODEL, PROMPT)
+    assert not check.passed
+    assert reason in check.reasons[0]
+
+
+def test_seconds_that_are_ignored() -> None:
+    segments = "text:2,video:4x4x4@2,text:3"
+    ids = pecli.positions(
+        {"model_type": "qwen2_vl", "hidden_size": 64, "num_attention_heads": 4}, segments
+    )
+    check = verify_positions(ids, MODEL, segments)
+    assert "videos ignore seconds" in check.reasons[0]
+
+
+@pytest.mark.parametrize("padding", ["left", "right"])
+def test_padding_that_is_counted(padding: str) -> None:
+    ids = pecli.positions(MODEL, BATCH, padding=padding)
+    rows = []
+    for row in BATCH:
+        pad = ids.shape[-1] - pecli.positions(MODEL, row).shape[-1]
+        text = f"text:{pad}"
+        rows.append(
+            pecli.positions(MODEL, f"{text},{row}" if padding == "left" else f"{row},{text}")
+        )
+    check = verify_positions(np.stack(rows, axis=1), MODEL, BATCH, padding=padding)
+    assert check.reasons == ("padding is counted: the attention mask is ignored",)
+
+
+@pytest.mark.parametrize("name", ["flux.1-dev", "qwen-image"])
+def test_ids_before_packing(name: str) -> None:
+    ids = pecli.positions(name, "text:8,image:8x12")
+    check = verify_positions(ids, name, "text:8,image:4x6")
+    assert "before packing" in check.reasons[0]
+
+
+def test_ids_of_flux_that_are_spaced_by_two() -> None:
+    ids = pecli.positions("flux.1-dev", "text:8,image:4x6")
+    ids[:, 1:] *= 2
+    check = verify_positions(ids, "flux.1-dev", "text:8,image:4x6")
+    assert "before packing" in check.reasons[0]
+
+
+def test_ids_of_flux_may_be_floats_with_a_batch_axis() -> None:
+    ids = pecli.positions("flux.1-dev", "text:8,image:4x6")[None].astype(np.float32)
+    check = verify_positions(ids, "flux.1-dev", "text:8,image:4x6")
+    assert check.passed
+    assert check.notes == ("(1, 32, 3) is read as (32, 3)",)
+
+
+def test_text_after_a_video_has_two_conventions() -> None:
+    segments = "text:2,video:4x4x4@2,text:3"
+    ids = pecli.positions(MODEL, segments)
+    ids[:, -3:] = ids[:, :-3].max() + 1 + np.arange(3)
+    check = verify_positions(ids, MODEL, segments)
+    assert check.passed
+    assert check.notes == (OTHER_CONVENTION,)
+
+
+def test_failure_as_text_and_json() -> None:
+    check = verify_positions(with_text_at(13), MODEL, PROMPT, subject="ids.npy")
+    assert "12 of 99 differ, the first at [0, 29]: expected 11, found 13" in str(check)
+    assert check.as_json()["worst_index"] == [0, 29]
+
+
+def test_fractions_are_refused() -> None:
+    with pytest.raises(pecli.ParameterError, match="whole numbers"):
+        verify_positions([[0.5]], MODEL, "text:1")
+
+
+def test_the_command_writes_and_checks(pecli_cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "ids.npy"
+    options = ("positions", "--model", MODEL, "--segments", PROMPT)
+    written = pecli_cli(*options, "-o", path)
+    checked = pecli_cli(*options, "--verify", path)
+    assert written.code == 0
+    assert np.load(path).shape == (3, 33)
+    assert checked.code == 0
+    assert checked.out.startswith("passed")
+
+
+def test_the_command_names_a_mistake(pecli_cli: Any, tmp_path: Path) -> None:
+    path = tmp_path / "ids.npy"
+    np.save(path, with_text_at(29))
+    outcome = pecli_cli("positions", MODEL, "--segments", PROMPT, "--verify", path)
+    assert outcome.code == 1
+    assert "after as many numbers as it has tokens" in outcome.out
+
+
+def test_the_command_prints_runs(pecli_cli: Any) -> None:
+    outcome = pecli_cli("positions", MODEL, "--segments", "text:3,image:1x4x4,text:2")
+    assert outcome.out.splitlines()[1].split() == ["0–2", "3", "×", "4", "5–6"]
+
+
+def test_the_command_prints_json(pecli_cli: Any) -> None:
+    outcome = pecli_cli("positions", "flux.1-dev", "--segments", "text:1,image:1x2", "--json")
+    assert outcome.json["position_ids"] == [[0, 0, 0], [0, 0, 0], [0, 0, 1]]

@@ -1,0 +1,104 @@
+"""Queries with rows of zeros after the prompt, and padding that holds NaN or infinity."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+
+LLAMA = "llama-2-7b"
+BEFORE = np.random.default_rng(0).normal(size=(2, 4, 33, 128)).astype("f4")
+AFTER = pecli.apply(BEFORE, LLAMA)
+OTHER_BASE = pecli.apply(BEFORE, pecli.Rope(33, 128, base=500.0), layout="halves")
+PLACES: list[dict[str, Any]] = [
+    {},
+    {"positions": np.arange(33)},
+    {"positions": np.tile(np.arange(33), (2, 1))},
+    {"attention_mask": np.ones((2, 33), int)},
+    {"offset": 0},
+]
+
+
+def zeroed(array: np.ndarray, first: int) -> np.ndarray:
+    """Return an array whose rows from `first` on are zero."""
+    copy = array.copy()
+    copy[:, :, first:] = 0
+    return copy
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(("first", "words"), [(32, "row 32 is"), (20, "rows 20–32 are")])
+def test_zeros_at_the_end_are_named(place: dict[str, Any], first: int, words: str) -> None:
+    result = pecli.verify(zeroed(AFTER, first), LLAMA, before=BEFORE, atol=1e-5, **place)
+    assert result.diagnosis == (f"array: {words} zero after the rotation, and not before it",)
+
+
+def test_zeros_before_the_rotation_are_named() -> None:
+    result = pecli.verify(AFTER, LLAMA, before=zeroed(BEFORE, 20), atol=1e-5)
+    assert "rows 20–32 are zero before the rotation" in result.diagnosis[0]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_zeros_on_both_sides_pass(place: dict[str, Any]) -> None:
+    after = zeroed(AFTER, 20)
+    assert pecli.verify(after, LLAMA, before=zeroed(BEFORE, 20), atol=1e-5, **place).passed
+
+
+@pytest.mark.parametrize("is_zero_before", [True, False])
+def test_a_mistake_in_the_rows_before_the_zeros_is_named(is_zero_before: bool) -> None:
+    before = zeroed(BEFORE, 20) if is_zero_before else BEFORE
+    result = pecli.verify(zeroed(OTHER_BASE, 20), LLAMA, before=before, atol=1e-5)
+    assert any("base is 500" in line for line in result.diagnosis)
+
+
+MASK = np.ones((2, 33), int)
+MASK[1, :5] = 0
+STRANGE = [np.nan, np.inf, -np.inf]
+
+
+@pytest.mark.parametrize("value", STRANGE)
+def test_padding_of_queries_that_is_not_finite_fails(value: float) -> None:
+    after = AFTER.copy()
+    after[1] = pecli.apply(BEFORE[1], LLAMA, positions=np.maximum(np.arange(33) - 5, 0))
+    options: dict[str, Any] = {"before": BEFORE, "attention_mask": MASK, "atol": 1e-5}
+    after[1, :, :5] = 7
+    assert pecli.verify(after, LLAMA, **options).passed
+    after[1, 2, 3, 0] = value
+    result = pecli.verify(after, LLAMA, **options)
+    assert result.diagnosis == ("array: 1 of its values in padding are infinite or not numbers",)
+
+
+@pytest.mark.parametrize("value", STRANGE)
+def test_padding_of_tables_that_is_not_finite_fails(value: float) -> None:
+    places = np.stack([np.arange(33), np.maximum(np.arange(33) - 5, 0)])
+    angles = places[..., None] * 1e4 ** (-np.arange(64) / 64)
+    dump = {"cos": np.cos(angles).astype("f4"), "sin": np.sin(angles).astype("f4")}
+    dump["cos"][1, :5] = 7
+    assert pecli.verify(dump, LLAMA, attention_mask=MASK, atol=1e-5).passed
+    dump["cos"][1, 0, 0] = value
+    result = pecli.verify(dump, LLAMA, attention_mask=MASK, atol=1e-5)
+    assert result.problems == ("cos: 1 of its values in padding are infinite or not numbers",)
+
+
+@pytest.mark.parametrize("value", STRANGE)
+def test_padding_of_sums_that_is_not_finite_fails(value: float) -> None:
+    table = np.random.default_rng(1).normal(size=(40, 16)).astype("f4")
+    before = np.random.default_rng(2).normal(size=(2, 33, 16)).astype("f4")
+    places = np.maximum(np.cumsum(MASK, axis=1) - 1, 0)
+    after = before + table[places]
+    after[1, 2, 3] = value
+    result = pecli.verify(after, table, before=before, attention_mask=MASK, atol=1e-5)
+    assert result.problems == ("array: 1 of its values in padding are infinite or not numbers",)
+
+
+@pytest.mark.parametrize("value", STRANGE)
+def test_padding_that_was_not_finite_before_is_weak(value: float) -> None:
+    before = BEFORE.copy()
+    before[1, :, :5] = value
+    places = np.maximum(np.cumsum(MASK, axis=1) - 1, 0)
+    after = pecli.apply(BEFORE, LLAMA, positions=places)
+    after[1, :, :5] = value
+    result = pecli.verify(after, LLAMA, before=before, attention_mask=MASK, atol=1e-5)
+    assert result.passed
+    assert any("padding holds infinities or NaN" in line for line in result.weak)

@@ -1,0 +1,278 @@
+"""Numbers as ports print them: tensors, initialisers, rows, log lines and lists in JSON."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.errors import FileError
+from pecli.files.load import load_file
+from pecli.notes import passed_to
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+TWO_ROWS = [[1.5, 0.5], [-2.0, 0.25]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tensor([[ 1.5000,  0.5000],\n        [-2.0000,  0.2500]])\n",
+        "tensor([[ 1.5, 0.5],\n  [-2., 0.25]], device='cuda:0', dtype=torch.bfloat16,\n"
+        "       grad_fn=<MulBackward0>)\n",
+        "Parameter containing:\ntensor([[1.5, 0.5], [-2., 0.25]], requires_grad=True)",
+        "[[ 1.5   0.5 ]\n [-2.    0.25]]\n",
+        "array([[ 1.5 ,  0.5 ],\n       [-2.  ,  0.25]], dtype=float32)",
+        "Array([[ 1.5 ,  0.5 ], [-2.  ,  0.25]], dtype=float32, weak_type=True)",
+        "1.5 0.5\n-2 0.25\n",
+        "1.5, 0.5\r\n-2, 0.25\r\n",
+        "1.5,0.5,\n-2,0.25,\n",
+        "1.5;0.5\n-2;0.25\n",
+        "1.5\t0.5\n\n-2\t0.25\n",
+        "# from np.savetxt\n1.5e+00 5.0e-01\n-2.0e+00 2.5e-01\n",
+        "[1.5, 0.5]\n[-2.0, 0.25]\n",
+        "0: 1.5 0.5\n1: -2 0.25\n",
+        "row 0: 1.5 0.5\nrow 1: -2 0.25\n",
+        "Dim1=0: 1.5 0.5\nDim1=1: -2 0.25\n",
+        "{{1.5f, 0.5f}, {-2.f, .25F}}",
+        "{ {0x1.8p+0, 0x1p-1}, {-0x1p+1, 0x1p-2} };",
+        "[[1.5,0.5],[-2.0,0.25]]",
+    ],
+)
+def test_one_table(text: str) -> None:
+    Path("x.txt").write_text(text)
+    assert pecli.load("x.txt")["array"].tolist() == TWO_ROWS
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("cos[0] = 1.5 0.5\ncos[1] = -2 0.25\n", "cos"),
+        ("cos[0]: [1.5, 0.5]\ncos[1]: [-2, 0.25]\n", "cos"),
+        ("[INFO] 12:03:11 q[0] 1.5 0.5\n[INFO] 12:03:12 q[1] -2 0.25\n", "q"),
+        ("q = tensor([[1.5, 0.5],\n            [-2., 0.25]])\n", "q"),
+        ("cos:\n1.5 0.5\n-2 0.25\n", "cos"),
+        ("q after rope:\n[[1.5 0.5]\n [-2. 0.25]]\n", "q_after_rope"),
+        ("layer 3 q: 1.5 0.5\nlayer 3 q: -2 0.25\n", "layers.3.q"),
+        ("model.layers.3.self_attn.q = [[1.5, 0.5], [-2, 0.25]]", "model.layers.3.self_attn.q"),
+        ("layers[3].q = [[1.5, 0.5], [-2, 0.25]]", "layers[3].q"),
+        ("static const float cos[2][2] = {{1.5f, 0.5f}, {-2.0f, 0.25f}};", "cos"),
+        ("float cos[2][2] = {1.5f, 0.5f, -2.0f, 0.25f};", "cos"),
+        ("pub const COS: [[f32; 2]; 2] = [[1.5, 0.5], [-2.0, 0.25_f32]];", "COS"),
+        ("let cos: [[Float]] = [[1.5, 0.5], [-2.0, 0.25]]", "cos"),
+        ("const cos = new Float32Array([1.5, 0.5, -2, 0.25]);", "cos"),
+        ("q[0][0] = 1.5\nq[0][1] = 0.5\nq[1][0] = -2\nq[1][1] = 0.25\n", "q"),
+    ],
+)
+def test_a_label_names_the_tensor(text: str, name: str) -> None:
+    Path("x.log").write_text(text)
+    tensors = pecli.load("x.log")
+    assert [*tensors] == [name]
+    assert tensors[name].reshape(2, 2).tolist() == TWO_ROWS
+
+
+def test_rows_of_several_tensors_may_alternate() -> None:
+    lines = [f"cos[{row}] = {row}.5 1\nsin[{row}] = {row}.25 2\n" for row in range(3)]
+    Path("x.txt").write_text("".join(lines))
+    tensors = pecli.load("x.txt")
+    assert tensors["cos"].tolist() == [[0.5, 1], [1.5, 1], [2.5, 1]]
+    assert tensors["sin"].tolist() == [[0.25, 2], [1.25, 2], [2.25, 2]]
+
+
+def test_a_single_list_is_a_vector() -> None:
+    Path("x.txt").write_text("Float32Array(3) [\n  1, 0.5,\n  0.25\n]\n")
+    assert pecli.load("x.txt")["array"].tolist() == [1, 0.5, 0.25]
+
+
+def test_whole_numbers_are_integers() -> None:
+    Path("x.txt").write_text("[[0, 1, 2], [3, 4, 5]]")
+    array = pecli.load("x.txt")["array"]
+    assert array.dtype == np.int64
+    assert array.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("nan", np.nan),
+        ("-nan", np.nan),
+        ("NAN", np.nan),
+        ("null", np.nan),
+        ("inf", np.inf),
+        ("-Infinity", -np.inf),
+        ("INFINITY", np.inf),
+        ("1e400", np.inf),
+        ("0x10", 16.0),
+        ("2.5h", 2.5),
+    ],
+)
+def test_words_for_numbers(word: str, value: float) -> None:
+    Path("x.txt").write_text(f"q = 0.5, {word}\n")
+    assert np.array_equal(pecli.load("x.txt")["q"], [[0.5, value]], equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("1 2\n3\n", "line 2 has 1 number, and the first has 2$"),
+        ("1 2\n3 4 5\n", "line 2 has 3 numbers, and the first has 2$"),
+        ("0.5 1\n0.5 abc\n", "line 2, column 5: 'abc' is not a number$"),
+        ("0.5, abc, 0.25\n", "line 1, column 6: 'abc' is not a number$"),
+        ("1 x\n", "line 1, column 3: 'x' is not a number$"),
+        ("[[0.5, 0.25x]]", r"line 1, column 8: '0\.25x' is not a number$"),
+        ("q = 1_000\n", "line 1, column 5: '1_000' is not a number$"),
+        ("q = 1 - 2\n", "line 1, column 7: '-' is not a number$"),
+        ("[[1, 2], [3]]", "line 1, column 12: a list of 1 ends here, and the first one has 2"),
+        ("[1, [2]]", "line 1, column 5: numbers and lists are mixed$"),
+        ("[[1], 2]", "line 1, column 5: numbers and lists are mixed$"),
+        ("[[1, 2],\n [3, 4]", "line 2, column 8: a list does not end; the file seems to be cut"),
+        ("1 2]\n", "line 1, column 4: a bracket closes that was not opened$"),
+        ("[[], []]", "line 1, column 8: the list that ends here is empty$"),
+        ("[" * 40 + "1" + "]" * 40, "line 1, column 33: lists are nested more than 32 deep$"),
+        ("no numbers\n", "holds no numbers$"),
+        ("9" * 5000 + "x\n", "line 1, column 1: '9+"),
+        ("9007199254740994 1\n", r"holds whole numbers beyond 2\^53; write \.npy$"),
+        ("q = [[1]]\nq = 2\n", "prints 'q' as rows and as lists$"),
+    ],
+)
+def test_errors_name_the_place(text: str, problem: str) -> None:
+    Path("x.txt").write_text(text)
+    with pytest.raises(FileError, match=problem):
+        pecli.load("x.txt")
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        (
+            "tensor([[1.0, 2.0, ..., 3.0]])",
+            r"line 1, column 20: the numbers are cut short by «\.\.\.»; "
+            r"print all of it: torch\.set_printoptions\(profile='full'",
+        ),
+        ("[[1. 2. ... 3.]]", r"numpy\.set_printoptions\(threshold=sys\.maxsize\)"),
+        ("[[1, 2],\n …\n]", "line 2, column 2: the numbers are cut short by «…»"),
+        (
+            "Float32Array(100) [\n 1, 2,\n ... 98 more items\n]",
+            r"JSON\.stringify\(Array\.from\(x\)\)",
+        ),
+    ],
+)
+def test_a_print_that_was_cut_says_how_to_print_all(text: str, advice: str) -> None:
+    Path("x.txt").write_text(text)
+    with pytest.raises(FileError, match=advice):
+        pecli.load("x.txt")
+
+
+def notes_of(path: str) -> list[str]:
+    notes: list[str] = []
+    with passed_to(notes.append):
+        load_file(path)
+    return notes
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("q[5] = 1 2\nq[6] = 3 4\n", "q: labels start at 5, rows are read as 0, 1, …; --offset 5"),
+        ("q[0] = 1 2\nq[9] = 3 4\n", "q: labels are 0, 9, rows are read as 0, 1, …; --positions"),
+        ("q = [[1]]\nq = [[2]]\n", "q is printed 2 times, and read as q.0 … q.1"),
+        ("this is the dump of a model\n1 2\n", "1 line without numbers left out"),
+    ],
+)
+def test_what_was_assumed_is_noted(text: str, note: str) -> None:
+    Path("x.txt").write_text(text)
+    (found,) = notes_of("x.txt")
+    assert note in found
+
+
+def test_a_plain_table_needs_no_note() -> None:
+    Path("x.txt").write_text("1 2\n3 4\n")
+    assert notes_of("x.txt") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "decimals"),
+    [
+        ("0.1250 0.5000 1.0000", 4),  # printf("%.4f"), torch
+        ("1.2500e-03 5.0000e-01", 4),
+        ("0.5 0.25 0.125 0.0625", 0),  # all digits that these numbers have
+        ("0.84147096 0.5 1.0 2.0", 8),
+        ("1 2 3", 0),
+    ],
+)
+def test_decimals_that_were_printed(text: str, decimals: int) -> None:
+    Path("x.txt").write_text(text)
+    printed = load_file("x.txt").printed
+    assert printed is not None
+    assert printed.decimals == decimals
+
+
+JSON_TABLES = {
+    "object of lists": '{"cos": [[1, 0.5]], "sin": [[0, 0.25]]}',
+    "with other values": '{"model": "x", "n": 2, "cos": [[1, 0.5]], "sin": [[0, 0.25]], "z": null}',
+    "with line breaks": '{\n  "cos": [\n    [1,\n 0.5]\n  ],\n  "sin": [[0, 0.25]]\n}\n',
+    "data and shape": '{"cos": {"shape": [1, 2], "data": [1, 0.5]},'
+    ' "sin": {"dims": [1, 2], "data": [0, 0.25]}}',
+}
+
+
+@pytest.mark.parametrize("text", JSON_TABLES.values(), ids=[*JSON_TABLES])
+def test_an_object_of_lists(text: str) -> None:
+    Path("x.json").write_text(text)
+    tensors = pecli.load("x.json")
+    assert tensors["cos"].tolist() == [[1, 0.5]]
+    assert tensors["sin"].tolist() == [[0, 0.25]]
+
+
+def test_nested_objects_have_paths() -> None:
+    Path("x.json").write_text('{"layers": [{"q": {"in": [1, 2]}}, {"q": {"in": [3, 4]}}]}')
+    tensors = pecli.load("x.json")
+    assert [*tensors] == ["layers.0.q.in", "layers.1.q.in"]
+    assert tensors["layers.1.q.in"].tolist() == [3, 4]
+
+
+def test_what_json_lacks_is_null_or_a_text() -> None:
+    Path("x.json").write_text('{"a": [null, "Infinity", "-Infinity", "NaN", 1.5]}')
+    expected = [np.nan, np.inf, -np.inf, np.nan, 1.5]
+    assert np.array_equal(pecli.load("x.json")["a"], expected, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"a": [1, 2', "line 1, column 12: a list does not end$"),
+        ('{"a": [1, 2]', "line 1, column 13: a comma is missing before the end$"),
+        ('{"a" [1, 2]}', "line 1, column 7: a colon is missing after"),
+        ('{"a": [1], "a": [2]}', "'a' is named twice$"),
+        ('{"a": [1] "b": [2]}', "a comma is missing before '\"b\"'$"),
+        ('{"a": [1, 2], b: [3]}', "'b' is not a name in quotes$"),
+        ('{"a": [[1, 2], [3]]}', "a list of 1 ends here, and the first one has 2"),
+        ('{"a": [1, x]}', "line 1, column 11: 'x' is not a number$"),
+        ('{"a": ["x"]}', "holds no list of numbers$"),
+        ('{"a": tru}', "'tru' is not JSON$"),
+        ('{"a": [1]} 2', "'2' follows the end$"),
+        ('{"a": "x', "a text does not end$"),
+        ('{"a":' * 40 + "1" + "}" * 40, "is nested more than 32 levels deep$"),
+    ],
+)
+def test_what_is_not_json_of_lists(text: str, problem: str) -> None:
+    Path("x.json").write_text(text)
+    with pytest.raises(FileError, match=problem):
+        pecli.load("x.json")
+
+
+def test_a_header_of_floats_is_read_back() -> None:
+    table = pecli.Rope(4, 8)
+    pecli.save("t.h", table)
+    tensors = pecli.load("t.h")
+    assert [*tensors] == ["t_cos", "t_sin", "t_inv_freq"]
+    assert np.array_equal(tensors["t_cos"].astype(np.float32), table.tables()["cos"])
+
+
+@pytest.mark.parametrize("text", ["0.5 0.25\n", '{"a": [[0.5, 0.25]]}', "q = [[0.5, 0.25]]\n"])
+def test_standard_input(process: Callable, text: str) -> None:
+    done = process("inspect", "-", "--json", input=text.encode())
+    assert done.returncode == 0, done.stderr
+    assert b'"shape": [1, 2]' in done.stdout.replace(b"\n", b" ").replace(b"  ", b"")

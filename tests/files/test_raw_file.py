@@ -1,0 +1,182 @@
+"""Raw binary files: `--shape` and `--raw-dtype` state what their bytes mean."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pecli
+from pecli.errors import FileError, ParameterError
+from pecli.files.raw_layout import DTYPE_NAMES, RawLayout, parse_layout
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+VALUES = np.arange(24).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize("dtype", [*DTYPE_NAMES])
+def test_every_dtype_reads_back(dtype: str) -> None:
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    array = VALUES.astype(kind)
+    array.tofile("x.bin")
+    loaded = pecli.load("x.bin", shape=(2, 3, 4), raw_dtype=dtype)["array"]
+    assert loaded.dtype == kind
+    assert loaded.tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("f32", "float32"),
+        ("half", "float16"),
+        ("BF16", "bfloat16"),
+        ("torch.bfloat16", "bfloat16"),
+        ("f8_e4m3", "float8_e4m3fn"),
+        ("i8", "int8"),
+        ("u8", "uint8"),
+        ("<i8", "int64"),
+        ("<f8", "float64"),
+        ("f4", "float32"),
+        ("double", "float64"),
+    ],
+)
+def test_usual_names_of_dtypes(name: str, dtype: str) -> None:
+    assert parse_layout(None, name) == RawLayout((-1,), dtype)
+
+
+@pytest.mark.parametrize("code", [">f4", ">f2", ">i2", ">f8"])
+def test_big_endian(code: str) -> None:
+    VALUES.astype(code).tofile("x.dat")
+    loaded = pecli.load("x.dat", shape=(2, 3, 4), raw_dtype=code)["array"]
+    assert loaded.dtype.isnative
+    assert np.array_equal(loaded, VALUES)
+
+
+@pytest.mark.parametrize("shape", [(-1, 3, 4), (2, -1, 4), (2, 3, -1)])
+def test_one_length_follows_from_the_size(shape: tuple[int, ...]) -> None:
+    VALUES.astype("f4").tofile("x")
+    assert pecli.load("x", shape=shape, raw_dtype="f32")["array"].shape == (2, 3, 4)
+
+
+def test_without_a_shape_it_is_a_vector() -> None:
+    VALUES.astype("f4").tofile("x.raw")
+    assert pecli.load("x.raw", raw_dtype="f32")["array"].shape == (24,)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "problem"),
+    [
+        (
+            (2, 3, 5),
+            "f32",
+            "has 96 bytes, and 2,3,5 of float32 takes 120 bytes; what fits: --shape 2,3,4$",
+        ),
+        (
+            (2, 6, 4),
+            "f32",
+            "has 96 bytes, and 2,6,4 of float32 takes 192 bytes; what fits: "
+            "--shape 1,6,4, --shape 2,3,4, --shape 2,6,2, --raw-dtype float16$",
+        ),
+        (
+            (-1, 7),
+            "f32",
+            "has 96 bytes, and -1,7 of float32 takes a multiple of 28 bytes$",
+        ),
+        ((2**40, 2**40), "f32", "claims an impossible shape"),
+    ],
+)
+def test_another_size_is_refused(shape: tuple[int, ...], dtype: str, problem: str) -> None:
+    VALUES.astype("f4").tofile("x.bin")
+    with pytest.raises(FileError, match=problem):
+        pecli.load("x.bin", shape=shape, raw_dtype=dtype)
+
+
+@pytest.mark.parametrize("shape", ["", "2,x", "0,3", "-2", "-1,-1", "2;3", "1" * 30])
+def test_a_wrong_shape_is_refused(shape: str) -> None:
+    with pytest.raises(ParameterError, match="one of which may be -1"):
+        parse_layout(shape, "f32")
+
+
+def test_f8_has_two_meanings() -> None:
+    with pytest.raises(ParameterError, match="give f64, f8_e4m3 or f8_e5m2"):
+        parse_layout(None, "f8")
+
+
+def test_an_unknown_dtype_names_a_similar_one() -> None:
+    with pytest.raises(ParameterError, match="did you mean 'float16'"):
+        parse_layout(None, "flot16")
+
+
+def test_a_shape_needs_a_dtype(pecli_cli: Callable) -> None:
+    Path("x.bin").write_bytes(bytes(96))
+    refused = pecli_cli("inspect", "x.bin", "--shape", "2,12")
+    assert refused.code == 2
+    assert "--raw-dtype is missing" in refused.err
+
+
+def test_bytes_of_no_format_name_the_options(pecli_cli: Callable) -> None:
+    VALUES.astype("f4").tofile("x.bin")
+    refused = pecli_cli("inspect", "x.bin")
+    assert refused.code == 3
+    assert "--shape 2,8,24,128 --raw-dtype f16" in refused.err
+
+
+def test_other_formats_stay_what_they_are() -> None:
+    """A file with a magic number, or with the suffix of a format, is not raw."""
+    np.save("x.npy", VALUES)
+    Path("plain").write_bytes(Path("x.npy").read_bytes())
+    Path("x.csv").write_text("1,2\n3,4\n")
+    assert pecli.load("plain", raw_dtype="f32")["array"].shape == (2, 3, 4)
+    assert pecli.load("x.csv", raw_dtype="f32")["array"].tolist() == [[1, 2], [3, 4]]
+
+
+def queries() -> np.ndarray:
+    return np.random.default_rng(0).standard_normal((32, 6, 128)).astype(np.float16)
+
+
+def test_all_raw_files_of_a_command(pecli_cli: Callable) -> None:
+    """`--before` and several files, which threads check."""
+    np.save("q.npy", queries())
+    queries().tofile("q.bin")
+    done = pecli_cli("apply", "rope", "q.npy", "--model", "llama-3.1-8b", "-o", "r.npy", "-q")
+    assert done.code == 0, done.err
+    rotated = np.load("r.npy")
+    rotated.tofile("r.bin")
+    rotated.tofile("s.bin")
+    raw = ("--shape", "32,-1,128", "--raw-dtype", "f16")
+    checked = pecli_cli(
+        "verify", "r.bin", "s.bin", "--before", "q.bin", "--model", "llama-3.1-8b", *raw
+    )
+    assert checked.code == 0, checked.err
+    assert checked.out.count("passed") == 2
+
+
+def test_a_manifest_states_them_per_check(pecli_cli: Callable) -> None:
+    table = pecli.Sinusoidal(6, 8).tables()["pe"]
+    table.tofile("pe.bin")
+    table.astype(">f4").tofile("big.bin")
+    check = '[[check]]\nfile = "{}"\nscheme = "sinusoidal"\nseq_len = 6\ndim = 8\n{}\n'
+    rows = [
+        check.format("pe.bin", 'shape = [6, 8]\nraw_dtype = "f32"'),
+        check.format("big.bin", 'shape = "-1,8"\nraw_dtype = ">f4"'),
+    ]
+    Path("pecli.toml").write_text("".join(rows))
+    checked = pecli_cli("verify", "pecli.toml")
+    assert checked.code == 0, checked.out + checked.err
+    assert "2 passed" in checked.out
+
+
+def test_a_manifest_with_a_wrong_shape(pecli_cli: Callable) -> None:
+    Path("pecli.toml").write_text('[[check]]\nfile = "a.bin"\nshape = 3\nraw_dtype = "f32"\n')
+    refused = pecli_cli("verify", "pecli.toml")
+    assert refused.code == 2
+    assert "shape is 3; it must be a list of lengths" in refused.err
+
+
+def test_standard_input(process: Callable) -> None:
+    data = pecli.Sinusoidal(6, 8).tables()["pe"].tobytes()
+    words = ("sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", "-")
+    done = process(*words, "--shape", "6,8", "--raw-dtype", "f32", input=data)
+    assert done.returncode == 0, done.stderr

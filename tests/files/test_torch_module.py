@@ -1,0 +1,72 @@
+"""Tensors of live torch modules, with stand-ins for torch's classes."""
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.files.load import opened
+from tests.record.fake_torch import MetaTensor, Module, tensor
+
+CONFIG = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
+FREQUENCIES = 10000.0 ** (-np.arange(8) / 8)
+
+
+class Block(Module):
+    """Keeps its table as Meta's Llama does: an attribute that is not a buffer."""
+
+    def __init__(self, base: float = 10000.0) -> None:
+        super().__init__()
+        angles = np.outer(np.arange(16), base ** (-np.arange(8) / 8))
+        self.freqs_cis = tensor(np.exp(1j * angles).astype("complex64"))
+
+
+class Model(Module):
+    def __init__(self, base: float = 10000.0) -> None:
+        super().__init__()
+        self.block = Block(base)
+
+
+def test_a_plain_attribute_is_found_as_a_buffer_is() -> None:
+    _, loaded = opened(Model())
+    assert {*loaded.tensors} == {"block.freqs_cis"}
+
+
+def test_a_right_attribute_passes() -> None:
+    assert pecli.verify(Model(), CONFIG, atol=1e-5)
+
+
+def test_a_wrong_attribute_fails() -> None:
+    assert not pecli.verify(Model(base=500000.0), CONFIG, atol=1e-5)
+
+
+def test_attributes_without_a_positional_name_are_found_if_nothing_else_is() -> None:
+    module = Module()
+    module.thing = tensor(FREQUENCIES)
+    _, loaded = opened(module)
+    assert {*loaded.tensors} == {"thing"}
+
+
+def test_attributes_that_are_not_tensors_are_left_out() -> None:
+    module = Module()
+    module.cos = "a text"
+    module.register_buffer("inv_freq", FREQUENCIES)
+    _, loaded = opened(module)
+    assert {*loaded.tensors} == {"inv_freq"}
+
+
+@pytest.mark.parametrize("place", ["attribute", "buffer"])
+def test_a_meta_tensor_is_named_as_such(place: str) -> None:
+    module = Module()
+    if place == "attribute":
+        module.inv_freq = MetaTensor()
+    else:
+        module.buffers["inv_freq"] = MetaTensor()  # type: ignore[assignment]
+    with pytest.raises(pecli.KindError, match="inv_freq is a meta tensor; it has no values"):
+        pecli.verify(module, CONFIG)
+
+
+def test_a_meta_tensor_of_other_matters_is_not_read() -> None:
+    module = Module()
+    module.register_buffer("inv_freq", FREQUENCIES)
+    module.weight_of_attention = MetaTensor()
+    assert pecli.verify(module, CONFIG)

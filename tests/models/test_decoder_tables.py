@@ -1,0 +1,53 @@
+"""Tables of decoders that have a width of their own (ViT-MAE, VideoMAE)."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+
+DECODERS = [
+    ("vit_mae", {}, (14 * 14 + 1, 512)),
+    ("vit_mae", {"decoder_hidden_size": 256}, (14 * 14 + 1, 256)),
+    ("vit_mae", {"decoder_hidden_size": 128, "image_size": 64, "patch_size": 8}, (65, 128)),
+    ("videomae", {}, (8 * 14 * 14, 384)),
+    ("videomae", {"decoder_hidden_size": 192, "num_frames": 4}, (2 * 14 * 14, 192)),
+]
+"""The shape of `decoder_pos_embed`, as transformers 5.23 makes it."""
+
+
+@pytest.mark.parametrize(("model_type", "changes", "shape"), DECODERS)
+def test_the_width_of_a_decoder(
+    model_type: str, changes: dict[str, Any], shape: tuple[int, int]
+) -> None:
+    decoder = pecli.load_config({"model_type": model_type, **changes}).one("decoder")
+    assert decoder.parameters["dim"] == shape[1]
+
+
+def mae_table(rows: int, columns: int, dim: int) -> np.ndarray:
+    """Return the table of ViT-MAE: sines and cosines of rows, then of columns, after a row of zeros."""
+    frequencies = 1e4 ** (-np.arange(dim // 4) / (dim // 4))
+    row, column = np.divmod(np.arange(rows * columns), columns)
+    parts = []
+    for place in (row, column):
+        angles = place[:, None] * frequencies
+        parts += [np.sin(angles), np.cos(angles)]
+    return np.concatenate([np.zeros((1, dim)), np.concatenate(parts, axis=1)]).astype("f4")
+
+
+@pytest.mark.parametrize(("side", "dim"), [(8, 128), (4, 64)])
+def test_the_table_of_a_decoder_is_verified(side: int, dim: int) -> None:
+    config = {
+        "model_type": "vit_mae",
+        "image_size": 16 * side,
+        "hidden_size": 2 * dim,
+        "decoder_hidden_size": dim,
+    }
+    dump = {
+        "vit.embeddings.position_embeddings": mae_table(side, side, 2 * dim),
+        "decoder.decoder_pos_embed": mae_table(side, side, dim)[None],
+    }
+    assert pecli.verify(dump, config, atol=1e-6).passed
+    dump["decoder.decoder_pos_embed"] = mae_table(side, side, dim)[None, ::-1].copy()
+    assert not pecli.verify(dump, config, atol=1e-6, reasons=False).passed

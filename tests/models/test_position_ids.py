@@ -1,0 +1,97 @@
+"""Position ids, compared with those of transformers 5.23.0 and diffusers 0.42.1."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+
+DATA = Path(__file__).parent / "data"
+CASES = json.loads((DATA / "position_ids.json").read_text())
+EXPECTED = np.load(DATA / "position_ids.npz")
+VISION = {"spatial_merge_size": 2, "tokens_per_second": 2, "temporal_merge_size": 2}
+MROPE = {"hidden_size": 512, "num_attention_heads": 8, "vision_config": VISION}
+CLASSES = {
+    "flux": "FluxTransformer2DModel",
+    "flux2": "Flux2Transformer2DModel",
+    "qwen-image": "QwenImageTransformer2DModel",
+    "z-image": "ZImageTransformer2DModel",
+    "lumina2": "Lumina2Transformer2DModel",
+}
+ROWS = [(model, number) for model, rows in CASES.items() for number in range(len(rows))]
+
+
+def config_of(model: str) -> dict[str, Any]:
+    if model in CLASSES:
+        return {"_class_name": CLASSES[model]}
+    if model == "qwen2_5_omni":
+        return {"model_type": model, "thinker_config": MROPE}
+    return {"model_type": model, **MROPE}
+
+
+def test_there_are_twelve_models_with_four_prompts() -> None:
+    assert sum(len(rows) >= 4 for rows in CASES.values()) >= 12
+
+
+@pytest.mark.parametrize(("model", "number"), ROWS, ids=[f"{m}-{n}" for m, n in ROWS])
+def test_ids_are_those_of_the_models_own_code(model: str, number: int) -> None:
+    case = CASES[model][number]
+    segments = case["segments"] if len(case["segments"]) > 1 else case["segments"][0]
+    found = pecli.positions(config_of(model), segments, padding=case.get("padding", "right"))
+    np.testing.assert_array_equal(found, EXPECTED[f"{model} {number}"])
+
+
+def test_preset() -> None:
+    ids = pecli.positions("qwen2.5-vl-7b", "text:12,image:1x16x22,text:5")
+    assert ids.shape == (3, 12 + 8 * 11 + 5)
+    assert ids[:, -1].tolist() == [27, 27, 27]
+
+
+def test_rate_of_the_preset_is_two_ids_per_second() -> None:
+    ids = pecli.positions("qwen2.5-vl-7b", "video:3x2x2@0.5")
+    assert ids[0].tolist() == [0, 1, 2]
+
+
+def test_attention_mask_places_the_ids() -> None:
+    mask = [[0, 1, 1, 0, 1]]
+    ids = pecli.positions("qwen2.5-vl-7b", "text:2,image:1x2x2", attention_mask=mask)
+    assert ids.shape == (3, 1, 5)
+    assert ids[0, 0].tolist() == [0, 0, 1, 0, 2]
+
+
+def test_other_models_count_text() -> None:
+    ids = pecli.positions("llama-3.1-8b", ["text:3", "text:2"], padding="left")
+    assert ids.tolist() == [[0, 1, 2], [0, 0, 1]]
+
+
+def test_styles_without_text_have_the_points_of_a_grid() -> None:
+    ids = pecli.positions("wan2.1-t2v-14b", "video:2x1x2")
+    assert ids.tolist() == [[0, 0, 0], [0, 0, 1], [1, 0, 0], [1, 0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("model", "segments", "rule"),
+    [
+        ("qwen2.5-vl-7b", "text:2,image:1x3x4", "multiples of 2, the model's merge size"),
+        ("qwen2.5-vl-7b", "text:2,picture:4x4", "segments are such as"),
+        ("qwen2.5-vl-7b", "image:2x4x4", "an image has a single frame"),
+        ("qwen2.5-vl-7b", "image:0x4", "no size may be 0"),
+        ("qwen2.5-vl-7b", "text:99999999", "at most"),
+        ("qwen2.5-vl-7b", "video:1x2x2@1.2.3", "seconds must be a number"),
+        ("qwen3-vl-4b", "text:2,video:3x4x4", "a text with the time before each frame"),
+        ("llama-3.1-8b", "image:4x4", "no rule is known"),
+        ("flux.1-dev", ["text:2,image:2x2", "text:3,image:2x2"], "ids per prompt"),
+        ("wan2.1-t2v-14b", "text:4,video:2x2x2", "text has no positions"),
+    ],
+)
+def test_refused(model: str, segments: Any, rule: str) -> None:
+    with pytest.raises(pecli.ParameterError, match=rule):
+        pecli.positions(model, segments)
+
+
+def test_mask_that_does_not_fit() -> None:
+    with pytest.raises(pecli.ParameterError, match="the prompt has 2 tokens"):
+        pecli.positions("llama-3.1-8b", "text:2", attention_mask=[1, 1, 1])

@@ -1,0 +1,44 @@
+"""Notes about values that stand only where some programs look for them."""
+
+from typing import Any
+
+import pytest
+
+import pecli
+
+SIZES: dict[str, Any] = {"model_type": "llama", "hidden_size": 512, "num_attention_heads": 8}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}
+
+
+@pytest.mark.parametrize(
+    ("config", "beginnings"),
+    [
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}, ["theta is only in rope_parameters"]),
+        ({"rope_theta": 5e5}, ["theta is only in rope_theta"]),
+        ({"rope_theta": 5e5, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}, []),
+        # Every program falls back to this base.
+        ({"rope_theta": 10000.0}, []),
+        ({}, []),
+        ({"rope_parameters": {**YARN, "rope_theta": 10000.0}}, ["scaling is only in rope_parameters"]),
+        ({"rope_scaling": YARN}, ["scaling is only in rope_scaling"]),
+        (
+            {"model_type": "phi", "rope_parameters": {"rope_theta": 10000.0, "partial_rotary_factor": 0.5}},
+            ["partial_rotary_factor is only in rope_parameters"],
+        ),
+    ],
+)  # fmt: skip
+def test_notes(config: dict[str, Any], beginnings: list[str]) -> None:
+    notes = pecli.load_config({**SIZES, **config}).notes
+    assert [note.partition(":")[0] for note in notes] == beginnings
+
+
+def test_note_names_the_consequence() -> None:
+    config = {**SIZES, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}
+    (note,) = pecli.load_config(config).notes
+    assert note.endswith("code written for transformers 4 falls back to 10000")
+
+
+def test_part_of_a_larger_model() -> None:
+    inner = {**SIZES, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}
+    (note,) = pecli.load_config({"model_type": "llava", "text_config": inner}).notes
+    assert note.startswith("theta is only in text_config.rope_parameters")

@@ -1,0 +1,237 @@
+"""Server flags: command lines of public threads and documentation, and what the servers make of them."""
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pecli
+from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.flags.command_line import parse_command_line
+
+ROWS = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "data" / "server_flags.jsonl").read_text().splitlines()
+]
+
+
+def name_of(row: dict[str, Any]) -> str:
+    thread = "/".join(row["source"].split("/")[-3:])
+    return f"{row['server']}-{thread}-{row['flags'][-24:]}".replace(" ", "_")
+
+
+@pytest.fixture(params=ROWS, ids=map(name_of, ROWS))
+def row(request: pytest.FixtureRequest) -> dict[str, Any]:
+    found: dict[str, Any] = request.param
+    return found
+
+
+def served(row: dict[str, Any]) -> ModelEncodings:
+    return pecli.load_model(row["model"], row["flags"])
+
+
+def full_layers(model: ModelEncodings) -> Encoding:
+    return max(model.ropes(), key=lambda encoding: encoding.parameters["base"])
+
+
+@dataclass(frozen=True)
+class Ggml:
+    """The arguments of `ggml_rope_ext`, of which every server's frequencies are a case.
+
+    See rope_yarn and ggml_rope_yarn_corr_dims in ggml/src/ggml-cpu/ops.cpp of llama.cpp b10586.
+    Linear scaling has ext_factor 0, an NTK base has freq_scale 1, and YaRN has ext_factor 1.
+    """
+
+    dim: int
+    freq_base: float
+    freq_scale: float
+    ext_factor: float
+    n_ctx_orig: int
+
+    def frequencies(self, freq_factors: list[float]) -> list[float]:
+        low = max(0.0, math.floor(self.corrected_dim(32)))
+        high = min(self.dim - 1.0, math.ceil(self.corrected_dim(1)))
+        frequencies = []
+        for pair, factor in enumerate(freq_factors):
+            extrapolated = self.freq_base ** (-2 * pair / self.dim) / factor
+            interpolated = extrapolated * self.freq_scale
+            ramp = 1 - min(1.0, max(0.0, (pair - low) / max(0.001, high - low)))
+            mix = ramp * self.ext_factor
+            frequencies.append(interpolated * (1 - mix) + extrapolated * mix)
+        return frequencies
+
+    def corrected_dim(self, turns: float) -> float:
+        wavelengths = self.n_ctx_orig / (turns * 2 * math.pi)
+        return self.dim * math.log(wavelengths) / (2 * math.log(self.freq_base))
+
+
+def llama3_factors() -> list[float]:
+    """Return the tensor rope_freqs.weight that llama.cpp's converter makes for Llama 3.1 8B."""
+    factors = []
+    for pair in range(64):
+        wavelength = 2 * math.pi * 500000 ** (2 * pair / 128)
+        if wavelength < 8192 / 4:
+            factors.append(1.0)
+        elif wavelength > 8192 / 1:
+            factors.append(8.0)
+        else:
+            smooth = (8192 / wavelength - 1) / (4 - 1)
+            factors.append(1 / ((1 - smooth) / 8 + smooth))
+    return factors
+
+
+def test_there_are_sixty_command_lines() -> None:
+    assert len(ROWS) >= 60
+
+
+def test_server(row: dict[str, Any]) -> None:
+    report = served(row).flags
+    assert report is not None
+    assert report.server == row["server"]
+
+
+def test_base(row: dict[str, Any]) -> None:
+    base = full_layers(served(row)).parameters["base"]
+    assert base == pytest.approx(row["base"], rel=2e-6)
+
+
+def test_scaling(row: dict[str, Any]) -> None:
+    assert full_layers(served(row)).parameters["scaling"] == row["scaling"]
+
+
+def test_factor(row: dict[str, Any]) -> None:
+    factor = full_layers(served(row)).parameters.get("factor")
+    assert factor == (None if row["factor"] is None else pytest.approx(row["factor"]))
+
+
+def test_problems(row: dict[str, Any]) -> None:
+    report = served(row).flags
+    assert report is not None
+    assert {warning.problem for warning in report.warnings} == set(row["problems"])
+
+
+def test_frequencies_are_those_of_the_runtime(row: dict[str, Any]) -> None:
+    """The frequencies before any call; dynamic scaling is not applied there."""
+    encoding = full_layers(served(row))
+    ggml = Ggml(row["dim"], row["base"], row["scale"], row["ext"], row["original"] or 4096)
+    factors = llama3_factors() if row["own"] == "llama3" else [1.0] * (row["dim"] // 2)
+    assert encoding.inverse_frequencies() == pytest.approx(ggml.frequencies(factors), rel=2e-5)
+
+
+def problems(model: str, flags: str) -> set[str]:
+    report = pecli.load_model(model, flags).flags
+    assert report is not None
+    return {warning.problem for warning in report.warnings}
+
+
+def test_equivalent_of_alpha() -> None:
+    report = pecli.load_model("llama-2-7b", "alpha_value=2.5").flags
+    assert report is not None
+    assert report.notes == ("alpha 2.5 is theta 25,366 for heads of 128 with base 10000",)
+
+
+def test_attention_factor_of_yarn() -> None:
+    model = pecli.load_model("llama-2-7b", "--rope-scaling yarn --rope-scale 4")
+    assert model.one().attention_factor() == pytest.approx(1 + 0.1 * math.log(4))
+
+
+def test_partial_yarn() -> None:
+    flags = "--rope-scaling yarn --rope-scale 4 --yarn-ext-factor 0.5"
+    encoding = pecli.load_model("llama-2-7b", flags).one()
+    expected = Ggml(128, 10000, 0.25, 0.5, 4096).frequencies([1.0] * 64)
+    assert encoding.inverse_frequencies() == pytest.approx(expected, rel=1e-12)
+
+
+def test_yarn_on_top_of_the_factors_of_a_tensor() -> None:
+    flags = "llama-server --rope-scaling yarn --rope-scale 2 --yarn-orig-ctx 131072"
+    encoding = pecli.load_model("llama-3.1-8b", flags).one()
+    expected = Ggml(128, 500000, 0.5, 1, 131072).frequencies(llama3_factors())
+    assert encoding.inverse_frequencies() == pytest.approx(expected, rel=1e-9)
+
+
+def test_sliding_layers_keep_their_base() -> None:
+    model = pecli.load_model("gemma-3-4b", "--rope-freq-base 4000000")
+    assert model.one("sliding_attention").parameters["base"] == 10000.0
+    assert model.one("full_attention").parameters["base"] == 4000000.0
+
+
+def test_sources_are_flags() -> None:
+    encoding = pecli.load_model("llama-2-7b", "--rope-scale 2").one()
+    assert encoding.sources["factor"] == "--rope-scale"
+
+
+def test_sources_of_overrides_name_the_key() -> None:
+    flags = """vllm serve --hf-overrides.rope_scaling '{"rope_type": "linear", "factor": 2}'"""
+    encoding = pecli.load_model("llama-2-7b", flags).one()
+    assert encoding.sources["factor"] == "--hf-overrides.rope_scaling.factor"
+
+
+def test_lost_sections_of_images() -> None:
+    flags = """vllm serve --hf-overrides '{"rope_scaling": {"rope_type": "yarn", "factor": 4}}'"""
+    assert "keys-lost" in problems("qwen2.5-vl-7b", flags)
+
+
+def test_misspelled_key_of_an_override() -> None:
+    flags = """vllm serve --hf-overrides '{"rope_scaling": {"rope_type": "linear", "facto": 2}}'"""
+    with pytest.raises(pecli.PecliError, match="factor"):
+        pecli.load_model("llama-2-7b", flags)
+
+
+def test_self_extend_has_no_table() -> None:
+    assert problems("llama-2-7b", "llama-cli -c 8192 --grp-attn-n 4 --grp-attn-w 2048") == {
+        "no-table",
+        "beyond-context",
+    }
+
+
+@pytest.mark.parametrize(
+    ("flags", "advice"),
+    [
+        ("llama-server --rope-freqbase 20000", "did you mean --rope-freq-base"),
+        ("llama-server --yarn-original-ctx 4096", "did you mean --yarn-orig-ctx"),
+        ("vllm serve m --max-model-length 4096", "did you mean --max-model-len"),
+        ("vllm serve m --rope-freq-base 20000", "llama.cpp"),
+        ("koboldcpp.py --rope-scale 2", "it is a flag of llama.cpp"),
+        ("llama-server --rope-scale", "without a value"),
+        ("llama-server --rope-scale two", "it must be a number"),
+        ("vllm serve m --hf-overrides yarn", "it must be a JSON object"),
+        ("llama-server --override-kv llama.rope.freq_base=1", "KEY=TYPE:VALUE"),
+        ("llama-server --rope-scale '2", "check its quotes"),
+        ("--port 8000", "begin with the program"),
+        ("  ", "it must be a command line"),
+    ],
+)
+def test_refused(flags: str, advice: str) -> None:
+    with pytest.raises(pecli.ParameterError, match=advice):
+        pecli.load_model("llama-2-7b", flags)
+
+
+def test_flags_about_other_matters_are_ignored() -> None:
+    flags = "llama-server -m m.gguf --context-shift --ctx-checkpoints 4 --temp 0.7 -ngl 99 -c 4096"
+    assert problems("llama-2-7b", flags) == set()
+
+
+def test_overrides_need_a_configuration() -> None:
+    model = pecli.load_model("llama-2-7b")
+    with pytest.raises(pecli.ParameterError, match=r"config\.json"):
+        pecli.load_model(model, """--hf-overrides '{"rope_theta": 1}'""")
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("--rope-scale 2", ("2",)),
+        ("--rope-scale=2", ("2",)),
+        ("rope_scale=2", ("2",)),
+        ("model:\n  rope_scale: 2", ("2",)),
+        ('{"rope_scale": 2}', ("2",)),
+        ("llama-server ^\n --rope-scale ^\n 2", ("2",)),
+    ],
+)
+def test_spellings_of_a_flag(text: str, values: tuple[str, ...]) -> None:
+    flag = parse_command_line(text, {"rope_scale"}).flags[-1]
+    assert flag.key == "rope_scale"
+    assert flag.values == values

@@ -1,0 +1,214 @@
+"""`pecli.check` on implementations over NumPy: right ones pass, and mistakes are named."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.live.array_libraries import library_named, library_of
+
+MODEL = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
+DIM = 16
+
+
+def tables(positions: Any, base: float = 10000.0) -> tuple[Any, Any]:
+    angles = positions[..., None] * base ** (-np.arange(0, DIM, 2) / DIM)
+    return np.cos(angles), np.sin(angles)
+
+
+def rotated(x: Any, positions: Any) -> Any:
+    cos, sin = tables(positions[:, None])
+    first = x[..., : DIM // 2]
+    second = x[..., DIM // 2 :]
+    both = np.concatenate((first * cos - second * sin, second * cos + first * sin), axis=-1)
+    return both.astype(x.dtype)
+
+
+def rope(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+    return rotated(q, positions), rotated(k, positions)
+
+
+def one_after_the_other(positions: Any) -> dict[str, Any]:
+    cos, sin = tables(positions.ravel())
+    return {"cos": cos, "sin": sin}
+
+
+def complex_table(positions: Any) -> Any:
+    cos, sin = tables(positions)
+    return cos + 1j * sin
+
+
+class Rope:
+    """A callable object."""
+
+    def __call__(self, q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+        return rope(q, k, positions)
+
+
+def any_arguments(*args: Any) -> tuple[Any, Any]:
+    return rope(*args)
+
+
+RIGHT: dict[str, Callable[..., Any]] = {
+    "tables": tables,
+    "tokens one after the other": one_after_the_other,
+    "complex": complex_table,
+    "q, k": rope,
+    "x": rotated,
+    "object": Rope(),
+    "partial": functools.partial(rope),
+    "any": any_arguments,
+    "defaults": lambda q, k, positions, scale=1: rope(q, k, positions),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_implementation_passes(name: str) -> None:
+    result = pecli.check(RIGHT[name], MODEL)
+    assert result.diagnosis == ()
+    assert result.passed
+
+
+def test_cases_of_vectors() -> None:
+    names = [case.name for case in pecli.check(rope, MODEL).cases]
+    padding_to_far = ["left padding", "decoding at an offset", "far positions"]
+    assert names == ["a batch", *padding_to_far, "float16"]
+
+
+def counted(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+    return rope(q, k, np.arange(q.shape[-2])[None])
+
+
+def first_sequence(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+    return rope(q, k, positions[:1])
+
+
+def keys_left(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+    return rotated(q, positions), k
+
+
+def interleaved(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+    cos, sin = tables(positions[:, None])
+
+    def turned(x: Any) -> Any:
+        first = x[..., 0::2] * cos - x[..., 1::2] * sin
+        second = x[..., 1::2] * cos + x[..., 0::2] * sin
+        return np.stack((first, second), axis=-1).reshape(x.shape).astype(x.dtype)
+
+    return turned(q), turned(k)
+
+
+def half_angles(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+    return rope(q, k, positions.astype(np.float16))
+
+
+def raises(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+    raise RuntimeError("no kernel for this")
+
+
+WRONG: dict[str, tuple[Callable[..., Any], str, str]] = {
+    "ignores positions": (counted, "left padding", "left padding is ignored"),
+    "first sequence only": (first_sequence, "left padding", "sequence 1"),
+    "keys left": (keys_left, "a batch", "k: "),
+    "layout": (interleaved, "a batch", "layout is interleaved"),
+    "base": (functools.partial(tables, base=500000.0), "a batch", "base is 500000"),
+    "half precision": (half_angles, "far positions", ""),
+    "raises": (raises, "a batch", "it raised RuntimeError: no kernel for this"),
+    "one result": (lambda q, k, positions: q, "a batch", "it must be q, k"),
+    "shape": (lambda q, k, positions: (q[:1], k), "a batch", "it was given with shape"),
+    "nothing": (lambda positions: None, "a batch", "a table holds numbers"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_mistake_is_named_with_its_case(name: str) -> None:
+    function, case, reason = WRONG[name]
+    result = pecli.check(function, MODEL)
+    assert not result
+    assert result.diagnosis[0].startswith(f"{case}: ")
+    assert reason in "\n".join(result.diagnosis)
+
+
+def test_cases_that_are_right_are_named() -> None:
+    assert pecli.check(counted, MODEL).diagnosis[-1] == "right are: a batch; float16"
+
+
+def test_a_failed_check_fails_a_test() -> None:
+    with pytest.raises(AssertionError, match="left padding is ignored"):
+        pecli.check(counted, MODEL).raise_if_failed()
+
+
+def test_a_result_is_printed_case_by_case() -> None:
+    text = str(pecli.check(counted, MODEL, reasons=False))
+    assert text.splitlines()[0] == "FAILED  counted  against config"
+    assert "a batch                passed  max error" in text
+
+
+def test_json_has_the_cases() -> None:
+    fields = pecli.check(raises, MODEL, reasons=False).as_json()
+    assert not fields["passed"]
+    assert fields["cases"][0]["max_abs_error"] is None
+    assert "no kernel" in fields["cases"][0]["error"]
+
+
+def test_inputs_are_the_function_s_own() -> None:
+    """A function may overwrite its arguments."""
+
+    def in_place(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+        q[...] = rotated(q, positions)
+        k[...] = rotated(k, positions)
+        return q, k
+
+    assert pecli.check(in_place, MODEL)
+
+
+def test_a_layer_type_is_needed_if_there_are_several() -> None:
+    with pytest.raises(pecli.ParameterError, match="layer_type is missing"):
+        pecli.check(rope, "gemma-3-1b")
+
+
+def test_a_layer_type() -> None:
+    def sliding(positions: Any) -> tuple[Any, Any]:
+        angles = positions[..., None] * 10000.0 ** (-np.arange(128) / 128)
+        return np.cos(angles), np.sin(angles)
+
+    assert pecli.check(sliding, "gemma-3-1b", layer_type="sliding_attention")
+    assert not pecli.check(sliding, "gemma-3-1b", layer_type="full_attention", reasons=False)
+
+
+def test_a_tolerance_of_the_caller() -> None:
+    assert not pecli.check(half_angles, MODEL, reasons=False)
+    assert pecli.check(half_angles, MODEL, atol=10.0, reasons=False)
+
+
+@pytest.mark.parametrize(
+    ("function", "model", "problem"),
+    [
+        (3, MODEL, "it must be a function"),
+        (lambda a, b, c, d: a, MODEL, "a function of 4 arguments"),
+        (lambda: 0, MODEL, "a function of 0 arguments"),
+        (rope, "gpt2", "its encoding is learned, not rope"),
+    ],
+)
+def test_refusals(function: Any, model: Any, problem: str) -> None:
+    with pytest.raises(pecli.ParameterError, match=problem):
+        pecli.check(function, model)
+
+
+@pytest.mark.parametrize("function", [rope, Rope(), np.cos, functools.partial(rope), len])
+def test_numpy_is_the_default(function: Any) -> None:
+    assert library_of(function).name == "numpy"
+
+
+def test_a_library_that_is_not_imported_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(__import__("sys").modules, "jax", raising=False)
+    with pytest.raises(pecli.ParameterError, match="import jax first"):
+        library_named("jax")
+
+
+def test_a_library_of_another_name_is_refused() -> None:
+    with pytest.raises(pecli.ParameterError, match="arrays is 'tensorflow'"):
+        pecli.check(rope, MODEL, arrays="tensorflow")

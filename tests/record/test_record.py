@@ -1,0 +1,421 @@
+"""Recording models over stand-ins for torch's classes: right ones pass, and mistakes are named."""
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pecli
+from tests.record import fake_models
+from tests.record.fake_models import (
+    GEMMA,
+    LLAMA,
+    SMOLLM,
+    Cache,
+    LearnedModel,
+    MetaModel,
+    OwnModel,
+    Transformer,
+    frequencies,
+    token_ids,
+)
+from tests.record.fake_torch import MetaTensor, Tensor, tensor
+
+MASK = tensor(np.array([[1] * 12, [0] * 4 + [1] * 8]))
+
+
+def llama() -> Transformer:
+    return Transformer(LLAMA)
+
+
+def gemma() -> Transformer:
+    return Transformer(GEMMA, (1000000.0, 10000.0))
+
+
+def recorded(model: Any, *args: Any, **kwargs: Any) -> Any:
+    with pecli.record(model) as run:
+        model(*args, **kwargs)
+    return run
+
+
+HEALTHY = {
+    "llama": lambda: recorded(llama(), token_ids()),
+    "gemma": lambda: recorded(gemma(), token_ids()),
+    "left padding": lambda: recorded(llama(), token_ids(), attention_mask=MASK),
+    "stated ids": lambda: recorded(llama(), token_ids(), position_ids=tensor([[7, 3, 9] * 4] * 2)),
+    "one sequence": lambda: recorded(llama(), token_ids(batch=1)),
+    "as many tokens as heads": lambda: recorded(llama(), token_ids(length=fake_models.HEADS)),
+}
+
+
+@pytest.mark.parametrize("case", HEALTHY)
+def test_a_right_model_passes(case: str) -> None:
+    result = HEALTHY[case]().verify()
+    assert result.diagnosis == ()
+    assert result.passed
+    assert result.unchecked == ()
+
+
+def test_everything_is_recorded_layer_by_layer() -> None:
+    run = recorded(llama(), token_ids())
+    (call,) = run.calls
+    assert [*call.places()] == ["rotary_emb", "layers.0", "layers.1", "layers.2"]
+    assert {*call.places()["rotary_emb"]} == {"inv_freq", "cos", "sin"}
+    assert {*call.places()["layers.2"]} == {"q_before", "q_after", "k_before", "k_after"}
+    assert call.tensors["layers.0.q_before"].shape == (2, 4, 12, 16)
+    assert call.tensors["layers.0.k_after"].shape == (2, 2, 12, 16)
+    np.testing.assert_array_equal(call.position_ids, [range(12)])
+    np.testing.assert_array_equal(call.positions, [range(12)] * 2)
+
+
+# Mistakes
+
+
+def round_frequencies(model: Transformer) -> None:
+    rounded = model.rotary_emb.inv_freq.astype(ml_dtypes.bfloat16)
+    model.rotary_emb.buffers["inv_freq"] = tensor(rounded.astype(np.float32))
+
+
+def zero_frequencies(model: Transformer) -> None:
+    model.rotary_emb.buffers["inv_freq"] = tensor(np.zeros(8, np.float32))
+
+
+def leave_frequencies(model: Transformer) -> None:
+    values = np.array([1.7e30, 3.2e-41, 0, 0, 1e-38, 4e12, 0, 1], np.float32)
+    model.rotary_emb.buffers["inv_freq"] = tensor(values)
+
+
+def shift_layer(model: Transformer) -> None:
+    model.layers[1].self_attn.shift = 1
+
+
+def change_theta(model: Transformer) -> None:
+    model.rotary_emb.buffers["inv_freq"] = tensor(frequencies(500000.0))
+
+
+def forget_rotation(model: Transformer) -> None:
+    model.layers[2].self_attn.rotates = False
+
+
+FAULTS = {
+    "rounded": (round_frequencies, 0, "bfloat16-inv-freq"),
+    "zeroed": (zero_frequencies, 0, "inv_freq was never initialised: it holds 0, 0, 0"),
+    "uninitialised": (leave_frequencies, 0, "inv_freq was never initialised: it holds 1.7e30"),
+    "shifted": (shift_layer, 1, "positions start at 1"),
+    "theta": (change_theta, 0, "base is 500000"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_mistake_is_named_with_the_first_wrong_layer(fault: str) -> None:
+    make, layer, reason = FAULTS[fault]
+    model = llama()
+    make(model)
+    result = recorded(model, token_ids()).verify()
+    assert not result
+    assert result.first_place == f"layers.{layer}"
+    assert result.diagnosis[0].startswith(f"layer {layer} is the first that is wrong")
+    assert reason in "\n".join(result.diagnosis)
+
+
+def test_only_the_shifted_layer_is_wrong() -> None:
+    model = llama()
+    shift_layer(model)
+    result = recorded(model, token_ids()).verify()
+    assert result.wrong_layers == (1,)
+    assert result.as_json()["wrong_layers"] == [1]
+
+
+def test_a_wrong_theta_of_one_layer_type_is_named_with_its_layers() -> None:
+    model = gemma()
+    change_theta(model)  # that of full attention, layer 2
+    result = recorded(model, token_ids()).verify()
+    assert result.wrong_layers == (2,)
+    assert "base is 500000 (the spec says 1000000)" in "\n".join(result.diagnosis)
+
+
+def test_a_wrong_layout_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def swap_neighbours(x: Tensor) -> Tensor:
+        pairs = np.stack((-x[..., 1::2], x[..., 0::2]), axis=-1)
+        return tensor(pairs.reshape(x.shape))
+
+    def spread(table: Tensor) -> Tensor:
+        return tensor(np.repeat(table[..., :8], 2, axis=-1)[:, None])
+
+    def apply_rotary_pos_emb(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> Any:
+        cos = spread(cos)
+        sin = spread(sin)
+        return q * cos + swap_neighbours(q) * sin, k * cos + swap_neighbours(k) * sin
+
+    monkeypatch.setattr(fake_models, "apply_rotary_pos_emb", apply_rotary_pos_emb)
+    result = recorded(llama(), token_ids()).verify()
+    assert result.first_place == "layers.0"
+    assert "layout is interleaved (the spec says halves)" in "\n".join(result.diagnosis)
+
+
+def test_ignored_left_padding_is_named() -> None:
+    model = llama()
+    model.ignores_padding = True
+    result = recorded(model, token_ids(), attention_mask=MASK).verify()
+    assert result.first_place == "layers.0"
+    text = "\n".join(result.diagnosis)
+    assert "left padding is ignored" in text
+    assert "position ids of sequence 1 are 4, 5, 6, 7, 8, 9, 10, 11, not 0, 1, 2" in text
+
+
+def test_ids_of_the_caller_that_ignore_padding_are_wrong() -> None:
+    ids = tensor(np.tile(np.arange(12), (2, 1)))
+    result = recorded(llama(), token_ids(), attention_mask=MASK, position_ids=ids).verify()
+    assert not result
+
+
+def test_a_layer_without_rotation_is_named() -> None:
+    model = llama()
+    forget_rotation(model)
+    result = recorded(model, token_ids()).verify()
+    assert not result
+    assert "layer 2 is the first that does not rotate" in "\n".join(result.diagnosis)
+
+
+def test_a_layer_that_should_not_rotate_need_not() -> None:
+    model = Transformer(SMOLLM)
+    model.layers[1].self_attn.rotates = False
+    assert recorded(model, token_ids()).verify()
+
+
+def test_a_layer_that_rotates_though_it_should_not_is_named() -> None:
+    result = recorded(Transformer(SMOLLM), token_ids()).verify()
+    assert not result
+    assert "layer 1 is the first that rotates though it should not" in "\n".join(result.diagnosis)
+
+
+# Several calls
+
+
+def generate(model: Transformer, fault_from: int = 99) -> Any:
+    cache = Cache()
+    with pecli.record(model) as run:
+        model(token_ids(), past_key_values=cache)
+        for step in range(3):
+            if step >= fault_from:
+                model.layers[2].self_attn.shift = 5
+            model(token_ids(length=1), past_key_values=cache)
+    return run
+
+
+def test_calls_go_on_at_the_end_of_the_cache() -> None:
+    run = generate(llama())
+    assert [int(call.positions[0, 0]) for call in run.calls] == [0, 12, 13, 14]
+    assert run.verify()
+
+
+def test_the_call_of_a_mistake_is_named() -> None:
+    result = generate(llama(), fault_from=1).verify()
+    assert result.first_place == "layers.2"
+    assert "in call 2" in result.diagnosis[0]
+
+
+def test_a_mask_that_covers_the_cache_counts_tokens() -> None:
+    model = llama()
+    longer = tensor(np.concatenate((MASK, np.ones((2, 1), np.int64)), axis=1))
+    with pecli.record(model) as run:
+        model(token_ids(), attention_mask=MASK)
+        model(token_ids(length=1), attention_mask=longer)
+    np.testing.assert_array_equal(run.calls[1].positions, [[12], [8]])
+    assert run.verify()
+
+
+# Models of other projects
+
+
+@pytest.mark.parametrize("start", [0, 5])
+def test_complex_tables_and_a_start_position(start: int) -> None:
+    config = {**LLAMA, "model_type": "cohere"}  # which rotates interleaved pairs
+    run = recorded(MetaModel(), token_ids(), start)
+    assert run.verify(config)
+    assert not run.verify({**config, "rope_theta": 500000.0})
+
+
+def test_a_module_of_its_own_that_rotates_in_place() -> None:
+    model = OwnModel()
+    vectors = np.random.default_rng(2).standard_normal((2, 12, 64)).astype(np.float32)
+    with pecli.record(model) as run:
+        model(tensor(vectors))
+        model(tensor(vectors[:, :1]))
+    assert {"stack.0", "stack.1"} <= {*run.calls[0].places()}
+    assert "stack.0.rope.inverse_frequencies" in run.calls[0].tensors
+    assert run.verify(LLAMA)
+    result = run.verify({**LLAMA, "rope_theta": 500000.0})
+    assert result.first_place == "stack.0.rope"
+    assert "base is 10000 (the spec says 500000)" in "\n".join(result.diagnosis)
+
+
+def test_learned_rows() -> None:
+    assert recorded(LearnedModel(), token_ids()).verify()
+
+
+def test_learned_rows_that_are_shifted() -> None:
+    result = recorded(LearnedModel(shift=2), token_ids()).verify()
+    assert result.first_place == "wpe"
+    assert "all 2 too far" in "\n".join(result.diagnosis)
+
+
+def test_learned_rows_that_ignore_padding() -> None:
+    result = recorded(LearnedModel(), token_ids(), attention_mask=MASK).verify()
+    assert not result
+    assert "sequence 1" in "\n".join(result.diagnosis)
+
+
+# The context
+
+
+def state(model: Transformer) -> list[Any]:
+    hooks: list[Any] = [fake_models.apply_rotary_pos_emb, fake_models.apply_rotary_emb]
+    for module in model.modules():
+        hooks += [len(module.hooks), len(module.pre_hooks)]
+    return hooks
+
+
+def test_everything_is_restored() -> None:
+    model = llama()
+    before = state(model)
+    with pecli.record(model):
+        assert state(model) != before
+    assert state(model) == before
+
+
+@pytest.mark.parametrize("ids", [token_ids(), tensor([[9999]])])
+def test_everything_is_restored_after_an_exception(ids: Tensor) -> None:
+    model = llama()
+    before = state(model)
+
+    def record_and_fail() -> None:
+        with pecli.record(model):
+            model(ids)
+            raise KeyError
+
+    with pytest.raises((IndexError, KeyError)):
+        record_and_fail()
+    assert state(model) == before
+
+
+def test_a_call_after_one_that_failed_is_recorded() -> None:
+    model = llama()
+    with pecli.record(model) as run:
+        with pytest.raises(IndexError):
+            model(tensor([[9999]]))
+        model(token_ids())
+    assert len(run.calls) == 1
+    assert run.verify()
+
+
+def test_the_output_does_not_change() -> None:
+    model = llama()
+    expected = model(token_ids())
+    with pecli.record(model):
+        np.testing.assert_array_equal(model(token_ids()), expected)
+
+
+def test_some_layers_only() -> None:
+    model = llama()
+    with pecli.record(model, layers=[1]) as run:
+        model(token_ids())
+    assert {*run.calls[0].places()} == {"rotary_emb", "layers.1"}
+    assert run.verify()
+
+
+def test_functions_outside_of_the_model_are_not_recorded() -> None:
+    x = tensor(np.ones((1, 4, 3, 16), np.float32))
+    table = tensor(np.ones((1, 3, 16), np.float32))
+    with pecli.record(llama()) as run:
+        fake_models.apply_rotary_pos_emb(x, x, table, table)
+    assert run.calls == []
+
+
+# Results and refusals
+
+
+def test_a_run_is_printed_as_a_table_of_layers() -> None:
+    text = str(recorded(llama(), token_ids(), attention_mask=MASK))
+    assert text.splitlines()[0] == "run of Transformer: 1 call"
+    assert "2 sequences of 12 tokens, positions 0 … 11, 4 of padding" in text
+    assert "layers.2" in text
+    assert "2 × 4 × 12 × 16 float32" in text
+
+
+def test_a_result_is_printed_with_counts() -> None:
+    model = llama()
+    shift_layer(model)
+    text = str(recorded(model, token_ids()).verify())
+    assert text.startswith("FAILED  run of Transformer  rope\n  layer 1 is the first that is wrong")
+    assert "q         2      1" in text
+
+
+@pytest.mark.parametrize(("suffix", "wrong"), [("safetensors", False), ("npz", True)])
+def test_a_saved_run_gives_the_same_answer(tmp_path: Path, suffix: str, wrong: bool) -> None:
+    model = gemma()
+    if wrong:
+        model.layers[1].self_attn.shift = 3
+    with pecli.record(model) as run:
+        model(token_ids(), attention_mask=MASK)
+        model(token_ids(length=5))
+    path = tmp_path / f"run.{suffix}"
+    run.save(path)
+    result: Any = pecli.verify(path, GEMMA)
+    assert result.passed == (not wrong)
+    assert result.wrong_layers == run.verify().wrong_layers
+
+
+def test_saved_learned_rows(tmp_path: Path) -> None:
+    recorded(LearnedModel(), token_ids()).save(tmp_path / "run.safetensors")
+    assert pecli.verify(tmp_path / "run.safetensors", LearnedModel.config)
+
+
+def test_a_file_that_exists_stays_if_saving_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.npy"
+    path.write_bytes(b"old")
+    with pytest.raises(pecli.ParameterError, match="holds one array"):
+        recorded(llama(), token_ids()).save(path)
+    assert path.read_bytes() == b"old"
+
+
+def test_a_saved_run_needs_a_model(tmp_path: Path) -> None:
+    recorded(llama(), token_ids()).save(tmp_path / "run.npz")
+    with pytest.raises(pecli.ParameterError, match="a recorded run is compared with a model"):
+        pecli.verify(tmp_path / "run.npz")
+
+
+def test_a_saved_run_states_its_positions(tmp_path: Path) -> None:
+    recorded(llama(), token_ids()).save(tmp_path / "run.npz")
+    with pytest.raises(pecli.ParameterError, match="offset is given; a recorded run states it"):
+        pecli.verify(tmp_path / "run.npz", LLAMA, offset=3)
+
+
+def test_a_run_of_another_kind_of_model_is_refused() -> None:
+    with pytest.raises(pecli.FileError, match="holds a run without anything of learned"):
+        recorded(llama(), token_ids()).verify(LearnedModel.config)
+
+
+def test_a_run_without_calls_is_refused() -> None:
+    with pecli.record(llama()) as run:
+        pass
+    with pytest.raises(pecli.ParameterError, match="call the model inside the with block"):
+        run.verify()
+    with pytest.raises(pecli.ParameterError, match="nothing was recorded"):
+        run.save("run.npz")
+
+
+def test_a_model_without_a_configuration_needs_one() -> None:
+    with pytest.raises(pecli.ParameterError, match="OwnModel has no configuration of its own"):
+        recorded(OwnModel(), tensor(np.ones((1, 3, 64), np.float32))).verify()
+
+
+@pytest.mark.parametrize("value", [3, "llama-3-8b", MetaTensor()])
+def test_only_modules_are_recorded(value: Any) -> None:
+    with (
+        pytest.raises(pecli.KindError, match="it must be a torch module"),
+        pecli.record(value),
+    ):
+        pass
