@@ -18,6 +18,9 @@ MAX_ROUNDING_ULP = (
 FLOAT64_BITS = 53
 STEP_SLACK = 1e-6  #: share of a step that float32 arithmetic may add to an error
 
+MAX_RECIPE_RESIDUAL = 1e-2
+"""Absolute difference from a recipe's table beyond which a tolerance that allows it would verify nothing."""
+
 
 class Line(NamedTuple):
     """A line of a diagnosis."""
@@ -55,10 +58,9 @@ def _explained(explanation: "Explanation", tolerance: Tolerance) -> Iterator[Lin
     yield Line(sentence(explanation))
     for recipe in _passing_recipes(explanation):
         words = f"verify with --recipe {recipe}"
-        if explanation.residual > tolerance.atol:
-            decade = math.ceil(math.log10(explanation.residual))
-            if decade:
-                words = f"{words} --atol 1e{decade}"
+        if explanation.recipe_residual > tolerance.atol:
+            decade = math.ceil(math.log10(explanation.recipe_residual))
+            words = f"{words} --atol 1e{decade}"
         yield Line(words, is_advice=True)
     for line in reproduction(explanation):
         yield Line(line, is_advice=True)
@@ -69,7 +71,7 @@ def _passing_recipes(explanation: "Explanation") -> Iterator[str]:
     from pecli.explain.edits import Recipe, Runtime
 
     has_mistakes = not all(isinstance(edit, Runtime) for edit in explanation.mistakes)
-    if explanation.beyond or has_mistakes:
+    if explanation.beyond or has_mistakes or explanation.recipe_residual > MAX_RECIPE_RESIDUAL:
         return
     for edit in explanation.edits:
         if isinstance(edit, Recipe):

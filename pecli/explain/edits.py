@@ -167,6 +167,8 @@ class Explanation:
     """What the data do not decide, a sentence each."""
     residual: float = 0.0
     """The largest difference that the edits do not explain."""
+    recipe_residual: float = 0.0
+    """The largest difference from the table that the engine makes by the recipe, if the edits name one."""
     noise: float = 0.0
     """The root mean square of the differences that are left."""
     beyond: int = 0

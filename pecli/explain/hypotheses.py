@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from pecli.engine.edits import Recipe
 from pecli.explain.catalogue import DAMAGE, MISTAKES
 from pecli.explain.catalogue.coarse_storage import Stored
 from pecli.explain.catalogue.kinds import LawMistake
 from pecli.explain.catalogue.runtimes import ComputedByRuntime
-from pecli.explain.catalogue.used_rows import PaddedRows
+from pecli.explain.catalogue.used_rows import OtherPaddingRow, PaddedRows
 from pecli.explain.edits import Explanation
 from pecli.explain.hypothesis import Case, Mistake, accept
 from pecli.explain.readable import is_as_supposed, is_readable
@@ -25,6 +27,9 @@ DAMAGES = ("elements_wrong", "rows_wrong", "columns_wrong", "heads_wrong")
 
 SMALL_DAMAGE_COST = 2.02
 """Cost of a damaged part that is at most a fiftieth of the table."""
+
+MAX_REST = 0.1
+"""Largest difference of the rest, as a share of that of a damaged part."""
 
 MAX_MISTAKES = 3
 SEVERAL = 2
@@ -60,8 +65,8 @@ class Search:
     def __init__(self, cases: Sequence[Case], tolerance: float) -> None:
         self.tolerance = tolerance
         self.cases = [stored for case in cases for stored in storages(case.within(tolerance))]
-        self.truncated = [
-            truncated for case in cases for truncated in truncations(case.within(tolerance))
+        self.rounded = [
+            rounded for case in cases for rounded in other_roundings(case.within(tolerance))
         ]
         self.least_cost = min((case.cost for case in self.cases), default=0.0)
         self.close: list[Explanation] = []  # those that hold to the last place that the data show
@@ -115,7 +120,7 @@ class Search:
                 if explanation is not None and count > 1 and explanation.cost <= PLAIN * count:
                     return True
         if count < SEVERAL and not self.explanations:
-            for case in self.truncated:
+            for case in self.rounded:
                 for hypothesis in hypotheses(case, count):
                     self._tested(hypothesis)
         return False
@@ -142,10 +147,21 @@ def located(cases: Sequence[Case]) -> list[Explanation]:
     """Return the part of a table that is wrong, if it is small and the rest is right: then it is the answer."""
     found: list[Explanation] = []
     for case in cases:
-        kinds: tuple[type[Mistake], ...] = (PaddedRows, *DAMAGE)
+        kinds: tuple[type[Mistake], ...] = (OtherPaddingRow, PaddedRows, *DAMAGE)
         for kind in kinds:
-            found += accepted(case.given(mistake) for mistake in kind.proposals(case))
+            for mistake in kind.proposals(case):
+                explanation = accept(case.given(mistake))
+                if explanation is not None and _stands_out(case, explanation):
+                    found.append(explanation)
     return [each for each in found if each.cost <= SMALL_DAMAGE_COST]
+
+
+def _stands_out(case: Case, explanation: Explanation) -> bool:
+    """Return True unless errors grow over the tolerance: what is left of the rest is then as large as the damage."""
+    if not case.tolerance:
+        return True
+    left = np.concatenate([case.errors(rows).left for rows in case.observations.blocks()])
+    return bool(explanation.residual <= MAX_REST * np.nanmax(np.abs(left)))
 
 
 def by_runtime(cases: Sequence[Case], explanations: Sequence[Explanation]) -> list[Explanation]:
@@ -170,16 +186,16 @@ def storages(case: Case) -> Iterator[Case]:
         yield case.given(stored)
 
 
-def truncations(case: Case) -> Iterator[Case]:
-    """Yield the case with each grid on which all values lie, not rounded to nearest.
+def other_roundings(case: Case) -> Iterator[Case]:
+    """Yield the case with each grid on which all values lie, not rounded once to nearest.
 
     Biases that are right lie on grids too, and differ from other biases in one direction.
     """
     if case.waves is None:
         return
     for stored in Stored.proposals(case):
-        for truncated in stored.truncations:
-            yield case.given(truncated)
+        for rounded in stored.roundings:
+            yield case.given(rounded)
 
 
 def hypotheses(case: Case, count: int) -> Iterator[Case]:
@@ -200,7 +216,10 @@ def hypotheses(case: Case, count: int) -> Iterator[Case]:
 
 
 def supposed(case: Case, count: int) -> Iterator[Case]:
-    """Yield the case with so many mistakes taken for granted. Damage is never one of them: it comes last."""
+    """Yield the case with so many mistakes taken for granted, those that give the measured frequencies first.
+
+    Damage is never one of them: it comes last.
+    """
     if count < 0:
         return
     if count == 0:
@@ -209,11 +228,25 @@ def supposed(case: Case, count: int) -> Iterator[Case]:
     for fewer in supposed(case, count - 1):
         if fewer.mistakes and is_as_supposed(fewer):
             continue  # Nothing is left that could be measured.
-        for kind in kinds_after(fewer, 1):
-            if kind not in DAMAGE:
-                for mistake in kind.suppositions(fewer):
-                    check_time()
-                    yield fewer.given(mistake)
+        yield from sorted(_one_more(fewer), key=_promise)
+
+
+def _one_more(case: Case) -> Iterator[Case]:
+    """Yield the case with one more mistake taken for granted."""
+    is_measured = any(not mistake.changes_reading for mistake in case.mistakes)
+    for kind in kinds_after(case, 1):
+        if kind in DAMAGE or (is_measured and kind.changes_reading):
+            continue
+        for mistake in kind.suppositions(case):
+            check_time()
+            yield case.given(mistake)
+
+
+def _promise(case: Case) -> int:
+    """Return a rank: cases with the measured frequencies come first, then those that read others, then other laws."""
+    if case.frequencies_agree:
+        return 0
+    return 2 if any(isinstance(mistake, LawMistake) for mistake in case.mistakes) else 1
 
 
 def kinds_after(case: Case, count: int) -> Iterator[type[Mistake]]:

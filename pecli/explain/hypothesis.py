@@ -192,6 +192,8 @@ class Mistake(ABC):
     """Order among mistakes of one stage: explanations state the base before the scaling."""
     counts_as: ClassVar[int] = 1
     """Mistakes that it stands for: two numbers that are wrong at once are two."""
+    changes_reading: ClassVar[bool] = False
+    """True if frequencies are measured differently after it, and it needs no measurement itself: it is supposed first."""
     shows_in_few_values: ClassVar[bool] = False
     """True if tables with this mistake have few different values, which are no evidence against it."""
     weight: ClassVar[float] = 1.0
@@ -331,12 +333,19 @@ class Case:
 
     @cached_property
     def frequencies(self) -> Frequencies | None:
-        """Measured frequencies, which do not depend on those of the making; None if there are too few rows."""
+        """Measured frequencies, which do not depend on those of the making; None if there are too few rows.
+
+        If the making rounds frequencies to 16 bits, those that it rounded are known no better than that.
+        """
         observed = self.observations
-        return self.once(
+        measured = self.once(
             ("frequencies", *self.making.reading),
             lambda: self.making.measured_frequencies(observed.sample, observed.sampled_rows),
         )
+        dtype = self.making.arithmetic.frequencies
+        if measured is None or dtype is None:
+            return measured
+        return measured._replace(errors=measured.errors + half_ulp(measured.values, dtype))
 
     @cached_property
     def frequencies_agree(self) -> bool | None:
@@ -344,7 +353,7 @@ class Case:
         waves = self.waves
         if waves is None or self.frequencies is None or waves.damaged is not None:
             return None
-        if waves.arithmetic not in (EXACT, FLOAT32):
+        if not waves.arithmetic.turns_evenly:
             return None
         if isinstance(waves.storage, TruncatedStorage):
             return None  # All values are off to one side, which moves frequencies by more than their errors.
@@ -405,18 +414,25 @@ class Case:
     def remainders(self, rows: Indices) -> Floats:
         """Return sizes of what the making leaves after it is stored, as computed in float32 or exactly: the smaller."""
         data = self.observations.matrix(rows)
-        makings = dict.fromkeys((self.making, self.making.exactly()))
+        makings = [self.making]
+        if self.making.arithmetic != self.making.arithmetic.without_float32():
+            makings.append(self.making.exactly())
         with np.errstate(all="ignore"):
             left = [self._left(data, making.rendered(rows)) for making in makings]
         return min(left, key=lambda sizes: float(np.nansum(sizes)))
 
     def _left(self, data: Floats, rendered: Floats) -> Floats:
-        """Return differences from what is rendered or, if that is nearer, from what is stored of it; masks are infinite."""
-        stored = rounded_to(rendered, self.observations.held_dtype)
+        """Return differences from what is rendered or, if that is nearer, from what is stored of it.
+
+        Nothing is left of masks, which are infinite in both, and of numbers that lie in the middle of two stored ones.
+        """
+        dtype = self.observations.held_dtype
+        stored = rounded_to(rendered, dtype)
         if self.making.storage is not None:
             stored = self.making.storage.rounded(rendered)
-        left = np.fmin(np.abs(data - stored), np.abs(data - rendered))
-        return np.where(data == rendered, 0.0, left)
+        off = np.abs(data - rendered)
+        is_rounded = off <= half_ulp(data, dtype) + self.making.float64_error
+        return np.where((data == rendered) | is_rounded, 0.0, np.fmin(np.abs(data - stored), off))
 
     @property
     def is_far_off(self) -> bool:
@@ -475,9 +491,7 @@ def accept(case: Case) -> Explanation | None:
         edits = (Recipe("float32"), *edits)
         cost += FLOAT32_COST
     edits = _with_recipe(edits, case.observations.dtype)
-    largest = left.largest
-    if is_only_stored and largest:
-        largest = min(largest, _left_by_recipe(case, edits))
+    by_recipe = _left_by_recipe(case, edits) if is_only_stored else 0.0
     affected = {name for mistake in case.mistakes for name in mistake.affected(case)}
     open_questions: tuple[str, ...] = ()
     if left.rows < case.observations.rows:
@@ -488,7 +502,8 @@ def accept(case: Case) -> Explanation | None:
         tuple(name for name in case.observations.tensors if name in affected or not named),
         extra=cost - sum(edit.cost for edit in edits),
         open=open_questions,
-        residual=largest,
+        residual=min(left.largest, by_recipe) if is_only_stored else left.largest,
+        recipe_residual=by_recipe,
         noise=left.noise,
     )
 

@@ -4,6 +4,7 @@ A mistake changes one step of a `Making`; rendering is the same for all of them,
 A *turn* is the complex number amplitude · (cos + i·sin) of one position and one pair of channels.
 """
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
@@ -35,6 +36,13 @@ SLOW = 2 * np.pi / 8192
 """Frequency of a pair that turns less than once in 8,192 positions: it distinguishes all of them."""
 
 
+MAX_WAVE_NOISE = 1e-4
+"""Noise of a table, as a share of its amplitude, up to which it is one table: coarse storage or another one beyond."""
+
+LESS_NOISE = 0.1
+"""Share of a table's noise that a half of it has if the other half holds something else."""
+
+
 @dataclass(frozen=True)
 class Arithmetic:
     """Dtypes to which the steps of an implementation round; None means that a step is exact."""
@@ -42,6 +50,7 @@ class Arithmetic:
     positions: str | None = None
     frequencies: str | None = None
     phases: str | None = None
+    pi: float = math.pi  # by which arguments are reduced: 3.14159 moves them by 5.3e-6 per turn
 
     def angles(self, positions: Floats, frequencies: Floats) -> Floats:
         """Return the angle of each row and pair: positions (rows, pairs or 1) times frequencies (pairs,)."""
@@ -52,6 +61,8 @@ class Arithmetic:
         angles = positions * frequencies
         if self.phases:
             angles = rounded_to(angles, self.phases)
+        if self.pi != math.pi:
+            angles = angles + np.floor(angles / (2 * self.pi)) * 2 * (math.pi - self.pi)
         return np.asarray(angles)
 
     def bound(self, positions: Floats, frequencies: Floats) -> Floats:
@@ -67,6 +78,17 @@ class Arithmetic:
         low = self.angles(positions, frequencies * (1 - error))
         high = self.angles(positions, frequencies * (1 + error))
         return np.abs(high - low)
+
+
+    def without_float32(self) -> "Arithmetic":
+        """Return the arithmetic with exact steps for those in float32."""
+        dtypes = (self.positions, self.frequencies, self.phases)
+        return Arithmetic(*(None if dtype == "float32" else dtype for dtype in dtypes), self.pi)
+
+    @property
+    def turns_evenly(self) -> bool:
+        """True if equal distances of positions turn by equal angles, so that frequencies can be measured."""
+        return self.phases in (None, "float32") and self.pi == math.pi
 
 
 EXACT = Arithmetic()
@@ -240,7 +262,7 @@ class Making(ABC):
 
     def exactly(self) -> "Making":
         """Return the making as computed in float64, if it is supposed to be in float32."""
-        return replace(self, arithmetic=EXACT) if self.arithmetic == FLOAT32 else self
+        return replace(self, arithmetic=self.arithmetic.without_float32())
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> Frequencies | None:
         """Measure the frequencies of some rows of data that lie as here; None if they cannot be."""
@@ -249,6 +271,11 @@ class Making(ABC):
     def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:
         """Solve the positions (axes, rows) of data that lie and turn as here; NaN for a row that is at none."""
         return None
+
+    @property
+    def float64_error(self) -> float:
+        """The largest error of rendering exact arithmetic in float64."""
+        return 0.0
 
     def by_head(self, flags: Flags) -> Flags:
         """Return flags (rows, columns) of one tensor as (heads, rows, columns)."""
@@ -297,10 +324,22 @@ class WaveMaking(Making):
 
     @property
     def reading(self) -> tuple[object, ...]:
-        is_run = self.rows >= measure.MIN_RUN and bool((np.diff(self.positions) == 1).all())
+        positions = self._computed_positions
+        is_run = self.rows >= measure.MIN_RUN and bool((np.diff(positions) == 1).all())
         if is_run:  # Frequencies are the same, wherever the run starts.
             return self.form, self.rows
-        return self.form, self._rounding, self.positions.tobytes()
+        return self.form, self._rounding, positions.tobytes()
+
+    @cached_property
+    def _computed_positions(self) -> Floats:
+        """Positions (axes, rows) as they are rounded: in bfloat16, 257 is 256."""
+        if self.arithmetic.positions is None:
+            return self.positions
+        return rounded_to(self.positions, self.arithmetic.positions)
+
+    @property
+    def float64_error(self) -> float:
+        return EXACT_ERROR * float(np.abs(self.positions).max(initial=0.0))
 
     def at_rows(self, rows: slice) -> "WaveMaking":
         """Return the making of some rows."""
@@ -336,11 +375,17 @@ class WaveMaking(Making):
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> Frequencies | None:
         whole = self._frequencies_in(sample, rows)
-        if whole is not None or len(sample) < 2 * measure.MIN_RUN:
+        is_noisy = whole is None or whole.noise > MAX_WAVE_NOISE
+        if not is_noisy or len(sample) < 2 * measure.MIN_RUN:
             return whole
         half = len(sample) // 2  # Rows at one end may hold anything.
-        before = self._frequencies_in(sample[:half], rows[:half])
-        return before if before is not None else self._frequencies_in(sample[half:], rows[half:])
+        for part in (slice(None, half), slice(half, None)):
+            measured = self._frequencies_in(sample[part], rows[part])
+            if measured is None:
+                continue
+            if whole is None or measured.noise < LESS_NOISE * whole.noise:
+                return measured
+        return whole
 
     def _frequencies_in(self, sample: Floats, rows: Indices) -> Frequencies | None:
         if not np.isfinite(sample).all():
@@ -350,13 +395,14 @@ class WaveMaking(Making):
             values = self.form.one_function(sample)
         if values is None:
             return None
-        follows_one_axis = len(self.positions) == 1 or (self.positions == self.positions[0]).all()
+        positions = self._computed_positions
+        follows_one_axis = len(positions) == 1 or (positions == positions[0]).all()
         if follows_one_axis:
-            return measure.frequencies_of(values, self.positions[0, rows], self._rounding)
+            return measure.frequencies_of(values, positions[0, rows], self._rounding)
         turns = self.form.turns(sample, rows)
         if turns is None:
             return None
-        return measure.frequencies_on_grid(turns, self.positions[:, rows], self.axes)
+        return measure.frequencies_on_grid(turns, positions[:, rows], self.axes)
 
     @property
     def _rounding(self) -> float:
@@ -375,8 +421,9 @@ class WaveMaking(Making):
                     None
                 ]
             solved = np.array(self.positions[:, rows])
+            is_steady = measure.steady_pairs(turns)
             for axis in range(len(solved)):
-                here = self.axes == axis
+                here = (self.axes == axis) & is_steady
                 if here.any():
                     solved[axis] = self._solved(
                         turns[:, here], self.frequencies[here], solved[axis]

@@ -47,6 +47,10 @@ MAX_MISMATCH = 0.12
 """Mean distance of a row's turns from those of its position, in units of the largest frequency."""
 
 
+MAX_NOISE = 0.25
+"""Share of the amplitude by which a pair may miss its wave: one that misses it by more is overwritten, not measured."""
+
+
 class Frequencies(NamedTuple):
     """Measured frequencies, radians per position, with one standard error each."""
 
@@ -54,6 +58,7 @@ class Frequencies(NamedTuple):
     errors: Floats
     amplitude: float
     is_folded: bool  # whether signs are lost, because only cosines or only sines are there
+    noise: float = 0.0  # standard deviation of what waves leave, as a share of the amplitude
 
     def agree_with(self, frequencies: Floats) -> bool:
         """Return True if a law gives all measured frequencies, whole turns per position apart."""
@@ -98,7 +103,10 @@ def frequencies_of(
     if waves is None or not waves.clean:
         return None
     error = np.hypot(waves.error, FLOAT32_DRIFT * np.abs(waves.frequency))
-    return Frequencies(waves.frequency, error, waves.shared_amplitude, not waves.both)
+    is_wave = waves.noise <= MAX_NOISE * np.median(waves.amplitude)
+    error = np.where(is_wave, error, np.pi)
+    noise = float(np.median(waves.noise) / np.median(waves.amplitude))
+    return Frequencies(waves.frequency, error, waves.shared_amplitude, not waves.both, noise)
 
 
 def _frequencies_of_few(
@@ -262,6 +270,14 @@ def fit_numbers(
 
 def _logs(law: Callable[[float], Floats], position: float) -> Floats:
     return np.log(np.maximum(law(math.exp(position)), 1e-300))
+
+
+def steady_pairs(turns: Complex) -> Flags:
+    """Return which pairs have turns of one size (rows, pairs): if a column was overwritten, those of its pair vary."""
+    sizes = np.abs(turns)
+    usual = np.nanmedian(sizes, axis=0)
+    spread = np.nanmedian(np.abs(sizes - usual), axis=0)
+    return np.asarray(spread <= MAX_NOISE * usual)
 
 
 def solve_positions(turns: Complex, frequencies: Floats, expected: Floats) -> Floats:

@@ -7,10 +7,11 @@ import numpy as np
 
 from pecli.compare.forms import from_integers
 from pecli.engine.arrays import Array, dtype_name, numpy_dtype
-from pecli.engine.edits import Bits, Dtype, Edit, Incomplete, Recipe, Runtime
+from pecli.engine.edits import Bits, Dtype, Edit, Incomplete, Parameter, Recipe, Runtime
 from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.explain.edits import Explanation, merged
-from pecli.explain.hypotheses import MAX_MISTAKES
+from pecli.explain.hypotheses import CHEAP, MAX_MISTAKES
 from pecli.explain.storage import SIGNIFICANT_BITS, half_ulp
 from pecli.explain.tables import explain_tables
 from pecli.explain.time_limit import limited
@@ -69,43 +70,67 @@ def _of_parts(
 
 
 def _found(scheme: Scheme, tensors: Tensors, atol: float) -> Iterator[Explanation]:
-    """Yield the best explanation of each group of tensors; a group that has none is looked at tensor by tensor."""
-    explained: set[str] = set()
-    unexplained: set[str] = set()
-    for group in _groups(tensors):
-        if explained & group.keys():
-            continue
-        # Several mistakes would show in cosines and sines together.
-        was_tried = unexplained & group.keys()
-        explanation = _best(scheme, group, atol, 1 if was_tried else MAX_MISTAKES)
-        unexplained |= group.keys()
-        if explanation is not None:
-            explained |= group.keys()
+    """Yield the best explanation of each tensor, or of those that belong together, unless they are right."""
+    for explanation in _explanations(scheme, tensors, atol):
+        if _says_something(explanation, scheme):
             yield explanation
 
 
-def _groups(tensors: Tensors) -> Iterator[Tensors]:
-    """Yield tensors that belong together, then each of them, then all others."""
+def _explanations(scheme: Scheme, tensors: Tensors, atol: float) -> Iterator[Explanation]:
     waves = {name: tensors[name] for name in WAVES if name in tensors}
     shapes = {array.shape for array in waves.values()}
+    others = tensors
     if len(waves) > 1 and len(shapes) == 1:
-        yield waves
+        yield from _of_waves(scheme, waves, atol)
+        others = {name: array for name, array in tensors.items() if name not in waves}
+    yield from _of_each(scheme, others, atol, MAX_MISTAKES)
+
+
+def _of_each(scheme: Scheme, tensors: Tensors, atol: float, most: int) -> Iterator[Explanation]:
     for name, array in tensors.items():
-        yield {name: array}
+        explanation = _best(scheme, {name: array}, atol, most)
+        if explanation is not None:
+            yield explanation
+
+
+def _of_waves(scheme: Scheme, waves: Tensors, atol: float) -> list[Explanation]:
+    """Return why cosines and sines differ: one mistake in both, one in the wrong ones if others are right, several."""
+    in_both = _best(scheme, waves, atol, 1)
+    if in_both is not None and in_both.cost <= CHEAP:
+        return [in_both]
+    right = list(_of_each(scheme, waves, atol, 0))
+    if right:
+        return list(_of_each(scheme, waves, atol, MAX_MISTAKES))
+    in_both = _best(scheme, waves, atol, MAX_MISTAKES)
+    if in_both is not None:
+        return [in_both]
+    return list(_of_each(scheme, waves, atol, 1))
 
 
 def _best(scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int) -> Explanation | None:
-    """Return the shortest explanation of tensors in any way of reading their numbers."""
+    """Return the shortest explanation of tensors in any way of reading their numbers; it may say that they are right."""
     for edits, values in _read(tensors):
         # Any numbers can be taken for the bits of others, so these have to be right.
         are_bits = any(isinstance(edit, Bits) for edit in edits)
         most = 0 if are_bits else most_mistakes
         tolerance = max(atol, _last_place(values)) if are_bits else atol
-        for explanation in explain_tables(scheme, _separated(values), tolerance, edits, most):
-            if _says_something(explanation, scheme):
-                names = tuple(tensors) if "cos_sin" in tensors else explanation.tensors
-                return replace(explanation, tensors=names)
-    return None
+        explanations = explain_tables(scheme, _separated(values), tolerance, edits, most)
+        explanations.sort(key=lambda explanation: not _says_something(explanation, scheme))
+        if explanations:
+            names = tuple(tensors) if "cos_sin" in tensors else explanations[0].tensors
+            return replace(explanations[0], tensors=names)
+    return _as_sinusoidal(scheme, tensors, atol)
+
+
+def _as_sinusoidal(scheme: Scheme, tensors: Tensors, atol: float) -> Explanation | None:
+    """Return that a table with cosines and sines in its columns is sinusoidal, where a rotary one is expected."""
+    table = tensors.get("cos_sin")
+    if table is None or table.ndim != 2 or scheme.applied_as != "rotation":
+        return None
+    supposed = Parameter("scheme", scheme.name, "sinusoidal")
+    sinusoidal = Sinusoidal(*table.shape, dtype=scheme.dtype)
+    explanations = explain_tables(sinusoidal, {"pe": table}, atol, (supposed,), most=1)
+    return replace(explanations[0], tensors=("cos_sin",)) if explanations else None
 
 
 def _read(tensors: Tensors) -> Iterator[tuple[tuple[Edit, ...], Tensors]]:

@@ -5,7 +5,7 @@ multiple of 1/256 up to 1 is also a bfloat16 number), so each grid that holds th
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +40,9 @@ MAX_STEP = 0.11
 
 LEVELS = (127, 128, 255, 256, 64, 2**12, 2**14, 2**15 - 1, 2**15, 2**16)
 """Steps per unit of fixed-point formats that kernels use."""
+
+MAX_LEVELS = 2**15
+"""Steps from 0 to the largest value: integers of 16 bits with a sign have no more."""
 
 MAX_DECIMALS = 7
 SAMPLED = 4096
@@ -135,6 +138,17 @@ class TruncatedStorage(Storage):
         return -np.sign(values) if self.mode == "toward zero" else np.full(np.shape(values), -1.0)
 
 
+@dataclass(frozen=True)
+class TwiceRounded(Storage):
+    """bfloat16 numbers of float16 ones, which half a last place of either may move."""
+
+    def rounded(self, values: Floats) -> Floats:
+        return rounded_to(rounded_to(values, "float16"), "bfloat16")
+
+    def half_unit(self, values: Floats) -> Floats:
+        return half_ulp(values, "bfloat16") + half_ulp(values, "float16")
+
+
 MODES = ("toward zero", "down")
 """Ways of rounding that are not to nearest."""
 
@@ -152,17 +166,31 @@ def storages_of(values: Floats, dtype: str) -> Iterator[Storage]:
     if not size or (some == np.rint(some)).all():
         return
     bits = SIGNIFICANT_BITS.get(dtype, 24)
-    for name, significant in SIGNIFICANT_BITS.items():
-        coarse = FloatStorage(name)
-        if significant < bits and coarse.holds(some):
-            yield coarse
-            break
-    for digits in range(1, MAX_DECIMALS):
-        if 10.0**-digits <= MAX_STEP * size and decimals(digits).holds(some):
-            yield decimals(digits)
-            break
-    for levels in LEVELS:
-        step = StepStorage(1.0 / levels)
-        if step.step <= MAX_STEP * size and step.holds(some):
-            yield step
-            break
+    floats = [FloatStorage(name) for name in SIGNIFICANT_BITS if SIGNIFICANT_BITS[name] < bits]
+    texts = [decimals(digits) for digits in range(1, MAX_DECIMALS)]
+    levels = [StepStorage(1.0 / count) for count in LEVELS]
+    held = [_coarsest(grids, some, MAX_STEP * size) for grids in (floats, texts, levels)]
+    if not any(held):
+        held = [_coarsest(_scaled_integers(some), some, MAX_STEP * size)]
+    yield from filter(None, held)
+
+
+def _coarsest(grids: Sequence[Storage], values: Floats, largest_step: float) -> Storage | None:
+    """Return the first grid that holds values, unless its steps are so coarse that it holds anything."""
+    for grid in grids:
+        is_coarse = isinstance(grid, StepStorage) and grid.step > largest_step
+        if not is_coarse and grid.holds(values):
+            return grid
+    return None
+
+
+def _scaled_integers(values: Floats) -> list[StepStorage]:
+    """Return the step of which all values may be whole multiples; none if integers of 16 bits have fewer levels.
+
+    Of 0, 0.1984 and 0.5952, the smallest difference is 0.1984: a third of the largest value.
+    """
+    sizes = np.unique(np.append(np.abs(values), 0.0))
+    levels = sizes[-1] / np.diff(sizes).min()
+    if levels > MAX_LEVELS:
+        return []
+    return [StepStorage(float(sizes[-1] / np.rint(levels)))]

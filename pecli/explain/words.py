@@ -146,6 +146,7 @@ _BY_NAME = {
     "positions": _Template("positions are not those given"),
     "axes of positions": _Template("positions are those of the axes {found}", is_quoted=True),
     "padding_idx": _Template("the row of position {found} is zeros"),
+    "pi": _Template("arguments of cosines and sines are reduced with π = {found}"),
     "position_axis": _Template("positions are along axis {found}, not {expected}"),
     "divisors": _Template("{found} is used where {expected} belongs"),
     "inv_freq": _Template("inv_freq holds {found}, not {expected}"),
@@ -611,7 +612,7 @@ def _is_option(edit: Parameter, scheme: Any) -> bool:
             return bool(scheme.padding_idx == edit.found)
         case "positions":
             return scheme.value_of("positions", None) is not None
-    return edit.name not in ("position_axis", "inv_freq", "distance", "slopes")
+    return edit.name not in ("position_axis", "inv_freq", "distance", "slopes", "pi")
 
 
 def reproduction(explanation: Explanation) -> Iterator[str]:

@@ -164,7 +164,7 @@ CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
         pecli.Rope(64, 4, 2.0), "positions start at 5 (the spec says 0)"),
     "wavelengths": ({"inv_freq": np.float32(2 * np.pi / INV_FREQ)}, PLAIN, "wavelengths, not frequencies; exact"),
     "inverses": ({"inv_freq": 1 / INV_FREQ}, PLAIN, "inv_freq holds 1/inv_freq, not frequencies; explains"),
-    "reversed inv_freq": ({"inv_freq": INV_FREQ[::-1].copy()}, PLAIN, "channels are in reverse order; explains"),
+    "reversed inv_freq": ({"inv_freq": INV_FREQ[::-1].copy()}, PLAIN, "channels are in reverse order; exact"),
     "float16 inv_freq": ({"inv_freq": INV_FREQ.astype(np.float16)}, PLAIN, "recipe float16-inv-freq"),
     "one of inv_freq": ({"inv_freq": INV_FREQ * factors(slice(7, 8), 1.0001)}, PLAIN, "only element 7 differs"),
     "zeros as inv_freq": ({"inv_freq": 0 * INV_FREQ}, PLAIN, "values were never initialised"),

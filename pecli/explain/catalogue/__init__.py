@@ -1,6 +1,6 @@
 """Every known mistake once, in the order in which equally short explanations are preferred."""
 
-from pecli.explain.catalogue.arithmetic import RoundedSteps
+from pecli.explain.catalogue.arithmetic import CoarsePi, RoundedSteps
 from pecli.explain.catalogue.biases import (
     DistanceOffByOne,
     NegatedBias,
@@ -78,6 +78,7 @@ from pecli.explain.catalogue.used_rows import (
     Clamped,
     LeftPadded,
     OnePosition,
+    OtherPaddingRow,
     OtherStart,
     Overflowed,
     PaddedRows,
@@ -99,11 +100,11 @@ ROTATIONS: tuple[type[Mistake], ...] = (
 
 MISTAKES: list[type[Mistake]] = [
     *ROTATIONS,
-    OtherLayout, SwappedFunctions, NegatedFunctions, PaddedRows, ReversedRows, OtherStart, Wrapped, RolledRows,
-    OnePosition, Overflowed, Clamped, LeftPadded, MissingScaling, ScalingTwice, ScalingReadDifferently, OtherFactor,
+    OtherLayout, SwappedFunctions, NegatedFunctions, OtherPaddingRow, PaddedRows, ReversedRows, OtherStart, Wrapped,
+    RolledRows, OnePosition, Overflowed, Clamped, LeftPadded, MissingScaling, ScalingTwice, ScalingReadDifferently, OtherFactor,
     OtherLength, OtherOriginalLength, OtherTrainedLength, OtherBetaFast, OtherBetaSlow, OtherLowFactor,
     OtherHighFactor, OtherBase, OtherExponentDim, OtherScaling, OtherScalingNumber, OtherScale, FewerPairs, OtherTwoNumbers, OtherAmplitude, ReversedPairs,
-    InvertedFrequencies, RoundedSteps, ComputedByRuntime, UsedPositions, OnlyInRows,
+    InvertedFrequencies, RoundedSteps, CoarsePi, ComputedByRuntime, UsedPositions, OnlyInRows,
     OtherRule, OtherMaxBias, OtherForm, DistanceOffByOne, ReorderedHeads, NegatedBias, ScaledBias, RoundedSlopes,
     OtherMask, Unmasked, OtherSchemeParameter, OtherPlacement, OtherSections, OtherGridSpan, OtherGridBase,
 ]  # fmt: skip

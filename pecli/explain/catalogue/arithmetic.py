@@ -1,10 +1,11 @@
 """Steps of the computation in too small a dtype. The steps are rendered, so that no error has to be guessed."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
-from pecli.engine.edits import Edit, Recipe
+from pecli.engine.edits import Edit, Parameter, Recipe
 from pecli.explain.catalogue.kinds import WaveMistake
 from pecli.explain.hypothesis import Case, Stage
 from pecli.explain.making import FLOAT32, Arithmetic, FrequencyMaking, WaveMaking
@@ -23,6 +24,10 @@ RECIPES = {
 RECIPES["bfloat16-autocast"] = Arithmetic("bfloat16", "bfloat16", "bfloat16")
 
 
+COARSE_PIS = (3.1415927, 3.1415926, 3.141593, 3.14159, 3.1416, 3.14)
+"""Values of π that people write, the closest first."""
+
+
 @dataclass(frozen=True)
 class RoundedSteps(WaveMistake):
     """Positions, inverse frequencies or phases in 16 bits."""
@@ -32,6 +37,7 @@ class RoundedSteps(WaveMistake):
     seen_in = ("transformers before 4.36 (bfloat16 inv_freq)", "vLLM #1535", "DeepSpeed's .half()")
     stage = Stage.ARITHMETIC
     weight = 0.5
+    changes_reading = True
 
     def in_waves(self, waves: WaveMaking) -> WaveMaking:
         return replace(waves, arithmetic=RECIPES[self.recipe])
@@ -43,5 +49,38 @@ class RoundedSteps(WaveMistake):
             if changes_frequencies or not isinstance(waves, FrequencyMaking):
                 yield cls(name)
 
+    @classmethod
+    def suppositions(cls, case: Case) -> Iterator[Self]:
+        """Yield rounded frequencies and positions: after phases were rounded, nothing else can be measured."""
+        for mistake in cls.proposals(case):
+            if RECIPES[mistake.recipe].turns_evenly:
+                yield mistake
+
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Recipe(self.recipe),)
+
+
+@dataclass(frozen=True)
+class CoarsePi(WaveMistake):
+    """Arguments reduced by a π of few digits, so that errors grow with every turn."""
+
+    pi: float
+    summary = "arguments of cosines and sines are reduced with a π of few digits"
+    seen_in = ("fast sines of embedded and shader code",)
+    stage = Stage.ARITHMETIC
+
+    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+        return replace(waves, arithmetic=replace(waves.arithmetic, pi=self.pi))
+
+    @classmethod
+    def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        if not isinstance(waves, FrequencyMaking):
+            yield from map(cls, COARSE_PIS)
+
+    @classmethod
+    def suppositions(cls, case: Case) -> Iterator[Self]:
+        """Yield nothing: after it, no frequencies can be measured."""
+        yield from ()
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Parameter("pi", f"{math.pi:.9g}", f"{self.pi:.9g}"),)

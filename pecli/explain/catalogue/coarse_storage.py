@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
-from pecli.engine.edits import Decimals, Dtype, Edit, FixedPoint, RoundingMode
+from pecli.engine.edits import Decimals, Dtype, Edit, FixedPoint, Recipe, RoundingMode
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.bias_making import MASKED, BiasMaking
 from pecli.explain.hypothesis import Case, Mistake, Stage
@@ -16,6 +16,7 @@ from pecli.explain.storage import (
     StepStorage,
     Storage,
     TruncatedStorage,
+    TwiceRounded,
     storages_of,
 )
 
@@ -34,17 +35,15 @@ class Stored(Mistake):
 
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
-        for storage in case.once(("storages",), lambda: _storages(case)):
-            is_recipe = isinstance(storage, FloatStorage) and isinstance(
-                case.making, FrequencyMaking
-            )
-            if not is_recipe:  # rounded frequencies are a step of the computation
-                yield cls(storage)
+        yield from map(cls, case.once(("storages",), lambda: _storages(case)))
 
     @property
-    def truncations(self) -> tuple["Stored", ...]:
-        """The same grid with other modes of rounding."""
-        return tuple(Truncated(TruncatedStorage(self.storage, mode)) for mode in MODES)
+    def roundings(self) -> Iterator["Stored"]:
+        """The same grid with other ways of rounding than once to nearest."""
+        for mode in MODES:
+            yield Truncated(TruncatedStorage(self.storage, mode))
+        if self.storage == FloatStorage("bfloat16"):
+            yield Stored(TwiceRounded())
 
     @classmethod
     def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
@@ -56,6 +55,9 @@ class Stored(Mistake):
         return tuple(case.observations.tensors) if len(case.mistakes) == 1 else ()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
+        is_vector = isinstance(case.specification, FrequencyMaking)
+        if is_vector and isinstance(self.storage, FloatStorage):
+            return (Recipe(f"{self.storage.dtype}-inv-freq"),)
         return (grid_edit(self.storage),)
 
 
@@ -81,6 +83,8 @@ def grid_edit(storage: Storage) -> Edit:
     """Return a grid in the vocabulary of results."""
     if isinstance(storage, FloatStorage):
         return Dtype(storage.dtype)
+    if isinstance(storage, TwiceRounded):
+        return Dtype("bfloat16")
     assert isinstance(storage, StepStorage)
     places = -math.log10(storage.step)
     if abs(places - round(places)) < 1e-9:
@@ -93,4 +97,12 @@ def _storages(case: Case) -> list[Storage]:
     values = case.observations.sample
     if isinstance(case.making, BiasMaking):
         values = values[values > MASKED]
-    return list(storages_of(values, case.observations.dtype))
+    grids = storages_of(values, case.observations.dtype)
+    if isinstance(case.making, FrequencyMaking):
+        return [grid for grid in grids if _is_recipe_or_step(grid)]
+    return list(grids)
+
+
+def _is_recipe_or_step(grid: Storage) -> bool:
+    """Return True unless frequencies on a grid go without saying (float32), or are in a dtype that no recipe has."""
+    return not isinstance(grid, FloatStorage) or grid.dtype in ("bfloat16", "float16")

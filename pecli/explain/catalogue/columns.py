@@ -35,6 +35,7 @@ class OtherLayout(WaveMistake):
         "MLX traditional=True",
     )
     stage = Stage.FORM
+    changes_reading = True
 
     def in_waves(self, waves: WaveMaking) -> WaveMaking:
         return with_form(waves, layout=self.layout)
@@ -56,6 +57,7 @@ class SwappedFunctions(WaveMistake):
     summary = "sines and cosines are exchanged"
     seen_in = ("diffusers' flip_sin_to_cos", "tensor2tensor ports")
     stage = Stage.FORM
+    changes_reading = True
 
     def in_waves(self, waves: WaveMaking) -> WaveMaking:
         form = columns_of(waves)
@@ -80,6 +82,7 @@ class NegatedFunctions(WaveMistake):
     summary = "sines (the rotation goes backwards), cosines or all values have the other sign"
     seen_in = ("rotate_half with the minus on the wrong half",)
     stage = Stage.FORM
+    changes_reading = True
 
     def in_waves(self, waves: WaveMaking) -> WaveMaking:
         if isinstance(waves, FrequencyMaking):
@@ -111,6 +114,7 @@ class ReversedPairs(WaveMistake):
     summary = "frequencies in reverse order, the slowest first"
     stage = Stage.FORM
     weight = 1.5
+    changes_reading = True
 
     def in_waves(self, waves: WaveMaking) -> WaveMaking:
         return with_form(waves, reversed=True)
@@ -132,6 +136,7 @@ class InvertedFrequencies(WaveMistake):
     summary = "a vector holds wavelengths or 1/inv_freq instead of inverse frequencies"
     seen_in = ("GGUF's rope_freqs, which divide",)
     stage = Stage.FORM
+    changes_reading = True
 
     def in_waves(self, waves: WaveMaking) -> WaveMaking:
         if not isinstance(waves, FrequencyMaking):

@@ -42,6 +42,7 @@ class OtherPlacement(WaveMistake):
         "class tokens that shift a grid by one row",
     )
     stage = Stage.PARAMETERS
+    changes_reading = True
 
     def in_waves(self, waves: WaveMaking) -> WaveMaking:
         if not isinstance(waves.form, Columns):

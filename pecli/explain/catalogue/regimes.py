@@ -41,7 +41,12 @@ class OnlyInRows(Mistake):
 
     def plant(self, making: Making) -> Making:
         return RegimeMaking(
-            self.mistake.plant(making), making, self.first, self.last, storage=making.storage
+            self.mistake.plant(making),
+            making,
+            self.first,
+            self.last,
+            arithmetic=making.arithmetic,
+            storage=making.storage,
         )
 
     @classmethod

@@ -128,6 +128,7 @@ class ReversedRows(PositionMistake):
     """Rows in reverse order."""
 
     summary = "rows in reverse order"
+    changes_reading = True
 
     def used(self, expected: Floats) -> Floats:
         return np.asarray(expected[::-1])
@@ -265,6 +266,7 @@ class Overflowed(PositionMistake):
 
     dtype: str
     summary = "positions overflow int8, uint8, int16 or uint16"
+    changes_reading = True
 
     def used(self, expected: Floats) -> Floats:
         return expected.astype(np.int64).astype(self.dtype).astype(np.float64)
@@ -361,11 +363,15 @@ class UsedPositions(PositionMistake):
         scheme = case.scheme
         if isinstance(scheme, Positioned) and not scheme.is_range:
             expected = "those given" if scheme.grid is None else "those of the grid"
-            counts_from_0 = (self.positions == np.arange(self.positions.shape[1])).all()
-            return (Parameter("positions", expected, "0, 1, 2, …" if counts_from_0 else "others"),)
+            used = "0, 1, 2, …" if self.counts_from_0 else "others"
+            return (Parameter("positions", expected, used),)
         if len(self.positions) > 1 or self.is_listed:
             return (Parameter("positions", None, "others"),)
         return super().edits(case)
+
+    @property
+    def counts_from_0(self) -> bool:
+        return bool((self.positions == np.arange(self.positions.shape[1])).all())
 
     @property
     def is_listed(self) -> bool:
@@ -373,16 +379,20 @@ class UsedPositions(PositionMistake):
         return not self.why and self.positions.shape[1] <= MAX_LISTED
 
     def scheme_after(self, scheme: Scheme) -> Scheme | None:
-        """Return the scheme at these positions if they are listed; no parameter makes others."""
-        if not isinstance(scheme, Positioned) or not scheme.is_range:
+        """Return the scheme at these positions if they are counted from 0 or listed; no parameter makes others."""
+        if not isinstance(scheme, Positioned):
             return scheme
-        if not self.is_listed:
+        changes: Any = {"positions": None, "grid": None, "seq_len": None}
+        if self.counts_from_0 and not scheme.is_range:
+            changes["seq_len"] = self.positions.shape[1]
+        elif self.is_listed:
+            places = [[int(place) for place in axis] for axis in self.positions]
+            changes["positions"] = places if len(places) > 1 else places[0]
+        else:
             return None
-        places = [[int(place) for place in axis] for axis in self.positions]
-        changes: Any = {"positions": places if len(places) > 1 else places[0], "seq_len": None}
         try:
             return replace(scheme, **changes)
-        except ParameterError:  # some parameters go only with consecutive positions
+        except ParameterError:  # some parameters go only with consecutive positions or a grid
             return None
 
 
@@ -415,6 +425,7 @@ class PaddedRows(WaveMistake):
     summary = "rows of zeros before or after the table"
     seen_in = ("fairseq's padding row", "caches that are allocated longer than they are filled")
     stage = Stage.POSITIONS
+    changes_reading = True
 
     def in_waves(self, waves: WaveMaking) -> WaveMaking:
         rows = np.arange(waves.rows)
@@ -445,3 +456,38 @@ class PaddedRows(WaveMistake):
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Rows("padded at the end" if self.at_end else "padded", self.rows),)
+
+
+@dataclass(frozen=True)
+class OtherPaddingRow(WaveMistake):
+    """Zeros at another position than that of padding, or none there."""
+
+    index: int | None
+    expected: int | None
+    summary = "the row of padding is not zeros, or another one is"
+    seen_in = ("fairseq's padding_idx of 1, which OPT and M2M100 have",)
+    stage = Stage.POSITIONS
+    changes_reading = True
+
+    def in_waves(self, waves: WaveMaking) -> WaveMaking:
+        positions = waves.positions[0]
+        empty = np.zeros(waves.rows, bool) if waves.empty_rows is None else waves.empty_rows.copy()
+        empty[positions == self.expected] = False
+        empty[positions == self.index] = True
+        return replace(waves, empty_rows=empty)
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        if "padding_idx" not in case.scheme.parameters():
+            return
+        expected = case.scheme.value_of("padding_idx")
+        empty = np.asarray(~case.observations.matrix(slice(None)).any(axis=1))
+        if waves.empty_rows is not None:
+            empty &= ~waves.empty_rows
+        if np.count_nonzero(empty) == 1:
+            yield cls(int(waves.positions[0, empty][0]), expected)
+        elif expected is not None and not empty.any():
+            yield cls(None, expected)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Parameter("padding_idx", self.expected, self.index),)
