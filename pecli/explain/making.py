@@ -79,16 +79,23 @@ class Arithmetic:
         high = self.angles(positions, frequencies * (1 + error))
         return np.abs(high - low)
 
-
     def without_float32(self) -> "Arithmetic":
         """Return the arithmetic with exact steps for those in float32."""
-        dtypes = (self.positions, self.frequencies, self.phases)
-        return Arithmetic(*(None if dtype == "float32" else dtype for dtype in dtypes), self.pi)
+        return Arithmetic(
+            _unless_float32(self.positions),
+            _unless_float32(self.frequencies),
+            _unless_float32(self.phases),
+            self.pi,
+        )
 
     @property
     def turns_evenly(self) -> bool:
         """True if equal distances of positions turn by equal angles, so that frequencies can be measured."""
         return self.phases in (None, "float32") and self.pi == math.pi
+
+
+def _unless_float32(dtype: str | None) -> str | None:
+    return None if dtype == "float32" else dtype
 
 
 EXACT = Arithmetic()

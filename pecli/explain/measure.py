@@ -274,9 +274,9 @@ def _logs(law: Callable[[float], Floats], position: float) -> Floats:
 
 def steady_pairs(turns: Complex) -> Flags:
     """Return which pairs have turns of one size (rows, pairs): if a column was overwritten, those of its pair vary."""
-    sizes = np.abs(turns)
-    usual = np.nanmedian(sizes, axis=0)
-    spread = np.nanmedian(np.abs(sizes - usual), axis=0)
+    sizes = np.nan_to_num(np.abs(turns))
+    usual = np.median(sizes, axis=0)
+    spread = np.median(np.abs(sizes - usual), axis=0)
     return np.asarray(spread <= MAX_NOISE * usual)
 
 

@@ -13,11 +13,17 @@ from pecli.explain.catalogue.rotations import (
 )
 from pecli.explain.hypothesis import Case, Mistake
 from pecli.explain.making import WaveMaking
-from pecli.explain.measure import MAX_SIGMAS, Frequencies
+from pecli.explain.measure import MAX_SIGMAS, MIN_RUN, Frequencies
 from pecli.explain.rotated_making import RotatedMaking, shows_turns
 
 PAIRS = 5
 """Neighbouring pairs that are looked at: two numbers fit any two, so three are left to show whether they follow a law."""
+
+MIN_PAIRS = 3
+"""Pairs of which a law can be seen at all."""
+
+MAX_NOISE = 0.006
+"""Noise as a share of the amplitude: two decimals leave 0.003, smooth images of which columns look like waves 0.01."""
 
 STRAIGHT = 0.05
 """Share of the largest value by which neighbouring biases may bend: bfloat16 rounds to a tenth of this."""
@@ -34,7 +40,7 @@ def is_readable(case: Case) -> bool:
         return False  # The rest is noise.
     if isinstance(waves, RotatedMaking) and not _shows_rotation(case):
         return False
-    return _has_lawful_frequencies(case, waves) or case.used_positions is not None
+    return _has_lawful_frequencies(case, waves) or _has_positions(case)
 
 
 def _shows_rotation(case: Case) -> bool:
@@ -75,18 +81,29 @@ def _has_lawful_frequencies(case: Case, waves: WaveMaking) -> bool:
     )
 
 
+def _has_positions(case: Case) -> bool:
+    """Return True if rows are at many positions: rows of any constant are all near one."""
+    used = case.used_positions
+    if used is None:
+        return False
+    places = np.unique(used[np.isfinite(used)])
+    return len(places) >= min(MIN_RUN, used.shape[1] // 2)
+
+
 def is_lawful(measured: Frequencies, expected: Floats) -> bool:
     """Return True if the first or the last frequencies are a geometric series, or are as the expected ones times one.
 
     Scalings change some frequencies, but they leave the fast ones as they are or divide the slow ones by a factor.
     """
+    if measured.noise > MAX_NOISE:
+        return False
     known = np.flatnonzero(measured.known & (expected != 0))
-    if len(known) <= PAIRS:
-        return True
+    if len(known) < MIN_PAIRS:
+        return len(expected) <= PAIRS
     for some in (known[:PAIRS], known[-PAIRS:]):
         logs = np.log(np.abs(measured.values[some]))
         errors = measured.errors[some] / np.abs(measured.values[some])
-        for law in (np.zeros(PAIRS), np.log(np.abs(expected[some]))):
+        for law in (np.zeros(len(some)), np.log(np.abs(expected[some]))):
             if _is_line(some, logs - law, errors):
                 return True
     return False

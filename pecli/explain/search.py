@@ -14,7 +14,7 @@ from pecli.explain.edits import Explanation, merged
 from pecli.explain.hypotheses import CHEAP, MAX_MISTAKES
 from pecli.explain.storage import SIGNIFICANT_BITS, half_ulp
 from pecli.explain.tables import explain_tables
-from pecli.explain.time_limit import limited
+from pecli.explain.time_limit import check_time, limited
 from pecli.explain.unfinished import completed
 
 BITS = {
@@ -110,6 +110,7 @@ def _of_waves(scheme: Scheme, waves: Tensors, atol: float) -> list[Explanation]:
 def _best(scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int) -> Explanation | None:
     """Return the shortest explanation of tensors in any way of reading their numbers; it may say that they are right."""
     for edits, values in _read(tensors):
+        check_time()
         # Any numbers can be taken for the bits of others, so these have to be right.
         are_bits = any(isinstance(edit, Bits) for edit in edits)
         most = 0 if are_bits else most_mistakes

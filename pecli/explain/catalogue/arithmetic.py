@@ -11,18 +11,15 @@ from pecli.explain.hypothesis import Case, Stage
 from pecli.explain.making import FLOAT32, Arithmetic, FrequencyMaking, WaveMaking
 
 RECIPES = {
-    f"{dtype}-{recipe}": replace(FLOAT32, **{step: dtype})
-    for dtype in ("bfloat16", "float16")
-    for recipe, step in (
-        ("inv-freq", "frequencies"),
-        ("positions", "positions"),
-        ("phases", "phases"),
-    )
+    "bfloat16-inv-freq": replace(FLOAT32, frequencies="bfloat16"),
+    "bfloat16-positions": replace(FLOAT32, positions="bfloat16"),
+    "bfloat16-phases": replace(FLOAT32, phases="bfloat16"),
+    "float16-inv-freq": replace(FLOAT32, frequencies="float16"),
+    "float16-positions": replace(FLOAT32, positions="float16"),
+    "float16-phases": replace(FLOAT32, phases="float16"),
+    "bfloat16-autocast": Arithmetic("bfloat16", "bfloat16", "bfloat16"),
 }
-"""Arithmetic of each recipe that rounds one step to 16 bits, by the recipe's name."""
-
-RECIPES["bfloat16-autocast"] = Arithmetic("bfloat16", "bfloat16", "bfloat16")
-
+"""Arithmetic of each recipe that rounds steps to 16 bits, by the recipe's name."""
 
 COARSE_PIS = (3.1415927, 3.1415926, 3.141593, 3.14159, 3.1416, 3.14)
 """Values of π that people write, the closest first."""

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from pecli.engine import edits
-from pecli.engine.arrays import Flags
+from pecli.engine.arrays import Flags, Floats
 from pecli.engine.edits import ColumnsWrong, Edit, ElementsWrong, HeadsWrong, RowsWrong
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.bias_making import BiasMaking
@@ -209,8 +209,17 @@ def damaged_part(case: Case, wrong: Flags) -> tuple[tuple[str, ...], Flags] | No
 GARBAGE_SHARE = 0.05
 """Share of values that are not numbers, or far beyond those of any table, in memory that was never written."""
 
-SMALLEST, LARGEST = 1e-15, 1e6
-"""Sizes of values that tables have, zeros apart."""
+MAX_FADING = 0.25
+"""Small values per tiny one: waves that fade away pass all sizes, but memory holds bits of integers and pointers."""
+
+LARGEST = 1e6
+"""Size of values beyond those of any table."""
+
+SMALL = 1e-15
+"""Size of values below those of any table, zeros apart."""
+
+TINY = 1e-30
+"""Size of integers and pointers if their bits are taken for floating-point numbers, at most."""
 
 
 @dataclass(frozen=True)
@@ -237,10 +246,19 @@ class Uninitialised(Mistake):
         if isinstance(case.specification, BiasMaking):
             return  # a mask is as large as garbage
         sizes = np.abs(case.observations.sample)
-        is_garbage = ~np.isfinite(sizes) | (sizes > LARGEST) | ((sizes < SMALLEST) & (sizes > 0))
         is_empty_vector = isinstance(case.specification, FrequencyMaking) and not sizes.any()
-        if is_garbage.mean() > GARBAGE_SHARE or is_empty_vector:
+        if is_empty_vector or _is_garbage(sizes):
             yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (edits.Uninitialised(),)
+
+
+def _is_garbage(sizes: Floats) -> bool:
+    """Return True if many values are of no table; infinite ones are a mask."""
+    is_strange = np.isnan(sizes) | ((sizes > LARGEST) & np.isfinite(sizes))
+    if is_strange.mean() > GARBAGE_SHARE:
+        return True
+    tiny = np.count_nonzero((sizes < TINY) & (sizes > 0))
+    fading = np.count_nonzero((sizes >= TINY) & (sizes < SMALL))
+    return tiny > GARBAGE_SHARE * sizes.size and fading <= MAX_FADING * tiny

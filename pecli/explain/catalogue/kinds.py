@@ -66,8 +66,12 @@ class LawMistake(WaveMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        if waves.law is not None:
-            yield from cls.laws_proposed(case, waves.law)
+        law = waves.law
+        if law is None:
+            return
+        # Fits take most of the time, and depend on no mistake that leaves the law and the frequencies as they are.
+        key = (cls, law, waves.arithmetic.frequencies, *waves.reading)
+        yield from case.once(key, lambda: list(cls.laws_proposed(case, law)))
 
     @classmethod
     def suppositions(cls, case: Case) -> Iterator[Self]:
