@@ -12,7 +12,7 @@ from pecli.explain.catalogue.kinds import LawMistake
 from pecli.explain.catalogue.runtimes import ComputedByRuntime
 from pecli.explain.catalogue.used_rows import OtherPaddingRow, PaddedRows
 from pecli.explain.edits import Explanation
-from pecli.explain.hypothesis import Case, Mistake, accept
+from pecli.explain.hypothesis import Case, Mistake, Stage, accept
 from pecli.explain.readable import is_as_supposed, is_readable
 from pecli.explain.time_limit import SECONDS, OutOfTimeError, check_time, time_limit
 
@@ -128,10 +128,12 @@ class Search:
     def _tested(self, case: Case) -> Explanation | None:
         """Return an explanation if it is accepted; those that do not need the tolerance are kept apart.
 
-        Hypotheses that are longer than an explanation at hand are not compared: they would not be preferred.
+        Hypotheses that are longer than an explanation at hand are not compared: they would not be preferred. Storage is
+        always compared, since a table that is right within float32 arithmetic may be exactly right in float32.
         """
+        is_only_stored = all(mistake.stage == Stage.STORAGE for mistake in case.mistakes)
         is_longer = any(case.cost > explanation.cost for explanation in self.close)
-        if is_longer or case.is_far_off or case.tested.any():
+        if (is_longer and not is_only_stored) or case.is_far_off or case.tested.any():
             return None
         closer = accept(case.within(0.0))
         if closer is not None:

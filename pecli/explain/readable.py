@@ -87,7 +87,7 @@ def _has_positions(case: Case) -> bool:
     if used is None:
         return False
     places = np.unique(used[np.isfinite(used)])
-    return len(places) >= min(MIN_RUN, used.shape[1] // 2)
+    return bool(len(places) >= min(MIN_RUN, used.shape[1] // 2))
 
 
 def is_lawful(measured: Frequencies, expected: Floats) -> bool:

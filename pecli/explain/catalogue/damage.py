@@ -261,4 +261,4 @@ def _is_garbage(sizes: Floats) -> bool:
         return True
     tiny = np.count_nonzero((sizes < TINY) & (sizes > 0))
     fading = np.count_nonzero((sizes >= TINY) & (sizes < SMALL))
-    return tiny > GARBAGE_SHARE * sizes.size and fading <= MAX_FADING * tiny
+    return bool(tiny > GARBAGE_SHARE * sizes.size and fading <= MAX_FADING * tiny)

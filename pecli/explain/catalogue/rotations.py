@@ -56,6 +56,7 @@ class RotationMistake(WaveMistake):
     """A mistake in rotating queries or keys."""
 
     stage = Stage.FORM
+    changes_reading = True
 
     def in_waves(self, waves: WaveMaking) -> WaveMaking:
         if not isinstance(waves, RotatedMaking):
@@ -287,6 +288,7 @@ class ScaledHeads(RotationMistake):
     summary = "queries are multiplied by a number, such as the 1/√d of attention scores"
     seen_in = ("projections into which the attention scale is folded",)
     weight = 1.2
+    changes_reading = False
     fitted = ("by",)
 
     def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
