@@ -5,7 +5,7 @@ import numpy as np
 from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.explain.bias_making import MASKED, BiasMaking
 from pecli.explain.catalogue.columns import OtherLayout, SwappedFunctions
-from pecli.explain.catalogue.rotations import (
+from pecli.explain.catalogue.rotation_mistakes import (
     OtherChannels,
     OtherFormula,
     OtherPairs,

@@ -42,7 +42,7 @@ from pecli.explain.catalogue.placements import (
     OtherSections,
 )
 from pecli.explain.catalogue.regimes import OnlyInRows
-from pecli.explain.catalogue.rotations import (
+from pecli.explain.catalogue.rotation_mistakes import (
     NarrowProducts,
     NarrowTables,
     NotRotated,

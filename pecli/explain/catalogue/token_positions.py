@@ -9,7 +9,7 @@ import numpy as np
 
 from pecli.engine.arrays import Floats
 from pecli.engine.edits import Edit, Misplacement, Parameter, PositionMistake, Rows
-from pecli.explain.catalogue.rotations import RotationMistake
+from pecli.explain.catalogue.rotation_mistakes import RotationMistake
 from pecli.explain.hypothesis import Case, Stage
 from pecli.explain.position_runs import count_runs
 from pecli.explain.rotated_making import RotatedMaking
