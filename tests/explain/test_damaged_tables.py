@@ -1,0 +1,193 @@
+"""Tables that are right except for a part, or except for their positions: exactly that part is named."""
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.engine.schemes.scheme import Scheme
+from tests.checks.waves import Array
+
+LONG = pecli.Sinusoidal(1 << 16, 36)
+PLAIN = pecli.Sinusoidal(512, 64)
+
+
+def reason(table: Array | dict[str, Array], scheme: Scheme, atol: float = 1e-5) -> str:
+    """The first reason, up to its residual."""
+    answer = pecli.verify(table, scheme, atol=atol)
+    return answer.diagnosis[0].partition(";")[0] if answer.diagnosis else ""
+
+
+def spoilt(table: Array, rows: range | list[int]) -> Array:
+    """A table whose rows hold 0.3 in some places."""
+    is_spoilt = np.isin(np.arange(len(table)), rows)[:, None]
+    return np.where(is_spoilt, np.float32(0.3), table)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (range(30000, 30100), "pe: only rows 30000–30099 differ"),
+        ([50000], "pe: only row 50000 differs"),
+    ],
+)
+def test_rows_of_a_long_table(rows: range | list[int], words: str) -> None:
+    assert reason(spoilt(LONG.tables()["pe"], rows), LONG) == words
+
+
+def test_positions_of_a_long_table_that_wrap() -> None:
+    wrapped = LONG.tables()["pe"][np.arange(1 << 16) % 5000]
+    assert reason(wrapped, LONG) == "pe: positions wrap at row 5,000"
+
+
+@pytest.mark.parametrize(
+    ("places", "values", "words"),
+    [
+        ([(100, 3), (400, 3)], [1e6, 0.7], "pe: only elements [100, 3], [400, 3] differ"),
+        ([7], [np.nan], "pe: only row 7 differs"),
+    ],
+    ids=["far off", "not a number"],
+)
+def test_a_value_that_is_far_off_hides_no_other(
+    places: list[tuple[int, int]] | list[int], values: list[float], words: str
+) -> None:
+    table = PLAIN.tables()["pe"]
+    for place, value in zip(places, values, strict=True):
+        table[place] = value
+    assert reason(table, PLAIN) == words
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [((5, 20, 3), "bias: only element [5, 20, 3] differs"), (5, "bias: only head 5 differs")],
+)
+def test_a_part_of_a_masked_bias(place: int | tuple[int, ...], words: str) -> None:
+    scheme = pecli.Alibi(8, 64, form="causal")
+    bias = scheme.tables()["bias"]
+    bias[place] *= 2
+    assert reason(bias, scheme) == words
+
+
+ROPE = pecli.Rope(40, 16)
+
+
+def mixed(scheme: pecli.Rope, other: pecli.Rope, cut: int) -> dict[str, Array]:
+    """Rows of one scheme before `cut`, and of another from there on."""
+    first = scheme.tables()
+    then = other.tables()
+    return {name: np.concatenate([first[name][:cut], then[name][cut:]]) for name in ("cos", "sin")}
+
+
+@pytest.mark.parametrize("cut", [16, 24])
+def test_another_base_from_some_row_on(cut: int) -> None:
+    found = mixed(ROPE, pecli.Rope(40, 16, 500000.0), cut)
+    words = f"cos, sin: base is 500000 (the spec says 10000), and only in rows {cut} to 39"
+    assert reason(found, ROPE) == words
+
+
+def test_a_dynamic_table_that_began_without_scaling() -> None:
+    growing = pecli.Rope(64, 32, scaling="dynamic", factor=2.0, max_position_embeddings=32)
+    found = mixed(pecli.Rope(64, 32), growing, 32)
+    words = "cos, sin: the dynamic scaling is missing, and only in rows 0 to 31"
+    assert reason(found, growing) == words
+
+
+def at_positions(positions: Array) -> dict[str, Array]:
+    """Cosines and sines of 16 channels by NumPy."""
+    angles = np.outer(positions, 10000.0 ** (-np.arange(8) / 8))
+    return {"cos": np.cos(angles).astype("f4"), "sin": np.sin(angles).astype("f4")}
+
+
+@pytest.mark.parametrize(
+    ("positions", "words"),
+    [
+        (np.r_[:50, :56], "positions restart, as those of packed sequences"),
+        (np.arange(300).astype(np.int8), "they overflow int8"),
+        (np.minimum(np.arange(300), 149), "they are clamped at 149"),
+        (np.arange(300) % 50, "positions wrap at row 50"),
+        (np.arange(300) + 3, "positions start at 3 (the spec says 0)"),
+    ],
+    ids=["packed", "int8", "clamped", "wrapped", "offset"],
+)
+def test_other_positions(positions: Array, words: str) -> None:
+    answer = pecli.verify(at_positions(positions), pecli.Rope(len(positions), 16), atol=1e-6)
+    assert words in answer.diagnosis[0]
+
+
+FEW = [0, 1, 5, 9, 100, 1000, 4096]
+
+
+@pytest.mark.parametrize("by", [1, -1])
+def test_given_positions_that_are_one_off(by: int) -> None:
+    scheme = pecli.Rope(dim=64, positions=FEW)  # type: ignore[arg-type]
+    assert reason(at_shifted(by), scheme) == f"cos, sin: all positions are off by {by}"
+
+
+def at_shifted(by: int) -> dict[str, Array]:
+    """Cosines and sines at given positions by NumPy; −1 is no position of a scheme."""
+    angles = np.outer(np.array(FEW) + by, 10000.0 ** (-np.arange(32) / 32))
+    return {"cos": np.cos(angles), "sin": np.sin(angles)}
+
+
+def test_swapped_functions_at_given_positions() -> None:
+    scheme = pecli.Rope(dim=64, positions=FEW)  # type: ignore[arg-type]
+    tables = at_shifted(0)
+    found = {"cos": tables["sin"], "sin": tables["cos"]}
+    assert reason(found, scheme) == "cos, sin: sin and cos are swapped"
+
+
+def of_two_sequences(bases: tuple[float, float]) -> dict[str, Array]:
+    """Doubled tables of 128 channels for two sequences, each with a base of its own."""
+    tables = [pecli.Rope(64, 128, base).tables() for base in bases]
+    return {name: np.stack([np.tile(each[name], 2) for each in tables]) for name in ("cos", "sin")}
+
+
+def test_sequences_with_one_mistake_have_its_reason() -> None:
+    answer = pecli.verify(of_two_sequences((5e5, 5e5)), "llama-2-7b")
+    assert answer.diagnosis[0].startswith("cos, sin: base is 500000 (the spec says 10000)")
+
+
+def test_sequences_with_different_mistakes_have_no_reason_in_common() -> None:
+    assert pecli.verify(of_two_sequences((5e5, 1e6)), "llama-2-7b").explanations == ()
+
+
+def test_noise_is_no_table_times_next_to_nothing() -> None:
+    noise = np.random.default_rng(0).normal(size=(64, 8)).astype("f4")
+    assert pecli.verify(1e-4 * noise, pecli.Sinusoidal(64, 8), atol=1e-3).explanations == ()
+
+
+def test_slopes_that_are_all_the_same_follow_no_rule() -> None:
+    slopes = {"slopes": np.full(2, 0.5, np.float32)}
+    assert pecli.verify(slopes, pecli.Alibi(2, slopes=True)).explanations == ()
+
+
+@pytest.mark.parametrize(
+    ("mask", "words"),
+    [
+        (np.finfo("f4").min, "bias: values are scaled by 2"),
+        (-1e9, "bias: values are scaled by 2, and mask differs: -1e+09"),
+    ],
+)
+def test_the_most_negative_number_is_a_mask(mask: float, words: str) -> None:
+    scheme = pecli.Alibi(12, 64, form="causal")
+    bias = scheme.tables()["bias"]
+    found = np.where(np.isinf(bias), mask, 2 * bias).astype("f4")
+    assert reason(found, scheme, 1e-4) == words
+
+
+def test_a_sinusoidal_table_given_as_rotary() -> None:
+    answer = pecli.verify(pecli.Sinusoidal(64, 32).tables(), "llama-3-8b", atol=1e-3)
+    words = "this is a sinusoidal table, not the cosines and sines of a rotary one"
+    assert words in answer.reasons[0]
+
+
+def test_a_scaling_that_is_applied_to_its_own_result() -> None:
+    """llama3's formula by NumPy, twice."""
+
+    def scaled(plain: Array) -> Array:
+        kept = np.clip((8192 * plain / (2 * np.pi) - 1) / 3, 0, 1)
+        return plain / 8 * (1 - kept) + plain * kept
+
+    angles = np.outer(np.arange(512), scaled(scaled(5e5 ** (-np.arange(64) / 64))))
+    found = {"cos": np.cos(angles), "sin": np.sin(angles)}
+    answer = pecli.verify(found, "llama-3.1-8b", atol=1e-4)
+    assert "the llama3 scaling is applied twice" in answer.diagnosis[0]
