@@ -1,8 +1,6 @@
 """One search explains tables: a sample of the matrix, recipes, rotations, unrelated tables, and weak passes."""
 
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +9,7 @@ import pecli
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.explain import edits as vocabulary
-from pecli.explain.edits import Edit, Explanation, Parameter
+from pecli.explain.edits import Parameter
 from pecli.explain.recognition import recognise
 from pecli.explain.search import explain
 from pecli.explain.words import sentence
@@ -125,33 +123,3 @@ def test_two_numbers_that_nobody_has() -> None:
             Parameter("factor", 8.0, 5.5),
             Parameter("high_freq_factor", 4.0, 6.0),
         )
-
-
-WORDS = [
-    row.split(" | ")
-    for row in Path(__file__).with_name("words.txt").read_text(encoding="utf-8").splitlines()
-]
-EXAMPLES: dict[Edit, str] = {eval(code, vars(vocabulary)): words for code, words in WORDS}
-
-
-def test_the_wording_is_that_of_the_golden_file() -> None:
-    said = {
-        edit: sentence(Explanation((edit,), None, ("cos", "sin"), residual=3e-8))
-        for edit in EXAMPLES
-    }
-    assert said == EXAMPLES
-
-
-def test_every_edit_has_words_and_json() -> None:
-    kinds = {type(edit) for edit in EXAMPLES}
-    assert kinds == {
-        each
-        for name, each in vars(vocabulary).items()
-        if isinstance(each, type)
-        and issubclass(each, Edit)
-        and each is not Edit
-        and not name.startswith("_")
-    }
-    for edit in EXAMPLES:
-        json.dumps(edit.as_json())
-        assert edit.as_json()["edit"] == edit.kind
