@@ -330,7 +330,10 @@ def _spec(given: Mapping[str, str]) -> str | ModelEncodings | Array | None:
     if model is not None:
         # Found again for each file; here, so that an error comes before any file is read.
         flags = given.get("flags")
-        encodings = find_model(model, flags=flags)
+        if "config" in given:
+            encodings = find_model(config=model, flags=flags)
+        else:
+            encodings = find_model(model=model, flags=flags)
         if "layer_type" in given:
             encodings.one(given["layer_type"])
         return model if flags is None else encodings
