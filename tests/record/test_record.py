@@ -419,3 +419,54 @@ def test_only_modules_are_recorded(value: Any) -> None:
         pecli.record(value),
     ):
         pass
+
+
+# Damaged files
+
+RUN = recorded(llama(), token_ids()).tensors()
+LEARNED_RUN = recorded(LearnedModel(), token_ids()).tensors()
+DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
+    "one side": (
+        {name: array for name, array in RUN.items() if not name.endswith("1.q_before")},
+        r"calls.0.layers.1.q_after is there, and q_before is missing",
+    ),
+    "sides of two shapes": (
+        {**RUN, "calls.0.layers.1.k_after": np.ones((2, 2, 3, 16))},
+        "k_before is",
+    ),
+    "no rows": ({**RUN, "calls.0.rotary_emb.inv_freq": np.ones(0)}, "an array of floats"),
+    "positions of one axis": ({**RUN, "calls.0.positions": np.arange(12)}, "positions is"),
+    "negative positions": ({**RUN, "calls.0.positions": np.full((2, 12), -1)}, "whole numbers ≥ 0"),
+    "huge positions": ({**RUN, "calls.0.positions": np.full((2, 12), 2**41)}, "whole numbers ≥ 0"),
+    "real positions": ({**RUN, "calls.0.positions": np.full((2, 12), 0.5)}, "whole numbers ≥ 0"),
+    "ids of another length": ({**RUN, "calls.0.position_ids": np.arange(3)}, "position_ids is"),
+    "mask of another shape": ({**RUN, "calls.0.attention_mask": np.ones(3)}, "attention_mask is"),
+    "a call without positions": (
+        {**RUN, "calls.1.rotary.cos": np.ones((3, 8))},
+        "positions is missing",
+    ),
+    "a flat table": ({**RUN, "calls.0.rotary_emb.cos": np.ones(8)}, r"\(…, L, D\)"),
+    "no weight": (
+        {name: array for name, array in LEARNED_RUN.items() if name != "wpe.weight"},
+        "the table with its weight is missing",
+    ),
+    "a flat weight": ({**LEARNED_RUN, "wpe.weight": np.ones(8)}, r"it must be \(rows, D\)"),
+    "rows of another width": (
+        {**LEARNED_RUN, "calls.0.wpe.rows": np.ones((2, 12, 3))},
+        "wpe.rows is",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_a_damaged_run_is_refused(case: str) -> None:
+    tensors, problem = DAMAGED[case]
+    with pytest.raises(pecli.FileError, match=problem):
+        pecli.verify(tensors, LLAMA)
+
+
+def test_tensors_without_a_role_are_listed() -> None:
+    tensors = {**RUN, "calls.0.layers.1.thing": np.ones(3, np.float32)}
+    result = pecli.verify(tensors, LLAMA)
+    assert result.passed
+    assert result.unchecked == ("layers.1.thing",)

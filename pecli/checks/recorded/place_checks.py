@@ -26,6 +26,7 @@ from pecli.models.encoding import ModelEncodings
 
 TABLES = "tables"
 TABLE_ROLES = ("cos", "sin")
+FREQUENCIES = "inv_freq"
 POSITION_AXIS = -2  #: recorded queries and keys are (batch, heads, L, D)
 LEAST_FREQUENCY = 1e-30
 """Frequencies of models go down to 1e-8 or so; memory that nobody wrote holds far smaller numbers."""
@@ -112,7 +113,9 @@ class PlaceChecker:
             return self._check_rows
         if kind == AFTER:
             return self._check_rotation
-        return self._check_frequencies
+        if role_of(kind) == FREQUENCIES:
+            return self._check_frequencies
+        return _refuse
 
     def _refuse_other_parts(self, place: str) -> None:
         """Raise ParameterError for a tower of images or audio: no position of its patches is recorded.
@@ -287,6 +290,11 @@ class RecordedRotation(NamedTuple):
             count = self.pair.before.shape[POSITION_AXIS]
             weak.append(f"{count} tokens and as many heads: either may be rotated; use more tokens")
         return weak
+
+
+def _refuse(call: int, place: str, tensors: Mapping[str, Array]) -> PlaceCheck:
+    """Raise ParameterError for tensors whose names do not state what they are."""
+    raise ParameterError(place, "recorded", "its tensors have no known role")
 
 
 class _Group(NamedTuple):

@@ -170,7 +170,7 @@ def _verify_recorded(
         if value is not None:
             raise ParameterError(name, "given", "a recorded run states it itself", "leave it out")
     run = RecordedRun.of(source.file.tensors)
-    return verify_run(run, model, tolerance, reasons, source.label)
+    return verify_run(run, model, tolerance, reasons, source.label or "arrays")
 
 
 def _rotates(model: Any) -> bool:
