@@ -14,6 +14,6 @@ def printed_tolerance(label: str, tolerance: Tolerance, rounding: float) -> Tole
     """
     allowed = tolerance.for_printed(rounding)
     if allowed != tolerance:
-        text = f"{label}: printed to {2 * rounding:.1g}, compared within {allowed.atol:.2g}"
-        note(f"{text}; --atol states another tolerance")
+        bound = f"compared within {allowed.atol:.2g}, as exactly as they were printed"
+        note(f"{label}: numbers are {bound}; --atol states another tolerance")
     return allowed

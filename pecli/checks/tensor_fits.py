@@ -215,7 +215,7 @@ def _fit_both(whole: Tensors, parts: Tensors, rules: _Rules, *, reads_a: bool) -
 
 
 def _cos_and_sin(tensors: Tensors) -> dict[str, Array] | None:
-    """Return the cosines and sines of a file by role; None unless both are there, of one shape."""
+    """Return the cosines and sines of a file by role; None unless both are there, as tables of one shape."""
     tables: dict[str, Array] = {}
     for name, array in tensors.items():
         role = role_of(name)
@@ -223,7 +223,8 @@ def _cos_and_sin(tensors: Tensors) -> dict[str, Array] | None:
             tables[role] = array
     if len(tables) != 2 or tables["cos"].shape != tables["sin"].shape:
         return None
-    return tables
+    is_scalar = tables["cos"].ndim == 0
+    return None if is_scalar else tables
 
 
 def _targets_of_both(tables: Tensors) -> Iterator[Target]:

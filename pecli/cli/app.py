@@ -18,7 +18,7 @@ from pecli.cli.commands import HelpWithExamples, HintedUsageError, UsageError
 from pecli.cli.messages import Exit, print_error
 from pecli.engine import __version__
 from pecli.engine.schemes import SCHEMES, scheme_named
-from pecli.errors import ResourceError, translated
+from pecli.errors import ParameterError, ResourceError, translated
 
 if TYPE_CHECKING:
     from pecli.cli.commands import AnyCommand, Context
@@ -169,8 +169,8 @@ def run(arguments: Sequence[str]) -> int:
     Every error becomes a line on standard error. A command returns its exit code, or None for 0.
     """
     _set_help_width()
-    arguments = _help_as_option(arguments)
     try:
+        arguments = _help_as_option(arguments)
         needs_numpy = {"--help", "-h", "--version"}.isdisjoint(arguments)
         if needs_numpy:
             _check_memory()
@@ -189,11 +189,21 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _help_as_option(arguments: Sequence[str]) -> list[str]:
-    """Return `COMMAND --help` for `help COMMAND`, and all other command lines unchanged."""
+    """Return `COMMAND --help` for `help COMMAND`, and all other command lines unchanged.
+
+    Raises:
+        ParameterError: Words follow a command that has no subcommands.
+    """
     words = list(arguments)
-    if words[:1] == ["help"]:
-        return [*words[1:], "--help"]
-    return words
+    if words[:1] != ["help"]:
+        return words
+    command = words[1:2]
+    others = [word for word in words[2:] if not word.startswith("-")]
+    is_plain_command = command != [] and command[0] not in SCHEME_GROUPS
+    if is_plain_command and others:
+        rule = f"{command[0]} has no subcommands"
+        raise ParameterError("help", " ".join(words[1:]), rule, f"see pecli help {command[0]}")
+    return [*words[1:], "--help"]
 
 
 def _set_help_width() -> None:

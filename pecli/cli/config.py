@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -65,11 +66,7 @@ def config(
       pecli config server.log
       pecli config llama-2-7b --flags 'llama-server -c 8192 --rope-scale 2'
     """
-    sources = [_Source(name, "MODEL") for name in files or []]
-    sources += [_Source(name, "model") for name in model or []]
-    if not sources:
-        rule = "name a config.json or a preset"
-        raise ParameterError("MODEL", "missing", rule, "see pecli models")
+    sources = _sources(files or [], model or [])
     codes = [Exit.DONE]
     shown: list[ModelEncodings] = []
     for source in sources:
@@ -85,6 +82,16 @@ def config(
     if not json and len(shown) > 1:
         view.show_differences(shown, seq_len)
     return max(codes)
+
+
+def _sources(files: Sequence[str], models: Sequence[str]) -> list[_Source]:
+    """Return the models of a command line, those of its arguments first."""
+    sources = [_Source(name, "MODEL") for name in files]
+    sources += [_Source(name, "model") for name in models]
+    if not sources:
+        rule = "name a config.json or a preset"
+        raise ParameterError("MODEL", "missing", rule, "see pecli models")
+    return sources
 
 
 class _Source(NamedTuple):
@@ -169,12 +176,7 @@ def models(words: list[str] | None, json: bool) -> int:
       pecli config --model llama-3.1-8b
     """
     wanted = [word.lower() for word in words or []]
-    chosen: list[tuple[Preset, ModelEncodings]] = []
-    for preset in presets().values():
-        model = read_object(preset.config, preset.name)
-        searched = view.searched_text(preset, model)
-        if all(word in searched for word in wanted):
-            chosen.append((preset, model))
+    chosen = [*_matching_presets(wanted)]
     if not chosen:
         missing = " and ".join(map(quoted, wanted))
         print_note(f"no preset has {missing}; the config.json of any model can be read")
@@ -184,6 +186,15 @@ def models(words: list[str] | None, json: bool) -> int:
     else:
         view.show_presets(chosen)
     return Exit.DONE
+
+
+def _matching_presets(words: Sequence[str]) -> Iterator[tuple[Preset, ModelEncodings]]:
+    """Yield the presets whose name, family, repositories and encodings hold all words."""
+    for preset in presets().values():
+        model = read_object(preset.config, preset.name)
+        searched = view.searched_text(preset, model)
+        if all(word in searched for word in words):
+            yield preset, model
 
 
 def _described(preset: Preset, model: ModelEncodings) -> dict[str, object]:

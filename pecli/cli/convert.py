@@ -73,11 +73,7 @@ def convert(
       pecli convert model.safetensors --from interleaved --to halves --heads 32 --kv-heads 8 -o hf.safetensors
       pecli convert pe.npy --from interleaved --to halves -o halves.npy
     """
-    if output is None and not check:
-        rule = "a conversion is written to a file"
-        raise ParameterError("output", "missing", rule, "give -o FILE")
-    if output is not None:
-        options.check_output(output, json=json)
+    _check_destination(output, check=check, json=json)
     loaded = open_file(file)
     result = _converted(loaded, values)
     score_check = result.check() if check else None
@@ -85,15 +81,29 @@ def convert(
     job = _Conversion(loaded, result, score_check, is_whole=file in (loaded.path, "-"))
     written = output if passed else None
     if written is not None:
-        total = sum(array.nbytes for array in loaded.tensors.values())
-        wanted = options.shows_progress({**values, "quiet": quiet})
-        with progress.counting("convert", total, wanted=wanted) as advance:
-            _save(job, written, advance, header=not values["no_header"])
+        _save_with_progress(job, written, {**values, "quiet": quiet})
     if json:
         screen.print_json(_as_json(job, written))
     elif not quiet:
         _show(job, written)
     return Exit.DONE if passed else Exit.CHECK_FAILED
+
+
+def _check_destination(output: str | None, *, check: bool, json: bool) -> None:
+    """Raise ParameterError unless there is a file to write, or the conversion is only checked."""
+    if output is not None:
+        options.check_output(output, json=json)
+    elif not check:
+        rule = "a conversion is written to a file"
+        raise ParameterError("output", "missing", rule, "give -o FILE")
+
+
+def _save_with_progress(job: _Conversion, path: str, values: options.Values) -> None:
+    """Write the tensors, with a progress bar if there is a terminal and they are large."""
+    total = sum(array.nbytes for array in job.file.tensors.values())
+    wanted = options.shows_progress(values)
+    with progress.counting("convert", total, wanted=wanted) as advance:
+        _save(job, path, advance, header=not values["no_header"])
 
 
 class _Conversion(NamedTuple):
@@ -156,22 +166,35 @@ def _check_layout(file: LoadedFile, source: str) -> None:
 
 def _save(job: _Conversion, path: str, on_block: OnBlock, *, header: bool) -> None:
     """Write the tensors; a .safetensors file whose dtypes stay keeps every other byte, in the same order."""
+    if _keeps_other_bytes(job, path):
+        _save_copy(job, path, on_block)
+        return
     file = job.file
     result = job.result
-    is_same_format = format_of(path).name == file.format == "safetensors"
-    keeps_bytes = is_same_format and job.is_whole and not result.cast
-    keeps_spec = not result.moves or KEY not in file.metadata
-    if keeps_bytes and keeps_spec:
-        from pecli.files.safetensors import write_copy
-
-        changed = {name: result.table(name) for name in result.moves}
-        assert file.contents is not None
-        write_copy(path, file.contents, file.tensors, changed, on_block)
-        return
     metadata = options.without(file.metadata, (KEY,))
     tables = [result.table(name) for name in result.arrays]
     spec = None if job.is_changed else _spec_without_digest(file)
     save_tables(path, tables, spec, metadata=metadata, on_block=on_block, header=header)
+
+
+def _keeps_other_bytes(job: _Conversion, path: str) -> bool:
+    """Return True if a file can be copied with only the moved tensors changed.
+
+    A spec that the file carries describes its tensors: it would be wrong if some of them moved.
+    """
+    is_same_format = format_of(path).name == job.file.format == "safetensors"
+    keeps_dtypes = not job.result.cast
+    keeps_spec = not job.result.moves or KEY not in job.file.metadata
+    return is_same_format and job.is_whole and keeps_dtypes and keeps_spec
+
+
+def _save_copy(job: _Conversion, path: str, on_block: OnBlock) -> None:
+    """Copy a .safetensors file, with the tensors that moved in their places."""
+    from pecli.files.safetensors import write_copy
+
+    changed = {name: job.result.table(name) for name in job.result.moves}
+    assert job.file.contents is not None
+    write_copy(path, job.file.contents, job.file.tensors, changed, on_block)
 
 
 def _spec_without_digest(file: LoadedFile) -> dict[str, object] | None:

@@ -74,12 +74,19 @@ def diff(
         about = provenance(["diff", a, b], {**named, **tolerances})
         mistakes.save(output, [result], about)
     code = answer_with_figure(result, _show, output, json=json, quiet=quiet)
-    draws_in_terminal = screen.is_terminal() if plot is None else plot
-    if draws_in_terminal and not json and not quiet:
+    if not json and not quiet:
+        _draw_in_terminal(result, wanted=plot)
+    return code
+
+
+def _draw_in_terminal(result: Verification | Difference, *, wanted: bool | None) -> None:
+    """Draw a difference if it is wanted; if nothing is said about that, in terminals only."""
+    if wanted is None:
+        wanted = screen.is_terminal()
+    if wanted:
         from pecli.views.pictures import mistakes
 
         mistakes.show(result.tensors)
-    return code
 
 
 def _position_shift(

@@ -69,9 +69,13 @@ def _check_combination(values: Values) -> None:
     if file is not None and values["output"] is not None:
         rule = "a table is either written or checked"
         raise ParameterError("verify", file, rule, "leave out -o or --verify")
-    if not values["plot"]:
-        return
-    if file is not None:
+    if values["plot"]:
+        _check_plot(values)
+
+
+def _check_plot(values: Values) -> None:
+    """Raise ParameterError for options that exclude a picture in the terminal."""
+    if values["verify"] is not None:
         rule = "a table is either drawn or checked"
         raise ParameterError("plot", "given with --verify", rule, "see pecli plot FILE")
     if values["json"] or values["output"] == "-":

@@ -97,9 +97,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
       What each kind shows:
 
     """
-    channels = None
-    if values["channels"] is not None:
-        channels = CHANNELS.parse("channels", values["channels"])
+    channels = _parse_channels(values["channels"])
     size = _parse_size(values["size"])
     dpi = values["dpi"] or DEFAULT_DPI
     is_animated = False
@@ -140,6 +138,10 @@ class _Inches(NamedTuple):
 
     width: float
     height: float
+
+
+def _parse_channels(text: str | None) -> tuple[int, ...] | None:
+    return None if text is None else CHANNELS.parse("channels", text)
 
 
 def _parse_size(text: str | None) -> _Inches | None:

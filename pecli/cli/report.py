@@ -11,6 +11,7 @@ from pecli.engine.runtimes import RUNTIMES
 from pecli.errors import ParameterError, PecliError
 from pecli.views import report as reports
 from pecli.views import screen
+from pecli.views.report.draft import Page
 
 
 @command(
@@ -54,6 +55,11 @@ def report(
     page = reports.report(*sources, output=output, runtime=runtime, **settings)
     if not quiet:
         screen.print_written(output)
+    return _exit_code(page)
+
+
+def _exit_code(page: Page) -> int:
+    """Print the errors of a report, and return the gravest exit code."""
     errors = [print_error(answer) for answer in page.answers if isinstance(answer, PecliError)]
     if errors:
         return max(errors)

@@ -224,9 +224,7 @@ def model_encodings(values: Values, parameters: NamedValues, *, one: bool = Fals
 
     model = find_model(values["config"], values["model"])
     if not model.ropes():
-        schemes = ", ".join(sorted({encoding.scheme for encoding in model})) or "none"
-        name = "config" if values["config"] else "model"
-        raise ParameterError(name, model.file, f"it has no rotary encoding (found: {schemes})")
+        raise _not_rotary(model, "config" if values["config"] else "model")
     layer_type = values["layer_type"]
     encodings = model.ropes()
     if one or layer_type is not None:
@@ -237,6 +235,11 @@ def model_encodings(values: Values, parameters: NamedValues, *, one: bool = Fals
         _note_changes(model.file, encodings[0], changes)
         encodings = tuple(_overridden(encoding, changes, model.context) for encoding in encodings)
     return ModelRopes(model, tuple(encodings), others)
+
+
+def _not_rotary(model: ModelEncodings, option: str) -> ParameterError:
+    schemes = ", ".join(sorted({encoding.scheme for encoding in model})) or "none"
+    return ParameterError(option, model.file, f"it has no rotary encoding (found: {schemes})")
 
 
 def _note_changes(file: str, encoding: Encoding, changes: NamedValues) -> None:

@@ -247,12 +247,9 @@ def _checks(
         tolerances: Tolerances that were given.
         reasons: Explain failures.
     """
-    # Manifests and golden suites name a model per file, which options must not contradict.
     describes_itself = golden is not None or all(map(is_manifest, files))
-    if target and describes_itself:
-        name, value = next(iter(target.items()))
-        rule = "a manifest or a suite defines what its files should be"
-        raise ParameterError(name, repr(value), rule, "leave it out")
+    if describes_itself:
+        _refuse_target(target)
     if golden is not None:
         from pecli.golden import answer_checks
 
@@ -265,13 +262,27 @@ def _checks(
             from pecli.checks.manifest import read_manifest
 
             checks += read_manifest(file, tolerances, reasons=reasons)
-        elif not target and os.path.isfile(os.path.join(file, "index.json")):
+        elif not target and _is_golden_suite(file):
             from pecli.golden import suite_checks
 
             checks += suite_checks(file)
         else:
             checks.append(Check(file, partial(verifier.verify, file), group=group))
     return checks
+
+
+def _refuse_target(target: Mapping[str, str]) -> None:
+    """Raise ParameterError for an option that describes the expected tensors.
+
+    Manifests and golden suites name a model per file, which options must not contradict.
+    """
+    for name, value in target.items():
+        rule = "a manifest or a suite defines what its files should be"
+        raise ParameterError(name, repr(value), rule, "leave it out")
+
+
+def _is_golden_suite(folder: str) -> bool:
+    return os.path.isfile(os.path.join(folder, "index.json"))
 
 
 class _Target(NamedTuple):
@@ -319,7 +330,10 @@ def _spec(given: Mapping[str, str]) -> str | ModelEncodings | Array | None:
     if model is not None:
         # Found again for each file; here, so that an error comes before any file is read.
         flags = given.get("flags")
-        encodings = find_model(model, flags=flags)
+        if "config" in given:
+            encodings = find_model(config=model, flags=flags)
+        else:
+            encodings = find_model(model=model, flags=flags)
         if "layer_type" in given:
             encodings.one(given["layer_type"])
         return model if flags is None else encodings

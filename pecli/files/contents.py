@@ -20,7 +20,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Array, numpy_dtype, round_to, widened
+from pecli.engine.arrays import Array, Indices, numpy_dtype, round_to, widened
 from pecli.engine.named_values import JsonObject
 from pecli.errors import FileError, PecliError, failure, quoted
 from pecli.files.output import KEY
@@ -193,6 +193,32 @@ class Printed(NamedTuple):
         return 0.5 * 10.0**-self.decimals
 
 
+class PrintedPart(NamedTuple):
+    """The elements of a tensor (heads, tokens, D) that were printed.
+
+    Attributes:
+        shape: the shape of the whole tensor.
+        heads: the indices of the heads that are there.
+        tokens: the indices of the tokens that are there.
+        channels: the indices of the channels that are there; others are NaN.
+    """
+
+    shape: tuple[int, int, int]
+    heads: Indices
+    tokens: Indices
+    channels: Indices
+
+    @property
+    def size(self) -> int:
+        """The number of elements of the whole tensor."""
+        return math.prod(self.shape)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if no element is missing."""
+        return (len(self.heads), len(self.tokens), len(self.channels)) == self.shape
+
+
 @dataclass(frozen=True)
 class LoadedFile:
     """The tensors of a file by name, and its metadata.
@@ -208,6 +234,8 @@ class LoadedFile:
         unread: tensors that are listed only.
         printed: the text that the numbers were read from; None if the file states dtypes.
         notes: what was assumed while it was read.
+        renamed: by name, a tensor's name in the file, if it is called differently here.
+        parts: by name, the elements that are there of tensors that were not printed as a whole.
         contents: the bytes of a .safetensors file, of which `convert` copies the header.
     """
 
@@ -218,6 +246,8 @@ class LoadedFile:
     unread: tuple[UnreadTensor, ...] = ()
     printed: Printed | None = None
     notes: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, PrintedPart] = field(default_factory=dict)
     contents: Contents | None = field(default=None, repr=False)
 
     @property

@@ -2,7 +2,8 @@
 
 Read are print(tensor) of torch, NumPy, MLX and JAX; C, Rust and JavaScript initialisers; rows with
 blanks or commas; one number per line; and log lines with a label before the numbers. Numbers in
-brackets have the shape of their brackets; numbers on lines are rows, collected by label.
+brackets have the shape of their brackets; numbers on lines are rows, collected by label. Logs of
+llama.cpp's eval-callback have a reader of their own.
 """
 
 import math
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 
 from pecli.engine.arrays import AnyArray
 from pecli.errors import counted, listed, quoted
+from pecli.files import eval_callback
 from pecli.files.contents import Contents, LoadedFile, Printed
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.number_text import (
@@ -57,6 +59,8 @@ def read(contents: Contents) -> LoadedFile:
     Raises:
         FileError: the print was cut, a word is not a number, or rows have different lengths.
     """
+    if eval_callback.is_dump(contents):
+        return eval_callback.read(contents)
     reader = _TextReader(contents)
     for piece in pieces(contents):
         reader.add(piece)

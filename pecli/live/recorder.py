@@ -20,6 +20,7 @@ from pecli.checks.recorded.run_tensors import (
     layer_of,
 )
 from pecli.engine.arrays import Array, as_numpy
+from pecli.files.torch_module import check_has_values
 from pecli.live.call_positions import token_places
 from pecli.live.rotations import (
     Arguments,
@@ -347,6 +348,12 @@ def _head_name(argument: str, tensor: Any) -> str:
 
 
 def _copied(name: str, tensor: Any) -> Array:
+    """Return a copy: the model may overwrite the tensor.
+
+    Raises:
+        KindError: It has no values, as those of a model on the meta device.
+    """
+    check_has_values(name, tensor)
     return np.array(as_numpy(name, tensor))
 
 

@@ -156,6 +156,10 @@ def named_model(model: Model) -> NamedModel | None:
         return NamedModel("config.json", "--config", describe(model).encodings())
     name = os.fspath(model)
     option = _option_of(name)
+    if not option and not os.path.lexists(name) and not _is_path(name):
+        advice = presets.advice(name)
+        if advice:  # a misspelt preset rather than a file
+            raise FileError(name, "does not exist", advice)
     if not option:
         return None
     return NamedModel(name, option, describe(name).encodings())

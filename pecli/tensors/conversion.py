@@ -1,7 +1,7 @@
 """Tensors on their way to another layout or dtype, and the check of their attention scores."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -87,13 +87,7 @@ class Converted:
         dtype = self.dtype if name in self.cast else None
 
         def fill(start: int, out: Array) -> None:
-            new_rows = slice(start, start + len(out))
-            if move is None:
-                block = rows[new_rows]
-            elif move.axis == 0:
-                block = rows[move.order[new_rows]]
-            else:
-                block = np.take(rows[new_rows], move.order, axis=1)
+            block = _moved_rows(rows, move, slice(start, start + len(out)))
             out[...] = block if dtype is None else round_to(widened(block), dtype)
 
         return replace(table, dtype=dtype or table.dtype, fill=fill)
@@ -111,22 +105,28 @@ class Converted:
         for one order of channels that all of them share. So each tensor of a layer can be checked
         alone, if the whole layer moved.
         """
-        if self.heads is None or not self.moves:
+        heads = self.heads
+        if heads is None or not self.moves:
             rule = "scores are those of projections that move"
             advice = "give `from`, `to` and `heads`, or the model with `config`"
             raise ParameterError("check", "given", rule, advice)
-        moved = {weight.name: self.heads.named(weight) for weight in self.moved}
+        moved = {weight.name: heads.named(weight) for weight in self.moved}
         self._refuse_partial_layers(moved)
         paired = self._paired_layers(moved)
         if not paired:
             rule = "there are no query and key weights that go together"
             raise ParameterError("check", "given", rule, "convert unchecked")
         checked = [name for name, named in moved.items() if named.layer in paired]
-        with np.errstate(invalid="ignore", over="ignore"):  # Weights may not be finite.
-            changes = [self._change(name, self.moves[name], self.heads) for name in checked]
-        largest = max(changes) if all(map(math.isfinite, changes)) else math.inf
         unpaired = [name for name in moved if name not in checked]
-        return ScoreCheck(largest, len(paired), unpaired)
+        return ScoreCheck(self._largest_change(checked, heads), len(paired), unpaired)
+
+    def _largest_change(self, names: Sequence[str], heads: Heads) -> float:
+        """Return the largest change of some tensors; infinity if one is not a finite number."""
+        with np.errstate(invalid="ignore", over="ignore"):  # Weights may not be finite.
+            changes = [self._change(name, self.moves[name], heads) for name in names]
+        if not all(map(math.isfinite, changes)):
+            return math.inf
+        return max(changes)
 
     def _refuse_partial_layers(self, moved: Mapping[str, Projection]) -> None:
         """Refuse layers of which some queries or keys moved and others did not."""
@@ -199,3 +199,18 @@ def _rotated_heads(table: Table, move: Move, heads: Heads, layout: str) -> Float
         layout,
         first_channel=first_channel,
     )
+
+
+def _moved_rows(rows: Array, move: Move | None, places: slice) -> Array:
+    """Return some rows of a moved tensor: other rows of the tensor, or the same with other columns.
+
+    Args:
+        rows: All rows of the tensor as it is.
+        move: The move; None if the tensor stays.
+        places: The rows of the result.
+    """
+    if move is None:
+        return rows[places]
+    if move.axis == 0:
+        return rows[move.order[places]]
+    return np.take(rows[places], move.order, axis=1)

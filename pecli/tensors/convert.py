@@ -1,7 +1,7 @@
 """`pecli.convert`: pairs of a checkpoint or of tables in another layout, dtypes cast."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, like, numbers
-from pecli.engine.named_values import NamedValues
+from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.schemes.parameters import Choice, DtypeChoice, Flag, Parameter, Whole
 from pecli.errors import KindError, ParameterError, listed, quoted
 from pecli.models.find import Model
@@ -123,19 +123,18 @@ def converted(
             rule = "`heads`, `rotary_dim` and `include` say how pairs move, from where to where"
             raise ParameterError("from", "missing", rule)
         return Converted(arrays, {}, "", "", None, dtype)
-    # DeepSeek takes interleaved channels, which its weights make; its tables have halves.
-    side = 0 if heads else 1
-    source = LAYOUTS[source][side]
-    target = LAYOUTS[target][side]
     weights = [weight_of(name, array) for name, array in arrays.items()]
     chosen = _chosen(weights, label, heads, patterns)
+    # DeepSeek's layout is two: its weights make interleaved channels, and its tables have halves.
+    side = 1 if heads is None else 0
+    before = LAYOUTS[source][side]
+    after = LAYOUTS[target][side]
     if heads is not None:
         heads = heads.completed(chosen)
     moves: dict[str, Move] = {}
-    if source != target:
-        for weight in chosen:
-            moves[weight.name] = _move(weight, source, target, heads, fields)
-    return Converted(arrays, moves, source, target, heads, dtype)
+    if before != after:
+        moves = {weight.name: _move(weight, before, after, heads, fields) for weight in chosen}
+    return Converted(arrays, moves, before, after, heads, dtype)
 
 
 def _checked_head_options(options: Mapping[str, object]) -> dict[str, object]:
@@ -181,14 +180,12 @@ def heads_of(model: Model | None, layer_type: str | None, fields: NamedValues) -
 
 
 def _heads_of_model(model: Model, layer_type: str | None, fields: Mapping[str, object]) -> Heads:
-    stated = {
-        name: value
-        for name, value in vars(attention_of(model, layer_type)).items()
-        if value is not None
-    }
-    for name in ("heads", "kv_heads", "head_dim"):
-        if name in stated:
-            _COUNT.check(name, stated[name])
+    """Return the heads that a model states, with those fields replaced that the user gave.
+
+    Raises:
+        ParameterError: Neither states the number of heads, or the channels that rotate.
+    """
+    stated = _stated_heads(model, layer_type)
     file = stated["model"]
     combined = {**stated, **fields}
     if "heads" not in combined:
@@ -201,16 +198,23 @@ def _heads_of_model(model: Model, layer_type: str | None, fields: Mapping[str, o
     return Heads(**combined, given=tuple(overridden))
 
 
-def _patterns(include: Any) -> list[str]:
+def _stated_heads(model: Model, layer_type: str | None) -> MutableValues:
+    """Return the fields of `Heads` that a model states, with its numbers checked."""
+    attention = vars(attention_of(model, layer_type))
+    stated = {name: value for name, value in attention.items() if value is not None}
+    for name in ("heads", "kv_heads", "head_dim"):
+        if name in stated:
+            _COUNT.check(name, stated[name])
+    return stated
+
+
+def _patterns(include: object) -> list[str]:
     """Return patterns as a list; `include` is what the user passed."""
     if include is None:
         return []
     if isinstance(include, str):
         return [include]
-    try:
-        patterns = [*include]
-    except TypeError:
-        patterns = [include]
+    patterns = [*include] if isinstance(include, Iterable) else [include]
     for pattern in patterns:
         if not isinstance(pattern, str):
             raise KindError("include", quoted(pattern), "patterns are texts")

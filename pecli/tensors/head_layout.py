@@ -163,15 +163,19 @@ class Heads:
             advice = "give `kv_heads` or `head_dim`, or the model with `config`"
             raise ParameterError("kv_heads", "missing", rule, advice)
         count = _rows(weight) // head_dim
-        return count if kind == "k" else (count - self.heads) // 2
+        if kind == "k":
+            return count
+        return (count - self.heads) // 2
 
     def _head_count(self, kind: str, kv_heads: int) -> int:
         """Return the number of heads in a projection; a gate counts as one."""
-        if kind == "q":
-            return 2 * self.heads if self.gated else self.heads
         if kind == "k":
             return kv_heads
-        return self.heads + 2 * kv_heads
+        if kind == "qkv":
+            return self.heads + 2 * kv_heads
+        if self.gated:
+            return 2 * self.heads
+        return self.heads
 
     def _contents(self, kind: str) -> str:
         prefix = {"q": "", "k": "the keys of ", "qkv": "q, k and v of "}[kind]
@@ -224,7 +228,8 @@ class Heads:
         named = self.named(weight)
         if named.kind == "q":
             has_gates = self.gated and not named.norm
-            return ("qg" if has_gates else "q") * self.heads
+            slots_of_head = "qg" if has_gates else "q"
+            return slots_of_head * self.heads
         if named.kind == "k":
             return "k" * kv_heads
         if named.kind == "latent":

@@ -91,19 +91,31 @@ def open_inputs(
         metadata = loaded.metadata | metadata
         present += _inputs_of(loaded)
     metadata.pop(KEY, None)
+    inputs = _by_name(present, chosen)
+    missing = [repr(name) for name in chosen if name not in inputs]
+    if not inputs:
+        missing.append("missing")
+    if missing:
+        raise _missing_tensor(missing[0], files, present)
+    return list(inputs.values()), metadata
+
+
+def _by_name(tensors: Sequence[Input], chosen: Collection[str]) -> dict[str, Input]:
+    """Return the chosen tensors by name, or all if none is chosen; each name must come once."""
     inputs: dict[str, Input] = {}
-    for tensor in present:
+    for tensor in tensors:
         if chosen and tensor.name not in chosen:
             continue
         if tensor.name in inputs:
             raise _same_name(tensor, inputs[tensor.name])
         inputs[tensor.name] = tensor
-    missing = [repr(name) for name in chosen if name not in inputs]
-    if missing or not inputs:
-        shapes = [f"{tensor.name} {tensor.shape}" for tensor in present]
-        rule = f"{', '.join(files)} has {listed(shapes, MAX_LISTED) or 'no tensors'}"
-        raise ParameterError("tensor", missing[0] if missing else "missing", rule)
-    return list(inputs.values()), metadata
+    return inputs
+
+
+def _missing_tensor(name: str, files: Sequence[str], present: Sequence[Input]) -> ParameterError:
+    shapes = [f"{tensor.name} {tensor.shape}" for tensor in present]
+    rule = f"{', '.join(files)} has {listed(shapes, MAX_LISTED) or 'no tensors'}"
+    return ParameterError("tensor", name, rule)
 
 
 def _inputs_of(loaded: LoadedFile) -> list[Input]:

@@ -4,7 +4,7 @@ Families that keep q, k and v in one tensor, or whose number of key heads no key
 qkv_layouts.json.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from pecli.models.families import class_defaults, variants
 from pecli.models.find import Model, describe
 from pecli.models.heads import head_size
 from pecli.models.key_names import HEADS, TEXTS
-from pecli.models.keys import Keys
+from pecli.models.keys import Keys, value_of
 
 KV_HEADS = (
     "num_key_value_heads",
@@ -54,15 +54,24 @@ class FamilyLayout(NamedTuple):
 
     def key_heads(self, keys: Keys, heads: int | None) -> int | None:
         """Return the number of key heads; None if the configuration does not imply it."""
-        count = _whole(keys, self.kv_keys)
-        within = keys.part("attn_config") if self.kv_keys else None  # MPT's
-        if not count and within is not None:
-            count = _whole(within, ("kv_n_heads",))
+        count = self._stated_key_heads(keys)
         if count:
             return count
+        if self.kv_default is None:
+            return None
         if self.kv_default == "heads":
             return heads
-        return None if self.kv_default is None else int(self.kv_default)
+        return int(self.kv_default)
+
+    def _stated_key_heads(self, keys: Keys) -> int | None:
+        """Return the number of key heads in a configuration; MPT has it among other settings."""
+        count = _whole(keys, self.kv_keys)
+        if not self.kv_keys:
+            return count
+        attention = keys.part("attn_config")
+        if not count and attention is not None:
+            return _whole(attention, ("kv_n_heads",))
+        return count
 
 
 def _family_layouts() -> dict[str, list[FamilyLayout]]:
@@ -139,7 +148,9 @@ def _language_part(keys: Keys, encodings: ModelEncodings) -> tuple[Keys, str | N
         inner = keys.part(name)
         if inner:
             model_type = inner.word("model_type")
-            return inner, model_type.value if model_type else encodings.model_type
+            if model_type is None:
+                return inner, encodings.model_type
+            return inner, model_type.value
     return keys, encodings.model_type
 
 
@@ -162,15 +173,23 @@ def _shared_encoding(encodings: ModelEncodings, layer_type: str | None) -> Encod
     """Return the rotary encoding whose heads all layers share; None if the model has none."""
     if layer_type is not None:
         chosen = encodings.one(layer_type)
-        return chosen if chosen.is_rotary else None
+        if not chosen.is_rotary:
+            return None
+        return chosen
     ropes = [rope for rope in encodings.ropes() if not rope.part and not rope.grid.axes]
     forms = {(rope.head_dim, rope.rotary_dim, rope.layout, rope.trailing) for rope in ropes}
+    if not forms:
+        return None
     if len(forms) > 1:
-        names = ", ".join(f"{rope.layer_type!r} (heads of {rope.head_dim})" for rope in ropes)
-        rule = f"{encodings.file} has layers that differ: {names}"
-        advice = "name one, and its tensors with `include`"
-        raise ParameterError("layer_type", "missing", rule, advice)
-    return ropes[0] if ropes else None
+        raise _different_layers(encodings.file, ropes)
+    return ropes[0]
+
+
+def _different_layers(file: str, ropes: Sequence[Encoding]) -> ParameterError:
+    names = ", ".join(f"{rope.layer_type!r} (heads of {rope.head_dim})" for rope in ropes)
+    rule = f"{file} has layers that differ: {names}"
+    advice = "name one, and its tensors with `include`"
+    return ParameterError("layer_type", "missing", rule, advice)
 
 
 def _whole(keys: Keys, names: tuple[str, ...]) -> int | None:
@@ -178,5 +197,4 @@ def _whole(keys: Keys, names: tuple[str, ...]) -> int | None:
     single = tuple(name for name in names if not isinstance(keys.data.get(name), list))
     if len(single) < len(names) and not keys.any(*single):
         return None
-    value = keys.whole(*single)
-    return value.value if value else None
+    return value_of(keys.whole(*single))

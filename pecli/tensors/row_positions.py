@@ -81,15 +81,17 @@ class RowPositions:
         ids = self.ids
         if ids is None:
             return None
-        has_axes = axes > 1 and ids.ndim > 1
-        most_axes = 3 if axes > 1 else 2
-        fits = not has_axes or len(ids) in (1, axes)
-        if not fits or not 1 <= ids.ndim <= most_axes:
-            raise self._wrong(f"they must be {_allowed_shapes(axes)}")
-        leading = len(ids) if has_axes else 1
-        has_batch = ids.ndim > (2 if has_axes else 1)
-        batch = ids.shape[-2] if has_batch else 1
-        return ids.reshape(leading, batch, ids.shape[-1])
+        if ids.ndim == 1:
+            return ids[None, None]
+        has_axes = axes > 1  # of M-RoPE, before an axis of the batch
+        if not has_axes and ids.ndim == 2:
+            return ids[None]
+        fits = has_axes and ids.shape[:1] in ((1,), (axes,))
+        if fits and ids.ndim == 2:
+            return ids[:, None]
+        if fits and ids.ndim == 3:
+            return ids
+        raise self._wrong(f"they must be {_allowed_shapes(axes)}")
 
     def places(self, tensor: Input, seq_axis: int, axes: int = 1) -> Places:
         """Return the positions of a tensor's rows.
@@ -97,15 +99,31 @@ class RowPositions:
         Raises:
             ParameterError: the ids do not fit the tensor.
         """
-        rows = tensor.shape[seq_axis]
-        shape = f"{tensor.label} is of shape {tensor.shape}"
         ids = self.arranged(axes)
         if ids is None:
-            if self.offset + rows - 1 > LAST_POSITION:
-                rule = f"with {tensor.label} of shape {tensor.shape} it goes beyond 2^40"
-                raise ParameterError("offset", self.offset, rule)
-            ids = np.arange(self.offset, self.offset + rows)[None, None]
+            ids = self._consecutive(tensor, tensor.shape[seq_axis])
         _, batch, length = ids.shape
+        self._check_fit(tensor, seq_axis, batch, length)
+        seen = np.ones((batch, length), bool)
+        if self.seen is not None:
+            seen = self.seen.reshape(batch, length)
+        return Places(np.broadcast_to(ids, (axes, batch, length)), seen)
+
+    def _consecutive(self, tensor: Input, rows: int) -> Ids:
+        """Return the positions offset, offset + 1, … of some rows, as (1, 1, rows)."""
+        if self.offset + rows - 1 > LAST_POSITION:
+            rule = f"with {tensor.label} of shape {tensor.shape} it goes beyond 2^40"
+            raise ParameterError("offset", self.offset, rule)
+        return np.arange(self.offset, self.offset + rows)[None, None]
+
+    def _check_fit(self, tensor: Input, seq_axis: int, batch: int, length: int) -> None:
+        """Raise ParameterError unless ids (batch, length) fit a tensor.
+
+        A batch of ids needs a batch in the tensor, which is its first axis: positions cannot be
+        there then.
+        """
+        shape = f"{tensor.label} is of shape {tensor.shape}"
+        rows = tensor.shape[seq_axis]
         if length != rows:
             # (batch, L, heads, D) instead of (batch, heads, L, D) is the usual reason.
             is_before = tensor.shape[-3:-2] == (length,)
@@ -114,10 +132,6 @@ class RowPositions:
         positions_are_first = seq_axis % len(tensor.shape) == 0
         if batch != 1 and (positions_are_first or batch != tensor.shape[0]):
             raise self._wrong(shape, "the first axis of both must agree")
-        seen = np.ones((batch, length), bool)
-        if self.seen is not None:
-            seen = self.seen.reshape(batch, length)
-        return Places(np.broadcast_to(ids, (axes, batch, length)), seen)
 
     def _wrong(self, rule: str, advice: str = "") -> ParameterError:
         shape = () if self.ids is None else self.ids.shape

@@ -50,6 +50,7 @@ HEALTHY = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("case", HEALTHY)
 def test_a_right_model_passes(case: str) -> None:
     result = HEALTHY[case]().verify()
@@ -108,6 +109,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_mistake_is_named_with_the_first_wrong_layer(fault: str) -> None:
     make, layer, reason = FAULTS[fault]
@@ -123,11 +125,12 @@ def test_a_mistake_is_named_with_the_first_wrong_layer(fault: str) -> None:
 def test_only_the_shifted_layer_is_wrong() -> None:
     model = llama()
     shift_layer(model)
-    result = recorded(model, token_ids()).verify()
+    result = recorded(model, token_ids()).verify(reasons=False)
     assert result.wrong_layers == (1,)
     assert result.as_json()["wrong_layers"] == [1]
 
 
+@pytest.mark.thorough
 def test_a_wrong_theta_of_one_layer_type_is_named_with_its_layers() -> None:
     model = gemma()
     change_theta(model)  # that of full attention, layer 2
@@ -167,8 +170,8 @@ def test_ignored_left_padding_is_named() -> None:
 
 def test_ids_of_the_caller_that_ignore_padding_are_wrong() -> None:
     ids = tensor(np.tile(np.arange(12), (2, 1)))
-    result = recorded(llama(), token_ids(), attention_mask=MASK, position_ids=ids).verify()
-    assert not result
+    run = recorded(llama(), token_ids(), attention_mask=MASK, position_ids=ids)
+    assert not run.verify(reasons=False)
 
 
 def test_a_layer_without_rotation_is_named() -> None:
@@ -212,7 +215,7 @@ def test_calls_go_on_at_the_end_of_the_cache() -> None:
 
 
 def test_the_call_of_a_mistake_is_named() -> None:
-    result = generate(llama(), fault_from=1).verify()
+    result = generate(llama(), fault_from=1).verify(reasons=False)
     assert result.first_place == "layers.2"
     assert "in call 2" in result.diagnosis[0]
 
@@ -235,7 +238,7 @@ def test_complex_tables_and_a_start_position(start: int) -> None:
     config = {**LLAMA, "model_type": "cohere"}  # which rotates interleaved pairs
     run = recorded(MetaModel(), token_ids(), start)
     assert run.verify(config)
-    assert not run.verify({**config, "rope_theta": 500000.0})
+    assert not run.verify({**config, "rope_theta": 500000.0}, reasons=False)
 
 
 def test_a_module_of_its_own_that_rotates_in_place() -> None:
@@ -348,24 +351,24 @@ def test_a_run_is_printed_as_a_table_of_layers() -> None:
 def test_a_result_is_printed_with_counts() -> None:
     model = llama()
     shift_layer(model)
-    text = str(recorded(model, token_ids()).verify())
+    text = str(recorded(model, token_ids()).verify(reasons=False))
     assert text.startswith("FAILED  run of Transformer  rope\n  layer 1 is the first that is wrong")
     assert "q         2      1" in text
 
 
 @pytest.mark.parametrize(("suffix", "wrong"), [("safetensors", False), ("npz", True)])
 def test_a_saved_run_gives_the_same_answer(tmp_path: Path, suffix: str, wrong: bool) -> None:
-    model = gemma()
+    model = llama()
     if wrong:
         model.layers[1].self_attn.shift = 3
     with pecli.record(model) as run:
         model(token_ids(), attention_mask=MASK)
-        model(token_ids(length=5))
+        model(token_ids(length=1))
     path = tmp_path / f"run.{suffix}"
     run.save(path)
-    result: Any = pecli.verify(path, GEMMA)
+    result: Any = pecli.verify(path, LLAMA, reasons=False)
     assert result.passed == (not wrong)
-    assert result.wrong_layers == run.verify().wrong_layers
+    assert result.wrong_layers == run.verify(reasons=False).wrong_layers
 
 
 def test_saved_learned_rows(tmp_path: Path) -> None:
@@ -419,3 +422,54 @@ def test_only_modules_are_recorded(value: Any) -> None:
         pecli.record(value),
     ):
         pass
+
+
+# Damaged files
+
+RUN = recorded(llama(), token_ids()).tensors()
+LEARNED_RUN = recorded(LearnedModel(), token_ids()).tensors()
+DAMAGED: dict[str, tuple[dict[str, Any], str]] = {
+    "one side": (
+        {name: array for name, array in RUN.items() if not name.endswith("1.q_before")},
+        r"calls.0.layers.1.q_after is there, and q_before is missing",
+    ),
+    "sides of two shapes": (
+        {**RUN, "calls.0.layers.1.k_after": np.ones((2, 2, 3, 16))},
+        "k_before is",
+    ),
+    "no rows": ({**RUN, "calls.0.rotary_emb.inv_freq": np.ones(0)}, "an array of floats"),
+    "positions of one axis": ({**RUN, "calls.0.positions": np.arange(12)}, "positions is"),
+    "negative positions": ({**RUN, "calls.0.positions": np.full((2, 12), -1)}, "whole numbers ≥ 0"),
+    "huge positions": ({**RUN, "calls.0.positions": np.full((2, 12), 2**41)}, "whole numbers ≥ 0"),
+    "real positions": ({**RUN, "calls.0.positions": np.full((2, 12), 0.5)}, "whole numbers ≥ 0"),
+    "ids of another length": ({**RUN, "calls.0.position_ids": np.arange(3)}, "position_ids is"),
+    "mask of another shape": ({**RUN, "calls.0.attention_mask": np.ones(3)}, "attention_mask is"),
+    "a call without positions": (
+        {**RUN, "calls.1.rotary.cos": np.ones((3, 8))},
+        "positions is missing",
+    ),
+    "a flat table": ({**RUN, "calls.0.rotary_emb.cos": np.ones(8)}, r"\(…, L, D\)"),
+    "no weight": (
+        {name: array for name, array in LEARNED_RUN.items() if name != "wpe.weight"},
+        "the table with its weight is missing",
+    ),
+    "a flat weight": ({**LEARNED_RUN, "wpe.weight": np.ones(8)}, r"it must be \(rows, D\)"),
+    "rows of another width": (
+        {**LEARNED_RUN, "calls.0.wpe.rows": np.ones((2, 12, 3))},
+        "wpe.rows is",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_a_damaged_run_is_refused(case: str) -> None:
+    tensors, problem = DAMAGED[case]
+    with pytest.raises(pecli.FileError, match=problem):
+        pecli.verify(tensors, LLAMA)
+
+
+def test_tensors_without_a_role_are_listed() -> None:
+    tensors = {**RUN, "calls.0.layers.1.thing": np.ones(3, np.float32)}
+    result = pecli.verify(tensors, LLAMA)
+    assert result.passed
+    assert result.unchecked == ("layers.1.thing",)

@@ -7,7 +7,6 @@ import numpy as np
 
 from pecli.checks.recorded.run_tensors import RecordedCall
 from pecli.engine.arrays import Array, Flags, Indices
-from pecli.errors import FileError
 
 MAX_IDS = 8  #: position ids that a sentence lists
 
@@ -23,9 +22,8 @@ class CallTokens:
             ids state where tokens stand.
     """
 
-    def __init__(self, call: RecordedCall, axes: int, label: str) -> None:
-        if call.positions is None:
-            raise FileError(label, "has a call without positions", "record the run again")
+    def __init__(self, call: RecordedCall, axes: int) -> None:
+        assert call.positions is not None  # Runs without positions are refused before.
         self.axes = axes
         positions = _by_axis(call.positions, axes)
         self.used_ids: Indices | None = None

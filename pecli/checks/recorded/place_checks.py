@@ -26,6 +26,7 @@ from pecli.models.encoding import ModelEncodings
 
 TABLES = "tables"
 TABLE_ROLES = ("cos", "sin")
+FREQUENCIES = "inv_freq"
 POSITION_AXIS = -2  #: recorded queries and keys are (batch, heads, L, D)
 LEAST_FREQUENCY = 1e-30
 """Frequencies of models go down to 1e-8 or so; memory that nobody wrote holds far smaller numbers."""
@@ -112,7 +113,9 @@ class PlaceChecker:
             return self._check_rows
         if kind == AFTER:
             return self._check_rotation
-        return self._check_frequencies
+        if role_of(kind) == FREQUENCIES:
+            return self._check_frequencies
+        return _refuse
 
     def _refuse_other_parts(self, place: str) -> None:
         """Raise ParameterError for a tower of images or audio: no position of its patches is recorded.
@@ -202,9 +205,19 @@ class PlaceChecker:
             {"layer_type": layer_type, "seq_axis": POSITION_AXIS},
             tokens,
         )
-        result = replace(rotation.result(), name=f"{place}.{name}")
+        result = rotation.result()
+        if not result.passed and rotation.has_as_many_heads:
+            turned = rotation.turned()
+            if turned.result().passed:
+                rotation = turned
+                result = turned.result()
         return PlaceCheck(
-            call, place, layer_type or "", (result,), rotation.reasons, rotation.weaknesses
+            call,
+            place,
+            layer_type or "",
+            (replace(result, name=f"{place}.{name}"),),
+            rotation.reasons,
+            rotation.weaknesses,
         )
 
     def _check_rows(self, call: int, place: str, tensors: Mapping[str, Array]) -> PlaceCheck:
@@ -240,6 +253,20 @@ class RecordedRotation(NamedTuple):
     tolerance: Tolerance
     options: Mapping[str, Any]
     tokens: CallTokens
+    is_turned: bool = False  #: whether the axes of heads and positions are exchanged
+
+    @property
+    def has_as_many_heads(self) -> bool:
+        """True if there are as many heads as positions: then shapes do not tell which is which."""
+        shape = self.pair.before.shape
+        return len(shape) > 2 and shape[POSITION_AXIS] == shape[POSITION_AXIS - 1]
+
+    def turned(self) -> "RecordedRotation":
+        """Return the rotation with the axes of heads and positions exchanged."""
+        before = np.swapaxes(self.pair.before, POSITION_AXIS, POSITION_AXIS - 1)
+        after = np.swapaxes(self.pair.after, POSITION_AXIS, POSITION_AXIS - 1)
+        pair = self.pair._replace(before=before, after=after)
+        return self._replace(pair=pair, is_turned=True)
 
     def _job(self, *, reasons: bool, places: Mapping[str, Any]) -> RotationJob:
         return RotationJob.of(self.encodings, self.tolerance, reasons, **self.options, **places)
@@ -258,7 +285,16 @@ class RecordedRotation(NamedTuple):
     def weaknesses(self) -> list[str]:
         # Positions are stated: equal rows at the beginning need not be padding.
         job = self._job(reasons=False, places=self.tokens.stated())
-        return [*check_pair(self.pair, job).check.weaknesses()]
+        weak = [*check_pair(self.pair, job).check.weaknesses()]
+        if self.is_turned:
+            count = self.pair.before.shape[POSITION_AXIS]
+            weak.append(f"{count} tokens and as many heads: either may be rotated; use more tokens")
+        return weak
+
+
+def _refuse(call: int, place: str, tensors: Mapping[str, Array]) -> PlaceCheck:
+    """Raise ParameterError for tensors whose names do not state what they are."""
+    raise ParameterError(place, "recorded", "its tensors have no known role")
 
 
 class _Group(NamedTuple):

@@ -6,6 +6,7 @@ from typing import Any
 
 from pecli.checks.recorded.call_tokens import CallTokens
 from pecli.checks.recorded.place_checks import PlaceCheck, PlaceChecker, Reasons
+from pecli.checks.recorded.run_shapes import check_shapes
 from pecli.checks.recorded.run_tensors import AFTER, RecordedCall, RecordedRun, layer_of
 from pecli.checks.verification import Verification
 from pecli.compare.comparison import problems_of
@@ -51,11 +52,13 @@ def verify_run(
         label: The name of the run in the answer.
 
     Raises:
+        FileError: If tensors of the run do not belong together.
         NoTablesError: If the run holds nothing that the configuration has an encoding for.
     """
+    check_shapes(run, label)
     encodings = load_model(model)
     axes = _position_axes(encodings)
-    tokens = [CallTokens(call, axes, label) for call in run.calls]
+    tokens = [CallTokens(call, axes) for call in run.calls]
     checker = PlaceChecker(run, tokens, encodings, tolerance)
     checks = [*checker.checks()]
     problems = [*_problems(run, tokens, encodings)]

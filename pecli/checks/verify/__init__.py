@@ -10,12 +10,14 @@ from pecli.checks.recorded.run_tensors import RecordedRun, is_recorded_run
 from pecli.checks.verification import Verification
 from pecli.checks.verify.against_scheme import verify_scheme
 from pecli.checks.verify.against_spec import verify_carried
+from pecli.checks.verify.named_pairs import RotatedFile, split_by_names
 from pecli.compare.tolerance import Tolerance, tolerance_of
 from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import KindError, ParameterError
 from pecli.files.contents import INDEX
 from pecli.files.load import NO_FILE, Given, Opened, opened, split_name
+from pecli.files.tensor_roles import role_of
 
 if TYPE_CHECKING:
     from pecli.models.find import Model
@@ -142,15 +144,18 @@ def _verify_model(
         from pecli.checks.verify.rotated import verify_rotated
 
         return verify_rotated(given, before, model, tolerance, reasons, **options)
+    source = opened(given)
+    if is_recorded_run(source.file.tensors):
+        return _verify_recorded(source, model, tolerance, reasons, **options)
+    rotated = split_by_names(source.file)
+    if rotated is not None and _rotates(model):
+        return _verify_pairs(source.label, rotated, model, tolerance, reasons, **options)
     from pecli.checks.verify.against_model import verify_tables
 
     for name in ROTATION_OPTIONS:
         if options.pop(name, None) is not None:
             rule = "it is about queries and keys"
             raise ParameterError(name, "given", rule, "give `before`, too")
-    source = opened(given)
-    if is_recorded_run(source.file.tensors):
-        return _verify_recorded(source, model, tolerance, reasons, **options)
     allowed = printed_tolerance(source.label, tolerance, source.file.rounding)
     return verify_tables(source, model, allowed, reasons, **options)
 
@@ -165,4 +170,43 @@ def _verify_recorded(
         if value is not None:
             raise ParameterError(name, "given", "a recorded run states it itself", "leave it out")
     run = RecordedRun.of(source.file.tensors)
-    return verify_run(run, model, tolerance, reasons, source.label)
+    return verify_run(run, model, tolerance, reasons, source.label or "arrays")
+
+
+def _rotates(model: Any) -> bool:
+    from pecli.models.find import load_model
+
+    return bool(load_model(model).ropes())
+
+
+def _verify_pairs(
+    label: str, file: RotatedFile, model: Any, tolerance: Tolerance, reasons: bool, **options: Any
+) -> Verification:
+    """Compare queries and keys of a file with those before, and its tables, if it has some."""
+    if file.after.parts:
+        from pecli.checks.verify.printed_elements import verify_printed
+
+        return verify_printed(label, file.after, file.before, model, tolerance, **options)
+    from pecli.checks.verify.rotated import verify_rotated
+
+    after = Opened(label, file.after)
+    before = Opened(label, file.before)
+    result = verify_rotated(after, before, model, tolerance, reasons, **options)
+    if not any(role_of(name) for name in file.others.tensors):
+        return replace(result, unchecked=(*result.unchecked, *file.others.tensors))
+    others = Opened(label, file.others)
+    return _joined(result, _verify_model(others, model, tolerance, reasons, **options))
+
+
+def _joined(first: Verification, second: Verification) -> Verification:
+    """Return the answers about two parts of a file as one."""
+    return replace(
+        first,
+        tensors=(*first.tensors, *second.tensors),
+        problems=(*first.problems, *second.problems),
+        reasons=(*first.reasons, *second.reasons),
+        readings={**first.readings, **second.readings},
+        explanations=(*first.explanations, *second.explanations),
+        weak=(*first.weak, *second.weak),
+        unchecked=(*first.unchecked, *second.unchecked),
+    )

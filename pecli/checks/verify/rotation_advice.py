@@ -67,9 +67,8 @@ def _command(found: Found, applied: _Applied) -> list[str]:
     words = _scheme_options(found, applied)
     if applied.axis != SEQ_AXIS:
         words += ["--seq-axis", str(applied.axis + found.tensor.before.ndim)]
-    source = f"{pair.source}:{pair.name}" if pair.is_one_of_several else pair.source
     output = "again.safetensors" if pair.dtype == "bfloat16" else "again.npy"
-    return ["pecli", "apply", "rope", source, *words, "-o", output]
+    return ["pecli", "apply", "rope", pair.source, *words, "-o", output]
 
 
 def _scheme_options(found: Found, applied: _Applied) -> list[str]:

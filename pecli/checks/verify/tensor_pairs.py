@@ -23,7 +23,7 @@ class TensorPair(NamedTuple):
     dtype: str
     before: Array
     after: Array
-    source: str  #: the file that holds the tensor before
+    source: str  #: the file that holds the tensor before, or FILE:NAME; empty for an array
     is_one_of_several: bool
     title: str = (
         ""  #: the name that may state its layer: the tensor's, or the file's if it has none
@@ -58,6 +58,10 @@ def tensor_pairs(after: Given, before: Given) -> TensorPairs:
     """
     label, file = opened(after)
     source, source_file = opened(before)
+    if file.parts or source_file.parts:
+        problem = "has only some elements of its tensors"
+        advice = "verify it without --before: it holds them before and after the rotation"
+        raise FileError(label, problem, advice)
     tensors = file.read_as(TEXT_DTYPE).tensors
     known = dict(source_file.read_as(TEXT_DTYPE).tensors)
     # A rotation adds up to √2 times the error of the tensor before it.
@@ -74,7 +78,12 @@ def tensor_pairs(after: Given, before: Given) -> TensorPairs:
         called = "the array" if name == ARRAY_NAME else name
         if label:
             called = f"{called} of {label}"
-        pair = _pair(name, called, known[name], array, source, len(tensors) > 1)
+        path = source
+        if source and name in source_file.renamed:
+            path = f"{source}:{source_file.renamed[name]}"
+        elif source and len(tensors) > 1:
+            path = f"{source}:{name}"
+        pair = _pair(name, called, known[name], array, path, len(tensors) > 1)
         pairs.append(pair._replace(title=_title(name, label)))
     unmatched = tuple(name for name in known if name not in tensors)
     return TensorPairs(label, pairs, unmatched, rounding)

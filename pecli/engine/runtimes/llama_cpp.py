@@ -98,8 +98,14 @@ def _kept_shares(yarn: Yarn, definition: Definition[Scaling]) -> Singles:
 def _limit(yarn: Yarn, definition: Definition[Scaling], rotations: float) -> np.float32:
     """Return the pair that rotates so many times within O: d · ln(O / 2πβ) / (2 · ln b)."""
     length = np.float32(yarn.original_max_position_embeddings)
-    radians = np.float32(rotations) * np.float32(2) * np.float32(math.pi)
-    logarithm = np.float32(log_single(float(length / radians)))
+    with np.errstate(over="ignore", divide="ignore"):  # 1e-45 and 1e39 rotations are 0 and ∞ here.
+        radians = np.float32(rotations) * np.float32(2) * np.float32(math.pi)
+        ratio = float(length / radians)
+    if ratio == 0:
+        return np.float32(-math.inf)
+    if ratio == math.inf:
+        return np.float32(math.inf)
+    logarithm = np.float32(log_single(ratio))
     log_base = log_single(round_single(definition.base))
     return np.float32(np.float32(definition.dim) * logarithm / np.float32(2 * log_base))
 

@@ -213,7 +213,8 @@ class Yarn(Scaling):
         """Blend 1/p and 1/(f·p) by the ramp, in float32."""
         one = np.float32(1)
         keep = self.float32_keep(len(powers), base, dim)
-        divided = one / (np.float32(float(self.divisor())) * powers)
+        with np.errstate(over="ignore"):  # A factor of 1e39 is infinite in float32.
+            divided = one / (np.float32(float(self.divisor())) * powers)
         blended: Singles = divided * (one - keep) + one / powers * keep
         return blended
 

@@ -79,6 +79,10 @@ with the distances.
 """
 
 
+STORED_RECIPE = _recipe_parameter(*STORED)
+"""The recipes of schemes that are not computed in floating point, such as T5's buckets."""
+
+
 def recipe_named(name: str) -> Recipe:
     """Return the recipe of that name, `exact` included."""
     return EXACT if name == "exact" else RECIPES[name]

@@ -22,7 +22,7 @@ from pecli.engine.arrays import SIGNIFICAND_BITS, Array, ArrayLike
 from pecli.engine.named_values import JsonObject, NamedValues
 from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.parameters import Choice, DtypeChoice, Parameter, Whole
-from pecli.engine.schemes.recipes import STORED, recipe_named
+from pecli.engine.schemes.recipes import STORED, STORED_RECIPE, recipe_named
 from pecli.engine.table import ByPosition, Table
 from pecli.errors import ParameterError, bracketed, nearest, spelled
 
@@ -319,7 +319,8 @@ class Scheme(Displayed, ABC):
         A scheme without recipes is given in the dtype in which the recipe stores a table.
         """
         if "recipe" not in self.parameters():
-            return self.in_dtype(recipe_named(way).table or self.dtype)
+            recipe = recipe_named(STORED_RECIPE.check("recipe", way))
+            return self.in_dtype(recipe.table or self.dtype)
         changes: NamedValues = {"recipe": way}
         return replace(self, **changes)
 

@@ -1,0 +1,97 @@
+"""Queries and keys before and after a rotation in one file, recognised by their names."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from pecli.engine.arrays import Array
+from pecli.files.contents import LoadedFile, PrintedPart
+
+_BEFORE = re.compile(
+    r"(?:[._-]|^)(?:before|pre|in)(?:[._-]?(?:rope|rotary|rotation))?$", re.IGNORECASE
+)
+"""How the name of a tensor before the rotation ends: `q_before`, `q_pre_rope`, `q.in`."""
+_AFTER = re.compile(
+    r"(?:[._-]|^)(?:(?:after|post|out)(?:[._-]?(?:rope|rotary|rotation))?|rope|roped|rot|rotated|embed)$",
+    re.IGNORECASE,
+)
+"""How the name of a tensor after it ends: `q_after`, `q_post_rope`, `q.out`, `q_rope`; Hugging Face's code
+has `q_embed`."""
+_QUERY_OR_KEY = re.compile(
+    r"(?:^|[^a-z])x?[qk](?:cur|uery|ueries|eys?|_?pe|s)?(?:[^a-z]|$)", re.IGNORECASE
+)
+"""A name of queries or keys. Other tensors have such endings as well: `mlp.in` and `mlp.out`."""
+
+
+class PairNames(NamedTuple):
+    """The names of a tensor before and after a rotation."""
+
+    before: str
+    after: str
+
+
+class RotatedFile(NamedTuple):
+    """A file that holds tensors before and after a rotation.
+
+    Attributes:
+        before: The tensors before it, by the name that both have in common.
+        after: The tensors after it, by the same names.
+        others: Tensors of the file that belong to no pair.
+    """
+
+    before: LoadedFile
+    after: LoadedFile
+    others: LoadedFile
+
+
+def split_by_names(file: LoadedFile) -> RotatedFile | None:
+    """Return a file's tensors before and after a rotation; None if no names belong together."""
+    pairs = pair_names([*file.outlines])
+    if not pairs:
+        return None
+    paired = {name for names in pairs.values() for name in names}
+    others = {name: name for name in file.outlines if name not in paired}
+    return RotatedFile(
+        _renamed(file, {stem: names.before for stem, names in pairs.items()}),
+        _renamed(file, {stem: names.after for stem, names in pairs.items()}),
+        _renamed(file, others),
+    )
+
+
+def _renamed(file: LoadedFile, sources: Mapping[str, str]) -> LoadedFile:
+    """Return some tensors of a file under other names; `sources` has their names in the file."""
+    tensors: dict[str, Array] = {}
+    parts: dict[str, PrintedPart] = {}
+    for name, source in sources.items():
+        tensors[name] = file.tensors[source]
+        if source in file.parts:
+            parts[name] = file.parts[source]
+    return replace(file, tensors=tensors, renamed=sources, parts=parts, unread=())
+
+
+def pair_names(names: list[str]) -> dict[str, PairNames]:
+    """Return the names that belong together, by what they have in common.
+
+    >>> pair_names(["layers.0.q_pre", "layers.0.q_post", "k", "k_rope", "cos"])
+    {'layers.0.q': PairNames(before='layers.0.q_pre', after='layers.0.q_post'), 'k': PairNames(before='k', after='k_rope')}
+    """
+    before: dict[str, str] = {}
+    after: dict[str, str] = {}
+    plain: dict[str, str] = {}
+    for name in names:
+        if _BEFORE.search(name):
+            before.setdefault(_BEFORE.sub("", name), name)
+        elif _AFTER.search(name):
+            after.setdefault(_AFTER.sub("", name), name)
+        else:
+            plain[name] = name
+    pairs = {}
+    for stem in dict.fromkeys((*before, *after)):
+        # A name without an ending is the other side: `q` and `q_rope`, `q_before` and `q`.
+        first = before.get(stem) or plain.get(stem)
+        second = after.get(stem) or plain.get(stem)
+        is_query = not stem or _QUERY_OR_KEY.search(stem) is not None
+        if first and second and is_query:
+            pairs[stem or second] = PairNames(first, second)
+    return pairs

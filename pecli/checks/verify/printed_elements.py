@@ -1,0 +1,165 @@
+"""Queries and keys of which only some elements were printed, compared at these elements.
+
+llama.cpp prints the first and the last three indices of each axis. A rotated element follows from
+the two channels of its pair: with interleaved pairs, 0 and 1 are both printed; with halves of 128
+channels, 0 belongs to 64, which is not. What cannot be computed is left out and counted.
+"""
+
+import math
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.checks.printed import printed_tolerance
+from pecli.checks.verification import Verification
+from pecli.checks.verify.rotated import RotationJob
+from pecli.compare.comparison import Comparison, compare_arrays, problems_of
+from pecli.compare.factors import Index
+from pecli.compare.tolerance import Tolerance
+from pecli.engine.arrays import Array, Indices, as_dtype, widened
+from pecli.errors import FileError, ParameterError
+from pecli.files.contents import LoadedFile, PrintedPart
+from pecli.models.encoding import Encoding
+from pecli.models.find import Model
+from pecli.tensors.inputs import SEQ_AXIS, Input
+from pecli.tensors.row_positions import RowPositions
+from pecli.tensors.row_rotation import model_rotation
+
+PRINT_ALL = (
+    "print all elements: in llama.cpp's common/debug.cpp, call common_debug_print_tensor with 4096 "
+    "instead of 3"
+)
+
+
+class PrintedPair(NamedTuple):
+    """A tensor before and after a rotation, (heads, tokens, D), NaN at channels that were not printed."""
+
+    name: str
+    before: Array
+    after: Array
+    part: PrintedPart
+
+
+def verify_printed(
+    label: str,
+    after: LoadedFile,
+    before: LoadedFile,
+    model: Model,
+    tolerance: Tolerance,
+    **options: object,
+) -> Verification:
+    """Compare the printed elements of rotated tensors with the rotation of those before.
+
+    Args:
+        label: The file, as it was given.
+        after: Tensors after the rotation.
+        before: The tensors of the same names before it.
+        model: The model whose layers rotate them.
+        tolerance: The errors that pass.
+        options: `layer_type`, `positions` or `offset`, and where dynamic scalings are read.
+
+    Raises:
+        FileError: If no element can be computed from those that were printed.
+    """
+    rounding = after.rounding + math.sqrt(2) * before.rounding
+    allowed = printed_tolerance(label, tolerance, rounding)
+    job = RotationJob.of(model, allowed, False, **options)
+    results = []
+    notes = {}
+    weak = []
+    for name, values in after.read_as("float32").tensors.items():
+        part = after.parts[name]
+        pair = PrintedPair(name, before.read_as("float32").tensors[name], values, part)
+        compared = _compared(label, pair, job)
+        results.append(compared.result)
+        count = f"{compared.elements:,} of {part.size:,} elements"
+        notes[name] = f"{count} compared"
+        weak.append(f"{name}: only {count} could be compared; {PRINT_ALL}")
+    problems = problems_of(results)
+    answer = Verification(label, "rope", tuple(results), problems, readings=notes)
+    return replace(answer, weak=tuple(weak[:1])) if answer.passed else answer
+
+
+class _Compared(NamedTuple):
+    result: Comparison
+    elements: int  #: elements that were compared
+
+
+def _compared(label: str, pair: PrintedPair, job: RotationJob) -> _Compared:
+    """Compare a tensor with each rotation that it may have, and return the nearest."""
+    dim = pair.part.shape[-1]
+    encodings = job.encodings_named(pair.name)
+    fitting = [each for each in encodings if dim in (each.head_dim, each.rotary_dim)]
+    candidates = [_compared_with(pair, encoding, job) for encoding in fitting or encodings[:1]]
+    best = min(candidates, key=lambda each: each.result.mismatched or 0)
+    if not best.elements:
+        problem = f"no printed element of {pair.name} has both channels of its pair"
+        raise FileError(label, problem, PRINT_ALL)
+    return best
+
+
+def _compared_with(pair: PrintedPair, encoding: Encoding, job: RotationJob) -> _Compared:
+    """Compare a tensor with the rotation of an encoding, at the elements that can be computed."""
+    inputs = Input(widened(pair.before), pair.name)
+    fields: dict[str, object] = {"seq_axis": SEQ_AXIS}
+    if job.place.layout:
+        fields["layout"] = job.place.layout
+    rotation = model_rotation(
+        [inputs],
+        job.encodings.file,
+        encoding,
+        RowPositions(0, _positions(pair.part, job)),
+        (),
+        fields,
+        length=job.place.length,
+        recipe=job.place.recipe,
+        runtime=job.place.runtime,
+        dtype="float64",
+    )
+    expected = widened(rotation.apply(inputs))  # NaN if a channel of the pair is
+    is_computed = np.isfinite(expected)
+    is_printed = np.zeros(pair.after.shape, bool)
+    is_printed[..., pair.part.channels] = True
+    is_compared = is_computed & is_printed
+    rounded = as_dtype(np.where(is_compared, expected, 0.0), "float32")
+    found = np.where(is_compared, pair.after, 0.0).astype(np.float32)
+    result = compare_arrays(rounded, found, job.tolerance, name=pair.name)
+    count = int(np.count_nonzero(is_compared))
+    return _Compared(_at_printed_indices(result, pair.part, count), count)
+
+
+def _positions(part: PrintedPart, job: RotationJob) -> Indices:
+    """Return the positions of the printed tokens."""
+    tokens = job.tokens
+    if tokens.attention_mask is not None or tokens.shift is not None:
+        rule = "of tokens that were not printed, nothing is known"
+        raise ParameterError("positions", "missing", rule, "give `positions` or `offset`")
+    if tokens.positions is None:
+        return part.tokens + (job.place.offset or 0)
+    positions = np.asarray(tokens.positions)
+    if positions.shape != (part.shape[1],):
+        rule = f"the dump has {part.shape[1]} tokens"
+        raise ParameterError("positions", f"of shape {positions.shape}", rule)
+    return positions[part.tokens]
+
+
+def _at_printed_indices(result: Comparison, part: PrintedPart, count: int) -> Comparison:
+    """Return a result with the indices of the whole tensor, and the elements that were compared."""
+    return replace(
+        result,
+        shape=part.shape,
+        size=count,
+        worst_index=_index_of(result.worst_index, part),
+        first_index=_index_of(result.first_index, part),
+        where={},
+        parts=(),
+    )
+
+
+def _index_of(index: Index | None, part: PrintedPart) -> Index | None:
+    """Return the index in the whole tensor of an element of the printed heads and tokens."""
+    if index is None:
+        return None
+    head, token, channel = index
+    return int(part.heads[head]), int(part.tokens[token]), channel

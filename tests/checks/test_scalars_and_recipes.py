@@ -1,0 +1,27 @@
+"""Files with scalars under the names of tables, and recipes of schemes that have none."""
+
+import numpy as np
+import pytest
+
+import pecli
+
+SCALARS = {"cos": np.float32(1), "sin": np.float32(0.5)}
+OTHERS = {
+    "one array": {"x": np.ones((4, 8), "f4")},
+    "a vector": {"x": np.ones(2, "f4")},
+    "tables": {"cos": np.ones((4, 8), "f4"), "sin": np.ones((4, 8), "f4")},
+    "a scalar": {"x": np.float32(2)},
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_scalars_differ_from_tables_in_both_orders(name: str) -> None:
+    assert not pecli.diff(SCALARS, OTHERS[name]).passed
+    assert not pecli.diff(OTHERS[name], SCALARS).passed
+
+
+@pytest.mark.parametrize("recipe", ["bfloat16", "float32", "nonsense"])
+@pytest.mark.parametrize("style", ["t5", "deberta"])
+def test_a_recipe_that_a_scheme_does_not_have(style: str, recipe: str) -> None:
+    with pytest.raises(pecli.ParameterError, match="it must be one of exact"):
+        pecli.audit(pecli.Relative(style=style, seq_len=8), recipe)

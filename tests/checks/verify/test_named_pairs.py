@@ -1,0 +1,179 @@
+"""Queries and keys before and after a rotation in one file, which `verify` checks without `before`."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import pecli
+from pecli.checks.verify.named_pairs import pair_names
+from pecli.errors import FileError
+from tests.eval_callback_log import eval_callback_log
+
+CONFIG: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 256,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "rope_theta": 10000.0,
+    "max_position_embeddings": 64,
+    "num_hidden_layers": 2,
+}
+Floats = NDArray[np.float64]
+
+
+def rotated(x: Floats, base: float, layout: str = "halves", offset: int = 0) -> Floats:
+    """Return x (…, L, D) rotated, by the formula of the RoFormer paper (Su et al. 2021, eq. 34)."""
+    length, dim = x.shape[-2:]
+    angles = np.outer(offset + np.arange(length), base ** (-np.arange(0, dim, 2) / dim))
+    first, second = slice(0, None, 2), slice(1, None, 2)
+    if layout == "halves":
+        first, second = slice(0, dim // 2), slice(dim // 2, None)
+    result = np.empty_like(x)
+    result[..., first] = x[..., first] * np.cos(angles) - x[..., second] * np.sin(angles)
+    result[..., second] = x[..., second] * np.cos(angles) + x[..., first] * np.sin(angles)
+    return result
+
+
+def queries(heads: int = 4) -> Floats:
+    return np.random.default_rng(heads).standard_normal((heads, 12, 64)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("q_before", "q_after"),
+        ("q_pre", "q_post"),
+        ("q", "q_rope"),
+        ("q.in", "q.out"),
+        ("q_before", "q"),
+        ("q_before_rope", "q_after_rope"),
+        ("layers.1.q_pre_rope", "layers.1.q_post_rope"),
+        ("query", "query_rotated"),
+        ("q", "q_embed"),
+        ("before", "after"),
+        ("Qcur-1_before", "Qcur-1"),
+    ],
+)
+def test_names_that_belong_together(before: str, after: str) -> None:
+    (pair,) = pair_names([after, before, "cos", "mlp.in", "mlp.out"]).values()
+    assert pair.before == before
+    assert pair.after == after
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["q", "k", "v"],
+        ["mlp.in", "mlp.out"],
+        ["attn.in_proj.weight", "attn.out_proj.weight"],
+        ["pre_norm.weight", "post_norm.weight"],
+        ["cos", "rope_cos", "sin"],
+        ["q_before", "k_after"],
+    ],
+)
+def test_names_that_do_not(names: list[str]) -> None:
+    assert pair_names(names) == {}
+
+
+@pytest.mark.parametrize("suffix", ["npz", "safetensors", "json"])
+def test_a_right_file_passes(tmp_path: Path, suffix: str) -> None:
+    tensors = {
+        "q_pre": queries(),
+        "q_post": rotated(queries(), 10000).astype(np.float32),
+        "k_pre": queries(2),
+        "k_post": rotated(queries(2), 10000).astype(np.float32),
+    }
+    pecli.save(tmp_path / f"run.{suffix}", tensors)
+    result = pecli.verify(tmp_path / f"run.{suffix}", CONFIG, atol=1e-5)
+    assert result.passed, result
+    assert sorted(tensor.name for tensor in result.tensors) == ["k", "q"]
+
+
+def test_a_wrong_base_is_named_with_a_command_that_makes_it_again(tmp_path: Path) -> None:
+    tensors = {"q_pre": queries(), "q_post": rotated(queries(), 500000).astype(np.float32)}
+    pecli.save(tmp_path / "run.npz", tensors)
+    result = pecli.verify(tmp_path / "run.npz", CONFIG, atol=1e-5)
+    assert not result.passed
+    assert "base is 500000" in result.reasons[0]
+    assert any("run.npz:q_pre" in line for line in result.reasons)
+
+
+def test_tables_in_the_same_file_are_checked_too(tmp_path: Path) -> None:
+    tables = pecli.Rope(12, 64).tables()
+    wrong = pecli.Rope(12, 64, theta=500000).tables()
+    tensors = {"q": queries(), "q_rope": rotated(queries(), 10000).astype(np.float32)}
+    right_file = {**tensors, "cos": tables["cos"], "sin": tables["sin"]}
+    wrong_file = {**tensors, "cos": wrong["cos"], "sin": wrong["sin"]}
+    right = pecli.verify(right_file, CONFIG, atol=1e-5)
+    assert right.passed, right
+    assert [tensor.name for tensor in right.tensors] == ["q", "cos", "sin"]
+    assert not pecli.verify(wrong_file, CONFIG, atol=1e-5).passed
+
+
+def test_options_of_a_rotation_apply() -> None:
+    tensors = {"q": queries(), "q_rope": rotated(queries(), 10000, offset=7).astype(np.float32)}
+    assert not pecli.verify(tensors, CONFIG, atol=1e-5).passed
+    assert pecli.verify(tensors, CONFIG, atol=1e-5, offset=7).passed
+
+
+def test_a_model_without_rotation_checks_its_tables() -> None:
+    """GPT-2 has learned rows; its queries are not its business."""
+    weights = np.random.default_rng(0).standard_normal((1024, 768)).astype(np.float32)
+    tensors = {"wpe.weight": weights, "q_pre": queries(), "q_post": queries()}
+    result = pecli.verify(tensors, "gpt2")
+    assert [tensor.name for tensor in result.tensors] == ["wpe.weight"]
+
+
+def log_of(base: float, layout: str, edge: int, tokens: int = 40) -> str:
+    before: dict[str, Any] = {}
+    after: dict[str, Any] = {}
+    for number, (name, heads) in enumerate({"Qcur-0": 4, "Kcur-0": 2, "Qcur-1": 4}.items()):
+        values = np.random.default_rng(number).standard_normal((heads, tokens, 64))
+        before[name] = values.swapaxes(0, 1)
+        after[name] = rotated(values, base, layout).swapaxes(0, 1)
+    return eval_callback_log(before, after, edge=edge)
+
+
+def test_a_log_of_llama_cpp_is_compared_at_the_printed_elements(tmp_path: Path) -> None:
+    """Of interleaved pairs, the first and the last are printed: 4 channels of 6 tokens and all heads."""
+    (tmp_path / "x.log").write_text(log_of(10000, "interleaved", 3))
+    result = pecli.verify(tmp_path / "x.log", CONFIG, layout="interleaved")
+    assert result.passed, result
+    assert result.readings["Qcur-0"] == "96 of 10,240 elements compared"
+    assert "only 96 of 10,240 elements could be compared" in result.weak[0]
+
+
+def test_a_wrong_base_in_a_log_fails_at_its_index(tmp_path: Path) -> None:
+    """The first pair rotates by one radian whatever the base is: only the last one is wrong."""
+    (tmp_path / "x.log").write_text(log_of(500000, "interleaved", 3))
+    result = pecli.verify(tmp_path / "x.log", CONFIG, layout="interleaved")
+    assert not result.passed
+    head, token, channel = result.tensors[0].worst_index or (0, 0, 0)
+    assert head < 4
+    assert token in (37, 38, 39)
+    assert channel in (62, 63)
+
+
+def test_a_log_of_halves_has_no_pair(tmp_path: Path) -> None:
+    (tmp_path / "x.log").write_text(log_of(10000, "halves", 3))
+    with pytest.raises(FileError, match=r"both channels of its pair; print all .*debug\.cpp"):
+        pecli.verify(tmp_path / "x.log", CONFIG)
+
+
+@pytest.mark.parametrize(("base", "passed"), [(10000, True), (500000, False)])
+def test_a_log_with_all_elements(tmp_path: Path, base: float, passed: bool) -> None:
+    (tmp_path / "x.log").write_text(log_of(base, "halves", 4096, tokens=9))
+    result = pecli.verify(tmp_path / "x.log", CONFIG)
+    assert result.passed is passed
+    if not passed:
+        assert "base is 500000" in result.reasons[0]
+
+
+def test_a_log_is_not_a_file_before(tmp_path: Path) -> None:
+    (tmp_path / "x.log").write_text(log_of(10000, "interleaved", 3))
+    with pytest.raises(FileError, match="verify it without --before"):
+        pecli.verify(tmp_path / "x.log", CONFIG, before=tmp_path / "x.log")

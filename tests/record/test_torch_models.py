@@ -1,0 +1,414 @@
+"""Recording live torch models: right ones pass, and mistakes are named with the first wrong layer.
+
+Skipped without torch and transformers. Last run with torch 2.13.0 and transformers 5.23.0, on the CPU.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pecli
+
+torch: Any = pytest.importorskip(
+    "torch", reason="torch is not installed: live models are not recorded"
+)
+pytest.importorskip("transformers", reason="transformers is not installed")
+
+from tests.record import torch_models  # noqa: E402
+from tests.record.torch_models import (  # noqa: E402
+    ENCODERS,
+    FAMILIES,
+    attention_of,
+    hugging_face,
+    set_frequencies,
+    shift_layer,
+    token_ids,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of torch and transformers
+
+LEARNED = ("gpt2", "opt", "bert", "roberta")
+"""Families that add learned rows, and rotate nothing."""
+WITH_FREQUENCIES = [family for family in FAMILIES if family not in (*LEARNED, "gptj", "codegen")]
+"""Families whose rotary module holds inverse frequencies; GPT-J has tables in its layers."""
+SHARING_TABLES = (
+    "llama",
+    "qwen3",
+    "gemma3_text",
+    "gpt_oss",
+    "phi3",
+    "olmo2",
+    "glm4",
+    "deepseek_v3",
+    "falcon",
+    "gpt_neox",
+)
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
+INTERLEAVED = {**LLAMA, "model_type": "cohere", "rope_theta": 10000.0}
+
+
+def left_padded() -> Any:
+    mask = torch.ones(2, 12, dtype=torch.long)
+    mask[1, :4] = 0
+    return mask
+
+
+def recorded(model: Any, *args: Any, **kwargs: Any) -> Any:
+    with torch.no_grad(), pecli.record(model) as run:
+        model(*args, **kwargs)
+    return run
+
+
+def diagnosis(result: Any) -> str:
+    return "\n".join(result.diagnosis)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_right_model_passes(family: str) -> None:
+    result = recorded(hugging_face(family), input_ids=token_ids()).verify()
+    assert diagnosis(result) == ""
+    assert result.unchecked == ()
+    assert len(result.tensors) > 0
+
+
+@pytest.mark.parametrize("family", sorted({*FAMILIES} - {*LEARNED}))
+def test_every_rotating_layer_is_recorded(family: str) -> None:
+    model = hugging_face(family)
+    (call,) = recorded(model, input_ids=token_ids()).calls
+    rotated = [name for name in call.tensors if name.endswith("q_after")]
+    unrotated = {"smollm3": 1, "llama4_text": 1}
+    assert len(rotated) == 4 - unrotated.get(family, 0)
+
+
+@pytest.mark.parametrize("family", sorted({*FAMILIES} - {*ENCODERS}))
+def test_generation_of_a_padded_batch_passes(family: str) -> None:
+    model = hugging_face(family)
+    with pecli.record(model) as run:
+        model.generate(
+            input_ids=token_ids(), attention_mask=left_padded(), max_new_tokens=4, do_sample=False
+        )
+    result = run.verify()
+    assert diagnosis(result) == ""
+    assert result.unchecked == ()
+    assert len(run.calls) == 4
+
+
+@pytest.mark.parametrize("family", ["llama", "gptj", "gpt_neox", "glm4"])
+def test_as_many_tokens_as_heads(family: str) -> None:
+    assert recorded(hugging_face(family), input_ids=token_ids(length=4)).verify()
+
+
+# Mistakes
+
+
+def rounded(values: Any) -> Any:
+    return values.to(torch.bfloat16).float()
+
+
+def zeroed(values: Any) -> Any:
+    return torch.zeros_like(values)
+
+
+def uninitialised(values: Any) -> Any:
+    left = torch.full_like(values, 3.2e-41)
+    left[::3] = 1.7e30
+    return left
+
+
+@pytest.mark.parametrize("family", WITH_FREQUENCIES)
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (rounded, "bfloat16-inv-freq"),
+        (zeroed, "inv_freq was never initialised: it holds 0, 0"),
+        (uninitialised, "inv_freq was never initialised: it holds 1.7e30, 3.2e-41"),
+    ],
+)
+def test_wrong_frequencies_are_named(family: str, change: Any, reason: str) -> None:
+    model = hugging_face(family)
+    set_frequencies(model, change)
+    result = recorded(model, input_ids=token_ids()).verify()
+    assert not result
+    assert ".0" in result.first_place
+    assert reason in diagnosis(result)
+
+
+@pytest.mark.parametrize("family", SHARING_TABLES)
+def test_a_shifted_layer_is_named(family: str) -> None:
+    model = hugging_face(family)
+    shift_layer(model, layer=2)
+    result = recorded(model, input_ids=token_ids()).verify()
+    assert result.wrong_layers == (2,)
+    assert "layer 2 is the first that is wrong" in result.diagnosis[0]
+    assert "positions start at 1" in diagnosis(result)
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3", "phi3", "olmo2", "gpt_neox", "falcon"])
+def test_a_wrong_layout_is_named(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = hugging_face(family)
+
+    def turned(x: Any, cos: Any, sin: Any) -> Any:
+        half = cos.shape[-1] // 2
+        cos = cos[..., :half].unsqueeze(1)
+        sin = sin[..., :half].unsqueeze(1)
+        rotary = x[..., : 2 * half]
+        first = rotary[..., 0::2] * cos - rotary[..., 1::2] * sin
+        second = rotary[..., 1::2] * cos + rotary[..., 0::2] * sin
+        both = torch.stack((first, second), dim=-1).flatten(-2)
+        return torch.cat((both, x[..., 2 * half :]), dim=-1)
+
+    def apply_rotary_pos_emb(q: Any, k: Any, cos: Any, sin: Any, unsqueeze_dim: int = 1) -> Any:
+        return turned(q, cos, sin), turned(k, cos, sin)
+
+    namespace = sys.modules[type(model).__module__]
+    monkeypatch.setattr(namespace, "apply_rotary_pos_emb", apply_rotary_pos_emb)
+    result = recorded(model, input_ids=token_ids()).verify()
+    assert ".0" in result.first_place
+    assert "layout is interleaved (the spec says halves)" in diagnosis(result)
+
+
+def test_a_wrong_theta_of_one_layer_type_is_named() -> None:
+    model = hugging_face("gemma3_text")
+    set_frequencies(model, lambda _: torch_models.frequencies(500000.0), "full_attention_inv_freq")
+    result = recorded(model, input_ids=token_ids()).verify()
+    assert result.wrong_layers == (2,)
+    assert "base is 500000 (the spec says 1000000)" in diagnosis(result)
+
+
+def test_a_wrong_table_of_one_layer_of_gpt_j_is_named() -> None:
+    model = hugging_face("gptj")
+    attention = model.transformer.h[1].attn
+    attention.embed_positions = attention.embed_positions.roll(-1, dims=0)
+    result = recorded(model, input_ids=token_ids()).verify()
+    assert result.wrong_layers == (1,)
+    assert "positions start at 1" in diagnosis(result)
+
+
+@pytest.mark.parametrize(
+    "family", ["llama", "qwen3", "gemma3_text", "gptj", "qwen2_vl", "gpt2", "bert"]
+)
+def test_ignored_left_padding_is_named(family: str) -> None:
+    """Without position ids, these families count padding as well."""
+    model = hugging_face(family)
+    run = recorded(model, input_ids=token_ids(), attention_mask=left_padded())
+    result = run.verify()
+    assert not result
+    assert "sequence 1" in diagnosis(result)
+    padding = "position ids of sequence 1 are 4, 5, 6, 7, 8, 9, 10, 11, not 0, 1, 2, 3, 4, 5, 6, 7"
+    assert family in ("gpt2", "bert", "gptj") or padding in diagnosis(result)
+
+
+def test_right_ids_for_left_padding_pass() -> None:
+    mask = left_padded()
+    ids = (mask.cumsum(-1) - 1).clamp(min=0)
+    model = hugging_face("llama")
+    assert recorded(model, token_ids(), attention_mask=mask, position_ids=ids).verify()
+
+
+def test_a_layer_that_does_not_rotate_is_named() -> None:
+    model = hugging_face("smollm3")
+    attention_of(model, 1).use_rope = False
+    result = recorded(model, input_ids=token_ids()).verify()
+    assert "layer 1 is the first that does not rotate" in diagnosis(result)
+
+
+def test_a_layer_that_rotates_though_it_should_not_is_named() -> None:
+    model = hugging_face("smollm3")
+    attention_of(model, 3).use_rope = True
+    result = recorded(model, input_ids=token_ids()).verify()
+    assert "layer 3 is the first that rotates though it should not" in diagnosis(result)
+
+
+# Ways to run
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision(dtype: Any) -> None:
+    model = hugging_face("llama", dtype=dtype)
+    run = recorded(model, input_ids=token_ids())
+    assert str(run.calls[0].tensors["model.layers.0.q_after"].dtype) in str(dtype)
+    assert run.verify()
+
+
+def test_a_cast_that_rounds_frequencies_is_named() -> None:
+    """`model.to(dtype)` casts the buffers as well."""
+    result = recorded(hugging_face("llama").to(torch.bfloat16), input_ids=token_ids()).verify()
+    assert "bfloat16-inv-freq" in diagnosis(result)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast(dtype: Any) -> None:
+    model = hugging_face("llama")
+    with torch.autocast("cpu", dtype), pecli.record(model) as run:
+        model(input_ids=token_ids())
+    assert run.verify()
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.enable_grad, torch.inference_mode])
+def test_gradient_modes(context: Any) -> None:
+    model = hugging_face("qwen3")
+    with context(), pecli.record(model) as run:
+        model(input_ids=token_ids())
+    assert run.verify()
+
+
+def test_training_is_not_disturbed() -> None:
+    model = hugging_face("llama")
+    model(input_ids=token_ids()).logits.sum().backward()
+    expected = model.model.layers[0].self_attn.q_proj.weight.grad.clone()
+    model.zero_grad()
+    with pecli.record(model) as run:
+        model(input_ids=token_ids()).logits.sum().backward()
+    assert torch.equal(model.model.layers[0].self_attn.q_proj.weight.grad, expected)
+    assert run.verify()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_everything_is_restored(fails: bool) -> None:
+    model = hugging_face("llama")
+    namespace = vars(sys.modules[type(model).__module__])
+    before = dict(namespace)
+    ids = torch.full((1, 3), 999_999) if fails else token_ids()
+    error: Exception | None = None
+    try:
+        recorded(model, input_ids=ids)
+    except IndexError as problem:
+        error = problem
+    assert (error is not None) == fails
+    assert namespace.keys() == before.keys()
+    assert all(namespace[name] is value for name, value in before.items())
+    for module in model.modules():
+        assert not module._forward_hooks
+        assert not module._forward_pre_hooks
+
+
+def test_a_saved_run_is_checked_by_the_command(tmp_path: Path) -> None:
+    from pecli.cli.app import run as command
+
+    model = hugging_face("gemma3_text")
+    config = str(tmp_path / "config.json")
+    model.config.to_json_file(config)
+    right = str(tmp_path / "right.safetensors")
+    recorded(model, input_ids=token_ids()).save(right)
+    assert command(["verify", right, "--model", config, "-q"]) == 0
+    shift_layer(model, layer=1)
+    wrong = str(tmp_path / "wrong.safetensors")
+    recorded(model, input_ids=token_ids()).save(wrong)
+    assert command(["verify", wrong, "--model", config, "-q"]) == 1
+
+
+def test_a_saved_half_precision_run(tmp_path: Path) -> None:
+    recorded(hugging_face("llama", dtype=torch.bfloat16), token_ids()).save(
+        tmp_path / "run.safetensors"
+    )
+    config = hugging_face("llama").config
+    assert pecli.verify(tmp_path / "run.safetensors", config)
+
+
+def test_images(tmp_path: Path) -> None:
+    """Of a vision tower only frequencies are checked; ids of images are taken as recorded."""
+    model = hugging_face("qwen2_vl")
+    ids = torch.tensor([[5, 6, 102, 100, 100, 100, 100, 103, 7, 8, 9]])
+    run = recorded(
+        model,
+        input_ids=ids,
+        attention_mask=torch.ones_like(ids),
+        pixel_values=torch.randn(16, 3 * 2 * 14 * 14),
+        image_grid_thw=torch.tensor([[1, 4, 4]]),
+        mm_token_type_ids=(ids == 100).int(),
+    )
+    result = run.verify()
+    assert diagnosis(result) == ""
+    assert any("visual" in name for name in result.unchecked)
+    assert any("images were taken as recorded" in line for line in result.weak)
+
+
+# Models of our own
+
+
+@pytest.mark.parametrize("start", [0, 9])
+def test_complex_tables(start: int) -> None:
+    run = recorded(torch_models.MetaModel(), token_ids(), start_pos=start)
+    assert run.verify(INTERLEAVED)
+    result = run.verify({**INTERLEAVED, "rope_theta": 500000.0})
+    assert result.first_place == "layers.0"
+    assert "base is 10000 (the spec says 500000)" in diagnosis(result)
+
+
+def test_complex_tables_in_another_layout() -> None:
+    result = recorded(torch_models.MetaModel(), token_ids()).verify(LLAMA)
+    assert "layout is interleaved (the spec says halves)" in diagnosis(result)
+
+
+def test_a_rotary_module_in_each_layer() -> None:
+    model = torch_models.HalvesModel()
+    assert recorded(model, token_ids(), left_padded()).verify(LLAMA)
+    model.stack[1].turn.inv_freq *= 2
+    result = recorded(model, token_ids(), left_padded()).verify(LLAMA)
+    assert result.wrong_layers == (1,)
+
+
+def test_rotation_in_place_with_a_cache_of_its_own() -> None:
+    model = torch_models.InPlaceModel()
+    with torch.no_grad(), pecli.record(model) as run:
+        model(token_ids())
+        model(token_ids(length=1))
+        model(token_ids(length=3))
+    assert [int(call.positions.min()) for call in run.calls] == [0, 12, 13]
+    assert run.verify(LLAMA)
+    assert not run.verify({**LLAMA, "rope_theta": 20000.0})
+
+
+def test_attributes_of_a_module_are_found() -> None:
+    assert pecli.verify(torch_models.MetaModel(), INTERLEAVED, atol=1e-5)
+    assert not pecli.verify(torch_models.MetaModel(500000.0), INTERLEAVED, atol=1e-5)
+
+
+def test_a_meta_tensor_is_named() -> None:
+    with torch.device("meta"):
+        model = torch_models.MetaModel()
+    with pytest.raises(pecli.KindError, match="freqs_cis is a meta tensor"):
+        pecli.verify(model, INTERLEAVED)
+
+
+# Implementations of our own
+
+
+def implementation(q: Any, k: Any, positions: Any, base: float = 1000000.0) -> tuple[Any, Any]:
+    angles = positions[:, None, :, None].float() / base ** (torch.arange(0, 128, 2).float() / 128)
+    cos = torch.cat((angles, angles), dim=-1).cos().to(q.dtype)
+    sin = torch.cat((angles, angles), dim=-1).sin().to(q.dtype)
+
+    def half(x: Any) -> Any:
+        return torch.cat((-x[..., 64:], x[..., :64]), dim=-1)
+
+    return q * cos + half(q) * sin, k * cos + half(k) * sin
+
+
+def test_a_right_implementation_passes() -> None:
+    result = pecli.check(implementation, "qwen3-8b")
+    assert result.diagnosis == ()
+    assert [case.name for case in result.cases][-1] == "bfloat16"
+
+
+def test_an_implementation_that_ignores_positions() -> None:
+    def counted(q: Any, k: Any, positions: Any) -> tuple[Any, Any]:
+        return implementation(q, k, torch.arange(q.shape[2])[None])
+
+    assert "left padding is ignored" in pecli.check(counted, "qwen3-8b").diagnosis[0]
+
+
+def test_a_module_is_an_implementation() -> None:
+    config = hugging_face("llama").config
+
+    def tables(positions: Any) -> Any:
+        return hugging_face("llama").model.rotary_emb(torch.zeros(1), positions)
+
+    assert pecli.check(tables, config)
