@@ -22,7 +22,7 @@ from pecli.engine.arrays import (
     widened,
 )
 from pecli.engine.schemes.scheme import Scheme, holds_several
-from pecli.explain import array_transforms, recognition, search, sinusoid_readings, time_limit
+from pecli.explain import array_transforms, recognition, search, time_limit
 from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Layout, Scaled, merged
 from pecli.explain.words import FILE_A, sentence
 from pecli.files.tensor_roles import role_of
@@ -184,7 +184,7 @@ def _by_parameters(
     in_b = {name: pair.b for name, pair in large.items()}
     recognised: Iterable[_Recognised] = [_Recognised(scheme, in_a)]
     if scheme is None:  # One group after the other, as time is limited.
-        recognised = map(_recognised, sinusoid_readings.groups(in_a))
+        recognised = map(_recognised, recognition.groups(in_a))
     explanations: list[Explanation] = []
     for expected in recognised:
         explanations += _other_parameters(expected, in_b, tolerance)

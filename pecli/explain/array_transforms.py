@@ -1,364 +1,485 @@
-"""One array made of another: axes, copies, layouts, orders, signs and factors, whatever the numbers mean.
-
-A few rows rule most transforms out. Orders of rows, channels and heads are found by matching each to the nearest.
-"""
+"""One array made of another, whatever its numbers mean: axes, copies, layouts, orders, signs, factors and masks."""
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain, combinations, islice, permutations
+from dataclasses import replace
+from itertools import combinations, permutations
+from typing import NamedTuple
 
 import numpy as np
 
 from pecli.compare.forms import DOUBLINGS, SEARCHED, Form, forms
-from pecli.engine.arrays import AnyArray, Array, Floats, Indices, dtype_name, widest
-from pecli.explain import edits as kinds
-from pecli.explain.acceptance import MASKED, MAX_SHARE, Judge, Located, rounding_mode
-from pecli.explain.edits import Edit, Errors, Explanation
-from pecli.explain.sample import Sample, plainest, rms, rounding_units, sample, samples_of
+from pecli.engine.arrays import Array, Flags, Floats, Indices, widened
+from pecli.engine.edits import (
+    Channels,
+    Edit,
+    Heads,
+    Layout,
+    Mask,
+    Negated,
+    Repeated,
+    Rows,
+    RowShift,
+    Scaled,
+    Swapped,
+    Transposed,
+)
+from pecli.explain.array_making import (
+    ArrayMaking,
+    ArrayObservations,
+    array_case,
+    as_floats,
+    as_matrix,
+)
+from pecli.explain.bias_making import MASKED
+from pecli.explain.catalogue.damage import (
+    DamagedColumns,
+    DamagedElements,
+    DamagedHeads,
+    DamagedRows,
+)
+from pecli.explain.edits import Explanation, best
+from pecli.explain.hypotheses import accepted, explain_cases, storages
+from pecli.explain.hypothesis import Case, Mistake
+from pecli.explain.numbers import plain_numbers
 from pecli.explain.time_limit import check_time, limited
 
-SHARE = 0.01  # of the difference, that a transform that is looked at closely may leave
-MAX_MATCHED = 4096  # rows or channels that are matched with each other
-FEW_MATCHED = 64  # those that are matched before all are
-MATCHED_ELEMENTS = 2048  # of each row or channel, that are compared then
-PROJECTIONS = 24
-EVEN = 0.01  # of a constant that is added to each row: one that varies by less is none of a row
-MAX_COMPARED = 1 << 24  # elements of two tables that are compared with each other
+MAX_COMPARED = 1 << 24
+"""Elements of two arrays that are compared with each other."""
+
 MAX_LAID_OUT = 1 << 22
-MIN_ROWS, SOME_ELEMENTS = 16, 1 << 14  # what a transform is tried on before the whole array is made
+"""Elements of an array that is made in other layouts."""
 
-Candidate = tuple[
-    tuple[Edit, ...], AnyArray
-]  # edits, and the array of the shape found that they make
+MIN_ELEMENTS = 8
+"""Elements of an array that a transform explains: fewer numbers are in some order of others by chance."""
+
+MAX_MATCHED = 4096
+"""Rows, channels or heads that are matched with each other."""
+
+MATCHED_ELEMENTS = 2048
+"""Elements of each row or channel that are compared to match it."""
+
+FEW_MATCHED = 64
+"""Rows that are matched before all are: if most have no source, there is no order."""
+
+PROJECTIONS = 24
+"""Random sums by which rows are compared: they find the nearest of thousands of rows."""
+
+NEAR = 0.02
+"""Share of the usual square of a row within which its source lies."""
+
+SOME_ELEMENTS = 1 << 14
+"""Elements from which factors are estimated."""
+
+MAX_LOST = 0.25
+"""Share of rows that may have no source: they are padding, which is one number."""
+
+MIN_SOURCES = 4
+"""Different rows that an order has to use: fewer repeat by chance."""
+
+FACTOR_ERROR = 1e-6
+"""Relative error of a factor that is estimated from float32 numbers."""
+
+EVEN = 0.01
+"""Share of the largest constant added to a row by which these have to vary: one that is the same is an offset."""
+
+MIN_SHIFTED = 0.25
+"""Share of the rows to which a constant is added: fewer are wrong rows."""
+
+DAMAGED: tuple[type[Mistake], ...] = (
+    DamagedElements, DamagedRows, DamagedColumns, DamagedHeads,
+)  # fmt: skip
+"""Parts of an array that may be wrong in an array that is right otherwise."""
 
 
-@dataclass(frozen=True)
-class Sides:
-    """What is expected, what was found, and what may be left."""
+class Candidate(NamedTuple):
+    """An array in the shape of the other one, and the edits that make it."""
 
-    expected: AnyArray
-    found: AnyArray
-    limit: float  # absolute: the tolerance, or a few units of the last place
-
-    @cached_property
-    def most(self) -> float:
-        """What a transform may leave, root mean square."""
-        size = rms(self.found)
-        apart = rms(self.expected - self.found) if self.expected.shape == self.found.shape else size
-        return max(self.limit, SHARE * min(apart, size))
-
-    def left(self, made: AnyArray) -> float:
-        return rms(made - self.found)
-
-    def some(self, array: AnyArray) -> AnyArray:
-        """A few rows of an array of the shape that was found."""
-        rows = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
-        return rows[:: max(1, len(rows) // max(MIN_ROWS, SOME_ELEMENTS // rows.shape[1]))]
-
-    def is_near(self, some: AnyArray) -> bool:
-        """Whether these rows may be some of an array that leaves little; that a few are wrong does not matter."""
-        return bool(np.median(np.abs(some - self.some(self.found))) <= 2 * self.most)
+    edits: tuple[Edit, ...]
+    array: Array
+    is_computed: bool = False
 
 
 def explain_pair(name: str, one: Array, other: Array, atol: float = 0.0) -> Explanation | None:
-    """What makes the second array of the first."""
+    """Return what makes the second array of the first; None if nothing is found in time.
+
+    Args:
+        name: The name of both.
+        one: The array that was expected.
+        other: The array at hand.
+        atol: The tolerance, granted if nothing explains the array more closely.
+    """
     if max(one.size, other.size) > MAX_COMPARED or not one.size or not other.size:
         return None
     with limited():
-        ours, theirs, judge = _compared(name, one, other, atol)
-        found = next(transform(ours.values, theirs, judge.atol, judge), None)
-        if not theirs.whole and (found is not None or _is_small_part(one, other, judge.atol)):
-            ours, theirs, judge = _compared(name, one, other, atol, whole=True)
-            found = (
-                next(transform(ours.values, theirs, judge.atol, judge), None)
-                if found is not None
-                else None
-            )
-        if found is None and ours.shape == theirs.shape and theirs.whole:
-            left = np.where(ours.values == theirs.values, 0.0, theirs.values - ours.values)
-            errors = Errors(left, theirs.values)
-            part = Located(theirs, errors, ~(np.abs(left) <= judge.atol))
-            stored = judge.accepted([Explanation((), None, (name,), errors)])
-            exact = (
-                each for each in stored if each.edits and not isinstance(each.edits[0], kinds.Noise)
-            )
-            found = next(chain(exact, judge.accepted(part.explanations())), None)
-        return found
+        pair = ArrayPair(name, one, other, atol)
+        return pair.damaged() or pair.transformed()
     return None
 
 
-def _compared(
-    name: str, one: Array, other: Array, atol: float, whole: bool = False
-) -> tuple[Sample, Sample, Judge]:
-    """Two arrays, or the same rows of both, and what accepts a reason for the second."""
-    theirs = sample(name, other, whole)
-    ours = sample(name, one, whole or theirs.whole)
-    limit = max(atol, rounding_units(ours), rounding_units(theirs))
-    return ours, theirs, Judge({name: theirs}, limit, theirs.float_dtype, {name: other})
+class ArrayPair:
+    """An expected array and the one at hand."""
+
+    def __init__(self, name: str, expected: Array, found: Array, atol: float) -> None:
+        self.name = name
+        self.expected = expected
+        self.found = found
+        self.atol = atol
+        self.observed = ArrayObservations({name: found})
+        self.kept: dict[tuple[object, ...], object] = {}
+
+    def case(self, candidate: Candidate) -> Case:
+        making = ArrayMaking((candidate.array,), candidate.is_computed)
+        return replace(array_case(making, self.observed, candidate.edits), measured=self.kept)
+
+    def transformed(self) -> Explanation | None:
+        """Return the first transform that makes every element: those with fewer edits are tried first."""
+        if min(self.expected.size, self.found.size) < MIN_ELEMENTS:
+            return None
+        for candidate in self._candidates():
+            check_time()
+            if candidate.edits:
+                found = explain_cases([self.case(candidate)], self.atol, most=0)
+                if found:
+                    return replace(found[0], scheme=None)
+        return None
+
+    def damaged(self) -> Explanation | None:
+        """Return how the expected array was stored, or the small part of it that is wrong."""
+        expected = _in_real_numbers(self.expected)
+        found = _in_real_numbers(self.found)
+        if expected.shape != found.shape:
+            return None
+        making = ArrayMaking((expected,))
+        case = array_case(making, ArrayObservations({self.name: found}), ())
+        stored = explain_cases([case], self.atol, most=0)
+        explanations = [each for each in stored if each.edits]
+        for tolerance in dict.fromkeys((0.0, self.atol)):
+            for damaged in storages(case.within(tolerance)):
+                if not explanations:
+                    explanations = [*_with_damage(damaged)]
+        return replace(best(explanations)[0], scheme=None) if explanations else None
+
+    def _candidates(self) -> Iterator[Candidate]:
+        """Yield what may make the array: in its shape, then with other values, then in another order."""
+        is_complex = self.found.dtype.kind == "c"
+        shaped = [
+            candidate
+            for candidate in _of_shape(self.expected, self.found.shape)
+            if (candidate.array.dtype.kind == "c") == is_complex
+        ]
+        for candidate in shaped:
+            yield candidate
+            for change in (_scaled, _shifted, _remasked):
+                yield from change(candidate, self.found)
+        first = shaped[0] if shaped else Candidate((), self.expected)
+        yield from _in_order(first, self.found)
 
 
-def _is_small_part(one: Array, other: Array, atol: float) -> bool:
-    """Whether few rows or columns differ, of so many that some are looked at."""
-    if one.shape != other.shape:
-        return False
-    wrong = ~((one == other) | (np.abs(np.subtract(one, other)) <= atol)).reshape(
-        -1, one.shape[-1]
-    )  # −∞ of a mask
-    return any(wrong.any(axis=axis).mean() <= MAX_SHARE for axis in (0, 1))
+def _in_real_numbers(array: Array) -> Array:
+    """Return an array; real and imaginary parts of complex numbers one after the other."""
+    if array.dtype.kind != "c":
+        return array
+    return np.stack([array.real, array.imag])
+
+
+def _with_damage(case: Case) -> Iterator[Explanation]:
+    for kind in DAMAGED:
+        yield from accepted(map(case.given, kind.proposals(case)))
 
 
 def explain_swapped(
     pairs: Mapping[str, tuple[Array, Array]], atol: float = 0.0
 ) -> list[Explanation]:
-    """Two tensors that changed places, of pairs of arrays by name."""
-    for (name, (one, its)), (second, (two, others)) in combinations(pairs.items(), 2):
-        if not one.shape == its.shape == two.shape == others.shape or one.size > MAX_COMPARED:
+    """Return the two tensors that changed places, of pairs of arrays by name."""
+    for first, second in combinations(pairs, 2):
+        expected = (pairs[second][0], pairs[first][0])
+        found = {first: pairs[first][1], second: pairs[second][1]}
+        arrays = (*expected, *found.values())
+        alike = {(array.shape, array.dtype.kind == "c") for array in arrays}
+        if len(alike) > 1 or expected[0].size > MAX_COMPARED or not expected[0].size:
             continue
-        ours, theirs = (
-            np.stack([widest(array) for array in each]) for each in ((one, two), (its, others))
-        )
-        swapped = Explanation(
-            (kinds.Swapped(),), None, (name, second), Errors(theirs - ours[::-1], theirs)
-        )
-        judge = Judge(
-            samples_of({name: its, second: others}, whole=True), atol, dtype_name(its.dtype)
-        )
-        if (right := judge(swapped)) is not None:
-            return [right]
+        case = array_case(ArrayMaking(expected), ArrayObservations(found), (Swapped(),))
+        explanations = explain_cases([case], atol, most=0)
+        if explanations:
+            return [replace(explanations[0], scheme=None)]
     return []
 
 
-def transform(expected: AnyArray, one: Sample, limit: float, judge: Judge) -> Iterator[Explanation]:
-    """The transforms of an array into that of a sample, the cheapest first."""
-    if min(expected.size, one.values.size) < 8:
+def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return a shape without axes of length 1."""
+    return tuple(size for size in shape if size != 1) or (1,)
+
+
+def _of_shape(array: Array, shape: tuple[int, ...]) -> Iterator[Candidate]:
+    """Yield an array with other axes, repeated or laid out differently, if that gives it a shape."""
+    wanted = _squeezed(shape)
+    plain = array.reshape(_squeezed(array.shape))
+    if plain.shape == wanted:
+        yield Candidate((), plain.reshape(shape))
+    for rearrange in (_transposed, _repeated, _laid_out):
+        for edits, made, _ in rearrange(plain, wanted):
+            if made.shape == wanted:
+                yield Candidate(edits, made.reshape(shape))
+
+
+def _transposed(plain: Array, wanted: tuple[int, ...]) -> Iterator[Candidate]:
+    if plain.ndim not in (2, 3):
         return
-    masks, ours, theirs = _unmasked(expected, one.values)
-    sides = Sides(ours, theirs, limit)
-    if not math.isfinite(rms(theirs)) or (
-        ours.shape == theirs.shape and sides.left(ours) <= limit and not masks
-    ):
-        return
-    proposals = []
-    for edits, made in _candidates(sides):
-        check_time()
-        every = (*masks, *edits)
-        if every and sides.left(made) <= sides.most:
-            orders = [
-                getattr(edit, "order", "") for edit in every
-            ]  # one without a name says as many numbers as it has
-            unnamed = sum(order == "permuted" or not isinstance(order, str) for order in orders)
-            errors = Errors(theirs - made, theirs)
-            proposals.append(Explanation(every, None, (one.name,), errors, extra=2.0 * unnamed))
-    yield from judge.accepted(sorted(proposals, key=lambda each: each.cost))
+    straight = tuple(range(plain.ndim))
+    for axes in permutations(straight):
+        if axes != straight:
+            yield Candidate((Transposed(axes),), plain.transpose(axes))
 
 
-def _unmasked(expected: AnyArray, found: AnyArray) -> tuple[tuple[Edit, ...], AnyArray, AnyArray]:
-    """Both without their masks, where those are at the same places, and how their values differ."""
-    if expected.shape != found.shape or np.iscomplexobj(expected) or np.iscomplexobj(found):
-        return (), expected, found
-    ours, theirs = (~np.isfinite(each) | (each <= MASKED) for each in (expected, found))
-    if not ours.any() or (ours != theirs).any():
-        return (), expected, found
-    same = np.array_equal(expected[ours], found[ours])
-    edits = () if same else (kinds.Mask(f"{float(found[ours][0]):.2g}"),)
-    return edits, np.where(ours, 0.0, expected), np.where(ours, 0.0, found)
-
-
-def _candidates(sides: Sides) -> Iterator[Candidate]:
-    for candidate in _of_shape(sides.expected, sides.found.shape):
-        yield from _with_values(*candidate, sides)
-    for candidate in list(islice(_of_shape(sides.expected, sides.found.shape), 4)) or [
-        ((), sides.expected)
-    ]:
-        yield from _in_order(*candidate, sides)
-
-
-def _squeezed(array: AnyArray) -> AnyArray:
-    return array.reshape([size for size in array.shape if size != 1] or [1])
-
-
-def _of_shape(array: AnyArray, shape: tuple[int, ...]) -> Iterator[Candidate]:
-    """The array with other axes, repeated, or laid out otherwise, where that gives it the shape."""
-    plain, wanted = _squeezed(array), tuple(size for size in shape if size != 1) or (1,)
-    for edits, made in chain([((), plain)], _rearranged(plain, wanted)):
-        if made.shape == wanted:
-            yield edits, made.reshape(shape)
-
-
-def _rearranged(plain: AnyArray, wanted: tuple[int, ...]) -> Iterator[Candidate]:
-    for axes in islice(permutations(range(plain.ndim)), 1, None) if 2 <= plain.ndim <= 3 else ():
-        yield (kinds.Transposed(axes),), plain.transpose(axes)
+def _repeated(plain: Array, wanted: tuple[int, ...]) -> Iterator[Candidate]:
     for axis, times in enumerate(wanted):
         if wanted[:axis] + wanted[axis + 1 :] == plain.shape:
-            yield (
-                (kinds.Repeated(axis, times),),
-                np.broadcast_to(np.expand_dims(plain, axis), wanted),
-            )
+            copies = np.broadcast_to(np.expand_dims(plain, axis), wanted)
+            yield Candidate((Repeated(axis, times),), copies)
     times, rest = divmod(wanted[0], len(plain))
     if len(wanted) > 1 and wanted[1:] == plain.shape[1:] and times > 1 and not rest:
-        yield (kinds.Repeated(0, times),), np.concatenate([plain] * times)
-    if plain.ndim in (2, 3) and plain.size <= MAX_LAID_OUT:
-        yield from _laid_out(plain, math.prod(wanted))
+        yield Candidate((Repeated(0, times),), np.concatenate([plain] * times))
 
 
-def _laid_out(plain: AnyArray, size: int) -> Iterator[Candidate]:
-    """The two functions swapped, one of them negated, or both in another layout, of so many elements."""
+def _laid_out(plain: Array, wanted: tuple[int, ...]) -> Iterator[Candidate]:
+    """Yield two functions swapped, one of them negated, or both in another layout."""
+    if plain.ndim not in (2, 3) or plain.size > MAX_LAID_OUT:
+        return
     for source in forms(plain):
         is_odd = source.arrangement == "interleaved" and plain.shape[-1] % 2
-        if is_odd or (parts := source.split(plain)) is None:
+        parts = None if is_odd else source.split(plain)
+        if parts is None:
             continue
         if len(parts) == 2:
-            yield (kinds.Swapped(),), source.join(*parts[::-1])
-            yield (kinds.Negated("first"),), source.join(np.negative(parts[0]), parts[1])
-            yield (kinds.Negated("second"),), source.join(parts[0], np.negative(parts[1]))
-        for target in (
-            Form(arrangement, doubled) for arrangement in SEARCHED for doubled in DOUBLINGS
-        ):
-            numbers = parts[0].size * (1 + bool(target.doubled))
-            numbers *= 1 if target.arrangement in ("alone", "complex") else 2
-            if (
-                target == source
-                or (len(parts) == 1) != (target.arrangement == "alone")
-                or numbers != size
-            ):
+            first, second = parts
+            yield Candidate((Swapped(),), source.join(second, first))
+            yield Candidate((Negated("first"),), source.join(np.negative(first), second))
+            yield Candidate((Negated("second"),), source.join(first, np.negative(second)))
+        yield from _in_other_forms(source, parts, math.prod(wanted))
+
+
+def _in_other_forms(source: Form, parts: tuple[Array, ...], size: int) -> Iterator[Candidate]:
+    for arrangement in SEARCHED:
+        for doubled in DOUBLINGS:
+            target = Form(arrangement, doubled)
+            holds_one = arrangement == "alone"
+            if target == source or holds_one != (len(parts) == 1):
                 continue
-            layout = kinds.Layout(source.name, target.name)
-            yield (layout,), target.join(*parts)
+            if _size(target, parts[0]) != size:
+                continue
+            layout = Layout(source.name, target.name)
+            yield Candidate((layout,), target.join(*parts))
             if len(parts) == 2:
-                yield (layout, kinds.Swapped()), target.join(*parts[::-1])
+                yield Candidate((layout, Swapped()), target.join(*parts[::-1]))
 
 
-def scaled(made: AnyArray, found: AnyArray) -> Candidate | None:
-    """Times the factor that least squares give, or the plain number that it may be, such as −1."""
-    power = rms(made) ** 2
-    factor = float((made.conj() * found).real.mean()) / power if power else math.nan
-    if not 1e-6 < abs(factor) < 1e6 or abs(factor - 1) <= 1e-6:
-        return None
-    error = 5 * rms(found - factor * made) / math.sqrt(power * made.size) + 1e-7 * abs(factor)
-    by = plainest(abs(factor), error)
-    if by != 1 and rounding_mode(Errors(found - math.copysign(1.0, factor) * made, found), found):
-        by = 1.0
-    sign = (kinds.Negated("all"),) if factor < 0 else ()
-    return (*sign, *((kinds.Scaled(by),) if by != 1 else ())), math.copysign(by, factor) * made
+def _size(form: Form, part: Array) -> int:
+    """Return the number of elements of parts in a form; complex numbers hold two parts in one."""
+    copies = 2 if form.doubled else 1
+    functions = 1 if form.arrangement in ("alone", "complex") else 2
+    return part.size * copies * functions
 
 
-def _shifted(made: AnyArray, found: AnyArray) -> Candidate | None:
-    """With a constant added to each row, where either has values."""
-    if (
-        made.ndim < 2
-        or made.shape[-1] < 3
-        or np.iscomplexobj(made - found)
-        or not np.isfinite(made).all()
-    ):
-        return None
-    use = (made != 0) | (found != 0)
-    gap = np.where(use | ~use.any(axis=-1, keepdims=True), found - made, np.nan)
-    shift = (
-        np.nanmedian(gap, axis=-1, keepdims=True)
-        if np.isnan(gap).any()
-        else np.median(gap, axis=-1, keepdims=True)
-    )
-    least = EVEN * np.abs(shift).max()
-    is_many = (
-        np.ptp(shift) > least and np.mean(np.abs(shift) > least) > MAX_SHARE
-    )  # a few rows are the wrong ones
-    return ((kinds.RowShift(),), np.where(use, made + shift, made)) if is_many else None
+class Sides(NamedTuple):
+    """Some elements of the expected array and of the one at hand, in float64."""
+
+    expected: Floats
+    found: Floats
+
+    @property
+    def is_finite(self) -> Flags:
+        return np.isfinite(self.expected) & np.isfinite(self.found)
+
+    @property
+    def is_used(self) -> Flags:
+        """Elements at which both are numbers, and one of them is not 0: others are beside the table."""
+        return self.is_finite & ((self.expected != 0) | (self.found != 0))
 
 
-def _with_values(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator[Candidate]:
-    """The same, negated, times a factor, or with a constant added to each row: a few rows first, then all."""
-    for change in (lambda made, _: ((), made), scaled, _shifted):
-        few = change(sides.some(made), sides.some(sides.found))
-        whole = change(made, sides.found) if few is not None and sides.is_near(few[1]) else None
-        is_noise = change is _shifted and whole is not None and rms(whole[1] - made) <= sides.limit
-        if whole is not None and not is_noise:
-            yield (*edits, *whole[0]), whole[1]
+def _some(made: Array, found: Array) -> Sides:
+    """Return about as many elements as a factor is estimated from, in whole rows."""
+    rows = as_matrix(found)
+    step = max(1, rows.size // SOME_ELEMENTS)
+    return Sides(as_floats(as_matrix(made)[::step]), as_floats(rows[::step]))
 
 
-def _in_order(edits: tuple[Edit, ...], made: AnyArray, sides: Sides) -> Iterator[Candidate]:
-    found, made = _squeezed(sides.found), _squeezed(made)
-    if (
-        made.ndim not in (2, 3)
-        or found.ndim != made.ndim
-        or np.iscomplexobj(made)
-        or np.iscomplexobj(found)
-    ):
+def _scaled(candidate: Candidate, found: Array) -> Iterator[Candidate]:
+    """Yield an array times the factor of least squares, or the plain number that it may be, such as −1."""
+    sides = _some(candidate.array, found)
+    expected = np.where(sides.is_finite, sides.expected, 0.0)
+    observed = np.where(sides.is_finite, sides.found, 0.0)
+    with np.errstate(all="ignore"):
+        factor = float((expected * observed).sum() / (expected**2).sum())
+    if not FACTOR_ERROR < abs(factor) < 1 / FACTOR_ERROR:
+        return
+    by = next(plain_numbers(abs(factor), FACTOR_ERROR * abs(factor)), abs(factor))
+    edits = candidate.edits
+    if factor < 0:
+        edits = (*edits, Negated("all"))
+    if abs(by - 1) > FACTOR_ERROR:
+        edits = (*edits, Scaled(by))
+    if edits != candidate.edits and _is_near(math.copysign(by, factor) * sides.expected, sides):
+        made = math.copysign(by, factor) * _wide(candidate.array)
+        yield Candidate(edits, made, is_computed=True)
+
+
+def _wide(array: Array) -> Array:
+    """Return numbers in float64 or complex128, in the shape that they have."""
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+
+
+def _is_near(made: Floats, sides: Sides) -> bool:
+    """Return True if most elements are nearly right: only then is the whole array made."""
+    size = float(np.abs(sides.found[sides.is_finite]).max(initial=0.0))
+    with np.errstate(all="ignore"):
+        off = np.abs(made - sides.found)[sides.is_finite]
+    return bool(off.size) and float(np.median(off)) <= EVEN * size
+
+
+def _shifted(candidate: Candidate, found: Array) -> Iterator[Candidate]:
+    """Yield an array with a constant added to each row, where either has values."""
+    made = candidate.array
+    if made.ndim < 2 or made.shape[-1] < 3 or "c" in (made.dtype.kind, found.dtype.kind):
+        return
+    some = _some(made, found)
+    if not _is_near(some.expected + _row_shifts(some), some):
+        return
+    sides = Sides(_wide(made), _wide(found))
+    shifts = _row_shifts(sides)
+    least = EVEN * np.abs(shifts).max()
+    varies = np.ptp(shifts) > least
+    if varies and np.mean(np.abs(shifts) > least) > MIN_SHIFTED:
+        shifted = np.where(sides.is_used, sides.expected + shifts, sides.expected)
+        yield Candidate((*candidate.edits, RowShift()), shifted, is_computed=True)
+
+
+def _row_shifts(sides: Sides) -> Floats:
+    """Return the constant that is added to each row, (…, rows, 1); 0 for rows without values."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", RuntimeWarning
+        )  # Of rows that are masked, the median is NaN.
+        gaps = np.where(sides.is_used, sides.found - sides.expected, np.nan)
+        return np.nan_to_num(np.nanmedian(gaps, axis=-1, keepdims=True))
+
+
+def _remasked(candidate: Candidate, found: Array) -> Iterator[Candidate]:
+    """Yield an array with the mask of the other one, if it is at the same places."""
+    made = candidate.array
+    if "c" in (made.dtype.kind, found.dtype.kind):
+        return
+    expected = _wide(made)
+    is_masked = ~(expected > MASKED)
+    if not is_masked.any():
+        return
+    observed = _wide(found)
+    has_same_places = np.array_equal(is_masked, ~(observed > MASKED))
+    if has_same_places and not np.array_equal(expected[is_masked], observed[is_masked]):
+        edits = (*candidate.edits, Mask(f"{float(observed[is_masked][0]):.2g}"))
+        yield Candidate(edits, np.where(is_masked, observed, expected))
+
+
+def _in_order(candidate: Candidate, found: Array) -> Iterator[Candidate]:
+    """Yield rows, channels or heads in the order in which they are nearest to those of the other array."""
+    made = candidate.array.reshape(_squeezed(candidate.array.shape))
+    wanted = found.reshape(_squeezed(found.shape))
+    if made.ndim not in (2, 3) or made.ndim != wanted.ndim:
+        return
+    if "c" in (made.dtype.kind, wanted.dtype.kind):
         return
     for axis in range(made.ndim):
-        ours, theirs = np.moveaxis(made, axis, 0), np.moveaxis(found, axis, 0)
-        sizes = len(ours), len(theirs)
-        if ours.shape[1:] != theirs.shape[1:] or max(sizes) > MAX_MATCHED or min(sizes) < 2:
+        ours = np.moveaxis(made, axis, 0)
+        theirs = np.moveaxis(wanted, axis, 0)
+        sizes = (len(ours), len(theirs))
+        if ours.shape[1:] == theirs.shape[1:] and 2 <= min(sizes) and max(sizes) <= MAX_MATCHED:
+            for edits, moved, _ in _ordered(ours, theirs, axis, made.ndim):
+                array = np.moveaxis(moved, 0, axis).reshape(found.shape)
+                yield Candidate((*candidate.edits, *edits), array)
+
+
+def _ordered(ours: Array, theirs: Array, axis: int, axes: int) -> Iterator[Candidate]:
+    """Yield ours in the order of theirs, along the first axis, with either sign."""
+    for sign in (1, -1):
+        order = _matched(ours, theirs, sign)
+        edit = _order_edit(order, len(ours), axis, axes)
+        is_lost = order < 0
+        if edit is None or (is_lost.any() and np.ptp(_wide(theirs[is_lost]))):
             continue
-        for sign, order in zip((1, -1), _matched(ours, theirs), strict=True):
-            edit = _order_edit(order, len(ours), axis, made.ndim)
-            if edit is None or (
-                order.min() < 0 and np.ptp(theirs[order < 0])
-            ):  # padding is one number
-                continue
-            moved = sign * ours[np.maximum(order, 0)]
-            moved[order < 0] = theirs[order < 0]
-            every = (*edits, *((kinds.Negated("all"),) if sign < 0 else ()), edit)
-            yield every, np.moveaxis(moved, 0, axis).reshape(sides.found.shape)
+        moved = ours[np.maximum(order, 0)].copy()
+        moved[is_lost] = theirs[is_lost]
+        if sign < 0:
+            moved[~is_lost] = -moved[~is_lost]
+        signs: tuple[Edit, ...] = (Negated("all"),) if sign < 0 else ()
+        yield Candidate((*signs, edit), moved)
 
 
-def _matched(ours: Floats, theirs: Floats) -> tuple[Indices, Indices]:
-    """For each of theirs the nearest of ours, and of ours negated, by a few random sums; −1 where none is near."""
+def _matched(ours: Array, theirs: Array, sign: int) -> Indices:
+    """Return for each of theirs the nearest of ours, by a few random sums of its numbers; −1 if none is near."""
     size = math.prod(ours.shape[1:])
-    some = slice(None, None, max(1, size // MATCHED_ELEMENTS))
-    ours, theirs = (each.reshape(len(each), size)[:, some] for each in (ours, theirs))
-    weights = np.random.default_rng(0).normal(size=(ours.shape[1], PROJECTIONS)) / math.sqrt(
-        ours.shape[1]
-    )
-    one, two = ours @ weights, theirs @ weights
-    near = 0.02 * (float(np.mean((two**2).sum(axis=1))) or 1.0)
-
-    def nearest(rows: Floats) -> Indices:
-        apart = (one**2).sum(axis=1) + (rows**2).sum(axis=1)[:, None] - 2 * rows @ one.T
-        order = apart.argmin(axis=1)
-        return np.where(apart[np.arange(len(rows)), order] < near, order, -1)
-
-    def every(rows: Floats) -> Indices:
-        few = nearest(
-            rows[np.linspace(0, len(rows) - 1, min(len(rows), FEW_MATCHED)).astype(np.intp)]
-        )
-        return (
-            nearest(rows) if np.count_nonzero(few >= 0) >= len(few) / 2 else np.full(len(rows), -1)
-        )
-
-    return every(two), every(-two)
+    step = max(1, size // MATCHED_ELEMENTS)
+    sources = sign * _finite(ours.reshape(len(ours), size)[:, ::step])
+    targets = _finite(theirs.reshape(len(theirs), size)[:, ::step])
+    weights = np.random.default_rng(0).normal(size=(sources.shape[1], PROJECTIONS))
+    few = targets[:: max(1, len(targets) // FEW_MATCHED)]
+    if np.mean(_nearest(sources @ weights, few @ weights) < 0) > 0.5:
+        return np.full(len(targets), -1)
+    return _nearest(sources @ weights, targets @ weights)
 
 
-def _order_edit(order: Indices, count: int, axis: int, ndim: int) -> Edit | None:
-    """What an order is called; None for the one that it should be, and for none at all."""
-    there = order[order >= 0]
+def _finite(rows: Array) -> Floats:
+    """Return rows in float64, with 0 for a mask."""
+    wide = widened(rows)
+    return np.where(np.isfinite(wide), wide, 0.0)
+
+
+def _nearest(sources: Floats, targets: Floats) -> Indices:
+    """Return the index of the source that is nearest to each target; −1 if none is near."""
+    powers = (sources**2).sum(axis=1)
+    distances = powers + (targets**2).sum(axis=1)[:, None] - 2 * targets @ sources.T
+    nearest = distances.argmin(axis=1)
+    usual = float((targets**2).sum(axis=1).mean()) or 1.0
+    is_near = distances[np.arange(len(targets)), nearest] < NEAR * usual
+    return np.where(is_near, nearest, -1)
+
+
+def _order_edit(order: Indices, count: int, axis: int, axes: int) -> Edit | None:
+    """Return an order in words; None for the expected one, and if too few places have a source."""
+    known = order[order >= 0]
+    is_constant = not np.ptp(order)
+    has_few_sources = len(np.unique(known)) < min(MIN_SOURCES, count) and not is_constant
+    if len(known) < (1 - MAX_LOST) * len(order) or has_few_sources:
+        return None
     rows = _row_order(order, count)
-    if len(there) < 0.75 * len(order) or (len(np.unique(there)) < min(4, count) and np.ptp(order)):
-        return None
-    if rows is None or axis == ndim - 2:
+    if rows is None or axis == axes - 2:
         return rows
-    if len(order) != count or len(np.unique(there)) < count:
+    if len(order) != count or len(np.unique(known)) < count:
         return None
-    listed = rows.order if rows.order in ("reversed", "shifted") else tuple(order.tolist())
-    return kinds.Channels(listed) if axis == ndim - 1 else kinds.Heads(listed)
+    listed: str | tuple[int, ...] = tuple(order.tolist())
+    if rows.order in ("reversed", "shifted"):
+        listed = rows.order
+    return Channels(listed) if axis == axes - 1 else Heads(listed)
 
 
-def _row_order(order: Indices, count: int) -> kinds.Rows | None:
-    here, first = np.arange(len(order)), int(order[0])
+def _row_order(order: Indices, count: int) -> Rows | None:
+    """Return an order of rows in words; None for the expected one, and for one without a name."""
+    here = np.arange(len(order))
+    first = int(order[0])
     lost = int(np.count_nonzero(order < 0))
     period = int((order[1:] == first).argmax()) + 1
     named = {
-        kinds.Rows("cut", len(order)): here,
-        kinds.Rows("padded", lost): np.where(here < lost, -1, here - lost),
-        kinds.Rows("padded at the end", lost): np.where(here < len(order) - lost, here, -1),
-        kinds.Rows("constant", first): np.full(len(order), first),
-        kinds.Rows("shifted", first): here + first,
-        kinds.Rows("reversed"): here[::-1] if len(order) == count else here[:0],
-        kinds.Rows("wrapped", period): max(first, 0) + here % period,
-        kinds.Rows("permuted"): order
-        if not lost and len(np.unique(order)) == len(order)
-        else here[:0],
+        Rows("cut", len(order)): here,
+        Rows("padded", lost): np.where(here < lost, -1, here - lost),
+        Rows("padded at the end", lost): np.where(here < len(order) - lost, here, -1),
+        Rows("constant", first): np.full(len(order), first),
+        Rows("shifted", first): here + first,
+        Rows("wrapped", period): max(first, 0) + here % period,
     }
-    found = next((rows for rows, places in named.items() if np.array_equal(order, places)), None)
-    return found if found != kinds.Rows("cut", count) else None
+    if len(order) == count:
+        named[Rows("reversed")] = here[::-1]
+    for rows, places in named.items():
+        if np.array_equal(order, places):
+            return None if rows == Rows("cut", count) else rows
+    is_permuted = not lost and len(np.unique(order)) == len(order)
+    return Rows("permuted") if is_permuted else None

@@ -1,0 +1,95 @@
+"""The making of an array from another one: the numbers of a file, in the shape of those that they should equal."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pecli.engine.arrays import Array, Flags, Floats, Indices, widened
+from pecli.engine.edits import Edit
+from pecli.engine.schemes.learned import LearnedInit
+from pecli.explain.hypothesis import Case, Observations
+from pecli.explain.making import FLOAT32_FUNCTION, Making
+from pecli.explain.storage import SIGNIFICANT_BITS
+from pecli.explain.tables import observed_dtype
+
+NO_SCHEME = LearnedInit(1, 1)
+"""The scheme of cases about arrays: numbers of a file may be of any scheme, so explanations name none."""
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayMaking(Making):
+    """Arrays of one shape (…, rows, columns), as matrices side by side."""
+
+    arrays: tuple[Array, ...]
+    is_computed: bool = False  # whether values were multiplied or added to, which rounds them
+
+    @property
+    def matrices(self) -> list[Array]:
+        return [as_matrix(array) for array in self.arrays]
+
+    @property
+    def rows(self) -> int:
+        return len(self.matrices[0])
+
+    @property
+    def heads(self) -> int:
+        shape = self.arrays[0].shape
+        return int(np.prod(shape[:-2])) if len(shape) > 2 else 1
+
+    def rendered(self, rows: Indices) -> Floats:
+        return np.concatenate([as_floats(matrix[rows]) for matrix in self.matrices], axis=1)
+
+    def bound(self, rows: Indices) -> Floats:
+        """Return no error for numbers that only moved, and that of float32 arithmetic for others."""
+        values = self.rendered(rows)
+        if not self.is_computed:
+            return np.zeros_like(values)
+        return np.where(np.isfinite(values), FLOAT32_FUNCTION * np.abs(values), 0.0)
+
+    def by_head(self, flags: Flags) -> Flags:
+        return flags.reshape(self.heads, -1, flags.shape[-1])
+
+    def from_heads(self, flags: Flags) -> Flags:
+        return flags.reshape(-1, flags.shape[-1])
+
+    def head_index(self, head: int) -> tuple[int, ...]:
+        places = np.unravel_index(head, self.arrays[0].shape[:-2])
+        return tuple(int(place) for place in places)
+
+
+def as_matrix(array: Array) -> Array:
+    """Return an array as (rows, columns); a vector is one row."""
+    if array.ndim < 2:
+        return array.reshape(1, -1)
+    return array.reshape(-1, array.shape[-1])
+
+
+def as_floats(matrix: Array) -> Floats:
+    """Return numbers in float64; complex ones as two columns."""
+    if matrix.dtype.kind == "c":
+        wide = matrix.astype(np.complex128)
+        return np.stack([wide.real, wide.imag], axis=-1).reshape(len(matrix), -1)
+    return widened(matrix)
+
+
+class ArrayObservations(Observations):
+    """Arrays that should equal others, by name."""
+
+    def __init__(self, arrays: dict[str, Array]) -> None:
+        real = {}
+        for name, array in arrays.items():
+            matrix = as_matrix(array)
+            real[name] = as_floats(matrix) if matrix.dtype.kind == "c" else matrix
+        dtypes = {name: array for name, array in arrays.items() if array.dtype.kind != "c"}
+        dtype = observed_dtype(dtypes) if dtypes else _real_dtype(arrays)
+        super().__init__(real, dtype if dtype in SIGNIFICANT_BITS else "float32")
+
+
+def _real_dtype(arrays: dict[str, Array]) -> str:
+    """Return the dtype of the parts of complex numbers."""
+    return "float32" if all(array.dtype.itemsize == 8 for array in arrays.values()) else "float64"
+
+
+def array_case(making: ArrayMaking, observed: Observations, edits: tuple[Edit, ...]) -> Case:
+    """Return the case in which edits of another file's arrays make the observed ones."""
+    return Case(NO_SCHEME, making, observed, making, arranged=edits)
