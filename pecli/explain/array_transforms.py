@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.compare.forms import DOUBLINGS, SEARCHED, Form, forms
-from pecli.engine.arrays import Array, Flags, Floats, Indices, widened
+from pecli.engine.arrays import Array, Flags, Floats, Indices, widened, widest
 from pecli.engine.edits import (
     Channels,
     Edit,
@@ -80,6 +80,9 @@ MIN_SOURCES = 4
 
 FACTOR_ERROR = 1e-6
 """Relative error of a factor that is estimated from float32 numbers."""
+
+FACTOR_SIGMAS = 5.0
+"""Standard errors within which a factor is replaced by a plainer number."""
 
 EVEN = 0.01
 """Share of the largest constant added to a row by which these have to vary: one that is the same is an offset."""
@@ -169,8 +172,8 @@ class ArrayPair:
             for candidate in _of_shape(self.expected, self.found.shape)
             if (candidate.array.dtype.kind == "c") == is_complex
         ]
+        yield from shaped
         for candidate in shaped:
-            yield candidate
             for change in (_scaled, _shifted, _remasked):
                 yield from change(candidate, self.found)
         first = shaped[0] if shaped else Candidate((), self.expected)
@@ -290,12 +293,12 @@ class Sides(NamedTuple):
 
     @property
     def is_finite(self) -> Flags:
-        return np.isfinite(self.expected) & np.isfinite(self.found)
+        return np.asarray(np.isfinite(self.expected) & np.isfinite(self.found))
 
     @property
     def is_used(self) -> Flags:
         """Elements at which both are numbers, and one of them is not 0: others are beside the table."""
-        return self.is_finite & ((self.expected != 0) | (self.found != 0))
+        return np.asarray(self.is_finite & ((self.expected != 0) | (self.found != 0)))
 
 
 def _some(made: Array, found: Array) -> Sides:
@@ -308,26 +311,35 @@ def _some(made: Array, found: Array) -> Sides:
 def _scaled(candidate: Candidate, found: Array) -> Iterator[Candidate]:
     """Yield an array times the factor of least squares, or the plain number that it may be, such as −1."""
     sides = _some(candidate.array, found)
+    factor = plain_factor(sides)
+    if factor is not None and _is_near(factor * sides.expected, sides):
+        edits = (*candidate.edits, *factor_edits(factor))
+        yield Candidate(edits, factor * widest(candidate.array), is_computed=True)
+
+
+def plain_factor(sides: Sides) -> float | None:
+    """Return the plainest number that the found array may be times the expected one; None if it is 1, or there is none."""
     expected = np.where(sides.is_finite, sides.expected, 0.0)
     observed = np.where(sides.is_finite, sides.found, 0.0)
-    with np.errstate(all="ignore"):
-        factor = float((expected * observed).sum() / (expected**2).sum())
-    if not FACTOR_ERROR < abs(factor) < 1 / FACTOR_ERROR:
-        return
-    by = next(plain_numbers(abs(factor), FACTOR_ERROR * abs(factor)), abs(factor))
-    edits = candidate.edits
+    power = float((expected**2).sum())
+    factor = float((expected * observed).sum()) / power if power else 0.0
+    size = abs(factor)
+    if not FACTOR_ERROR < size < 1 / FACTOR_ERROR:
+        return None
+    left = float(((observed - factor * expected) ** 2).sum())
+    error = FACTOR_ERROR * size + FACTOR_SIGMAS * math.sqrt(left / power / expected.size)
+    plain = math.copysign(next(plain_numbers(size, error), size), factor)
+    return None if abs(plain - 1) <= FACTOR_ERROR else plain
+
+
+def factor_edits(factor: float) -> tuple[Edit, ...]:
+    """Return a factor in the vocabulary of results: a sign, and a number if it is not 1."""
+    edits: tuple[Edit, ...] = ()
     if factor < 0:
-        edits = (*edits, Negated("all"))
-    if abs(by - 1) > FACTOR_ERROR:
-        edits = (*edits, Scaled(by))
-    if edits != candidate.edits and _is_near(math.copysign(by, factor) * sides.expected, sides):
-        made = math.copysign(by, factor) * _wide(candidate.array)
-        yield Candidate(edits, made, is_computed=True)
-
-
-def _wide(array: Array) -> Array:
-    """Return numbers in float64 or complex128, in the shape that they have."""
-    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
+        edits = (Negated("all"),)
+    if abs(factor) != 1:
+        edits = (*edits, Scaled(abs(factor)))
+    return edits
 
 
 def _is_near(made: Floats, sides: Sides) -> bool:
@@ -346,7 +358,7 @@ def _shifted(candidate: Candidate, found: Array) -> Iterator[Candidate]:
     some = _some(made, found)
     if not _is_near(some.expected + _row_shifts(some), some):
         return
-    sides = Sides(_wide(made), _wide(found))
+    sides = Sides(widened(made), widened(found))
     shifts = _row_shifts(sides)
     least = EVEN * np.abs(shifts).max()
     varies = np.ptp(shifts) > least
@@ -370,11 +382,11 @@ def _remasked(candidate: Candidate, found: Array) -> Iterator[Candidate]:
     made = candidate.array
     if "c" in (made.dtype.kind, found.dtype.kind):
         return
-    expected = _wide(made)
+    expected = widened(made)
     is_masked = ~(expected > MASKED)
     if not is_masked.any():
         return
-    observed = _wide(found)
+    observed = widened(found)
     has_same_places = np.array_equal(is_masked, ~(observed > MASKED))
     if has_same_places and not np.array_equal(expected[is_masked], observed[is_masked]):
         edits = (*candidate.edits, Mask(f"{float(observed[is_masked][0]):.2g}"))
@@ -393,7 +405,7 @@ def _in_order(candidate: Candidate, found: Array) -> Iterator[Candidate]:
         ours = np.moveaxis(made, axis, 0)
         theirs = np.moveaxis(wanted, axis, 0)
         sizes = (len(ours), len(theirs))
-        if ours.shape[1:] == theirs.shape[1:] and 2 <= min(sizes) and max(sizes) <= MAX_MATCHED:
+        if ours.shape[1:] == theirs.shape[1:] and min(sizes) >= 2 and max(sizes) <= MAX_MATCHED:
             for edits, moved, _ in _ordered(ours, theirs, axis, made.ndim):
                 array = np.moveaxis(moved, 0, axis).reshape(found.shape)
                 yield Candidate((*candidate.edits, *edits), array)
@@ -405,12 +417,10 @@ def _ordered(ours: Array, theirs: Array, axis: int, axes: int) -> Iterator[Candi
         order = _matched(ours, theirs, sign)
         edit = _order_edit(order, len(ours), axis, axes)
         is_lost = order < 0
-        if edit is None or (is_lost.any() and np.ptp(_wide(theirs[is_lost]))):
+        if edit is None or (is_lost.any() and np.ptp(widened(theirs[is_lost]))):
             continue
-        moved = ours[np.maximum(order, 0)].copy()
-        moved[is_lost] = theirs[is_lost]
-        if sign < 0:
-            moved[~is_lost] = -moved[~is_lost]
+        moved = sign * widened(ours[np.maximum(order, 0)])
+        moved[is_lost] = widened(theirs[is_lost])
         signs: tuple[Edit, ...] = (Negated("all"),) if sign < 0 else ()
         yield Candidate((*signs, edit), moved)
 

@@ -16,9 +16,12 @@ from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Flags, Floats, Indices, as_dtype, dtype_name, numbers, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import KindError, ParameterError, bracketed
-from pecli.explain import acceptance, array_transforms, search
-from pecli.explain.edits import Edit, Errors, Explanation, Rotation, merged
-from pecli.explain.sample import UNITS, Sample, precision, rms
+from pecli.explain import search
+from pecli.explain.array_making import ArrayMaking, ArrayObservations, array_case
+from pecli.explain.array_transforms import Sides, factor_edits, plain_factor
+from pecli.explain.edits import Edit, Explanation, Rotation, merged
+from pecli.explain.hypotheses import explain_cases
+from pecli.explain.storage import half_ulp
 from pecli.explain.used_positions import find_position_mistake, positions_edit
 from pecli.explain.wave_tables import wave_table
 from pecli.files.load import Given
@@ -26,7 +29,7 @@ from pecli.tensors.inputs import Input
 from pecli.tensors.row_positions import row_positions
 
 BLOCK_ELEMENTS = 1 << 22  #: distances between rows and table that are in memory at once
-MIN_GAIN = 0.5  #: share of the error without a factor that one with it may leave
+ROUNDINGS = 4  #: roundings of a sum: of the inputs, the row, the sum and its storage
 TOKEN_OPTIONS = {"positions", "attention_mask", "offset"}
 
 
@@ -142,51 +145,80 @@ def _strange_padding(sums: _Sums) -> int:
     return int(np.count_nonzero(is_new[~np.broadcast_to(sums.seen, is_new.shape[:-1])]))
 
 
-def _rows_added(sums: _Sums, weight: Floats, atol: float) -> Iterator[Explanation]:
-    """Yield the rows of the table that were added to each sequence, if they are not the expected ones."""
+class _Sequence(NamedTuple):
+    """One sequence of inputs, (L, D) each.
+
+    Attributes:
+        name: The name of the sequence in results.
+        before: The inputs without rows of the table.
+        after: The inputs with them.
+        places: The rows that should be added.
+        seen: False for padding.
+    """
+
+    name: str
+    before: Floats
+    after: Floats
+    places: Indices
+    seen: Flags
+
+    @property
+    def added(self) -> Floats:
+        """What was added, 0 in padding."""
+        return np.where(self.seen[:, None], self.after - self.before, 0.0)
+
+
+def _sequences(sums: _Sums) -> Iterator[_Sequence]:
     pair = sums.pair
     before = widened(pair.before).reshape(-1, *pair.before.shape[-2:])
     after = widened(pair.after).reshape(-1, *pair.after.shape[-2:])
     for number, (x, y) in enumerate(zip(before, after, strict=True)):
+        name = f"sequence {number}" if len(after) > 1 else "after"
         places = sums.places[min(number, len(sums.places) - 1)]
         seen = sums.seen[min(number, len(sums.seen) - 1)]
-        name = f"sequence {number}" if len(after) > 1 else "after"
-        added = np.where(seen[:, None], y - x, 0.0)
-        proposals = _proposals(name, added, y, weight, places, seen)
-        sample = Sample(name, pair.dtype, y.shape, y, np.arange(len(y)))
-        # The values before may be far larger than the rows that were added.
-        max_noise = acceptance.MAX_NOISE * rms(added) / (rms(y) or 1.0)
-        samples = {name: sample, "table": sample}
-        judge = acceptance.Judge(samples, atol, pair.dtype, max_noise=max_noise)
-        accepted = [each for each in judge.accepted(proposals) if each.edits]
-        if accepted:
-            yield min(accepted, key=lambda each: each.noise)
+        yield _Sequence(name, x, y, places, seen)
 
 
-def _proposals(
-    name: str, added: Floats, after: Floats, weight: Floats, places: Indices, seen: Flags
-) -> list[Explanation]:
-    """Return explanations by other rows, by none, and by a factor."""
+def _rows_added(sums: _Sums, weight: Floats, atol: float) -> Iterator[Explanation]:
+    """Yield the rows of the table that were added to each sequence, if they are not the expected ones."""
+    for sequence in _sequences(sums):
+        observed = ArrayObservations({sequence.name: as_dtype(sequence.after, sums.pair.dtype)})
+        for proposal in _proposals(sequence, weight):
+            # Padding is not compared.
+            made = np.where(sequence.seen[:, None], sequence.before + proposal.rows, sequence.after)
+            making = ArrayMaking((made,), is_computed=True)
+            found = explain_cases([array_case(making, observed, proposal.edits)], atol, most=0)
+            if found:
+                yield replace(found[0], scheme=None, tensors=proposal.tensors)
+                break
+
+
+class _Proposal(NamedTuple):
+    """Rows that may have been added instead of the expected ones, and where the mistake is."""
+
+    edits: tuple[Edit, ...]
+    rows: Floats
+    tensors: tuple[str, ...]
+
+
+def _proposals(sequence: _Sequence, weight: Floats) -> Iterator[_Proposal]:
+    """Yield no rows at all, the expected ones times a factor, and other rows of the table."""
+    added = sequence.added
+    expected = np.where(sequence.seen[:, None], weight[sequence.places], 0.0)
+    if not added.any() and expected.any():
+        yield _Proposal((Rotation("none added"),), added, (sequence.name,))
+        return
+    factor = plain_factor(Sides(expected, added))
+    if factor is not None:
+        names = ("table", sequence.name) if sequence.name != "after" else ("table",)
+        yield _Proposal(factor_edits(factor), factor * expected, names)
     with np.errstate(invalid="ignore"):  # Values may be infinite.
-        used = np.where(seen, _nearest_rows(added, weight), places)
-        rows = np.where(seen[:, None], weight[used], 0.0)
-        expected = np.where(seen[:, None], weight[places], 0.0)
-        scaled = array_transforms.scaled(expected, added)
-    edits: tuple[Edit, ...] = ()
-    if not added.any() and rows.any():
-        rows = added
-        edits = (Rotation("none added"),)
-    elif (used != places).any():
-        mistake = find_position_mistake(places, used, int(seen.argmax()), rotated=False)
-        edits = (positions_edit(places, used, mistake),)
-    proposals = [Explanation(edits, None, (name,), Errors(added - rows, after))]
-    if scaled is not None:
-        factor, product = scaled
-        if rms(added - product) < MIN_GAIN * rms(added - expected):
-            names = ("table", name) if name != "after" else ("table",)
-            errors = Errors(added - product, after)
-            proposals.append(Explanation(factor, None, names, errors))
-    return proposals
+        used = np.where(sequence.seen, _nearest_rows(added, weight), sequence.places)
+    if (used != sequence.places).any():
+        first = int(sequence.seen.argmax())
+        mistake = find_position_mistake(sequence.places, used, first, rotated=False)
+        edits = (positions_edit(sequence.places, used, mistake),)
+        yield _Proposal(edits, weight[used], (sequence.name,))
 
 
 def _nearest_rows(added: Floats, weight: Floats) -> Indices:
@@ -209,7 +241,8 @@ def _table_added(scheme: Any, sums: _Sums, atol: float) -> Iterator[Explanation]
     pair = sums.pair
     after = widened(pair.after)
     tables = (after - widened(pair.before)).reshape(-1, *after.shape[-2:])
-    limit = max(atol, UNITS * precision(pair.dtype) * float(np.abs(after).max()))
+    largest = np.abs(after).max(keepdims=True).reshape(1)
+    limit = max(atol, ROUNDINGS * float(half_ulp(largest, pair.dtype)[0]))
     for number, table in enumerate(tables):
         first = int(sums.places[min(number, len(sums.places) - 1), 0])
         expected = replace(scheme, seq_len=len(table), offset=scheme.offset + first)
