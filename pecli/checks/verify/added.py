@@ -164,7 +164,7 @@ class _Sequence(NamedTuple):
 
     @property
     def added(self) -> Floats:
-        """What was added, 0 in padding."""
+        """The differences that the addition made, 0 in padding."""
         return np.where(self.seen[:, None], self.after - self.before, 0.0)
 
 
@@ -234,7 +234,7 @@ def _nearest_rows(added: Floats, weight: Floats) -> Indices:
 
 
 def _table_added(scheme: Any, sums: _Sums, atol: float) -> Iterator[Explanation]:
-    """Explain what was added to each sequence as a table, if its rows follow each other."""
+    """Explain the differences of each sequence as a table, if its rows follow each other."""
     has_waves = isinstance(scheme, Scheme) and wave_table(scheme) is not None
     if not has_waves or not sums.seen.all() or not (np.diff(sums.places) == 1).all():
         return
