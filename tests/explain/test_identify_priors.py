@@ -1,0 +1,98 @@
+"""Schemes that are found again without a spec: tables by formulas in plain NumPy, and frequencies in coarse dtypes."""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pecli
+from tests.checks.waves import LLAMA3, powers, waves
+
+PAIRS = 64
+
+
+def identified(tables: Any) -> Any:
+    return pecli.identify(tables).matches[0].scheme
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16])
+@pytest.mark.parametrize("base", [10000.0, 500000.0, 1e6, 1e7])
+def test_coarse_frequencies_have_a_plain_base(base: float, dtype: type) -> None:
+    scheme = identified({"inv_freq": powers(base, 2 * PAIRS).astype(dtype)})
+    assert scheme.base == base
+    assert scheme.scaling == "none"
+    assert scheme.recipe == f"{np.dtype(dtype).name}-inv-freq"
+
+
+@pytest.mark.parametrize("factor", [2.0, 4.0, 8.0])
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_divided_frequencies_are_linear_scaling(factor: float, dtype: type) -> None:
+    scheme = identified((powers(10000.0, 2 * PAIRS) / factor).astype(dtype))
+    assert scheme.base == 10000.0
+    assert scheme.scaling == "linear"
+    assert scheme.factor == factor
+
+
+@pytest.mark.parametrize("factor", [2.5, 4.0, 8.0])
+def test_a_cache_with_linear_scaling_is_rotary(factor: float) -> None:
+    """vLLM keeps cosines and sines side by side; an added table with scaled positions has the same numbers."""
+    cos, sin = waves(400, powers(10000.0, 64) / factor).values()
+    scheme = identified({"cos_sin_cache": np.concatenate([cos, sin], axis=1)})
+    assert scheme.name == "rope"
+    assert scheme.scaling == "linear"
+    assert scheme.factor == factor
+
+
+@pytest.mark.parametrize(("base", "shift"), [(10000.0, 0.0), (10000.0, 1.0), (10000.0, 0.5)])
+def test_round_numbers_are_preferred(base: float, shift: float) -> None:
+    """Base 10000 over d/2 − 1 is also base 11601.55 over d/2 − 1/2."""
+    half = 32
+    angles = np.outer(np.arange(200), base ** (-np.arange(half) / (half - shift)))
+    table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
+    scheme = identified(table)
+    assert scheme.base == base
+    assert scheme.freq_shift == shift
+
+
+@pytest.mark.parametrize("factor", [2.0, 4.0])
+def test_a_stretched_base_is_ntk_scaling(factor: float) -> None:
+    stretched = 10000.0 * factor ** (64 / 62)
+    scheme = identified(waves(300, powers(stretched, 64)))
+    assert scheme.scaling == "ntk"
+    assert scheme.base == 10000.0
+    assert scheme.factor == factor
+
+
+@pytest.mark.parametrize(
+    "recipe", ["bfloat16-inv-freq", "float16-inv-freq", "bfloat16-positions", "bfloat16-phases"]
+)
+def test_a_step_in_16_bits_is_recognised(recipe: str) -> None:
+    tables = pecli.Rope(600, 64, layout="halves", recipe=recipe).tables()
+    scheme = identified({name: tables[name] for name in ("cos", "sin")})
+    assert scheme.base == 10000.0
+    assert scheme.recipe == recipe
+
+
+@pytest.mark.parametrize("style", ["hunyuan-image", "hunyuan-video", "z-image"])
+def test_a_grid_is_named_by_its_project(style: str) -> None:
+    """Other styles with another base make the same tables."""
+    tables = pecli.Rope(dim=64, grid=(6, 8), style=style).tables()
+    scheme = identified({name: tables[name] for name in ("cos", "sin")})
+    assert scheme.style == style
+
+
+def test_llama3_scaling_in_one_function() -> None:
+    scheme = pecli.Rope(400, 64, 500000.0, scaling="llama3", **LLAMA3)
+    found = identified({"sin": scheme.tables()["sin"]})
+    assert found.scaling == "llama3"
+    assert found.factor == LLAMA3["factor"]
+
+
+@pytest.mark.parametrize("exponent", [1.1, 1.2, 1.4, 1.6])
+@pytest.mark.parametrize("as_table", [True, False], ids=["table", "frequencies"])
+def test_frequencies_of_an_unknown_law_are_not_claimed(exponent: float, as_table: bool) -> None:
+    index = np.arange(32)
+    frequencies = 1e4 ** (-index / 32) / 4 ** ((index / 32) ** exponent)
+    tables: Any = waves(512, frequencies) if as_table else frequencies.astype(np.float32)
+    assert pecli.identify(tables).matches == ()
