@@ -73,9 +73,9 @@ def _passing_recipes(explanation: "Explanation") -> Iterator[str]:
     has_mistakes = not all(isinstance(edit, Runtime) for edit in explanation.mistakes)
     if explanation.beyond or has_mistakes or explanation.recipe_residual > MAX_RECIPE_RESIDUAL:
         return
-    for edit in explanation.edits:
-        if isinstance(edit, Recipe):
-            yield edit.found
+    recipes = [edit.found for edit in explanation.edits if isinstance(edit, Recipe)]
+    if len(recipes) == 1:  # No option combines two.
+        yield recipes[0]
 
 
 def _with_rounding(

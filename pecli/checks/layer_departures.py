@@ -11,8 +11,8 @@ import numpy as np
 from pecli.compare.comparison import Comparison
 from pecli.engine.arrays import Array, widened
 from pecli.errors import listed
-from pecli.explain import rotation
 from pecli.explain.edits import Explanation
+from pecli.explain.rotated_heads import Heads, RotaryChannels, RotatedHeads
 from pecli.files.tensor_roles import layer_number
 
 SIDES = (("before", "after"), ("pre", "post"))
@@ -195,12 +195,18 @@ def rotation_tables(before: Array, after: Array, layout: str) -> dict[str, Array
     """
     if not _may_be_rotated(before, after):
         return None
-    layouts = (layout, layout)
-    table, residual = rotation.quotient(widened(before), widened(after), slice(None), layouts)
-    is_rotation = residual <= MAX_RESIDUAL  # False for NaN
+    rows = np.arange(before.shape[-2])
+    channels = RotaryChannels(0, before.shape[-1] // 2, layout, layout)
+    heads = RotatedHeads(Heads(before.reshape(1, -1, *before.shape[-2:])), channels)
+    matrix = Heads(after.reshape(1, -1, *after.shape[-2:])).matrix(rows)
+    turns = heads.turns(matrix, rows)
+    if turns is None:
+        return None
+    left = np.linalg.norm(matrix - heads.lay(turns, rows))
+    is_rotation = left <= MAX_RESIDUAL * np.linalg.norm(matrix)
     if not is_rotation:
         return None
-    return {"cos": table.real.astype("f4"), "sin": table.imag.astype("f4")}
+    return {"cos": turns.real.astype("f4"), "sin": turns.imag.astype("f4")}
 
 
 def _may_be_rotated(before: Array, after: Array) -> bool:

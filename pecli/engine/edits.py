@@ -353,11 +353,13 @@ class RowsWrong(Edit):
 
 @dataclass(frozen=True)
 class RowsZero(Edit):
-    """Some rows hold zeros, as those after the end of a prompt do in a buffer."""
+    """Some rows of queries or keys hold zeros, as those after the end of a prompt do in a buffer."""
 
     kind = "rows_zero"
 
     which: tuple[int, ...]
+    side: str = "after"
+    """`after` if only the rotated rows are zeros, `before` if only those before the rotation are."""
 
 
 @dataclass(frozen=True)

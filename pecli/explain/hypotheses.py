@@ -9,6 +9,7 @@ from pecli.engine.edits import Recipe
 from pecli.explain.catalogue import DAMAGE, MISTAKES
 from pecli.explain.catalogue.coarse_storage import Stored
 from pecli.explain.catalogue.kinds import LawMistake
+from pecli.explain.catalogue.rotation_mistakes import ZeroRows
 from pecli.explain.catalogue.runtimes import ComputedByRuntime
 from pecli.explain.catalogue.used_rows import OtherPaddingRow, PaddedRows
 from pecli.explain.edits import Explanation
@@ -149,7 +150,7 @@ def located(cases: Sequence[Case]) -> list[Explanation]:
     """Return the part of a table that is wrong, if it is small and the rest is right: then it is the answer."""
     found: list[Explanation] = []
     for case in cases:
-        kinds: tuple[type[Mistake], ...] = (OtherPaddingRow, PaddedRows, *DAMAGE)
+        kinds: tuple[type[Mistake], ...] = (OtherPaddingRow, PaddedRows, ZeroRows, *DAMAGE)
         for kind in kinds:
             for mistake in kind.proposals(case):
                 explanation = accept(case.given(mistake))

@@ -96,10 +96,11 @@ def _of_sequence(
 
 
 def _of_decoding(expected: Floats, used: Floats, padding: int) -> PositionMistake | None:
-    """Return the mistake of decoded tokens that stay at one position: 0 1 2 3 0 0 0."""
+    """Return the mistake of decoded tokens that stay at one position: 0 1 2 3 0 0 0, or 0 1 2 3 0."""
     first = int((used != expected).argmax())
     decoded = used[first:]
-    if first < 2 or len(decoded) < 2 or np.ptp(decoded):
+    may_be_one = len(decoded) > 1 or decoded[0] == 0
+    if first < 2 or np.ptp(decoded) or not may_be_one:
         return None
     return PositionMistake(Misplacement.STUCK, by=int(decoded[0]), row=padding + first)
 

@@ -14,7 +14,7 @@ from pecli.explain.catalogue.rotation_mistakes import (
 from pecli.explain.hypothesis import Case, Mistake
 from pecli.explain.making import WaveMaking
 from pecli.explain.measure import MAX_SIGMAS, MIN_RUN, Frequencies
-from pecli.explain.rotated_making import RotatedMaking, shows_turns
+from pecli.explain.rotated_making import RotatedMaking, turn_fit
 
 PAIRS = 5
 """Neighbouring pairs that are looked at: two numbers fit any two, so three are left to show whether they follow a law."""
@@ -38,21 +38,32 @@ def is_readable(case: Case) -> bool:
         return True
     if is_as_supposed(case):
         return False  # The rest is noise.
-    if isinstance(waves, RotatedMaking) and not _shows_rotation(case):
+    if isinstance(waves, RotatedMaking) and not _shows_rotation(case, waves):
         return False
     return _has_lawful_frequencies(case, waves) or _has_positions(case)
 
 
-def _shows_rotation(case: Case) -> bool:
-    """Return True if all heads are turned alike in some reading of their channels; one head alone always is."""
+def _shows_rotation(case: Case, rotated: RotatedMaking) -> bool:
+    """Return True if all heads are turned alike in some reading of their channels, and not as they should be.
+
+    One head is turned by whatever turns it takes.
+    """
     rows = case.observations.tested_rows
     matrix = case.observations.measured(rows)
+    fit = turn_fit(rotated, matrix, rows)
+    if fit is not None and fit.is_noise:
+        return False
     readings = [case]
     kinds: tuple[type[Mistake], ...] = (OtherFormula, OtherPairs, OtherChannels, OtherRotaryDim)
     for kind in kinds:
         for reading in tuple(readings):
             readings += [reading.given(mistake) for mistake in kind.proposals(reading)]
-    return any(shows_turns(reading.making, matrix, rows) for reading in readings)
+    for reading in readings:
+        assert isinstance(reading.making, RotatedMaking)
+        fit = turn_fit(reading.making, matrix, rows)
+        if fit is not None and fit.shows_turns:
+            return True
+    return False
 
 
 def is_as_supposed(case: Case) -> bool:

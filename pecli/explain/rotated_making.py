@@ -8,15 +8,15 @@ import numpy as np
 
 from pecli.engine.application import PairLayouts
 from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices
-from pecli.engine.edits import PositionMistake, Positions
 from pecli.engine.schemes.rope import Rope
 from pecli.explain import measure
 from pecli.explain.hypothesis import LOCATED_ELEMENTS, Observations
-from pecli.explain.making import EXACT, FLOAT32_FUNCTION, Making, WaveMaking, turned
-from pecli.explain.misplacements import find_position_mistake, positions_edit
+from pecli.explain.making import EXACT, FLOAT32_FUNCTION, WaveMaking, turned
+from pecli.explain.measure import Frequencies
 from pecli.explain.rotated_heads import Heads, RotaryChannels, RotatedHeads
 from pecli.explain.storage import half_ulp
 from pecli.explain.subject import making_of
+from pecli.explain.token_rows import TokenRows
 
 CORNERS = (1 + 1j, 1 - 1j, -1 + 1j, -1 - 1j)
 """Directions in which a cosine and a sine may both be off."""
@@ -24,6 +24,10 @@ CORNERS = (1 + 1j, 1 - 1j, -1 + 1j, -1 - 1j)
 
 MAX_MISFIT = 0.05
 """Share of rotated heads that turns may leave unexplained: those of bfloat16 leave a tenth of this."""
+
+
+NOISE_RATIO = 1.5
+"""Noise that fitted turns leave less of: one turn per row takes a part 1/√heads of it, 0.7 at two heads."""
 
 
 class HeadRotation(NamedTuple):
@@ -39,35 +43,6 @@ class HeadRotation(NamedTuple):
         dim = self.rope.rotary_dim
         first = width - dim if self.trailing else 0
         return RotaryChannels(first, dim // 2, *self.layouts)
-
-
-@dataclass(frozen=True, eq=False)
-class TokenRows:
-    """Rows of one or several sequences as tokens: their expected positions, and which of them are padding."""
-
-    expected: Floats  # (axes, rows)
-    seen: Flags  # False for padding, which is not compared
-    padding: Floats  # (axes, rows): positions at which padding seems to be
-    are_stated: bool  # whether positions were given, so that these are what may be wrong
-
-    @property
-    def padded_rows(self) -> int:
-        """The number of rows of left padding."""
-        return int(self.seen.argmax())
-
-    def all_rows(self, used: Floats) -> Floats:
-        """Return positions (axes, rows) of rows that are not padding together with those of padding."""
-        every = np.array(self.padding)
-        every[:, self.seen] = used
-        return every
-
-    def mistake(self, used: Floats) -> PositionMistake | None:
-        """Return the known mistake that leads to these positions of rows that are not padding."""
-        every = self.all_rows(used)
-        return find_position_mistake(self.expected[0], every[0], self.padded_rows)
-
-    def edit(self, used: Floats, mistake: PositionMistake | None) -> Positions:
-        return positions_edit(self.expected, self.all_rows(used), mistake)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +84,7 @@ class RotatedMaking(WaveMaking):
         """Return how far arithmetic may move each element.
 
         Rounded products are monotone in the cosine and in the sine, so that the extremes are at the corners of what both
-        may be: nothing where no rounding tips over.
+        may be: nothing where no rounding tips over. Sums and products are those of float32 at best.
         """
         if not self.heads.formula.rounds:
             return super().bound(rows)
@@ -119,7 +94,16 @@ class RotatedMaking(WaveMaking):
         off = abs(self.amplitude) * np.minimum(angles, 2.0)
         turns = self.turns_at(rows)
         corners = [self.form.lay(turns + corner * off, rows) for corner in CORNERS]
-        return np.asarray(np.max(corners, axis=0) - np.min(corners, axis=0))
+        tipped = np.max(corners, axis=0) - np.min(corners, axis=0)
+        products = np.full(turns.shape, FLOAT32_FUNCTION * abs(self.amplitude))
+        return np.asarray(tipped + self.form.errors(products, rows))
+
+    def measured_frequencies(self, sample: Floats, rows: Indices) -> Frequencies | None:
+        """Measure the frequencies of rows that are not zeros, which show no turns."""
+        has_values = sample.any(axis=1)
+        if np.count_nonzero(has_values) < 2:
+            return None
+        return super().measured_frequencies(sample[has_values], rows[has_values])
 
     def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:
         """Solve the positions (axes, rows) of some rows, from the axis with the slowest pairs on.
@@ -181,19 +165,33 @@ def rotated_making(
     )
 
 
-def shows_turns(making: Making, matrix: Floats, rows: Indices) -> bool:
-    """Return True if some rows of a few heads are turned alike, as the making takes pairs and channels.
+class TurnFit(NamedTuple):
+    """Sizes of some rows of a few heads, and of what is left of them."""
 
-    One head is turned by whatever turns it takes; several heads show whether there are such turns.
-    """
-    if not isinstance(making, RotatedMaking):
-        return False
+    size: float
+    fitted: float  # left by the turns that fit best
+    made: float  # left by the turns of the making
+
+    @property
+    def shows_turns(self) -> bool:
+        """True if all heads are turned alike. One head is turned by whatever turns it takes; several heads show it."""
+        return self.fitted <= MAX_MISFIT * self.size
+
+    @property
+    def is_noise(self) -> bool:
+        """True if the turns of the making leave hardly more than those that fit best: no rotation explains the rest."""
+        return self.shows_turns and self.made <= NOISE_RATIO * self.fitted
+
+
+def turn_fit(making: RotatedMaking, matrix: Floats, rows: Indices) -> TurnFit | None:
+    """Return how well some rows of a few heads are turned; None if turns cannot be measured."""
     turns = making.form.turns(matrix, rows)
     if turns is None:
-        return False
+        return None
     heads = replace(making.heads, before=making.heads.before.few)
-    left = matrix - heads.lay(turns, rows)
-    return bool(np.linalg.norm(left) <= MAX_MISFIT * np.linalg.norm(matrix))
+    fitted = np.linalg.norm(matrix - heads.lay(turns, rows))
+    made = np.linalg.norm(matrix - heads.lay(making.turns_at(rows), rows))
+    return TurnFit(float(np.linalg.norm(matrix)), float(fitted), float(made))
 
 
 class HeadObservations(Observations):

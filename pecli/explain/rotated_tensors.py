@@ -20,11 +20,11 @@ from pecli.explain.rotated_making import (
     HeadObservations,
     HeadRotation,
     RotatedMaking,
-    TokenRows,
     rotated_making,
-    shows_turns,
+    turn_fit,
 )
 from pecli.explain.time_limit import limited
+from pecli.explain.token_rows import TokenRows
 
 PART_MISTAKES = 2
 """Mistakes that a part of the heads may have at once; if these are more, the part is only named."""
@@ -97,6 +97,12 @@ class RotatedTensor:
         is_strange = ~np.isfinite(self.before)
         return int(np.count_nonzero(is_strange & self.seen[:, None, :, None]))
 
+    @property
+    def is_finite(self) -> bool:
+        """True if all values are finite, except for padding."""
+        has_finite_rows = np.isfinite(self.before) & np.isfinite(self.after)
+        return bool((has_finite_rows | ~self.seen[:, None, :, None]).all())
+
     def count_spoilt_padding(self) -> int:
         """Return how many values of padding are finite before the rotation, and not after it."""
         is_spoilt = np.isfinite(self.before) & ~np.isfinite(self.after)
@@ -130,7 +136,9 @@ class RotatedTensor:
             self.head_shape,
         )
         rows = np.arange(making.rows)
-        found = making.measured_positions(Heads(self.after[:, :, padding]).few.matrix(rows), rows)
+        after = Heads(self.after[:, :, padding]).few.matrix(rows)
+        with np.errstate(all="ignore"):  # Padding may hold anything.
+            found = making.measured_positions(after, rows)
         if found is None:
             return plain
         positions = np.array(expected)
@@ -170,8 +178,10 @@ class RotatedTensor:
             head_shape=(*self.head_shape[:-1], rows),
         )
         case = turned.case
+        assert isinstance(case.making, RotatedMaking)
         some = case.observations.tested_rows
-        if shows_turns(case.making, case.observations.measured(some), some):
+        fit = turn_fit(case.making, case.observations.measured(some), some)
+        if fit is not None and fit.shows_turns:
             yield replace(case, arranged=(edit,))
 
 
@@ -185,8 +195,7 @@ class Part(NamedTuple):
 def explain_rotated(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
     """Return why a tensor is not rotated as planned: one explanation, or one for each wrong part."""
     explanations: list[Explanation] = []
-    is_finite = np.isfinite(tensor.before).all() and np.isfinite(tensor.after).all()
-    if not tensor.after.size or not is_finite:
+    if not tensor.after.size or not tensor.is_finite:
         return []
     with limited():
         explanations.extend(_explained(tensor, tolerance))
@@ -218,9 +227,12 @@ def _best(tensor: RotatedTensor, tolerance: float, most: int) -> Explanation | N
     if not explanations:
         explanations = explain_cases(cases, tolerance, most)
     for explanation in explanations:
-        if _says_something(explanation):
-            # `pecli apply` has no options for stated positions of some heads.
-            return replace(explanation, scheme=None) if tensor.are_stated else explanation
+        # Queries are rotated in float32 nearly everywhere: it goes without saying.
+        edits = tuple(edit for edit in explanation.edits if edit != Recipe("float32"))
+        # `pecli apply` has no options for stated positions, or for some heads.
+        scheme = None if tensor.are_stated else explanation.scheme
+        if edits:
+            return replace(explanation, edits=edits, scheme=scheme)
     return None
 
 
@@ -238,11 +250,6 @@ def _at_other_positions(case: Case, tolerance: float) -> list[Explanation]:
         if explanation is not None:
             return [explanation]
     return []
-
-
-def _says_something(explanation: Explanation) -> bool:
-    """Return True unless values are right apart from the last places of float32 arithmetic."""
-    return any(edit != Recipe("float32") for edit in explanation.edits)
 
 
 def _wrong_heads(tensor: RotatedTensor, tolerance: float) -> Iterator[Part]:

@@ -373,9 +373,9 @@ def _part_wrong(edit: PartWrong, _: Context) -> Clause:
 
 def _rows_zero(edit: RowsZero, _: Context) -> Clause:
     places = _first_few(_ranges(edit.which))
-    if len(edit.which) == 1:
-        return Clause(f"row {places} is zero")
-    return Clause(f"rows {places} are zero")
+    rows = f"row {places} is" if len(edit.which) == 1 else f"rows {places} are"
+    other_side = "before" if edit.side == "after" else "after"
+    return Clause(f"{rows} zero {edit.side} the rotation, and not {other_side} it")
 
 
 def _ranges(places: Sequence[Any]) -> Iterator[str]:

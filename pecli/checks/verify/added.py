@@ -21,8 +21,8 @@ from pecli.explain.array_making import ArrayMaking, ArrayObservations, array_cas
 from pecli.explain.array_transforms import Sides, factor_edits, plain_factor
 from pecli.explain.edits import Edit, Explanation, Rotation, merged
 from pecli.explain.hypotheses import explain_cases
+from pecli.explain.misplacements import find_position_mistake, positions_edit
 from pecli.explain.storage import half_ulp
-from pecli.explain.used_positions import find_position_mistake, positions_edit
 from pecli.explain.wave_tables import wave_table
 from pecli.files.load import Given
 from pecli.tensors.inputs import Input

@@ -50,6 +50,8 @@ RECIPES: Mapping[str, Recipe] = {
     "float16-phases": Recipe(product="float16"),
     # PyTorch's autocast of an einsum of positions and frequencies.
     "bfloat16-autocast": Recipe("bfloat16", "bfloat16", "bfloat16"),
+    # A model that was cast with .half(), which computes positions and phases in float16 as well.
+    "float16-all": Recipe("float16", "float16", "float16", "float16"),
     # A module that was cast with .to(torch.bfloat16), its frequencies included.
     "bfloat16-module": Recipe(frequencies="bfloat16", table="bfloat16"),
     "float32-bfloat16-table": Recipe(table="bfloat16"),

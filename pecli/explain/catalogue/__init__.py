@@ -43,6 +43,7 @@ from pecli.explain.catalogue.placements import (
 )
 from pecli.explain.catalogue.regimes import OnlyInRows
 from pecli.explain.catalogue.rotation_mistakes import (
+    NarrowModule,
     NarrowProducts,
     NarrowTables,
     NotRotated,
@@ -54,6 +55,7 @@ from pecli.explain.catalogue.rotation_mistakes import (
     OtherRotaryDim,
     ScaledHeads,
     ZeroRows,
+    ZeroRowsBefore,
 )
 from pecli.explain.catalogue.runtimes import ComputedByRuntime
 from pecli.explain.catalogue.scalings import (
@@ -95,7 +97,7 @@ DAMAGE: tuple[type[Mistake], ...] = (
 
 ROTATIONS: tuple[type[Mistake], ...] = (
     NotRotated, OtherTokenPositions, OtherFormula, OtherPairs, OtherDoubling, OtherChannels, OtherRotaryDim,
-    OtherPairAxes, ZeroRows, ScaledHeads, NarrowTables, NarrowProducts,
+    OtherPairAxes, ZeroRows, ZeroRowsBefore, ScaledHeads, NarrowTables, NarrowProducts, NarrowModule,
 )  # fmt: skip
 
 MISTAKES: list[type[Mistake]] = [

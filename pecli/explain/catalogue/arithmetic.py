@@ -18,6 +18,7 @@ RECIPES = {
     "float16-positions": replace(FLOAT32, positions="float16"),
     "float16-phases": replace(FLOAT32, phases="float16"),
     "bfloat16-autocast": Arithmetic("bfloat16", "bfloat16", "bfloat16"),
+    "float16-all": Arithmetic("float16", "float16", "float16"),
 }
 """Arithmetic of each recipe that rounds steps to 16 bits, by the recipe's name."""
 

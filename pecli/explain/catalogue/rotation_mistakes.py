@@ -24,6 +24,7 @@ from pecli.engine.edits import (
     Swapped,
 )
 from pecli.engine.schemes.scheme import Scheme
+from pecli.explain.catalogue.arithmetic import RECIPES
 from pecli.explain.catalogue.kinds import WaveMistake
 from pecli.explain.hypothesis import Case, Stage
 from pecli.explain.making import WaveMaking, turned
@@ -46,6 +47,9 @@ FORMULAS: Mapping[Edit, Formula] = {
 
 NARROW = ("bfloat16", "float16")
 """Dtypes in which models compute, and round more than they should."""
+
+WITH_TABLES = {"bfloat16-inv-freq": "bfloat16-module"}
+"""Recipes that also store the table in 16 bits, by those that do not."""
 
 SCALE_ERROR = 1e-6
 """Relative error of a factor that is measured in float32 values."""
@@ -317,7 +321,19 @@ class ScaledHeads(RotationMistake):
 
 
 @dataclass(frozen=True)
-class NarrowProducts(RotationMistake):
+class NarrowArithmetic(RotationMistake):
+    """Steps of the rotation in 16 bits."""
+
+    stage = Stage.ARITHMETIC
+
+    @classmethod
+    def suppositions(cls, case: Case) -> Iterator[Self]:
+        """Yield nothing: rounding hides nothing that other mistakes are measured by, so that it is looked for last."""
+        yield from ()
+
+
+@dataclass(frozen=True)
+class NarrowProducts(NarrowArithmetic):
     """Tables, products and sums in 16 bits, as a model that was cast to them computes."""
 
     dtype: str
@@ -325,7 +341,6 @@ class NarrowProducts(RotationMistake):
         "the rotation is computed in bfloat16 or float16: tables, products and sums are rounded"
     )
     seen_in = ("transformers models in bfloat16, and vLLM's in float16",)
-    stage = Stage.ARITHMETIC
 
     def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
         formula = rotated.heads.formula
@@ -341,14 +356,13 @@ class NarrowProducts(RotationMistake):
 
 
 @dataclass(frozen=True)
-class NarrowTables(RotationMistake):
+class NarrowTables(NarrowArithmetic):
     """Cosines and sines in 16 bits, multiplied in more."""
 
     dtype: str
     summary = "cos and sin are rounded to bfloat16 or float16 before they are multiplied"
     seen_in = ("rotary modules that return cos and sin in the dtype of the hidden states",)
     weight = 0.9
-    stage = Stage.ARITHMETIC
 
     def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
         return with_formula(rotated, replace(rotated.heads.formula, tables=self.dtype))
@@ -360,6 +374,39 @@ class NarrowTables(RotationMistake):
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Recipe(f"{self.dtype}-table"),)
+
+
+@dataclass(frozen=True)
+class NarrowModule(NarrowArithmetic):
+    """Positions, frequencies or phases in 16 bits, and then tables, or products as well."""
+
+    recipe: str
+    dtype: str
+    has_narrow_products: bool
+    summary = "a rotary module that was cast to 16 bits: steps, tables and products are rounded"
+    seen_in = ("model.half() and model.to(torch.bfloat16), which cast inv_freq as well",)
+    weight = 1.3  # Tables that are only rounded are the shorter answer, even if float32 arithmetic shows.
+
+    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+        products = self.dtype if self.has_narrow_products else None
+        formula = replace(rotated.heads.formula, tables=self.dtype, products=products)
+        return replace(with_formula(rotated, formula), arithmetic=RECIPES[self.recipe])
+
+    @classmethod
+    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+        if rotated.heads.formula.rounds:
+            return
+        for recipe in RECIPES:
+            dtype = "bfloat16" if recipe.startswith("bfloat16") else "float16"
+            yield cls(recipe, dtype, has_narrow_products=True)
+            yield cls(recipe, dtype, has_narrow_products=False)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        if self.has_narrow_products:
+            return (Recipe(self.recipe), Rotation(f"in {self.dtype}"))
+        if self.recipe in WITH_TABLES:
+            return (Recipe(WITH_TABLES[self.recipe]),)
+        return (Recipe(self.recipe), Recipe(f"{self.dtype}-table"))
 
 
 @dataclass(frozen=True)
@@ -385,11 +432,38 @@ class ZeroRows(RotationMistake):
         is_zero = ~case.observations.measured(every).any(axis=1)
         has_values = rotated.heads.before.few.matrix(every).any(axis=1)
         rows = np.flatnonzero(is_zero & has_values)
-        if 0 < len(rows) < rotated.rows:
+        if len(rows):
             yield cls(tuple(rows.tolist()))
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (RowsZero(self.rows),)
+
+
+@dataclass(frozen=True)
+class ZeroRowsBefore(RotationMistake):
+    """Rows that hold zeros before the rotation, and values after it: the two dumps do not belong together."""
+
+    rows: tuple[int, ...]
+    summary = "some rows of queries or keys are zeros before the rotation, and not after it"
+    seen_in = ("dumps of two different runs",)
+    stage = Stage.DAMAGE
+
+    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+        damaged = np.zeros((rotated.rows, rotated.heads.before.columns), bool)
+        damaged[list(self.rows)] = True
+        return replace(rotated, damaged=damaged)
+
+    @classmethod
+    def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+        every = np.arange(rotated.rows)
+        has_values = case.observations.measured(every).any(axis=1)
+        is_zero = ~rotated.heads.before.few.matrix(every).any(axis=1)
+        rows = np.flatnonzero(is_zero & has_values)
+        if 0 < len(rows) < rotated.rows and rotated.damaged is None:
+            yield cls(tuple(rows.tolist()))
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (RowsZero(self.rows, "before"),)
 
 
 @dataclass(frozen=True)

@@ -122,18 +122,21 @@ class OtherTokenPositions(RotationMistake):
 
 
 def _at_all_rows(case: Case, rotated: RotatedMaking, used: Floats) -> Floats | None:
-    """Return the positions of all rows, of which those of the located ones are known; None if they follow no rule.
+    """Return the positions of all rows, of which those of some located ones are known; None if they follow no rule.
 
-    A row that is at no position keeps its own: it has to be explained by something else.
+    Rows that are at no position follow the rule of the others, or else keep their own: they have to be explained by
+    something else.
     """
     rows = case.observations.located_rows
     expected = rotated.positions[:, rows]
-    filled = np.where(np.isnan(used), expected, used)
-    if len(rows) == rotated.rows:
-        return filled
-    moved = filled - expected
+    is_known = ~np.isnan(used)
+    if not is_known.any():
+        return None
+    moved = (used - expected)[is_known]
     if not np.ptp(moved):
-        return np.asarray(rotated.positions + moved[0, 0])
-    if not np.ptp(filled):
-        return np.full_like(rotated.positions, filled[0, 0])
+        return np.asarray(rotated.positions + moved[0])
+    if not np.ptp(used[is_known]):
+        return np.full_like(rotated.positions, used[is_known][0])
+    if len(rows) == rotated.rows:
+        return np.where(is_known, used, expected)
     return None

@@ -1,0 +1,182 @@
+"""Positions that were used instead of the expected ones: solved from turns, written in runs, and known mistakes."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pecli.engine.edits import Misplacement, PositionMistake
+from pecli.explain.measure import solve_positions
+from pecli.explain.misplacements import find_position_mistake, positions_edit
+from pecli.explain.position_runs import runs
+from pecli.explain.words import position_mistake_words
+
+INVERSE = 10000.0 ** (-np.arange(32) / 32)
+PADDED = np.r_[np.zeros(9), np.arange(15.0)]
+PADDED_BY_1 = np.r_[np.ones(9), np.arange(15.0)]
+NAN = np.nan
+
+
+def turned(places: np.ndarray, dtype: type) -> np.ndarray:
+    """Return the turns that lead from random heads to the rotated ones, both in a dtype."""
+    rng = np.random.default_rng(0)
+    shape = (4, len(places), len(INVERSE))
+
+    def stored(values: np.ndarray) -> np.ndarray:
+        real = values.real.astype(dtype).astype(float)
+        return real + 1j * values.imag.astype(dtype).astype(float)
+
+    before = stored(rng.normal(size=shape) + 1j * rng.normal(size=shape))
+    after = stored(before * np.exp(1j * np.outer(places, INVERSE)))
+    products = (after * before.conj()).sum(axis=0)
+    return np.asarray(products / (np.abs(before) ** 2).sum(axis=0))
+
+
+PLACES = {
+    "plain": np.arange(40.0),
+    "padded": PADDED,
+    "padded by 1": PADDED_BY_1,
+    "packed": np.r_[np.arange(20.0), np.arange(12.0)],
+    "far": np.arange(40.0) + 3777,
+    "negative": np.arange(40.0) - 17,
+    "constant": np.full(40, 5.0),
+    "one row stale": np.r_[np.arange(10.0), 9, np.arange(11.0, 30.0)],
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("name", PLACES)
+def test_positions_are_solved(name: str, dtype: type) -> None:
+    places = PLACES[name]
+    expected = np.arange(len(places), dtype=float)
+    np.testing.assert_array_equal(solve_positions(turned(places, dtype), INVERSE, expected), places)
+
+
+def test_rows_that_are_no_rotation_are_at_no_position() -> None:
+    rows = turned(np.arange(20.0), np.float32)
+    rows[7] = np.random.default_rng(1).normal(size=32) + 1j
+    places = solve_positions(rows, INVERSE, np.arange(20.0))
+    assert np.flatnonzero(np.isnan(places)).tolist() == [7]
+
+
+@pytest.mark.parametrize(
+    ("places", "words"),
+    [
+        ([7], "7"),
+        ([4, 2, 9], "4, then 2, then 9"),
+        ([0, 0], "0 × 2"),
+        ([3, 3, 4], "3 × 2, then 4"),
+        ([0, 0, 5], "0 × 2, then 5"),
+        ([0, NAN, NAN, 3], "0, then unknown, then unknown, then 3"),
+        (PADDED, "0 × 9, then 0 … 14"),
+        (PADDED_BY_1, "1 × 9, then 0 … 14"),
+        (np.r_[np.zeros(9), np.arange(1.0, 1500.0)], "0 × 8, then 0 … 1,499"),
+        (np.r_[np.ones(9), np.arange(2.0, 15.0)], "1 × 9, then 2 … 14"),
+        ([5, 4, 3, 2, 1, 0], "5, then 4, then 3, then 2, then 1, then 0"),
+        ([6, 5, 4, 3, 2, 1, 0], "6, then 5, then 4, then 3, then 2, then 1, then …"),
+    ],
+)
+def test_positions_are_written_in_runs(places: np.ndarray, words: str) -> None:
+    assert runs(np.array(places, float)) == words
+
+
+ROWS = np.arange(24.0)
+FIVE = np.full(24, 5.0)
+PACKED = np.r_[np.arange(12.0), np.arange(12.0)]
+SEVEN = np.array([7.0])
+MISTAKES = [
+    (ROWS, 0 * ROWS, "nothing is rotated"),
+    (ROWS, 0 * ROWS + 3, "every row is at one position"),
+    (ROWS[:2], FIVE[:2], "every row is at one position"),
+    (ROWS, -ROWS, "the direction is reversed"),
+    (PACKED, ROWS, "positions are not reset where a packed sequence begins"),
+    (ROWS, PACKED, "positions restart, as those of packed sequences"),
+    (ROWS, np.r_[ROWS[:12], ROWS[12:] - 9], "from row 12 on, all 9 too low"),
+    (ROWS, np.r_[ROWS[:12], ROWS[12:] + 1], "from row 12 on, all 1 too far"),
+    (ROWS, np.r_[0, ROWS[:-1]], "each row has the position of the row before"),
+    (ROWS + 3, np.r_[3, ROWS[:-1] + 3], "each row has the position of the row before"),
+    (ROWS, ROWS // 2, "each position is given to 2 rows"),
+    (ROWS, ROWS // 3, "each position is given to 3 rows"),
+    (ROWS, ROWS + 7000, "all 7,000 too far"),
+    (ROWS, ROWS - 4, "all 4 too low"),
+    (np.arange(200.0), np.arange(200).astype("int8"), "they overflow int8"),
+    (ROWS, np.minimum(ROWS, 9), "they are clamped at 9"),
+    (ROWS, np.r_[ROWS[:16], 8 * [0]], "from row 16 on, every row is at position 0"),
+    (ROWS, np.r_[ROWS[:16], 8 * [3]], "from row 16 on, every row is at position 3"),
+    (ROWS, np.r_[ROWS[:23], 0], "from row 23 on, every row is at position 0"),
+    (FIVE, 0 * FIVE, "it was not moved"),
+    (FIVE[:2], 0 * FIVE[:2], "it was not moved"),
+    (FIVE, FIVE + 5, "it was moved twice"),
+    (FIVE, -FIVE, "it was moved the other way"),
+    (FIVE, FIVE - 1, "it was moved by 4, not 5"),
+    (0 * FIVE, FIVE, "B is A moved by 5 positions"),
+    (SEVEN, SEVEN + 2, "all 2 too far"),
+    (SEVEN, 0 * SEVEN, "nothing is rotated"),
+    (SEVEN, -SEVEN, "the direction is reversed"),
+]
+
+
+@pytest.mark.parametrize(("expected", "used", "words"), MISTAKES)
+def test_known_mistakes_of_positions(expected: np.ndarray, used: np.ndarray, words: str) -> None:
+    mistake = find_position_mistake(expected, used)
+    assert mistake is not None
+    assert position_mistake_words(mistake) == words
+
+
+@pytest.mark.parametrize(
+    ("expected", "used"),
+    [
+        (2 * ROWS, PACKED),
+        (ROWS, np.r_[ROWS[:12], 3 + 2 * ROWS[:12]]),
+        (ROWS, ROWS),
+        (ROWS, np.where(ROWS == 9, 0, ROWS)),
+        (ROWS, np.where(ROWS == 9, 0, ROWS + 1)),
+        (ROWS, 3 * ROWS),
+        (ROWS, np.r_[ROWS[:-1], NAN]),
+        (FIVE, FIVE),
+        (SEVEN, np.array([NAN])),
+        (FIVE, ROWS),
+        (PACKED, 3 * ROWS),
+        (PADDED, ROWS),
+    ],
+)
+def test_positions_without_a_known_mistake(expected: np.ndarray, used: np.ndarray) -> None:
+    assert find_position_mistake(expected, used) is None
+
+
+@pytest.mark.parametrize(
+    ("expected", "used", "padding", "mistake"),
+    [
+        (PADDED, ROWS, 9, PositionMistake(Misplacement.PADDING_IGNORED)),
+        (np.r_[0, ROWS[:-1]], ROWS, 1, PositionMistake(Misplacement.PADDING_IGNORED)),
+        (PADDED, ROWS + 1, 9, PositionMistake(Misplacement.SHIFTED, by=10)),
+        (PADDED, np.where(ROWS == 20, 0, ROWS), 9, None),
+        (PADDED, PADDED, 9, None),
+        (ROWS, ROWS + 1, 24, None),
+    ],
+)
+def test_rows_of_padding_are_not_looked_at(
+    expected: np.ndarray, used: np.ndarray, padding: int, mistake: PositionMistake | None
+) -> None:
+    assert find_position_mistake(expected, used, padding) == mistake
+
+
+def test_a_table_has_a_row_for_position_0() -> None:
+    assert find_position_mistake(SEVEN, 0 * SEVEN, rotated=False) == PositionMistake(
+        Misplacement.SHIFTED, by=-7
+    )
+
+
+def test_json_has_the_mistake_in_words() -> None:
+    edit = positions_edit(ROWS, ROWS + 7, find_position_mistake(ROWS, ROWS + 7))
+    assert edit.as_json() == {
+        "edit": "positions",
+        "expected": "0 … 23",
+        "found": "7 … 30",
+        "reason": "all 7 too far",
+    }
+
+
+def test_axes_with_equal_positions_are_written_once() -> None:
+    edit = positions_edit(np.stack([ROWS, ROWS, FIVE]), np.stack([ROWS] * 3), None)
+    assert edit.expected == "0 … 23; 5 × 24"
+    assert edit.found == "0 … 23"
