@@ -38,15 +38,17 @@ def is_readable(case: Case) -> bool:
         return True
     if is_as_supposed(case):
         return False  # The rest is noise.
-    if isinstance(waves, RotatedMaking) and not _shows_rotation(case, waves):
-        return False
+    if isinstance(waves, RotatedMaking):
+        is_rotated = _shows_rotation(case, waves)
+        if waves.heads.before.count > 1 or not is_rotated:
+            return is_rotated
     return _has_lawful_frequencies(case, waves) or _has_positions(case)
 
 
 def _shows_rotation(case: Case, rotated: RotatedMaking) -> bool:
     """Return True if all heads are turned alike in some reading of their channels, and not as they should be.
 
-    One head is turned by whatever turns it takes.
+    One head is turned by whatever turns it takes, and shows less.
     """
     rows = case.observations.tested_rows
     matrix = case.observations.measured(rows)

@@ -41,8 +41,13 @@ class Heads:
         return by_head.reshape(len(by_head), -1)
 
     @property
+    def count(self) -> int:
+        """The heads of all sequences."""
+        return self.sequences * self.heads
+
+    @property
     def columns(self) -> int:
-        return self.sequences * self.heads * self.channels
+        return self.count * self.channels
 
     @cached_property
     def few(self) -> "Heads":

@@ -191,7 +191,8 @@ def test_noise_is_not_called_a_rotation(sigma: float, atol: float) -> None:
 @pytest.mark.parametrize("axis", [-1, None])
 def test_keys_rounded_to_int8_are_not_called_rotated(axis: int | None) -> None:
     step = np.abs(X).max(axis=axis, keepdims=True) / 127
-    assert edits_of(np.rint(X / step) * step, shift=0) == []
+    for edits in edits_of(np.rint(X / step) * step, shift=0):
+        assert all(edit.storage for edit in edits)
 
 
 NARROW_X = RNG.normal(size=(1, 4, 256, DIM)).astype(np.float32)

@@ -47,6 +47,7 @@ class OtherTokenPositions(RotationMistake):
         "Liger-Kernel #276 (M-RoPE)",
     )
     stage = Stage.POSITIONS
+    changes_reading = False
 
     # Arrays have no hash, and the fields that the base class compares are none.
     __eq__ = object.__eq__
