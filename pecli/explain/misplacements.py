@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pecli.engine.arrays import Floats
+from pecli.engine.arrays import Floats, Indices
 from pecli.engine.edits import Misplacement, PositionMistake, Positions
 from pecli.explain.position_runs import runs
 from pecli.explain.words import position_mistake_words
@@ -11,19 +11,22 @@ NARROW_DTYPES = ("int8", "uint8", "int16", "uint16")
 """Dtypes of positions that long sequences overflow."""
 
 
-def positions_edit(expected: Floats, used: Floats, mistake: PositionMistake | None) -> Positions:
+def positions_edit(
+    expected: Floats | Indices, used: Floats | Indices, mistake: PositionMistake | None
+) -> Positions:
     """Return the edit of positions (rows,) or (axes, rows) used instead of the expected ones."""
     reason = "" if mistake is None else position_mistake_words(mistake)
     return Positions(_runs_of_axes(expected), _runs_of_axes(used), reason, mistake)
 
 
-def _runs_of_axes(positions: Floats) -> str:
+def _runs_of_axes(positions: Floats | Indices) -> str:
     """Return the positions of all axes in runs; axes with equal positions are written once."""
-    return "; ".join(dict.fromkeys(map(runs, np.atleast_2d(positions))))
+    axes = np.atleast_2d(np.asarray(positions, np.float64))
+    return "; ".join(dict.fromkeys(map(runs, axes)))
 
 
 def find_position_mistake(
-    expected: Floats, used: Floats, padding: int = 0, *, rotated: bool = True
+    expected: Floats | Indices, used: Floats | Indices, padding: int = 0, *, rotated: bool = True
 ) -> PositionMistake | None:
     """Return the known mistake that turns the expected positions of a sequence into the used ones.
 
