@@ -4,30 +4,20 @@ Neighbouring rows give a frequency roughly; longer lags sharpen it; a fit over e
 leaves is the noise. Everything later is judged against this noise.
 """
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pecli.engine.arrays import AnyArray, Complex, Flags, Floats, Indices
+from pecli.engine.arrays import AnyArray, Complex, Floats
 
 QUANTUM = 12**0.5  # steps of rounding in standard deviations of what rounding leaves
 FEW_STEPS = 30  # a channel that moves by fewer steps of rounding than this is not known better than to a step
 USUAL = 0.75  # the quantile of channels' noise that all have at least: where one does not move, rounding leaves none
 MAX_NOISE = 0.025  # of the amplitude: beyond it nothing is a wave
-MAX_SIGMAS = 12.0  # of the usual error of a channel: an element that is further off is no wave
-MAX_OFF = 0.1  # of the amplitude: an element that is less off is never an outlier
 TRIED_CHANNELS = (
     24  # measured first: where none of them is a wave, hardly half of all can be (2⁻²⁴)
 )
-DRIFT = 4e-6  # relative error of frequencies that float32 arithmetic makes, over hundreds of real tables
-MAX_OFFSET = 1 << 24  # positions that a table is taken to start at
-SLACK = 6.0  # standard errors that a phase may be off
-MAX_START = 1 << 16  # positions that are tried by phases alone
-MIN_BITS = 16  # bits of evidence that such a position takes
-MAX_TURNS = 1 << 18  # of the slowest channel: of faster waves, offsets are sought no further
-MAX_CANDIDATES = 4096
 TINY = 1e-300
 
 
@@ -68,17 +58,6 @@ class Waves:
             and np.isfinite(self.noise).all()
             and np.median(self.noise) < MAX_NOISE * usual
         )
-
-    def outlying(self, values: Complex | Floats, rows: Floats) -> Flags:
-        """Which rows of those that were measured have an element that is no part of the waves."""
-        angles = np.multiply.outer(rows - rows[0] - self.centre, self.frequency) + self.phase
-        off = np.abs(
-            values - self.amplitude * (np.exp(1j * angles) if self.both else np.cos(angles))
-        )
-        usual = np.maximum(
-            MAX_SIGMAS * np.median(off, axis=0), MAX_OFF * float(np.median(self.amplitude))
-        )
-        return np.asarray((off > usual).any(axis=1))
 
 
 def wrap(angle: AnyArray) -> Floats:
@@ -271,107 +250,3 @@ def _from_sums(x: Floats) -> Floats:
         doubt = np.where(better, unsure, doubt)
         lag *= 2
     return np.asarray(frequency)
-
-
-def anchored(waves: Waves, values: Complex, rows: Floats) -> tuple[Waves, int] | None:
-    """The position of row 0 that all phases agree on, whatever law the frequencies follow, and the waves with
-    frequencies by the angles from position 0 on, which are sharper; None where phases may agree by chance."""
-    starts, centre = np.arange(MAX_START), rows[0] + waves.centre
-    known = np.flatnonzero(np.abs(waves.frequency) > 4 * waves.error)
-    for k in known[np.argsort(waves.error[known])]:
-        slack = SLACK * (waves.phase_error[k] + waves.error[k] * (centre + starts)) + 1e-6
-        starts = starts[
-            np.abs(wrap(waves.frequency[k] * (centre + starts) - waves.phase[k])) <= slack
-        ]
-    start = int(starts[0]) if len(starts) else 0
-    chances = SLACK * (waves.phase_error + waves.error * (centre + start))[known] / np.pi
-    if not len(starts) or -np.log2(np.minimum(chances, 1)).sum() < MIN_BITS + np.log2(1 + start):
-        return None
-    at, frequency = rows + start, waves.frequency
-    for _ in range(2):
-        left = np.angle(values * np.exp(-1j * np.multiply.outer(at, frequency)))
-        frequency = frequency + at @ left / (at @ at)
-    error, phase = (
-        waves.phase_error * np.sqrt(len(at) / (at @ at)),
-        wrap(frequency * (centre + start)),
-    )
-    return replace(waves, frequency=frequency, error=error, phase=phase), start
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where rows are: angle = frequency · direction · (row + start) + quarter · π/2."""
-
-    direction: int
-    quarter: int
-    start: int
-
-    def angles(self, frequency: Floats, rows: Indices) -> Floats:
-        angles = np.multiply.outer(self.direction * (rows + self.start), frequency)
-        return np.asarray(angles + self.quarter * math.pi / 2)
-
-    def waves(self, frequency: Floats, rows: Indices) -> Complex:
-        """cos + i·sin of the angles: of consecutive rows by products of a few, which is ten times faster."""
-        step = math.isqrt(len(rows))
-        if step < 2 or (np.diff(rows) != 1).any():
-            return np.asarray(np.exp(1j * self.angles(frequency, rows)))
-        turns = np.exp(1j * np.multiply.outer(self.direction * np.arange(step), frequency))
-        products = np.exp(1j * self.angles(frequency, rows[::step]))[:, None] * turns
-        return np.asarray(products.reshape(-1, len(frequency))[: len(rows)])
-
-
-def agreeing_places(
-    waves: Waves,
-    frequency: Floats,
-    centre: float,
-    direction: int,
-    quarters: Sequence[int],
-    length: int,
-) -> Iterator[Place]:
-    """Starts at which all phases agree, the smallest first: the slowest channel leaves few, each faster one fewer."""
-    known = np.flatnonzero((waves.phase_error < 0.3) & (frequency != 0))
-    order = known[np.argsort(np.abs(frequency[known]))]
-    if len(order) < 2:
-        return
-    found: set[tuple[int, Place]] = set()
-    signs = (1, -1) if not waves.both else (1,)
-    for quarter in quarters:
-        for sign in signs:  # of one function alone, either sign of the phase
-            phase = direction * (sign * waves.phase - quarter * math.pi / 2)
-            for at in _agreeing(frequency, phase, waves.phase_error, order, centre - length - 4096):
-                start = round(at - centre)
-                if abs(at - centre - start) < 0.3:
-                    found.add((abs(start), Place(direction, quarter, start)))
-    yield from (place for _, place in sorted(found, key=lambda each: each[0]))
-
-
-def _agreeing(
-    frequency: Floats, phase: Floats, error: Floats, order: Indices, least: float
-) -> list[float]:
-    """Positions from `least` to MAX_OFFSET at which frequency · position is the phase of all channels."""
-    turn, slow = 2 * math.pi, float(frequency[order[0]])
-    low, high = sorted((slow * least - phase[order[0]], slow * MAX_OFFSET - phase[order[0]]))
-    if not math.isfinite(high - low):
-        return []
-    low, high = (
-        (low, min(high, low + MAX_TURNS * turn))
-        if slow > 0
-        else (max(low, high - MAX_TURNS * turn), high)
-    )
-    at = (
-        phase[order[0]] + turn * np.arange(math.ceil(low / turn), math.floor(high / turn) + 1)
-    ) / slow
-    width = (SLACK * error[order[0]] + 1e-3) / abs(slow)
-    for k in order[1:]:
-        one, slack = float(frequency[k]), SLACK * float(error[k]) + 1e-3
-        branches = np.arange(-3, 4) if width * abs(one) > math.pi else np.zeros(1)
-        nearest = np.rint((one * at - phase[k]) / turn)
-        options = (phase[k] + turn * (nearest[:, None] + branches)) / one
-        room = width + (slack + abs(one) * DRIFT * np.abs(at)[:, None]) / abs(one)
-        chosen = options[np.abs(options - at[:, None]) <= room]
-        if len(chosen):
-            at, width = (
-                chosen[np.argsort(np.abs(chosen))][:MAX_CANDIDATES],
-                min(width, slack / abs(one)),
-            )
-    return [float(each) for each in at[:8]]
