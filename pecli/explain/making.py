@@ -335,7 +335,7 @@ class WaveMaking(Making):
         is_run = self.rows >= measure.MIN_RUN and bool((np.diff(positions) == 1).all())
         if is_run:  # Frequencies are the same, wherever the run starts.
             return self.form, self.rows
-        return self.form, self._rounding, positions.tobytes()
+        return self.form, self._rounding, positions.tobytes(), self.axes.tobytes()
 
     @cached_property
     def _computed_positions(self) -> Floats:

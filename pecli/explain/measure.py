@@ -152,7 +152,7 @@ def frequencies_on_grid(turns: Complex, positions: Floats, axes: Indices) -> Fre
     """Measure the frequency of each pair along its own axis of positions (axes, rows).
 
     Rows at the same place of an axis have the same turns there, so their mean is a short table of that axis. Places that
-    are not evenly spaced, or fewer than eight, are not measured.
+    are not evenly spaced are not measured.
     """
     values = np.zeros(len(axes))
     errors = np.zeros(len(axes))
@@ -161,7 +161,7 @@ def frequencies_on_grid(turns: Complex, positions: Floats, axes: Indices) -> Fre
         pairs = np.flatnonzero(axes == axis)
         places, index = np.unique(positions[axis], return_inverse=True)
         step = places[1] - places[0] if len(places) > 1 else 0.0
-        if len(places) < MIN_RUN or not np.allclose(np.diff(places), step):
+        if len(places) < 2 or not np.allclose(np.diff(places), step):
             return None
         means = np.stack([turns[index == k][:, pairs].mean(axis=0) for k in range(len(places))])
         measured = frequencies_of(means, np.arange(len(places), dtype=np.float64))

@@ -51,9 +51,15 @@ def _taken(name: str, angles: Floats) -> Floats | None:
     return np.cos(angles) if name == "cos" else np.sin(angles)
 
 
+LARGEST_ANGLE = 1e9
+"""Radians of the farthest position that anybody uses: larger numbers are none of a table of angles."""
+
+
 def are_angles(values: Floats) -> bool:
     """Return True if the rows of a table grow in equal steps, and are larger than cosines and sines."""
     if len(values) < 3 or not np.isfinite(values).all() or np.abs(values).max() <= 1.5:
+        return False
+    if np.abs(values).max() > LARGEST_ANGLE:
         return False
     steps = np.diff(values, axis=0)
     size = np.abs(values).max(axis=0)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -214,7 +215,10 @@ def _patterns(include: object) -> list[str]:
         return []
     if isinstance(include, str):
         return [include]
-    patterns = [*include] if isinstance(include, Iterable) else [include]
+    patterns: list[object] = [include]
+    if isinstance(include, Iterable):
+        with suppress(TypeError):  # An array without axes is iterable in name only.
+            patterns = [*include]
     for pattern in patterns:
         if not isinstance(pattern, str):
             raise KindError("include", quoted(pattern), "patterns are texts")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from pecli.engine.edits import Decimals, Dtype, Edit, FixedPoint, Recipe, RoundingMode
+from pecli.engine.schemes.recipes import RECIPES
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.bias_making import MASKED, BiasMaking
 from pecli.explain.hypothesis import Case, Mistake, Stage
@@ -57,7 +58,9 @@ class Stored(Mistake):
     def edits(self, case: Case) -> tuple[Edit, ...]:
         is_vector = isinstance(case.specification, FrequencyMaking)
         if is_vector and isinstance(self.storage, FloatStorage):
-            return (Recipe(f"{self.storage.dtype}-inv-freq"),)
+            recipe = f"{self.storage.dtype}-inv-freq"
+            if recipe in RECIPES:  # Frequencies in 8 bits are no recipe of any runtime.
+                return (Recipe(recipe),)
         return (grid_edit(self.storage),)
 
 

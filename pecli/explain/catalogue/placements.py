@@ -26,6 +26,9 @@ MROPE_AXES = 3
 SLOW_ANGLE = 0.5
 """Radians up to which a pair may have turned, so that four times as much is still less than a turn."""
 
+LISTED_COST = 0.02
+"""Cost of positions that have to be listed, in units of one mistake."""
+
 STRETCH_ERROR = 1e-3
 """Relative error of a stretch that is read off the angles of 16-bit tables."""
 
@@ -80,6 +83,11 @@ class OtherPlacement(WaveMistake):
             return False
         same_columns = len(other.form.columns.pair) == len(waves.form.columns.pair)
         return other.rows == waves.rows and same_columns
+
+    @property
+    def cost(self) -> float:
+        """Another grid or style is a shorter answer than other positions of every row."""
+        return self.weight if self.scheme.grid else self.weight + LISTED_COST
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return self.named
