@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from pecli.checks.verification import Checked, Verification, conclusion
+from pecli.checks.verify.alibi_parts import alibi_parts
 from pecli.checks.verify.targets import has_order, real_dtype, scheme_targets
 from pecli.compare.comparison import Comparison
 from pecli.compare.reading import (
@@ -16,6 +17,7 @@ from pecli.compare.reading import (
 from pecli.compare.target import Target
 from pecli.compare.tolerance import Tolerance, is_relative
 from pecli.engine.arrays import SIGNIFICAND_BITS, dtype_name
+from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import bracketed, listed
 from pecli.files.contents import LoadedFile
@@ -53,6 +55,8 @@ def verify_scheme(
         tables = check.tables_named(name, tensors)
         if tables:
             named[name] = tables
+    # Frequencies and slopes state a table by themselves.
+    is_one_tensor = is_one_tensor or all(is_relative(name) for name in tensors)
     if len(tensors) == 1 and (is_one_tensor or not named):
         checked = check.all_checked({name: check.tables_named(name, ()) for name in tensors}, False)
         missing = []
@@ -124,6 +128,8 @@ class _SchemeCheck:
         """Return the nearest reading of a tensor; if `upright`, its rows must be positions."""
         array = self.file.tensors[name]
         targets = self._likely(real_dtype(array), tables)
+        if isinstance(self.scheme, Alibi):
+            targets = [*targets, *alibi_parts(self.scheme, array)]
         order = function_order(name)
         if tables and order is None:  # Names such as freqs_cis mean cosines first.
             order = ("cos", "sin")
