@@ -256,9 +256,9 @@ def _reasons(checked: Iterable[Checked], tolerance: Tolerance, *, search: bool) 
 
 
 def _is_no_bias(checked: Checked) -> bool:
-    """Return True for the slopes or the bias of ALiBi if all of it is zero."""
-    is_alibi = checked.scheme is not None and checked.scheme.name == "alibi"
-    return is_alibi and not any(widened(table).any() for table in checked.found.values())
+    """Return True for slopes or a bias, as ALiBi has them, if all of it is zero."""
+    is_bias = bool(checked.found) and checked.found.keys() <= {"bias", "slopes"}
+    return is_bias and not any(widened(table).any() for table in checked.found.values())
 
 
 class _Failure(NamedTuple):

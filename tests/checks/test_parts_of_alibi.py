@@ -22,7 +22,7 @@ PARTS = {
     "the second of two shards": ({"bias": bias("symmetric")[8:]}, "heads 8–15 of 16"),
     "the third of four shards": ({"bias": bias("causal")[None, 8:12]}, "heads 8–11 of 16"),
     "slopes of a shard": ({"slopes": SLOPES[4:8]}, "heads 4–7 of 16"),
-    "the last query": ({"bias": bias("causal")[:, -1:]}, "the last query"),
+    "the last query": ({"bias": bias("causal")[:, -1:]}, "in the key-last form"),
     "the last three queries": ({"bias": bias("symmetric")[:, -3:]}, "the last 3 queries"),
     "the last queries of a shard": ({"bias": bias("symmetric")[:8, -2:]}, "heads 0–7 of 16"),
     "keys repeated for every query": (

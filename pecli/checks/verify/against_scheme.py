@@ -17,7 +17,6 @@ from pecli.compare.reading import (
 from pecli.compare.target import Target
 from pecli.compare.tolerance import Tolerance, is_relative
 from pecli.engine.arrays import SIGNIFICAND_BITS, dtype_name
-from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import bracketed, listed
 from pecli.files.contents import LoadedFile
@@ -128,7 +127,7 @@ class _SchemeCheck:
         """Return the nearest reading of a tensor; if `upright`, its rows must be positions."""
         array = self.file.tensors[name]
         targets = self._likely(real_dtype(array), tables)
-        if isinstance(self.scheme, Alibi):
+        if {"bias", "slopes"}.intersection(self.table_names):
             targets = [*targets, *alibi_parts(self.scheme, array)]
         order = function_order(name)
         if tables and order is None:  # Names such as freqs_cis mean cosines first.

@@ -11,7 +11,7 @@ import numpy as np
 
 from pecli.compare.target import Target, fixed
 from pecli.engine.arrays import AnyArray, widened
-from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import counted
 
 MIN_NEAR = 0.99  #: share of the elements that must be near for a part to be recognised
@@ -26,11 +26,11 @@ class Part(NamedTuple):
     words: str
 
 
-def alibi_parts(scheme: Alibi, array: AnyArray) -> Iterator[Target]:
+def alibi_parts(scheme: Scheme, array: AnyArray) -> Iterator[Target]:
     """Yield the parts of a scheme's table that an array holds, judging by shape and values.
 
     Args:
-        scheme: The scheme of all heads.
+        scheme: The scheme of all heads, ALiBi or another one with a bias.
         array: Slopes (heads,), or a bias (…, heads, queries, keys).
     """
     table = scheme.tensors()[0]
@@ -43,7 +43,8 @@ def alibi_parts(scheme: Alibi, array: AnyArray) -> Iterator[Target]:
     for heads in _parts_of_heads(widened(table.array()), values):
         for part in _parts_of_queries(heads, values):
             if part.values.shape == shape and _is_near(part.values, values):
-                words = ", ".join(filter(None, (f"in the {scheme.form} form", part.words)))
+                form = scheme.value_of("form", "")
+                words = f"in the {form} form, {part.words}" if form else part.words
                 expected = {table.name: part.values.astype(np.float32)}
                 yield fixed(expected, scheme, words=words, masked=depth > 1)
 
@@ -70,13 +71,15 @@ def _parts_of_queries(heads: Part, array: AnyArray) -> Iterator[Part]:
         yield heads
         return
     queries = array.shape[1]
+    if queries == 1:
+        return  # The last query of the symmetric form is the form key-last.
     has_key_form = heads.values.shape[1] == 1
     if has_key_form:
         values = np.broadcast_to(heads.values, (len(heads.values), *array.shape[1:]))
         words = "repeated for every query"
     else:
         values = heads.values[:, -queries:]
-        words = "the last query" if queries == 1 else f"the last {queries} queries"
+        words = f"the last {queries} queries"
     yield Part(values, ", ".join(filter(None, (heads.words, words))))
 
 
