@@ -129,7 +129,11 @@ def lacks_text_model(part: ModelPart) -> bool:
     `{"model_type": "llava"}` is such a file: the class then makes a Llama of default size.
     """
     is_bare = not part.keys.any(*TEXTS, *EVIDENCE, *WIDTHS, *HEADS)
-    return is_bare and class_part(part.model_type).model_type != ""
+    if not is_bare or class_part(part.model_type).model_type == "":
+        return False
+    # Qwen3-ASR keeps its language model within `thinker_config`.
+    objects = [value for value in part.keys.data.values() if isinstance(value, Mapping)]
+    return all(inner.keys().isdisjoint(TEXTS) for inner in objects)
 
 
 def parts_of(part: ModelPart) -> list[ModelPart]:
