@@ -7,6 +7,8 @@
 A public name is imported when it is first used, so that `import pecli` costs next to nothing.
 """
 
+from pecli.display import Views, show_with
+
 # `__init__.pyi` has the same rows for type checkers, which cannot follow __getattr__.
 _MODULE_OF = {
     "Alibi": "pecli.engine.schemes.alibi",
@@ -65,3 +67,25 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+class _LazyViews(Views):
+    """Views that are imported when they are needed."""
+
+    def html(self, value: object) -> str:
+        from pecli.views.notebook import html
+
+        return html(value)
+
+    def png(self, value: object) -> bytes | None:
+        from pecli.views.notebook import png
+
+        return png(value)
+
+    def printed(self, value: object) -> str:
+        from pecli.views.show import printed
+
+        return printed(value)
+
+
+show_with(_LazyViews())

@@ -1,28 +1,48 @@
-"""The one call upwards: schemes, models and results show themselves with `pecli.views`.
+"""Schemes, models and results show themselves with `pecli.views`, which lies above them.
 
 Views import the modules that they show, so these modules cannot import views. They inherit from the
-classes below, which import a view when a notebook or `print` needs it.
+classes below, which call `views`. The front of the package, which may import everything, replaces
+it by an implementation that imports a view when a notebook or `print` needs it.
 """
+
+
+class Views:
+    """The functions of `pecli.views` that show a value."""
+
+    def html(self, value: object) -> str:
+        """Return the command's output as HTML, with a picture if there is one."""
+        raise NotImplementedError
+
+    def png(self, value: object) -> bytes | None:
+        """Return a picture; None if there is none."""
+        raise NotImplementedError
+
+    def printed(self, value: object) -> str:
+        """Return the command's output as text."""
+        raise NotImplementedError
+
+
+views = Views()
+
+
+def show_with(implementation: Views) -> None:
+    """Set the functions that show values from now on."""
+    global views
+    views = implementation
 
 
 class Displayed:
     """A mixin for values that a notebook shows as the command does."""
 
     def _repr_html_(self) -> str:
-        from pecli.views.notebook import html
-
-        return html(self)
+        return views.html(self)
 
     def _repr_png_(self) -> bytes | None:
-        from pecli.views.notebook import png
-
-        return png(self)
+        return views.png(self)
 
 
 class Printed(Displayed):
     """A mixin for results whose `str` is the output of the command."""
 
     def __str__(self) -> str:
-        from pecli.views.show import printed
-
-        return printed(self)
+        return views.printed(self)

@@ -34,10 +34,6 @@ MAY_IMPORT = {
     part: set().union(*FLOORS[:height]) for height, floor in enumerate(FLOORS) for part in floor
 }
 FRONT = "pecli"
-CALLS_UP = "pecli.display"
-"""The one module that imports a floor above its own: schemes and results show themselves with
-views.
-"""
 WITHIN_ENGINE = {
     "numerics": {"numerics", "arrays"},
     "scalings": {"scalings", "numerics", "arrays", "named_values"},
@@ -141,15 +137,11 @@ def test_every_folder_has_a_floor() -> None:
     assert {part_of(name) for name in MODULES} == {"__init__", *MAY_IMPORT}
 
 
-@pytest.mark.parametrize("name", sorted({*MODULES} - {FRONT, CALLS_UP}))
+@pytest.mark.parametrize("name", sorted({*MODULES} - {FRONT}))
 def test_a_module_imports_only_floors_below(name: str) -> None:
     part = part_of(name)
     parts = {part_of(other) for other in imported(name) | loaded_by_name(name)}
     assert parts <= {part, *MAY_IMPORT[part]}
-
-
-def test_only_views_are_called_upwards() -> None:
-    assert {part_of(name) for name in imported(CALLS_UP)} == {"views"}
 
 
 def test_layers_point_down_in_the_engine() -> None:
@@ -170,7 +162,6 @@ def test_a_registry_loads_only_modules_of_its_own_folder(name: str) -> None:
 def test_no_file_imports_itself_by_way_of_others() -> None:
     """Imports for types count. The front imports whatever it offers, and nothing imports it."""
     left = {name: imported(name) for name in MODULES}
-    left[CALLS_UP] = set()
     assert not [name for name, needs in left.items() if FRONT in needs]
     while free := {name for name, needs in left.items() if not needs}:
         left = {name: needs - free for name, needs in left.items() if name not in free}

@@ -243,12 +243,22 @@ def _reasons(checked: Iterable[Checked], tolerance: Tolerance, *, search: bool) 
             names = [each.result.name for each in failure.checked]
             reasons.lines.append(f"{listed(names, MAX_LISTED)}: right for {right_for} layers")
             continue
+        if all(map(_is_no_bias, failure.checked)):
+            names = [each.result.name for each in failure.checked]
+            reasons.lines.append(f"{listed(names, MAX_LISTED)}: all values are 0: there is no bias")
+            continue
         explanations = _explained(_by_scheme(failure.checked), tolerance) if search else []
         reasons.explanations.extend(explanations)
         results = [each.result for each in failure.checked]
         for line in diagnosis(explanations, results, tolerance):
             reasons.lines.append(line.about(failure.layers))
     return reasons
+
+
+def _is_no_bias(checked: Checked) -> bool:
+    """Return True for slopes or a bias, as ALiBi has them, if all of it is zero."""
+    is_bias = bool(checked.found) and checked.found.keys() <= {"bias", "slopes"}
+    return is_bias and not any(widened(table).any() for table in checked.found.values())
 
 
 class _Failure(NamedTuple):

@@ -14,11 +14,10 @@ from pecli.engine.arrays import Indices
 from pecli.engine.named_values import JsonObject
 from pecli.errors import ParameterError
 from pecli.models.find import Model
-from pecli.models.position_ids import IdRules, built_ids, id_rules, parse_prompts
+from pecli.models.position_ids import IdRules, built_ids, id_rules
 from pecli.models.position_ids.mrope import AXES, Continues, MropeRules
-from pecli.models.position_ids.segments import TEXT, Segment, Segments
+from pecli.models.position_ids.segments import TEXT, Prompt, Prompts, Segment, parse_prompts
 
-Prompts = Sequence[tuple[Segment, ...]]
 MAX_PERMUTED = 4
 """Axes whose orders are tried."""
 OTHER_CONVENTION = (
@@ -78,7 +77,7 @@ class PositionCheck(Answer):
 def verify_positions(
     ids: npt.ArrayLike,
     model: Model,
-    segments: Segments | Sequence[Segments],
+    segments: Prompts,
     *,
     attention_mask: npt.ArrayLike | None = None,
     padding: str = "right",
@@ -142,12 +141,18 @@ class _Case(NamedTuple):
     """The prompts of a check, and how they are padded."""
 
     rules: IdRules
-    prompts: Prompts
+    prompts: Sequence[Prompt]
     attention_mask: npt.ArrayLike | None
     padding: str
 
     def ids(self, rules: IdRules) -> Indices:
         return built_ids(rules, self.prompts, self.attention_mask, self.padding)
+
+    @property
+    def is_padded_left(self) -> bool:
+        if self.attention_mask is None:
+            return self.padding == "left"
+        return bool((np.atleast_2d(self.attention_mask)[:, 0] == 0).any())
 
 
 def _is_other_convention(case: _Case, found: Indices) -> bool:
@@ -197,7 +202,7 @@ def _mistakes(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
                     yield reason
     if case.rules.style:
         yield from _unpacked(case, found, expected)
-    yield from _counted_padding(case, found)
+    yield from _counted_padding(case, found, expected)
 
 
 def _wrong_axes(rules: IdRules, found: Indices, expected: Indices) -> Iterator[str]:
@@ -266,9 +271,10 @@ def _unpacked(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
         yield reason
 
 
-def _counted_padding(case: _Case, found: Indices) -> Iterator[str]:
+def _counted_padding(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
     """Yield that padding is counted like text: positions do not start at the first token."""
-    if case.attention_mask is None and len(case.prompts) == 1:
+    is_padded = case.attention_mask is not None or len(case.prompts) > 1
+    if not is_padded or found.shape != expected.shape:
         return
     with suppress(ParameterError):
         length = found.shape[-1]
@@ -276,7 +282,7 @@ def _counted_padding(case: _Case, found: Indices) -> Iterator[str]:
         for prompt in case.prompts:
             pad = length - case.rules.row(prompt).shape[-1]
             padding = Segment(TEXT, pad)
-            padded = (padding, *prompt) if case.padding == "left" else (*prompt, padding)
+            padded = (padding, *prompt) if case.is_padded_left else (*prompt, padding)
             rows.append(case.rules.row(padded))
         counted = np.stack(rows, axis=-2)
         if counted.size == found.size and np.array_equal(found.reshape(counted.shape), counted):

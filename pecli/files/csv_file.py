@@ -51,7 +51,7 @@ def read(contents: Contents) -> LoadedFile:
     first, _, rest = text.partition(b"\n")
     if is_header(first):
         text = rest
-    contents.refuse_if(not text, "is blank")
+    contents.refuse_if(not text, "holds no numbers")
     lines = _with_commas(contents.path, text)
     _check_counts(contents, lines)
     text = b"\n".join(lines)

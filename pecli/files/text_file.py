@@ -32,6 +32,8 @@ MAX_NAMED = 6  # labels that a note names
 
 _DOTS = re.compile(rb"\.\.\.|\xe2\x80\xa6|\bmore items\b")
 _NUMERALS = re.compile(rb"[^\s,;\[\]{}()]+")
+_PLAIN_ROW = re.compile(rb"[-+0-9.eE,; \t\r\n]+")
+"""A line of numbers only, which needs no search for labels: most lines are."""
 _BRACKET = re.compile(rb"[\[\]{}]")
 _COMMENT = re.compile(rb"/\*.*?\*/|//.*|#.*")
 _WRAPPER = re.compile(
@@ -140,6 +142,17 @@ class _TextReader:
     def add(self, piece: Piece) -> None:
         """Read a piece of the text."""
         self._refuse_cut_print(piece)
+        if self.is_line_start and self.nested is None and _PLAIN_ROW.fullmatch(piece.text):
+            self.label = NO_LABEL
+            self._add_numbers(piece.text, piece.offset)
+        else:
+            self._add_mixed(piece)
+        self.is_line_start = piece.ends_line
+        if piece.ends_line and self.nested is None:
+            self._end_row(piece.offset, is_list=False)
+
+    def _add_mixed(self, piece: Piece) -> None:
+        """Read a piece that has words or brackets among its numbers."""
         text = piece.text
         for pattern in (_COMMENT, _ATTRIBUTE, _WRAPPER):
             # Blanks of the same length keep the columns that errors name.
@@ -148,9 +161,6 @@ class _TextReader:
         if self.is_line_start and self.nested is None:
             start = self._read_label(text, piece.offset)
         self._read_numbers(text[start:], piece.offset + start)
-        self.is_line_start = piece.ends_line
-        if piece.ends_line and self.nested is None:
-            self._end_row(piece.offset, is_list=False)
 
     def _refuse_cut_print(self, piece: Piece) -> None:
         dots = _DOTS.search(piece.text)
@@ -212,7 +222,7 @@ class _TextReader:
         if self.nested is not None:
             self.nested.add(self.contents, text, offset)
             return
-        rows = self.rows.get(self._name, _Rows())
+        rows = self.rows.get(self._name) or _Rows()
         if rows.numbers.scan(self.contents, text, offset):
             self.rows[self._name] = rows
             self._check_count(offset)

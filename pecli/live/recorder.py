@@ -152,7 +152,7 @@ class Recorder:
         """Record the frequencies of a rotary module, and the tables or the vectors it returned."""
         if self._is_of_interest(name):
             for role, tensor in frequencies_of(module).items():
-                self._call.add(f"{name}.{role}" if name else role, tensor)
+                self._call.add(_joined(name, role), tensor)
         if rotated_pairs(begun.before, output):
             if self._is_recording():
                 self._call.add_rotation(self._stack, begun, output)
@@ -164,7 +164,7 @@ class Recorder:
             tables = {"freqs_cis": output}
         else:
             return
-        place = ".".join(filter(None, (name, begun.arguments.layer_type())))
+        place = _joined(name, begun.arguments.layer_type())
         self._call.add_tables(place, tables)
 
     def _end_call(self) -> None:
@@ -205,20 +205,17 @@ class _Call:
 
     def add_tables(self, place: str, tables: Mapping[str, Any]) -> None:
         """Record tables, unless they are those of a module that returned them before."""
-        is_known = any(
-            table is shared for table in tables.values() for shared in self._shared_tables
-        )
-        if is_known:
+        known = {id(table) for table in self._shared_tables}
+        if any(id(table) in known for table in tables.values()):
             return
-        self._shared_tables += tables.values()
-        prefix = f"{place}." if place else ""
+        self._shared_tables += tables.values()  # They stay alive, so that ids are not used again.
         for role, table in tables.items():
             if is_complex_tensor(table):
                 values = _copied(role, table)
-                self.recorded.tensors[f"{prefix}cos"] = np.ascontiguousarray(values.real)
-                self.recorded.tensors[f"{prefix}sin"] = np.ascontiguousarray(values.imag)
+                self.recorded.tensors[_joined(place, "cos")] = np.ascontiguousarray(values.real)
+                self.recorded.tensors[_joined(place, "sin")] = np.ascontiguousarray(values.imag)
             else:
-                self.add(f"{prefix}{role}", table)
+                self.add(_joined(place, role), table)
 
     def add_rotation(self, stack: list[str], begun: Begun, output: Any) -> None:
         """Record a rotation, unless the results do not have the shapes of arguments."""
@@ -298,16 +295,15 @@ class _Call:
 
         A vector of unknown name is the query if the layer has none yet, and the key otherwise.
         """
-        prefix = f"{place}." if place else ""
         names = [name] if name else ["q", "k"]
-        number = 1
+        passes = 1
         while True:
-            passed = f"pass{number}." if number > 1 else ""
+            again = f"pass{passes}" if passes > 1 else ""
             for candidate in names:
-                label = f"{prefix}{passed}{candidate}"
+                label = _joined(place, again, candidate)
                 if label + AFTER not in self.recorded.tensors:
                     return label
-            number += 1
+            passes += 1
 
 
 def _replace(point: PatchPoint, function: Any) -> None:
@@ -317,6 +313,11 @@ def _replace(point: PatchPoint, function: Any) -> None:
     else:
         # torch's modules would register what is set as an attribute.
         vars(point.holder)[point.name] = function
+
+
+def _joined(*parts: str) -> str:
+    """Join the parts of a name that are not empty; the model itself has an empty name."""
+    return ".".join(filter(None, parts))
 
 
 def _begin(function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Begun:

@@ -235,13 +235,18 @@ def rotated_pairs(vectors: Mapping[str, Any], output: Any) -> dict[str, Any]:
     output has no such argument: then the function did something else.
     """
     pairs: dict[str, Any] = {}
+    free = dict(vectors)
     for tensor in tensors_in(output):
-        names = [
-            name
-            for name, vector in vectors.items()
-            if name not in pairs and tuple(vector.shape) == tuple(tensor.shape)
-        ]
-        if not names or not is_real_tensor(tensor):
+        name = _first_of_shape(free, tuple(tensor.shape))
+        if name is None or not is_real_tensor(tensor):
             return {}
-        pairs[names[0]] = tensor
+        pairs[name] = tensor
+        del free[name]
     return pairs
+
+
+def _first_of_shape(tensors: Mapping[str, Any], shape: tuple[int, ...]) -> str | None:
+    for name, tensor in tensors.items():
+        if tuple(tensor.shape) == shape:
+            return name
+    return None

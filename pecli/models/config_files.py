@@ -1,6 +1,7 @@
 """Files that describe a model: where they are in a folder, and how their text is parsed."""
 
 import os
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -15,6 +16,13 @@ MAX_START = 1 << 16
 #: Bytes; a hostile file becomes forty times as many in memory.
 MAX_CONFIG_BYTES = 4 << 20
 EXPECTED = "a config.json is expected"
+#: A number that YAML 1.1 takes for a text, since it lacks a dot or the sign of the exponent: 5e5.
+EXPONENT = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+")
+#: A value of OmegaConf that stands elsewhere in the file: `${model.seq_length}`, or from the object
+#: itself `${.seq_length}`; each further dot leads out of an object.
+REFERENCE = re.compile(r"\$\{(\.*)(\w+(?:\.\w+)*)\}")
+#: References that lead to references.
+MAX_REFERENCES = 8
 
 
 def is_config(path: str) -> bool:
@@ -69,7 +77,7 @@ def parse_config(path: str, data: bytes) -> dict[str, object]:
         raise FileError(path, f"is larger than {limit} MB, too large for a configuration")
     if path.lower().endswith((".yaml", ".yml")):
         kind = "YAML"
-        config = _parse_yaml(path, data)
+        config = _with_references(_parse_yaml(path, data))
     else:
         kind = "JSON"
         # Hybrid models have infinities in time_step_limit. They are refused only in keys that are
@@ -102,7 +110,61 @@ def _parse_yaml(path: str, data: bytes) -> Any:
     missing = FileError(path, "is YAML, and no reader of it is installed", "pip install pyyaml")
     yaml = package("yaml", missing)
     try:
-        return yaml.safe_load(data)
+        return yaml.load(data, _number_loader(yaml.SafeLoader))
     except (yaml.YAMLError, ValueError, RecursionError) as problem:
         lines = str(problem).splitlines() or ["nested too deeply"]
         raise FileError(path, f"is not YAML that can be read: {lines[0][:80]}") from None
+
+
+def _number_loader(loader: Any) -> Any:
+    """Return a safe loader of YAML that also reads 5e5 as a number, as YAML 1.2 does."""
+    numbers: Any = type("NumberLoader", (loader,), {})
+    numbers.add_implicit_resolver("tag:yaml.org,2002:float", EXPONENT, list("-+0123456789"))
+    return numbers
+
+
+def _with_references(config: Any) -> Any:
+    """Return a configuration with the values that its references stand for.
+
+    References to objects, to keys that are absent, and calls such as `${multiply:2,3}` stay texts.
+    """
+    if not isinstance(config, dict):
+        return config
+    return _resolved_object(config, (config,))
+
+
+def _resolved_object(
+    section: dict[Any, Any], parents: tuple[dict[Any, Any], ...]
+) -> dict[Any, Any]:
+    """Return an object without references; `parents` are the file, the objects that lead here, and
+    the object itself.
+    """
+    resolved = {}
+    for name, value in section.items():
+        if isinstance(value, dict) and len(parents) <= MAX_DEPTH:
+            resolved[name] = _resolved_object(value, (*parents, value))
+        else:
+            resolved[name] = _referenced(value, parents)
+    return resolved
+
+
+def _referenced(value: Any, parents: tuple[dict[Any, Any], ...]) -> Any:
+    """Return the number or text that a reference leads to; other values as they are."""
+    target = value
+    for _ in range(MAX_REFERENCES):
+        match = REFERENCE.fullmatch(target) if isinstance(target, str) else None
+        if match is None:
+            return target
+        dots = len(match[1])
+        if dots > len(parents):
+            return value
+        parents = parents[: len(parents) + 1 - dots] if dots else parents[:1]
+        for name in match[2].split(".")[:-1]:
+            inner = parents[-1].get(name)
+            if not isinstance(inner, dict):
+                return value
+            parents = (*parents, inner)
+        target = parents[-1].get(match[2].rpartition(".")[2])
+        if isinstance(target, (dict, list)) or target is None:
+            return value
+    return value

@@ -21,6 +21,15 @@ TRANSPOSED = {
     "gpt2": re.compile(r"c_attn|c_proj|c_fc"),
     "gpt_oss": re.compile(r"experts\.(?:down|gate_up)_proj"),
 }
+#: Families whose queries and keys llama.cpp's converter permutes, so that neighbouring channels
+#: rotate as pairs: Hugging Face's c0 … c63 c64 … c127 become c0 c64 c1 c65 ….
+PERMUTED = frozenset(
+    (
+        *("llama", "mistral", "mixtral", "mistral3", "ministral", "ministral3", "aquila", "yi"),
+        *("granite", "granitemoe", "granitemoeshared", "smollm3", "arcee", "olmo", "nemotron_nas"),
+        *("internlm", "internlm2", "minicpm", "baichuan", "xverse", "deepseek", "chameleon"),
+    )
+)
 _NAME = re.compile(
     r"(?:(?:model|language_model|gpt_neox|transformer)\.)*(?:(?:layers|h)\.(?P<layer>\d+)\.)?"
     r"(?P<stem>.+?)(?:[._](?P<suffix>weight|bias))?"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pecli.errors import FileError
 from pecli.models.families import Family
 from pecli.models.key_names import HEADS, PARTIAL, PARTIALS, SIZES, SIZES_OF_LAYERS, WIDTHS
-from pecli.models.keys import Keys, Setting, default, nonzero
+from pecli.models.keys import NO_CLASS, Keys, Setting, default, nonzero
 from pecli.models.layer_types import Layer
 
 #: The width of the memory attention of SAM 2 video models, which has a rate of its own beside it.
@@ -48,7 +48,7 @@ def head_size(keys: Keys, layer_type: str = "") -> Setting[int]:
     Raises:
         FileError: No key gives the width, or it is smaller than the number of heads.
     """
-    size = _size_of_layer(keys, layer_type) or keys.whole(*SIZES)
+    size = _size_of_layer(keys, layer_type) or _size_of_all(keys)
     if size is not None:
         return size
     width = keys.needed(width_of(keys), "head_dim")
@@ -60,6 +60,18 @@ def head_size(keys: Keys, layer_type: str = "") -> Setting[int]:
         problem = f"{source} is {width.value} // {heads.value}"
         raise FileError(keys.path, problem, "a head must have a channel")
     return Setting(width.value // heads.value, source)
+
+
+def _size_of_all(keys: Keys) -> Setting[int] | None:
+    """Return the width that a key gives for all layers, or the class.
+
+    An explicit null replaces the default of the class: transformers then divides the model's width
+    by its heads. InternLM3 of 4096 channels and 16 heads has 256, although its class has 128.
+    """
+    is_null = "head_dim" in keys.data and keys.data["head_dim"] is None
+    if is_null:
+        keys = replace(keys, defaults=NO_CLASS)
+    return keys.whole(*SIZES)
 
 
 def _size_of_layer(keys: Keys, layer_type: str) -> Setting[int] | None:

@@ -4,7 +4,7 @@ Settings come in three forms: flat, for all layers; flat, beside a second base f
 (`rope_local_base_freq` of Gemma 3); or nested, an object per layer type.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -121,7 +121,16 @@ def _mark_all(keys: Keys) -> None:
 
 
 def _nested(keys: Keys, settings: Keys, family: Family) -> Layers | None:
-    """Return the layer types whose settings are objects by name; None if the settings are flat."""
+    """Return the layer types whose settings are objects by name; None if the settings are flat.
+
+    Gemma 3 has `{"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e4}}`
+    in transformers 5, where other models have `{"rope_theta": 5e5}`.
+
+    Args:
+        keys: The configuration, whose `layer_types` names the type of each layer.
+        settings: Its `rope_parameters` or `rope_scaling`.
+        family: The family whose defaults apply.
+    """
     types = set(keys.words("layer_types"))
     names = [name for name in settings.data if _names_layers(name, settings.data[name], types)]
     if not names:
@@ -132,17 +141,25 @@ def _nested(keys: Keys, settings: Keys, family: Family) -> Layers | None:
     unused = _unused_names(names, types)
     used = [name for name in names if name not in unused]
     layers = _given_layers(used, settings, keys, family)
+    absent = _absent_layers(keys, family, types, layers)
+    nulls = [name for name in used if not settings.data[name]]
+    if family.local_theta is not None:
+        nulls = []  # The family's own base stands in for settings that are null.
+    return Layers([*layers, *absent], _nested_warnings(unused, nulls))
+
+
+def _nested_warnings(unused: Sequence[str], nulls: Sequence[str]) -> list[str]:
+    """Return warnings about settings of layer types that no layer has, or that are null."""
     warnings = []
     if unused:
         warnings.append(
             f"settings of {', '.join(unused)} are not used: layer_types names no such layer"
         )
-    nulls = [name for name in used if not settings.data[name]]
-    if nulls and family.local_theta is None:
+    if nulls:
         warnings.append(
             f"layers of type {', '.join(nulls)} have no positional encoding: their settings are null"
         )
-    return Layers([*layers, *_absent_layers(keys, family, types, layers)], warnings)
+    return warnings
 
 
 def _unused_names(names: list[str], types: set[str]) -> list[str]:

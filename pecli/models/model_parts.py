@@ -2,7 +2,7 @@
 beside it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -129,28 +129,42 @@ def lacks_text_model(part: ModelPart) -> bool:
     `{"model_type": "llava"}` is such a file: the class then makes a Llama of default size.
     """
     is_bare = not part.keys.any(*TEXTS, *EVIDENCE, *WIDTHS, *HEADS)
-    return is_bare and class_part(part.model_type).model_type != ""
+    if not is_bare or class_part(part.model_type).model_type == "":
+        return False
+    # Qwen3-ASR keeps its language model within `thinker_config`.
+    objects = [value for value in part.keys.data.values() if isinstance(value, Mapping)]
+    return all(inner.keys().isdisjoint(TEXTS) for inner in objects)
 
 
 def parts_of(part: ModelPart) -> list[ModelPart]:
-    """Return the parts within a part: the first language model, then all others."""
+    """Return the parts within a part: the first language model, then all others.
+
+    Of several language models, only the first is read.
+    """
+    parts = [inner for inner in _inner_parts(part) if _has_encodings(inner)]
+    text_parts = [inner for inner in parts if inner.is_text]
+    other_parts = [inner for inner in parts if not inner.is_text]
+    return [*text_parts[:1], *other_parts]
+
+
+def _inner_parts(part: ModelPart) -> Iterator[ModelPart]:
+    """Yield the objects within a part that describe parts, in the order of the file.
+
+    A file without a language model gets an empty `text_config`, which the defaults of its class
+    fill in.
+    """
     default_text = class_part(part.model_type)
     is_bare = lacks_text_model(part)
     objects: JsonObject = dict(part.keys.data)
     if is_bare:
         objects["text_config"] = {}
-    parts = []
     for name, value in objects.items():
         if not isinstance(value, Mapping) or not _names_part(name):
             continue
         inner = _inner_part(part, name, value, default_text)
         if inner.is_text and (is_bare or default_text.fills_in):
             inner = _filled_in(inner, part, default_text)
-        if _has_encodings(inner):
-            parts.append(inner)
-    text_parts = [inner for inner in parts if inner.is_text]
-    other_parts = [inner for inner in parts if not inner.is_text]
-    return [*text_parts[:1], *other_parts]
+        yield inner
 
 
 def _names_part(name: str) -> bool:

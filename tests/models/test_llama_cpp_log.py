@@ -95,3 +95,10 @@ def test_first_of_two_models_counts(tmp_path: Path) -> None:
 def test_log_without_sizes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(pecli.FileError, match=r"rope\.dimension_count"):
         read(tmp_path, "print_info: arch = llama\nprint_info: freq_base_train = 10000.0\n")
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "Infinity", "[1, 2]", "null"])
+def test_scale_that_is_no_number_above_zero_is_none(value: str, tmp_path: Path) -> None:
+    lines = f"print_info: freq_scale_train = {value}\nllama_context: freq_scale = {value}\n"
+    model = read(tmp_path, lines + INFO)
+    assert model.one().parameters["scaling"] == "none"

@@ -235,3 +235,39 @@ def test_spellings_of_a_flag(text: str, values: tuple[str, ...]) -> None:
     flag = parse_command_line(text, {"rope_scale"}).flags[-1]
     assert flag.key == "rope_scale"
     assert flag.values == values
+
+
+@pytest.mark.parametrize(
+    ("model", "flags", "rule"),
+    [
+        ("llama-2-7b", "--rope-freq-base -1", "it must not be negative"),
+        ("llama-2-7b", "--rope-scale nan", "it must be a number"),
+        ("gemma-4-e2b", "--rope-scaling linear --rope-scale 2", "proportional frequencies"),
+    ],
+)
+def test_values_that_no_server_computes(model: str, flags: str, rule: str) -> None:
+    with pytest.raises(pecli.ParameterError, match=rule):
+        pecli.load_model(model, flags)
+
+
+def test_last_override_counts() -> None:
+    first = """--hf-overrides '{"rope_scaling": {"rope_type": "linear", "factor": 2}}'"""
+    last = """--hf-overrides '{"rope_parameters": {"rope_type": "linear", "factor": 4}}'"""
+    encoding = pecli.load_model("llama-2-7b", f"vllm serve m {first} {last}").one()
+    assert encoding.parameters["factor"] == 4
+
+
+def notes(model: str, flags: str) -> tuple[str, ...]:
+    report = pecli.load_model(model, flags).flags
+    assert report is not None
+    return report.notes
+
+
+def test_server_that_caps_a_stretched_context() -> None:
+    flags = "llama-server -c 16384 --rope-scaling yarn --rope-scale 4"
+    assert "caps the context at the trained one" in notes("llama-2-7b", flags)[-1]
+
+
+def test_server_whose_trained_context_is_replaced_too() -> None:
+    flags = "llama-server -c 16384 --rope-scale 4 --override-kv llama.context_length=int:16384"
+    assert notes("llama-2-7b", flags) == ()

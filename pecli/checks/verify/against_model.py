@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from pecli.tensors.row_positions import RowPositions
 
 QUERIES = "if these are queries or keys after the rotation, and not tables, dump them before it, too, and give --before FILE"
+ARRAY_DUMP = "to dump them: numpy.savez('dump.npz', q_before=…, q_after=…), see samples/dump"
+GGUF_DUMP = "to dump them: llama-eval-callback -m FILE -p 'some words' > dump.log, see samples/dump"
+"""How to make a file that can be checked, for one that has nothing to check."""
 MAX_UNNAMED = 16  #: tensors of a file that are recognised by their values if no name has a role
 MAX_LISTED = 4  #: tensors that an error names
 MAX_TABLE_VALUE = 2  #: largest value of cosines and sines; queries and keys have larger ones
@@ -343,6 +346,7 @@ class _ModelCheck:
         advice = "modern checkpoints compute them: use a dump, or name a tensor, FILE:NAME"
         if "rope" in schemes:
             advice += "; queries or keys after the rotation go with --before FILE"
+            advice += f"; {GGUF_DUMP if self.file.format == 'gguf' else ARRAY_DUMP}"
         return NoTablesError(self.path or "arrays", problem, advice)
 
     def _lost_scalings(self) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from pecli.checks.verification import Checked, Verification, conclusion
+from pecli.checks.verify.alibi_parts import alibi_parts
 from pecli.checks.verify.targets import has_order, real_dtype, scheme_targets
 from pecli.compare.comparison import Comparison
 from pecli.compare.reading import (
@@ -53,6 +54,8 @@ def verify_scheme(
         tables = check.tables_named(name, tensors)
         if tables:
             named[name] = tables
+    # Frequencies and slopes state a table by themselves.
+    is_one_tensor = is_one_tensor or all(is_relative(name) for name in tensors)
     if len(tensors) == 1 and (is_one_tensor or not named):
         checked = check.all_checked({name: check.tables_named(name, ()) for name in tensors}, False)
         missing = []
@@ -124,6 +127,8 @@ class _SchemeCheck:
         """Return the nearest reading of a tensor; if `upright`, its rows must be positions."""
         array = self.file.tensors[name]
         targets = self._likely(real_dtype(array), tables)
+        if {"bias", "slopes"}.intersection(self.table_names):
+            targets = [*targets, *alibi_parts(self.scheme, array)]
         order = function_order(name)
         if tables and order is None:  # Names such as freqs_cis mean cosines first.
             order = ("cos", "sin")

@@ -33,6 +33,7 @@ from pecli.files.load import Given
 from pecli.files.tensor_roles import layer_number
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
+from pecli.models.gguf_names import PERMUTED
 from pecli.tensors.inputs import SEQ_AXIS, Input
 from pecli.tensors.row_positions import RowPositions, row_positions
 from pecli.tensors.row_rotation import RowRotation, head_counts, model_rotation
@@ -265,6 +266,8 @@ class RotatedCheck:
         fields: MutableValues = {"seq_axis": self.tensor.axis, "shift": self.job.tokens.shift}
         if place.layout:
             fields["layout"] = place.layout
+        elif self._has_permuted_weights():
+            fields["layout"] = "interleaved"
         return model_rotation(
             [after],
             self.job.encodings.file,
@@ -277,6 +280,13 @@ class RotatedCheck:
             recipe=place.recipe,
             runtime=place.runtime,
             dtype="float64",
+        )
+
+    def _has_permuted_weights(self) -> bool:
+        """Return True if llama.cpp rotates a model of halves as neighbours, after permuting its weights."""
+        is_llama_cpp = self.job.place.runtime == "llama.cpp" and not self.job.place.layout
+        return (
+            is_llama_cpp and self.encoding.layout == "halves" and self.encoding.family in PERMUTED
         )
 
     def _plan_shift(self, shift: int) -> None:
@@ -334,6 +344,8 @@ class RotatedCheck:
         if self.encoding.layer_type:
             notes.append(f"of {self.encoding.layer_type} layers")
         notes.append(self.tensor.note)
+        if self._has_permuted_weights():
+            notes.append("interleaved, as llama.cpp permutes the weights")
         if self.tensor.axis != SEQ_AXIS and not self.tensor.is_unfolded:
             notes.append(f"positions along axis {self.tensor.axis + self.tensor.before.ndim}")
         padded = np.count_nonzero(~self.seen)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from pecli.checks.verify.alibi_parts import alibi_parts
 from pecli.compare.target import PLURALS, Making, Origin, Target, fixed
 from pecli.engine.arrays import (
     COMPLEX,
@@ -315,6 +316,7 @@ def _alibi(encoding: Encoding, array: AnyArray, role: str | None, place: Place) 
     common = {name: encoding.parameters[name] for name in ("heads", "max_bias")}
     scheme = Alibi(slopes=True, dtype=_wide_dtype(array), **common)
     yield fixed({"slopes": scheme.tensors()[0]}, scheme)
+    yield from alibi_parts(scheme, array)
     rounded = encoding.slope_dtype
     slopes = scheme.in_dtype(rounded or "float64").tensors()[0].array()
     if rounded:
@@ -324,6 +326,7 @@ def _alibi(encoding: Encoding, array: AnyArray, role: str | None, place: Place) 
         scheme = Alibi(seq_len=array.shape[-1], form=form, dtype=_dtype(array), **common)
         words = f"in the {form} form"
         yield fixed({"bias": scheme.tensors()[0]}, scheme, words=words, masked=True)
+        yield from alibi_parts(scheme, array)
         if form == "key" and (rounded or encoding.bias_divisor):
             for computed_words, bias in _computed_biases(encoding, scheme, slopes).items():
                 expected = {"bias": round_to(bias, scheme.dtype)}

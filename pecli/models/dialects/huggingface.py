@@ -245,7 +245,8 @@ def _own_encodings(part: ModelPart) -> Parsed:
 def _gather(part: ModelPart) -> Evidence:
     """Collect what speaks for each kind of encoding: the family, the class's tables, and the keys.
 
-    Keys about rope do not count beside a stated type such as «relative_key».
+    A `rope_theta` is evidence of rope, except beside `position_embedding_type: "relative_key"`,
+    which states another encoding.
     """
     keys = part.keys
     family = family_of(part.model_type, vision=part.vision)
@@ -339,23 +340,36 @@ def _stated_word(keys: Keys) -> str:
 
 
 def _rule_of(keys: Keys, model_type: str | None) -> EncodingRule | None:
-    """Return the rule that a family has, or that keys ask for in a word; None if neither does."""
+    """Return the rule that a family has, or that keys state in a word; None if neither does.
+
+    ALiBi, and no encoding at all, are stated by flags (`alibi`, `mla_use_nope`) or a word, which
+    override the family. Other words only count if the family has no rule.
+    """
     rule = non_rotary.FAMILIES.get(plain_name(model_type))
     if isinstance(rule, ChoiceRule):
         rule = rule.chosen(keys)
     word = _stated_word(keys)
     asks_for_alibi = _asks_for_alibi(keys, word)
     if isinstance(rule, AlibiRule):
-        return rule
+        return rule  # The family's slopes may differ from the usual ones.
     if asks_for_alibi:
         return AlibiRule()
     if keys.is_true("mla_use_nope") or word in ("nope", "none"):
         return EncodingRule()
-    if rule is None and word in LEARNED_WORDS and keys.any(*ROWS):
-        return LearnedRule()
-    if word == "relative" or (rule is None and word.startswith("relative")):
+    if word == "relative":
         return EncodingRule(note=non_rotary.RELATIVE_NOTE)
+    if rule is None:
+        return _stated_rule(keys, word)
     return rule
+
+
+def _stated_rule(keys: Keys, word: str) -> EncodingRule | None:
+    """Return the rule of `position_embedding_type` for a family that has none."""
+    if word in LEARNED_WORDS and keys.any(*ROWS):
+        return LearnedRule()
+    if word.startswith("relative"):
+        return EncodingRule(note=non_rotary.RELATIVE_NOTE)
+    return None
 
 
 def _asks_for_alibi(keys: Keys, word: str) -> bool:

@@ -13,6 +13,7 @@ from pecli.engine.named_values import MutableValues
 from pecli.models.dialects import gguf
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import HALVES, INTERLEAVED
+from pecli.models.keys import as_number
 
 MARKS = (b"print_info:", b"llm_load_print_meta:", b"llama_model_loader: - kv")
 #: Lines may begin with a time, a host and a level, as journald and Docker write them.
@@ -51,6 +52,10 @@ UNKNOWN = "unknown"
 ZERO_IS_NONE = frozenset(("attention.sliding_window", "attention.max_alibi_bias"))
 #: Numbers that the context prints, which flags of the server have changed if they differ.
 SERVED = {"freq_base": "rope.freq_base", "freq_scale": "rope.scaling.factor"}
+
+
+#: A log prints six digits of a number.
+PRINTED_RTOL = 1e-5
 
 
 @dataclass(frozen=True)
@@ -179,9 +184,16 @@ def _shown_value(key: str, text: str) -> object:
 
 def _factor(scale: object) -> float | None:
     """Return the factor that a scale stands for; None for 1, which is no scaling."""
-    if not isinstance(scale, (int, float)) or scale in (0, 1):
+    number = _positive(scale)
+    if number is None or number == 1:
         return None
-    return 1 / scale
+    return 1 / number
+
+
+def _positive(value: object) -> float | None:
+    """Return a number above 0 of moderate size; None for anything else."""
+    number = as_number(value)
+    return number if number is not None and number > 0 else None
 
 
 def _number_or_list(text: str) -> object:
@@ -208,19 +220,16 @@ def _warnings_about_flags(lines: list[str], values: MutableValues, prefix: str) 
         match = CONTEXT.search(line)
         if match is None or match[1] not in SERVED:
             continue
-        served = _number_or_list(match[2])
-        trained = values.get(prefix + SERVED[match[1]], 1.0)
-        if match[1] == "freq_scale" and isinstance(trained, (int, float)):
+        served = _positive(_number_or_list(match[2]))
+        trained = _positive(values.get(prefix + SERVED[match[1]], 1.0))
+        if served is None or trained is None:
+            continue
+        if match[1] == "freq_scale":
             trained = 1 / trained
-        if isinstance(served, (int, float)) and not _is_close(served, trained):
+        if abs(served - trained) > PRINTED_RTOL * trained:
             flag = f"--rope-{match[1].replace('_', '-')} {served:g}"
             warnings.append(
                 f"the server uses {match[1]} {served:g}, the model has {trained:g}:"
                 f" apply its flags, such as --flags '{flag}'"
             )
     return warnings
-
-
-def _is_close(served: float, trained: object) -> bool:
-    """Return True if two numbers are the same in a log, which prints six digits."""
-    return isinstance(trained, (int, float)) and abs(served - trained) <= 1e-5 * abs(trained)

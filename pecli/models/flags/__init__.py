@@ -103,6 +103,8 @@ def _warn_of_long_context(
         return
     reach = _reach(model, applied.encodings)
     if reach is None or served.value <= reach:
+        if server.stretched and not _states_context(settings):
+            findings.note(server.stretched)
         return
     scaled = " with these flags" if reach > model.context else ", and nothing stretches them"
     sentence = (
@@ -110,6 +112,14 @@ def _warn_of_long_context(
         f"{scaled}; {server.beyond}"
     )
     findings.warn(Problem.BEYOND, sentence)
+
+
+def _states_context(settings: FlagSettings) -> bool:
+    """Return True if flags also replace the trained context that the model states."""
+    config = settings.get(Meaning.CONFIG)
+    metadata = settings.get(Meaning.METADATA)
+    replaced = [*(config.value if config else ()), *(metadata.value if metadata else ())]
+    return any(key.endswith(("max_position_embeddings", "context_length")) for key in replaced)
 
 
 def _reach(model: ModelEncodings, encodings: Sequence[Encoding]) -> int | None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from pecli.engine.named_values import MutableValues
+from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding
 from pecli.models.key_names import ORIGINAL, PARTIAL
 from pecli.models.keys import Setting
@@ -40,7 +41,14 @@ def with_parameters(encoding: Encoding, parameters: Parameters) -> Encoding:
 
 
 def own_divisors(encoding: Encoding, length: int | None = None) -> tuple[float, ...]:
-    """Return what a scaling divides each frequency by, at a context length."""
+    """Return what a scaling divides each frequency by, at a context length.
+
+    Raises:
+        ParameterError: The scaling is Gemma 4's, of which some pairs have no frequency.
+    """
+    if encoding.parameters["scaling"] == "proportional":
+        rule = "its proportional frequencies, of which a part rotates, take no other scaling"
+        raise ParameterError("flags", f"given for {encoding.layer_type or 'the model'}", rule)
     plain = replace(encoding, parameters={**unscaled_parameters(encoding), "scaling": "none"})
     unscaled = plain.frequency_rope().frequencies().floats()
     scaled = encoding.frequency_rope(length).frequencies().floats()

@@ -113,6 +113,7 @@ def _replace(override: Override, path: tuple[str, ...], value: Any, source: str)
         own = _own_settings(section)
         for name in SETTINGS:
             section.pop(name, None)
+            override.origins.pop(".".join((*parents, name)), None)
         # The base stays where transformers 4 has it, beside the settings.
         if THETA in own and THETA not in section:
             section[THETA] = own[THETA]

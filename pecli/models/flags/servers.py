@@ -96,6 +96,7 @@ class Server:
         programs: Names of its programs and functions.
         spelling: `dashed` for flags of a shell, `bare` for settings without dashes, or `both`.
         beyond: What it does with a context that is longer than the model's.
+        stretched: What it does with such a context although flags stretch it; may be empty.
         flags: The meanings of each flag.
         removed: Flags that newer versions do not have.
         unrelated: Flags that look as if they were about positions.
@@ -108,6 +109,7 @@ class Server:
     programs: frozenset[str]
     spelling: str
     beyond: str
+    stretched: str
     flags: Mapping[str, tuple[Meaning, ...]]
     removed: Mapping[str, Removal]
     unrelated: frozenset[str]
@@ -127,6 +129,7 @@ class Server:
             programs=frozenset(table["programs"]),
             spelling=table["spelling"],
             beyond=table["beyond"],
+            stretched=table.get("stretched", ""),
             flags=flags,
             removed={name: Removal(**row) for name, row in table["removed"].items()},
             unrelated=frozenset(table["unrelated"].split()),

@@ -73,8 +73,16 @@ def _number(text: str, flag: Flag) -> float:
     return number
 
 
+def _size(text: str, flag: Flag) -> float:
+    """Return a number that is not negative; 0 leaves the choice to the server."""
+    number = _number(text, flag)
+    if number < 0:
+        raise _wrong(flag, text, "it must not be negative")
+    return number
+
+
 def _alpha(text: str, flag: Flag) -> float | str:
-    return "auto" if text == "auto" else _number(text, flag)
+    return "auto" if text == "auto" else _size(text, flag)
 
 
 def _length(text: str, flag: Flag) -> int | None:
@@ -132,6 +140,10 @@ def _metadata(text: str, flag: Flag) -> MutableValues:
 
 PARSERS: dict[Meaning, Callable[[str, Flag], Any]] = {
     Meaning.ALPHA: _alpha,
+    Meaning.BASE: _size,
+    Meaning.FACTOR: _size,
+    Meaning.SCALE: _size,
+    Meaning.YARN_FACTOR: _size,
     Meaning.SCALING: _word,
     Meaning.LOADER: _word,
     Meaning.CONTEXT: _length,

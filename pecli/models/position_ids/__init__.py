@@ -15,7 +15,7 @@ from pecli.models.find import Model, describe
 from pecli.models.keys import as_number, as_whole
 from pecli.models.position_ids.diffusion import diffusion_ids
 from pecli.models.position_ids.mrope import Continues, MropeRules
-from pecli.models.position_ids.segments import Segment, Segments, parse_segments
+from pecli.models.position_ids.segments import Prompt, Prompts, parse_prompts
 
 PADDINGS = ("right", "left")
 TEXT_ONLY = MropeRules()
@@ -29,7 +29,7 @@ class IdRules:
     mrope: MropeRules | None
     style: str
 
-    def row(self, segments: tuple[Segment, ...]) -> Indices:
+    def row(self, segments: Prompt) -> Indices:
         """Return the ids of one prompt: (3, L), (L, axes) or (L,)."""
         if self.style:
             return diffusion_ids(self.style, segments)
@@ -49,7 +49,7 @@ class IdRules:
 
 def positions(
     model: Model,
-    segments: Segments | Sequence[Segments],
+    segments: Prompts,
     *,
     attention_mask: npt.ArrayLike | None = None,
     padding: str = "right",
@@ -81,19 +81,9 @@ def positions(
     return built_ids(rules, parse_prompts(segments), attention_mask, padding)
 
 
-def parse_prompts(segments: Segments | Sequence[Segments]) -> list[tuple[Segment, ...]]:
-    """Return the prompts of a batch; a text, or a list of single segments, is one prompt."""
-    if isinstance(segments, str):
-        return [parse_segments(segments)]
-    is_one = all(isinstance(part, Segment) or "," not in part for part in segments)
-    if is_one and any(isinstance(part, Segment) for part in segments):
-        return [parse_segments(segments)]  # type: ignore[arg-type]
-    return [parse_segments(row) for row in segments]  # type: ignore[arg-type]
-
-
 def built_ids(
     rules: IdRules,
-    prompts: Sequence[tuple[Segment, ...]],
+    prompts: Sequence[Prompt],
     attention_mask: npt.ArrayLike | None,
     padding: str,
 ) -> Indices:

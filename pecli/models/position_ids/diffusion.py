@@ -7,9 +7,7 @@ import numpy as np
 from pecli.engine.arrays import Indices
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.errors import ParameterError
-from pecli.models.position_ids.segments import TEXT, Segment
-
-Prompt = tuple[Segment, ...]
+from pecli.models.position_ids.segments import TEXT, Prompt, Segment
 
 #: Z-Image pads its text to a multiple of this number of tokens, and numbers the padding as well.
 Z_IMAGE_TEXT_MULTIPLE = 32

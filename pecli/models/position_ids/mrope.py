@@ -17,7 +17,7 @@ import numpy as np
 
 from pecli.engine.arrays import Indices
 from pecli.errors import ParameterError
-from pecli.models.position_ids.segments import VIDEO, Segment
+from pecli.models.position_ids.segments import VIDEO, Prompt, Segment
 
 AXES = ("time", "rows", "columns")
 
@@ -65,7 +65,7 @@ class MropeRules:
     columns_first: bool = False
     is_flat: bool = False
 
-    def ids(self, segments: tuple[Segment, ...]) -> Indices:
+    def ids(self, segments: Prompt) -> Indices:
         """Return the ids of a prompt, (3, L)."""
         parts = []
         start = self.first

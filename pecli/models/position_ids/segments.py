@@ -1,10 +1,10 @@
 """Segments of a prompt: text, images and videos, in the order of their tokens."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pecli.errors import ParameterError, quoted
+from pecli.errors import KindError, ParameterError, quoted
 
 TEXT = "text"
 IMAGE = "image"
@@ -46,25 +46,30 @@ class Segment:
         return f"{self.kind}:{sizes}{seconds}"
 
 
-Segments = str | Sequence[str | Segment]
-"""Segments as a text, «text:12,image:1x16x22», or as a list."""
+Prompt = tuple[Segment, ...]
+"""The segments of one prompt."""
+Prompts = str | Sequence[str]
+"""A prompt as a text, «text:12,image:1x16x22», or a batch as a list of them."""
 
 
-def parse_segments(segments: Segments) -> tuple[Segment, ...]:
+def parse_prompts(prompts: Prompts) -> list[Prompt]:
+    """Return the prompts of a batch; a text is a batch of one."""
+    texts = [prompts] if isinstance(prompts, str) else prompts
+    return [parse_prompt(text) for text in texts]
+
+
+def parse_prompt(prompt: str) -> Prompt:
     """Return the segments of a prompt.
 
     Raises:
-        ParameterError: A segment is wrong, there is none, or there are too many tokens.
+        ParameterError: A segment is wrong, or there are too many tokens.
 
-    >>> [str(segment) for segment in parse_segments("text:12,image:16x22")]
+    >>> [str(segment) for segment in parse_prompt("text:12,image:16x22")]
     ['text:12', 'image:1x16x22']
     """
-    parts: Iterable[str | Segment] = segments
-    if isinstance(segments, str):
-        parts = segments.split(",")
-    parsed = tuple(map(_as_segment, parts))
-    if not parsed:
-        raise ParameterError("segments", "empty", RULE)
+    if not isinstance(prompt, str):
+        raise KindError("segments", quoted(prompt), RULE)
+    parsed = tuple(map(_parse, prompt.split(",")))
     tokens = 0
     for segment in parsed:
         time, height, width = segment.grid
@@ -72,10 +77,6 @@ def parse_segments(segments: Segments) -> tuple[Segment, ...]:
     if tokens > MAX_TOKENS:
         raise ParameterError("segments", f"{tokens:,} tokens", f"at most {MAX_TOKENS:,} are made")
     return parsed
-
-
-def _as_segment(part: str | Segment) -> Segment:
-    return part if isinstance(part, Segment) else _parse(part)
 
 
 def _parse(text: str) -> Segment:

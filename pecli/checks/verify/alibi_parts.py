@@ -1,0 +1,89 @@
+"""Biases and slopes of ALiBi that are a part of a table, or hold it more than once.
+
+A shard of a model has some of its heads, decoding has the last queries, keras-hub repeats the key
+form for every query, and x-transformers has zeros for heads without a bias.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.compare.target import Target, fixed
+from pecli.engine.arrays import AnyArray, widened
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import counted
+
+MIN_NEAR = 0.99  #: share of the elements that must be near for a part to be recognised
+RTOL = 1e-2  #: relative error of a near element, which bfloat16 may have
+ATOL = 1e-3
+
+
+class Part(NamedTuple):
+    """A part of a table, and the words for it."""
+
+    values: AnyArray
+    words: str
+
+
+def alibi_parts(scheme: Scheme, array: AnyArray) -> Iterator[Target]:
+    """Yield the parts of a scheme's table that an array holds, judging by shape and values.
+
+    Args:
+        scheme: The scheme of all heads, ALiBi or another one with a bias.
+        array: Slopes (heads,), or a bias (…, heads, queries, keys).
+    """
+    table = scheme.tensors()[0]
+    depth = len(table.shape)
+    is_one_table = array.ndim >= depth and array.size == np.prod(array.shape[array.ndim - depth :])
+    if not is_one_table or array.shape[-depth:] == table.shape or array.dtype.kind not in "fV":
+        return
+    shape = array.shape[array.ndim - depth :]
+    values = widened(array.reshape(shape))
+    for heads in _parts_of_heads(widened(table.array()), values):
+        for part in _parts_of_queries(heads, values):
+            if part.values.shape == shape and _is_near(part.values, values):
+                form = scheme.value_of("form", "")
+                words = f"in the {form} form, {part.words}" if form else part.words
+                expected = {table.name: part.values.astype(np.float32)}
+                yield fixed(expected, scheme, words=words, masked=depth > 1)
+
+
+def _parts_of_heads(table: AnyArray, array: AnyArray) -> Iterator[Part]:
+    """Yield the heads that an array may have: all, those of a shard, or all and zeros for others."""
+    count = len(table)
+    length = len(array)
+    if length == count:
+        yield Part(table, "")
+    elif length < count and count % length == 0:
+        for start in range(0, count, length):
+            words = f"heads {start}–{start + length - 1} of {count}"
+            yield Part(table[start : start + length], words)
+    elif length > count and not array[count:].any():
+        zeros = np.zeros((length - count, *table.shape[1:]))
+        words = f"zeros for {counted(length - count, 'more head')}"
+        yield Part(np.concatenate([table, zeros]), words)
+
+
+def _parts_of_queries(heads: Part, array: AnyArray) -> Iterator[Part]:
+    """Yield the queries that an array may have: all, the last ones, or one row for every query."""
+    if array.ndim < 2 or heads.values.shape[1] == array.shape[1]:
+        yield heads
+        return
+    queries = array.shape[1]
+    if queries == 1:
+        return  # The last query of the symmetric form is the form key-last.
+    has_key_form = heads.values.shape[1] == 1
+    if has_key_form:
+        values = np.broadcast_to(heads.values, (len(heads.values), *array.shape[1:]))
+        words = "repeated for every query"
+    else:
+        values = heads.values[:, -queries:]
+        words = f"the last {queries} queries"
+    yield Part(values, ", ".join(filter(None, (heads.words, words))))
+
+
+def _is_near(expected: AnyArray, found: AnyArray) -> bool:
+    with np.errstate(invalid="ignore"):
+        near = np.isclose(found, expected, rtol=RTOL, atol=ATOL)
+    return bool(near.mean() >= MIN_NEAR)

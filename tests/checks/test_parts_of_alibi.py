@@ -1,0 +1,82 @@
+"""Parts of ALiBi's bias that correct programs hold: shards, last queries, repeated rows, zero heads."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+
+HEADS = 16
+LENGTH = 12
+BLOOM = {"model_type": "bloom", "n_head": HEADS, "hidden_size": 64}
+
+
+def bias(form: str, heads: int = HEADS) -> np.ndarray:
+    table: np.ndarray = pecli.Alibi(heads, LENGTH, form=form).tables()["bias"]
+    return table
+
+
+SLOPES = pecli.Alibi(HEADS, slopes=True).tables()["slopes"]
+PARTS = {
+    "the second of two shards": ({"bias": bias("symmetric")[8:]}, "heads 8–15 of 16"),
+    "the third of four shards": ({"bias": bias("causal")[None, 8:12]}, "heads 8–11 of 16"),
+    "slopes of a shard": ({"slopes": SLOPES[4:8]}, "heads 4–7 of 16"),
+    "the last query": ({"bias": bias("causal")[:, -1:]}, "in the key-last form"),
+    "the last three queries": ({"bias": bias("symmetric")[:, -3:]}, "the last 3 queries"),
+    "the last queries of a shard": ({"bias": bias("symmetric")[:8, -2:]}, "heads 0–7 of 16"),
+    "keys repeated for every query": (
+        {"bias": np.repeat(bias("key"), LENGTH, axis=1)},
+        "repeated for every query",
+    ),
+    "last keys repeated for every query": (
+        {"bias": np.repeat(bias("key-last"), 5, axis=1)},
+        "repeated for every query",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_of_a_model_passes_with_a_note(name: str) -> None:
+    dump, words = PARTS[name]
+    result = pecli.verify(dump, BLOOM, atol=1e-5)
+    assert result.passed
+    assert any(words in note for note in result.readings.values())
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_wrong_part_fails(name: str) -> None:
+    dump, _ = PARTS[name]
+    wrong = {key: np.flip(array, axis=-1).copy() * 2 for key, array in dump.items()}
+    assert not pecli.verify(wrong, BLOOM, atol=1e-5, reasons=False).passed
+
+
+@pytest.mark.parametrize("heads", [10, 12])
+def test_zeros_for_heads_without_a_bias(heads: int) -> None:
+    """As x-transformers pads the bias of some heads to all of them."""
+    scheme = pecli.Alibi(heads, LENGTH, form="symmetric")
+    padded = np.concatenate(
+        [bias("symmetric", heads), np.zeros((16 - heads, LENGTH, LENGTH), "f4")]
+    )
+    result = pecli.verify({"bias": padded}, scheme, atol=1e-6)
+    assert result.passed
+    assert any(f"zeros for {16 - heads} more heads" in note for note in result.readings.values())
+    padded[-1, 0, 0] = 0.5
+    assert not pecli.verify({"bias": padded}, scheme, atol=1e-6, reasons=False).passed
+
+
+@pytest.mark.parametrize("form", ["symmetric", "key"])
+@pytest.mark.parametrize("spec", [BLOOM, None])
+def test_a_bias_of_zeros_is_no_bias(form: str, spec: Any) -> None:
+    expected = spec or pecli.Alibi(HEADS, LENGTH, form=form)
+    result = pecli.verify({"bias": np.zeros_like(bias(form))}, expected, atol=1e-6)
+    assert not result.passed
+    assert any("there is no bias" in line for line in result.diagnosis)
+
+
+@pytest.mark.parametrize("name", ["inv_freq", "rotary_emb.inv_freq"])
+def test_frequencies_are_verified_without_their_tables(name: str) -> None:
+    rope = pecli.Rope(8, 32, base=500.0)
+    frequencies = rope.tables()["inv_freq"].astype("f4")
+    assert pecli.verify({name: frequencies}, rope, rtol=1e-6).passed
+    assert not pecli.verify({name: frequencies * 2}, rope, rtol=1e-6, reasons=False).passed

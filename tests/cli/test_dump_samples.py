@@ -1,0 +1,73 @@
+"""The snippets of samples/dump write files that one command checks."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_input_forms import CONFIG, queries, rotated
+
+SAMPLES = Path(__file__).parent.parent.parent / "samples" / "dump"
+MODEL = ("--config", "config.json", "--atol", "1e-4")
+
+
+@pytest.fixture(autouse=True)
+def dumped(here: Path) -> None:
+    Path("config.json").write_text(json.dumps(CONFIG))
+    queries().tofile("before.f32")
+    rotated(queries(), 10000).tofile("after.f32")
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
+def test_c(pecli_cli: Callable) -> None:
+    main = f"""
+    #include "{SAMPLES / "dump.c"}"
+    int main(void) {{
+        static float q[{queries().size}];
+        const char *names[][2] = {{{{"before.f32", "q_before.bin"}}, {{"after.f32", "q_after.bin"}}}};
+        for (int k = 0; k < 2; k++) {{
+            FILE *file = fopen(names[k][0], "rb");
+            if (fread(q, sizeof *q, {queries().size}, file) == 0) return 1;
+            dump(names[k][1], q, {queries().size});
+        }}
+        return 0;
+    }}"""
+    Path("main.c").write_text(main)
+    subprocess.run(["cc", "main.c", "-o", "main"], check=True)
+    subprocess.run(["./main"], check=True)
+    raw = ("--shape", "4,12,64", "--raw-dtype", "f32")
+    done = pecli_cli("verify", "q_after.bin", "--before", "q_before.bin", *raw, *MODEL)
+    assert done.code == 0, done.out + done.err
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+def test_javascript(pecli_cli: Callable) -> None:
+    script = (
+        f"const {{dump}} = require({json.dumps(str(SAMPLES / 'dump.js'))});"
+        "const read = f => { const b = require('fs').readFileSync(f);"
+        " return new Float32Array(b.buffer, b.byteOffset, b.length / 4); };"
+        "dump(read('before.f32'), read('after.f32'), [4, 12, 64]);"
+    )
+    subprocess.run(["node", "-e", script], check=True)
+    done = pecli_cli("verify", "dump.json", *MODEL)
+    assert done.code == 0, done.out + done.err
+
+
+def test_torch(pecli_cli: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.syspath_prepend(str(SAMPLES))
+    from torch_dump import dump
+
+    dump(torch.tensor(queries()), torch.tensor(rotated(queries(), 10000)))
+    done = pecli_cli("verify", "dump.npz", *MODEL)
+    assert done.code == 0, done.out + done.err
+
+
+def test_the_list_names_every_snippet() -> None:
+    text = (SAMPLES / "README.md").read_text()
+    snippets = [path.name for path in SAMPLES.iterdir() if path.suffix != ".md"]
+    assert [name for name in snippets if f"]({name})" not in text] == []
+    assert len(snippets) == 5

@@ -1,0 +1,273 @@
+"""Every form of input × right and wrong base × verify, verify --before, diff and identify.
+
+Files are written by other programs if they are here: NumPy, a C program's printf and fwrite, node's
+JSON.stringify; prints of torch are made in its format, as `print` writes it with profile="full".
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import pecli
+from tests.eval_callback_log import eval_callback_log
+
+Array = NDArray[np.float32]
+Tensors = dict[str, Array]
+Write = Callable[[str, Tensors], None]
+
+ROWS = 12
+DIM = 64
+HEADS = 4
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": HEADS * DIM,
+    "num_attention_heads": HEADS,
+    "num_key_value_heads": HEADS,
+    "head_dim": DIM,
+    "rope_theta": 10000.0,
+    "max_position_embeddings": 64,
+    "num_hidden_layers": 2,
+}
+
+
+def queries() -> Array:
+    return np.random.default_rng(5).standard_normal((HEADS, ROWS, DIM)).astype(np.float32)
+
+
+def rotated(x: Array, base: float) -> Array:
+    """Return x rotated by halves, by the formula of Hugging Face's rotate_half."""
+    angles = np.outer(np.arange(ROWS), base ** (-np.arange(0, DIM, 2) / DIM))
+    cos = np.cos(np.concatenate([angles, angles], axis=1))
+    sin = np.sin(np.concatenate([angles, angles], axis=1))
+    turned = np.concatenate([-x[..., DIM // 2 :], x[..., : DIM // 2]], axis=-1)
+    return np.asarray(x * cos + turned * sin, np.float32)
+
+
+def tables(base: float) -> Tensors:
+    made = pecli.Rope(ROWS, DIM, theta=base).tables()
+    return {"cos": np.asarray(made["cos"], np.float32), "sin": np.asarray(made["sin"], np.float32)}
+
+
+def write_numpy_repr(path: str, tensors: Tensors) -> None:
+    with np.printoptions(threshold=sys.maxsize):
+        Path(path).write_text("".join(f"{name} = {array!r}\n" for name, array in tensors.items()))
+
+
+def write_numpy_str(path: str, tensors: Tensors) -> None:
+    with np.printoptions(threshold=sys.maxsize):
+        Path(path).write_text("".join(f"{name}:\n{array}\n" for name, array in tensors.items()))
+
+
+def nested(array: Array, spell: str, brackets: str, indent: str) -> str:
+    if array.ndim == 1:
+        inner = ", ".join(spell % value for value in array)
+    else:
+        inner = f",\n{indent}".join(nested(part, spell, brackets, indent) for part in array)
+    return brackets[0] + inner + brackets[1]
+
+
+def write_torch(path: str, tensors: Tensors) -> None:
+    """Four decimals, as print(tensor) has by default."""
+    lines = [
+        f"{name} = tensor({nested(array, '%7.4f', '[]', ' ' * 8)}, device='cuda:0')\n"
+        for name, array in tensors.items()
+    ]
+    Path(path).write_text("".join(lines))
+
+
+def write_c_initialiser(path: str, tensors: Tensors) -> None:
+    lines = []
+    for name, array in tensors.items():
+        sides = "".join(f"[{side}]" for side in array.shape)
+        lines.append(f"static const float {name}{sides} = {nested(array, '%.9ff', '{}', '  ')};\n")
+    Path(path).write_text("".join(lines))
+
+
+def write_log(path: str, tensors: Tensors) -> None:
+    """A line per row, tensors by turns, as a loop over positions prints them."""
+    lines = []
+    for row in range(ROWS):
+        for name, array in tensors.items():
+            numbers = " ".join(f"{value:.6f}" for value in array[..., row, :].reshape(-1))
+            lines.append(f"[INFO] {name}[{row}] = {numbers}\n")
+    Path(path).write_text("".join(lines))
+
+
+def write_json(path: str, tensors: Tensors) -> None:
+    Path(path).write_text(json.dumps({name: array.tolist() for name, array in tensors.items()}))
+
+
+def write_with_node(path: str, tensors: Tensors) -> None:
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    write_json("input.json", tensors)
+    script = (
+        "const fs = require('fs');"
+        "const f32 = x => Array.isArray(x) ? x.map(f32) : Math.fround(x);"
+        "const t = JSON.parse(fs.readFileSync('input.json'));"
+        "for (const k in t) t[k] = f32(t[k]);"
+        f"fs.writeFileSync('{path}', JSON.stringify(t));"
+    )
+    subprocess.run(["node", "-e", script], check=True)
+
+
+PRINTF = r"""
+#include <stdio.h>
+int main(int argc, char **argv) {
+    for (int k = 1; k + 2 < argc; k += 3) {
+        FILE *file = fopen(argv[k + 1], "rb");
+        int width, row = 0;
+        float x;
+        sscanf(argv[k + 2], "%d", &width);
+        for (int i = 0; fread(&x, sizeof x, 1, file) == 1; i++) {
+            if (i % width == 0) printf("%s%s[%d] =", i ? "\n" : "", argv[k], row++);
+            printf(" %.6f", x);
+        }
+        printf("\n");
+        fclose(file);
+    }
+    return 0;
+}
+"""
+
+
+def write_with_printf(path: str, tensors: Tensors) -> None:
+    """A C program prints a row per line, heads side by side."""
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler")
+    Path("dump.c").write_text(PRINTF)
+    subprocess.run(["cc", "-O1", "dump.c", "-o", "dump"], check=True)
+    words = ["./dump"]
+    for name, array in tensors.items():
+        rows = np.moveaxis(array, -2, 0).reshape(ROWS, -1)
+        rows.tofile(f"{name}.f32")
+        words += [name, f"{name}.f32", str(rows.shape[1])]
+    done = subprocess.run(words, check=True, capture_output=True)
+    Path(path).write_bytes(done.stdout)
+
+
+FORMS: dict[str, tuple[str, Write]] = {
+    "numpy repr": ("x.txt", write_numpy_repr),
+    "numpy str": ("x.out", write_numpy_str),
+    "torch print": ("x.txt", write_torch),
+    "C initialiser": ("x.h", write_c_initialiser),
+    "log lines": ("x.log", write_log),
+    "JSON": ("x.json", write_json),
+    "JSON of node": ("x.json", write_with_node),
+    "printf of C": ("x.txt", write_with_printf),
+}
+FOLDED = ("log lines", "printf of C")
+"""Forms whose rows hold all heads of a position."""
+BASES = {"right": 10000.0, "wrong base": 500000.0}
+
+
+@pytest.fixture(autouse=True)
+def config(here: Path) -> None:
+    Path("config.json").write_text(json.dumps(CONFIG))
+
+
+@pytest.fixture(params=[*FORMS])
+def form(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=[*BASES])
+def case(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def check(case: str, code: int, text: str) -> None:
+    assert code == (0 if case == "right" else 1), text
+    if case != "right":
+        assert "base is 500000" in text
+
+
+@pytest.mark.sample(5)
+def test_verify(pecli_cli: Callable, form: str, case: str) -> None:
+    path, write = FORMS[form]
+    write(path, tables(BASES[case]))
+    done = pecli_cli("verify", path, "--config", "config.json", "--atol", "1e-4")
+    check(case, done.code, done.out + done.err)
+
+
+@pytest.mark.sample(5)
+def test_verify_before(pecli_cli: Callable, form: str, case: str) -> None:
+    """Both sides are in the form; logs have heads side by side, which the model's heads unfold."""
+    path, write = FORMS[form]
+    write(path, {"q": rotated(queries(), BASES[case])})
+    write(f"before-{path}", {"q": queries()})
+    words = ("--before", f"before-{path}", "--config", "config.json", "--atol", "3e-4")
+    done = pecli_cli("verify", path, *words)
+    check(case, done.code, done.out + done.err)
+    if form in FOLDED:
+        assert "4 heads of 64 folded into columns" in done.out
+
+
+@pytest.mark.sample(5)
+def test_diff(pecli_cli: Callable, form: str, case: str) -> None:
+    path, write = FORMS[form]
+    np.savez("reference.npz", **tables(10000))
+    write(path, tables(BASES[case]))
+    done = pecli_cli("diff", "reference.npz", path, "--atol", "1e-4")
+    check(case, done.code, done.out + done.err)
+
+
+@pytest.mark.sample(5)
+def test_identify(pecli_cli: Callable, form: str, case: str) -> None:
+    path, write = FORMS[form]
+    write(path, tables(BASES[case]))
+    done = pecli_cli("identify", path)
+    assert done.code == 0, done.out + done.err
+    assert f"base={BASES[case]:.0f}" in done.out
+
+
+RAW = ("--raw-dtype", "f32", "--shape")
+
+
+@pytest.mark.parametrize("command", ["verify", "before", "diff", "identify"])
+def test_raw_files(pecli_cli: Callable, case: str, command: str) -> None:
+    made = tables(BASES[case])
+    np.stack([made["cos"], made["sin"]]).tofile("x.bin")
+    queries().tofile("q.bin")
+    rotated(queries(), BASES[case]).tofile("r.bin")
+    np.savez("reference.npz", **tables(10000))
+    table = (*RAW, f"2,{ROWS},{DIM // 2}")
+    rows = (*RAW, f"{HEADS},-1,{DIM}")
+    commands = {
+        "verify": ("verify", "x.bin", "--config", "config.json", "--atol", "1e-4", *table),
+        "before": ("verify", "r.bin", "--before", "q.bin", "--config", "config.json", *rows),
+        "diff": ("diff", "reference.npz", "x.bin", "--atol", "1e-4", *table),
+        "identify": ("identify", "x.bin", *table),
+    }
+    words = commands[command]
+    done = pecli_cli(*words, *(("--atol", "1e-4") if command == "before" else ()))
+    if command == "identify":
+        assert f"base={BASES[case]:.0f}" in done.out
+        return
+    check(case, done.code, done.out + done.err)
+
+
+def test_eval_callback(pecli_cli: Callable, case: str) -> None:
+    before = {"Qcur-0": queries().swapaxes(0, 1)}
+    after = {"Qcur-0": rotated(queries(), BASES[case]).swapaxes(0, 1)}
+    Path("x.log").write_text(eval_callback_log(before, after, edge=4096))
+    done = pecli_cli("verify", "x.log", "--config", "config.json")
+    check(case, done.code, done.out + done.err)
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("form", ["JSON", "log lines", "numpy repr"])
+def test_standard_input(process: Callable, form: str) -> None:
+    """Two commands of a new user: a program that prints, and a check of what it printed."""
+    path, write = FORMS[form]
+    write(path, tables(10000))
+    words = ("verify", "-", "--config", "config.json", "--atol", "1e-4")
+    done = process(*words, input=Path(path).read_bytes())
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,190 @@
+"""Damage text, JSON and raw files: every answer is right or one clear line, and memory stays small.
+
+python -m tests.tools.damage_inputs [--files 2000] [--seed 0]
+
+Each file is a good one with a few changes: bytes replaced, inserted and removed, lines cut, moved
+and repeated, words of other files put in. It is inspected and verified; what must never happen is a
+traceback, exit code 70, an error of several lines, or more than four times its size of memory.
+"""
+
+import argparse
+import io
+import json
+import random
+import sys
+import tempfile
+import tracemalloc
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import pecli
+from pecli.cli.app import run
+from pecli.errors import FileError
+from pecli.files.load import load_file
+from tests.eval_callback_log import eval_callback_log
+
+ROWS = 24
+DIM = 64
+CODES = (0, 1, 2, 3)
+MAX_FACTOR = 4
+SMALL = 1 << 20
+"""Bytes of memory that any file may take: pieces of text, and what Python keeps of a module."""
+MODEL = "tinyllama-1.1b"
+RAW = ("--shape", f"2,-1,{DIM}", "--raw-dtype", "f32")
+SPLINTERS = (
+    *(b"...", b"nan", b"inf", b"1e999", b"-", b"[", b"]", b"{", b"}", b"\0", b"\xff\xfe", b"\n"),
+    *(b"0x", b"1_0", b"tensor(", b"q = ", b"cos[3] =", b'"', b"\\", b"null", b"9" * 400, b",,"),
+    *(
+        b" ROPE(",
+        b"= (f32)",
+        b"{64, 4, 9, 1}",
+        b"\xe2\x80\xa6",
+        b"1e-",
+        b"e",
+        b"/*",
+        b"#",
+        b"\x1b[0m",
+    ),
+)
+
+
+class Answer(NamedTuple):
+    """The answer of a command to a damaged file."""
+
+    code: int
+    error: str
+
+
+def good_files() -> dict[str, bytes]:
+    """Return good files by their names: one of each form."""
+    tables = pecli.Rope(ROWS, DIM).tables()
+    cos = tables["cos"]
+    sin = tables["sin"]
+    queries = np.random.default_rng(0).standard_normal((9, 4, DIM)).astype(np.float32)
+    named = {"Qcur-0": queries}
+    rows = [" ".join(f"{value:.6f}" for value in row) for row in cos]
+    labelled = []
+    for number in range(ROWS):
+        for name, table in (("cos", cos), ("sin", sin)):
+            numbers = ", ".join(f"{value:.4f}" for value in table[number])
+            labelled.append(f"[INFO] {name}[{number}] = {numbers}")
+    with np.printoptions(threshold=sys.maxsize):
+        printed = f"cos = {cos!r}\nsin = {sin!r}\n"
+    lists = {"model": "x", "cos": cos.tolist(), "sin": sin.tolist()}
+    braces = ",\n".join("{" + ", ".join(f"{value:.8f}f" for value in row) + "}" for row in cos)
+    texts = {
+        "rows.txt": "\n".join(rows) + "\n",
+        "column.txt": "\n".join(map(str, cos.reshape(-1))) + "\n",
+        "labelled.log": "\n".join(labelled) + "\n",
+        "printed.txt": printed,
+        "header.h": f"static const float cos[{ROWS}][{DIM // 2}] = {{\n{braces}\n}};\n",
+        "lists.json": json.dumps(lists),
+        "list.json": json.dumps(cos.tolist()),
+        "cut.log": eval_callback_log(named, named),
+        "whole.log": eval_callback_log(named, named, edge=4096),
+    }
+    files = {name: text.encode() for name, text in texts.items()}
+    return {**files, "raw.bin": np.stack([cos, sin]).tobytes(), "raw.f32": cos.tobytes()}
+
+
+def damaged(data: bytes, chance: random.Random) -> bytes:
+    """Return a file with one or two changes."""
+    result = bytearray(data)
+    for _ in range(chance.randint(1, 2)):
+        start = chance.randrange(len(result) + 1)
+        stop = min(len(result), start + chance.choice((1, 1, 4, 40, 4000)))
+        match chance.randrange(9):
+            case 0:
+                result[start:stop] = chance.randbytes(stop - start)
+            case 1:
+                result[start:start] = chance.choice(SPLINTERS)
+            case 2:
+                del result[start:stop]
+            case 3:
+                result[start:start] = result[start:stop]
+            case 4:
+                del result[start:]
+            case 5:
+                result[start:stop] = chance.choice(SPLINTERS) * chance.choice((1, 1, 50))
+            case _:
+                digits = [place for place in range(start, stop) if result[place] in b"0123456789"]
+                for place in digits[:1]:
+                    result[place] = chance.choice(b"0123456789")
+    return bytes(result)
+
+
+def answer_to(*words: str) -> Answer:
+    """Run a command line in this process."""
+    error = io.StringIO()
+    with redirect_stdout(io.StringIO()), redirect_stderr(error):
+        code = run(words)
+    lines = error.getvalue().splitlines()
+    return Answer(code, "\n".join(line for line in lines if not line.startswith("pecli: note:")))
+
+
+def peak_memory(path: str) -> int:
+    """Return the most bytes that reading a file took at a time."""
+    tracemalloc.start()
+    try:
+        load_file(path)
+    except FileError:
+        pass  # Refusing it takes memory as well.
+    finally:
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    return peak
+
+
+def problems_of(path: str, data: bytes) -> Iterator[str]:
+    """Yield what is wrong with the answers to a file."""
+    raw = RAW if path.startswith("raw") else ()
+    commands = (("inspect", path), ("verify", path, "--model", MODEL, "-q", "--atol", "1e-3"))
+    for words in commands:
+        answer = answer_to(*words, *raw)
+        if answer.code not in CODES:
+            yield f"{words[0]} exits with {answer.code}: {answer.error}"
+        if answer.code == 3 and answer.error.count("\n"):
+            yield f"{words[0]} prints several lines: {answer.error}"
+        if answer.code == 3 and not answer.error.startswith("pecli: error: "):
+            yield f"{words[0]} gives no reason"
+    peak = peak_memory(path)
+    if peak > MAX_FACTOR * len(data) + SMALL:
+        yield f"takes {peak:,} bytes of memory for {len(data):,}"
+
+
+def damage(count: int, seed: int) -> tuple[list[str], Counter[int]]:
+    """Return what is wrong with the answers to damaged files, and how often each exit code came."""
+    chance = random.Random(seed)
+    files = good_files()
+    problems = []
+    codes: Counter[int] = Counter()
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        for number in range(count):
+            name = chance.choice(sorted(files))
+            data = damaged(files[name], chance)
+            Path(name).write_bytes(data)
+            codes[answer_to("inspect", name, *(RAW if name.startswith("raw") else ())).code] += 1
+            problems += [f"file {number}, {name}: {line}" for line in problems_of(name, data)]
+    return problems, codes
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--files", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    problems, codes = damage(options.files, options.seed)
+    print("\n".join(problems))
+    print(
+        f"{options.files} files, exit codes { {int(code): codes[code] for code in sorted(codes)} }, {len(problems)} problems"
+    )
+    return bool(problems)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
