@@ -177,7 +177,7 @@ class Observations:
         return dict(zip(self.tensors, parts, strict=True))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # Kinds that hold arrays are equal only to themselves.
 class Mistake(ABC):
     """One known way to get a positional encoding wrong; its fields are its numbers."""
 

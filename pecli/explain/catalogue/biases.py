@@ -22,7 +22,7 @@ SLOPE_ERROR = 1e-3
 """Relative error of a slope that is measured in coarsely stored biases."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BiasMistake(Mistake):
     """A mistake in making a bias."""
 

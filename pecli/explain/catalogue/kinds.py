@@ -11,7 +11,7 @@ from pecli.explain.law import Law
 from pecli.explain.making import Making, WaveMaking
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WaveMistake(Mistake):
     """A mistake in making cosines and sines."""
 
@@ -45,7 +45,7 @@ class WaveMistake(Mistake):
         yield from ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LawMistake(WaveMistake):
     """A mistake in the law of the frequencies."""
 

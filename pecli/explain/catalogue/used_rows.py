@@ -30,7 +30,7 @@ NARROW_DTYPES = ("int8", "uint8", "int16", "uint16")
 """Dtypes of positions that long sequences overflow."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PositionMistake(WaveMistake):
     """Positions that follow from the expected ones by a rule."""
 
