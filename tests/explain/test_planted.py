@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.edits import Edit, Negated, Parameter
+from pecli.engine.edits import Edit, Negated, Parameter, Swapped
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.explain import catalogue
 from pecli.explain.edits import Explanation
@@ -30,6 +30,8 @@ EQUIVALENT: tuple[tuple[tuple[Edit, ...], tuple[Edit, ...]], ...] = (
     # Only the sines, or only the cosines, fail: what is explained has no other function.
     ((Negated("sin"),), (Negated("all"),)),
     ((Negated("cos"),), (Negated("all"),)),
+    # Both say that cosines come first.
+    ((Parameter("cos_first", False, True),), (Swapped(),)),
     # Slopes of ten heads have so few bits that both dtypes round them to the same numbers.
     ((Parameter("slopes", "exact", "float16"),), (Parameter("slopes", "exact", "bfloat16"),)),
 )

@@ -239,7 +239,8 @@ class Uninitialised(Mistake):
         if isinstance(case.specification, BiasMaking):
             return  # a mask is as large as garbage
         sizes = np.abs(case.observations.sample)
-        is_empty_vector = isinstance(case.specification, FrequencyMaking) and not sizes.any()
+        is_vector = isinstance(case.specification, FrequencyMaking)
+        is_empty_vector = is_vector and bool((sizes < SMALL).all())
         if is_empty_vector or _is_garbage(sizes):
             yield cls()
 
