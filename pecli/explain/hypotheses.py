@@ -82,7 +82,7 @@ class Search:
         if count == 1 and self._locate([case.within(0.0) for case in self.cases]):
             return True
         if count == SEVERAL:
-            self.cases = [case for case in self.cases if is_readable(case)]
+            self.cases = [case for case in _coarsest(self.cases) if is_readable(case)]
         if self._suppose(count):
             return True
         if count == 0:
@@ -189,6 +189,12 @@ def storages(case: Case) -> Iterator[Case]:
         yield case.given(stored)
 
 
+def _coarsest(cases: Sequence[Case]) -> list[Case]:
+    """Return the cases on a grid of storage, if there are any: waves that lie on one were rounded to it."""
+    stored = [case for case in cases if case.mistakes and case.waves is not None]
+    return stored or list(cases)
+
+
 def other_roundings(case: Case) -> Iterator[Case]:
     """Yield the case with each grid on which all values lie, not rounded once to nearest.
 
@@ -219,8 +225,9 @@ def hypotheses(case: Case, count: int) -> Iterator[Case]:
 
 
 def supposed(case: Case, count: int) -> Iterator[Case]:
-    """Yield the case with so many mistakes taken for granted, those that give the measured frequencies first.
+    """Yield the case with so many mistakes taken for granted.
 
+    Those that give the measured frequencies come first, then those in which other ones are read, then other laws.
     Damage is never one of them: it comes last.
     """
     if count < 0:
@@ -228,10 +235,16 @@ def supposed(case: Case, count: int) -> Iterator[Case]:
     if count == 0:
         yield case
         return
+    others: list[Case] = []
     for fewer in supposed(case, count - 1):
         if fewer.mistakes and is_as_supposed(fewer):
             continue  # Nothing is left that could be measured.
-        yield from sorted(_one_more(fewer), key=_promise)
+        for given in _one_more(fewer):
+            if given.frequencies_agree:
+                yield given
+            else:
+                others.append(given)
+    yield from sorted(others, key=_has_law_mistake)
 
 
 def _one_more(case: Case) -> Iterator[Case]:
@@ -245,11 +258,8 @@ def _one_more(case: Case) -> Iterator[Case]:
             yield case.given(mistake)
 
 
-def _promise(case: Case) -> int:
-    """Return a rank: cases with the measured frequencies come first, then those that read others, then other laws."""
-    if case.frequencies_agree:
-        return 0
-    return 2 if any(isinstance(mistake, LawMistake) for mistake in case.mistakes) else 1
+def _has_law_mistake(case: Case) -> bool:
+    return any(isinstance(mistake, LawMistake) for mistake in case.mistakes)
 
 
 def kinds_after(case: Case, count: int) -> Iterator[type[Mistake]]:
@@ -259,7 +269,7 @@ def kinds_after(case: Case, count: int) -> Iterator[type[Mistake]]:
     they are not, another one is left in it.
     """
     present = {type(mistake) for mistake in case.mistakes}
-    is_in_law = any(isinstance(mistake, LawMistake) for mistake in case.mistakes)
+    is_in_law = _has_law_mistake(case)
     kinds: Iterable[type[Mistake]] = (*DAMAGE, *MISTAKES)
     if case.frequencies_agree is False:
         kinds = sorted(kinds, key=lambda kind: not issubclass(kind, LawMistake))

@@ -30,6 +30,7 @@ class Stored(Mistake):
     summary = "values rounded to 16 bits, printed with few decimals, or quantised"
     stage = Stage.STORAGE
     weight = 0.1
+    changes_reading = True
 
     def plant(self, making: Making) -> Making:
         return replace(making, storage=self.storage)

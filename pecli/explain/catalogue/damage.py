@@ -41,28 +41,29 @@ class Damage(Mistake):
     def plant(self, making: Making) -> Making:
         return replace(making, damaged=self.damaged)
 
+    @classmethod
     @abstractmethod
-    def covers(self, by_head: Flags) -> Flags:
+    def covers(cls, by_head: Flags) -> Flags:
         """Return the elements that are not compared, of wrong ones (heads, rows, columns)."""
 
     @classmethod
     def _few(cls, case: Case) -> Iterator[Self]:
-        """Yield the damage unless it is nothing, or too much to call the rest the table."""
+        """Yield the damage unless it is nothing, too much to call the rest the table, or at different places of tensors."""
         wrong = case.wrong_elements
         if not wrong.any():
             return
-        located = damaged_part(case, wrong)
-        if located is None:
-            return
-        tensors, part = located
+        parts = case.observations.by_tensor(wrong)
+        damaged = {name: part for name, part in parts.items() if part.any()}
         making = case.specification
-        rows, columns = part.shape
-        covered = cls(wrong, tensors, part, 0.0).covers(making.by_head(part))
+        covered, *others = [cls.covers(making.by_head(part)) for part in damaged.values()]
+        are_alike = all(np.array_equal(covered, other) for other in others)
         share = float(covered.mean())
-        if share <= MAX_SHARE:
-            damaged = making.from_heads(covered).reshape(rows, columns)
-            every = {name: np.zeros((rows, columns), bool) for name in case.observations.tensors}
-            every |= dict.fromkeys(tensors, damaged)
+        if are_alike and share <= MAX_SHARE:
+            tensors = tuple(damaged)
+            part = damaged[tensors[0]]
+            flags = making.from_heads(covered).reshape(part.shape)
+            every = {name: np.zeros(part.shape, bool) for name in parts}
+            every |= dict.fromkeys(tensors, flags)
             yield cls(np.concatenate(list(every.values()), axis=1), tensors, part, share)
 
     @classmethod
@@ -111,7 +112,8 @@ class DamagedElements(Damage):
 
     summary = "some elements were overwritten"
 
-    def covers(self, by_head: Flags) -> Flags:
+    @classmethod
+    def covers(cls, by_head: Flags) -> Flags:
         return by_head
 
     @classmethod
@@ -147,8 +149,9 @@ class DamagedPart(Damage):
         index[cls.axis] = shape[cls.axis] // 2
         return tuple(index)
 
-    def covers(self, by_head: Flags) -> Flags:
-        places = by_head.any(axis=self.others(), keepdims=True)
+    @classmethod
+    def covers(cls, by_head: Flags) -> Flags:
+        places = by_head.any(axis=cls.others(), keepdims=True)
         return np.broadcast_to(places, by_head.shape)
 
     @classmethod
@@ -196,16 +199,6 @@ class DamagedHeads(DamagedPart):
         return (HeadsWrong(tuple(place[0] if len(place) == 1 else place for place in places)),)
 
 
-def damaged_part(case: Case, wrong: Flags) -> tuple[tuple[str, ...], Flags] | None:
-    """Return the tensors that are damaged and where; None if two are damaged at different places."""
-    parts = case.observations.by_tensor(wrong)
-    damaged = {name: flags for name, flags in parts.items() if flags.any()}
-    first, *others = damaged.values()
-    if any(not np.array_equal(first, flags) for flags in others):
-        return None
-    return tuple(damaged), first
-
-
 GARBAGE_SHARE = 0.05
 """Share of values that are not numbers, or far beyond those of any table, in memory that was never written."""
 
@@ -246,7 +239,8 @@ class Uninitialised(Mistake):
         if isinstance(case.specification, BiasMaking):
             return  # a mask is as large as garbage
         sizes = np.abs(case.observations.sample)
-        is_empty_vector = isinstance(case.specification, FrequencyMaking) and not sizes.any()
+        is_vector = isinstance(case.specification, FrequencyMaking)
+        is_empty_vector = is_vector and bool((sizes < SMALL).all())
         if is_empty_vector or _is_garbage(sizes):
             yield cls()
 
