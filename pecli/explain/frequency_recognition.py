@@ -73,5 +73,8 @@ def _by_law(law: Law, values: Floats) -> Iterator[Explanation]:
     case = case_of(scheme, making, {"inv_freq": values[None]})
     if case is not None:
         yield from explain_cases([case], 0.0, most=0)
-        yield from accepted(map(case.given, RoundedSteps.proposals(case)))
+        # The engine has no recipe for 8 bits: such frequencies are named by their storage.
+        names = scheme.recipe_names()
+        steps = [step for step in RoundedSteps.proposals(case) if step.recipe in names]
+        yield from accepted(map(case.given, steps))
         yield from accepted(case.given(Stored(grid)) for grid in storages_of(values, "bfloat16"))
