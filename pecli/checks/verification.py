@@ -258,7 +258,7 @@ def _reasons(checked: Iterable[Checked], tolerance: Tolerance, *, search: bool) 
 def _is_no_bias(checked: Checked) -> bool:
     """Return True for slopes or a bias, as ALiBi has them, if all of it is zero."""
     is_bias = bool(checked.found) and checked.found.keys() <= {"bias", "slopes"}
-    return is_bias and not any(widened(table).any() for table in checked.found.values())
+    return is_bias and not any(table.any() for table in checked.found.values())
 
 
 class _Failure(NamedTuple):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from pecli.engine.edits import Recipe
+from pecli.explain.bias_making import BiasMaking
 from pecli.explain.catalogue import DAMAGE, MISTAKES
 from pecli.explain.catalogue.coarse_storage import Stored
 from pecli.explain.catalogue.kinds import LawMistake
@@ -200,7 +201,7 @@ def other_roundings(case: Case) -> Iterator[Case]:
 
     Biases that are right lie on grids too, and differ from other biases in one direction.
     """
-    if case.waves is None:
+    if isinstance(case.making, BiasMaking):
         return
     for stored in Stored.proposals(case):
         for rounded in stored.roundings:

@@ -103,10 +103,11 @@ class ParameterMistake(LawMistake):
         return (Parameter(self.name, case.expected_law.value(self.name), self.value),)
 
     @property
-    def cost(self) -> float:
+    def numbers(self) -> tuple[float, ...]:
+        """The value; nothing if it is a usual one, or at hand: then it was not solved from the data."""
         if self.value in self.usual or self.is_at_hand:
-            return self.weight
-        return super().cost
+            return ()
+        return (self.value,)
 
     def scheme_after(self, scheme: Scheme) -> Scheme | None:
         changes: Any = {self.name: self.value}
