@@ -1,6 +1,7 @@
 """Data files of this folder: families, class defaults, synonyms of keys, presets."""
 
 import json
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,3 +32,17 @@ def plain_name(name: str | None) -> str:
     'xlm_roberta'
     """
     return (name or "").lower().lstrip("-").replace("-", "_")
+
+
+def value_at(config: object, place: str) -> object:
+    """Return the value of a key of nested objects, such as `model.type`; None if it is absent.
+
+    >>> value_at({"model": {"type": "llama"}}, "model.type")
+    'llama'
+    """
+    value = config
+    for name in place.split("."):
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(name)
+    return value

@@ -2,7 +2,8 @@
 
 A dialect is a module of this folder with a function `read(keys) -> Parsed`, and a row of
 dialects.json that names the keys by which it is recognised. The first row that matches a file
-counts; the last one, Hugging Face's, matches any.
+counts; the last one, Hugging Face's, matches any. Projects that only name keys differently share a
+module, renamed_keys, and are rows of projects.json.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +13,7 @@ from importlib import import_module
 
 from pecli.engine.named_values import NamedValues
 from pecli.models.consistency import inconsistencies
-from pecli.models.data import plain_name, stored, synonyms
+from pecli.models.data import plain_name, stored, synonyms, value_at
 from pecli.models.encoding import ModelEncodings, Parsed
 from pecli.models.families import family_of
 from pecli.models.key_names import FULL, LENGTHS, ORIGINAL, SLIDING, TEXTS
@@ -36,9 +37,11 @@ class Dialect:
         has: Keys that must all be present.
         has_one: Groups of keys, of each of which one must be present.
         lacks: Keys that must be absent.
-        inside: An object that may hold these keys instead of the file itself.
+        inside: An object that may hold these keys instead of the file itself, such as `model` or
+            `model.arch`.
         model_types: Model types that a file may have; any for None. A file without a model type
             always fits.
+        project: The project's name in projects.json, for the module renamed_keys.
     """
 
     module: str
@@ -47,6 +50,7 @@ class Dialect:
     lacks: frozenset[str] = frozenset()
     inside: str = ""
     model_types: tuple[str, ...] | None = ()
+    project: str = ""
 
     @classmethod
     def of(cls, row: NamedValues) -> "Dialect":
@@ -59,6 +63,7 @@ class Dialect:
             frozenset(row.get("lacks", ())),
             row.get("inside", ""),
             None if types is None else tuple(types),
+            row.get("project", ""),
         )
 
     def matches(self, config: Mapping[str, object]) -> bool:
@@ -66,7 +71,7 @@ class Dialect:
         model_type = config.get("model_type")
         if self.model_types is not None and model_type not in (None, *self.model_types):
             return False
-        inner = config.get(self.inside)
+        inner = value_at(config, self.inside)
         within = inner if isinstance(inner, Mapping) else {}
         return self._recognises(config) or self._recognises(within)
 
@@ -77,7 +82,8 @@ class Dialect:
         return all(group & names for group in self.has_one)
 
     def read(self, keys: Keys) -> Parsed:
-        parsed: Parsed = import_module(f"{__name__}.{self.module}").read(keys)
+        module = import_module(f"{__name__}.{self.module}")
+        parsed: Parsed = module.read(keys, self.project) if self.project else module.read(keys)
         return parsed
 
 

@@ -1,0 +1,59 @@
+"""mindformers' YAML, whose keys stand in `model.model_config`."""
+
+from pecli.models.dialects import huggingface
+from pecli.models.dialects.translation import linear_scaling, renamed, translated_ropes
+from pecli.models.encoding import Parsed
+from pecli.models.families import HALVES, INTERLEAVED, Family
+from pecli.models.keys import Keys, Setting, Settings
+
+READS = ("hidden_size", "num_heads", "head_dim", "qk_rope_head_dim", "qk_nope_head_dim")
+#: Classes that rotate half of a head, in neighbouring pairs (ChatGLM's attention).
+GLM = ("ChatGLM2Config", "GLM3Config", "ChatGLM4Config", "GLM4Config")
+#: Classes that rotate by FreqsMgr of modules/layers.py.
+ROTARY = ("LlamaConfig", "Qwen2Config", "InternLM2Config", "BaichuanConfig", "DeepseekV3Config")
+#: Keys of `scaling_factor` that have the names and meanings of Hugging Face's `rope_scaling`.
+SCALING_NAMES = (
+    "factor",
+    "low_freq_factor",
+    "high_freq_factor",
+    "beta_fast",
+    "beta_slow",
+    "mscale",
+    "mscale_all_dim",
+    "original_max_position_embeddings",
+)
+
+
+def read(keys: Keys) -> Parsed:
+    """Return the encodings of the rotary classes; others are read by Hugging Face's rules."""
+    model = keys.within("model").within("model_config")
+    kind = model.word("type")
+    if kind is None or kind.value not in (*ROTARY, *GLM):
+        return huggingface.read(keys)
+    family = Family("mindformers", layout=HALVES)
+    settings = renamed(model, rope_theta="theta")
+    if kind.value in GLM:
+        family = Family("mindformers", layout=INTERLEAVED, partial=0.5)
+        settings = renamed(model, rope_ratio="rope_ratio", head_dim="kv_channels")
+    model.mark("max_position_embedding")
+    scaling = _scaling(model)
+    return translated_ropes(model, family, reads=READS, scaling=scaling, settings=settings)
+
+
+def _scaling(model: Keys) -> Settings:
+    """Return the scaling of `extend_method`: `scaling_factor` is a number for PI, an object for
+    others.
+
+    Raises:
+        FileError: The method is another one, such as NTK, whose code is not known here.
+    """
+    method = model.word("extend_method") or Setting("None", "default")
+    kind = model.known_kind(method, "None", "PI", "LINEAR", "LLAMA3", "YARN")
+    if kind == "None":
+        model.mark("scaling_factor")
+        return {}
+    if kind == "PI":
+        return linear_scaling(model.needed(model.number("scaling_factor"), "scaling_factor"))
+    settings = model.within("scaling_factor")
+    names = {name: name for name in SCALING_NAMES}
+    return {"rope_type": Setting(kind.lower(), method.source), **renamed(settings, **names)}

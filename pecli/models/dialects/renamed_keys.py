@@ -1,0 +1,151 @@
+"""Projects whose configurations differ from Hugging Face's only in the names of keys.
+
+Each row of projects.json describes the transformers of a project's models: the object that holds
+their keys, the names of the keys, and what the project's code implies. A row is used if the file has
+the values in `when`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from pecli.engine.named_values import NamedValues
+from pecli.models.data import stored, value_at
+from pecli.models.dialects import huggingface
+from pecli.models.dialects.translation import renamed, translated_ropes
+from pecli.models.encoding import Encoding, Parsed, joined
+from pecli.models.families import Family
+from pecli.models.keys import ClassDefaults, Keys, Setting, Settings
+from pecli.models.non_rotary import project_rules
+
+
+@dataclass(frozen=True)
+class ScalingNames:
+    """The keys of a rotary scaling.
+
+    Attributes:
+        section: The object that holds them; empty if they stand beside the other keys.
+        names: The project's names by those that the keys have in `rope_scaling`.
+        implied: Values that the project's code has, by names of `rope_scaling`.
+    """
+
+    names: Mapping[str, str]
+    section: str = ""
+    implied: NamedValues = field(default_factory=dict)
+
+    def read(self, keys: Keys) -> Settings:
+        """Return the settings of `rope_scaling`; none if the file has none of the keys."""
+        if self.section:
+            keys = keys.within(self.section)
+        if not keys.any(*self.names.values()):
+            return {}
+        implied = {
+            name: Setting(value, "the project's code") for name, value in self.implied.items()
+        }
+        given = renamed(keys, **self.names)
+        return {**implied, **{name: value for name, value in given.items() if value is not None}}
+
+
+@dataclass(frozen=True)
+class Transformer:
+    """A transformer of a project's model; a row of projects.json.
+
+    Attributes:
+        place: The names of the objects that lead to its keys, such as `flow_lm.transformer`; empty
+            if the keys stand at the top.
+        when: Values that the file must have, by full names of keys: a value or a pattern, several
+            of them, null for an absent key, or `*` for any value.
+        name: The layer type of its encodings; empty for a language model.
+        part: The part of the model, if it is not the language model.
+        names: The project's names of rotary settings, by Hugging Face's names.
+        family: What the code implies, by the names of `Family`.
+        defaults: Values that the code has for absent keys, by the project's names.
+        scaling: The keys of the scaling.
+        table: The rule for another encoding than rope, by its name in non_rotary.json.
+        note: A warning about what the encodings do not express.
+    """
+
+    place: str = ""
+    when: NamedValues = field(default_factory=dict)
+    name: str = ""
+    part: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+    family: NamedValues = field(default_factory=dict)
+    defaults: NamedValues = field(default_factory=dict)
+    scaling: ScalingNames | None = None
+    table: str = ""
+    note: str = ""
+
+    @classmethod
+    def of(cls, row: NamedValues) -> "Transformer":
+        scaling = row.get("scaling")
+        if scaling is None:
+            return cls(**row)
+        return cls(**{**row, "scaling": ScalingNames(**scaling)})
+
+    def applies_to(self, config: Mapping[str, object]) -> bool:
+        """Return True if a configuration has this transformer."""
+        if self.place and not isinstance(value_at(config, self.place), Mapping):
+            return False
+        return all(_fits(value_at(config, name), wanted) for name, wanted in self.when.items())
+
+    def read(self, keys: Keys, project: str) -> Parsed:
+        """Return the encodings of the transformer: a table if the row has one, else rope."""
+        for name in self.when:
+            keys.account.read.add(name)
+        for name in filter(None, self.place.split(".")):
+            keys = keys.within(name)
+        code = f"{project}'s code"
+        keys = replace(keys, defaults=ClassDefaults(code, self.defaults))
+        warnings = [self.note] if self.note else []
+        if self.table:
+            encodings = project_rules(project)[self.table].encodings(keys)
+            return Parsed([self._named(encoding) for encoding in encodings], warnings)
+        if not self.names:
+            return Parsed([], warnings)
+        parsed = self._ropes(keys, code)
+        return Parsed(
+            [self._named(encoding) for encoding in parsed.encodings], parsed.warnings
+        ).after(warnings)
+
+    def _ropes(self, keys: Keys, code: str) -> Parsed:
+        scaling = {} if self.scaling is None else self.scaling.read(keys)
+        settings = renamed(keys, **self.names)
+        family = Family(code, **self.family)
+        return translated_ropes(keys, family, scaling=scaling, settings=settings)
+
+    def _named(self, encoding: Encoding) -> Encoding:
+        name = self.name or encoding.layer_type
+        return replace(encoding, layer_type=name, part=self.part or encoding.part)
+
+
+def read(keys: Keys, project: str) -> Parsed:
+    """Return the encodings of a project's configuration.
+
+    A model that no row describes is read by Hugging Face's rules.
+
+    Args:
+        keys: The keys of the file.
+        project: The project's name in projects.json.
+    """
+    transformers = [Transformer.of(row) for row in stored("dialects/projects.json")[project]]
+    present = [transformer for transformer in transformers if transformer.applies_to(keys.data)]
+    if not present:
+        return huggingface.read(keys)
+    parsed = joined(transformer.read(keys, project) for transformer in present)
+    if not parsed.encodings:
+        parsed.warnings.append(
+            f"no positional encoding was found: {project}'s code decides which one it has"
+        )
+    return parsed
+
+
+def _fits(value: object, wanted: object) -> bool:
+    """Return True if a value is the wanted one, or one of several."""
+    if isinstance(wanted, list):
+        return any(_fits(value, choice) for choice in wanted)
+    if wanted == "*":
+        return value is not None
+    if isinstance(wanted, str) and isinstance(value, str):
+        return fnmatchcase(value, wanted)
+    return value is wanted or (value == wanted and type(value) is type(wanted))
