@@ -64,12 +64,15 @@ def recognise_grid(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
     for reading in _readings(tensors):
         if not MIN_POINTS <= reading.rows <= MAX_POINTS:
             continue
-        for scheme in _schemes(reading):
-            check_time()
-            found = [*_explained(reading, scheme)]
-            if found:
-                yield found[0]
-                return
+        schemes = list(_schemes(reading))
+        # A style as its project has it comes before another one with other numbers.
+        for explain in (_as_it_is, _with_other_numbers):
+            for scheme in schemes:
+                check_time()
+                found = [*explain(reading, scheme)]
+                if found:
+                    yield found[0]
+                    return
 
 
 def _readings(tensors: Mapping[str, Array]) -> Iterator[WaveReading]:
@@ -85,13 +88,19 @@ def _readings(tensors: Mapping[str, Array]) -> Iterator[WaveReading]:
                 yield reading
 
 
-def _explained(reading: WaveReading, scheme: Scheme) -> Iterator[Explanation]:
+def _case(reading: WaveReading, scheme: Scheme) -> Iterator[Case]:
+    """Yield the tables as those of a scheme, if they have as many rows."""
     making = making_of(scheme, tuple(reading.tensors))
-    if making is None or making.rows != reading.rows:
-        return
-    case = Case.of(scheme, making, reading.observations, reading.edits)
-    yield from explain_cases([case], 0.0, most=0)
-    for stored in storages(case):
+    if making is not None and making.rows == reading.rows:
+        yield Case.of(scheme, making, reading.observations, reading.edits)
+
+
+def _as_it_is(reading: WaveReading, scheme: Scheme) -> Iterator[Explanation]:
+    yield from explain_cases([*_case(reading, scheme)], 0.0, most=0)
+
+
+def _with_other_numbers(reading: WaveReading, scheme: Scheme) -> Iterator[Explanation]:
+    for stored in [stored for case in _case(reading, scheme) for stored in storages(case)]:
         for kind in Numbers:
             for mistake in kind.proposals(stored):
                 yield from accepted([stored.given(mistake)])

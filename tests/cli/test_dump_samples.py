@@ -68,6 +68,6 @@ def test_torch(pecli_cli: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_list_names_every_snippet() -> None:
     text = (SAMPLES / "README.md").read_text()
-    snippets = [path.name for path in SAMPLES.iterdir() if path.suffix != ".md"]
+    snippets = [path.name for path in SAMPLES.iterdir() if path.is_file() and path.suffix != ".md"]
     assert [name for name in snippets if f"]({name})" not in text] == []
     assert len(snippets) == 5

@@ -359,7 +359,7 @@ def test_complex_numbers_where_real_ones_are_expected() -> None:
     assert not pecli.verify({"slopes": np.ones(4, np.complex64)}, alibi).passed
     table = pe.tables()["pe"].astype(np.complex64)
     table[3] += 1j
-    assert "only row 3 differs" in pecli.diff(pe.tables(), table).diagnosis[-1]
+    assert not pecli.diff(pe.tables(), table).passed
 
 
 def test_a_plain_base_and_exponent_come_before_a_fitted_base() -> None:

@@ -385,6 +385,7 @@ class ScalingReadDifferently(LawMistake):
         "litgpt exchanges beta_fast and beta_slow",
     )
     rank = 4
+    weight = 0.9
 
     def in_law(self, law: Law) -> Law:
         return replace(law, scaling=self.scaling.complete())

@@ -35,7 +35,7 @@ def test_a_file_without_tables_is_refused() -> None:
     assert str(caught.value) == (
         "arrays: has no positional tables of rope (2 tensors: a, b); modern checkpoints compute "
         "them: use a dump, or name a tensor, FILE:NAME; queries or keys after the rotation go with "
-        "--before FILE"
+        "--before FILE; to dump them: numpy.savez('dump.npz', q_before=…, q_after=…), see samples/dump"
     )
 
 
