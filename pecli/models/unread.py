@@ -14,7 +14,7 @@ from pecli.models.data import plain_name, stored
 from pecli.models.keys import WIDTH, Account, Keys, as_whole
 
 POSITIONS = re.compile(
-    r"(?<!p)rope|rotary|theta|position|pos_?emb|pos_embed|alibi|freq|yarn|mscale|scaling|(attn|attention)_factor"
+    r"(?<![a-z])(use|apply|m|xd|[hix])?rope|rotary|theta|(?<![mso])position|pos_?emb|pos_embed|alibi|freq|yarn|mscale|scaling|(attn|attention)_factor"
     r"|max_period|ntk|sinusoid|rel_pos|relative|wavelen|timescale|(learned|conv|max|num)_pos|(^|_)nope|no_?pe_|fope"
     r"|xpos|(^|_)r?pe(_|$)|pos_enc|abs_pos|interpolation_factor|extrapolation|original_seq|(^|_)rot_"
 )
@@ -22,7 +22,15 @@ POSITIONS = re.compile(
 OTHER_MATTERS = frozenset(" ".join(stored("other_matters.json")).split())
 #: Objects whose keys are about something else.
 OPAQUE = frozenset(
-    ("quantization_config", "compression_config", "generation_config", "auto_map", "optimizer")
+    (
+        "quantization_config",
+        "compression_config",
+        "generation_config",
+        "auto_map",
+        "optimizer",
+        "label2id",
+        "id2label",
+    )
 )
 #: Keys that turn an encoding on or off, such as `use_rope`: their false is a statement, not an
 #: absence.
@@ -98,7 +106,10 @@ def _explained(key: UnreadKey, account: Account, known: list[str]) -> str:
         return f"{key.full_name} is {quoted(key.value)}, which the code of {reader} ignores"
     if key.name in account.looked_for:
         return ""
-    advice = nearest(key.name, known)
+    # `use_rope` is one letter from `mla_use_nope`, which means the opposite.
+    is_about_nope = "nope" in key.name
+    candidates = [name for name in known if ("nope" in name) is is_about_nope]
+    advice = nearest(key.name, candidates)
     if not advice:
         return ""
     full_name = key.section + key.short_name
