@@ -184,3 +184,38 @@ def test_words_that_contain_a_term_are_not_about_positions(key: str) -> None:
 def test_no_hint_offers_the_opposite() -> None:
     model = load_config({"model_type": "bert", **SIZES, "use_rope": True})
     assert not any("nope" in warning for warning in model.warnings)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "key", "size"),
+    [
+        ("gpt2", "block_size", "n_positions"),
+        ("bert", "max_len", "max_position_embeddings"),
+        ("vit", "img_size", "image_size"),
+        ("t5", "num_buckets", "relative_attention_num_buckets"),
+    ],
+)
+def test_a_default_size_beside_a_key_of_another_project_is_reported(
+    model_type: str, key: str, size: str
+) -> None:
+    warnings = load_config({"model_type": model_type, key: 96}).warnings
+    assert f"{key} is 96, and nothing here reads it: {size} has its default" in warnings
+
+
+def test_gemma_4_without_a_rope_type_rotates_all_channels() -> None:
+    """Transformers 5.23.0 makes 256 frequencies of this, the last one 1.0554e-06."""
+    full = {"rope_theta": 1e6, "partial_rotary_factor": 0.25}
+    layers = {"full_attention": full, "sliding_attention": {"rope_theta": 1e4}}
+    encoding = load_config({"model_type": "gemma4_text", "rope_parameters": layers}).encodings[0]
+    frequencies = encoding.inverse_frequencies() or []
+    assert len(frequencies) == 256
+    assert frequencies[-1] == pytest.approx(1.0554e-06, rel=1e-4)
+
+
+def test_divisors_may_be_1e30_of_float32() -> None:
+    divisors = [1.0] * 16 + [float(np.float32(1e30))] * 16
+    scaling = {"rope_type": "longrope", "short_factor": divisors, "long_factor": divisors}
+    config = {**SIZES, "model_type": "llama", "rope_scaling": scaling}
+    config |= {"max_position_embeddings": 4096, "original_max_position_embeddings": 4096}
+    frequencies = load_config(config).one().inverse_frequencies() or []
+    assert frequencies[-1] < 1e-30
