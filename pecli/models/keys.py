@@ -13,8 +13,9 @@ from pecli.engine.named_values import NamedValues
 from pecli.errors import FileError, quoted
 
 MAX_WHOLE = 2**40
-#: Products of a few such numbers are still finite in float64.
-MAX_NUMBER = 1e30
+#: 1e30 as a float32, by which Gemma 4's GGUF files divide the frequencies of pairs that do not
+#: rotate. Products of a few such numbers are still finite in float64.
+MAX_NUMBER = 1.0000000150474662e30
 
 #: Names of the width of a model in any spelling, such as `hidden_size`, `d_model` or `n_embd`.
 WIDTH = re.compile(
@@ -112,6 +113,8 @@ class Account:
     #: Prefixes of sections whose width is a class default, so that an unread key may be meant as
     #: the width.
     lacks_width: set[str] = field(default_factory=set)
+    #: Full names of absent keys whose values are defaults of a class or a rule.
+    defaulted: set[str] = field(default_factory=set)
 
 
 def as_whole(value: object, low: int = 1) -> int | None:
@@ -261,6 +264,7 @@ class Keys:
                 return _Match(name, self.data[name], self.full_name(name))
         for name in names:
             if name in self.defaults.values:
+                self.account.defaulted.add(self.full_name(name))
                 if WIDTH.fullmatch(name):
                     self.account.lacks_width.add(self.prefix)
                 source = f"class default of {self.defaults.name}.{name}"
@@ -308,7 +312,11 @@ class Keys:
 
     def whole_or(self, default: int, *names: str, low: int = 1) -> Setting[int]:
         """Return a whole number, or a default if no key has it."""
-        return self.whole(*names, low=low) or Setting(default, "default")
+        number = self.whole(*names, low=low)
+        if number is not None:
+            return number
+        self.account.defaulted.update(map(self.full_name, names))
+        return Setting(default, "default")
 
     def is_true(self, *names: str) -> bool:
         return value_of(self.flag(*names)) is True

@@ -201,7 +201,7 @@ def _nested_layer(name: str, section: Keys, settings: Keys, keys: Keys, family: 
         if key in SHARED and key not in section.data
     }
     origins = {key: settings.full_name(key) for key in shared}
-    both = replace(section, data={**shared, **section.data}, origins=origins)
+    both = replace(section, data={**shared, **section.data}, origins={**section.origins, **origins})
     theta = None
     if name == SLIDING and "rope_theta" not in both:
         theta = _local_theta(keys, family)

@@ -27,6 +27,7 @@ from pecli.models.key_names import (
     THETAS,
 )
 from pecli.models.keys import Keys, Setting, default, nonzero, sources_of, value_of, values_of
+from pecli.models.layer_lists import by_layer_type
 from pecli.models.layer_types import Layer, layers_of, unrotated_layers, unrotated_type
 from pecli.models.rope_scaling import RopeType, Scaling, rope_type_of, scaling_of
 from pecli.models.rope_warnings import layer_warnings
@@ -47,6 +48,7 @@ def rope_encodings(keys: Keys, family: Family, *, vision: bool = False) -> Parse
         family: The family whose defaults apply.
         vision: True for a part that reads images: it rotates by two axes unless the family differs.
     """
+    keys = by_layer_type(keys)
     layers, warnings = layers_of(keys, family)
     _account_for_other_keys(keys)
     unrotated = unrotated_layers(keys, family)

@@ -14,15 +14,28 @@ from pecli.models.data import plain_name, stored
 from pecli.models.keys import WIDTH, Account, Keys, as_whole
 
 POSITIONS = re.compile(
-    r"(?<!p)rope|rotary|theta|position|pos_?emb|pos_embed|alibi|freq|yarn|mscale|scaling|(attn|attention)_factor"
+    r"(?<![a-z])(use|apply|m|xd|[hix])?rope|rotary|theta|(?<![mso])position|pos_?emb|pos_embed|alibi|freq|yarn|mscale|scaling|(attn|attention)_factor"
     r"|max_period|ntk|sinusoid|rel_pos|relative|wavelen|timescale|(learned|conv|max|num)_pos|(^|_)nope|no_?pe_|fope"
     r"|xpos|(^|_)r?pe(_|$)|pos_enc|abs_pos|interpolation_factor|extrapolation|original_seq|(^|_)rot_"
 )
 #: Keys that look like positions and are about something else, or about how a kernel computes.
 OTHER_MATTERS = frozenset(" ".join(stored("other_matters.json")).split())
+#: Names that other projects have for sizes, by the names that transformers has. nanoGPT's
+#: `block_size` in a file of model_type gpt2 is no `n_positions`, which is then the class's 1024.
+SIZES_ELSEWHERE: dict[str, list[str]] = {
+    name: names.split() for name, names in stored("sizes_elsewhere.json").items()
+}
 #: Objects whose keys are about something else.
 OPAQUE = frozenset(
-    ("quantization_config", "compression_config", "generation_config", "auto_map", "optimizer")
+    (
+        "quantization_config",
+        "compression_config",
+        "generation_config",
+        "auto_map",
+        "optimizer",
+        "label2id",
+        "id2label",
+    )
 )
 #: Keys that turn an encoding on or off, such as `use_rope`: their false is a statement, not an
 #: absence.
@@ -93,16 +106,33 @@ def _explained(key: UnreadKey, account: Account, known: list[str]) -> str:
     A name that was looked for needs no hint: it is spelled correctly, and stands in the wrong
     place.
     """
+    size = _defaulted_size(key, account)
+    if size:
+        value = quoted(key.value)
+        return f"{key.full_name} is {value}, and nothing here reads it: {size} has its default"
     reader = account.ignored.get(key.full_name)
     if reader:
         return f"{key.full_name} is {quoted(key.value)}, which the code of {reader} ignores"
     if key.name in account.looked_for:
         return ""
-    advice = nearest(key.name, known)
+    # `use_rope` is one letter from `mla_use_nope`, which means the opposite.
+    is_about_nope = "nope" in key.name
+    candidates = [name for name in known if ("nope" in name) is is_about_nope]
+    advice = nearest(key.name, candidates)
     if not advice:
         return ""
     full_name = key.section + key.short_name
     return f"{full_name} is {quoted(key.value)}, and nothing here reads it: {advice}"
+
+
+def _defaulted_size(key: UnreadKey, account: Account) -> str:
+    """Return the size that has its default although a key may be meant as it; else an empty text."""
+    if key.full_name in account.read or as_whole(key.value) is None:
+        return ""
+    for name, elsewhere in SIZES_ELSEWHERE.items():
+        if key.name in elsewhere and key.section + name in account.defaulted:
+            return key.section + name
+    return ""
 
 
 @dataclass(frozen=True)
@@ -126,7 +156,7 @@ class _Search:
                 if depth < MAX_DEPTH and name not in OPAQUE:
                     section = replace(keys, data=value, prefix=f"{key.full_name}.")
                     yield from self.keys_in(section, within_positions=is_relevant, depth=depth + 1)
-            elif self._may_be_width(key) or (is_relevant and self._is_unread(key)):
+            elif self._may_be_size(key) or (is_relevant and self._is_unread(key)):
                 yield key
 
     def _is_searched(self, key: UnreadKey, is_relevant: bool) -> bool:
@@ -137,8 +167,10 @@ class _Search:
             return False
         return key.full_name in self.account.read or not is_relevant
 
-    def _may_be_width(self, key: UnreadKey) -> bool:
-        """Return True if a key may hold the width of a model whose width was taken from its class."""
+    def _may_be_size(self, key: UnreadKey) -> bool:
+        """Return True if a key may hold a size that was taken from the class or a rule."""
+        if _defaulted_size(key, self.account):
+            return True
         return (
             key.section in self.account.lacks_width
             and key.name not in self.account.looked_for

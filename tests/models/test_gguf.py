@@ -41,6 +41,14 @@ def test_gguf_equals_the_config_it_was_made_from(tmp_path: Path, version: int) -
     )
 
 
+def test_gemma_4_divides_by_1e30_where_nothing_rotates(tmp_path: Path) -> None:
+    values = {**LLAMA_3_1, "rope.dimension_count": 8}
+    path = gguf(tmp_path / "m.gguf", "gemma4", values, {FREQS: [1.0, 1.0, 1e30, 1e30]})
+    frequencies = load_model(path).encodings[0].inverse_frequencies() or []
+    assert frequencies[0] == 1.0
+    assert frequencies[-1] < 1e-29
+
+
 @pytest.mark.parametrize(("code", "kind"), [("", 0), ("e", 1), ("d", 28)])
 def test_frequencies_are_divided_by_the_tensor_whatever_its_float_type(
     tmp_path: Path, code: str, kind: int

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pecli.errors import FileError
 from pecli.models.config_files import parse_config
 from pecli.models.dialects import read_object
 from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.find import load_config
 from tests.models.facts import stored
 
 Row = dict[str, Any]
@@ -85,3 +87,135 @@ def test_references_and_numbers_of_yaml(text: str, value: object) -> None:
     model = config["model"]
     assert isinstance(model, dict)
     assert model["x"] == value
+
+
+SIZES = {"hidden_size": 256, "num_attention_heads": 4}
+STEP = {
+    "model_type": "step3p5",
+    **SIZES,
+    "layer_types": ["full_attention", "sliding_attention", "full_attention"],
+    "rope_theta": [5e6, 1e4, 5e6],
+    "partial_rotary_factors": [0.5, 1.0, 0.5],
+    "rope_scaling": {
+        "rope_type": "llama3",
+        "factor": 2.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 32.0,
+        "original_max_position_embeddings": 131072,
+    },
+    "yarn_only_types": ["full_attention"],
+}
+
+
+@pytest.mark.parametrize(
+    ("layer_type", "base", "scaling"),
+    [("full_attention", 5e6, "llama3"), ("sliding_attention", 1e4, "none")],
+)
+def test_lists_by_layer_are_settings_by_layer_type(
+    layer_type: str, base: float, scaling: str
+) -> None:
+    encoding = load_config(STEP).one(layer_type)
+    assert encoding.parameters["base"] == base
+    assert encoding.parameters["scaling"] == scaling
+    assert encoding.sources["base"] == "rope_theta"
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({"rope_theta": [1e4, 1e4, 5e6]}, "rope_theta has 2 values"),
+        ({"rope_theta": [1e4, None, 5e6]}, "a list of finite numbers"),
+        ({"rope_theta": [1e4]}, "0 values for layers of 'sliding_attention'"),
+        ({"layer_types": None}, "a list needs layer_types"),
+    ],
+)
+def test_lists_that_fit_no_layer_types_are_refused(keys: dict[str, Any], problem: str) -> None:
+    with pytest.raises(FileError, match=problem):
+        load_config({**STEP, **keys})
+
+
+MEGATRON = {**SIZES, "rotary_base": 10000}
+
+
+def test_megatron_has_sections_by_its_position_type() -> None:
+    config = {**MEGATRON, "position_embedding_type": "mrope", "mrope_section": [8, 12, 12]}
+    assert load_config(config).one().sections.mrope_section == (8, 12, 12)
+
+
+def test_megatron_has_yarn_by_its_position_type() -> None:
+    config = {
+        **MEGATRON,
+        "position_embedding_type": "yarn",
+        "yarn_rotary_scaling_factor": 4.0,
+        "yarn_original_max_position_embeddings": 4096,
+        "yarn_beta_fast": 32.0,
+        "yarn_beta_slow": 1.0,
+        "yarn_mscale": 1.0,
+        "yarn_mscale_all_dim": 1.0,
+    }
+    encoding = load_config(config).one()
+    assert encoding.parameters["scaling"] == "yarn"
+    assert encoding.attention_factor() == 1.0
+
+
+@pytest.mark.parametrize("layer_type", ["full_attention", "sliding_attention"])
+def test_maxtexts_gemma_4_is_that_of_transformers(layer_type: str) -> None:
+    maxtext = {
+        "decoder_block": "gemma4",
+        "base_emb_dim": 2048,
+        "base_num_query_heads": 8,
+        "head_dim": 256,
+        "global_head_dim": 512,
+        "global_rope_proportion": 0.25,
+        "rope_max_timescale": 1000000,
+        "local_rope_max_timescale": 10000,
+    }
+    expected = load_config({"model_type": "gemma4_text"}).one(layer_type)
+    encoding = load_config(maxtext).one(layer_type)
+    assert encoding.inverse_frequencies() == expected.inverse_frequencies()
+
+
+@pytest.mark.parametrize("key", ["European", "composition", "label2id"])
+def test_words_that_contain_a_term_are_not_about_positions(key: str) -> None:
+    model = load_config({"model_type": "llama", **SIZES, key: {"rope": 1} if "2" in key else 3})
+    assert model.warnings == ()
+
+
+def test_no_hint_offers_the_opposite() -> None:
+    model = load_config({"model_type": "bert", **SIZES, "use_rope": True})
+    assert not any("nope" in warning for warning in model.warnings)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "key", "size"),
+    [
+        ("gpt2", "block_size", "n_positions"),
+        ("bert", "max_len", "max_position_embeddings"),
+        ("vit", "img_size", "image_size"),
+        ("t5", "num_buckets", "relative_attention_num_buckets"),
+    ],
+)
+def test_a_default_size_beside_a_key_of_another_project_is_reported(
+    model_type: str, key: str, size: str
+) -> None:
+    warnings = load_config({"model_type": model_type, key: 96}).warnings
+    assert f"{key} is 96, and nothing here reads it: {size} has its default" in warnings
+
+
+def test_gemma_4_without_a_rope_type_rotates_all_channels() -> None:
+    """Transformers 5.23.0 makes 256 frequencies of this, the last one 1.0554e-06."""
+    full = {"rope_theta": 1e6, "partial_rotary_factor": 0.25}
+    layers = {"full_attention": full, "sliding_attention": {"rope_theta": 1e4}}
+    encoding = load_config({"model_type": "gemma4_text", "rope_parameters": layers}).encodings[0]
+    frequencies = encoding.inverse_frequencies() or []
+    assert len(frequencies) == 256
+    assert frequencies[-1] == pytest.approx(1.0554e-06, rel=1e-4)
+
+
+def test_divisors_may_be_1e30_of_float32() -> None:
+    divisors = [1.0] * 16 + [float(np.float32(1e30))] * 16
+    scaling = {"rope_type": "longrope", "short_factor": divisors, "long_factor": divisors}
+    config = {**SIZES, "model_type": "llama", "rope_scaling": scaling}
+    config |= {"max_position_embeddings": 4096, "original_max_position_embeddings": 4096}
+    frequencies = load_config(config).one().inverse_frequencies() or []
+    assert frequencies[-1] < 1e-30

@@ -16,6 +16,10 @@ from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, Family
 from pecli.models.keys import Keys, Setting, Settings
 from pecli.models.table_rules import LearnedRule
 
+#: Values of `decoder_block`.
+DEEPSEEK4 = "deepseek4"
+GEMMA4 = "gemma4"
+
 
 def read(keys: Keys) -> Parsed:
     """Return the encodings: a learned table if it has a size, else rotary ones."""
@@ -28,6 +32,7 @@ def read(keys: Keys) -> Parsed:
         keys, rope_theta="rope_max_timescale", num_hidden_layers="base_num_decoder_layers"
     )
     settings["local_rope_theta"] = _if_positive(keys, "local_rope_max_timescale")
+    settings["compress_rope_theta"] = _if_positive(keys, "compressed_rope_max_timescale")
     settings["no_rope_layer_interval"] = _if_positive(keys, "nope_layer_interval")
     layout = _layout(keys, kind)
     scaling = _scaling(keys, kind)
@@ -41,8 +46,12 @@ def read(keys: Keys) -> Parsed:
     if is_latent:
         reads = ("qk_rope_head_dim", "qk_nope_head_dim")
         warnings += softmax_warnings(keys.number("rope_factor"), keys.number("mscale"))
-    # Only Gemma 3 leaves its sliding layers unscaled.
-    scales_all = keys.data.get("decoder_block") != "gemma3"
+    if keys.data.get("decoder_block") == DEEPSEEK4:
+        reads = ("head_dim", "qk_rope_head_dim")
+    if keys.data.get("decoder_block") == GEMMA4:
+        reads = (*reads, "global_head_dim")
+    # Only Gemma 3 and 4 leave their sliding layers unscaled.
+    scales_all = keys.data.get("decoder_block") not in ("gemma3", GEMMA4)
     family = Family("MaxText", layout=layout, scales_all_layers=scales_all)
     parsed = translated_ropes(keys, family, reads=reads, scaling=scaling, settings=settings)
     return parsed.after(warnings)
@@ -63,10 +72,10 @@ def _is_llama3(keys: Keys, kind: str) -> bool:
 
 
 def _layout(keys: Keys, kind: str) -> str:
-    """Return the layout: MaxText interleaves pairs only for Llama 3.1, and as DeepSeek does for
-    YaRN.
+    """Return the layout: MaxText interleaves pairs only for Llama 3.1 and DeepSeek-V4, and as DeepSeek-V3
+    does for YaRN.
     """
-    if _is_llama3(keys, kind):
+    if _is_llama3(keys, kind) or keys.data.get("decoder_block") == DEEPSEEK4:
         return INTERLEAVED
     if not kind.startswith("yarn"):
         return HALVES
@@ -82,6 +91,11 @@ def _scaling(keys: Keys, kind: str) -> Settings:
         return _yarn(keys)
     if linear.value != 1:
         return linear_scaling(linear)
+    proportion = keys.number("global_rope_proportion")
+    if proportion is not None and keys.data.get("decoder_block") == GEMMA4:
+        # The pairs of full layers beyond this fraction have frequency 0.
+        kind_of_gemma = Setting("proportional", proportion.source)
+        return {"rope_type": kind_of_gemma, "partial_rotary_factor": proportion}
     return {}
 
 

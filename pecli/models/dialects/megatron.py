@@ -14,13 +14,21 @@ from pecli.models.dialects.translation import (
 )
 from pecli.models.encoding import Parsed
 from pecli.models.families import DEEPSEEK, Family
-from pecli.models.keys import Keys, Setting, Settings
+from pecli.models.keys import Keys, Setting
 from pecli.models.table_rules import LearnedRule
 
 #: The fraction of a head that rotates, by the names of models of NeMo whose code has a default of
 #: its own.
 PARTIALS = {"megatron_griffin": 0.5}
 READS = ("hidden_size", "num_attention_heads", "kv_channels")
+#: Keys of YaRN that have Hugging Face's names, after a prefix.
+YARN_NAMES = (
+    "original_max_position_embeddings",
+    "beta_fast",
+    "beta_slow",
+    "mscale",
+    "mscale_all_dim",
+)
 
 
 def read(keys: Keys) -> Parsed:
@@ -52,8 +60,8 @@ def _read_plain(keys: Keys, model_name: str) -> Parsed:
     word = "" if kind is None else kind.value
     if keys.is_true("use_rotary_position_embeddings"):
         word = "rope"
-    if word == "rope":
-        return _rotary(keys, model_name)
+    if word in ("rope", "mrope", "yarn"):
+        return _rotary(keys, model_name, word)
     if word not in ("", "learned_absolute"):
         return huggingface.read(keys)
     warnings = []
@@ -62,12 +70,24 @@ def _read_plain(keys: Keys, model_name: str) -> Parsed:
     return Parsed(LearnedRule(rows=("max_position_embeddings",)).encodings(keys), warnings)
 
 
-def _rotary(keys: Keys, model_name: str) -> Parsed:
-    """Return a rotary encoding; Llama 3.1's scaling takes precedence over a linear one."""
+def _rotary(keys: Keys, model_name: str, kind: str) -> Parsed:
+    """Return a rotary encoding; Llama 3.1's scaling takes precedence over a linear one.
+
+    Args:
+        keys: The keys, in plain spelling.
+        model_name: The name of NeMo's model.
+        kind: The position type: `mrope` has sections of frequencies, `yarn` keys with this prefix.
+    """
     ratio = keys.number("rotary_seq_len_interpolation_factor", "seq_len_interpolation_factor")
     scaling = llama3_scaling(keys, "use_rope_scaling", factor="rope_scaling_factor")
     if ratio is not None and not scaling:
         scaling = linear_scaling(ratio)
+    if kind == "yarn":
+        scaling = _yarn(keys, "yarn_")
+        scaling["rope_type"] = keys.word("position_embedding_type")
+        scaling["truncate"] = keys.flag("yarn_correction_range_round_to_int")
+    if kind == "mrope":
+        scaling = {**scaling, "mrope_section": keys.numbers("mrope_section")}
     settings = renamed(keys, rope_theta="rotary_base", rope_interleave="rotary_interleaved")
     settings["partial_rotary_factor"] = keys.number("rotary_percent", "rotary_percentage")
     family = Family("Megatron", partial=PARTIALS.get(model_name))
@@ -79,7 +99,9 @@ def _latent(keys: Keys) -> Parsed:
     keys = with_defaults(keys, "Megatron's MLATransformerConfig")
     word = keys.needed(keys.word("rope_type"), "rope_type")
     kind = keys.known_kind(word, "yarn", "rope")
-    scaling = _latent_yarn(keys) if kind == "yarn" else {}
+    scaling = {}
+    if kind == "yarn":
+        scaling = {**_yarn(keys), "rope_type": word}
     settings = renamed(
         keys,
         rope_theta="rotary_base",
@@ -92,21 +114,18 @@ def _latent(keys: Keys) -> Parsed:
     return translated_ropes(keys, family, scaling=scaling, settings=settings)
 
 
-def _latent_yarn(keys: Keys) -> Settings:
-    """Return YaRN of latent attention, whose attention factor is the ratio of two magnitudes."""
-    scaling = renamed(
-        keys,
-        rope_type="rope_type",
-        factor="rotary_scaling_factor",
-        original_max_position_embeddings="original_max_position_embeddings",
-        beta_fast="beta_fast",
-        beta_slow="beta_slow",
-        mscale="mscale",
-        mscale_all_dim="mscale_all_dim",
-    )
-    factor = keys.number("rotary_scaling_factor")
-    numerator = yarn_magnitude(factor, keys.number("mscale"))
-    denominator = yarn_magnitude(factor, keys.number("mscale_all_dim"))
+def _yarn(keys: Keys, prefix: str = "") -> dict[str, Setting[object] | None]:
+    """Return YaRN without its type; its attention factor is the ratio of two magnitudes.
+
+    Args:
+        keys: The keys, in plain spelling.
+        prefix: What the names of the keys begin with: nothing with latent attention.
+    """
+    names = {name: prefix + name for name in YARN_NAMES}
+    scaling = renamed(keys, factor=f"{prefix}rotary_scaling_factor", **names)
+    factor = keys.number(f"{prefix}rotary_scaling_factor")
+    numerator = yarn_magnitude(factor, keys.number(f"{prefix}mscale"))
+    denominator = yarn_magnitude(factor, keys.number(f"{prefix}mscale_all_dim"))
     # A negative mscale_all_dim may make it 0; the limit of the ratio is then refused as an
     # attention factor of 0.
     ratio = numerator / (denominator or math.inf)

@@ -1,0 +1,75 @@
+"""Rotary settings that a configuration lists by layer, as Step-3.5's does."""
+
+from dataclasses import replace
+
+from pecli.errors import FileError
+from pecli.models.key_names import PARTIAL, SETTINGS
+from pecli.models.keys import Keys, as_numbers
+
+#: Keys that may be lists, with the names that their values have in the settings of a layer type.
+LISTS = {"rope_theta": "rope_theta", "partial_rotary_factors": PARTIAL}
+#: The layer types that a scaling is for; all of them if the key is absent.
+SCALED_TYPES = "yarn_only_types"
+
+
+def by_layer_type(keys: Keys) -> Keys:
+    """Return the keys with settings by layer type instead of lists by layer.
+
+    With the `layer_types` full, sliding, full, a `rope_theta` of [5e6, 1e4, 5e6] becomes
+    `{"full": {"rope_theta": 5e6}, "sliding": {"rope_theta": 1e4}}`. Keys without such lists are
+    returned as they are.
+
+    Raises:
+        FileError: There are no layer types, or layers of one type have different values.
+    """
+    names = [name for name in LISTS if isinstance(keys.data.get(name), list)]
+    if not names:
+        return keys
+    types = keys.words("layer_types")
+    if not types:
+        raise keys.wrong(names[0], "a list needs layer_types, which name the type of each layer")
+    nested: dict[str, dict[str, object]] = {}
+    origins = {**keys.origins, "rope_scaling": "settings"}
+    for layer_type in dict.fromkeys(types):
+        settings, sources = _scaling_of(keys, layer_type)
+        for name in names:
+            settings[LISTS[name]] = _value_of_type(keys, name, types, layer_type)
+            sources[LISTS[name]] = keys.full_name(name)
+        nested[layer_type] = settings
+        origins[f"rope_scaling.{layer_type}"] = f"settings of {layer_type}"
+        for name, source in sources.items():
+            origins[f"rope_scaling.{layer_type}.{name}"] = source
+    keys.mark(*names)
+    replaced = (*names, *SETTINGS)
+    data = {name: value for name, value in keys.data.items() if name not in replaced}
+    # The class of transformers reads no lists, so that what it ignores is beside the point.
+    defaults = replace(keys.defaults, ignores=frozenset())
+    data["rope_scaling"] = nested
+    return replace(keys, data=data, origins=origins, defaults=defaults)
+
+
+def _scaling_of(keys: Keys, layer_type: str) -> tuple[dict[str, object], dict[str, str]]:
+    """Return the scaling of a layer type and the sources of its values; empty if it has none."""
+    scaled = keys.words(SCALED_TYPES)
+    section = keys.section("rope_scaling") or keys.section("rope_parameters")
+    if section is None or (scaled and layer_type not in scaled):
+        return {}, {}
+    return dict(section.data), {name: section.full_name(name) for name in section.data}
+
+
+def _value_of_type(keys: Keys, name: str, types: list[str], layer_type: str) -> float:
+    """Return the number that a list has for all layers of one type.
+
+    Step-3.5 names the types of 48 layers and has values for as many, of which 3 only predict
+    further tokens; a shorter list is read as far as it goes.
+    """
+    values = as_numbers(keys.data[name])
+    if values is None:
+        raise keys.wrong(name, "it must be a list of finite numbers, up to 1e+30")
+    numbers = {value for value, kind in zip(values, types, strict=False) if kind == layer_type}
+    if len(numbers) != 1:
+        problem = (
+            f"{keys.full_name(name)} has {len(numbers)} values for layers of {layer_type[:40]!r}"
+        )
+        raise FileError(keys.path, problem, "one value per layer type can be read")
+    return numbers.pop()
