@@ -219,3 +219,34 @@ def test_divisors_may_be_1e30_of_float32() -> None:
     config |= {"max_position_embeddings": 4096, "original_max_position_embeddings": 4096}
     frequencies = load_config(config).one().inverse_frequencies() or []
     assert frequencies[-1] < 1e-30
+
+
+def test_googles_bert_config_has_a_learned_table() -> None:
+    """BERT-Base's bert_config.json; modeling.py makes `position_embeddings` of 512 x 768."""
+    config = {
+        "attention_probs_dropout_prob": 0.1,
+        "hidden_act": "gelu",
+        "hidden_size": 768,
+        "max_position_embeddings": 512,
+        "num_attention_heads": 12,
+        "type_vocab_size": 2,
+        "vocab_size": 30522,
+    }
+    encoding = load_config(config).one()
+    assert encoding.scheme == "learned"
+    assert encoding.parameters["max_len"] == 512
+    assert encoding.parameters["dim"] == 768
+
+
+def test_openais_hparams_have_a_learned_table() -> None:
+    """GPT-2's hparams.json of 124M; model.py makes `wpe` of 1024 x 768."""
+    config = {"n_vocab": 50257, "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 12}
+    encoding = load_config(config).one()
+    assert encoding.scheme == "learned"
+    assert encoding.parameters["max_len"] == 1024
+    assert encoding.parameters["dim"] == 768
+
+
+def test_flagscale_may_leave_out_the_base() -> None:
+    config = {"model": {**SIZES, "use_rotary_position_embeddings": True}}
+    assert load_config(config).one().parameters["base"] == 10000.0
