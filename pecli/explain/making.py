@@ -409,7 +409,7 @@ class WaveMaking(Making):
         turns = self.form.turns(sample, rows)
         if turns is None:
             return None
-        return measure.frequencies_on_grid(turns, positions[:, rows], self.axes)
+        return measure.frequencies_on_grid(turns, positions[:, rows], self.axes, self._rounding)
 
     @property
     def _rounding(self) -> float:

@@ -13,6 +13,9 @@ from pecli.explain.wave_measurement import wrap
 MIN_RUN = 8
 """Consecutive rows from which a frequency can be measured."""
 
+COARSE = 1e-5
+"""Share of an amplitude by which float32 moves no turn, while float16 and four decimals move most."""
+
 SOLVER_STEPS = 6
 """Gauss-Newton steps of a fit. Most laws are straight lines in logarithms, for which one is exact."""
 
@@ -148,7 +151,9 @@ def _frequencies_of_neighbours(turns: Complex, rounding: float) -> Frequencies:
     return Frequencies(frequencies, error, float(np.median(np.abs(turns))), False)
 
 
-def frequencies_on_grid(turns: Complex, positions: Floats, axes: Indices) -> Frequencies | None:
+def frequencies_on_grid(
+    turns: Complex, positions: Floats, axes: Indices, rounding: float = FLOAT32_DRIFT
+) -> Frequencies | None:
     """Measure the frequency of each pair along its own axis of positions (axes, rows).
 
     Rows at the same place of an axis have the same turns there, so their mean is a short table of that axis. Places that
@@ -164,13 +169,22 @@ def frequencies_on_grid(turns: Complex, positions: Floats, axes: Indices) -> Fre
         if len(places) < 2 or not np.allclose(np.diff(places), step):
             return None
         means = np.stack([turns[index == k][:, pairs].mean(axis=0) for k in range(len(places))])
-        measured = frequencies_of(means, np.arange(len(places), dtype=np.float64))
+        if len(places) < MIN_RUN and _is_coarse(means):
+            return None
+        measured = frequencies_of(means, np.arange(len(places), dtype=np.float64), rounding)
         if measured is None:
             return None
         values[pairs] = measured.values / step
         errors[pairs] = measured.errors / step
         amplitudes.append(measured.amplitude)
     return Frequencies(values, errors, float(np.mean(amplitudes)), False)
+
+
+def _is_coarse(turns: Complex) -> bool:
+    """Return True if turns were stored in 16 bits or with few decimals: a few tell no frequency."""
+    sizes = np.abs(turns)
+    typical = np.median(sizes)
+    return bool(np.abs(sizes - typical).max() > COARSE * typical)
 
 
 class Fit(NamedTuple):
