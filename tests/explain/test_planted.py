@@ -32,6 +32,9 @@ EQUIVALENT: tuple[tuple[tuple[Edit, ...], tuple[Edit, ...]], ...] = (
     ((Negated("cos"),), (Negated("all"),)),
     # The order of functions is a parameter of sinusoidal schemes.
     ((Parameter("cos_first", False, True),), (Swapped(),)),
+    # Both axes of a grid are all of its axes.
+    ((Parameter("positions along h and w", 0, 1.0),), (Parameter("all positions", 0, 1),)),
+    ((Parameter("positions along h and w", 0, -1.0),), (Parameter("all positions", 0, -1),)),
     # Slopes of ten heads have so few bits that both dtypes round them to the same numbers.
     ((Parameter("slopes", "exact", "float16"),), (Parameter("slopes", "exact", "bfloat16"),)),
 )

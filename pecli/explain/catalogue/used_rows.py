@@ -118,6 +118,10 @@ class OtherStart(PositionMistake):
         first = int(case.expected_waves.positions[0, 0])
         return (Parameter("offset", first, first + self.by),)
 
+    def scheme_after(self, scheme: Scheme) -> Scheme | None:
+        """Return the scheme, whose offset follows from its rows; None if no offset moves listed rows."""
+        return scheme if scheme.is_range else None
+
     @property
     def cost(self) -> float:
         return self.weight
