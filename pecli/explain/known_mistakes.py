@@ -248,8 +248,13 @@ def _other_styles(
     changes: dict[str, Any] = {}
     if scheme.base == style.base:
         changes["base"] = None  # Another style has its own base.
+    own_channels = scheme.value_of("axes", None) is not None
     for name, candidate in styles.items():
-        if replace(candidate, name=style.name) != style:
+        # A style that differs in the base only is another base, which has a mistake of its own.
+        alike = replace(candidate, name=style.name, base=style.base)
+        if own_channels:
+            alike = replace(alike, split=style.split)
+        if alike != style:
             yield neighbour(scheme, style=name, **changes)
 
 

@@ -36,6 +36,7 @@ from pecli.explain.catalogue.law_numbers import (
     OtherScale,
 )
 from pecli.explain.catalogue.placements import (
+    OtherAxes,
     OtherGridBase,
     OtherGridSpan,
     OtherPlacement,
@@ -108,7 +109,7 @@ MISTAKES: list[type[Mistake]] = [
     OtherHighFactor, OtherBase, OtherExponentDim, OtherScaling, OtherScalingNumber, OtherScale, FewerPairs, OtherTwoNumbers, OtherAmplitude, ReversedPairs,
     InvertedFrequencies, RoundedSteps, CoarsePi, ComputedByRuntime, UsedPositions, OnlyInRows,
     OtherRule, OtherMaxBias, OtherForm, DistanceOffByOne, ReorderedHeads, NegatedBias, ScaledBias, RoundedSlopes,
-    OtherMask, Unmasked, OtherSchemeParameter, OtherPlacement, OtherSections, OtherGridSpan, OtherGridBase,
+    OtherMask, Unmasked, OtherSchemeParameter, OtherPlacement, OtherSections, OtherAxes, OtherGridSpan, OtherGridBase,
 ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -132,24 +133,95 @@ class OtherSections(OtherPlacement):
 
 
 def _best_sections(case: Case, measured: Complex, waves: WaveMaking) -> tuple[int, ...]:
-    """Return how many pairs follow each of three axes, one after the other, so that least is left of the turns.
-
-    If the first two of four pairs are nearest to axis 0, the third to axis 1 and the fourth to axis 2, this is (2, 1, 1).
-    """
+    """Return how many pairs follow each of three axes, one after the other, so that least is left of the turns."""
     rows = case.observations.sampled_rows
     left = []
     for positions in waves.positions[:, rows]:
         turns = waves.amplitude * turned(np.multiply.outer(positions, waves.frequencies))
         left.append((np.abs(measured - turns) ** 2).sum(axis=0))
+    return _best_split(np.array(left))
+
+
+def _best_split(left: Floats) -> tuple[int, ...]:
+    """Return how many pairs each axis has if the axes have them one after the other.
+
+    If the first two of four pairs are nearest to axis 0, the third to axis 1 and the fourth to axis 2, this is (2, 1, 1).
+
+    Args:
+        left: What is left of each pair (axes, pairs) if it follows an axis.
+    """
+    axes, pairs = left.shape
     sums = np.cumsum(np.pad(left, ((0, 0), (1, 0))), axis=1)
-    # Entry (a, b) is what is left if pairs before a follow axis 0, and those from b on follow axis 2.
-    to_first = sums[0] - sums[1]
-    to_second = sums[1] - sums[2]
-    total = np.add.outer(to_first, to_second)
-    total[np.tril_indices(len(total), -1)] = np.inf
-    first, second = np.unravel_index(int(total.argmin()), total.shape)
-    pairs = len(waves.frequencies)
-    return int(first), int(second - first), int(pairs - second)
+
+    def total(inner: tuple[int, ...]) -> float:
+        ends = pairwise((0, *inner, pairs))
+        return float(
+            sum(sums[axis, end] - sums[axis, start] for axis, (start, end) in enumerate(ends))
+        )
+
+    best = min(combinations(range(1, pairs), axes - 1), key=total)
+    return tuple(end - start for start, end in pairwise((0, *best, pairs)))
+
+
+class OtherAxes(OtherPlacement):
+    """Other numbers of channels for the axes of a grid: 24, 24, 16 for 16, 24, 24."""
+
+    summary = "other numbers of channels for the axes of a grid, or in another order"
+    weight = 1.1
+
+    @classmethod
+    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+        """Yield the channels in the reverse order, or else one pair moved from the last axis to the first."""
+        channels = _channels_of_axes(scheme)
+        if channels is None:
+            return
+        reverse = channels[::-1]
+        if reverse == channels:
+            reverse = (channels[0] + 2, *channels[1:-1], channels[-1] - 2)
+        if min(reverse) > 0:
+            yield cls._with_channels(scheme, channels, reverse)
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        channels = _channels_of_axes(case.scheme)
+        if channels is None or case.turns is None or case.waves_were_replaced:
+            return
+        rows = case.observations.sampled_rows
+        order = list(dict.fromkeys(waves.axes.tolist()))
+        left = [_spread_at_places(case.turns, waves.positions[axis, rows]) for axis in order]
+        found = tuple(2 * pairs for pairs in _best_split(np.array(left)))
+        if found != channels:
+            yield cls._with_channels(case.scheme, channels, found)
+
+    @classmethod
+    def _with_channels(cls, scheme: Any, expected: tuple[int, ...], found: tuple[int, ...]) -> Self:
+        edit = Parameter("axes", expected, found)
+        return cls(replace(scheme, axes=found, **_rows(scheme)), (edit,))
+
+
+def _channels_of_axes(scheme: Any) -> tuple[int, ...] | None:
+    """Return the channels of each axis, if they are a parameter; None if axes take turns in frequencies."""
+    if "axes" not in scheme.parameters() or scheme.grid is None:
+        return None
+    blocks = scheme.axis_blocks
+    is_plain = all(not block.law and block.step == 1 and block.start == 0 for block in blocks)
+    has_one_each = len({block.axis for block in blocks}) == len(blocks)
+    if len(blocks) < 2 or not is_plain or not has_one_each:
+        return None
+    return tuple(block.channels for block in blocks)
+
+
+def _spread_at_places(turns: Complex, positions: Floats) -> Floats:
+    """Return how far the turns of each pair are from their means at the same place of an axis.
+
+    A pair that follows the axis has the same turn wherever the place is the same.
+    """
+    _, place = np.unique(positions, return_inverse=True)
+    count = np.bincount(place)
+    means = np.zeros((len(count), turns.shape[1]), np.complex128)
+    np.add.at(means, place, turns)
+    means /= count[:, None]
+    return np.asarray((np.abs(turns - means[place]) ** 2).sum(axis=0))
 
 
 class OtherGridSpan(OtherPlacement):

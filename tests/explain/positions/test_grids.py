@@ -243,3 +243,54 @@ def test_dumps_of_a_model_at_its_own_positions(
     assert run([*words, "--positions", str(tmp_path / "wrong.npy")]) == 1
     assert "positions are those of the axes t,w,h (the spec says t,h,w)" in capsys.readouterr().out
     assert run([*words, "--positions", "0,1,2"]) != 0
+
+
+def video_angles(grid: tuple[int, ...], axes: tuple[int, ...], base: float) -> np.ndarray:
+    """Return the angles of a grid by the formula of video models: each axis has frequencies of its own."""
+    places = np.indices(grid).reshape(len(grid), -1)
+    blocks = []
+    for place, channels in zip(places, axes, strict=True):
+        frequencies = base ** (-np.arange(0, channels, 2) / channels)
+        blocks.append(np.outer(place, frequencies))
+    return np.hstack(blocks)
+
+
+@pytest.mark.parametrize(
+    ("grid", "expected", "found"),
+    [
+        ((4, 6, 8), (16, 24, 24), (24, 24, 16)),
+        ((3, 5, 5), (16, 24, 24), (24, 20, 20)),
+        ((2, 7, 9), (8, 28, 28), (16, 24, 24)),
+        ((9, 6), (32, 32), (24, 40)),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_other_channels_of_the_axes_of_a_grid(
+    grid: tuple[int, ...], expected: tuple[int, ...], found: tuple[int, ...], dtype: str
+) -> None:
+    angles = video_angles(grid, found, 10000.0)
+    tables = {"cos": np.cos(angles).astype(dtype), "sin": np.sin(angles).astype(dtype)}
+    spec = Rope(grid=grid, dim=sum(expected), axes=expected)
+    (first, *_) = pecli.verify(tables, spec, atol=1e-6).explanations
+    assert [edit.as_json()["found"] for edit in first.mistakes] == [list(found)]
+
+
+@pytest.mark.parametrize(
+    ("options", "base"),
+    [
+        ({"grid": (4, 6, 8), "axes": (16, 24, 24)}, 256.0),
+        ({"grid": (2, 9, 7), "style": "cogvideox"}, 256.0),
+        ({"grid": (2, 9, 7), "style": "flux"}, 2000.0),
+        ({"grid": (9, 7), "style": "eva"}, 256.0),
+    ],
+)
+def test_another_base_of_a_grid_is_not_called_another_style(
+    options: dict[str, Any], base: float
+) -> None:
+    spec = Rope(dim=64, **options)
+    channels = tuple(block.channels for block in spec.axis_blocks)
+    angles = video_angles(options["grid"], channels, base)
+    tables = {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
+    result = pecli.verify(tables, spec, atol=1e-6)
+    assert f"base is {base:.0f} (the spec says 10000)" in result.diagnosis[0]
+    assert len(result.explanations[0].mistakes) == 1
