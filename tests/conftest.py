@@ -1,4 +1,4 @@
-"""What tests share: running the command line in this process, and as a real one."""
+"""Fixtures of all tests: the command line in this process, and as a process of its own."""
 
 import gc
 import json
@@ -14,13 +14,18 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-sys.dont_write_bytecode = (
-    False  # dozens of processes are started, each of which would compile the package again
-)
+# Dozens of processes are started, each of which would compile the package again.
+sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-os.environ.setdefault(
-    "OPENBLAS_NUM_THREADS", "1"
-)  # the matrices are small, and threads that wait take time, too
+# The matrices are small, and threads that wait for work take CPU time.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# Failed assertions in helpers show their values, as those in tests do.
+pytest.register_assert_rewrite(
+    "tests.checks.model_forms.mistakes",
+    "tests.layers.formulas",
+    "tests.models.facts",
+    "tests.pixels",
+)
 
 from pecli.cli.app import run  # noqa: E402
 
@@ -32,15 +37,18 @@ SAME_EXAMPLES = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 settings.register_profile("pecli", SAME_EXAMPLES)
-settings.register_profile(
-    "thorough", SAME_EXAMPLES, max_examples=1000
-)  # by `--hypothesis-profile thorough`
+# It is chosen by `--hypothesis-profile thorough`.
+settings.register_profile("thorough", SAME_EXAMPLES, max_examples=1000)
 settings.load_profile("pecli")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a test with a marker `sample(count)`, so many cases are left to every run, the others to a thorough one."""
+    """Mark as thorough all but `count` cases of a test with the marker `sample(count)`.
+
+    The cases of the default run depend only on the name of the test, so that they are the same in
+    every run and on every machine.
+    """
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sample"):
@@ -52,13 +60,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Thousands of collected tests stay to the end: the garbage collector need not go through them over and over."""
+    """Exempt the collected tests from garbage collection.
+
+    There are thousands, they live to the end, and every full collection would visit them all.
+    """
     gc.freeze()
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command line did."""
+    """The exit code and the output of a command line."""
 
     code: int
     out: str
@@ -81,7 +92,7 @@ def pecli_cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
 
 @pytest.fixture(autouse=True)
 def no_width_of_help() -> Iterator[None]:
-    """A command in the test's own process sets the width of its help, which later processes would inherit."""
+    """Forget the width of the help, which a command in this process leaves to later processes."""
     yield
     os.environ.pop("TERMINAL_WIDTH", None)
 
@@ -107,8 +118,10 @@ print(status, usage.ru_maxrss // (2**20 if sys.platform == "darwin" else 2**10))
 
 @pytest.fixture
 def peak_memory(tmp_path: Path) -> Callable[..., int]:
-    """The largest resident size of a Python process, in MiB, measured by a small one: a child's peak counts that of
-    the process it was forked from.
+    """Return a function that measures the peak memory of a Python process, in MiB.
+
+    A small process starts it, because the peak of a child includes that of the process from which
+    it was forked, and the process of the tests is large.
     """
 
     def call(*words: object) -> int:

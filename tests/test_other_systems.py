@@ -148,7 +148,9 @@ def test_a_drive_is_no_file_before_a_tensor_name(monkeypatch: pytest.MonkeyPatch
     assert {text: load.split_name(text) for text in WINDOWS_PATHS} == WINDOWS_PATHS
     with pytest.raises(FileError, match=r"C:\\missing\.npz:cos: does not exist"):
         load.split_name(r"C:\missing.npz:cos")
-    assert load.split_name(r"C:\missing.npz") == (r"C:\missing.npz", None)
+    path, tensor = load.split_name(r"C:\missing.npz")
+    assert path == r"C:\missing.npz"
+    assert tensor is None
 
 
 def test_a_drive_in_a_pattern_of_a_manifest(monkeypatch: pytest.MonkeyPatch) -> None:

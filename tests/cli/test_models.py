@@ -112,20 +112,21 @@ def test_a_person_sees_a_table_by_family(pecli_cli, monkeypatch) -> None:
 
 def test_words_make_the_scheme_that_python_makes() -> None:
     words = ["--seq-len", "8", "--dim=4", "--theta", "500", "--layout", "halves"]
-    assert parse_scheme("rope", words, {}) == (
-        pecli.Rope(8, 4, base=500.0, layout="halves"),
-        None,
-        None,
-    )
+    parsed = parse_scheme("rope", words, {})
+    assert parsed.scheme == pecli.Rope(8, 4, base=500.0, layout="halves")
+    assert parsed.model is None
+    assert parsed.layer_type is None
+
+
+def test_the_words_for_one_of_several_schemes_fall_back_to_defaults() -> None:
     defaults = {"seq_len": "16", "heads": "4", "dim": "6"}
     sinusoidal = pecli.Sinusoidal(16, 4, cos_first=True)
-    assert parse_scheme("sinusoidal", ["--dim", "4", "--cos-first"], defaults)[0] == sinusoidal
-    assert parse_scheme("alibi", [], defaults)[0] == pecli.Alibi(4, 16)
+    assert parse_scheme("sinusoidal", ["--dim", "4", "--cos-first"], defaults).scheme == sinusoidal
+    assert parse_scheme("alibi", [], defaults).scheme == pecli.Alibi(4, 16)
     model = pecli.load_model("llama-3.1-8b").one()
-    assert parse_scheme("rope", ["--model", "llama-3.1-8b"], defaults) == (
-        model.rope(16),
-        "llama-3.1-8b",
-        None,
-    )
+    parsed = parse_scheme("rope", ["--model", "llama-3.1-8b"], defaults)
+    assert parsed.scheme == model.rope(16)
+    assert parsed.model == "llama-3.1-8b"
+    assert parsed.layer_type is None
     with pytest.raises(ParameterError, match="dim is missing"):
         parse_scheme("sinusoidal", [], {})

@@ -112,7 +112,9 @@ def test_ctrl_c_is_never_a_traceback(tmp_path, wait) -> None:
     work_for(child.pid, 0.05 + wait)  # the interpreter itself takes a moment to listen
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=120)
-    assert child.returncode == -2 or (child.returncode, err) == (130, b"")
+    assert child.returncode in (-signal.SIGINT, 130)
+    if child.returncode == 130:  # the program itself ended, instead of the interpreter
+        assert err == b""
     assert list(tmp_path.iterdir()) == []
 
 

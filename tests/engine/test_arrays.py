@@ -95,13 +95,19 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("torch")
 def test_torch_gets_bfloat16_as_the_bits_of_int16() -> None:
-    assert like(RecordingTensor(), BFLOAT16) == ("int16", "torch.bfloat16", "meta")
+    source, viewed, device = like(RecordingTensor(), BFLOAT16)
+    assert source == "int16"
+    assert viewed == "torch.bfloat16"
+    assert device == "meta"
 
 
 @pytest.mark.usefixtures("torch")
 def test_torch_gets_float32_as_it_is() -> None:
     singles = BFLOAT16.astype(np.float32)
-    assert like(RecordingTensor(), singles) == ("float32", "torch.float32", "meta")
+    source, viewed, device = like(RecordingTensor(), singles)
+    assert source == "float32"
+    assert viewed == "torch.float32"
+    assert device == "meta"
 
 
 def test_jax_gets_an_array_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,11 +61,9 @@ def test_identify_names_the_runtime() -> None:
     gpt_oss = pecli.load_config(config("gpt-oss-20b")).one()
     tables = gpt_oss.rope(512, runtime="llama.cpp").tables()
     (match,) = pecli.identify({name: tables[name] for name in ("cos", "sin")}).matches
-    assert (match.runtimes, match.scheme.runtime, match.scheme.truncate) == (
-        ("llama.cpp",),
-        "llama.cpp",
-        None,
-    )
+    assert match.runtimes == ("llama.cpp",)
+    assert match.scheme.runtime == "llama.cpp"
+    assert match.scheme.truncate is None
     assert "--runtime llama.cpp" in match.command
     assert match.as_json()["runtimes"] == ["llama.cpp"]
 
@@ -93,7 +91,8 @@ def test_bfloat16_of_a_gpu_is_known_by_its_recipe(model: str, way: str) -> None:
     found = pecli.verify(tables, pecli.Rope(ROWS, 128, GPU_BASES[model]))
     assert f"computed by the recipe {WAYS[way]}" in found.diagnosis[0]
     (match,) = pecli.identify(tables).matches
-    assert (match.recipe, match.scheme.base) == (WAYS[way], GPU_BASES[model])
+    assert match.recipe == WAYS[way]
+    assert match.scheme.base == GPU_BASES[model]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +188,9 @@ def test_float32_arithmetic_is_no_noise(base: float, dim: int) -> None:
         "cos, sin: computed by the recipe float32; explains every element "
     )
     (match,) = pecli.identify(tables).matches
-    assert (match.scheme.base, match.recipe, match.edits) == (base, "float32", ())
+    assert match.scheme.base == base
+    assert match.recipe == "float32"
+    assert match.edits == ()
     exact = pecli.Rope(8192, dim, base=base, layout="halves").tables()
     found = pecli.diff({name: exact[name] for name in ("cos", "sin")}, tables, atol=1e-4).diagnosis
     assert found[0].startswith("cos, sin: in B, computed by the recipe float32")

@@ -1,4 +1,4 @@
-"""What tests of models share: what a configuration is read as, in a few words, and files of GGUF."""
+"""Helpers of the tests of models: the facts that are read from a configuration, and GGUF files."""
 
 import json
 import struct
@@ -13,7 +13,7 @@ DATA = Path(__file__).parent / "data"
 
 
 def stored(*names: str) -> Any:
-    """What files of `data` hold: an object, or the lines of several files."""
+    """Return the contents of a JSON file of `data`, or all lines of several JSON-lines files."""
     if names[0].endswith(".json"):
         return json.loads((DATA / names[0]).read_text(encoding="utf-8"))
     return [
@@ -24,13 +24,13 @@ def stored(*names: str) -> Any:
 
 
 def one(config: Model) -> Encoding:
-    """The only encoding of a configuration."""
+    """Return the only encoding of a configuration."""
     (encoding,) = load_config(config).encodings
     return encoding
 
 
 def facts(encoding: Encoding) -> dict[str, Any]:
-    """All that is known of an encoding by name; sources as `source of …`."""
+    """Return the facts of an encoding by name; the key of a fact is at `source of NAME`."""
     names = ("scheme", "layout", "head_dim", "rotary_dim", "axis_dim", "trailing")
     return {
         **{name: getattr(encoding, name) for name in names},
@@ -42,33 +42,49 @@ def facts(encoding: Encoding) -> dict[str, Any]:
 
 
 def agrees(encoding: Encoding, expected: Mapping[str, Any]) -> bool:
-    """Whether an encoding is as expected; None stands for what is not there."""
-    known = facts(encoding)
-    found = {name: known.get(name) for name in expected}
+    """Return True if an encoding has the expected facts; None stands for an absent one.
+
+    Otherwise the assertion fails here, so that pytest shows the facts that differ.
+    """
+    all_facts = facts(encoding)
+    found = {name: all_facts.get(name) for name in expected}
     assert found == expected
     return True
 
 
-def check(config: Model, expected: Mapping[str, Any], said: str | None = None) -> None:
-    """The only encoding of a configuration is as expected, and so are the warnings: what one of
-    them has, none at all where that is empty, anything for None.
+def check(config: Model, expected: Mapping[str, Any], warning: str | None = None) -> None:
+    """Check the only encoding of a configuration, and its warnings.
+
+    Args:
+        config: The configuration.
+        expected: Some facts of its encoding.
+        warning: A part of one of the warnings. Empty: there are none. None: any are fine.
     """
     model = load_config(config)
     assert agrees(model.one(), expected)
-    assert said is None or (
-        any(said in warning for warning in model.warnings) if said else model.warnings == ()
-    )
+    if warning == "":
+        assert model.warnings == ()
+    elif warning is not None:
+        assert any(warning in sentence for sentence in model.warnings)
 
 
 def by_layer(config: Model) -> dict[str, tuple[Any, ...]]:
-    """Layer type → rotary dim, base, scaling, layout; or the sizes of what rotates nothing."""
-    found: dict[str, tuple[Any, ...]] = {}
-    for each in load_config(config):
-        given = each.parameters
-        sizes = [given[name] for name in ("heads", "max_len", "seq_len", "dim") if name in given]
-        rotary = each.is_rotary and (each.rotary_dim, given["base"], given["scaling"], each.layout)
-        found[each.layer_type] = rotary or (each.scheme, *sizes)
-    return found
+    """Return the main facts of each layer type of a configuration.
+
+    Rotary layers have (rotary dim, base, scaling, layout), such as (128, 5e5, "llama3", "halves");
+    others their scheme and its sizes, such as ("learned", 1024, 768).
+    """
+    rows: dict[str, tuple[Any, ...]] = {}
+    for encoding in load_config(config):
+        parameters = encoding.parameters
+        if encoding.is_rotary:
+            rotation = (parameters["base"], parameters["scaling"], encoding.layout)
+            rows[encoding.layer_type] = (encoding.rotary_dim, *rotation)
+        else:
+            names = ("heads", "max_len", "seq_len", "dim")
+            sizes = [parameters[name] for name in names if name in parameters]
+            rows[encoding.layer_type] = (encoding.scheme, *sizes)
+    return rows
 
 
 def text(word: str) -> bytes:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import pecli
+from pecli.models.encoding import Encoding
 from pecli.models.find import load_config, load_model
-from tests.models.facts import by_layer, check, one, stored
+from tests.models.facts import agrees, check, one, stored
 
 ROWS = stored("configurations.jsonl")
 PARAMS = {"dim": 4096, "n_heads": 32, "n_layers": 32}
@@ -33,29 +34,43 @@ def test_llama_3_1_in_meta_s_spelling_is_its_preset() -> None:
     assert one(given).inverse_frequencies() == one("llama-3.1-8b").inverse_frequencies()
 
 
-def test_layers_and_parts_have_bases_of_their_own() -> None:
+def encodings(config: dict[str, Any]) -> dict[str, Encoding]:
+    """Return the encodings of a configuration by layer type."""
+    return {encoding.layer_type: encoding for encoding in load_config(config)}
+
+
+def test_sliding_layers_of_gemma_3_have_a_base_of_their_own() -> None:
     model = load_config({**PARAMS, "use_hf_rope": True, "rope_theta": 1e6, "local_rope_theta": 1e4})
     bases = {each.layer_type: each.parameters["base"] for each in model}
     assert bases == {"full_attention": 1e6, "sliding_attention": 1e4}
+
+
+def test_the_depth_transformer_of_moshi_has_a_base_of_its_own() -> None:
     depth = {
         "depformer_dim": 1024,
         "depformer_num_heads": 16,
         "depformer_max_period": 8,
         "depformer_pos_emb": "rope",
     }
-    model = load_config({**MOSHI, "positional_embedding": "rope", **depth})
-    found = {
-        (each.layer_type, each.part): (each.head_dim, each.parameters["base"]) for each in model
-    }
-    assert found == {("", ""): (128, 1e5), ("depformer", "depformer"): (64, 8.0)}
+    found = encodings({**MOSHI, "positional_embedding": "rope", **depth})
+    assert [*found] == ["", "depformer"]
+    assert agrees(found[""], {"head_dim": 128, "base": 1e5})
+    assert found[""].part == ""
+    assert agrees(found["depformer"], {"head_dim": 1024 // 16, "base": 8.0})
+    assert found["depformer"].part == "depformer"
+
+
+def test_compressed_attention_of_deepseek_is_scaled_and_rotates_the_last_channels() -> None:
     compressed = {"compress_rope_theta": 1.6e5, "original_seq_len": 65536, "rope_factor": 16}
-    model = load_config(
+    found = encodings(
         {"dim": 4096, "n_heads": 64, "head_dim": 512, "rope_head_dim": 64, **compressed}
     )
-    assert {
-        each.layer_type: (each.parameters["base"], each.parameters["scaling"], each.trailing)
-        for each in model
-    } == {"main": (1e4, "none", True), "compress": (1.6e5, "yarn", True)}
+    assert [*found] == ["main", "compress"]
+    assert agrees(found["main"], {"base": 1e4, "scaling": "none", "trailing": True})
+    assert agrees(found["compress"], {"base": 1.6e5, "scaling": "yarn", "trailing": True})
+
+
+def test_the_vision_encoder_of_pixtral_rotates_interleaved_pairs() -> None:
     tower = {
         "hidden_size": 1024,
         "num_attention_heads": 16,
@@ -63,16 +78,26 @@ def test_layers_and_parts_have_bases_of_their_own() -> None:
         "image_size": 1024,
         "patch_size": 16,
     }
-    assert by_layer({**PARAMS, "vision_encoder": tower})["vision"] == (
-        64,
-        1e4,
-        "none",
-        "interleaved",
+    vision = encodings({**PARAMS, "vision_encoder": tower})["vision"]
+    assert agrees(
+        vision,
+        {"rotary_dim": 1024 // 16, "base": 1e4, "scaling": "none", "layout": "interleaved"},
     )
+
+
+def test_the_vision_tower_of_llama_4_rotates_and_has_learned_patch_positions() -> None:
     sizes = {"image_size": {"height": 336, "width": 336}, "patch_size": {"height": 14, "width": 14}}
-    found = by_layer({**PARAMS, "vision_args": {"dim": 1408, "n_heads": 16, **sizes}})
-    assert found["vision"] == (88, 1e4, "none", "interleaved")
-    assert found["vision.patches"] == ("learned", 577, 1408)
+    found = encodings({**PARAMS, "vision_args": {"dim": 1408, "n_heads": 16, **sizes}})
+    assert agrees(
+        found["vision"],
+        {"rotary_dim": 1408 // 16, "base": 1e4, "scaling": "none", "layout": "interleaved"},
+    )
+    patches = (336 // 14) ** 2
+    class_token = 1
+    assert agrees(
+        found["vision.patches"],
+        {"scheme": "learned", "max_len": patches + class_token, "dim": 1408},
+    )
 
 
 @pytest.mark.parametrize(

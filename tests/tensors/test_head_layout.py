@@ -28,7 +28,11 @@ def test_published_configurations(
 ) -> None:
     found = attention_of(config)
     assert found.rotates == (config["model_type"] not in ("bloom", "mpt"))
-    assert [found.heads, found.kv_heads, found.head_dim, found.rotary_dim] == [*counts]
+    heads, kv_heads, head_dim, rotary_dim = counts
+    assert found.heads == heads
+    assert found.kv_heads == kv_heads
+    assert found.head_dim == head_dim
+    assert found.rotary_dim == rotary_dim
     assert found.fused == order
 
 

@@ -61,7 +61,9 @@ def test_expected_found_and_difference_have_these_numbers_limits_and_words() -> 
     np.testing.assert_array_equal(apart.values > 0, one.values != other.values)
     np.testing.assert_allclose(np.sort(apart.values[apart.values > 0]), [1e-5, 2.0], rtol=1e-9)
     np.testing.assert_allclose(apart.ends, (1e-5, 2.0), rtol=1e-9)
-    assert apart.marked == ("tolerance", 1e-3)
+    marked_name, marked_level = apart.marked
+    assert marked_name == "tolerance"
+    assert marked_level == 1e-3
     assert apart.reduction is Reduction.MAX
     assert apart.meaning == "|A − B|, none: blank"
     figure = render(picture)

@@ -148,7 +148,9 @@ def test_every_name_makes_an_annotation(name: str, monkeypatch) -> None:
     assert not {"\n", "\r"} & set(line)
     found = re.fullmatch("::error file=(.*?),title=(.*?)::(.*)", line)
     title = f"pecli verify: {name} 2"
-    assert [unescaped(part) for part in found.groups()] == [name, title, f"{name}: does not exist"]
+    assert unescaped(found[1]) == name
+    assert unescaped(found[2]) == title
+    assert unescaped(found[3]) == f"{name}: does not exist"
 
 
 def test_annotations_name_the_file_without_its_tensor(tmp_path, capsys) -> None:

@@ -1,0 +1,128 @@
+"""Rules for the tests themselves: ordinary code, one fact per assertion, the program's own limits."""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+TOOLS = TESTS / "tools"
+MODULES = {
+    path.relative_to(TESTS).as_posix(): path
+    for path in sorted(TESTS.rglob("*.py"))
+    if TOOLS not in path.parents
+}
+FIXTURES = [name for name in MODULES if name.endswith("conftest.py")]
+CLOCKS = {"time", "perf_counter", "monotonic", "process_time"}
+
+
+@cache
+def tree_of(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
+def evaluated_text(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield calls of `eval` and `exec`: no formatter, type checker or debugger sees such code."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="eval" | "exec")):
+                yield node
+
+
+def assertions_of_several_facts(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield `assert (a, b) == (c, d)` and `assert f(x) == ("text", None)`.
+
+    They fail with `(2, False) != (2, True)` instead of the values that explain it. Tuples of like
+    things, such as shapes and names, are one fact.
+    """
+    for assertion in ast.walk(tree):
+        if not isinstance(assertion, ast.Assert):
+            continue
+        for node in ast.walk(assertion.test):
+            if isinstance(node, ast.Compare) and has_unlike_facts(node):
+                yield assertion
+
+
+def has_unlike_facts(comparison: ast.Compare) -> bool:
+    if not isinstance(comparison.ops[0], (ast.Eq, ast.NotEq, ast.In)):
+        return False
+    if isinstance(comparison.left, ast.Tuple) and not all(map(is_number, comparison.left.elts)):
+        return True
+    return any(is_of_unlike_constants(side) for side in comparison.comparators)
+
+
+def is_number(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, (int, float))
+
+
+def is_of_unlike_constants(node: ast.AST) -> bool:
+    """Return True for `("learned", 577)` and `("a", None)`, but not for `(1, 2.5)`."""
+    if not isinstance(node, ast.Tuple):
+        return False
+    kinds = set()
+    for element in node.elts:
+        if isinstance(element, ast.Constant):
+            kinds.add("number" if is_number(element) else type(element.value))
+    return len(kinds) > 1
+
+
+def assertions_of_time(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield assertions that read a clock: they fail when the machine is busy."""
+    for assertion in ast.walk(tree):
+        if isinstance(assertion, ast.Assert):
+            for node in ast.walk(assertion):
+                if isinstance(node, ast.Attribute) and node.attr in CLOCKS:
+                    yield assertion
+
+
+RULES = [evaluated_text, assertions_of_several_facts, assertions_of_time]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_no_module_has(rule) -> None:
+    places = [f"{module}:{node.lineno}" for module in MODULES for node in rule(tree_of(module))]
+    assert places == []
+
+
+EXAMPLES = {
+    "exec('x = 1')": evaluated_text,
+    "assert (a, b) == (c, d)": assertions_of_several_facts,
+    "assert (a, b) == expected": assertions_of_several_facts,
+    "assert f(x) == ('learned', 577)": assertions_of_several_facts,
+    "assert x or f(x) != ('a', None)": assertions_of_several_facts,
+    "assert time.monotonic() < deadline": assertions_of_time,
+}
+HARMLESS = """
+assert table.shape == (4, 2.0)
+assert names == ("cos", "sin")
+assert (3, 4) in shapes
+assert f(x) == 1
+model.eval()
+"""
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_the_rule_sees(code: str) -> None:
+    assert len([*EXAMPLES[code](ast.parse(code))]) == 1
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_rule_allows_ordinary_assertions(rule) -> None:
+    assert [*rule(ast.parse(HARMLESS))] == []
+
+
+def test_rows_of_tests_are_not_hidden_in_text_files() -> None:
+    assert [*TESTS.rglob("answers.txt")] == []
+
+
+@pytest.mark.parametrize("module", FIXTURES)
+def test_fixtures_change_nothing_of_the_program(module: str) -> None:
+    """Tests run the program that users run: no limit of pecli is patched for all of them."""
+    patched = []
+    for node in ast.walk(tree_of(module)):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="setattr"), args=[first, *_]):
+                patched.append(ast.unparse(first))
+    assert not [target for target in patched if "pecli" in target]
