@@ -1,6 +1,7 @@
 """Change the code in small ways, and list the changes that no test notices.
 
     python -m tests.tools.mutate --mutants 40 --seed 7 [--only pecli/files] [--processes 2]
+                                 [--shard 1/4] [--json survivors.json]
 
 A copy of the repository holds all changes at once, each behind a switch. One run of the suite
 records which tests pass which switch. Then every mutant is tried by a fork of a process that has
@@ -8,6 +9,10 @@ collected the tests already: those that pass its switch, the likeliest first, un
 that runs only when it is imported is tried by a process of its own.
 
 A mutant that survives is a gap in the tests, or an equivalent program: that is for people to decide.
+
+`--processes` try mutants at the same time. `--shard 1/4` tries the first quarter of the mutants, for
+machines that end long commands; each shard runs the suite once. `--json` writes the survivors, each
+with its line before the change.
 """
 
 import argparse
@@ -21,10 +26,41 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.tools.mutation.mutants import ROOT, Mutant, choose_mutants
-from tests.tools.mutation.plugin import PYTEST, SURVIVED, Record, Trial
+from tests.tools.mutation.plugin import PYTEST, SURVIVED, Record, Trial, Verdict
 from tests.tools.mutation.switches import put_switches
 
 NOT_COPIED = (".git", ".venv", "__pycache__", ".*_cache", ".hypothesis")
+OTHER_FOLDERS = {
+    "pecli/golden/": "tests/test_golden",
+    "pecli/live/": "tests/record/",
+    "pecli/checks/recorded/": "tests/record/",
+}
+"""Folders whose tests have other names: the beginnings of the names of their tests."""
+
+
+def beginning_of_tests(file: str) -> str:
+    """Return the beginning of the names of the tests of a file.
+
+    >>> beginning_of_tests("pecli/files/npz.py")
+    'tests/files/'
+    >>> beginning_of_tests("pecli/layers.py"), beginning_of_tests("pecli/errors.py")
+    ('tests/layers/', 'tests/test_errors.py')
+    >>> beginning_of_tests("pecli/models/flags/servers/vllm.py")
+    'tests/models/'
+    """
+    for folder, beginning in OTHER_FOLDERS.items():
+        if file.startswith(folder):
+            return beginning
+    path = Path(file.replace("pecli/", "tests/", 1))
+    own_folder = path.with_suffix("")
+    if any((ROOT / own_folder).glob("test_*.py")):
+        return f"{own_folder}/"
+    if len(path.parts) == 2:
+        return f"tests/test_{path.name}"
+    folder = path.parent
+    while not (ROOT / folder).is_dir():
+        folder = folder.parent
+    return f"{folder}/"
 
 
 class Records:
@@ -50,7 +86,7 @@ class Records:
         first: all tests of its file and of the folder that mirrors it may notice it.
         """
         path = Path(mutant.file)
-        mirror = f"tests/{'/'.join(path.parts[1:-1])}/"
+        mirror = beginning_of_tests(mutant.file)
         names = self.by_mutant[mutant]
         if not mutant.runs_late:
             near = {name for name in self.seconds if name.startswith(mirror)}
@@ -67,7 +103,7 @@ class Records:
         for mutant in switched:
             names = self.tests_of(mutant)
             seconds = sum(self.seconds[name] for name in names)
-            yield Trial(numbers[mutant], str(mutant), names, seconds, mutant.runs_late)
+            yield Trial(numbers[mutant], names, seconds, mutant.runs_late)
 
 
 def record(tree: Path, folder: Path, processes: int) -> None:
@@ -80,7 +116,9 @@ def settings_of(tree: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(tree), "PECLI_THREADS": "2"}
 
 
-def try_mutants(tree: Path, folder: Path, trials: Sequence[Trial], processes: int) -> Iterator[str]:
+def try_mutants(
+    tree: Path, folder: Path, trials: Sequence[Trial], processes: int
+) -> Iterator[Verdict]:
     """Try mutants in several processes; yield their verdicts as they come."""
     reader, writer = os.pipe()
     for number in range(processes):
@@ -101,7 +139,7 @@ def try_mutants(tree: Path, folder: Path, trials: Sequence[Trial], processes: in
     os.close(writer)
     with open(reader, encoding="utf-8") as verdicts:
         for line in verdicts:
-            yield line.rstrip("\n")
+            yield Verdict(*json.loads(line))
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -112,13 +150,37 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", default="pecli", help="mutate files whose path starts with this")
+    parser.add_argument("--shard", default="1/1", help="INDEX/COUNT: try one part of the mutants")
+    parser.add_argument("--json", type=Path, help="write the survivors to this file")
     return parser.parse_args()
+
+
+def shard_of(mutants: Sequence[Mutant], shard: str) -> list[Mutant]:
+    """Return one part of the mutants.
+
+    >>> shard_of([1, 2, 3, 4, 5], "2/2")
+    [2, 4]
+    """
+    index, count = map(int, shard.split("/"))
+    return [*mutants[index - 1 :: count]]
+
+
+def summary(tried: int, survivors: Sequence[Mutant]) -> dict[str, object]:
+    """Return the numbers, and the survivors with their lines before the change."""
+    rows = []
+    for mutant in survivors:
+        lines = (ROOT / mutant.file).read_text(encoding="utf-8").splitlines()
+        place = f"{mutant.file}:{mutant.line}"
+        change = {"was": mutant.was, "became": mutant.text}
+        rows.append({"place": place, "line": lines[mutant.line - 1].strip(), **change})
+    return {"tried": tried, "killed": tried - len(survivors), "survivors": rows}
 
 
 def main() -> None:
     options = parse_arguments()
     mutants = choose_mutants(options.only, options.mutants, options.seed)
-    survivors = []
+    mutants = shard_of(mutants, options.shard)
+    survivors: list[Mutant] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tree = folder / "tree"
@@ -127,10 +189,14 @@ def main() -> None:
         record(tree, folder, options.processes)
         trials = [*Records(folder, mutants).trials(mutants, switched)]
         for verdict in try_mutants(tree, folder, trials, options.processes):
-            print(verdict, flush=True)
-            if verdict.endswith(SURVIVED):
-                survivors.append(verdict)
+            mutant = mutants[verdict.number]
+            print(mutant, verdict.outcome, sep="  ", flush=True)
+            if verdict.outcome == SURVIVED:
+                survivors.append(mutant)
     print(f"{len(survivors)} of {len(switched)} mutants survived:", *sorted(survivors), sep="\n")
+    if options.json:
+        result = summary(len(switched), sorted(survivors))
+        options.json.write_text(json.dumps(result, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
 if __name__ == "__main__":

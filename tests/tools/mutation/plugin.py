@@ -33,17 +33,22 @@ class Trial(NamedTuple):
 
     Attributes:
         number: The number of the mutant's switch.
-        description: The change, in words.
         tests: The names of tests, likeliest to notice the change first.
         seconds: The CPU time that they took when they were recorded.
         runs_late: True if the mutant can be switched after everything is imported.
     """
 
     number: int
-    description: str
     tests: list[str]
     seconds: float
     runs_late: bool
+
+
+class Verdict(NamedTuple):
+    """The outcome of a trial: `SURVIVED`, or what noticed the mutant."""
+
+    number: int
+    outcome: str
 
 
 class Record(NamedTuple):
@@ -116,10 +121,11 @@ class Trials:
             trial = Trial(*fields)
             os.environ["MUTANT"] = str(trial.number)
             if trial.runs_late:
-                verdict = self.try_by_fork(trial, [items[name] for name in trial.tests])
+                outcome = self.try_by_fork(trial, [items[name] for name in trial.tests])
             else:
-                verdict = try_by_process(trial)
-            os.write(verdicts, f"{trial.description}  {verdict}\n".encode())
+                outcome = try_by_process(trial)
+            line = json.dumps(Verdict(trial.number, outcome))
+            os.write(verdicts, f"{line}\n".encode())
         return True
 
     def try_by_fork(self, trial: Trial, items: list[pytest.Item]) -> str:
@@ -163,7 +169,10 @@ class Trials:
 
 
 def try_by_process(trial: Trial) -> str:
-    """Run tests in a process that imports the package anew, with the mutant switched on."""
+    """Run tests in a process that imports the package anew, with the mutant switched on.
+
+    A trial without tests runs the whole suite: all of it imports `pecli/__init__.py`, for example.
+    """
     settings = {name: value for name, value in os.environ.items() if not name.startswith("MUTATE")}
     command = [*PYTEST, "-x", *trial.tests]
     done = subprocess.run(command, env=settings, capture_output=True, text=True)
