@@ -28,6 +28,7 @@ from pecli.engine.arrays import (
     round_to,
     widened,
 )
+from pecli.engine.numerics.kernels import compiled_loops
 from pecli.engine.table import Table, thread_count, work_through
 from pecli.errors import ParameterError, bracketed
 
@@ -177,6 +178,8 @@ class _RotationJob:
         """
         positions = share.positions
         factors = self.factors(positions.start, positions.stop)
+        if self._rotate_compiled(share, factors):
+            return
         per_head = factors[:, None]  # (positions, 1, d/2): all heads have the same factors.
         rotation = _block_rotation(per_head, self.layouts)
         step = self._batches_per_block
@@ -187,6 +190,31 @@ class _RotationJob:
                 source = self.source[batches, positions]
                 target = self.target[batches, positions]
                 self._rotate_block(rotation, factors, source, target)
+
+    def _rotate_compiled(self, share: _Share, factors: AnyArray) -> bool:
+        """Rotate the rows of a share by a compiled loop; return False if there is none for them."""
+        is_halves = self.layouts == LAYOUTS["halves"]
+        is_wide_enough = self.source.dtype in (np.float32, factors.real.dtype)
+        if not is_halves or not is_wide_enough:
+            return False
+        batches = share.batches
+        loops = compiled_loops(len(batches) * len(factors) * self.source[0, 0].size)
+        if loops is None:
+            return False
+        if self.target is not self.source and 2 * factors.shape[-1] < self.source.shape[-1]:
+            rows = slice(batches.start, batches.stop), share.positions
+            self.target[rows] = self.source[rows]
+        loops.rotate_halves(
+            self.source,
+            self.target,
+            np.ascontiguousarray(factors.real),
+            np.ascontiguousarray(factors.imag),
+            share.positions.start,
+            batches.start,
+            batches.stop,
+            self.first_channel,
+        )
+        return True
 
     def _rotate_block(
         self,

@@ -15,6 +15,7 @@ import numpy as np
 
 from pecli.engine.arrays import Array
 from pecli.engine.numerics.correct_rounding import round_waves
+from pecli.engine.numerics.kernels import compiled_loops
 from pecli.engine.numerics.phases import ExactWaves
 from pecli.engine.numerics.tiles import Doubtful, Factors, Tile
 
@@ -65,7 +66,7 @@ class ExactFiller:
         for first_wave in range(0, len(waves.turns), COLUMNS):
             first_column = first_wave * columns_per_wave
             target = out[:, first_column : first_column + COLUMNS * columns_per_wave]
-            tile = self._tile(part, first_wave, target.shape[1], dtype)
+            tile = self._tile(part, first_wave, target, dtype)
             for rows, columns in tile.fill(first, target):
                 doubtful.append(Doubtful(rows, first_column + columns))
             self._put_back(tile)
@@ -98,22 +99,30 @@ class ExactFiller:
             self.waves, self._make_waves, positions, waves, is_sine, dtype
         )
 
-    def _tile(self, part: str, first_wave: int, columns: int, dtype: str) -> Tile:
+    def _tile(self, part: str, first_wave: int, target: Array, dtype: str) -> Tile:
         """Return an idle tile, whose memory has been touched already, or a new one.
 
         Args:
             part: The functions, as for `fill`.
             first_wave: The first of the tile's waves.
-            columns: The number of the tile's columns.
-            dtype: The dtype of its elements.
+            target: The columns to fill.
+            dtype: The dtype of their elements.
         """
+        columns = target.shape[1]
+        loops = None
+        if dtype == "float32" and target.strides[1] == target.itemsize:
+            loops = compiled_loops(target.size)
         with self._lock:
             factors = self._factors_from(part, first_wave)
             for place, tile in enumerate(self._idle):
                 fits = (tile.columns, tile.dtype) == (columns, dtype)
-                if fits and tile.factors is factors:
+                if fits and tile.factors is factors and tile.is_compiled == (loops is not None):
                     return self._idle.pop(place)
-        return Tile(factors, columns, dtype)
+        if loops is None:
+            return Tile(factors, columns, dtype)
+        from pecli.engine.numerics.compiled_tiles import CompiledTile  # large tables need it
+
+        return CompiledTile(factors, columns, loops)
 
     def _factors_from(self, part: str, first_wave: int) -> Factors:
         """Return the small tables of the waves from `first_wave` on, made once."""

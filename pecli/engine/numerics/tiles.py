@@ -91,10 +91,10 @@ class Factors:
         amplitude = float(waves.factor.hi)
         self.unit = _UNITS / 2.0 ** np.ceil(np.log2(amplitude))
         self._amplitude: complex = amplitude * self.unit * (1j if self._is_conjugate else 1)
-        small = self._products(self.fine, 1)
-        self.rows: tuple[AnyArray, ...] = (small,)
+        self.small = self._products(self.fine, 1)
+        self.rows: tuple[AnyArray, ...] = (self.small,)
         if not self.has_pairs:
-            self.rows = (small.real.copy(), small.imag.copy())
+            self.rows = (self.small.real.copy(), self.small.imag.copy())
         self.steps = self._products(self.anchors, self.fine)
 
     @property
@@ -145,6 +145,8 @@ class Tile:
     Threads wait for each other whenever Python runs between two NumPy calls, so that little is
     left to do there.
     """
+
+    is_compiled = False
 
     def __init__(self, factors: Factors, columns: int, dtype: str) -> None:
         """Allocate a tile whose rows have so many columns of a dtype."""

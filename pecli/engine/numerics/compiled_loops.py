@@ -1,0 +1,158 @@
+"""Loops that numba compiles. They need the extra `fast`; `kernels` decides when they are used.
+
+NumPy passes over memory once per operation: a tile of a table is multiplied, rounded, scaled and
+tested in six passes. Here, an element is finished before the next one is begun. The loops are
+compiled when this module is imported, and numba keeps the machine code on disk for the next
+process.
+
+The results have the same bytes as NumPy's. Rotations perform the same operations in the same order.
+Elements of tables are correctly rounded, because those that an error could change are listed and
+computed one by one.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numba
+import numpy as np
+
+from pecli.engine.arrays import AnyArray, Floats, Positions, Singles
+
+Loop = TypeVar("Loop", bound=Callable[..., object])
+
+
+def _compiled(*signatures: str) -> Callable[[Loop], Loop]:
+    """Return the decorator that compiles a loop for some types of its arguments."""
+    decorator: Callable[[Loop], Loop] = numba.njit(
+        list(signatures), cache=True, nogil=True, error_model="numpy"
+    )
+    return decorator
+
+
+def _inlined(function: Loop) -> Loop:
+    """Make a function part of the loops that call it."""
+    inlined: Loop = numba.njit(inline="always")(function)
+    return inlined
+
+
+@_inlined
+def _is_in_doubt(value: np.float64, shift: np.uint64) -> np.bool_:
+    """Return True if the lower bits of a value, rounded to an integer, are zero (see `tiles`)."""
+    bits = np.float64(np.rint(value)).view(np.uint64)
+    is_zero: np.bool_ = bits << shift == 0
+    return is_zero
+
+
+_FACTORS = "float64[:, ::1]"
+
+
+@_compiled(
+    f"int64({_FACTORS}, {_FACTORS}, {_FACTORS}, {_FACTORS},"
+    " int64, float32[::1], int64, int64, float32, uint64, int64[::1])"
+)
+def add_products(
+    first_anchors: Floats,
+    second_anchors: Floats,
+    first_rows: Floats,
+    second_rows: Floats,
+    first: int,
+    out: Singles,
+    row_length: int,
+    columns: int,
+    scale: np.float32,
+    shift: np.uint64,
+    places: Positions,
+) -> int:
+    """Write first anchor · first row + second anchor · second row; list the elements in doubt.
+
+    With 64 rows per anchor and `first` = 100, the first row of `out` is row 36 after anchor 1.
+
+    Args:
+        first_anchors: Factors (anchors, columns) in units of the test.
+        second_anchors: Factors (anchors, columns) in units of the test.
+        first_rows: Factors (rows per anchor, columns).
+        second_rows: Factors (rows per anchor, columns).
+        first: The first row of `out`, counted from the first anchor.
+        out: The memory to write to, from the first element of the first row on.
+        row_length: Elements of `out` from one row to the next, at least as many as columns.
+        scale: One unit of the test.
+        shift: Bits that the test ignores.
+        places: Room for the elements in doubt: row · columns + column.
+
+    Returns:
+        The number of elements in doubt.
+    """
+    rows_per_anchor = len(first_rows)
+    rows = -(-len(out) // row_length)  # rounded up: the last row ends with its last column
+    count = 0
+    for row in range(rows):
+        anchor = (first + row) // rows_per_anchor
+        row_after_anchor = (first + row) % rows_per_anchor
+        first_anchor = first_anchors[anchor]
+        second_anchor = second_anchors[anchor]
+        first_row = first_rows[row_after_anchor]
+        second_row = second_rows[row_after_anchor]
+        row_start = row * row_length
+        # One flag for all columns lets the compiler compute several columns at once.
+        row_is_in_doubt: np.bool_ = np.bool_(False)
+        for column in range(columns):
+            first_product = first_anchor[column] * first_row[column]
+            value = first_product + second_anchor[column] * second_row[column]
+            out[row_start + column] = np.float32(value) * scale
+            row_is_in_doubt |= _is_in_doubt(value, shift)
+        if row_is_in_doubt:
+            for column in range(columns):
+                first_product = first_anchor[column] * first_row[column]
+                value = first_product + second_anchor[column] * second_row[column]
+                if _is_in_doubt(value, shift):
+                    places[count] = row * columns + column
+                    count += 1
+    return count
+
+
+def _rotation_types(values: str, factors: str) -> str:
+    array = f"{values}[:, :, :, ::1]"
+    table = f"{factors}[:, ::1]"
+    return f"void({array}, {array}, {table}, {table}, int64, int64, int64, int64)"
+
+
+@_compiled(
+    _rotation_types("float32", "float32"),
+    _rotation_types("float32", "float64"),
+    _rotation_types("float64", "float64"),
+)
+def rotate_halves(
+    source: AnyArray,
+    target: AnyArray,
+    cosines: AnyArray,
+    sines: AnyArray,
+    first_position: int,
+    first_batch: int,
+    end_batch: int,
+    first_channel: int,
+) -> None:
+    """Rotate the pairs (i, i + d/2) of some positions and batches; leave other channels alone.
+
+    Args:
+        source: An array (batches, positions, heads, channels).
+        target: The array for the result, which may be the source.
+        cosines: The cosines (positions, d/2) of positions from `first_position` on.
+        sines: Their sines.
+        first_position: The first position.
+        first_batch: The first batch.
+        end_batch: The batch after the last one.
+        first_channel: The first of the d rotary channels.
+    """
+    half = cosines.shape[1]
+    for batch in range(first_batch, end_batch):
+        for row in range(len(cosines)):
+            for head in range(source.shape[2]):
+                old = source[batch, first_position + row, head]
+                new = target[batch, first_position + row, head]
+                for pair in range(half):
+                    u = old[first_channel + pair]
+                    v = old[first_channel + half + pair]
+                    cosine = cosines[row, pair]
+                    sine = sines[row, pair]
+                    new[first_channel + pair] = u * cosine - v * sine
+                    new[first_channel + half + pair] = v * cosine + u * sine

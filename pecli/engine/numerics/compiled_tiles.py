@@ -1,0 +1,102 @@
+"""Tiles of float32 tables, made by a compiled loop."""
+
+from collections.abc import Iterator
+from types import ModuleType
+
+import numpy as np
+
+from pecli.engine.arrays import Array, Complex, Floats
+from pecli.engine.numerics.tiles import Doubtful, Factors, Tile
+
+
+class ColumnFactors:
+    """Two factors for every column of some rows, each array (rows, columns).
+
+    A column is the real or the imaginary part of the product of an anchor a and a row b. Either is
+    a sum of two products, which the loop adds:
+
+        re(a·b) = re(a) · re(b) + (−im(a)) · im(b)
+        im(a·b) = re(a) · im(b) +    im(a) · re(b)
+
+    The columns of part "cos" are real parts, those of "sin" imaginary ones, and pairs have both.
+    """
+
+    def __init__(self, rows: int, waves: int, part: str) -> None:
+        columns_per_wave = 2 if "," in part else 1
+        self.first: Floats = np.empty((rows, columns_per_wave * waves))
+        self.second: Floats = np.empty_like(self.first)
+        self._has_real = part != "sin"
+        self._real_columns = slice(0, None, columns_per_wave)
+        self._has_imag = part != "cos"
+        self._imag_columns = slice(columns_per_wave - 1, None, columns_per_wave)
+
+    def set_anchors(self, anchors: Complex) -> None:
+        if self._has_real:
+            self.first[:, self._real_columns] = anchors.real
+            np.negative(anchors.imag, out=self.second[:, self._real_columns])
+        if self._has_imag:
+            self.first[:, self._imag_columns] = anchors.real
+            self.second[:, self._imag_columns] = anchors.imag
+
+    def set_rows(self, rows: Complex) -> None:
+        if self._has_real:
+            self.first[:, self._real_columns] = rows.real
+            self.second[:, self._real_columns] = rows.imag
+        if self._has_imag:
+            self.first[:, self._imag_columns] = rows.imag
+            self.second[:, self._imag_columns] = rows.real
+
+
+class CompiledTile(Tile):
+    """A tile of float32 whose elements are made, rounded and tested one after the other.
+
+    The loop needs no memory between the factors and the table, so that it makes a whole leap.
+    """
+
+    is_compiled = True
+
+    def __init__(self, factors: Factors, columns: int, loops: ModuleType) -> None:
+        """Prepare to make `columns` columns with the loops of `compiled_loops`."""
+        super().__init__(factors, columns, "float32")
+        waves = factors.small.shape[1]
+        self._loops = loops
+        self._rows = ColumnFactors(factors.fine, waves, factors.part)
+        self._rows.set_rows(factors.small)
+        self._anchor_factors = ColumnFactors(factors.anchors, waves, factors.part)
+        self._places = np.empty(factors.leap * columns, np.int64)
+
+    def _enter(self, leap: int, start: Complex) -> None:
+        super()._enter(leap, start)
+        self._anchor_factors.set_anchors(self._steps)
+
+    def _fill_leap(self, first: int, out: Array) -> Iterator[Doubtful]:
+        leap_start = self._leap * self.factors.leap
+        row = max(0, leap_start - first)
+        end = min(leap_start + self.factors.leap - first, len(out))
+        rows = out[row:end]
+        count = self._loops.add_products(
+            self._anchor_factors.first,
+            self._anchor_factors.second,
+            self._rows.first,
+            self._rows.second,
+            first + row - leap_start,
+            _memory(rows),
+            rows.strides[0] // rows.itemsize,
+            self.columns,
+            self._scale[()],
+            self._shift[()],
+            self._places,
+        )
+        if count:
+            rows_in_leap, columns = np.divmod(self._places[:count], self.columns)
+            yield Doubtful(row + rows_in_leap, columns)
+
+
+def _memory(rows: Array) -> Array:
+    """Return the memory of some rows, from the first element to the last, as one axis.
+
+    Compiled loops are fast only if they know that neighbours are adjacent. Columns 0–1 of the rows
+    [[1, 2, 3], [4, 5, 6]] are [1, 2, 3, 4, 5].
+    """
+    length = (len(rows) - 1) * (rows.strides[0] // rows.itemsize) + rows.shape[1]
+    return np.lib.stride_tricks.as_strided(rows, (length,), (rows.itemsize,))

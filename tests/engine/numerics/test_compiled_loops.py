@@ -1,0 +1,115 @@
+"""Compiled loops and NumPy make the same bytes."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.engine import application
+from pecli.engine.arrays import AnyArray
+from pecli.engine.numerics import kernels
+
+pytest.importorskip("numba", reason="compiled loops need numba: pip install 'pecli-posenc[fast]'")
+
+SCHEMES = {
+    "pairs": pecli.Sinusoidal(3_000, 96),
+    "odd-width": pecli.Sinusoidal(3_000, 95),
+    "wider-than-a-tile": pecli.Sinusoidal(300, 2_052),
+    "far-positions": pecli.Sinusoidal(700, 64, offset=2**39),
+    "cosines-before-sines": pecli.Sinusoidal(700, 64, layout="halves"),
+    "rotary-pairs": pecli.Rope(5_000, 128),
+    "amplitude": pecli.Rope(
+        2_000, 64, scaling="yarn", factor=4.0, original_len=512, attention_factor=1.37
+    ),
+    "half-precision-stays-with-numpy": pecli.Rope(500, 64, dtype="bfloat16"),
+    "one-row": pecli.Rope(1, 64),
+}
+ROTATIONS = {
+    "float32": ("float32", "complex64", 64, 0),
+    "rounded-once-from-float64": ("float32", "complex128", 64, 0),
+    "float64": ("float64", "complex128", 64, 0),
+    "channels-that-stay": ("float32", "complex64", 100, 0),
+    "last-channels": ("float32", "complex128", 100, 36),
+}
+
+
+@pytest.fixture
+def uses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that grows by an item whenever compiled loops are used."""
+    calls: list[int] = []
+    loaded = kernels._loaded
+
+    def counted() -> object:
+        calls.append(len(calls))
+        return loaded()
+
+    monkeypatch.setattr(kernels, "_loaded", counted)
+    return calls
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_table_has_the_same_bytes(
+    name: str, uses: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheme = SCHEMES[name]
+    monkeypatch.setenv("PECLI_KERNELS", "0")
+    expected = scheme.tables()
+    assert not uses
+    monkeypatch.setenv("PECLI_KERNELS", "1")
+    found = scheme.tables()
+    assert bool(uses) == (scheme.dtype == "float32")
+    for tensor, table in expected.items():
+        assert found[tensor].tobytes() == table.tobytes(), tensor
+
+
+@pytest.mark.parametrize("name", ROTATIONS)
+@pytest.mark.parametrize("in_place", [False, True])
+def test_a_rotation_has_the_same_bytes(
+    name: str, in_place: bool, uses: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dtype, complex_dtype, channels, first_channel = ROTATIONS[name]
+    random = np.random.default_rng(8)
+    x = random.standard_normal((3, 2, 90, channels)).astype(dtype)
+    x[0, 0, 5, :4] = [np.inf, 1e38, 0, -0.0]
+    factors = np.exp(1j * random.uniform(0, 6, (90, 32))).astype(complex_dtype)
+
+    def rotated() -> AnyArray:
+        source = x.copy()
+        return application.rotate(
+            source,
+            lambda start, stop: factors[start:stop],
+            "halves",
+            "halves",
+            first_channel=first_channel,
+            out=source if in_place else None,
+        )
+
+    monkeypatch.setenv("PECLI_KERNELS", "0")
+    expected = rotated()
+    monkeypatch.setenv("PECLI_KERNELS", "1")
+    found = rotated()
+    assert uses
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_loops_are_loaded_after_much_work(uses: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PECLI_KERNELS", raising=False)
+    monkeypatch.setattr(kernels, "_elements", 0)
+    assert kernels.compiled_loops(kernels.LOAD_AFTER) is None
+    assert kernels.compiled_loops(1) is not None
+
+
+def test_a_small_table_does_not_import_numba() -> None:
+    program = "import sys, pecli; pecli.Rope(4096, 128).tables(); sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_without_numba_numpy_makes_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PECLI_KERNELS", "1")
+    monkeypatch.setattr(kernels, "_loops", None)
+    monkeypatch.setattr(kernels, "_is_missing", False)
+    monkeypatch.setitem(sys.modules, "pecli.engine.numerics.compiled_loops", None)
+    assert kernels.compiled_loops(1) is None
+    assert pecli.Rope(2, 4).tables()["cos"].shape == (2, 2)
