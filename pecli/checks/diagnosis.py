@@ -10,7 +10,7 @@ from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS
 
 if TYPE_CHECKING:  # Explanations are imported if a check fails.
-    from pecli.explain.edits import Explanation
+    from pecli.explain.explanation import Explanation
 
 MAX_ROUNDING_ULP = (
     4  #: ULPs by which sines and powers of other libraries differ if all else is right
@@ -68,10 +68,10 @@ def _explained(explanation: "Explanation", tolerance: Tolerance) -> Iterator[Lin
 
 def _passing_recipes(explanation: "Explanation") -> Iterator[str]:
     """Yield the recipes with which the tensor would pass, as it has no other mistake."""
-    from pecli.explain.edits import Recipe, Runtime
+    from pecli.engine.edits import Recipe, Runtime
 
     has_mistakes = not all(isinstance(edit, Runtime) for edit in explanation.mistakes)
-    if explanation.beyond or has_mistakes or explanation.recipe_residual > MAX_RECIPE_RESIDUAL:
+    if has_mistakes or explanation.recipe_residual > MAX_RECIPE_RESIDUAL:
         return
     recipes = [edit.found for edit in explanation.edits if isinstance(edit, Recipe)]
     if len(recipes) == 1:  # No option combines two.

@@ -18,7 +18,7 @@ from pecli.files.contents import LoadedFile, carried_spec
 from pecli.files.load import Given, opened
 
 if TYPE_CHECKING:  # Explanations are imported if files differ.
-    from pecli.explain.edits import Explanation
+    from pecli.explain.explanation import Explanation
 
 MODELS = (".gguf", ".json", ".safetensors", ".bin", ".pth", ".pt")
 """Suffixes of files that may be models."""

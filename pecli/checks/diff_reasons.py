@@ -1,10 +1,7 @@
 """Reasons for which two files differ: another dtype, a transform, or other parameters."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
-
-import numpy as np
 
 from pecli.checks.layer_departures import Compare, first_departure
 from pecli.checks.tensor_fits import Fit, TablePair
@@ -13,17 +10,13 @@ from pecli.compare.problems import OtherDtype
 from pecli.compare.target import PLURALS
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import (
-    FLOAT8,
-    SIGNIFICAND_BITS,
     AnyArray,
     Array,
-    dtype_name,
-    round_to,
-    widened,
 )
+from pecli.engine.edits import ColumnsWrong, Layout, Scaled
 from pecli.engine.schemes.scheme import Scheme, holds_several
 from pecli.explain import array_transforms, recognition, search, time_limit
-from pecli.explain.edits import ColumnsWrong, Dtype, Explanation, Layout, Scaled, merged
+from pecli.explain.explanation import Explanation, merged
 from pecli.explain.words import FILE_A, sentence
 from pecli.files.tensor_roles import role_of
 
@@ -97,20 +90,15 @@ def _explained(
     for fit, result in zip(fits, tensors, strict=True):
         if result.passed:
             continue
-        if isinstance(result.finding, OtherDtype) and all(map(_is_rounded, fit.pairs())):
-            explanations += _explained_by_dtype(result)
-        elif result.finding is not None or not _is_noise(result.max_ulp_error):
+        if isinstance(result.finding, OtherDtype):
+            rounded = _rounded(fit, result)
+            if rounded is not None:
+                explanations += rounded
+                continue
+        if result.finding is not None or not _is_noise(result.max_ulp_error):
             pairs += fit.pairs()
     with time_limit.time_limit():
         return explanations + _by_tables(pairs[:MAX_EXPLAINED], scheme, tolerance)
-
-
-def _explained_by_dtype(result: Comparison) -> list[Explanation]:
-    """Return the explanation of values that were only rounded to another dtype; none if exact."""
-    if not result.max_abs_error:
-        return []
-    edits = (Dtype(result.dtype),)
-    return [Explanation(edits, None, (result.name,), residual=result.max_abs_error)]
 
 
 def _is_noise(ulps: int | None) -> bool:
@@ -118,15 +106,20 @@ def _is_noise(ulps: int | None) -> bool:
     return ulps is not None and ulps <= MAX_NOISE_ULP
 
 
-def _is_rounded(pair: TablePair) -> bool:
-    """Return True if B holds the numbers of A, rounded to its own dtype."""
-    dtype = dtype_name(pair.b.dtype)
-    if dtype not in SIGNIFICAND_BITS and dtype not in FLOAT8:
-        return False
-    if pair.a.shape != pair.b.shape or pair.a.dtype.kind == "c":
-        return False
-    rounded = widened(round_to(widened(pair.a), dtype))
-    return bool(np.array_equal(rounded, widened(pair.b), equal_nan=True))
+def _rounded(fit: Fit, result: Comparison) -> list[Explanation] | None:
+    """Return the explanation of values that were only rounded to B's dtype: none if that changes nothing.
+
+    None is returned if rounding does not explain them.
+    """
+    if not result.max_abs_error:
+        return []
+    explanations = []
+    for pair in fit.pairs():
+        explanation = array_transforms.explain_rounding(result.name, pair.a, pair.b)
+        if explanation is None:
+            return None
+        explanations.append(explanation)
+    return explanations[:1]
 
 
 def _by_tables(
@@ -201,8 +194,7 @@ def _other_parameters(
     tables = {key: in_b[name] for key, name in names.items()}
     for explanation in search.explain(expected.scheme, tables, tolerance.atol):
         # The search has the scheme's names of the tables; the file may have others.
-        tensors = tuple(names[key] for key in explanation.tensors)
-        yield replace(explanation, tensors=tensors)
+        yield explanation.renamed(names[key] for key in explanation.tensors)
 
 
 class _Recognised(NamedTuple):

@@ -10,18 +10,11 @@ from pecli.checks import Answer, plain_fields
 from pecli.compare.forms import from_integers
 from pecli.compare.waves import row_widths
 from pecli.engine.arrays import Array, round_to, widened
+from pecli.engine.edits import Edit, Incomplete, Layout, Recipe, Runtime
 from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.description import MAX_FULL_READ, describe
-from pecli.explain.edits import (
-    Edit,
-    Explanation,
-    Incomplete,
-    Layout,
-    Recipe,
-    Runtime,
-    parameter_edits,
-)
+from pecli.explain.explanation import Explanation
 from pecli.explain.recognition import groups, recognise
 from pecli.explain.time_limit import time_limit
 from pecli.explain.unfinished import are_angles
@@ -277,7 +270,18 @@ def _are_parts(first: Match, second: Match) -> bool:
     layouts = {match.scheme.value_of("layout", "") for match in (first, second)}
     if _are_halves(first, second) and len(layouts) > 1:
         return False
-    return not any(parameter_edits(first.scheme, second.scheme, _PLACES))
+    return _have_one_law(first.scheme, second.scheme)
+
+
+def _have_one_law(first: Scheme, second: Scheme) -> bool:
+    """Return True if two schemes of one kind differ only in places, storage, and parameters without an effect."""
+    inert = first.inert_parameters & second.inert_parameters
+    ignored = {*_PLACES, "dtype", "recipe", *inert}
+    return all(
+        getattr(first, name) == getattr(second, name)
+        for name in first.parameters()
+        if name not in ignored
+    )
 
 
 def _are_halves(first: Match, second: Match) -> bool:

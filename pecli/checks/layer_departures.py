@@ -11,7 +11,7 @@ import numpy as np
 from pecli.compare.comparison import Comparison
 from pecli.engine.arrays import Array, widened
 from pecli.errors import listed
-from pecli.explain.edits import Explanation
+from pecli.explain.explanation import Explanation
 from pecli.explain.rotated_heads import Heads, RotaryChannels, RotatedHeads
 from pecli.files.tensor_roles import layer_number
 

@@ -20,7 +20,7 @@ from pecli.errors import listed
 from pecli.files.tensor_roles import function_order, layer_number
 
 if TYPE_CHECKING:  # Explanations are imported if a check fails.
-    from pecli.explain.edits import Explanation
+    from pecli.explain.explanation import Explanation
 
 MAX_COPY_ERROR = 1e-5  #: error by which copies of a table may differ that have one reason
 MAX_EXPLAINED = 4  #: groups of layers, each with tables of its own, that are explained
@@ -350,7 +350,7 @@ def _by_scheme(checked: Iterable[Checked]) -> Tables:
 
 
 def _explained(tables: Tables, tolerance: Tolerance) -> "list[Explanation]":
-    from pecli.explain.edits import merged
+    from pecli.explain.explanation import merged
     from pecli.explain.search import explain
     from pecli.explain.time_limit import time_limit
 

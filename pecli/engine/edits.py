@@ -19,8 +19,6 @@ class Edit:
     """
 
     kind: ClassVar[str]
-    cost: ClassVar[float] = 1.0
-    """The rank among explanations: the likelier a mistake, the cheaper."""
     storage: ClassVar[bool] = False
     """True for edits that describe how values were stored or computed, not which they are."""
 
@@ -101,7 +99,6 @@ class Scaled(Edit):
     """All values are multiplied by a number."""
 
     kind = "scaled"
-    cost = 1.5
 
     by: float
 
@@ -227,7 +224,6 @@ class Channels(Edit):
     """Channels are in another order: a word, or for each channel found the one it should be."""
 
     kind = "channels"
-    cost = 1.5
 
     order: str | tuple[int, ...]
 
@@ -255,7 +251,6 @@ class RowShift(Edit):
     """A constant is added to each row of a bias, which softmax ignores."""
 
     kind = "row_shift"
-    cost = 1.2
 
 
 @dataclass(frozen=True)
@@ -263,7 +258,6 @@ class Dtype(Edit):
     """Values are rounded to a dtype."""
 
     kind = "dtype"
-    cost = 0.1
     storage = True
 
     found: str
@@ -274,7 +268,6 @@ class RoundingMode(Edit):
     """Values are rounded toward zero or down, not to nearest."""
 
     kind = "rounding_mode"
-    cost = 0.1
     storage = True
 
     mode: str
@@ -286,7 +279,6 @@ class Decimals(Edit):
     """Values are rounded to some decimals, as in printed text."""
 
     kind = "decimals"
-    cost = 0.1
     storage = True
 
     digits: int
@@ -297,7 +289,6 @@ class FixedPoint(Edit):
     """Values are rounded to multiples of a step, as by quantisation."""
 
     kind = "fixed_point"
-    cost = 0.1
     storage = True
 
     step: float
@@ -308,7 +299,6 @@ class Noise(Edit):
     """Values have noise of this standard deviation."""
 
     kind = "noise"
-    cost = 0.2
     storage = True
 
     size: float
@@ -319,7 +309,6 @@ class Recipe(Edit):
     """Values are computed by a precision recipe."""
 
     kind = "recipe"
-    cost = 0.0
     storage = True
 
     found: str
@@ -334,7 +323,6 @@ class Runtime(Edit):
     """
 
     kind = "runtime"
-    cost = 0.5
 
     found: str
     also: tuple[str, ...] = ()
@@ -346,7 +334,6 @@ class RowsWrong(Edit):
     """Only some rows differ."""
 
     kind = "rows_wrong"
-    cost = 2.0
 
     which: tuple[int | tuple[int, ...], ...]
 
@@ -367,7 +354,6 @@ class ColumnsWrong(Edit):
     """Only some columns differ."""
 
     kind = "columns_wrong"
-    cost = 2.0
 
     which: tuple[int | tuple[int, ...], ...]
 
@@ -377,7 +363,6 @@ class HeadsWrong(Edit):
     """Only some heads differ."""
 
     kind = "heads_wrong"
-    cost = 2.0
 
     which: tuple[int | tuple[int, ...], ...]
 
@@ -387,7 +372,6 @@ class ElementsWrong(Edit):
     """Only some elements differ."""
 
     kind = "elements_wrong"
-    cost = 2.0
 
     which: tuple[int | tuple[int, ...], ...]
 
@@ -397,7 +381,6 @@ class RowRange(Edit):
     """The other edits hold only in these rows."""
 
     kind = "row_range"
-    cost = 0.5
 
     first: int
     last: int

@@ -13,7 +13,7 @@ from pecli.explain.storage import SIGNIFICANT_BITS
 from pecli.explain.tables import observed_dtype
 
 NO_SCHEME = LearnedInit(1, 1)
-"""The scheme of cases about arrays: numbers of a file may be of any scheme, so explanations name none."""
+"""A stand-in for the scheme of cases about arrays: numbers of a file may be of any scheme."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +22,7 @@ class ArrayMaking(Making):
 
     arrays: tuple[Array, ...]
     is_computed: bool = False  # whether values were multiplied or added to, which rounds them
+    is_of_scheme = False
 
     @property
     def matrices(self) -> list[Array]:

@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.compare.forms import DOUBLINGS, SEARCHED, Form, forms
-from pecli.engine.arrays import Array, Flags, Floats, Indices, widened, widest
+from pecli.engine.arrays import Array, Flags, Floats, Indices, dtype_name, widened, widest
 from pecli.engine.edits import (
     Channels,
+    Dtype,
     Edit,
     Heads,
     Layout,
@@ -39,10 +40,11 @@ from pecli.explain.catalogue.damage import (
     DamagedHeads,
     DamagedRows,
 )
-from pecli.explain.edits import Explanation, best
+from pecli.explain.explanation import Explanation, best
 from pecli.explain.hypotheses import accepted, explain_cases, storages
-from pecli.explain.hypothesis import Case, Mistake
+from pecli.explain.hypothesis import Case, Mistake, accept
 from pecli.explain.numbers import plain_numbers
+from pecli.explain.storage import SIGNIFICANT_BITS
 from pecli.explain.time_limit import check_time, limited
 
 MAX_COMPARED = 1 << 24
@@ -121,6 +123,17 @@ def explain_pair(name: str, one: Array, other: Array, atol: float = 0.0) -> Expl
     return None
 
 
+def explain_rounding(name: str, one: Array, other: Array) -> Explanation | None:
+    """Return that the second array is the first one rounded to its own dtype; None if it is not."""
+    dtype = dtype_name(other.dtype)
+    if one.shape != other.shape or one.dtype.kind == "c" or dtype not in SIGNIFICANT_BITS:
+        return None
+    with limited():
+        case = array_case(ArrayMaking((one,)), ArrayObservations({name: other}), (Dtype(dtype),))
+        return accept(case)
+    return None
+
+
 class ArrayPair:
     """An expected array and the one at hand."""
 
@@ -145,7 +158,7 @@ class ArrayPair:
             if candidate.edits:
                 found = explain_cases([self.case(candidate)], self.atol, most=0)
                 if found:
-                    return replace(found[0], scheme=None)
+                    return found[0]
         return None
 
     def damaged(self) -> Explanation | None:
@@ -162,7 +175,7 @@ class ArrayPair:
             for damaged in storages(case.within(tolerance)):
                 if not explanations:
                     explanations = [*_with_damage(damaged)]
-        return replace(best(explanations)[0], scheme=None) if explanations else None
+        return best(explanations)[0] if explanations else None
 
     def _candidates(self) -> Iterator[Candidate]:
         """Yield what may make the array: in its shape, then with other values, then in another order."""
@@ -206,7 +219,7 @@ def explain_swapped(
         case = array_case(ArrayMaking(expected), ArrayObservations(found), (Swapped(),))
         explanations = explain_cases([case], atol, most=0)
         if explanations:
-            return [replace(explanations[0], scheme=None)]
+            return [explanations[0]]
     return []
 
 

@@ -19,7 +19,7 @@ from pecli.explain.catalogue.biases import (
     Unmasked,
     near_max_bias,
 )
-from pecli.explain.edits import Explanation
+from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import accepted, explain_cases
 from pecli.explain.hypothesis import Case, Observations
 from pecli.explain.numbers import digits
@@ -136,7 +136,7 @@ def _by_rules(name: str, bias: HeadBias, form: str) -> Iterator[Explanation]:
     for rule in RULES:
         for scheme in _schemes(name, bias.values, form, rule):
             for explanation in _explained(name, bias, scheme):
-                yield replace(explanation, scheme=scheme)
+                yield explanation.made_by(scheme)
                 return
 
 

@@ -1,14 +1,13 @@
 """Identification of vectors of rotary frequencies."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from pecli.engine.arrays import Array, Floats, widened
 from pecli.explain.catalogue.arithmetic import RoundedSteps
 from pecli.explain.catalogue.coarse_storage import Stored
-from pecli.explain.edits import Explanation
+from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import accepted, explain_cases
 from pecli.explain.law import Law
 from pecli.explain.law_priors import rotary_laws
@@ -42,7 +41,7 @@ def recognise_frequencies(tensors: Mapping[str, Array]) -> Iterator[Explanation]
         if not _is_sure(prior.law):
             continue
         for explanation in _by_law(prior.law, values):
-            yield replace(explanation, open=prior.open, extra=explanation.extra + prior.cost)
+            yield explanation.supposing((), prior.cost, prior.open)
             return
 
 

@@ -17,7 +17,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
 from pecli.explain.catalogue.placements import OtherGridBase, OtherGridSpan
-from pecli.explain.edits import Explanation
+from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import accepted, explain_cases, storages
 from pecli.explain.hypothesis import Case, Mistake
 from pecli.explain.storage import SIGNIFICANT_BITS, half_ulp

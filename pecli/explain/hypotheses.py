@@ -1,7 +1,6 @@
 """The order of the search: storage, a damaged part, one mistake, two, three; until one is short or the time is up."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from pecli.explain.catalogue.kinds import LawMistake
 from pecli.explain.catalogue.rotation_mistakes import ZeroRows
 from pecli.explain.catalogue.runtimes import ComputedByRuntime
 from pecli.explain.catalogue.used_rows import OtherPaddingRow, PaddedRows
-from pecli.explain.edits import Explanation
+from pecli.explain.explanation import Explanation
 from pecli.explain.hypothesis import Case, Mistake, Stage, accept
 from pecli.explain.readable import is_as_supposed, is_readable
 from pecli.explain.time_limit import SECONDS, OutOfTimeError, check_time, time_limit
@@ -175,7 +174,7 @@ def by_runtime(cases: Sequence[Case], explanations: Sequence[Explanation]) -> li
     found: list[Explanation] = []
     for case in cases:
         found += accepted(case.given(mistake) for mistake in ComputedByRuntime.proposals(case))
-    return [replace(each, extra=each.extra - each.cost) for each in found]
+    return found
 
 
 def ranked(explanations: Iterable[Explanation]) -> list[Explanation]:

@@ -14,7 +14,7 @@ from pecli.engine.arrays import Array, Complex, Flags, Floats, Indices, dtype_na
 from pecli.engine.edits import Dtype, Edit, Recipe
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.errors import ParameterError
-from pecli.explain.edits import Explanation
+from pecli.explain.explanation import ARRANGED_COST, ComparedRows, Explanation
 from pecli.explain.law import Law
 from pecli.explain.making import EXACT, FLOAT32, FLOAT32_FUNCTION, Making, WaveMaking
 from pecli.explain.measure import SIGMAS, Fit, Frequencies
@@ -64,9 +64,6 @@ TABLE_RECIPES = {
 
 FLOAT32_COST = 0.3
 """Cost of float32 arithmetic as a reason of its own: values that were only rounded need none."""
-
-ARRANGED_COST = 0.9
-"""Cost of each edit of the shape: it is seen, not inferred."""
 
 COST_PER_DIGIT = 0.2
 """Cost of each digit of a fitted number, where a mistake costs about 1: five digits are as dear as another mistake."""
@@ -476,36 +473,79 @@ class Errors(NamedTuple):
 
 def accept(case: Case) -> Explanation | None:
     """Return the explanation if the mistakes of a case make its observations, every element of them."""
+    if _is_refuted_soon(case):
+        return None
+    remainder = _remainder(case)
+    if remainder is None or not _has_evidence(case):
+        return None
+    statement = _statement(case)
+    residual = remainder.largest
+    recipe_residual = 0.0
+    if statement.is_only_stored:
+        recipe_residual = _left_by_recipe(case, statement.edits)
+        residual = min(residual, recipe_residual)
+    return Explanation(
+        statement.edits,
+        _scheme(case, statement.edits),
+        _affected_tensors(case),
+        statement.cost,
+        residual=residual,
+        recipe_residual=recipe_residual,
+        noise=remainder.noise,
+        compared=_compared_rows(case, remainder),
+    )
+
+
+def _is_refuted_soon(case: Case) -> bool:
+    """Return True if a few rows or the frequencies already reject a case, or if no data could reject it."""
     if case.tolerance >= case.observations.size > 0:
-        return None  # Within such a tolerance anything explains the data.
-    if case.is_far_off or case.frequencies_agree is False or case.tested.any():
-        return None
-    left = _remainder(case)
-    if left is None or not _has_evidence(case):
-        return None
-    named = tuple(edit for mistake in case.mistakes for edit in mistake.edits(case))
-    edits = (*case.arranged, *named)
+        return True  # Within such a tolerance anything explains the data.
+    return case.is_far_off or case.frequencies_agree is False or bool(case.tested.any())
+
+
+class Statement(NamedTuple):
+    """The edits that a case comes to, and their cost."""
+
+    edits: tuple[Edit, ...]
+    cost: float
+    is_only_stored: bool
+    """True if the table is right, and only its arithmetic or its storage is stated."""
+
+
+def _statement(case: Case) -> Statement:
+    """Return the edits of a case; «computed in float32» is one of them only if exact arithmetic fails."""
+    edits = (*case.arranged, *_named_edits(case))
     cost = case.cost
     is_only_stored = all(edit.storage for edit in edits)
     if is_only_stored and not _is_exact(case):
         edits = (Recipe("float32"), *edits)
         cost += FLOAT32_COST
-    edits = _with_recipe(edits, case.observations.dtype)
-    by_recipe = _left_by_recipe(case, edits) if is_only_stored else 0.0
-    affected = {name for mistake in case.mistakes for name in mistake.affected(case)}
-    open_questions: tuple[str, ...] = ()
-    if left.rows < case.observations.rows:
-        open_questions = (f"{left.rows:,} of {case.observations.rows:,} rows were compared",)
-    return Explanation(
-        edits,
-        _scheme(case, edits),
-        tuple(name for name in case.observations.tensors if name in affected or not named),
-        extra=cost - sum(edit.cost for edit in edits),
-        open=open_questions,
-        residual=min(left.largest, by_recipe) if is_only_stored else left.largest,
-        recipe_residual=by_recipe,
-        noise=left.noise,
-    )
+    return Statement(_with_recipe(edits, case.observations.dtype), cost, is_only_stored)
+
+
+def _named_edits(case: Case) -> list[Edit]:
+    edits: list[Edit] = []
+    for mistake in case.mistakes:
+        edits += mistake.edits(case)
+    return edits
+
+
+def _affected_tensors(case: Case) -> tuple[str, ...]:
+    """Return the tensors in which mistakes show; all of them if there is none."""
+    tensors = tuple(case.observations.tensors)
+    if not _named_edits(case):
+        return tensors
+    affected: set[str] = set()
+    for mistake in case.mistakes:
+        affected.update(mistake.affected(case))
+    return tuple(name for name in tensors if name in affected)
+
+
+def _compared_rows(case: Case, remainder: "Remainder") -> ComparedRows | None:
+    total = case.observations.rows
+    if remainder.rows == total:
+        return None
+    return ComparedRows(remainder.rows, total)
 
 
 def _scheme(case: Case, edits: tuple[Edit, ...]) -> Scheme | None:

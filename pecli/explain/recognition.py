@@ -4,7 +4,6 @@ Each recogniser supposes schemes that measurements suggest, and `accept` compare
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from pecli.engine.arrays import Array, Floats, dtype_name, widened
 from pecli.engine.edits import Dtype
 from pecli.explain.bias_recognition import recognise_bias
-from pecli.explain.edits import Explanation, best
+from pecli.explain.explanation import Explanation, best
 from pecli.explain.frequency_recognition import recognise_frequencies
 from pecli.explain.grid_recognition import recognise_grid
 from pecli.explain.time_limit import check_time, limited
@@ -73,11 +72,9 @@ def as_float32(array: Array) -> Array:
 
 def _in_words_of(tensors: Tensors, explanation: Explanation) -> Explanation:
     """Return an explanation with the names that the file has, without the dtype that the scheme has anyhow."""
-    scheme = explanation.scheme
-    edits = explanation.edits
-    if scheme is not None:
-        edits = tuple(edit for edit in edits if edit != Dtype(scheme.dtype))
-    return replace(explanation, edits=edits, tensors=tuple(tensors))
+    if explanation.scheme is not None:
+        explanation = explanation.without(Dtype(explanation.scheme.dtype))
+    return explanation.renamed(tensors)
 
 
 def groups(tensors: Tensors) -> list[dict[str, Array]]:

@@ -12,7 +12,7 @@ from pecli.engine.arrays import Array, Flags, Indices
 from pecli.engine.edits import Edit, Misplacement, Parameter, Recipe
 from pecli.explain.catalogue import MISTAKES
 from pecli.explain.catalogue.token_positions import OtherTokenPositions
-from pecli.explain.edits import Explanation
+from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import MAX_MISTAKES, explain_cases
 from pecli.explain.hypothesis import Case, Stage, accept
 from pecli.explain.rotated_heads import Heads
@@ -228,11 +228,14 @@ def _best(tensor: RotatedTensor, tolerance: float, most: int) -> Explanation | N
         explanations = explain_cases(cases, tolerance, most)
     for explanation in explanations:
         # Queries are rotated in float32 nearly everywhere: it goes without saying.
-        edits = tuple(edit for edit in explanation.edits if edit != Recipe("float32"))
-        # `pecli apply` has no options for stated positions, or for some heads.
-        scheme = None if tensor.are_stated else explanation.scheme
-        if edits:
-            return replace(explanation, edits=edits, scheme=scheme)
+        named = explanation.without(Recipe("float32"))
+        if not named.edits:
+            continue
+        if (
+            tensor.are_stated
+        ):  # `pecli apply` has no options for stated positions, or for some heads.
+            return named.made_by(None)
+        return named
     return None
 
 
@@ -284,7 +287,7 @@ def _of_parts(
         explanation = _best(tensor.part(part), tolerance, PART_MISTAKES)
         if explanation is None:
             return
-        yield replace(explanation, tensors=(_name(tensor, part),))
+        yield explanation.renamed([_name(tensor, part)])
 
 
 def _name(tensor: RotatedTensor, part: Part) -> str:
@@ -349,8 +352,8 @@ def _by_sequence(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
         part = Part([number], range(tensor.heads))
         explanation = _best(tensor.part(part), tolerance, MAX_MISTAKES)
         if explanation is not None:
-            explanations.append(replace(explanation, tensors=(_name(tensor, part),)))
+            explanations.append(explanation.renamed([_name(tensor, part)]))
     mistakes = {explanation.mistakes for explanation in explanations}
     if len(explanations) == tensor.sequences and len(mistakes) == 1:
-        return [replace(explanations[0], tensors=(WHOLE,))]
+        return [explanations[0].renamed([WHOLE])]
     return explanations

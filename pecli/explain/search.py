@@ -1,7 +1,6 @@
 """Why tensors of a scheme differ from what it makes: the best explanation of each group of tensors."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from pecli.engine.arrays import Array, dtype_name, numpy_dtype
 from pecli.engine.edits import Bits, Dtype, Edit, Incomplete, Parameter, Recipe, Runtime
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.explain.edits import Explanation, merged
+from pecli.explain.explanation import Explanation, merged
 from pecli.explain.hypotheses import CHEAP, MAX_MISTAKES
 from pecli.explain.storage import SIGNIFICANT_BITS, half_ulp
 from pecli.explain.tables import explain_tables
@@ -64,8 +63,7 @@ def _of_parts(
             if name.startswith(prefix)
         }
         for explanation in explain(scheme, own, atol):
-            names = tuple(prefix + name for name in explanation.tensors)
-            explanations.append(replace(explanation, tensors=names))
+            explanations.append(explanation.renamed(prefix + name for name in explanation.tensors))
     return explanations
 
 
@@ -118,8 +116,8 @@ def _best(scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int) -> 
         explanations = explain_tables(scheme, _separated(values), tolerance, edits, most)
         explanations.sort(key=lambda explanation: not _says_something(explanation, scheme))
         if explanations:
-            names = tuple(tensors) if "cos_sin" in tensors else explanations[0].tensors
-            return replace(explanations[0], tensors=names)
+            shortest = explanations[0]
+            return shortest.renamed(tensors) if "cos_sin" in tensors else shortest
     return _as_sinusoidal(scheme, tensors, atol)
 
 
@@ -131,7 +129,7 @@ def _as_sinusoidal(scheme: Scheme, tensors: Tensors, atol: float) -> Explanation
     supposed = Parameter("scheme", scheme.name, "sinusoidal")
     sinusoidal = Sinusoidal(*table.shape, dtype=scheme.dtype)
     explanations = explain_tables(sinusoidal, {"pe": table}, atol, (supposed,), most=1)
-    return replace(explanations[0], tensors=("cos_sin",)) if explanations else None
+    return explanations[0].renamed(["cos_sin"]) if explanations else None
 
 
 def _read(tensors: Tensors) -> Iterator[tuple[tuple[Edit, ...], Tensors]]:

@@ -91,6 +91,8 @@ def scheme_of(making: Making, specification: Scheme) -> Scheme | None:
 
     What no parameter tells (swapped columns, rows in another order) is left out: explanations state it.
     """
+    if not making.is_of_scheme:
+        return None
     if isinstance(making, SchemeMaking):
         return making.scheme
     if not isinstance(making, WaveMaking):

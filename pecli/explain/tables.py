@@ -15,7 +15,7 @@ from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.errors import ParameterError
 from pecli.explain.bias_making import BiasMaking, without_masks
-from pecli.explain.edits import Explanation
+from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import MAX_MISTAKES, explain_cases
 from pecli.explain.hypothesis import Case, Observations
 from pecli.explain.making import Making, SchemeMaking

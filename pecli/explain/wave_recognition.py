@@ -17,7 +17,7 @@ from pecli.explain.catalogue.columns import NegatedFunctions, ReversedPairs, Swa
 from pecli.explain.catalogue.law_numbers import USUAL_BASES
 from pecli.explain.catalogue.runtimes import ComputedByRuntime, runtimes_of
 from pecli.explain.catalogue.used_rows import ReversedRows, Wrapped
-from pecli.explain.edits import Explanation
+from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import accepted, explain_cases, located, storages
 from pecli.explain.hypothesis import TABLE_RECIPES, Case, Mistake
 from pecli.explain.law import Law
@@ -253,12 +253,7 @@ def _by_law(subject: OrientedReading, prior: LawPrior, explain: Explain) -> Expl
         if case is None:
             continue
         for explanation in explain(subject.reading, case):
-            return replace(
-                explanation,
-                edits=(*subject.reading.edits, *explanation.edits),
-                open=(*prior.open, *explanation.open),
-                extra=explanation.extra + prior.cost,
-            )
+            return explanation.supposing(subject.reading.edits, prior.cost, prior.open)
     return None
 
 
@@ -341,7 +336,9 @@ def _keeping_scheme(explanation: Explanation, scheme: Scheme) -> Explanation:
         return explanation
     if recipes == [FLOAT32_TABLE] and scheme.dtype == "bfloat16":
         recipes = ["float32"]  # The dtype says the rest.
-    return replace(explanation, scheme=scheme.computed_as(recipes[0]) if recipes else scheme)
+    if recipes:
+        scheme = scheme.computed_as(recipes[0])
+    return explanation.made_by(scheme)
 
 
 def _by_recipe(explanations: list[Explanation]) -> list[Explanation]:
@@ -351,7 +348,7 @@ def _by_recipe(explanations: list[Explanation]) -> list[Explanation]:
     ]
     if not recipes or recipes[0].residual > explanations[0].residual:
         return explanations
-    return [replace(explanations[0], scheme=recipes[0].scheme), *explanations[1:]]
+    return [explanations[0].made_by(recipes[0].scheme), *explanations[1:]]
 
 
 def _starts(case: Case) -> Iterator[int]:

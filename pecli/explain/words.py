@@ -10,29 +10,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pecli.engine.edits import Misplacement, PositionMistake
-from pecli.engine.schemes.command_options import options
-from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import counted, number, spelled
-from pecli.explain.edits import (
+from pecli.engine.edits import (
     Bits,
     Channels,
     ColumnsWrong,
-    ComparedRows,
     Decimals,
     Dtype,
     Edit,
     ElementsWrong,
-    Explanation,
     FixedPoint,
     Heads,
     HeadsWrong,
     Incomplete,
     Layout,
     Mask,
+    Misplacement,
     Negated,
     Noise,
     Parameter,
+    PositionMistake,
     Positions,
     Recipe,
     Repeated,
@@ -49,6 +45,10 @@ from pecli.explain.edits import (
     Transposed,
     Uninitialised,
 )
+from pecli.engine.schemes.command_options import options
+from pecli.engine.schemes.scheme import Scheme
+from pecli.errors import number, spelled
+from pecli.explain.explanation import ComparedRows, Explanation
 
 MAX_LISTED = 8  # rows, columns or channels that a sentence names
 MAX_COMMAND = 2000  # letters: nobody copies a longer command, such as one that lists all positions
@@ -490,8 +490,6 @@ class Coverage:
     """How much of a table an explanation covers, and how well."""
 
     residual: float
-    beyond: int = 0
-    """Elements that are off by more than the tolerance."""
     compared: ComparedRows | None = None
     """The rows that were compared, if not all were."""
     is_of_rest: bool = False
@@ -502,25 +500,17 @@ class Coverage:
 
         >>> Coverage(3e-8).words(), Coverage(0.0).words(), Coverage(0.0, is_of_rest=True).words()
         ('explains every element (to 3e-8)', 'exact', 'all others are exact')
-        >>> Coverage(0.001, beyond=2).words()
-        'explains all but 2 elements, off by up to 0.001'
         >>> Coverage(0.0, compared=ComparedRows(3, 9)).words()
         'explains what was compared, 3 of 9 rows (to 0)'
         """
         if not math.isfinite(self.residual):
             return ""
         residual = number(self.residual, 2)
-        if self.beyond:
-            exceptions = counted(self.beyond, "element")
-            return f"explains {self._scope('all')} but {exceptions}, off by up to {residual}"
-        if self.residual or self.compared:
-            return f"explains {self._scope('every element')} (to {residual})"
+        if self.compared:
+            return f"explains what was compared, {_rows_of(self.compared)} (to {residual})"
+        if self.residual:
+            return f"explains every element (to {residual})"
         return "all others are exact" if self.is_of_rest else "exact"
-
-    def _scope(self, whole: str) -> str:
-        if self.compared is None:
-            return whole
-        return f"what was compared, {_rows_of(self.compared)}"
 
 
 def _rows_of(compared: ComparedRows) -> str:
@@ -560,7 +550,6 @@ def _coverage(explanation: Explanation) -> Coverage:
     mistakes = explanation.mistakes
     return Coverage(
         explanation.residual,
-        explanation.beyond,
         explanation.compared,
         is_of_rest=bool(mistakes) and isinstance(mistakes[-1], PartWrong),
     )
@@ -633,8 +622,6 @@ def reproduction(explanation: Explanation) -> Iterator[str]:
     if missing:
         statements = [_WRITERS[type(edit)](edit, BY_SPEC).statement for edit in missing]
         exception = f"apart from that ({', '.join(statements)}), "
-    elif explanation.beyond:
-        exception = "apart from those elements, "
     yield f"{exception}reproduce with {command}"
 
 

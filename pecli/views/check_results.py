@@ -199,7 +199,7 @@ def _match_lines(match: Match) -> list[str]:
     precision = f"recipe {match.recipe}, max error {number(match.max_abs_error, 3)}"
     lines = [f"{', '.join(match.tensors)}: {match.scheme.name}, {precision}", _parameters(match)]
     if match.runtimes:
-        from pecli.explain.edits import Runtime
+        from pecli.engine.edits import Runtime
         from pecli.explain.words import clause
 
         lines.append(clause(Runtime(match.runtimes[0], match.runtimes[1:])))

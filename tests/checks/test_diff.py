@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pecli
-from pecli.explain import edits
+from pecli.engine import edits
 from tests.checks.waves import LLAMA3, powers, waves, woven
 from tests.oracle import turned
 

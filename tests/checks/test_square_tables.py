@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.explain.edits import Transposed
+from pecli.engine.edits import Transposed
 
 LLAMA = "llama-2-7b"
 SQUARES = {

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from pecli.engine import edits as vocabulary
 from pecli.engine.arrays import round_to, widened
+from pecli.engine.edits import Edit, Layout, Negated, Parameter, Rows
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError
-from pecli.explain import edits as vocabulary
-from pecli.explain.edits import Edit, Layout, Negated, Parameter, Rows
 from tests.oracle import turned
 
 Tables = dict[str, np.ndarray]

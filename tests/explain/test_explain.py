@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.engine import edits as vocabulary
+from pecli.engine.edits import Parameter
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.explain import edits as vocabulary
-from pecli.explain.edits import Parameter
 from pecli.explain.recognition import recognise
 from pecli.explain.search import explain
 from pecli.explain.words import sentence

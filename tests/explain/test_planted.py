@@ -13,7 +13,7 @@ import pecli
 from pecli.engine.edits import Edit, Negated, Parameter, Swapped
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.explain import catalogue
-from pecli.explain.edits import Explanation
+from pecli.explain.explanation import Explanation
 from pecli.explain.hypothesis import Stage
 from pecli.explain.planting import Planted, planted
 from pecli.golden.mistake_cases import SPECIMENS, slug

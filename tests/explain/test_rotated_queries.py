@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.explain.edits import (
+from pecli.engine.edits import (
     Dtype,
     Edit,
     ElementsWrong,

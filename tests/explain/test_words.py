@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 
 import pecli
-from pecli.explain.edits import (
-    ComparedRows,
+from pecli.engine.edits import (
     Dtype,
     Edit,
-    Explanation,
     Heads,
     Layout,
     Negated,
@@ -23,6 +21,7 @@ from pecli.explain.edits import (
     Scaled,
     Swapped,
 )
+from pecli.explain.explanation import ComparedRows, Explanation
 from pecli.explain.words import (
     FILE_A,
     NOTHING,
@@ -110,13 +109,6 @@ def test_rows_that_were_not_compared_are_mentioned() -> None:
     words = "x: sin and cos are swapped; explains what was compared, 3 of 9 rows (to 0)"
     assert sentence(found) == words
     assert undetermined(found) == ("3 of 9 rows were compared",)
-
-
-@pytest.mark.parametrize(("beyond", "count"), [(1, "1 element"), (1200, "1,200 elements")])
-def test_elements_beyond_the_tolerance_are_counted(beyond: int, count: str) -> None:
-    found = explanation(Swapped(), residual=0.5, beyond=beyond)
-    words = f"x: sin and cos are swapped; explains all but {count}, off by up to 0.5"
-    assert sentence(found) == words
 
 
 def test_of_two_files_the_value_of_a_is_quoted() -> None:
@@ -218,11 +210,6 @@ def test_no_command_reproduces(found: Explanation) -> None:
 def test_edits_that_the_command_lacks_are_named_without_asides(edit: Edit, statement: str) -> None:
     words = f"apart from that ({statement}), reproduce with {COMMAND}"
     assert [*reproduction(explanation(edit, BASE))] == [words]
-
-
-def test_elements_that_are_not_explained_are_not_reproduced() -> None:
-    words = f"apart from those elements, reproduce with {COMMAND}"
-    assert [*reproduction(explanation(BASE, beyond=3))] == [words]
 
 
 @pytest.mark.parametrize(("last", "length", "count"), [(0, 2000, 1), (10, 2001, 0)])

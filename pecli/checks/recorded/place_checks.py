@@ -20,7 +20,7 @@ from pecli.compare.comparison import Comparison
 from pecli.compare.tolerance import EXACT, Tolerance
 from pecli.engine.arrays import Array, Floats, widened
 from pecli.errors import ParameterError, PecliError, number
-from pecli.explain.edits import Explanation
+from pecli.explain.explanation import Explanation
 from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import ModelEncodings
 
@@ -278,7 +278,7 @@ class RecordedRotation(NamedTuple):
     def reasons(self) -> Reasons:
         places = self.tokens.options(self.pair.before)
         checked = check_pair(self.pair, self._job(reasons=True, places=places))
-        explanations = [replace(reason, scheme=None) for reason in checked.reasons]
+        explanations = [reason.made_by(None) for reason in checked.reasons]
         lines = diagnosis(explanations, [checked.check.result], self.tolerance)
         return Reasons([line.text for line in lines], explanations)
 

@@ -14,12 +14,13 @@ from pecli.compare.comparison import Comparison, compare_arrays, problems_of
 from pecli.compare.problems import NotFinite, PaddingNotFinite
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Flags, Floats, Indices, as_dtype, dtype_name, numbers, widened
+from pecli.engine.edits import Edit, Rotation
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import KindError, ParameterError, bracketed
 from pecli.explain import search
 from pecli.explain.array_making import ArrayMaking, ArrayObservations, array_case
 from pecli.explain.array_transforms import Sides, factor_edits, plain_factor
-from pecli.explain.edits import Edit, Explanation, Rotation, merged
+from pecli.explain.explanation import Explanation, merged
 from pecli.explain.hypotheses import explain_cases
 from pecli.explain.misplacements import find_position_mistake, positions_edit
 from pecli.explain.storage import half_ulp
@@ -189,7 +190,7 @@ def _rows_added(sums: _Sums, weight: Floats, atol: float) -> Iterator[Explanatio
             making = ArrayMaking((made,), is_computed=True)
             found = explain_cases([array_case(making, observed, proposal.edits)], atol, most=0)
             if found:
-                yield replace(found[0], scheme=None, tensors=proposal.tensors)
+                yield found[0].renamed(proposal.tensors)
                 break
 
 
@@ -249,4 +250,4 @@ def _table_added(scheme: Any, sums: _Sums, atol: float) -> Iterator[Explanation]
         name = f"sequence {number}" if len(tables) > 1 else "after"
         for reason in search.explain(expected, {expected.single_array().name: table}, limit):
             if reason.mistakes:
-                yield replace(reason, scheme=None, tensors=(name,))
+                yield reason.made_by(None).renamed([name])

@@ -127,7 +127,7 @@ def solved_positions(
     Tables are what a rotation makes of (1, 0), so that they are explained as rotated queries are.
     """
     from pecli.checks.verify.rotated import verify_rotated
-    from pecli.explain.edits import Positions
+    from pecli.engine.edits import Positions
 
     waves = []
     for role in ("cos", "sin"):

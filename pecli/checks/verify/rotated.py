@@ -23,9 +23,10 @@ from pecli.compare.problems import CopiesDiffer, NotFinite, PaddingNotFinite
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS, PairLayouts
 from pecli.engine.arrays import Array, Floats, as_dtype, widened
+from pecli.engine.edits import Rotation
 from pecli.engine.named_values import MutableValues
 from pecli.errors import ParameterError, PecliError, counted, quoted
-from pecli.explain.edits import Explanation, Rotation
+from pecli.explain.explanation import Explanation
 from pecli.explain.rotated_making import HeadRotation
 from pecli.explain.rotated_tensors import RotatedTensor, explain_rotated, undetected_mistakes
 from pecli.explain.words import clause
@@ -173,7 +174,7 @@ def verify_rotated(
     found = [check_pair(pair, job) for pair in matched.pairs]
     results = tuple(each.check.result for each in found)
     explanations = [reason for each in found for reason in each.reasons]
-    without_commands = [replace(each, scheme=None) for each in explanations]
+    without_commands = [explanation.made_by(None) for explanation in explanations]
     lines = [line.text for line in diagnosis(without_commands, results, tolerance)]
     weak: list[str] = []
     for each in found:
@@ -363,7 +364,7 @@ class RotatedCheck:
         reasons = explain_rotated(self.rotated, self.job.tolerance.atol)
         if not self.tensor.pair.is_one_of_several:
             return reasons
-        return [replace(each, tensors=(self.name, *_parts_named(each))) for each in reasons]
+        return [reason.renamed((self.name, *_parts_named(reason))) for reason in reasons]
 
     @cached_property
     def rotated(self) -> RotatedTensor:

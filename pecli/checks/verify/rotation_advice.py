@@ -7,11 +7,12 @@ from typing import NamedTuple, cast
 
 from pecli.checks.verify.head_tensors import HeadTensor
 from pecli.engine.application import LAYOUTS
+from pecli.engine.edits import Layout, Parameter
 from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.command_options import options
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import bracketed
-from pecli.explain.edits import Explanation, Layout, Parameter
+from pecli.explain.explanation import Explanation
 from pecli.explain.rotated_making import HeadRotation
 from pecli.tensors.inputs import SEQ_AXIS
 
@@ -57,9 +58,8 @@ def advice(found: Found, reasons: Sequence[Explanation]) -> Iterator[str]:
         return
     if rope.recipe != "exact":  # `pecli apply` has no option for recipes.
         return
-    apart = "apart from those elements, " if reason.beyond else ""
     command = shlex.join(_command(found, _Applied(rope, layout, axis)))
-    yield f"{apart}reproduce with {command}"
+    yield f"reproduce with {command}"
 
 
 def _command(found: Found, applied: _Applied) -> list[str]:

@@ -26,7 +26,7 @@ class ComputedByRuntime(Mistake):
     summary = "a runtime reads the same parameters differently, or computes them in its own way"
     seen_in = ("see `pecli runtimes MODEL`",)
     stage = Stage.ARITHMETIC
-    weight = 0.9
+    weight = 0.2  # less than «computed in float32»: the name of a runtime says more
 
     def plant(self, making: Making) -> Making:
         return SchemeMaking(self.scheme, self.tensors, storage=making.storage)

@@ -13,8 +13,8 @@ import pytest
 
 import pecli
 from pecli.checks import identify as identification
+from pecli.engine.edits import Mask, Negated, Repeated, RowsWrong
 from pecli.engine.table import table_of
-from pecli.explain.edits import Mask, Negated, Repeated, RowsWrong
 from pecli.files import save_tables
 from tests.checks.waves import LLAMA3, halves, interleaved, powers, waves, woven
 from tests.tools.sweeps.identification import attempt_identification

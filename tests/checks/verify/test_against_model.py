@@ -11,8 +11,8 @@ from safetensors.numpy import save_file
 
 import pecli
 from pecli.compare.tolerance import Tolerance
+from pecli.engine.edits import Parameter, Swapped
 from pecli.errors import FileError, ParameterError
-from pecli.explain.edits import Parameter, Swapped
 from tests.checks.waves import halves, interleaved, powers, waves, woven
 
 NEAR = Tolerance(atol=2e-6)

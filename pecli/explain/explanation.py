@@ -1,0 +1,134 @@
+"""Explanations: the edits that turn an expected table into the one at hand, and what they leave.
+
+`hypothesis.accept` is the only constructor. Later steps copy an explanation by its methods: they may say of which
+tensors it is, or in which reading it holds, but never that it explains more than was compared.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pecli.engine.edits import Edit
+from pecli.engine.schemes.scheme import Scheme
+
+ARRANGED_COST = 0.9
+"""Cost of each edit of the shape, where a mistake costs about 1: it is seen, not inferred."""
+
+
+@dataclass(frozen=True)
+class ComparedRows:
+    """The rows that there was time to compare, of all."""
+
+    count: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Edits with which an expected table becomes the table at hand, every compared element of it."""
+
+    edits: tuple[Edit, ...]
+    scheme: Scheme | None
+    """The scheme that makes the table at hand; None if none does, or if no command should be printed."""
+    tensors: tuple[str, ...]
+    cost: float = 0.0
+    """The length of the explanation, about 1 per mistake and 0.2 per fitted digit: the shortest one is preferred."""
+    open: tuple[str, ...] = ()
+    """What the data do not decide, a sentence each."""
+    residual: float = 0.0
+    """The largest difference that the edits do not explain."""
+    recipe_residual: float = 0.0
+    """The largest difference from the table that the engine makes by the recipe, if the edits name one."""
+    noise: float = 0.0
+    """The root mean square of the differences that are left."""
+    compared: ComparedRows | None = None
+    """The rows that were compared, if not all were."""
+
+    @property
+    def mistakes(self) -> tuple[Edit, ...]:
+        """The edits that say which values differ, not how values were stored."""
+        return tuple(edit for edit in self.edits if not edit.storage)
+
+    def renamed(self, tensors: Iterable[str]) -> "Explanation":
+        """Return the explanation with the names that its tensors have in the file."""
+        return replace(self, tensors=tuple(tensors))
+
+    def made_by(self, scheme: Scheme | None) -> "Explanation":
+        """Return the explanation with the scheme of its command; None for no command."""
+        return replace(self, scheme=scheme)
+
+    def without(self, edit: Edit) -> "Explanation":
+        """Return the explanation without an edit that goes without saying."""
+        others = tuple(other for other in self.edits if other != edit)
+        return replace(self, edits=others)
+
+    def supposing(
+        self, edits: tuple[Edit, ...], cost: float, doubts: tuple[str, ...]
+    ) -> "Explanation":
+        """Return the explanation of tensors that were read in some way, by a law that was supposed.
+
+        Args:
+            edits: How the tensors were read, such as transposed.
+            cost: The cost of the numbers of the law.
+            doubts: What the data do not decide about the law, a sentence each.
+        """
+        return replace(
+            self,
+            edits=(*edits, *self.edits),
+            cost=self.cost + cost + ARRANGED_COST * len(edits),
+            open=(*doubts, *self.open),
+        )
+
+    def merged_with(self, other: "Explanation") -> "Explanation":
+        """Return one explanation of the tensors of two, which have the same mistakes."""
+        # A vector of frequencies has no length; the scheme of the table beside it has.
+        longest = max(self.scheme, other.scheme, key=_length)
+        # The mistakes are equal, so the one with more edits says more about storage.
+        fuller = max(self, other, key=lambda explanation: len(explanation.edits))
+        return replace(
+            fuller,
+            scheme=longest,
+            tensors=(*self.tensors, *other.tensors),
+            residual=max(self.residual, other.residual),
+        )
+
+    def as_json(self, text: str) -> dict[str, Any]:
+        return {
+            "edits": [edit.as_json() for edit in self.edits],
+            "residual": _finite(self.residual),
+            "noise": _finite(self.noise),
+            "tensors": list(self.tensors),
+            "text": text,
+        }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _length(scheme: Scheme | None) -> int:
+    """Return the number of rows of a scheme, 0 if it has none."""
+    if scheme is None:
+        return 0
+    return scheme.value_of("seq_len") or 0
+
+
+def merged(explanations: Iterable[Explanation]) -> list[Explanation]:
+    """Return the explanations, with one for all tensors that have the same mistakes."""
+    by_mistakes: dict[object, Explanation] = {}
+    for explanation in explanations:
+        # Tensors without mistakes are not alike: each keeps its own entry.
+        key = explanation.mistakes or len(by_mistakes)
+        if key in by_mistakes:
+            explanation = by_mistakes[key].merged_with(explanation)
+        by_mistakes[key] = explanation
+    return list(by_mistakes.values())
+
+
+def best(explanations: Iterable[Explanation]) -> list[Explanation]:
+    """Return the explanations, cheapest first and closest among equals, each list of edits once."""
+    unique: dict[tuple[Edit, ...], Explanation] = {}
+    for explanation in sorted(explanations, key=lambda each: (round(each.cost, 6), each.residual)):
+        unique.setdefault(explanation.edits, explanation)
+    return list(unique.values())
