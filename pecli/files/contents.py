@@ -23,6 +23,7 @@ import numpy as np
 from pecli.engine.arrays import Array, Indices, numpy_dtype, round_to, widened
 from pecli.engine.named_values import JsonObject
 from pecli.errors import FileError, PecliError, failure, quoted
+from pecli.files.named_pipe import open_to_read
 from pecli.files.output import KEY
 from pecli.files.strict_json import MAX_DEPTH, parsed_json
 
@@ -303,7 +304,7 @@ def read_contents(path: str, check_start: CheckStart = _accept) -> Contents:
         if path == "-":
             label = STANDARD_INPUT
             source = os.dup(0)
-        with open(source, "rb") as file:
+        with open_to_read(source) as file:
             mapped = _mapped(file)
             if mapped is not None:
                 check_start(label, mapped[:START])

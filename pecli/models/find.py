@@ -11,6 +11,7 @@ from pecli.engine.named_values import JsonObject
 from pecli.errors import FileError, KindError, ParameterError, failure, quoted
 from pecli.files.contents import GGUF
 from pecli.files.gguf_file import Header, header_of
+from pecli.files.named_pipe import open_to_read
 from pecli.models import config_files, presets
 from pecli.models.config_files import CONFIGS, config_file, is_config, plain_config
 from pecli.models.dialects import gguf, llama_cpp_log, read_object
@@ -219,7 +220,7 @@ def _describe_named(label: str, name: str) -> Description:
 def _read(path: str, label: str) -> Description:
     """Read a file, which is a GGUF by its first bytes, not by its name; errors name the path."""
     try:
-        with open(path, "rb") as file:
+        with open_to_read(path) as file:
             # A pipe may have no end.
             data = file.read(config_files.MAX_CONFIG_BYTES + 1)
     except (OSError, ValueError) as problem:

@@ -6,7 +6,10 @@ import pickle
 import re
 import subprocess
 import sys
+import threading
+import time
 import zipfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
@@ -124,6 +127,37 @@ def test_reading_from_a_fifo(
                 FileError, match="trailing bytes|follows its end" if change else "truncated"
             ):
                 load_file("pipe")
+
+
+@pytest.mark.parametrize("read", [pecli.load, pecli.load_config, pecli.load_model])
+def test_a_pipe_without_a_writer_is_not_waited_for_for_ever(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[str], object]
+) -> None:
+    monkeypatch.setattr("pecli.files.named_pipe.WRITER_SECONDS", 0.05)
+    os.mkfifo("pipe")
+    with pytest.raises(FileError, match="is a pipe that no program has opened to write"):
+        read("pipe")
+
+
+def test_a_writer_may_take_its_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe that is open to write is read to its end, however late that comes."""
+    monkeypatch.setattr("pecli.files.named_pipe.WRITER_SECONDS", 0.05)
+    os.mkfifo("pipe")
+    is_open = threading.Event()
+
+    def write_late() -> None:
+        with open("pipe", "wb") as file:
+            is_open.set()
+            time.sleep(0.2)
+            file.write(b"1.5 2.5\n")
+
+    with ThreadPoolExecutor() as pool:
+        pool.submit(write_late)
+        reader = os.open("pipe", os.O_RDONLY)  # The writer's `open` waits for a reader.
+        is_open.wait()
+        numbers = pecli.load("pipe")["array"]
+        os.close(reader)
+    assert numbers.tolist() == [[1.5, 2.5]]
 
 
 def test_the_suffix_picks_the_format(folder: Path) -> None:
