@@ -1,5 +1,6 @@
 """Golden suites that are damaged, or cannot be written: an error of one line, never a torn file."""
 
+import copy
 import hashlib
 import json
 import os
@@ -168,6 +169,45 @@ def test_a_case_whose_numbers_are_wrong(
     outcome = pecli_cli("verify", folder)
     assert outcome.code == 3
     assert problem in outcome.err
+
+
+WRONG_LISTS = [
+    ("table-dim-2", "cos", "hex", "0x1.8p+1", "has hex numbers that are not its decimal numbers"),
+    ("table-dim-2", "cos", "hex", "1.5", "has hex numbers that are not its decimal numbers"),
+    ("table-dim-2", "cos", "hex", "zz", "holds a hex number that cannot be read"),
+    ("table-dim-2", "cos", "hex", 5, "has hex numbers that are not its decimal numbers"),
+    ("table-dim-2", "cos", "float32", 0.5, "has float32 numbers that are not its decimal"),
+    ("table-dim-2", "cos", "float16", "nan", "has float16 numbers that are not its decimal"),
+    ("table-dim-2", "cos", "bfloat16", [], "holds something that is not a number"),
+    ("rotate-interleaved", "after", "float16", 9, "has float16 numbers that are not its float32"),
+]
+
+
+@pytest.mark.parametrize(("case", "tensor", "numbers", "value", "problem"), WRONG_LISTS)
+def test_every_list_of_numbers_is_checked(
+    pecli_cli: Callable,
+    suite: Suite,
+    folder: Path,
+    case: str,
+    tensor: str,
+    numbers: str,
+    value: object,
+    problem: str,
+) -> None:
+    """A port reads one of the lists: the others must hold the same numbers."""
+    damaged = copy.deepcopy(suite)
+    damaged.cases[f"{case}.json"]["tensors"][tensor][numbers][0] = value
+    damaged.save(folder, digests=True)
+    outcome = pecli_cli("verify", folder)
+    assert outcome.code == 3
+    assert problem in outcome.err
+
+
+def test_a_suite_is_not_written_to_standard_output(pecli_cli: Callable) -> None:
+    outcome = pecli_cli("golden", "phi-2", "-o", "-")
+    assert outcome.code == 2
+    assert "--output is -; the suite is a folder of files" in outcome.err
+    assert outcome.err.count("\n") == 1
 
 
 def test_settings_that_do_not_fit_are_an_error_of_the_file(

@@ -65,6 +65,9 @@ def golden(
     """
     if output is None:
         raise ParameterError("output", "missing", "the suite is a folder of files", "-o golden")
+    if output == "-":
+        rule = "the suite is a folder of files, which standard output cannot hold"
+        raise ParameterError("output", "-", rule, "-o golden")
     formats = tuple(WRITERS) if format == "all" else (format,)
     entries = write(output, models or (), formats)
     files = {INDEX}

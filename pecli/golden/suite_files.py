@@ -3,13 +3,13 @@
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pecli.engine.arrays import AnyArray as Array
-from pecli.engine.arrays import round_to
+from pecli.engine.arrays import dtype_name, round_to
 from pecli.engine.named_values import JsonObject
 from pecli.errors import FileError, failure
 from pecli.files import save
@@ -21,6 +21,7 @@ from pecli.golden.cases import Case, cases
 from pecli.golden.suite_index import INDEX, Entry, entry_json, sha256_of, write_index
 
 DTYPES = ("float64", "float32", "float16", "bfloat16")
+HEX = "hex"  # the list of float64 numbers as hexadecimal text
 NOT_FINITE = frozenset({"nan", "inf", "-inf"})  # texts for numbers that JSON lacks
 
 
@@ -90,7 +91,7 @@ def _spelled(array: Array, dtypes: Iterable[str]) -> dict[str, object]:
     for dtype in dtypes:
         if dtype == "float64":
             spelled["decimal"] = _json_numbers(values.tolist())
-            spelled["hex"] = [value.hex() for value in values.tolist()]
+            spelled[HEX] = [value.hex() for value in values.tolist()]
         else:
             # The shortest text of a float32 is a shorter decimal than its value as a float64.
             shortest = [float(str(value)) for value in round_to(values, dtype)]
@@ -166,10 +167,66 @@ def _read_tensor(contents: Contents, spelled: object) -> Array:
     if isinstance(spelled, dict) and isinstance(spelled.get("shape"), list):
         for name, dtype in NUMBERS.items():
             if name in spelled:
-                values = spelled[name]
-                contents.refuse_if(not isinstance(values, list), f"has no list of {name} numbers")
-                return _read_array(contents, values, dtype, spelled["shape"])
+                values = _list_of(contents, spelled, name)
+                numbers = _read_array(contents, values, dtype, spelled["shape"])
+                _check_other_lists(contents, spelled, numbers, name)
+                return numbers
     raise contents.error("has no shape and numbers")
+
+
+def _list_of(contents: Contents, spelled: Mapping[str, object], name: str) -> list[object]:
+    values = spelled[name]
+    if not isinstance(values, list):
+        raise contents.error(f"has no list of {name} numbers")
+    return values
+
+
+def _check_other_lists(
+    contents: Contents, spelled: Mapping[str, object], numbers: Array, name: str
+) -> None:
+    """Raise a FileError if a list of a tensor holds other numbers than the list called `name`.
+
+    A port reads whichever list suits its language: a wrong one would fail a right port.
+    """
+    shape = list(numbers.shape)
+    for other in (HEX, *DTYPES[1:]):
+        if other == name or other not in spelled:
+            continue
+        values = _list_of(contents, spelled, other)
+        dtype = other
+        if other == HEX:
+            dtype = "float64"
+            values = [_number_of_hex(contents, text) for text in values]
+        stored = round_to(_read_array(contents, values, np.float64, shape), dtype)
+        problem = f"has {other} numbers that are not its {name} numbers"
+        contents.refuse_if(not _is_rounded(stored, numbers), problem)
+
+
+def _number_of_hex(contents: Contents, text: object) -> float | str:
+    """Return the number of a text such as 0x1.8p+1, or a text of NOT_FINITE."""
+    try:
+        number = float.fromhex(str(text))
+    except (OverflowError, ValueError):
+        raise contents.error("holds a hex number that cannot be read") from None
+    return number if math.isfinite(number) else str(number)
+
+
+def _is_rounded(stored: Array, numbers: Array) -> bool:
+    """Return True if stored numbers are those of a wider dtype, each rounded once.
+
+    Rotated tensors have no float64 numbers in a case, but all of their lists were rounded from
+    those. A float64 just above the middle of two float16 numbers is rounded up in float16, and in
+    float32 to that middle, which would be rounded to even: the neighbours of a float32 stand for
+    the float64 numbers around it.
+    """
+    candidates = [numbers]
+    if numbers.dtype == np.float32:
+        candidates += [np.nextafter(numbers, np.float32(end)) for end in (-np.inf, np.inf)]
+    is_rounded = np.zeros(numbers.shape, bool)
+    for candidate in candidates:
+        rounded = round_to(candidate.astype(np.float64), dtype_name(stored.dtype))
+        is_rounded |= (rounded == stored) | (np.isnan(rounded) & np.isnan(stored))
+    return bool(is_rounded.all())
 
 
 def _read_array(
