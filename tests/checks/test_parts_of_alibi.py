@@ -51,6 +51,15 @@ def test_a_wrong_part_fails(name: str) -> None:
     assert not pecli.verify(wrong, BLOOM, atol=1e-5, reasons=False).passed
 
 
+@pytest.mark.parametrize("form", ["causal", "symmetric", "key"])
+def test_slopes_beside_their_bias(form: str) -> None:
+    """Mistakes of masks are tried on the bias; slopes have no mask."""
+    scheme = pecli.Alibi(4, 6, form=form, dtype="float64")
+    result = pecli.verify(scheme.tables(), scheme)
+    assert result.passed
+    assert [tensor.name for tensor in result.tensors] == ["bias", "slopes"]
+
+
 @pytest.mark.parametrize("heads", [10, 12])
 def test_zeros_for_heads_without_a_bias(heads: int) -> None:
     """As x-transformers pads the bias of some heads to all of them."""

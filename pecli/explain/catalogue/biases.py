@@ -343,6 +343,8 @@ class OtherMask(BiasMistake):
     stage = Stage.FORM
 
     def in_bias(self, bias: BiasMaking) -> BiasMaking:
+        if bias.masked.shape != self.masked.shape:
+            return bias  # Slopes beside a masked bias have no mask.
         return replace(bias, masked=self.masked, mask=self.value)
 
     @classmethod
@@ -380,6 +382,8 @@ class Unmasked(BiasMistake):
     stage = Stage.FORM
 
     def in_bias(self, bias: BiasMaking) -> BiasMaking:
+        if not bias.masked.any():
+            return bias  # Slopes beside a masked bias have no mask.
         queries, keys = bias.multiples.shape
         distance = np.arange(keys, dtype=np.float64) - np.arange(keys - queries, keys)[:, None]
         sign = -1.0 if (bias.multiples > 0).any() else 1.0
