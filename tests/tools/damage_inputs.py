@@ -1,18 +1,21 @@
-"""Damage text, JSON and raw files: every answer is right or one clear line, and memory stays small.
+"""Damage files of every format: every answer is right or one clear line, and memory stays small.
 
-python -m tests.tools.damage_inputs [--files 2000] [--seed 0]
+python -m tests.tools.damage_inputs [--files 2000] [--cpu-minutes 20] [--seed 0]
 
 Each file is a good one with a few changes: bytes replaced, inserted and removed, lines cut, moved
-and repeated, words of other files put in. It is inspected and verified; what must never happen is a
-traceback, exit code 70, an error of several lines, or more than four times its size of memory.
+and repeated, words of other files put in. Tables are inspected and verified, configurations read;
+what must never happen is a traceback, exit code 70, an error of several lines, or more than four
+times its size of memory.
 """
 
 import argparse
 import io
 import json
+import math
 import random
 import sys
 import tempfile
+import time
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
@@ -53,6 +56,15 @@ SPLINTERS = (
 )
 
 
+DATA = Path(__file__).parents[1] / "files" / "data"
+BINARY_SAMPLES = (
+    DATA / "torch_views.pt",
+    DATA / "tiny.gguf",
+    DATA / "tiny_llama" / "onnx" / "model.onnx",
+)
+CONFIG = "config.json"
+
+
 class Answer(NamedTuple):
     """The answer of a command to a damaged file."""
 
@@ -62,6 +74,11 @@ class Answer(NamedTuple):
 
 def good_files() -> dict[str, bytes]:
     """Return good files by their names: one of each form."""
+    return {**text_files(), **binary_files(), **configurations()}
+
+
+def text_files() -> dict[str, bytes]:
+    """Return tables as text, as JSON, and as raw numbers."""
     tables = pecli.Rope(ROWS, DIM).tables()
     cos = tables["cos"]
     sin = tables["sin"]
@@ -90,6 +107,44 @@ def good_files() -> dict[str, bytes]:
     }
     files = {name: text.encode() for name, text in texts.items()}
     return {**files, "raw.bin": np.stack([cos, sin]).tobytes(), "raw.f32": cos.tobytes()}
+
+
+def binary_files() -> dict[str, bytes]:
+    """Return tables in formats with a header, some of which other libraries have written."""
+    table = pecli.Rope(ROWS, DIM)
+    files = {path.name: path.read_bytes() for path in BINARY_SAMPLES}
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("rope.npy", "rope.npz", "rope.safetensors"):
+            path = Path(folder, name)
+            pecli.save(path, table)
+            files[name] = path.read_bytes()
+    compressed = io.BytesIO()
+    np.savez_compressed(compressed, **table.tables())
+    return {**files, "compressed.npz": compressed.getvalue()}
+
+
+def configurations() -> dict[str, bytes]:
+    """Return a model's configuration in JSON, with a scaling of many numbers."""
+    scaling = {
+        "rope_type": "longrope",
+        "short_factor": [1.0] * 16,
+        "long_factor": [float(number) for number in range(1, 17)],
+        "original_max_position_embeddings": 4096,
+    }
+    config = {
+        "model_type": "phi3",
+        "hidden_size": 128,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "num_hidden_layers": 2,
+        "max_position_embeddings": 131072,
+        "rope_theta": 10000.0,
+        "partial_rotary_factor": 1.0,
+        "rope_scaling": scaling,
+        "layer_types": ["full_attention", "sliding_attention"],
+        "sliding_window": 64,
+    }
+    return {CONFIG: json.dumps(config, indent=1).encode()}
 
 
 def damaged(data: bytes, chance: random.Random) -> bytes:
@@ -140,12 +195,26 @@ def peak_memory(path: str) -> int:
     return peak
 
 
-def problems_of(path: str, data: bytes) -> Iterator[str]:
-    """Yield what is wrong with the answers to a file."""
+def commands_for(path: str) -> list[tuple[str, ...]]:
+    """Return the command lines that read a file."""
+    if path == CONFIG:
+        return [
+            ("config", path, "--json"),
+            ("rope", "--config", path, "--seq-len", "4", "--json"),
+            ("runtimes", path, "--json"),
+        ]
     raw = RAW if path.startswith("raw") else ()
-    commands = (("inspect", path), ("verify", path, "--model", MODEL, "-q", "--atol", "1e-3"))
-    for words in commands:
-        answer = answer_to(*words, *raw)
+    return [
+        ("inspect", path, "--stats", *raw),
+        ("verify", path, "--model", MODEL, "-q", "--atol", "1e-3", *raw),
+    ]
+
+
+def problems_of(path: str, data: bytes, codes: Counter[int]) -> Iterator[str]:
+    """Yield what is wrong with the answers to a file, and count their exit codes."""
+    for words in commands_for(path):
+        answer = answer_to(*words)
+        codes[answer.code] += 1
         if answer.code not in CODES:
             yield f"{words[0]} exits with {answer.code}: {answer.error}"
         if answer.code == 3 and answer.error.count("\n"):
@@ -157,33 +226,48 @@ def problems_of(path: str, data: bytes) -> Iterator[str]:
         yield f"takes {peak:,} bytes of memory for {len(data):,}"
 
 
-def damage(count: int, seed: int) -> tuple[list[str], Counter[int]]:
-    """Return what is wrong with the answers to damaged files, and how often each exit code came."""
-    chance = random.Random(seed)
+class Campaign(NamedTuple):
+    """The problems of damaged files, the number of the files, and how often each exit code came."""
+
+    problems: list[str]
+    count: int
+    codes: Counter[int]
+
+
+def damage(count: float, seed: int, cpu_seconds: float = math.inf) -> Campaign:
+    """Damage so many files, or as many as the CPU time allows, and check the answers to them."""
     files = good_files()
-    problems = []
+    problems: list[str] = []
     codes: Counter[int] = Counter()
+    stop = time.process_time() + cpu_seconds
+    number = 0
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
-        for number in range(count):
+        for name, data in files.items():
+            # Modules that a format needs are imported here: their memory is not the file's.
+            Path(name).write_bytes(data)
+            peak_memory(name)
+        while number < count and time.process_time() < stop:
+            chance = random.Random(f"{seed}/{number}")
             name = chance.choice(sorted(files))
             data = damaged(files[name], chance)
             Path(name).write_bytes(data)
-            codes[answer_to("inspect", name, *(RAW if name.startswith("raw") else ())).code] += 1
-            problems += [f"file {number}, {name}: {line}" for line in problems_of(name, data)]
-    return problems, codes
+            for problem in problems_of(name, data, codes):
+                problems.append(f"file {seed}/{number}, {name}: {problem}")
+                print(problems[-1], flush=True)
+            number += 1
+    return Campaign(problems, number, codes)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--files", type=int, default=2000)
+    parser.add_argument("--files", type=float, default=2000)
+    parser.add_argument("--cpu-minutes", type=float, default=math.inf)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    problems, codes = damage(options.files, options.seed)
-    print("\n".join(problems))
-    print(
-        f"{options.files} files, exit codes { {int(code): codes[code] for code in sorted(codes)} }, {len(problems)} problems"
-    )
-    return bool(problems)
+    campaign = damage(options.files, options.seed, 60 * options.cpu_minutes)
+    codes = {int(code): campaign.codes[code] for code in sorted(campaign.codes)}
+    print(f"{campaign.count} files, exit codes {codes}, {len(campaign.problems)} problems")
+    return 1 if campaign.problems else 0
 
 
 if __name__ == "__main__":
