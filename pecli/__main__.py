@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,6 +102,9 @@ def main() -> NoReturn:
             if signal.getsignal(number) == signal.SIG_DFL:  # nohup ignores SIGHUP, and so do we
                 signal.signal(number, _stop)
         gc.set_threshold(GC_THRESHOLD)
+        if not sys.warnoptions and not os.environ.get("PECLI_DEBUG"):
+            # An overflow in NumPy is no news to a user: results with infinities are reported as such.
+            warnings.simplefilter("ignore")
         # Otherwise NumPy starts threads for matrix products, none of which is large here.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         from pecli.cli.app import run

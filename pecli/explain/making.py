@@ -481,7 +481,9 @@ class FrequencyMaking(WaveMaking):
         if self.arithmetic.frequencies is not None and self.arithmetic.frequencies != "float32":
             frequencies = rounded_to(frequencies, self.arithmetic.frequencies)
         if self.holds in INVERSES:
-            frequencies = INVERSES[self.holds] / frequencies
+            # Pairs that do not turn (partial rotation) have an infinite wavelength.
+            with np.errstate(divide="ignore"):
+                frequencies = INVERSES[self.holds] / frequencies
         return self.form.lay(frequencies[None].astype(np.complex128), rows)
 
     def bound(self, rows: Indices) -> Floats:
