@@ -14,7 +14,7 @@ import typer
 from pecli.cli.commands import OUTPUT as OUTPUT
 from pecli.cli.messages import print_note
 from pecli.engine.named_values import MutableValues, NamedValues
-from pecli.engine.schemes.parameters import Choice, Flag, Parameter
+from pecli.engine.schemes.parameters import Choice, Flag, Parameter, Real
 from pecli.errors import ParameterError
 from pecli.files.formats import one_of, written_suffixes
 
@@ -200,6 +200,26 @@ RAW = (
 )
 """Options of a command that reads arrays. They apply to all its files without a known format, and
 every command handles them in the same way: see `commands.command_of`."""
+METHODS = ("linear", "cubic", "nearest", "slice", "crop")
+"""The methods of `pecli.tensors.interpolation`, which is not imported for the help."""
+SCALE_OFFSET = Real(help="added to the new size", at_least=0)
+
+
+def interpolation(method: str, panel: str = "") -> tuple[Option, ...]:
+    """Return the options that choose an interpolation; `method` is the help of the first."""
+    antialias = (
+        "torch's antialias: average over more rows when shrinking. timm and open_clip set it."
+    )
+    corners = "torch's align_corners: the first and last rows stay in place. Qwen3-VL sets it."
+    offset = "Added to the new size before it is divided by the old one: 0.1 in DINO and DINOv2."
+    return (
+        text("--method", "NAME", method, panel, choices=METHODS),
+        flag("--antialias", antialias, panel, default=None),
+        flag("--align-corners", corners, panel, default=None),
+        text("--scale-offset", "NUMBER", offset, panel, rule=SCALE_OFFSET),
+    )
+
+
 MODEL = (
     "a config.json or params.json, a folder with one, a .gguf, a preset, "
     "or a repository in the local cache"

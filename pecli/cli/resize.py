@@ -22,6 +22,11 @@ from pecli.views import screen
 MAX_LISTED = 8
 """Tensors that an error names."""
 
+METHOD = (
+    "The kernel, or for copies of rows nearest, slice (the first ones) or crop (the middle). "
+    "(default: cubic for a grid, else linear)"
+)
+
 
 @dataclass
 class _RowNorms:
@@ -56,12 +61,7 @@ class _RowNorms:
         default="0",
         rule=Whole(help="rows", low=0, high=1 << 24),
     ),
-    options.text(
-        "--method", "[linear|cubic]", "The kernel. (default: cubic for a grid, else linear)"
-    ),
-    options.flag(
-        "--antialias", "Average over more rows when shrinking, as timm does; Hugging Face does not."
-    ),
+    *options.interpolation(METHOD),
     options.output("Where to write; the suffix selects the format.", ""),
     *options.RAW,
     *options.ANSWER,
@@ -71,7 +71,11 @@ def resize(
 ) -> None:
     """Resample a learned table to another length, or to another grid, as vision models do it.
 
-    Without -o, only show how the norms of the rows would change.
+    Without -o, only show how the norms of the rows would change. Projects differ: cubic is
+    transformers' ViT, CLIP, SigLIP and DINOv2; --antialias timm, open_clip and DINOv2 with
+    registers; --scale-offset 0.1 DINO's and DINOv2's own code; --method linear --antialias SigLIP 2;
+    --method linear --align-corners Qwen3-VL and the first ViT (SciPy's zoom); crop Stable Diffusion
+    3. pecli verify NEW --resized-from OLD names the one that made a table.
 
     Examples:
       pecli resize wpe.npy --to 2048 -o longer.npy
@@ -84,7 +88,8 @@ def resize(
         rule = "it must be a number of rows, or a grid such as 24x24"
         raise ParameterError("to", "missing", rule)
     name, table = _only_tensor(file)
-    resized = resize_table(table, to, name=f"the tensor {quoted(name)}", **settings)
+    given = options.set_options(settings)
+    resized = resize_table(table, to, name=f"the tensor {quoted(name)}", **given)
     if output is not None:
         save_tables(output, [table_of(name, resized)], None)
     if json:

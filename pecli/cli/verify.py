@@ -58,6 +58,7 @@ file = "rope.safetensors"
 """
 
 _PANEL = "Against a model"
+_RESIZED = "Against the table it was resized from"
 _FILES = f"Files ({', '.join(readable_suffixes())}), folders, FILE:NAME, and .toml manifests."
 _MODEL = (
     f"{options.MODEL[0].upper()}{options.MODEL[1:]}; for a folder of tensors or a .gguf, its own "
@@ -73,6 +74,11 @@ _POSITIONS = "Positions of the rows, (L,) or (axes, L), if not consecutive; with
 _TABLE = "With --before: the learned table (rows, D) whose rows were added, instead of a model."
 _MASK = "1 for tokens, 0 for padding, (batch, L), of --before or of tables per batch; positions count the ones."
 _SHIFT = "With --before: a cache that was rotated already is moved by this many positions."
+_RESIZED_FROM = (
+    "The learned table before; --grid and --keep are about it. The interpolation is named."
+)
+_TO = "The new grid or number of rows. (default: what fits)"
+_METHOD = "The interpolation that is required. (default: any that a project uses)"
 _GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CASE.TENSOR; see pecli golden."
 
 
@@ -95,6 +101,9 @@ _GOLDEN = "FILE… are a port's answers to the cases of this golden suite, by CA
     options.text("--table", "FILE", _TABLE, _PANEL),
     options.text("--attention-mask", "LIST|FILE", _MASK, _PANEL),
     options.text("--shift", "INTEGER", _SHIFT, _PANEL),
+    options.text("--resized-from", "FILE", _RESIZED_FROM, _RESIZED),
+    options.text("--to", "N|HxW", _TO, _RESIZED),
+    *options.interpolation(_METHOD, _RESIZED),
     *options.TOLERANCES,
     options.flag("--strict", "Fail checks too weak to rule out a known mistake.", options.CHECK),
     options.text("--golden", "FOLDER", _GOLDEN, options.CHECK),
@@ -127,6 +136,7 @@ def verify(
       pecli verify dump.npz:cos_cached --model llama-3.1-8b --recipe float32 --max-ulp 2
       pecli verify q_after.npy --before q_before.npy --model llama-3.1-8b --atol 1e-3
       pecli verify dump.npz --model llama-3.1-8b --atol 1e-3 -o fail.png
+      pecli verify larger.npy --resized-from pos_embed.npy --grid 14x14 --keep 1
       pecli verify cos.npy --model qwen3-8b --flags '--rope-scaling yarn --rope-scale 4' --atol 1e-3
       pecli verify pecli.toml --junit report.xml
       pecli verify golden; pecli verify --golden golden answers.npz
@@ -326,6 +336,10 @@ def _spec(given: Mapping[str, str]) -> str | ModelEncodings | Array | None:
     """
     if "table" in given:
         return _learned_table(given)
+    if "resized_from" in given:
+        _refuse_model(given)
+        return None
+    _refuse_interpolation(given)
     model = options.model_name(given)
     if model is not None:
         # Found again for each file; here, so that an error comes before any file is read.
@@ -342,6 +356,22 @@ def _spec(given: Mapping[str, str]) -> str | ModelEncodings | Array | None:
         advice = "add --config or --model, or make the table: pecli rope … --verify FILE"
         raise ParameterError(name, repr(value), "it belongs to a model", advice)
     return None
+
+
+def _refuse_model(given: Mapping[str, Any]) -> None:
+    """Raise ParameterError for a model beside the table that a table was resized from."""
+    for name in ("config", "model", "flags"):
+        if name in given:
+            rule = "--resized-from is what the table is compared with"
+            raise ParameterError(name, given[name], rule, "leave out one of them")
+
+
+def _refuse_interpolation(given: Mapping[str, Any]) -> None:
+    """Raise ParameterError for an option that is about a table that was resized."""
+    for name in ("to", "method", "antialias", "align_corners", "scale_offset"):
+        if name in given:
+            rule = "it is about a table that was resized"
+            raise ParameterError(name, str(given[name]), rule, "add --resized-from FILE")
 
 
 def _learned_table(given: Mapping[str, str]) -> Array:

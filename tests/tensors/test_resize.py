@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pecli.tensors.resize import resize, taps
+from pecli.errors import ParameterError
+from pecli.tensors.interpolation import Interpolation
+from pecli.tensors.resize import resize
 
 TABLE = np.random.default_rng(3).standard_normal((17, 4)).astype(np.float32)
 
@@ -65,19 +67,30 @@ def decoded(text: str, grid: list[int]) -> np.ndarray:
     )
 
 
-@pytest.mark.parametrize(
-    "case", CASES, ids=lambda c: f"{c['mode']}-{c['antialias']}-{c['old']}-{c['new']}"
-)
+METHODS = {"bilinear": "linear", "bicubic": "cubic", "linear": "linear", "nearest": "nearest"}
+
+
+def options_of(case: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of `resize` that are torch's options of a case."""
+    options = {"method": METHODS[case["mode"]], "antialias": case["antialias"]}
+    for name in ("align_corners", "scale_offset"):
+        if name in case:
+            options[name] = case[name]
+    return options
+
+
+def case_name(case: dict[str, Any]) -> str:
+    words = [case["mode"]]
+    for name in ("antialias", "align_corners", "scale_offset"):
+        if case.get(name):
+            words.append(name)
+    return f"{'-'.join(words)}-{case['old']}-{case['new']}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=case_name)
 def test_as_torch_interpolates(case: dict[str, Any]) -> None:
-    kernel = "cubic" if case["mode"] == "bicubic" else "linear"
     given = decoded(case["given"], case["old"])
-    made = resize(
-        given,
-        tuple(case["new"]),
-        grid=tuple(case["old"]),
-        method=kernel,
-        antialias=case["antialias"],
-    )
+    made = resize(given, tuple(case["new"]), grid=tuple(case["old"]), **options_of(case))
     # torch works out the places in float32: 128 rows · 2**-24 · a difference of 0.1 between neighbours
     assert np.abs(made - decoded(case["made"], case["new"])).max() < 1e-6
 
@@ -88,7 +101,7 @@ def test_as_torch_interpolates(case: dict[str, Any]) -> None:
 def test_a_constant_stays_and_weights_add_up(
     kernel: str, antialias: bool, old: int, new: int
 ) -> None:
-    made = taps(old, new, kernel, antialias)
+    made = Interpolation(kernel, antialias).taps(old, new)
     assert np.abs(made.weights.sum(axis=1) - 1).max() < 1e-14
     assert np.abs(made.apply(np.full((old, 2), 3.0)) - 3).max() < 1e-14
     assert made.rows.min() >= 0
@@ -99,5 +112,36 @@ def test_a_constant_stays_and_weights_add_up(
     ("kernel", "antialias"), [("linear", False), ("linear", True), ("cubic", True)]
 )
 def test_a_straight_line_stays_straight_inside(kernel: str, antialias: bool) -> None:
-    made = taps(40, 100, kernel, antialias).apply(np.arange(40.0)[:, None])[:, 0]
+    taps = Interpolation(kernel, antialias).taps(40, 100)
+    made = taps.apply(np.arange(40.0)[:, None])[:, 0]
     assert np.abs(np.diff(made)[10:90] - 0.4).max() < 1e-12
+
+
+def test_the_ends_stay_if_corners_are_aligned() -> None:
+    """SciPy's zoom(range(4), 7 / 4, order=1) is 0, 0.5, …, 3."""
+    made = resize(np.arange(4.0)[:, None], 7, align_corners=True)[:, 0]
+    assert made.tolist() == [0, 0.5, 1, 1.5, 2, 2.5, 3]
+
+
+def test_the_first_and_the_middle_rows_are_copied() -> None:
+    cells = np.arange(20.0)[:, None]
+    corner = resize(cells, (2, 3), grid=(4, 5), method="slice")[:, 0]
+    assert corner.tolist() == [0, 1, 2, 5, 6, 7]
+    middle = resize(cells, (2, 3), grid=(4, 5), method="crop")[:, 0]
+    assert middle.tolist() == [6, 7, 8, 11, 12, 13]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"method": "slice"}, "cannot make 9"),
+        ({"method": "nearest", "antialias": True}, "nearest copies rows"),
+        ({"method": "linear", "align_corners": True, "scale_offset": 0.1}, "leave out one"),
+        ({"method": "linear", "scale_offset": -1.0}, "scale_offset"),
+        ({"method": "lanczos"}, "method"),
+    ],
+    ids=["slice", "copies", "two ratios", "negative", "unknown"],
+)
+def test_options_that_do_not_go_together(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        resize(np.zeros((4, 2)), 9, **options)

@@ -11,6 +11,7 @@ The tests need none of these packages.
 
 import base64
 import importlib
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -107,10 +108,27 @@ def interpolate() -> None:
                 add(grid, made, mode=mode, antialias=antialias, old=old, new=new)
     for old_length, new_length in ((50, 128), (128, 50), (3, 4)):
         rows = torch.randn(1, 2, old_length) * 0.02
-        made = interpolate(rows, size=new_length, mode="linear", align_corners=False)
-        add(rows, made, mode="linear", antialias=False, old=(old_length, 1), new=(new_length, 1))
-    text = json.dumps({"torch": torch.__version__, "cases": cases}, indent=0)
-    (TESTS / "tensors/interpolate.json").write_text(text + "\n", encoding="ascii")
+        sizes = {"old": (old_length, 1), "new": (new_length, 1)}
+        for align_corners in (False, True):
+            made = interpolate(rows, size=new_length, mode="linear", align_corners=align_corners)
+            add(rows, made, mode="linear", antialias=False, align_corners=align_corners, **sizes)
+    for number, (old, new) in enumerate((((5, 6), (9, 8)), ((9, 8), (5, 6)))):
+        torch.manual_seed(100 + number)
+        grid = torch.randn(1, 2, *old) * 0.02
+        for mode, antialias in itertools.product(("bilinear", "bicubic"), (False, True)):
+            case = {"mode": mode, "antialias": antialias}
+            for align_corners in (False, True):
+                made = interpolate(grid, size=new, **case, align_corners=align_corners)
+                add(grid, made, **case, align_corners=align_corners, old=old, new=new)
+            # As DINO does: a scale factor, with 0.1 added to the new size.
+            factors = tuple((size + 0.1) / side for size, side in zip(new, old, strict=True))
+            made = interpolate(grid, scale_factor=factors, **case)
+            add(grid, made, **case, scale_offset=0.1, old=old, new=new)
+        made = interpolate(grid, size=new, mode="nearest")
+        add(grid, made, mode="nearest", antialias=False, old=old, new=new)
+    rows = ",\n".join(f"    {json.dumps(case)}" for case in cases)
+    text = f'{{\n  "torch": "{torch.__version__}",\n  "cases": [\n{rows}\n  ]\n}}\n'
+    (TESTS / "tensors/interpolate.json").write_text(text, encoding="ascii")
 
 
 POSITIONS = [0, 1, 2, 31, 100, 4097]

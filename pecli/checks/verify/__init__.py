@@ -56,7 +56,10 @@ def verify(
         model_options: Beside a model, `layer_type`, `offset`, `length`, `recipe` and `runtime`. With `before`, queries
             or keys before the rotation, those after it are compared: `seq_axis` is their axis of positions, and tokens
             stand at `positions`, where an `attention_mask` counts them, or are moved by `shift`. With a learned table,
-            or a scheme whose rows are added, `before` are the inputs without them.
+            or a scheme whose rows are added, `before` are the inputs without them. Without a model,
+            `resized_from` is the learned table that this one was resized from, on a `grid`, with
+            `keep`, and `to`, if the new grid is not clear: the interpolation is named, and must be
+            `method` with `antialias`, `align_corners` and `scale_offset`, if that is given.
 
     Returns:
         A result that is true if everything agrees.
@@ -70,6 +73,8 @@ def verify(
     False
     """
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
+    if model_options.get("resized_from") is not None:
+        return _verify_resized(given, spec, allowed, **model_options)
     config = _config_beside(given) if spec is None else None
     if config is not None:
         return _verify_by_config(given, config, allowed, reasons, **model_options)
@@ -102,6 +107,18 @@ def verify(
     if file.path == NO_FILE:
         raise ParameterError("scheme", "missing", "arrays carry no spec", "say what they should be")
     return verify_carried(label, file, allowed, is_complete=not is_one_tensor, reasons=reasons)
+
+
+def _verify_resized(
+    given: Given, spec: object, tolerance: Tolerance, **options: Any
+) -> Verification:
+    """Compare a table with the one that it was resized from."""
+    from pecli.checks.verify.resized import verify_resized
+
+    if spec is not None:
+        rule = "a table is compared with the one that it was resized from"
+        raise ParameterError("spec", "given", rule, "leave it out, or resized_from")
+    return verify_resized(given, tolerance, **options)
 
 
 def _config_beside(given: Given) -> str | None:

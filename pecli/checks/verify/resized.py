@@ -1,0 +1,476 @@
+"""A learned table compared with the table that it was resized from: which interpolation was used."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.checks.verification import Verification
+from pecli.compare.comparison import Comparison, compare_arrays, problems_of
+from pecli.compare.tolerance import EXACT, Tolerance
+from pecli.engine.arrays import Array, Floats, as_dtype, dtype_name, floating, widened
+from pecli.engine.named_values import JsonObject
+from pecli.errors import FileError, KindError, ParameterError, listed
+from pecli.explain.storage import half_ulp
+from pecli.files.load import Given, opened
+from pecli.files.tensor_roles import role_of
+from pecli.tensors.interpolation import PROJECTS, Interpolation, known_interpolations
+from pecli.tensors.resize import KEPT, Grid, checked_grid, resize, wrong_rows
+
+COLUMNS_TRIED = 8  #: columns with which interpolations are told apart, before all are compared
+MAX_LISTED = 8  #: tensors that an error names
+FLOAT32_STEP = 2.0**-24
+PLACE_ROUNDINGS = 9
+"""Roundings of a float32 place that an element may show: three operations on each of two axes, and
+a cubic kernel changes by up to 1.5 times the spread of the table from row to row."""
+STORAGE_ROUNDINGS = 2  #: the old table may have been rounded to the dtype, and the new one is
+MOST_ALIKE = 6  #: interpolations that a line names as making the same table
+GRIDS_WITH_MISTAKES = 2
+"""New grids with which mistakes are searched for: of 72 rows that were 5x6, 8x9 and 9x8."""
+OTHER_TOKENS = (1, 2, 5)  #: rows for other tokens beside a grid: a class token, and registers
+
+
+@dataclass(frozen=True, repr=False)
+class ResizeVerification(Verification):
+    """The answer for a table that was resized.
+
+    Attributes:
+        interpolations: The ways that make this table, those of known projects first; all of them
+            make the same. Empty if none does.
+    """
+
+    interpolations: tuple[Interpolation, ...] = ()
+
+    def as_json(self) -> JsonObject:
+        fields = dict(super().as_json())
+        fields["interpolations"] = [
+            {**asdict(way), "projects": PROJECTS.get(way, ""), "options": way.options}
+            for way in self.interpolations
+        ]
+        return fields
+
+
+def verify_resized(
+    new: Given,
+    tolerance: Tolerance,
+    *,
+    resized_from: Given,
+    grid: object = None,
+    to: object = None,
+    keep: int | None = None,
+    method: str | None = None,
+    antialias: bool = False,
+    align_corners: bool = False,
+    scale_offset: float = 0.0,
+    **others: object,
+) -> ResizeVerification:
+    """Compare a table with those that known interpolations make of an older one.
+
+    Args:
+        new: The table that was resized, (rows, dim) or (1, rows, dim).
+        tolerance: The errors that pass; if it is exact, those of float32 arithmetic pass.
+        resized_from: The table before.
+        grid: Its grid, rows x columns; None if its rows are along one axis.
+        to: The new grid, or number of rows; by default the one that fits best.
+        keep: Rows at the beginning that stay as they are.
+        method: The interpolation that is required, with `antialias`, `align_corners` and
+            `scale_offset` as in `pecli.resize`; by default any that a project uses.
+        antialias: See `method`.
+        align_corners: See `method`.
+        scale_offset: See `method`.
+        others: Options that do not go with a resized table.
+
+    Raises:
+        FileError: A file has several tables.
+        ParameterError: The tables are not of that grid, or an option breaks its rule.
+    """
+    for name, value in others.items():
+        if value is not None:
+            raise KindError(name, "given", "it does not go with a resized table", "leave it out")
+    required = None
+    if method is not None:
+        required = Interpolation(method, antialias, align_corners, scale_offset)
+    elif antialias or align_corners or scale_offset:
+        rule = "antialias, align_corners and scale_offset belong to a method"
+        raise ParameterError("method", "missing", rule, "add it, such as cubic")
+    after = _table(new, "the new table")
+    before = _table(resized_from, "the old table")
+    jobs = list(_jobs(before, after, grid, to, KEPT.check("keep", keep or 0)))
+    with np.errstate(invalid="ignore", over="ignore"):  # A table may hold infinities.
+        finding = _finding(jobs)
+        result = _compared(finding, required, tolerance, after.name)
+    reasons = finding.mistakes
+    if required is not None and finding.ways and not result.passed:
+        reasons = (f"it is resized by {_in_words(finding.ways)}, not by {required}",)
+    readings = {}
+    if finding.ways:
+        readings[result.name] = finding.job.sizes + _in_words(finding.ways)
+    weak: tuple[str, ...] = ()
+    if result.passed and required is None and len(finding.ways) > MOST_ALIKE:
+        weak = ("most interpolations make this table: it does not show which was used",)
+    return ResizeVerification(
+        after.label,
+        f"resized from {before.label}",
+        (result,),
+        problems_of([result]),
+        reasons,
+        readings,
+        weak=weak,
+        interpolations=finding.ways,
+    )
+
+
+class _Table(NamedTuple):
+    """A learned table of a file."""
+
+    label: str  #: the file, or a word for an array
+    name: str
+    rows: Array  #: (rows, dim)
+    rounding: float  #: the largest error that printing the numbers made
+
+
+def _table(given: Given, label: str) -> _Table:
+    """Return the only table of a file, or the only one whose name is that of a learned table."""
+    path, file = opened(given)
+    tensors = file.read_as("float32").tensors
+    if len(tensors) > 1:
+        learned = {name: array for name, array in tensors.items() if role_of(name) == "rows"}
+        if len(learned) != 1:
+            names = listed(list(tensors), MAX_LISTED)
+            problem = f"has {len(tensors)} tensors: {names}"
+            raise FileError(path or label, problem, "name one: FILE:NAME")
+        tensors = learned
+    name, values = next(iter(tensors.items()))
+    array = floating(label, values)
+    if array.ndim < 2 or set(array.shape[:-2]) - {1} or not array.size:
+        rule = "a learned table is (rows, dim) or (1, rows, dim)"
+        raise ParameterError(path or label, f"of shape {array.shape}", rule)
+    return _Table(path or label, name, array.reshape(array.shape[-2:]), file.rounding)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A table before and after it was resized.
+
+    Attributes:
+        old: The table before, (rows, dim).
+        new: The table after.
+        grid: The grid of its rows before; rows along one axis are a grid of one column.
+        to: The grid after.
+        keep: The rows before the grid.
+        limit: The largest error of float32 arithmetic and of the dtype.
+        dtype: The dtype of the new table.
+    """
+
+    old: Floats
+    new: Floats
+    grid: Grid
+    to: Grid
+    keep: int
+    limit: float
+    dtype: str
+
+    @property
+    def is_on_grid(self) -> bool:
+        return self.grid.width > 1 or self.to.width > 1
+
+    @property
+    def sizes(self) -> str:
+        """The grids before and after in words; empty if rows are along one axis."""
+        if not self.is_on_grid:
+            return ""
+        return f"{_size(self.grid)} → {_size(self.to)}, "
+
+    def made(self, way: Interpolation) -> Floats:
+        """Return the table that an interpolation makes, (keep + rows, dim)."""
+        return _resized(self.old, self.grid, self.to, self.keep, way)
+
+    def fits(self, table: Floats | None) -> bool:
+        """Return True if the new table is this one, up to rounding."""
+        if table is None or table.shape != self.new.shape:
+            return False
+        return bool(np.abs(table - self.new).max() <= self.limit)
+
+    def on_columns(self, columns: Array) -> "_Job":
+        """Return the same job with some columns only."""
+        old = np.ascontiguousarray(self.old[:, columns])
+        new = np.ascontiguousarray(self.new[:, columns])
+        return replace(self, old=old, new=new)
+
+
+def _resized(old: Floats, grid: Grid, to: Grid, keep: int, way: Interpolation) -> Floats:
+    resized: Floats = resize(old, (to.height, to.width), grid=grid, keep=keep, **asdict(way))
+    return resized
+
+
+def _jobs(before: _Table, after: _Table, grid: object, to: object, keep: int) -> Iterator[_Job]:
+    """Yield the old and the new table with each grid that the new one may have, likely ones first."""
+    rows, dim = before.rows.shape
+    new_rows, new_dim = after.rows.shape
+    if dim != new_dim:
+        rule = f"the old one's are {dim}"
+        raise ParameterError(after.label, f"of {new_dim} columns", rule)
+    if keep >= min(rows, new_rows):
+        rule = f"the tables have {rows} and {new_rows} rows, and one must be left"
+        raise ParameterError("keep", keep, rule)
+    old_grid = Grid(rows - keep, 1) if grid is None else checked_grid("grid", grid)
+    if rows != keep + old_grid.cells:
+        raise wrong_rows(before.label, before.rows.shape, old_grid, keep)
+    old = widened(before.rows)
+    new = widened(after.rows)
+    dtype = dtype_name(after.rows.dtype)
+    limit = _rounding(old, max(old_grid), dtype) + after.rounding + 2 * before.rounding
+    for new_grid in _new_grids(after, old_grid, to, keep, is_on_grid=grid is not None):
+        yield _Job(old, new, old_grid, new_grid, keep, limit, dtype)
+
+
+def _new_grids(
+    after: _Table, old: Grid, to: object, keep: int, *, is_on_grid: bool
+) -> Iterator[Grid]:
+    """Yield the new grid that is stated, or else all that have as many cells as there are rows.
+
+    Those with nearly the proportions of the old grid come first: 576 cells of 14x14 are 24x24.
+    """
+    rows = len(after.rows)
+    if not is_on_grid:
+        if to is not None and str(to) != str(rows):
+            rule = f"{after.label} has {rows} rows"
+            raise ParameterError("to", to, rule, "a grid needs --grid, too")
+        yield Grid(rows - keep, 1)
+        return
+    if to is not None:
+        new_grid = checked_grid("to", to)
+        # Without the other tokens, it is a mistake that has a name.
+        if rows not in (keep + new_grid.cells, new_grid.cells):
+            raise wrong_rows(after.label, after.rows.shape, new_grid, keep)
+        yield new_grid
+        return
+    grids = [*_grids_of(rows - keep)]
+    grids.sort(key=lambda grid: _stretch(grid, old))
+    yield from grids
+
+
+def _grids_of(cells: int) -> Iterator[Grid]:
+    for height in range(1, cells + 1):
+        if cells % height == 0:
+            yield Grid(height, cells // height)
+
+
+def _stretch(grid: Grid, old: Grid) -> float:
+    """Return how much the proportions of two grids differ; 0 if they are alike."""
+    return abs(math.log(grid.height * old.width / (grid.width * old.height)))
+
+
+def _rounding(old: Floats, side: int, dtype: str) -> float:
+    """Return the largest error of a table that is resized in float32 and stored in a dtype."""
+    finite = old[np.isfinite(old)]
+    if not finite.size:
+        return 0.0
+    spread = float(finite.max() - finite.min())
+    largest = np.abs(finite).max(keepdims=True).reshape(1)
+    stored = float(half_ulp(largest, dtype)[0])
+    places = PLACE_ROUNDINGS * side * FLOAT32_STEP * spread
+    return places + STORAGE_ROUNDINGS * stored
+
+
+class _Finding(NamedTuple):
+    """The interpolations that make a table, or else the mistakes that do."""
+
+    job: _Job
+    ways: tuple[Interpolation, ...]
+    mistakes: tuple[str, ...]
+    nearest: Interpolation  #: the first of the ways, or else the one with the smallest errors
+
+
+def _finding(jobs: Sequence[_Job]) -> _Finding:
+    """Search for the interpolation with all grids, and if none fits, for a mistake.
+
+    Several columns decide, not all: a table has up to thousands, and one interpolation makes all.
+    """
+    columns = _telling_columns(jobs[0].old)
+    for job in jobs:
+        sample = job.on_columns(columns)
+        ways = _fitting(sample, sample.made)
+        if ways:
+            return _Finding(job, ways, (), ways[0])
+    for job in jobs[:GRIDS_WITH_MISTAKES]:
+        mistakes = tuple(_mistakes(job.on_columns(columns)))
+        if mistakes:
+            return _Finding(job, (), mistakes, _nearest(job.on_columns(columns)))
+    nearest = _nearest(jobs[0].on_columns(columns))
+    unexplained = f"no known interpolation makes this table; {nearest} comes nearest"
+    return _Finding(jobs[0], (), (unexplained,), nearest)
+
+
+def _compared(
+    finding: _Finding, required: Interpolation | None, tolerance: Tolerance, name: str
+) -> Comparison:
+    """Compare all columns with those of the required interpolation, or of the one that fits best."""
+    job = finding.job
+    made = as_dtype(job.made(required or finding.nearest), job.dtype)
+    allowed = Tolerance(atol=job.limit) if tolerance == EXACT else tolerance
+    return compare_arrays(made, as_dtype(job.new, job.dtype), allowed, name=name)
+
+
+def _telling_columns(table: Floats) -> Array:
+    """Return the columns that vary most, which distinguish interpolations best."""
+    spread = np.nan_to_num(table.max(axis=0) - table.min(axis=0), posinf=0)
+    return np.sort(np.argsort(-spread, kind="stable")[:COLUMNS_TRIED])
+
+
+Make = Callable[[Interpolation], Floats]
+
+
+def _fitting(job: _Job, make: Make) -> tuple[Interpolation, ...]:
+    """Return the interpolations whose tables are the new one."""
+    return tuple(way for way in known_interpolations() if job.fits(_made_or_none(make, way)))
+
+
+def _made_or_none(make: Make, way: Interpolation) -> Floats | None:
+    """Return a table; None if an interpolation cannot make one of this size: a slice cannot grow."""
+    try:
+        return make(way)
+    except ParameterError:
+        return None
+
+
+def _nearest(job: _Job) -> Interpolation:
+    """Return the interpolation whose table is the most alike."""
+    errors = {}
+    for way in known_interpolations():
+        table = _made_or_none(job.made, way)
+        if table is not None and table.shape == job.new.shape:
+            errors[way] = float(np.nan_to_num(np.abs(table - job.new)).mean())
+    return min(errors, key=lambda way: errors[way], default=Interpolation())
+
+
+def _in_words(ways: tuple[Interpolation, ...]) -> str:
+    """Return interpolations that make the same table, and the projects that use the first."""
+    if len(ways) > MOST_ALIKE:
+        return "as most interpolations make it"
+    first, *others = ways
+    words = str(first)
+    if first in PROJECTS:
+        words += f", as in {PROJECTS[first]}"
+    if others:
+        same = " and ".join(map(str, others))
+        words += f" ({same} would make the same table)"
+    return words
+
+
+class _Mistake(NamedTuple):
+    """A way to resize a table wrongly."""
+
+    reason: str
+    make: Make
+
+
+def _mistakes(job: _Job) -> Iterator[str]:
+    """Yield the first mistake that makes the new table, with its interpolation."""
+    if _is_same(job.old, job.new, job.limit) and job.grid != job.to:
+        yield "it is the old table: it is not resized"
+        return
+    if _differs_in_other_tokens_only(job):
+        yield f"{_other_tokens(job)} are not the old ones"
+        return
+    for mistake in _known_mistakes(job):
+        ways = _fitting(job, mistake.make)
+        if ways:
+            yield f"{mistake.reason}; the interpolation is {_in_words(ways)}"
+            return
+    yield from _grid_not_stated(job)
+
+
+def _is_same(old: Floats, new: Floats, limit: float) -> bool:
+    return old.shape == new.shape and bool(np.abs(old - new).max() <= limit)
+
+
+def _differs_in_other_tokens_only(job: _Job) -> bool:
+    """Return True if the rows of the grid are right, and those before it are not."""
+    if not job.keep:
+        return False
+    same_start = job.new.copy()
+    same_start[: job.keep] = job.old[: job.keep]
+    repaired = replace(job, new=same_start)
+    return bool(_fitting(repaired, repaired.made))
+
+
+def _known_mistakes(job: _Job) -> Iterator[_Mistake]:
+    """Yield wrong ways to resize: axes swapped, other tokens resized or lost, no regard to a grid."""
+    if job.is_on_grid:
+        yield from _swapped_axes(job)
+    line = Grid(job.grid.cells, 1)
+    new_line = Grid(len(job.new) - job.keep, 1)
+    if job.is_on_grid:
+        yield _Mistake(
+            "rows are resized along one axis, as if they were no grid",
+            lambda way: _resized(job.old, line, new_line, job.keep, way),
+        )
+    if job.keep:
+        every_row = Grid(len(job.old), 1)
+        yield _Mistake(
+            f"{_other_tokens(job)} are resized as well, along one axis with the others",
+            lambda way: _resized(job.old, every_row, Grid(len(job.new), 1), 0, way),
+        )
+        yield _Mistake(
+            f"{_other_tokens(job)} are missing",
+            lambda way: _resized(job.old, job.grid, job.to, job.keep, way)[job.keep :],
+        )
+
+
+def _other_tokens(job: _Job) -> str:
+    return f"rows for other tokens ({job.keep} at the start)"
+
+
+def _swapped_axes(job: _Job) -> Iterator[_Mistake]:
+    """Yield mistakes in the order of rows and columns.
+
+    Of a grid 2x3 that becomes 4x6, rows may be taken for 3x2, or made for 6x4, or written
+    column by column.
+    """
+    swapped_grid = Grid(job.grid.width, job.grid.height)
+    swapped_to = Grid(job.to.width, job.to.height)
+    yield _Mistake(
+        "rows and columns are swapped: the new rows come column by column",
+        lambda way: _column_by_column(job.made(way), job.to, job.keep),
+    )
+    if job.grid.height != job.grid.width:
+        yield _Mistake(
+            f"rows and columns are swapped: the old rows are taken for {_size(swapped_grid)}",
+            lambda way: _resized(job.old, swapped_grid, job.to, job.keep, way),
+        )
+    if job.to.height != job.to.width:
+        yield _Mistake(
+            f"rows and columns are swapped: the new rows are made for {_size(swapped_to)}",
+            lambda way: _resized(job.old, job.grid, swapped_to, job.keep, way),
+        )
+    if job.grid.height != job.grid.width and job.to.height != job.to.width:
+        yield _Mistake(
+            f"rows and columns are swapped: {_size(swapped_grid)} becomes {_size(swapped_to)}",
+            lambda way: _resized(job.old, swapped_grid, swapped_to, job.keep, way),
+        )
+
+
+def _column_by_column(table: Floats, grid: Grid, keep: int) -> Floats:
+    """Return a table whose cells are written down the columns of its grid."""
+    cells = table[keep:].reshape(*grid, -1).swapaxes(0, 1)
+    return np.concatenate((table[:keep], cells.reshape(grid.cells, -1)))
+
+
+def _size(grid: Grid) -> str:
+    return f"{grid.height}x{grid.width}"
+
+
+def _grid_not_stated(job: _Job) -> Iterator[str]:
+    """Yield advice if rows were taken for a line, and both tables may be square grids."""
+    if job.is_on_grid or job.keep:
+        return
+    for keep in (0, *OTHER_TOKENS):
+        side = math.isqrt(max(len(job.old) - keep, 0))
+        new_side = math.isqrt(max(len(job.new) - keep, 0))
+        are_squares = side**2 + keep == len(job.old) and new_side**2 + keep == len(job.new)
+        if side > 1 and new_side > 1 and are_squares:
+            yield f"the rows may be a grid: add --grid {side}x{side} --keep {keep}"
+            return

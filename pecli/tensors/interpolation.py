@@ -1,0 +1,233 @@
+"""Ways to resample rows: the old rows, and their weights, that every new row is a sum of."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import Floats, Indices
+from pecli.engine.schemes.parameters import Choice, Flag, Real
+from pecli.errors import ParameterError
+
+KERNELS = {"linear": 1, "cubic": 2}
+"""The kernels, and how many rows they reach to each side."""
+COPIES = ("nearest", "slice", "crop")
+"""Methods that copy rows instead of weighting them."""
+METHODS = (*KERNELS, *COPIES)
+CUBIC = -0.75  # torch's coefficient of Keys's cubic kernel
+ANTIALIASED_CUBIC = -0.5  # its coefficient with antialias
+SCALE_OFFSET = 0.1
+"""What DINO adds to the new size before it divides by the old one, against rounding in torch."""
+
+_METHOD = Choice(help="the kernel", options=METHODS)
+_FLAG = Flag(help="an option of torch's interpolate")
+_OFFSET = Real(help="added to the new size", at_least=0)
+
+
+class Taps(NamedTuple):
+    """The old rows that every new row is a weighted sum of, and their weights: both (new, taps)."""
+
+    rows: Indices
+    weights: Floats
+
+    @classmethod
+    def copies(cls, rows: Indices) -> "Taps":
+        """Return the taps that copy rows as they are."""
+        return cls(rows[:, None], np.ones((len(rows), 1)))
+
+    def apply(self, values: Floats) -> Floats:
+        """Return the weighted sums of values along their first axis.
+
+        They are added up tap by tap: the first tap of all new rows, then the second, …
+        """
+        sums = np.empty((len(self.rows), *values.shape[1:]))
+        product = np.empty_like(sums)
+        other_axes = [1] * (values.ndim - 1)
+        for tap, (rows, weights) in enumerate(zip(self.rows.T, self.weights.T, strict=True)):
+            is_first_tap = tap == 0
+            target = sums if is_first_tap else product
+            # mode="clip" checks no indices, and so needs no buffer.
+            np.take(values, rows, axis=0, out=target, mode="clip")
+            target *= weights.reshape(-1, *other_axes)
+            if not is_first_tap:
+                sums += product
+        return sums
+
+
+@dataclass(frozen=True)
+class Interpolation:
+    """A way to resample rows, with the options of torch's `interpolate`.
+
+    Attributes:
+        method: linear or cubic (Keys's kernel); nearest, which copies the row at the lower edge of
+            a cell; slice, which copies the first rows; crop, which copies those in the middle.
+        antialias: Stretch the kernel by the ratio of the sizes when a table shrinks. A cubic kernel
+            also gets another coefficient, which changes tables that grow.
+        align_corners: The first and the last row stay where they are. Otherwise rows are samples at
+            the middle of equal cells: 4 rows become 2 at 0.5 and 2.5, not at 0 and 3.
+        scale_offset: The ratio of the sizes is old / (new + this), as DINO has it with 0.1.
+
+    Raises:
+        ParameterError: The method does not exist, or an option does not go with it.
+    """
+
+    method: str = "cubic"
+    antialias: bool = False
+    align_corners: bool = False
+    scale_offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        _METHOD.check("method", self.method)
+        _FLAG.check("antialias", self.antialias)
+        _FLAG.check("align_corners", self.align_corners)
+        _OFFSET.check("scale_offset", self.scale_offset)
+        if self.method in COPIES:
+            for name in ("antialias", "align_corners", "scale_offset"):
+                if getattr(self, name):
+                    rule = f"{self.method} copies rows"
+                    raise ParameterError(name, "given", rule, "choose linear or cubic")
+        if self.align_corners and self.scale_offset:
+            rule = "align_corners states the ratio of the sizes"
+            raise ParameterError("scale_offset", self.scale_offset, rule, "leave out one of them")
+
+    @property
+    def options(self) -> str:
+        """The options of `pecli resize` that choose this way."""
+        words = [f"--method {self.method}"]
+        if self.antialias:
+            words.append("--antialias")
+        if self.align_corners:
+            words.append("--align-corners")
+        if self.scale_offset:
+            words.append(f"--scale-offset {self.scale_offset:g}")
+        return " ".join(words)
+
+    def __str__(self) -> str:
+        words = []
+        if self.antialias:
+            words.append("antialias")
+        if self.align_corners:
+            words.append("align_corners")
+        if self.scale_offset:
+            words.append(f"scale factors of (size + {self.scale_offset:g}) / old size")
+        return f"{self.method} with {' and '.join(words)}" if words else self.method
+
+    def check_sizes(self, old: int, new: int) -> None:
+        """Raise a ParameterError if this way cannot make so many rows."""
+        if self.method in ("slice", "crop") and new > old:
+            rule = f"{self.method} copies rows, and of {old} it cannot make {new}"
+            raise ParameterError("method", self.method, rule, "choose linear or cubic")
+
+    def taps(self, old: int, new: int, part: slice = slice(None)) -> Taps:
+        """Return the taps by which `old` rows become `new` rows.
+
+        Args:
+            old: The number of rows now.
+            new: The number of rows after resampling.
+            part: Only these of the new rows.
+
+        >>> Interpolation("linear").taps(4, 2).weights.tolist()
+        [[0.5, 0.5], [0.5, 0.5]]
+        """
+        new_rows = np.arange(*part.indices(new))
+        if self.method in COPIES:
+            return Taps.copies(self._copied_rows(new_rows, old, new))
+        if old == new and not self.scale_offset:
+            return Taps.copies(new_rows)
+        ratio = self._ratio(old, new)
+        # The middle of a new cell, in units of old rows: 4 rows become 2 at 0.5 and 2.5.
+        centre = (new_rows + 0.5) * ratio - 0.5
+        if self.antialias:
+            # torch does not align the corners here, although the ratio is the one for it.
+            return self._antialiased(centre, old, stretch=max(ratio, 1.0))
+        if self.align_corners:
+            centre = new_rows * ratio
+        return self._interpolated(centre, old)
+
+    def _copied_rows(self, new_rows: Indices, old: int, new: int) -> Indices:
+        """Return the old rows that are copied; see `Interpolation.method`."""
+        if self.method == "slice":
+            return new_rows
+        if self.method == "crop":
+            return new_rows + (old - new) // 2
+        # torch rounds the ratio and the products to float32, which can move a row by one.
+        ratio = np.float32(old) / np.float32(new)
+        rows = np.floor(new_rows.astype(np.float32) * ratio).astype(np.intp)
+        return np.minimum(rows, old - 1)
+
+    def _ratio(self, old: int, new: int) -> float:
+        """Return how many old rows a new one steps on by."""
+        if not self.align_corners:
+            return old / (new + self.scale_offset)
+        # A single new row is the first one, as in torch.
+        return (old - 1) / (new - 1) if new > 1 else 0.0
+
+    def _interpolated(self, centre: Floats, old: int) -> Taps:
+        """Return taps without antialias: the ends of the table are repeated outside of it."""
+        reach = KERNELS[self.method]
+        if self.method == "linear":
+            centre = np.clip(centre, 0, old - 1)
+        first_row = np.floor(centre - reach + 1).astype(np.intp)
+        rows = first_row[:, None] + np.arange(2 * reach)
+        weights = _kernel(rows - centre[:, None], self.method, CUBIC)
+        return Taps(np.clip(rows, 0, old - 1), weights)
+
+    def _antialiased(self, centre: Floats, old: int, stretch: float) -> Taps:
+        """Return taps with antialias: rows outside of the table have no weight."""
+        reach = KERNELS[self.method] * stretch
+        first_row = np.floor(centre - reach + 1).astype(np.intp)
+        # A stretched kernel has no whole reach, and may touch one row more.
+        rows = first_row[:, None] + np.arange(math.ceil(2 * reach) + 1)
+        distance = (rows - centre[:, None]) / stretch
+        weights = _kernel(distance, self.method, ANTIALIASED_CUBIC)
+        weights[(rows < 0) | (rows >= old)] = 0
+        weights /= weights.sum(axis=1, keepdims=True)
+        return Taps(np.clip(rows, 0, old - 1), weights)
+
+
+def _kernel(distance: Floats, kernel: str, a: float) -> Floats:
+    """Return the weights at distances from the centre, in rows.
+
+    The linear kernel is a triangle: 1 at distance 0, and 0 from 1 on. The cubic one is Keys's with
+    the coefficient `a`, one polynomial up to distance 1 and another up to 2.
+    """
+    x = np.abs(distance)
+    if kernel == "linear":
+        return np.asarray(np.maximum(0.0, 1 - x))
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
+
+
+PROJECTS = {
+    Interpolation("cubic"): "transformers' ViT, CLIP, SigLIP and DINOv2, MAE and InternVL",
+    Interpolation("cubic", antialias=True): "timm, open_clip and DINOv2 with registers",
+    Interpolation("cubic", scale_offset=SCALE_OFFSET): "DINO's and DINOv2's own code",
+    Interpolation("linear"): "transformers' DPT",
+    Interpolation("linear", antialias=True): "SigLIP 2",
+    Interpolation("linear", align_corners=True): "Qwen3-VL, and the first ViT with SciPy's zoom",
+    Interpolation("nearest"): "TimeSformer; it is also torch's default",
+    Interpolation("slice"): "language models with a shorter context",
+    Interpolation("crop"): "Stable Diffusion 3",
+}
+"""Projects that resize a table in this way."""
+
+
+def known_interpolations() -> Iterator[Interpolation]:
+    """Yield all ways that a table may have been resized in, those of known projects first.
+
+    Some make the same table: antialias does not matter for a linear one that grows.
+    """
+    yield from PROJECTS
+    for method in KERNELS:
+        for antialias in (False, True):
+            variants = (
+                Interpolation(method, antialias),
+                Interpolation(method, antialias, align_corners=True),
+                Interpolation(method, antialias, scale_offset=SCALE_OFFSET),
+            )
+            for interpolation in variants:
+                if interpolation not in PROJECTS:
+                    yield interpolation
