@@ -138,12 +138,12 @@ class Interpolation:
             return Taps.copies(new_rows)
         ratio = self._ratio(old, new)
         # The middle of a new cell, in units of old rows: 4 rows become 2 at 0.5 and 2.5.
-        centre = (new_rows + 0.5) * ratio - 0.5
+        centre: Floats = (new_rows.astype(np.float64) + 0.5) * ratio - 0.5
         if self.antialias:
             # torch does not align the corners here, although the ratio is the one for it.
             return self._antialiased(centre, old, stretch=max(ratio, 1.0))
         if self.align_corners:
-            centre = new_rows * ratio
+            centre = new_rows.astype(np.float64) * ratio
         return self._interpolated(centre, old)
 
     def _copied_rows(self, new_rows: Indices, old: int, new: int) -> Indices:
@@ -155,7 +155,7 @@ class Interpolation:
         # torch rounds the ratio and the products to float32, which can move a row by one.
         ratio = np.float32(old) / np.float32(new)
         rows = np.floor(new_rows.astype(np.float32) * ratio).astype(np.intp)
-        return np.minimum(rows, old - 1)
+        return np.asarray(np.minimum(rows, old - 1))
 
     def _ratio(self, old: int, new: int) -> float:
         """Return how many old rows a new one steps on by."""
