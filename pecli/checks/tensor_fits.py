@@ -147,7 +147,7 @@ def find_fits(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Fit]:
 
 def _without_lone_transposes(fits: Sequence[Fit], rules: _Rules) -> list[Fit]:
     """Compare tables as they stand if they only fit transposed, and the table beside them does not."""
-    lone = lone_transposes({fit.name: fit.reading for fit in fits if fit.reading is not None})
+    lone = lone_transposes({fit.name: fit.reading for fit in fits})
     settled = []
     for fit in fits:
         if fit.name in lone:

@@ -297,28 +297,37 @@ def doubling_problems(doublings: Iterable[Doubling]) -> list[str]:
     return [f"{layers} {problem}".strip() for layers, found in ways.items() if len(found) > 1]
 
 
-def lone_transposes(readings: Mapping[str, Reading]) -> set[str]:
+def lone_transposes(readings: "Mapping[str, Reading | None]") -> set[str]:
     """Return the names of tensors that are read as transposed, while the tables beside them are not.
 
     64 positions of 64 frequencies have the same shape transposed. If both cosines and sines are, that is the way of
     the file; if only one of them is, it is a mistake, although each of them fits.
     """
     upright_modules = set()
-    turned_modules: dict[str | None, set[str]] = {}
+    transposed: dict[str | None, dict[str, Reading]] = {}  # by module, tensors and readings
     for tensor, reading in readings.items():
-        if len(reading.target.names) > 1 or role_of(reading.name) not in PLURALS:
+        if reading is None or not _is_one_function(reading):
             continue
+        module = module_of(tensor)
         if reading.transposed:
-            turned_modules.setdefault(module_of(tensor), set()).add(tensor)
+            transposed.setdefault(module, {})[tensor] = reading
         else:
-            upright_modules.add(module_of(tensor))
-    lone = set()
-    for module, tensors in turned_modules.items():
-        first = readings[min(tensors)]
-        is_square = len(set(first.arrangement.folding.shape)) == 1
-        if module in upright_modules or (is_square and len(tensors) == 1):
-            lone |= tensors
+            upright_modules.add(module)
+    lone: set[str] = set()
+    for module, tables in transposed.items():
+        is_single_square = len(tables) == 1 and all(map(_is_square, tables.values()))
+        if module in upright_modules or is_single_square:
+            lone.update(tables)
     return lone
+
+
+def _is_one_function(reading: Reading) -> bool:
+    """Return True for cosines or sines by themselves."""
+    return len(reading.target.names) == 1 and role_of(reading.name) in PLURALS
+
+
+def _is_square(reading: Reading) -> bool:
+    return len(set(reading.arrangement.folding.shape)) == 1
 
 
 def _probes(shape: Shape) -> tuple[Indices, ...]:

@@ -430,6 +430,11 @@ class ModelEncodings(Printed):
         return self._layer_numbered(name)
 
     @property
+    def position_axes(self) -> int:
+        """The axes of a token's position: 3 for M-RoPE (time, row, column), otherwise 1."""
+        return max([1, *(len(rope.sections.mrope_section or ()) for rope in self.ropes())])
+
+    @property
     def has_unrotated_layers(self) -> bool:
         """True if some layers of the language model have no rope (NoPE)."""
         return any(rope.unrotated_type or rope.unrotated.nope_layers for rope in self.ropes())

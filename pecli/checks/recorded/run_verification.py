@@ -57,8 +57,7 @@ def verify_run(
     """
     check_shapes(run, label)
     encodings = load_model(model)
-    axes = _position_axes(encodings)
-    tokens = [CallTokens(call, axes) for call in run.calls]
+    tokens = [CallTokens(call, encodings.position_axes) for call in run.calls]
     checker = PlaceChecker(run, tokens, encodings, tolerance)
     checks = [*checker.checks()]
     problems = [*_problems(run, tokens, encodings)]
@@ -85,12 +84,6 @@ def verify_run(
         first_place="" if first is None else first.place,
         wrong_layers=_layers_of(failed),
     )
-
-
-def _position_axes(encodings: ModelEncodings) -> int:
-    """Return the axes of positions: 3 for M-RoPE, otherwise 1."""
-    axes = [len(rope.sections.mrope_section or ()) for rope in encodings.ropes()]
-    return max([1, *axes])
 
 
 def _nothing_to_check(

@@ -1,44 +1,36 @@
 """A file, or arrays, compared with what a model's configuration requires."""
 
 import math
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from copy import copy
 from dataclasses import replace
-from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pecli.checks.verification import Checked, Verification, compared, conclusion
 from pecli.checks.verify.batch_tables import (
+    Tables,
     counted_rows,
     per_batch,
     solved_positions,
     token_tables,
 )
-from pecli.checks.verify.targets import Place, model_targets
+from pecli.checks.verify.model_tensors import ModelTensors
+from pecli.checks.verify.table_search import FoundTable, find_tables
+from pecli.checks.verify.targets import Place
 from pecli.compare.comparison import Comparison
 from pecli.compare.problems import OtherShape
-from pecli.compare.reading import (
-    Doubling,
-    Reading,
-    best_reading,
-    doubling_problems,
-    lone_transposes,
-)
-from pecli.compare.target import Target
+from pecli.compare.reading import Doubling, Reading, doubling_problems
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.arrays import COMPLEX, Array, dtype_name, widened
+from pecli.engine.arrays import Array, widened
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import NoTablesError, ParameterError, counted, listed, spelled
+from pecli.errors import NoTablesError, counted, listed, spelled
 from pecli.explain import time_limit
 from pecli.files.contents import LoadedFile
-from pecli.files.load import NO_FILE, Given, opened
+from pecli.files.load import NO_FILE, Given, Opened, opened
 from pecli.files.npy import ARRAY_NAME
-from pecli.files.tensor_roles import ANYTHING, function_order, module_of, role_of, schemes_of
-from pecli.models.config_files import config_file
+from pecli.files.tensor_roles import ANYTHING, role_of
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
 
@@ -49,15 +41,9 @@ QUERIES = "if these are queries or keys after the rotation, and not tables, dump
 ARRAY_DUMP = "to dump them: numpy.savez('dump.npz', q_before=…, q_after=…), see samples/dump"
 GGUF_DUMP = "to dump them: llama-eval-callback -m FILE -p 'some words' > dump.log, see samples/dump"
 """How to make a file that can be checked, for one that has nothing to check."""
-MAX_UNNAMED = 16  #: tensors of a file that are recognised by their values if no name has a role
 MAX_LISTED = 4  #: tensors that an error names
 MAX_TABLE_VALUE = 2  #: largest value of cosines and sines; queries and keys have larger ones
-NUMBER_ROLES = ("index", "cos", "sin", "both")  #: roles of tensors that may hold integers
 FACTOR_SCALINGS = ("llama3", "longrope")  #: scalings whose factors a .gguf file holds as tensors
-OTHER_PARTS = ("vision", "audio")
-
-Found = tuple[str, Reading | None]
-"""The name of a tensor to check, and how it is read, if it can be."""
 
 
 def verify_tables(
@@ -73,429 +59,124 @@ def verify_tables(
     They are found by name or by content. How many positions a table has, and how it is arranged, is up to the file.
     With positions, or a mask, of (batch, L), so are tables, and those of padding are not compared.
     """
-    encodings = load_model(model)
-    label, file = opened(given)
-    attention_mask = places.pop("attention_mask", None)
-    axes = max((len(each.sections.mrope_section or ()) for each in encodings.ropes()), default=1)
-    axes = max(1, axes)
-    tables: Mapping[str, Array] = file.tensors
-    rows: RowPositions | None = None
-    position_axes = 2 if axes > 1 else 1
-    is_one_sequence = np.ndim(places.get("positions", 0)) <= position_axes
-    if attention_mask is None and is_one_sequence:
-        place = Place.of(places)
-        check = _ModelCheck(label, file, encodings, layer_type, place)
-        answer = check.answer(tolerance, reasons)
-        if not answer.passed and not place.offset and not place.own:
-            rows = counted_rows(tables)
+    job = _Job(opened(given), load_model(model), layer_type, tolerance, reasons)
+    if _are_per_batch(places, job.encodings.position_axes):
+        attempt = _verify_batch(job, places)
     else:
-        from pecli.tensors.row_positions import row_positions
-
-        tables = {name: per_batch(array) for name, array in tables.items()}
-        batch = row_positions(places.pop("positions", None), attention_mask)
-        tokens = token_tables(label, tables, batch, axes)
-        place = replace(Place.of(places), own={"positions": tokens.positions})
-        arrays = LoadedFile(NO_FILE, "arrays", tokens.tables)
-        check = _ModelCheck(label, arrays, encodings, layer_type, place, tokens.notes)
-        answer = check.answer(tolerance, reasons)
-        if tokens.notes and not answer.passed:
-            rows = batch
-        answer = replace(answer, problems=(*answer.problems, *tokens.problems))
-    rotary = encodings.ropes() if layer_type is None else [encodings.one(layer_type)]
+        attempt = _verify_sequence(job, places)
+    if not reasons or attempt.answer.passed or attempt.rows is None:
+        return attempt.answer
+    rotary = job.rotary_encodings
     # With several rotary encodings, it is not known whose tables these are.
-    if answer.passed or not reasons or rows is None or len(rotary) != 1 or rotary[0].no_table:
-        return answer
-    solved = solved_positions(tables, rows, model, rotary[0], tolerance)
+    if len(rotary) != 1 or rotary[0].no_table:
+        return attempt.answer
+    solved = solved_positions(attempt.tables, attempt.rows, model, rotary[0], tolerance)
     if solved is None:
-        return answer
-    return replace(answer, reasons=solved.reasons, explanations=solved.explanations)
+        return attempt.answer
+    return replace(attempt.answer, reasons=solved.reasons, explanations=solved.explanations)
 
 
-class _ModelCheck:
-    """The tensors of one file that belong to some encodings, each with its best reading."""
+class _Job(NamedTuple):
+    """A file, and the layers of a model that it is compared with."""
 
-    def __init__(
-        self,
-        path: str,
-        file: LoadedFile,
-        model: ModelEncodings,
-        layer_type: str | None,
-        place: Place,
-        notes: Mapping[str, str] | None = None,
-    ) -> None:
-        self.path = path
-        self.file = file
-        self.model = model
-        self.notes = notes or {}
-        self.is_any_layer = layer_type is None
-        self.encodings = _encodings(model, layer_type, place)
-        self.all_encodings = self.encodings
-        self.has_several = len({encoding.layer_type for encoding in self.encodings}) > 1
-        self.tensors = _with_frequencies(file.read_as("float32"))
-        self.place = replace(place, ends=self._ends(place))
-        self.assigned: Mapping[str, Encoding] = {}  #: by tensor, the encoding that it is tried with
+    source: Opened
+    encodings: ModelEncodings
+    layer_type: str | None
+    tolerance: Tolerance
+    reasons: bool
 
-    def _ends(self, place: Place) -> tuple[int, ...]:
-        """Return the positions at which tables of the file may end; frequencies may have been read there."""
-        ends = set()
-        for name, array in self.tensors.items():
-            if role_of(name) in ("cos", "sin", "both"):
-                ends |= {(place.offset or 0) + length for length in array.shape[:-1]}
-        return tuple(sorted(ends)[:MAX_UNNAMED])
+    @property
+    def rotary_encodings(self) -> Sequence[Encoding]:
+        if self.layer_type is None:
+            return self.encodings.ropes()
+        return [self.encodings.one(self.layer_type)]
 
-    def answer(self, tolerance: Tolerance, reasons: bool) -> Verification:
-        """Return the answer for the layers that explain most, if no name states which layers tables are of."""
-        rotary = [each for each in self.encodings if each.is_rotary and not each.part]
-        if len(rotary) < 2 or any(self._layer_named(name) for name in self.tensors):
-            return self._answer(tolerance, reasons)
-        others = [each for each in self.encodings if each not in rotary]
-        groups = _groups(self.tensors)
-        if len(groups) > len(rotary):
-            return self._answer(tolerance, reasons)
-        checks: list[_ModelCheck] = []
-        answers: list[Verification] = []
-        for encodings in permutations(rotary, len(groups)):
-            check = copy(self)
-            check.encodings = (*encodings, *others)
-            check.assigned = _assigned(groups, encodings)
-            with suppress(NoTablesError):  # There may be tables of the other layers only.
-                answers.append(check._answer(tolerance, reasons=False))
-                checks.append(check)
-        if not answers:
-            return self._answer(tolerance, reasons)
-        if reasons and not any(answers):
-            with time_limit.time_limit():
-                answers = [check._answer(tolerance, reasons) for check in checks]
-        return min(answers, key=_doubts)
+    def answer(
+        self, file: LoadedFile, place: Place, notes: Mapping[str, str] | None = None
+    ) -> Verification:
+        """Compare the tables of a file.
 
-    def _answer(self, tolerance: Tolerance, reasons: bool) -> Verification:
-        tolerance = tolerance.against_model()
-        found = self._without_lone_transposes(self._found())
-        problems = [] if found else self._lost_scalings()
-        checked = [self._checked(name, reading, tolerance) for name, reading in found]
-        schemes = set()
-        doublings = []
-        for _, reading in found:
-            if reading is not None and reading.target.origin is not None:
-                origin = reading.target.origin
-                schemes.add(origin.scheme)
-                doublings.append(Doubling(origin.layer_type, reading, reading.form.doubled))
-        problems += doubling_problems(doublings)
-        if not schemes:
-            schemes = {encoding.scheme for encoding in self.encodings}
-        answer = conclusion(
-            self.path,
-            ", ".join(sorted(schemes)),
-            checked,
-            tolerance,
-            problems,
-            reasons,
-            self.tensors,
-        )
-        if answer.passed or answer.explanations:
-            return answer
-        if not any(self._may_be_rotated(array) for array in self.tensors.values()):
-            return answer
-        return replace(answer, reasons=(*answer.reasons, QUERIES))
-
-    def _may_be_rotated(self, array: Array) -> bool:
-        """Return True if an array has the shape of queries or keys, and values that no table has."""
-        widths = {encoding.head_dim for encoding in self.encodings if encoding.is_rotary}
-        if array.ndim < 3 or array.shape[-1] not in widths:
-            return False
-        return bool(np.abs(widened(array[:1])).max(initial=0.0) > MAX_TABLE_VALUE)
-
-    def _checked(self, name: str, reading: Reading | None, tolerance: Tolerance) -> Checked:
-        if reading is None:
-            return self._unreadable(name)
-        label = reading.name if name == ARRAY_NAME else name
-        layers = ""
-        if self.has_several and reading.target.origin is not None:
-            layers = reading.target.origin.layer_type
-        stated = self._stated_name(name)
-        checked = Checked.of(name, label, reading, tolerance, stated=stated)
-        note = ", ".join(filter(None, self._notes(name, label, layers, reading)))
-        checked = replace(checked, note=note, layers=layers)
-        if not layers:
-            return checked
-        if checked.result.passed:
-            doubt = self._doubt_about_layers(name, label, reading)
-            return replace(checked, doubt=checked.doubt or doubt)
-        for other in self.all_encodings:
-            if other.layer_type == layers:
-                continue
-            best = self._best(name, role_of(reading.name), [other])
-            if best is not None and compared(name, best, tolerance).passed:
-                return replace(checked, right_for=other.layer_type)
-        return checked
-
-    def _doubt_about_layers(self, name: str, label: str, reading: Reading) -> str:
-        """Return a sentence if a tensor belongs to some layers by its values, and not by its name.
-
-        Layers whose heads have other sizes, or that rotate alike, are not mistaken for these.
+        If no name states the layers that tables belong to, the answer is that for the layers that
+        they fit best.
         """
-        origin = reading.target.origin
-        if origin is None or self._layer_named(name) is not None:
-            return ""
-        own = self.model.one(origin.layer_type)
-        for other in self.all_encodings:
-            is_rival = other.is_rotary and not other.part and other.axis_dim == own.axis_dim
-            if is_rival and other.parameters != own.parameters:
-                fits = f"{label}: it fits {origin.layer_type} layers"
-                return f"{fits}, and no name states that it belongs to them"
-        return ""
-
-    def _notes(self, name: str, label: str, layers: str, reading: Reading) -> Iterator[str]:
-        """Yield what a tensor is, the layers that it belongs to, and how it was read."""
-        is_named = label == reading.name or role_of(label) not in (None, ANYTHING)
-        if not is_named:
-            yield reading.name
-        if layers:
-            fits = "" if self._layer_named(name) else ", which it fits best"
-            yield f"{layers} layers{fits}"
-        yield reading.note
-        yield self.notes.get(name, "")
-
-    def _unreadable(self, name: str) -> Checked:
-        """Return the result for a tensor whose shape no table has."""
-        shape = self.tensors[name].shape
-        shapes = " or ".join(dict.fromkeys(_shapes_of(each) for each in self._likely(name)))
-        turned = self._best(name, self._role(name), turned=True)
-        fits_transposed = turned is not None and (turned.is_learned or turned.is_near)
-        problem = OtherShape(shape, shapes, fits_transposed)
-        result = Comparison.impossible(name, shape, problem)
-        return Checked(name, result, *self._likeliest(name))
-
-    def _likeliest(self, name: str) -> tuple[Scheme | None, dict[str, Array]]:
-        """Return a rotary scheme that may have made a tensor of another shape, for a search for reasons."""
-        array = self.tensors[name]
-        ropes = [each for each in self._likely(name) if each.is_rotary and not each.no_table]
-        if not ropes or not array.size:
-            return None, {}
-        encoding = ropes[0]
-        layout = "halves"
-        if (encoding.axis_dim or 0) // 2 in array.shape:
-            layout = "compact"
-        elif encoding.layout == "interleaved":
-            layout = "interleaved"
-        rope = self._place(name).rope(encoding, max(array.shape, default=1), layout=layout)
-        role = self._role(name)
-        if role is None or role not in ("cos", "sin", "inv_freq"):
-            role = "cos_sin"
-        return rope, {role: array}
-
-    def _found(self) -> list[Found]:
-        """Return the tensors to check: the only one, or those whose names state it, or those that look like it.
-
-        Raises:
-            NoTablesError: If there are none.
-        """
-        if len(self.tensors) == 1:
-            (name,) = self.tensors
-            reading = self._best(name, self._role(name)) or self._best(name, None)
-            return [(name, reading)]
-        found = self._found_by_name()
-        if not found and len(self.tensors) <= MAX_UNNAMED:
-            found = self._found_by_values()
-        if not found and not self._lost_scalings():
-            raise self._no_tables()
-        return found
-
-    def _without_lone_transposes(self, found: list[Found]) -> list[Found]:
-        """Read tables as they stand if they only fit transposed, and the table beside them does not."""
-        readings = {name: reading for name, reading in found if reading is not None}
-        lone = lone_transposes(readings)
-        settled: list[Found] = []
-        for name, reading in found:
-            if name in lone:
-                reading = self._best(name, self._role(name), upright=True)
-            settled.append((name, reading))
-        return settled
-
-    def _found_by_name(self) -> list[Found]:
-        schemes = {encoding.scheme for encoding in self.encodings}
-        has_rows = bool(schemes & {"sinusoidal", "learned"})
-        found: list[Found] = []
-        for name, array in self.tensors.items():
-            role = role_of(name)
-            if not role or not schemes_of(role) & schemes or self._is_foreign(name):
-                continue
-            if not _is_number(array) and role not in NUMBER_ROLES:
-                continue
-            reading = self._best(name, role)
-            # A tensor of such a name is wrong if its shape is; other names may mean other things.
-            must_be_table = role != ANYTHING and (role != "rows" or has_rows)
-            if reading is not None or must_be_table:
-                found.append((name, reading))
-        return found
-
-    def _found_by_values(self) -> list[Found]:
-        found: list[Found] = []
-        for name, array in self.tensors.items():
-            reading = self._best(name, None) if _is_number(array) else None
-            if reading is not None and reading.is_near:
-                found.append((name, reading))
-        return found
-
-    def _no_tables(self) -> NoTablesError:
-        schemes = sorted({encoding.scheme for encoding in self.encodings})
-        held = counted(len(self.tensors) + len(self.file.unread), "tensor")
-        if self.tensors:
-            held = f"{held}: {listed(list(self.tensors), MAX_LISTED)}"
-        problem = f"has no positional tables of {' or '.join(schemes)} ({held})"
-        advice = "modern checkpoints compute them: use a dump, or name a tensor, FILE:NAME"
-        if "rope" in schemes:
-            advice += "; queries or keys after the rotation go with --before FILE"
-            advice += f"; {GGUF_DUMP if self.file.format == 'gguf' else ARRAY_DUMP}"
-        return NoTablesError(self.path or "arrays", problem, advice)
-
-    def _lost_scalings(self) -> list[str]:
-        """Return sentences on scalings whose factors a .gguf file should hold, unless it is one part of several."""
-        if self.file.format != "gguf":
-            return []
-        from pecli.checks.model_forms import GGUF, lost_scaling
-        from pecli.files.gguf_file import header_of
-
-        if "split.count" in header_of(self.file.path).values:
-            return []
-        scaled = [
-            each for each in self.encodings if each.parameters.get("scaling") in FACTOR_SCALINGS
-        ]
-        return list(dict.fromkeys(lost_scaling(each, GGUF) for each in scaled))
-
-    def _is_foreign(self, tensor: str) -> bool:
-        """Return True if a tensor is of layers that were not asked for, or of a part that the model does not have."""
-        layer_type = self._layer_named(tensor)
-        if layer_type is not None:
-            return all(each.layer_type != layer_type for each in self.encodings)
-        name = tensor.replace("visual", "vision")
-        layer_types = " ".join(each.layer_type for each in self.model)
-        return any(part in name and part not in layer_types for part in OTHER_PARTS)
-
-    def _role(self, name: str) -> str | None:
-        """Return the role that the name of the tensor states, or that of the file if the tensor has no name."""
-        return role_of(self._stated_name(name))
-
-    def _stated_name(self, name: str) -> str:
-        """Return the name of a tensor, or that of its file if it has none."""
-        if name == ARRAY_NAME:
-            return os.path.splitext(os.path.basename(self.file.path))[0]
-        return name
-
-    def _best(
-        self,
-        name: str,
-        role: str | None,
-        encodings: Sequence[Encoding] | None = None,
-        *,
-        turned: bool = False,
-        upright: bool = False,
-    ) -> Reading | None:
-        """Return the nearest reading, of the layers that the name states if it does.
-
-        Args:
-            name: The tensor.
-            role: What its name states that it holds.
-            encodings: The encodings whose tables it may be; by default those of the layers in its name.
-            turned: True to read the transposed tensor.
-            upright: True if rows must be positions.
-        """
-        array = np.atleast_1d(self.tensors[name])
-        if turned:
-            array = array.T
-        order = function_order(self._stated_name(name))
-        if dtype_name(array.dtype) in COMPLEX:
-            role = "both"
-            order = None  # Cosines are the real parts.
-        elif role == ANYTHING:
-            role = None
-        place = self._place(name)
-        targets: list[Target] = []
-        for encoding in encodings or self._likely(name):
-            targets += model_targets(encoding, array, role, place, order)
-        if upright:
-            targets = [replace(target, transposable=False) for target in targets]
-        return best_reading(array, targets, is_text=self.file.has_rows_only)
-
-    def _place(self, name: str) -> Place:
-        """Return where a table is read: some names of a .gguf file state that factors are for long contexts."""
-        if not name.startswith("rope_factors_long") or self.place.length:
-            return self.place
-        lengths = [
-            each.parameters.get("original_max_position_embeddings") or 0 for each in self.encodings
-        ]
-        return replace(self.place, length=max(lengths) + 1)
-
-    def _likely(self, name: str) -> Sequence[Encoding]:
-        """Return the encodings of the layers that a name states, or all."""
-        if name in self.assigned:
-            return [self.assigned[name]]
-        layer_type = self._layer_named(name)
-        named = [each for each in self.encodings if each.layer_type == layer_type]
-        return named or self.encodings
-
-    def _layer_named(self, name: str) -> str | None:
-        return self.model.layer_named(name, by_number=self.is_any_layer)
+        tensors = ModelTensors.of(file, self.encodings, self.layer_type, place)
+        label = self.source.label
+        checks = [_ModelCheck(label, assigned, notes) for assigned in tensors.assignments()]
+        best = _best_answer(checks, self.tolerance, self.reasons)
+        if best is not None:
+            return best
+        return _ModelCheck(label, tensors, notes).answer(self.tolerance, self.reasons)
 
 
-def _encodings(model: ModelEncodings, layer_type: str | None, place: Place) -> tuple[Encoding, ...]:
-    """Return the encodings of the layers in question.
+class _Attempt(NamedTuple):
+    """The answer about tables, and what a search for the positions of their rows needs.
 
-    Raises:
-        ParameterError: If the model has none.
+    Attributes:
+        answer: The answer.
+        tables: The tables, (batch, L, D) each if there is a batch.
+        rows: The positions that rows should have; None if a search for others makes no sense.
     """
-    if layer_type is not None:
-        return (model.one(layer_type),)
-    if not model.encodings:
-        rule = "it has no positional encoding to check"
-        raise ParameterError("model", repr(model.file), rule, "see pecli config")
-    if "grid" in place.own:  # The text beside a vision tower may have no grid.
-        on_grid = tuple(each for each in model.encodings if each.grid.style)
-        return on_grid or model.encodings
-    return model.encodings
+
+    answer: Verification
+    tables: Tables
+    rows: "RowPositions | None"
 
 
-def _groups(names: Iterable[str]) -> list[list[str]]:
-    """Return names of tensors that belong to one table: cosines, sines and frequencies of one module.
+def _are_per_batch(places: Mapping[str, Any], axes: int) -> bool:
+    """Return True if positions are stated for each sequence of a batch, by ids or by a mask.
 
-    They are alike without the word for what they hold: `a.cos` and `a.sin`, `cos_1` and `sin_1`.
-    Tensors whose names have no such word are one group.
-
-    >>> _groups(["a.cos", "a.sin", "b.cos", "b.sin"])
-    [['a.cos', 'a.sin'], ['b.cos', 'b.sin']]
+    M-RoPE's ids of one sequence are (3, L), so that those of a batch are (3, batch, L).
     """
-    groups: dict[str, list[str]] = {}
-    for name in names:
-        module = module_of(name)
-        if module is not None:
-            groups.setdefault(module, []).append(name)
-    return [*groups.values()] or [[*names]]
+    ids_of_one_sequence = 2 if axes > 1 else 1
+    has_batch_of_ids = np.ndim(places.get("positions", 0)) > ids_of_one_sequence
+    return has_batch_of_ids or places.get("attention_mask") is not None
 
 
-def _assigned(
-    groups: Sequence[Sequence[str]], encodings: Sequence[Encoding]
-) -> dict[str, Encoding]:
-    """Return the encoding of each tensor, if every group has its own."""
-    assigned = {}
-    for group, encoding in zip(groups, encodings, strict=True):
-        for name in group:
-            assigned[name] = encoding
-    return assigned
+def _verify_sequence(job: _Job, places: Mapping[str, Any]) -> _Attempt:
+    """Compare tables whose rows stand at the same positions for all sequences."""
+    file = job.source.file
+    options = {name: value for name, value in places.items() if name != "attention_mask"}
+    place = Place.of(options)
+    answer = job.answer(file, place)
+    is_placed = bool(place.offset) or bool(place.own)
+    if answer.passed or is_placed:
+        return _Attempt(answer, file.tensors, None)
+    return _Attempt(answer, file.tensors, counted_rows(file.tensors))
 
 
-def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:
-    """Return the tensors of a file; of a .gguf, frequencies instead of the factors that divide them."""
-    path = config_file(file.path) if file.format == "folder" else file.path
-    if file.format != "gguf" and not path.endswith(".gguf"):
-        return file.tensors
-    from pecli.models.dialects.gguf import factor_frequencies
+def _verify_batch(job: _Job, places: Mapping[str, Any]) -> _Attempt:
+    """Compare tables that have a row for each token of a batch, one token after the other."""
+    from pecli.tensors.row_positions import row_positions
 
-    frequencies = factor_frequencies(path)
-    tensors = {name: array for name, array in file.tensors.items() if name not in frequencies}
-    for name, table in frequencies.items():
-        if name in file.tensors:
-            tensors[table.name] = table.array()
-    return tensors
+    label, file = job.source
+    options = dict(places)
+    batch = row_positions(options.pop("positions", None), options.pop("attention_mask", None))
+    tables = {name: per_batch(array) for name, array in file.tensors.items()}
+    tokens = token_tables(label, tables, batch, job.encodings.position_axes)
+    place = replace(Place.of(options), own={"positions": tokens.positions})
+    answer = job.answer(LoadedFile(NO_FILE, "arrays", tokens.tables), place, tokens.notes)
+    rows = batch if tokens.notes and not answer.passed else None
+    answer = replace(answer, problems=(*answer.problems, *tokens.problems))
+    return _Attempt(answer, tables, rows)
+
+
+def _best_answer(
+    checks: Sequence["_ModelCheck"], tolerance: Tolerance, reasons: bool
+) -> Verification | None:
+    """Return the answer that leaves the fewest doubts; None if no check has anything to compare.
+
+    Reasons take long to find, so they are searched for only if no check passes.
+    """
+    possible = []
+    answers = []
+    for check in checks:
+        with suppress(NoTablesError):  # There may be tables of the other layers only.
+            answers.append(check.answer(tolerance, reasons=False))
+            possible.append(check)
+    if reasons and not any(answers):
+        with time_limit.time_limit():
+            answers = [check.answer(tolerance, reasons) for check in possible]
+    return min(answers, key=_doubts, default=None)
 
 
 def _doubts(answer: Verification) -> tuple[int, ...]:
@@ -504,14 +185,205 @@ def _doubts(answer: Verification) -> tuple[int, ...]:
     These are tensors that fail without a reason, mistakes, tensors that fail, and their elements.
     """
     failed = [tensor for tensor in answer.tensors if tensor.mismatched != 0]
-    explained = {name for each in answer.explanations for name in each.tensors}
-    mistakes = len(answer.problems) + sum(len(each.mistakes) for each in answer.explanations)
+    mistakes = len(answer.problems)
+    explained: set[str] = set()
+    for explanation in answer.explanations:
+        mistakes += len(explanation.mistakes)
+        explained.update(explanation.tensors)
+    unexplained = max(0, len(failed) - len(explained))
     wrong = sum(tensor.mismatched or 0 for tensor in failed)
-    return max(0, len(failed) - len(explained)), mistakes, len(failed), wrong
+    return unexplained, mistakes, len(failed), wrong
 
 
-def _is_number(array: Array) -> bool:
-    return dtype_name(array.dtype).startswith(("float", "bfloat", "complex"))
+class _ModelCheck:
+    """The tables that were found in a file, compared with those of the encodings that they belong to."""
+
+    def __init__(self, path: str, tensors: ModelTensors, notes: Mapping[str, str] | None) -> None:
+        self.path = path
+        self.tensors = tensors
+        self.notes = notes or {}
+
+    def answer(self, tolerance: Tolerance, reasons: bool) -> Verification:
+        """Compare all tables.
+
+        Raises:
+            NoTablesError: If there are none.
+        """
+        tolerance = tolerance.against_model()
+        tables = find_tables(self.tensors)
+        problems = []
+        if not tables:
+            problems = self._lost_scalings()
+            if not problems:
+                raise self._no_tables()
+        problems += doubling_problems(_doublings(tables))
+        answer = conclusion(
+            self.path,
+            ", ".join(sorted(_schemes(tables) or self.tensors.schemes)),
+            [self._checked(table, tolerance) for table in tables],
+            tolerance,
+            problems,
+            reasons,
+            self.tensors.tensors,
+        )
+        if answer.passed or answer.explanations or not self._may_hold_queries():
+            return answer
+        return replace(answer, reasons=(*answer.reasons, QUERIES))
+
+    def _may_hold_queries(self) -> bool:
+        return any(self._may_be_rotated(array) for array in self.tensors.tensors.values())
+
+    def _may_be_rotated(self, array: Array) -> bool:
+        """Return True if an array has the shape of queries or keys, and values that no table has."""
+        encodings = self.tensors.encodings
+        widths = {encoding.head_dim for encoding in encodings if encoding.is_rotary}
+        if array.ndim < 3 or array.shape[-1] not in widths:
+            return False
+        return bool(np.abs(widened(array[:1])).max(initial=0.0) > MAX_TABLE_VALUE)
+
+    def _checked(self, table: FoundTable, tolerance: Tolerance) -> Checked:
+        name, reading = table
+        if reading is None:
+            return self._unreadable(name)
+        label = reading.name if name == ARRAY_NAME else name
+        layers = ""
+        if self.tensors.has_several_layer_types and reading.target.origin is not None:
+            layers = reading.target.origin.layer_type
+        stated = self.tensors.stated_name(name)
+        checked = Checked.of(name, label, reading, tolerance, stated=stated)
+        note = ", ".join(filter(None, self._notes(name, label, layers, reading)))
+        checked = replace(checked, note=note, layers=layers)
+        if not layers:
+            return checked
+        if checked.result.passed:
+            doubt = self._doubt_about_layers(name, label, reading)
+            return replace(checked, doubt=checked.doubt or doubt)
+        return replace(checked, right_for=self._right_for(name, layers, reading, tolerance))
+
+    def _right_for(self, name: str, layers: str, reading: Reading, tolerance: Tolerance) -> str:
+        """Return another layer type whose table a wrong one is; empty if there is none.
+
+        To exchange the tables of sliding and of full attention is a usual mistake with Gemma 3.
+        """
+        for encoding in self.tensors.all_encodings:
+            if encoding.layer_type == layers:
+                continue
+            best = self.tensors.reading_as(name, role_of(reading.name), encoding)
+            if best is not None and compared(name, best, tolerance).passed:
+                return encoding.layer_type
+        return ""
+
+    def _doubt_about_layers(self, name: str, label: str, reading: Reading) -> str:
+        """Return a sentence if a tensor belongs to some layers by its values, and not by its name.
+
+        Layers whose heads have other sizes, or that rotate alike, are not mistaken for these.
+        """
+        origin = reading.target.origin
+        if origin is None or self.tensors.layer_named(name) is not None:
+            return ""
+        encoding = self.tensors.model.one(origin.layer_type)
+        if not any(_are_rivals(encoding, other) for other in self.tensors.all_encodings):
+            return ""
+        fits = f"{label}: it fits {origin.layer_type} layers"
+        return f"{fits}, and no name states that it belongs to them"
+
+    def _notes(self, name: str, label: str, layers: str, reading: Reading) -> Iterator[str]:
+        """Yield what a tensor is, the layers that it belongs to, and how it was read."""
+        is_named = label == reading.name or role_of(label) not in (None, ANYTHING)
+        if not is_named:
+            yield reading.name
+        if layers:
+            fits = "" if self.tensors.layer_named(name) else ", which it fits best"
+            yield f"{layers} layers{fits}"
+        yield reading.note
+        yield self.notes.get(name, "")
+
+    def _unreadable(self, name: str) -> Checked:
+        """Return the result for a tensor whose shape no table has."""
+        shape = self.tensors.tensors[name].shape
+        shapes = dict.fromkeys(_shapes_of(encoding) for encoding in self.tensors.likely(name))
+        transposed = self.tensors.best_reading(name, self.tensors.role(name), transposed=True)
+        fits_transposed = transposed is not None and (transposed.is_learned or transposed.is_near)
+        problem = OtherShape(shape, " or ".join(shapes), fits_transposed)
+        result = Comparison.impossible(name, shape, problem)
+        return Checked(name, result, *self._likeliest(name))
+
+    def _likeliest(self, name: str) -> tuple[Scheme | None, dict[str, Array]]:
+        """Return a rotary scheme that may have made a tensor of another shape, for a search for reasons."""
+        array = self.tensors.tensors[name]
+        likely = self.tensors.likely(name)
+        ropes = [encoding for encoding in likely if encoding.is_rotary and not encoding.no_table]
+        if not ropes or not array.size:
+            return None, {}
+        layout = _likely_layout(ropes[0], array)
+        place = self.tensors.place_of(name)
+        rope = place.rope(ropes[0], max(array.shape, default=1), layout=layout)
+        role = self.tensors.role(name)
+        table_name = role if role in ("cos", "sin", "inv_freq") else "cos_sin"
+        return rope, {table_name: array}
+
+    def _no_tables(self) -> NoTablesError:
+        tensors = self.tensors
+        file = tensors.file
+        schemes = sorted(tensors.schemes)
+        held = counted(len(tensors.tensors) + len(file.unread), "tensor")
+        if tensors.tensors:
+            held = f"{held}: {listed(list(tensors.tensors), MAX_LISTED)}"
+        problem = f"has no positional tables of {' or '.join(schemes)} ({held})"
+        advice = "modern checkpoints compute them: use a dump, or name a tensor, FILE:NAME"
+        if "rope" in schemes:
+            advice += "; queries or keys after the rotation go with --before FILE"
+            advice += f"; {GGUF_DUMP if file.format == 'gguf' else ARRAY_DUMP}"
+        return NoTablesError(self.path or "arrays", problem, advice)
+
+    def _lost_scalings(self) -> list[str]:
+        """Return sentences on scalings whose factors a .gguf file should hold, unless it is one part of several.
+
+        The header of a .gguf file has no key for llama3's or longrope's factors: without the tensor,
+        llama.cpp rotates as if there were no scaling.
+        """
+        file = self.tensors.file
+        if file.format != "gguf":
+            return []
+        from pecli.checks.model_forms import GGUF, lost_scaling
+        from pecli.files.gguf_file import header_of
+
+        if "split.count" in header_of(file.path).values:
+            return []
+        sentences = []
+        for encoding in self.tensors.encodings:
+            if encoding.parameters.get("scaling") in FACTOR_SCALINGS:
+                sentences.append(lost_scaling(encoding, GGUF))
+        return list(dict.fromkeys(sentences))
+
+
+def _schemes(tables: Sequence[FoundTable]) -> set[str]:
+    """Return the schemes of the tables that were found."""
+    schemes = set()
+    for table in tables:
+        if table.reading is not None and table.reading.target.origin is not None:
+            schemes.add(table.reading.target.origin.scheme)
+    return schemes
+
+
+def _doublings(tables: Sequence[FoundTable]) -> Iterator[Doubling]:
+    for table in tables:
+        reading = table.reading
+        if reading is not None and reading.target.origin is not None:
+            yield Doubling(reading.target.origin.layer_type, reading, reading.form.doubled)
+
+
+def _are_rivals(encoding: Encoding, other: Encoding) -> bool:
+    """Return True if tables of two encodings have the same shape, and different values."""
+    has_same_shape = other.is_rotary and not other.part and other.axis_dim == encoding.axis_dim
+    return has_same_shape and other.parameters != encoding.parameters
+
+
+def _likely_layout(encoding: Encoding, array: Array) -> str:
+    """Return the layout that a table has most likely, judging by its width and the model."""
+    if (encoding.axis_dim or 0) // 2 in array.shape:
+        return "compact"
+    return "interleaved" if encoding.layout == "interleaved" else "halves"
 
 
 def _shapes_of(encoding: Encoding) -> str:

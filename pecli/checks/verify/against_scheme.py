@@ -114,8 +114,7 @@ class _SchemeCheck:
             by_name: True if the result has the tensor's name, False for the table's.
         """
         readings = {name: self._best(name, tables) for name, tables in named.items()}
-        lone = lone_transposes({name: each for name, each in readings.items() if each is not None})
-        for name in lone:
+        for name in lone_transposes(readings):
             readings[name] = self._best(name, named[name], upright=True)
         checked = []
         for name, tables in named.items():

@@ -1,0 +1,254 @@
+"""The tensors of a file that may be tables of a model, and the tables that each of them may be."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import permutations
+
+import numpy as np
+
+from pecli.checks.verify.targets import Place, model_targets
+from pecli.compare.reading import Reading, best_reading
+from pecli.compare.target import Target
+from pecli.engine.arrays import COMPLEX, Array, dtype_name
+from pecli.errors import ParameterError
+from pecli.files.contents import LoadedFile
+from pecli.files.npy import ARRAY_NAME
+from pecli.files.tensor_roles import ANYTHING, function_order, module_of, role_of
+from pecli.models.config_files import config_file
+from pecli.models.encoding import Encoding, ModelEncodings
+
+MAX_ENDS = 16  #: lengths of tables at which frequencies are tried
+OTHER_PARTS = ("vision", "audio")  #: towers whose tensors are named after them
+LONG_FACTORS = "rope_factors_long"  #: how the name of longrope's long factors begins in a .gguf
+WAVE_ROLES = ("cos", "sin", "both")
+
+
+@dataclass(frozen=True)
+class ModelTensors:
+    """The tensors of one file, and the encodings of a model that they may belong to.
+
+    Attributes:
+        file: The file.
+        tensors: Its tensors; the factors in a .gguf file are the frequencies that they make.
+        model: The model.
+        layer_type: The layers that were asked for; None for all.
+        all_encodings: The encodings of these layers.
+        encodings: Those that are tried; all, unless tables are assigned to layers.
+        place: The positions of tables, and the way they were computed.
+        assigned: By tensor, the only encoding that it is tried with.
+    """
+
+    file: LoadedFile
+    tensors: Mapping[str, Array]
+    model: ModelEncodings
+    layer_type: str | None
+    all_encodings: tuple[Encoding, ...]
+    encodings: tuple[Encoding, ...]
+    place: Place
+    assigned: Mapping[str, Encoding] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, file: LoadedFile, model: ModelEncodings, layer_type: str | None, place: Place
+    ) -> "ModelTensors":
+        """Return the tensors of a file for a model.
+
+        Raises:
+            ParameterError: If the model has no encoding, or none of the layer type.
+        """
+        encodings = _encodings(model, layer_type, place)
+        tensors = _with_frequencies(file.read_as("float32"))
+        place = replace(place, ends=_table_ends(tensors, place.offset or 0))
+        return cls(file, tensors, model, layer_type, encodings, encodings, place)
+
+    @property
+    def schemes(self) -> set[str]:
+        return {encoding.scheme for encoding in self.encodings}
+
+    @property
+    def has_several_layer_types(self) -> bool:
+        return len({encoding.layer_type for encoding in self.all_encodings}) > 1
+
+    @property
+    def rotary_encodings(self) -> list[Encoding]:
+        """The rotary encodings of the language model, whose tables may have the same shape."""
+        return [encoding for encoding in self.encodings if encoding.is_rotary and not encoding.part]
+
+    def layer_named(self, name: str) -> str | None:
+        """Return the layer type that the name of a tensor states; None if it states none.
+
+        If a layer type was asked for, the number in `layers.5.cos` does not overrule it.
+        """
+        return self.model.layer_named(name, by_number=self.layer_type is None)
+
+    def stated_name(self, name: str) -> str:
+        """Return the name of a tensor, or that of its file if it has none, as in `cos.npy`."""
+        if name == ARRAY_NAME:
+            return os.path.splitext(os.path.basename(self.file.path))[0]
+        return name
+
+    def role(self, name: str) -> str | None:
+        """Return the role of a tensor that its name, or else its file's name, states."""
+        return role_of(self.stated_name(name))
+
+    def likely(self, name: str) -> Sequence[Encoding]:
+        """Return the encodings that a tensor may belong to: those of the layers in its name, or all."""
+        if name in self.assigned:
+            return [self.assigned[name]]
+        layer_type = self.layer_named(name)
+        of_layer = [encoding for encoding in self.encodings if encoding.layer_type == layer_type]
+        return of_layer or self.encodings
+
+    def is_of_other_part(self, name: str) -> bool:
+        """Return True if a tensor is of layers that were not asked for, or of a tower without an encoding.
+
+        A checkpoint of a language model with a vision tower has `visual.rotary_emb.inv_freq`,
+        although a configuration of the text alone does not describe it.
+        """
+        layer_type = self.layer_named(name)
+        if layer_type is not None:
+            return all(encoding.layer_type != layer_type for encoding in self.encodings)
+        name = name.replace("visual", "vision")
+        layer_types = " ".join(self.model.layer_types())
+        return any(part in name and part not in layer_types for part in OTHER_PARTS)
+
+    def place_of(self, name: str) -> Place:
+        """Return where a table is read.
+
+        A .gguf file has two tensors of longrope's factors, and dividing by the long ones gives the
+        frequencies of prompts that are longer than the original context.
+        """
+        if not name.startswith(LONG_FACTORS) or self.place.length:
+            return self.place
+        contexts = [
+            encoding.parameters.get("original_max_position_embeddings") or 0
+            for encoding in self.encodings
+        ]
+        return replace(self.place, length=max(contexts) + 1)
+
+    def best_reading(
+        self, name: str, role: str | None, *, transposed: bool = False, upright: bool = False
+    ) -> Reading | None:
+        """Return the nearest reading of a tensor as a table of the encodings that are likely for it.
+
+        Args:
+            name: The tensor.
+            role: What its name states that it holds; None if it may be any table.
+            transposed: Read the transposed tensor.
+            upright: Rows must be positions, not frequencies.
+        """
+        array = np.atleast_1d(self.tensors[name])
+        if transposed:
+            array = array.T
+        targets = self._targets(name, array, role, self.likely(name))
+        if upright:
+            targets = [replace(target, transposable=False) for target in targets]
+        return best_reading(array, targets, is_text=self.file.has_rows_only)
+
+    def reading_as(self, name: str, role: str | None, encoding: Encoding) -> Reading | None:
+        """Return the nearest reading of a tensor as a table of one encoding."""
+        array = np.atleast_1d(self.tensors[name])
+        targets = self._targets(name, array, role, [encoding])
+        return best_reading(array, targets, is_text=self.file.has_rows_only)
+
+    def _targets(
+        self, name: str, array: Array, role: str | None, encodings: Iterable[Encoding]
+    ) -> list[Target]:
+        """Return the tables of some encodings that an array may be."""
+        order = function_order(self.stated_name(name))
+        if dtype_name(array.dtype) in COMPLEX:
+            role = "both"
+            order = None  # Cosines are the real parts, whatever the name states.
+        elif role == ANYTHING:
+            role = None
+        place = self.place_of(name)
+        targets: list[Target] = []
+        for encoding in encodings:
+            targets += model_targets(encoding, array, role, place, order)
+        return targets
+
+    def assignments(self) -> list["ModelTensors"]:
+        """Return the ways in which tables may belong to layer types that have tables of the same names.
+
+        Gemma 3 has one table for its sliding layers and another one for the rest. A dump may hold
+        one of them as `cos` and `sin`, or both as `a.cos`, `a.sin`, `b.cos`, `b.sin`: then a is of
+        the sliding layers and b of the others, or the reverse. The result is empty if the model has
+        one rotary encoding only, if names state the layers, or if there are more modules than
+        encodings.
+        """
+        rotary = self.rotary_encodings
+        if len(rotary) < 2 or any(self.layer_named(name) for name in self.tensors):
+            return []
+        others = [encoding for encoding in self.encodings if encoding not in rotary]
+        modules = tensors_by_module(self.tensors)
+        assignments = []
+        for encodings in permutations(rotary, len(modules)):
+            assigned: dict[str, Encoding] = {}
+            for names, encoding in zip(modules, encodings, strict=True):
+                assigned |= dict.fromkeys(names, encoding)
+            assignments.append(replace(self, encodings=(*encodings, *others), assigned=assigned))
+        return assignments
+
+
+def _encodings(model: ModelEncodings, layer_type: str | None, place: Place) -> tuple[Encoding, ...]:
+    """Return the encodings of the layers in question.
+
+    Raises:
+        ParameterError: If the model has none.
+    """
+    if layer_type is not None:
+        return (model.one(layer_type),)
+    if not model.encodings:
+        rule = "it has no positional encoding to check"
+        raise ParameterError("model", repr(model.file), rule, "see pecli config")
+    if "grid" in place.own:  # The text beside a vision tower may have no grid.
+        on_grid = tuple(encoding for encoding in model.encodings if encoding.grid.style)
+        return on_grid or model.encodings
+    return model.encodings
+
+
+def _table_ends(tensors: Mapping[str, Array], offset: int) -> tuple[int, ...]:
+    """Return the positions at which tables of a file may end.
+
+    A dynamic scaling changes the frequencies with the length, so that `inv_freq` in a file beside a
+    table of 8,192 rows may be that of length 8,192.
+    """
+    ends = set()
+    for name, array in tensors.items():
+        if role_of(name) in WAVE_ROLES:
+            ends |= {offset + length for length in array.shape[:-1]}
+    return tuple(sorted(ends)[:MAX_ENDS])
+
+
+def _with_frequencies(file: LoadedFile) -> Mapping[str, Array]:
+    """Return the tensors of a file; of a .gguf, frequencies instead of the factors that divide them."""
+    path = config_file(file.path) if file.format == "folder" else file.path
+    is_gguf = file.format == "gguf" or path.endswith(".gguf")
+    if not is_gguf:
+        return file.tensors
+    from pecli.models.dialects.gguf import factor_frequencies
+
+    tensors = dict(file.tensors)
+    # Frequencies come after the other tensors, in the order of the header.
+    for name, frequencies in factor_frequencies(path).items():
+        if tensors.pop(name, None) is not None:
+            tensors[frequencies.name] = frequencies.array()
+    return tensors
+
+
+def tensors_by_module(names: Iterable[str]) -> list[list[str]]:
+    """Return names of tensors that belong to one table: cosines, sines and frequencies of one module.
+
+    They are alike without the word for what they hold: `a.cos` and `a.sin`, `cos_1` and `sin_1`.
+    Tensors whose names have no such word are one group.
+
+    >>> tensors_by_module(["a.cos", "a.sin", "b.cos", "b.sin"])
+    [['a.cos', 'a.sin'], ['b.cos', 'b.sin']]
+    """
+    modules: dict[str, list[str]] = {}
+    for name in names:
+        module = module_of(name)
+        if module is not None:
+            modules.setdefault(module, []).append(name)
+    return [*modules.values()] or [[*names]]

@@ -1,0 +1,99 @@
+"""The tensors of a file that are to be checked against a model: found by their names, or by their values."""
+
+from typing import NamedTuple
+
+from pecli.checks.verify.model_tensors import ModelTensors
+from pecli.compare.reading import Reading, lone_transposes
+from pecli.engine.arrays import Array, dtype_name
+from pecli.files.tensor_roles import ANYTHING, role_of, schemes_of
+
+MAX_UNNAMED = 16  #: tensors of a file that are recognised by their values if no name has a role
+NUMBER_ROLES = ("index", "cos", "sin", "both")
+"""Roles of tensors that may hold integers: T5's buckets, and quantised cosines and sines."""
+ROW_SCHEMES = {"sinusoidal", "learned"}  #: schemes of tables whose rows are added to inputs
+
+
+class FoundTable(NamedTuple):
+    """A tensor to check, and the reading that fits it best; None if its shape is that of no table."""
+
+    name: str
+    reading: Reading | None
+
+
+def find_tables(tensors: ModelTensors) -> list[FoundTable]:
+    """Return the tensors to check: the only one, or those whose names state it, or those that look like it.
+
+    64 positions of 64 frequencies may be read transposed. A table that only fits so, beside one
+    that stands upright, is wrong, and is read upright as well.
+    """
+    tables = _candidates(tensors)
+    lone = lone_transposes({table.name: table.reading for table in tables})
+    settled = []
+    for table in tables:
+        if table.name in lone:
+            role = tensors.role(table.name)
+            table = table._replace(reading=tensors.best_reading(table.name, role, upright=True))
+        settled.append(table)
+    return settled
+
+
+def _candidates(tensors: ModelTensors) -> list[FoundTable]:
+    names = [*tensors.tensors]
+    if len(names) == 1:
+        return [_only_table(tensors, names[0])]
+    by_name = _found_by_name(tensors)
+    if by_name or len(names) > MAX_UNNAMED:
+        return by_name
+    return _found_by_values(tensors)
+
+
+def _only_table(tensors: ModelTensors, name: str) -> FoundTable:
+    """Return the only tensor of a file, as what its name states if it can be that."""
+    reading = tensors.best_reading(name, tensors.role(name))
+    if reading is None:
+        reading = tensors.best_reading(name, None)
+    return FoundTable(name, reading)
+
+
+def _found_by_name(tensors: ModelTensors) -> list[FoundTable]:
+    tables = []
+    for name, array in tensors.tensors.items():
+        role = role_of(name)
+        if role is None or not _is_named_as_table(tensors, name, role, array):
+            continue
+        reading = tensors.best_reading(name, role)
+        if reading is not None or _must_be_table(tensors, role):
+            tables.append(FoundTable(name, reading))
+    return tables
+
+
+def _is_named_as_table(tensors: ModelTensors, name: str, role: str, array: Array) -> bool:
+    """Return True if a name states a role that one of the model's encodings has, and the dtype allows it."""
+    has_scheme = bool(schemes_of(role) & tensors.schemes)
+    has_dtype = _holds_floats(array) or role in NUMBER_ROLES
+    return has_scheme and has_dtype and not tensors.is_of_other_part(name)
+
+
+def _must_be_table(tensors: ModelTensors, role: str) -> bool:
+    """Return True if a tensor of a role is wrong when its shape is that of no table.
+
+    `rope.buffer` may be something else, and so may `pos_embed` in a model that adds no rows.
+    """
+    if role == "rows":
+        return bool(tensors.schemes & ROW_SCHEMES)
+    return role != ANYTHING
+
+
+def _found_by_values(tensors: ModelTensors) -> list[FoundTable]:
+    tables = []
+    for name, array in tensors.tensors.items():
+        if not _holds_floats(array):
+            continue
+        reading = tensors.best_reading(name, None)
+        if reading is not None and reading.is_near:
+            tables.append(FoundTable(name, reading))
+    return tables
+
+
+def _holds_floats(array: Array) -> bool:
+    return dtype_name(array.dtype).startswith(("float", "bfloat", "complex"))
