@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from pecli.engine.application import LAYOUTS, add_rows
 from pecli.engine.arrays import Array, ForeignArray, like, numbers
-from pecli.engine.named_values import NamedValues
+from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.schemes.parameters import Flag
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
@@ -76,11 +76,11 @@ def apply(
     if isinstance(x, Scheme):
         rule = "the array comes first, then the encoding"
         raise KindError("x", f"a {type(x).__name__}", rule, "exchange them")
-    fields = {}
-    for name, value in given_options(
-        layout=layout, trailing=trailing, inverse=inverse, shift=shift, seq_axis=seq_axis
-    ).items():
-        fields[name] = RULES[name].check(name, value)
+    fields = _checked_fields(
+        given_options(
+            layout=layout, trailing=trailing, inverse=inverse, shift=shift, seq_axis=seq_axis
+        )
+    )
     others = given_options(
         positions=positions, attention_mask=attention_mask, layer_type=layer_type
     )
@@ -95,6 +95,10 @@ def apply(
     if isinstance(encoding, Scheme) and offset is None and rows.ids is None:
         rows = RowPositions(encoding.first_position)
     return _rotated(x, _rotation(x, cast(Scheme | Model, encoding), rows, layer_type, fields))
+
+
+def _checked_fields(options: NamedValues) -> MutableValues:
+    return {name: RULES[name].check(name, value) for name, value in options.items()}
 
 
 def _refuse(options: Collection[str], encoding: str) -> None:
@@ -128,11 +132,8 @@ def _rotation(
     """Return how a rotary scheme or a model rotates x; `fields` override its own."""
     if isinstance(encoding, Scheme):
         _refuse(given_options(layer_type=layer_type), "a scheme")
-        layout = encoding.value_of("layout")
-        if layout not in LAYOUTS:
-            layout = "halves"
         rope = cast(Rope, encoding)  # the only kind of scheme that rotates
-        return RowRotation(rope, rows, **{"layout": layout, **fields})
+        return RowRotation(rope, rows, **{"layout": _pair_layout(rope), **fields})
     model = find_model(model=encoding)
     heads: tuple[int, ...] = ()
     if not isinstance(encoding, (ModelEncodings, Encoding)):
@@ -141,6 +142,11 @@ def _rotation(
     return model_rotation(
         inputs, model.file, model.one(layer_type), rows, heads, fields, offset=rows.offset
     )
+
+
+def _pair_layout(rope: Rope) -> str:
+    """Return the pair layout of a scheme's tables; compact ones have none, and rotate halves."""
+    return rope.layout if rope.layout in LAYOUTS else "halves"
 
 
 def _with_learned_rows(x: object, table: object, offset: int | None) -> ForeignArray:

@@ -68,12 +68,11 @@ class Converted:
         """
         if self.dtype is None:
             return []
-        names = []
-        for name, array in self.arrays.items():
-            dtype = dtype_name(array.dtype)
-            if dtype in SIGNIFICAND_BITS and dtype != self.dtype:
-                names.append(name)
-        return names
+        return [name for name, array in self.arrays.items() if self._is_cast(array)]
+
+    def _is_cast(self, array: Array) -> bool:
+        dtype = dtype_name(array.dtype)
+        return dtype in SIGNIFICAND_BITS and dtype != self.dtype
 
     @property
     def moved(self) -> list[Input]:
@@ -105,20 +104,21 @@ class Converted:
         for one order of channels that all of them share. So each tensor of a layer can be checked
         alone, if the whole layer moved.
         """
-        heads = self.heads
-        if heads is None or not self.moves:
-            rule = "scores are those of projections that move"
-            advice = "give `from`, `to` and `heads`, or the model with `config`"
-            raise ParameterError("check", "given", rule, advice)
+        heads = self._heads_of_moves()
         moved = {weight.name: heads.named(weight) for weight in self.moved}
         self._refuse_partial_layers(moved)
         paired = self._paired_layers(moved)
-        if not paired:
-            rule = "there are no query and key weights that go together"
-            raise ParameterError("check", "given", rule, "convert unchecked")
         checked = [name for name, named in moved.items() if named.layer in paired]
         unpaired = [name for name in moved if name not in checked]
         return ScoreCheck(self._largest_change(checked, heads), len(paired), unpaired)
+
+    def _heads_of_moves(self) -> Heads:
+        """Return how the moving projections are divided; refuse to check anything else."""
+        if self.heads is not None and self.moves:
+            return self.heads
+        rule = "scores are those of projections that move"
+        advice = "give `from`, `to` and `heads`, or the model with `config`"
+        raise ParameterError("check", "given", rule, advice)
 
     def _largest_change(self, names: Sequence[str], heads: Heads) -> float:
         """Return the largest change of some tensors; infinity if one is not a finite number."""
@@ -131,29 +131,30 @@ class Converted:
     def _refuse_partial_layers(self, moved: Mapping[str, Projection]) -> None:
         """Refuse layers of which some queries or keys moved and others did not."""
         layers = {named.layer for named in moved.values()}
-        for name in self.arrays:
-            if name in moved:
-                continue
+        staying = [name for name in self.arrays if name not in moved]
+        for name in staying:
             named = projection(name)
             if named is not None and named.layer in layers:
-                rule = (
-                    f"{quoted(name)} did not move, and other tensors of its layer did, "
-                    "so that scores change"
-                )
+                others = "other tensors of its layer did, so that scores change"
+                rule = f"{quoted(name)} did not move, and {others}"
                 raise ParameterError("check", "given", rule, "name it with `include`, too")
 
     def _paired_layers(self, moved: Mapping[str, Projection]) -> set[str]:
-        """Return the layers with weights of both queries and keys."""
-        with_queries = set()
-        with_keys = set()
+        """Return the layers with weights of both queries and keys; there must be one.
+
+        A fused projection (qkv) has both. Norms and biases are not weights.
+        """
+        weights = []
         for name, named in moved.items():
-            if named.norm or self.arrays[name].ndim != 2:
-                continue
-            if named.kind in ("q", "qkv"):
-                with_queries.add(named.layer)
-            if named.kind != "q":
-                with_keys.add(named.layer)
-        return with_queries & with_keys
+            if not named.norm and self.arrays[name].ndim == 2:
+                weights.append(named)
+        with_queries = {weight.layer for weight in weights if weight.kind in ("q", "qkv")}
+        with_keys = {weight.layer for weight in weights if weight.kind != "q"}
+        paired = with_queries & with_keys
+        if not paired:
+            rule = "there are no query and key weights that go together"
+            raise ParameterError("check", "given", rule, "convert unchecked")
+        return paired
 
     def _change(self, name: str, move: Move, heads: Heads) -> float:
         """Return the largest change of a tensor's rotated heads for random inputs.

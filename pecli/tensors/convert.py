@@ -120,16 +120,12 @@ def converted(
     patterns = _patterns(include)
     _check_layouts(source, target)
     if source is None or target is None:
-        if heads or fields or patterns:
-            rule = "`heads`, `rotary_dim` and `include` say how pairs move, from where to where"
-            raise ParameterError("from", "missing", rule)
+        _refuse_options_of_moves(heads, fields, patterns)
         return Converted(arrays, {}, "", "", None, dtype)
     weights = [weight_of(name, array) for name, array in arrays.items()]
     chosen = _chosen(weights, label, heads, patterns)
-    # DeepSeek's layout is two: its weights make interleaved channels, and its tables have halves.
-    side = 1 if heads is None else 0
-    before = LAYOUTS[source][side]
-    after = LAYOUTS[target][side]
+    before = _stored_layout(source, heads)
+    after = _stored_layout(target, heads)
     if heads is not None:
         heads = heads.completed(chosen)
     moves: dict[str, Move] = {}
@@ -138,12 +134,27 @@ def converted(
     return Converted(arrays, moves, before, after, heads, dtype)
 
 
+def _stored_layout(name: str, heads: Heads | None) -> str:
+    """Return the pair layout of the tensors in a file: weights with heads, or else tables.
+
+    They differ for DeepSeek: its weights make interleaved channels, and its tables have halves.
+    """
+    layouts = LAYOUTS[name]
+    return layouts.gives if heads is None else layouts.takes
+
+
+def _refuse_options_of_moves(
+    heads: Heads | None, fields: NamedValues, patterns: Sequence[str]
+) -> None:
+    """Refuse options that describe how pairs move, in a conversion that only casts."""
+    if heads or fields or patterns:
+        rule = "`heads`, `rotary_dim` and `include` say how pairs move, from where to where"
+        raise ParameterError("from", "missing", rule)
+
+
 def _checked_head_options(options: Mapping[str, object]) -> dict[str, object]:
     """Check options about heads, and leave out those that were not given."""
-    for name in options:
-        if name not in HEAD_RULES:
-            rule = f"it must be one of {', '.join(HEAD_RULES)}"
-            raise ParameterError(name, "given", rule)
+    _refuse_unknown_options(options)
     fields = {}
     for name, value in options.items():
         if value is None:
@@ -152,6 +163,13 @@ def _checked_head_options(options: Mapping[str, object]) -> dict[str, object]:
         if checked is not False:
             fields[name] = checked
     return fields
+
+
+def _refuse_unknown_options(names: Iterable[str]) -> None:
+    for name in names:
+        if name not in HEAD_RULES:
+            rule = f"it must be one of {', '.join(HEAD_RULES)}"
+            raise ParameterError(name, "given", rule)
 
 
 def _check_layouts(source: str | None, target: str | None) -> None:
@@ -172,12 +190,17 @@ def heads_of(model: Model | None, layer_type: str | None, fields: NamedValues) -
         return _heads_of_model(model, layer_type, fields)
     if "heads" in fields:
         return Heads(**fields)
+    _refuse_options_without_heads(fields)
+    return None
+
+
+def _refuse_options_without_heads(fields: Iterable[str]) -> None:
+    """Refuse options that mean nothing unless the number of heads is known."""
     dependent = [f"`{name}`" for name in ("kv_heads", "head_dim", "fused") if name in fields]
     if dependent:
         verb = "requires" if len(dependent) == 1 else "require"
         rule = f"{' and '.join(dependent)} {verb} it"
         raise ParameterError("heads", "missing", rule, "give it, or the model with `config`")
-    return None
 
 
 def _heads_of_model(model: Model, layer_type: str | None, fields: Mapping[str, object]) -> Heads:
@@ -215,14 +238,20 @@ def _patterns(include: object) -> list[str]:
         return []
     if isinstance(include, str):
         return [include]
-    patterns: list[object] = [include]
-    if isinstance(include, Iterable):
-        with suppress(TypeError):  # An array without axes is iterable in name only.
-            patterns = [*include]
-    for pattern in patterns:
+    patterns = []
+    for pattern in _items(include):
         if not isinstance(pattern, str):
             raise KindError("include", quoted(pattern), "patterns are texts")
-    return [str(pattern) for pattern in patterns]
+        patterns.append(str(pattern))
+    return patterns
+
+
+def _items(value: object) -> list[object]:
+    """Return the items of a sequence; any other value is the only item."""
+    if isinstance(value, Iterable):
+        with suppress(TypeError):  # A NumPy array without axes is iterable in name only.
+            return [*value]
+    return [value]
 
 
 def _chosen(
@@ -235,13 +264,13 @@ def _chosen(
     if heads is None:
         return _tables(weights, label, projections)
     _refuse_several_parts(label, projections)
-    if not projections and len(weights) != 1:
-        rule = (
-            f"no tensor of {label} is called like a query or key projection; "
-            f"it has {_listed(weights)}"
-        )
-        raise ParameterError("include", "missing", rule, "name them")
-    return projections or weights
+    if projections:
+        return projections
+    if len(weights) == 1:  # A file of one array, such as an .npy, needs no name.
+        return weights
+    names = f"it has {_listed(weights)}"
+    rule = f"no tensor of {label} is called like a query or key projection; {names}"
+    raise ParameterError("include", "missing", rule, "name them")
 
 
 def _refuse_several_parts(label: str, projections: Sequence[Input]) -> None:

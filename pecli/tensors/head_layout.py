@@ -125,7 +125,8 @@ class Heads:
         rows = _rows(weight)
         head_count = self._head_count(kind, kv_heads or 0)
         head_dim = sizes.head_dim or rows // max(head_count, 1)
-        is_divided = head_dim > 0 and head_count > 0 and rows == head_count * head_dim
+        is_empty = head_dim <= 0 or head_count <= 0
+        is_divided = rows == head_count * head_dim and not is_empty
         if not is_divided or not self._shares_evenly(kv_heads):
             raise self._not_divided(weight, kind, sizes.head_dim)
         return HeadSizes(kv_heads, head_dim)
@@ -141,20 +142,16 @@ class Heads:
         Norms and latent keys do not have one block of rows per head. All weights are checked here,
         also those: they must have rows, and the order of fused ones must be known.
         """
-        queries = []
-        others = []
+        measured = []
         for weight in weights:
             _rows(weight)
             named = self.named(weight)
             if named.kind == "qkv":
                 self.order(weight)
-            if named.norm or named.kind == "latent":
-                continue
-            if named.kind == "q":
-                queries.append((weight, "q"))
-            else:
-                others.append((weight, named.kind))
-        return queries + others
+            if not named.norm and named.kind != "latent":
+                measured.append((weight, named.kind))
+        # Sorting is stable: False, the key of a query, comes first.
+        return sorted(measured, key=lambda pair: pair[1] != "q")
 
     def _implied_kv_heads(self, weight: Input, kind: str, head_dim: int | None) -> int:
         """Return the key heads in a projection of keys, or of q, k and v: H + 2K heads."""
@@ -226,14 +223,15 @@ class Heads:
         """Return a letter per head_dim rows of a projection: q, k, v, or g for a gate."""
         kv_heads = self.kv_heads or self.heads
         named = self.named(weight)
-        if named.kind == "q":
-            has_gates = self.gated and not named.norm
-            slots_of_head = "qg" if has_gates else "q"
-            return slots_of_head * self.heads
-        if named.kind == "k":
-            return "k" * kv_heads
-        if named.kind == "latent":
-            return "k"
+        match named.kind:
+            case "q" if self.gated and not named.norm:
+                return "qg" * self.heads
+            case "q":
+                return "q" * self.heads
+            case "k":
+                return "k" * kv_heads
+            case "latent":
+                return "k"
         return self._fused_slots(self.order(weight), kv_heads)
 
     def _fused_slots(self, name: str, kv_heads: int) -> str:
@@ -302,22 +300,31 @@ class Heads:
         if self.head_dim is None or self.kv_heads is None:
             return self.completed([weight]).move(weight, source, target)
         named = self.named(weight)
-        has_row_per_head = weight.array.ndim == 2 and weight.shape[1] == self.head_dim
-        if named.norm and has_row_per_head:  # as in Cohere
+        if named.norm and weight.shape[1:] == (self.head_dim,):  # Cohere's has a row per head.
             return move_in_columns(weight, source, target, self.rotary_dim, self.trailing)
         head_rows = self.head_dim
         if named.kind == "latent":  # one head, whose rotary key is at its end
             self._check_latent(weight)
             head_rows = rows
-        slots = self.slots(weight)
-        is_norm_of_one_head = named.norm and rows == head_rows
-        if rows != len(slots) * head_rows and not is_norm_of_one_head:
-            raise self._wrong_rows(weight, named.kind, len(slots), head_rows)
+        slots = self._checked_slots(weight, head_rows)
         order = np.arange(rows).reshape(-1, head_rows)  # (heads, rows of a head)
         moving = np.isin(list(slots), ["q", "k"])[: len(order)]
         channels = _rotary_order(weight, head_rows, source, target, self.rotary_dim, self.trailing)
         order[moving] = order[moving][:, channels]
         return Move(0, order.reshape(-1), channels, moving)
+
+    def _checked_slots(self, weight: Input, head_rows: int) -> str:
+        """Return the slots of a projection, unless its rows are not that many heads.
+
+        The norm of queries or keys may have the rows of one head, which all heads share (Qwen3).
+        """
+        rows = _rows(weight)
+        named = self.named(weight)
+        slots = self.slots(weight)
+        is_shared_norm = named.norm and rows == head_rows
+        if rows != len(slots) * head_rows and not is_shared_norm:
+            raise self._wrong_rows(weight, named.kind, len(slots), head_rows)
+        return slots
 
     def _check_latent(self, weight: Input) -> None:
         if self.trailing and self.rotary_dim:

@@ -1,6 +1,6 @@
 """Tensors that encodings are applied to: read from files, chosen by name, checked for shape."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -113,9 +113,14 @@ def _by_name(tensors: Sequence[Input], chosen: Collection[str]) -> dict[str, Inp
 
 
 def _missing_tensor(name: str, files: Sequence[str], present: Sequence[Input]) -> ParameterError:
-    shapes = [f"{tensor.name} {tensor.shape}" for tensor in present]
-    rule = f"{', '.join(files)} has {listed(shapes, MAX_LISTED) or 'no tensors'}"
-    return ParameterError("tensor", name, rule)
+    shapes = _shapes({tensor.name: tensor.array for tensor in present})
+    return ParameterError("tensor", name, f"{', '.join(files)} has {shapes}")
+
+
+def _shapes(tensors: Mapping[str, Array]) -> str:
+    """Return the names and shapes of some tensors, for an error."""
+    shapes = [f"{name} {array.shape}" for name, array in tensors.items()]
+    return listed(shapes, MAX_LISTED) or "no tensors"
 
 
 def _inputs_of(loaded: LoadedFile) -> list[Input]:
@@ -148,8 +153,7 @@ def read_numbers(name: str, text: str) -> Array:
     loaded = open_tensors(text)
     tensors = loaded.read_as("float64").tensors
     if len(tensors) != 1:
-        present = [f"{label} {array.shape}" for label, array in tensors.items()]
-        rule = f"it has {listed(present, MAX_LISTED) or 'no tensors'}"
+        rule = f"it has {_shapes(tensors)}"
         raise ParameterError(name, text, rule, "name one, as FILE:NAME")
     (array,) = tensors.values()
     is_column = loaded.has_rows_only and array.shape[1:] == (1,)

@@ -115,14 +115,13 @@ def attention_of(model: Model | None, layer_type: str | None = None) -> ModelHea
     described = describe(model)
     encodings = described.encodings()
     keys, model_type = _language_part(Keys(described.values, described.label), encodings)
-    is_gguf = "general.architecture" in keys
     layout = FamilyLayout()
-    if not is_gguf:  # Its architectures have other names, and rows in the order of their names.
+    # Architectures of a .gguf have other names, and rows in the order of their names.
+    if "general.architecture" not in keys:
         keys = replace(keys, defaults=class_defaults(model_type))
+        layout = _layout_of(model_type, keys)
     heads = _whole(keys, (*HEADS, "attention.head_count"))
     encoding = _shared_encoding(encodings, layer_type)
-    if not is_gguf:
-        layout = _layout_of(model_type, keys)
     attention = ModelHeads(
         model=encodings.file,
         heads=heads,
@@ -137,9 +136,13 @@ def attention_of(model: Model | None, layer_type: str | None = None) -> ModelHea
             rotary_dim=encoding.rotary_dim,
             trailing=encoding.trailing,
         )
-    has_other = any(not other.is_rotary and not other.part for other in encodings)
     size = head_size(keys).value if heads else None
-    return replace(attention, head_dim=size, rotates=not has_other)
+    return replace(attention, head_dim=size, rotates=not _has_encoding_of_text(encodings))
+
+
+def _has_encoding_of_text(encodings: ModelEncodings) -> bool:
+    """Return True if a model without a rotary encoding has another one, such as ALiBi."""
+    return any(not encoding.is_rotary and not encoding.part for encoding in encodings)
 
 
 def _language_part(keys: Keys, encodings: ModelEncodings) -> tuple[Keys, str | None]:
@@ -147,10 +150,7 @@ def _language_part(keys: Keys, encodings: ModelEncodings) -> tuple[Keys, str | N
     for name in TEXTS:
         inner = keys.part(name)
         if inner:
-            model_type = inner.word("model_type")
-            if model_type is None:
-                return inner, encodings.model_type
-            return inner, model_type.value
+            return inner, value_of(inner.word("model_type")) or encodings.model_type
     return keys, encodings.model_type
 
 
@@ -172,10 +172,7 @@ def _known_layouts(names: Iterable[str]) -> list[FamilyLayout]:
 def _shared_encoding(encodings: ModelEncodings, layer_type: str | None) -> Encoding | None:
     """Return the rotary encoding whose heads all layers share; None if the model has none."""
     if layer_type is not None:
-        chosen = encodings.one(layer_type)
-        if not chosen.is_rotary:
-            return None
-        return chosen
+        return _rotary_or_none(encodings.one(layer_type))
     ropes = [rope for rope in encodings.ropes() if not rope.part and not rope.grid.axes]
     forms = {(rope.head_dim, rope.rotary_dim, rope.layout, rope.trailing) for rope in ropes}
     if not forms:
@@ -183,6 +180,10 @@ def _shared_encoding(encodings: ModelEncodings, layer_type: str | None) -> Encod
     if len(forms) > 1:
         raise _different_layers(encodings.file, ropes)
     return ropes[0]
+
+
+def _rotary_or_none(encoding: Encoding) -> Encoding | None:
+    return encoding if encoding.is_rotary else None
 
 
 def _different_layers(file: str, ropes: Sequence[Encoding]) -> ParameterError:

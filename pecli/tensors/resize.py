@@ -68,9 +68,7 @@ def resize(
     [[0.5], [2.5]]
     """
     array = floating(name, table)
-    if array.ndim < 2 or set(array.shape[:-2]) - {1} or not array.size:
-        rule = "a learned table is (rows, dim) or (1, rows, dim)"
-        raise ParameterError(name, f"of shape {array.shape}", rule)
+    _check_table(name, array)
     rows, dim = array.shape[-2:]
     keep = KEPT.check("keep", keep)
     old, new = _grids(rows, to, grid, keep)
@@ -92,6 +90,13 @@ def resize(
     return like(table, out.reshape(*array.shape[:-2], *out.shape))
 
 
+def _check_table(name: str, array: Array) -> None:
+    has_batch = bool(set(array.shape[:-2]) - {1})
+    if array.ndim < 2 or has_batch or not array.size:
+        rule = "a learned table is (rows, dim) or (1, rows, dim)"
+        raise ParameterError(name, f"of shape {array.shape}", rule)
+
+
 def wrong_rows(name: str, shape: tuple[int, ...], grid: Grid, keep: int) -> ParameterError:
     """Return the error for a table whose rows are not those of a grid."""
     cells = f"{grid.height}x{grid.width}"
@@ -110,8 +115,7 @@ def _grids(
     """Return the grids before and after; rows along one axis are a grid of one column."""
     if grid is not None:
         return checked_grid("grid", grid), checked_grid("to", to)
-    is_grid = isinstance(to, tuple) or (isinstance(to, str) and {"x", "X", "×"} & {*to})
-    if is_grid:
+    if _is_grid(to):
         rule = f"rows become {to} from another grid"
         raise ParameterError("grid", "missing", rule, "give it, such as 14x14, and `keep`")
     if keep >= max(rows, 1):
@@ -122,6 +126,13 @@ def _grids(
         rule = f"of these rows {keep} are kept, and one must be left"
         raise ParameterError("to", to, rule)
     return Grid(rows - keep, 1), Grid(length - keep, 1)
+
+
+def _is_grid(size: int | str | tuple[int, int]) -> bool:
+    """Return True for a grid, (24, 24) or "24x24", as opposed to a number of rows."""
+    if isinstance(size, str):
+        return not {"x", "X", "×"}.isdisjoint(size)
+    return isinstance(size, tuple)
 
 
 def checked_grid(name: str, value: object) -> Grid:

@@ -81,16 +81,17 @@ class RowPositions:
         ids = self.ids
         if ids is None:
             return None
-        if ids.ndim == 1:
-            return ids[None, None]
-        has_axes = axes > 1  # of M-RoPE, before an axis of the batch
-        if not has_axes and ids.ndim == 2:
-            return ids[None]
-        fits = has_axes and ids.shape[:1] in ((1,), (axes,))
-        if fits and ids.ndim == 2:
-            return ids[:, None]
-        if fits and ids.ndim == 3:
-            return ids
+        # M-RoPE's ids have one row per axis, or one row for all of them.
+        has_rows_of_axes = axes > 1 and ids.shape[:1] in ((1,), (axes,))
+        match ids.ndim:
+            case 1:
+                return ids[None, None]
+            case 2 if axes == 1:
+                return ids[None]
+            case 2 if has_rows_of_axes:
+                return ids[:, None]
+            case 3 if has_rows_of_axes:
+                return ids
         raise self._wrong(f"they must be {_allowed_shapes(axes)}")
 
     def places(self, tensor: Input, seq_axis: int, axes: int = 1) -> Places:
@@ -122,16 +123,22 @@ class RowPositions:
         A batch of ids needs a batch in the tensor, which is its first axis: positions cannot be
         there then.
         """
+        if length != tensor.shape[seq_axis]:
+            raise self._wrong_length(tensor, seq_axis, length)
         shape = f"{tensor.label} is of shape {tensor.shape}"
-        rows = tensor.shape[seq_axis]
-        if length != rows:
-            # (batch, L, heads, D) instead of (batch, heads, L, D) is the usual reason.
-            is_before = tensor.shape[-3:-2] == (length,)
-            advice = "give `seq_axis` -3" if is_before else ""
-            raise self._wrong(f"{shape}, with L = {rows} rows", advice)
         positions_are_first = seq_axis % len(tensor.shape) == 0
         if batch != 1 and (positions_are_first or batch != tensor.shape[0]):
             raise self._wrong(shape, "the first axis of both must agree")
+
+    def _wrong_length(self, tensor: Input, seq_axis: int, length: int) -> ParameterError:
+        """Return the error for `length` ids and a tensor of another number of rows.
+
+        (batch, L, heads, D) instead of (batch, heads, L, D) is the usual reason.
+        """
+        rows = tensor.shape[seq_axis]
+        rule = f"{tensor.label} is of shape {tensor.shape}, with L = {rows} rows"
+        is_before_heads = tensor.shape[-3:-2] == (length,)
+        return self._wrong(rule, "give `seq_axis` -3" if is_before_heads else "")
 
     def _wrong(self, rule: str, advice: str = "") -> ParameterError:
         shape = () if self.ids is None else self.ids.shape

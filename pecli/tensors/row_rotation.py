@@ -95,7 +95,7 @@ class RowRotation:
         if self.shift is None and x.size:
             factors.reserve(*self.rows.span(length))
         layouts = self._layouts()
-        first_channel = x.shape[-1] - self.rope.rotary_dim if self.trailing else 0
+        first_channel = self._first_rotary_channel(x.shape[-1])
         sequences = self._sequences(length)
         # One list of positions is that of all batches; several are one per batch.
         batches = [(x, out)] if len(sequences) == 1 else zip(x, out, strict=True)
@@ -110,6 +110,9 @@ class RowRotation:
                 out=target,
             )
         return out
+
+    def _first_rotary_channel(self, channels: int) -> int:
+        return channels - self.rope.rotary_dim if self.trailing else 0
 
     def _layouts(self) -> PairLayouts:
         """Return the pair layouts of the input and the output.
@@ -183,8 +186,7 @@ def model_rotation(
     # A shift is the same at all positions, so that their axis does not matter.
     needs_axis = "seq_axis" not in fields and "shift" not in fields
     if needs_axis and not encoding.part:
-        for tensor in inputs:
-            _refuse_heads_as_positions(tensor, file, heads)
+        _refuse_heads_as_positions(inputs, file, heads)
     defaults = {"layout": encoding.layout or "halves", "trailing": encoding.trailing}
     return RowRotation(rope, rows, **{**defaults, **fields})
 
@@ -221,19 +223,25 @@ def _check_head(
     raise tensor.wrong(rule, f"D, the last axis, is {dim}")
 
 
-def _refuse_heads_as_positions(tensor: Input, file: str, heads: Collection[int]) -> None:
-    """Refuse (…, L, heads, D) whose axis of heads would be taken for positions."""
+def _refuse_heads_as_positions(tensors: Sequence[Input], file: str, heads: Collection[int]) -> None:
+    """Refuse (…, L, heads, D), whose axis of heads would be taken for positions.
+
+    If a model has 32 heads, (2, 100, 32, 128) is refused; (2, 32, 100, 128) is not, nor is
+    (2, 32, 32, 128), in which both axes may be heads.
+    """
+    for tensor in tensors:
+        if len(tensor.shape) < 3:
+            continue
+        if tensor.shape[-2] in heads and tensor.shape[-3] not in heads:
+            raise _heads_as_positions(tensor, file)
+
+
+def _heads_as_positions(tensor: Input, file: str) -> ParameterError:
     axis = len(tensor.shape) - 2
-    if axis < 1:
-        return
-    count = tensor.shape[-2]
-    if count in heads and tensor.shape[-3] not in heads:
-        rule = f"axis {axis} would be positions, and {count} is a number of heads of {file}"
-        advice = (
-            f"give `seq_axis` {axis - 1} for (…, L, heads, D), "
-            f"or {axis} if these are positions after all"
-        )
-        raise tensor.wrong(rule, advice)
+    count = tensor.shape[axis]
+    rule = f"axis {axis} would be positions, and {count} is a number of heads of {file}"
+    other_axis = f"give `seq_axis` {axis - 1} for (…, L, heads, D)"
+    return tensor.wrong(rule, f"{other_axis}, or {axis} if these are positions after all")
 
 
 def head_counts(model: Model | None, layer_type: str | None) -> tuple[int, ...]:
