@@ -80,10 +80,13 @@ def _largest(array: Array) -> float:
 
 def cases(models: Sequence[str] = ()) -> Iterator[Case]:
     """Yield the cases of the whole suite, or of some models."""
-    if models:
-        for name in models:
-            yield from _model_cases(name)
-        return
+    if not models:
+        yield from _whole_suite()
+    for name in models:
+        yield from _model_cases(name)
+
+
+def _whole_suite() -> Iterator[Case]:
     yield from _table_cases()
     for name in DATA["presets"]:
         if name in presets():

@@ -4,7 +4,7 @@ They are the mistakes of the catalogue, planted in small tables.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -80,14 +80,20 @@ class MistakenTable(NamedTuple):
 def mistakes() -> Iterator[MistakenTable]:
     """Yield each mistake of the catalogue once, in the first scheme that can have it."""
     done: set[type[Mistake]] = set()
+    for tensors in _specimen_tensors():
+        remaining = [kind for kind in catalogue.every_kind() if kind not in done]
+        for kind in remaining:
+            planted = _planted(tensors, kind)
+            if planted is not None:
+                done.add(kind)
+                yield planted
+
+
+def _specimen_tensors() -> Iterator[Tensors]:
+    """Yield the tensors of each specimen that are made at once; derived ones are left out."""
     for scheme in SPECIMENS:
         names = [name for name in named_tensors(scheme) if name not in scheme.derived_tensors]
-        for tensors in makings(scheme, names):
-            for kind in catalogue.every_kind():
-                planted = None if kind in done else _planted(tensors, kind)
-                if planted is not None:
-                    done.add(kind)
-                    yield planted
+        yield from makings(scheme, names)
 
 
 def _planted(tensors: Tensors, kind: type[Mistake]) -> MistakenTable | None:
@@ -95,13 +101,18 @@ def _planted(tensors: Tensors, kind: type[Mistake]) -> MistakenTable | None:
     right = tensors.rows(np.arange(tensors.making.rows))
     for mistake in kind.examples(tensors.making, tensors.scheme):
         wrong = exact_tensors(tensors, mistake)
-        if wrong is None or all(np.allclose(wrong[name], right[name]) for name in right):
+        if wrong is None or _are_close(wrong, right):
             continue
-        shapes = {name: table.shape for name, table in named_tensors(tensors.scheme).items()}
-        arrays = {name: array.reshape(shapes[name]) for name, array in wrong.items()}
+        tables = named_tensors(tensors.scheme)
+        arrays = {name: array.reshape(tables[name].shape) for name, array in wrong.items()}
         edits = tensors.edits(mistake)
         return MistakenTable(f"mistake-{slug(kind)}", tensors.scheme, mistake, arrays, edits)
     return None
+
+
+def _are_close(wrong: Mapping[str, Floats], right: Mapping[str, Floats]) -> bool:
+    """Return True if a mistake does not show in any tensor."""
+    return all(np.allclose(wrong[name], right[name]) for name in right)
 
 
 def slug(kind: type[Mistake]) -> str:

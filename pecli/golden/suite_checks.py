@@ -16,7 +16,7 @@ from pecli.errors import FileError, ParameterError, listed, nearest, quoted
 from pecli.files.load import load
 from pecli.golden.cases import TOLERANCES
 from pecli.golden.suite_files import read_tensors
-from pecli.golden.suite_index import Entry, read_index
+from pecli.golden.suite_index import WRONG_DIGEST, Entry, read_index
 from pecli.tensors.apply import apply
 
 MISTAKE_TOLERANCE = 1e-5
@@ -44,16 +44,22 @@ def answer_checks(folder: str, answers: Iterable[str], tolerance: Tolerance | No
     check weak. Known mistakes are not questions.
     """
     entries = read_index(folder)
-    checks = [check for file in answers for check in _file_checks(entries, file, tolerance)]
+    checks: list[Check] = []
+    for file in answers:
+        checks += _file_checks(entries, file, tolerance)
     answered = {check.file for check in checks}
     questions = [name for name, entry in entries.items() if not entry.edits]
     missing = [name for name in questions if name not in answered]
     if missing:
-        count = f"{len(missing)} of {len(questions)} cases have no answer"
-        weakness = f"{count}: {listed(missing, MAX_LISTED)}"
-        incomplete = Verification(folder, "golden", (), weak=(weakness,))
-        checks.append(Check(folder, lambda: incomplete))
+        checks.append(_incomplete(folder, missing, len(questions)))
     return checks
+
+
+def _incomplete(folder: str, missing: list[str], count: int) -> Check:
+    """Return a weak check that names cases without an answer, of `count` cases in all."""
+    cases = f"{len(missing)} of {count} cases have no answer"
+    weakness = f"{cases}: {listed(missing, MAX_LISTED)}"
+    return Check(folder, lambda: Verification(folder, "golden", (), weak=(weakness,)))
 
 
 def _file_checks(
@@ -98,10 +104,9 @@ def _verify_case(entry: Entry) -> Verification:
     A known mistake must be rejected; a rotated tensor is rotated again; a table is compared with
     its scheme's, except for the attention factor, which is not a table.
     """
-    damaged = entry.damaged_files()
-    if damaged:
-        problems = tuple(f"{file}: its sha256 is not that of the index" for file in damaged)
-        return Verification(entry.name, entry.scheme.name, (), problems)
+    problems = [f"{file}: {WRONG_DIGEST}" for file in entry.damaged_files()]
+    if problems:
+        return Verification(entry.name, entry.scheme.name, (), tuple(problems))
     tensors = read_tensors(entry)
     if entry.edits:
         return _verify_mistake(entry, tensors)
@@ -145,7 +150,9 @@ def _mistake_problems(entry: Entry, result: Verification) -> tuple[str, ...]:
     """Return what is wrong if a known mistake passes, or fails for another reason."""
     if result.passed:
         return ("a known mistake passes",)
-    subjects = [edit.subject for why in result.explanations for edit in why.edits]
+    subjects: set[str] = set()
+    for explanation in result.explanations:
+        subjects.update(edit.subject for edit in explanation.edits)
     missing = [subject for subject in entry.edits if subject not in subjects]
     if not missing:
         return ()
@@ -161,9 +168,15 @@ def _verify_answer(
     entry.check_files()
     if tolerance is None:
         tolerance = Tolerance(atol=_largest_tolerance(entry, answers))
-    has_own_numbers = entry.settings or "attention_factor" in answers
-    if not has_own_numbers:
-        return replace(_verify_tables(answers, entry.scheme, tolerance), file=entry.name)
+    if entry.settings or "attention_factor" in answers:
+        return _compare_with_files(entry, answers, tolerance)
+    return replace(_verify_tables(answers, entry.scheme, tolerance), file=entry.name)
+
+
+def _compare_with_files(
+    entry: Entry, answers: Mapping[str, Array], tolerance: Tolerance
+) -> Verification:
+    """Compare a port's tensors with a case's own: rotated vectors and factors are no tables."""
     golden = {name: array for name, array in read_tensors(entry).items() if name in answers}
     result = diff(golden, dict(answers), tolerance)
     # The diagnosis of a difference is about A and B; a case is what the port should have made.

@@ -4,7 +4,6 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -42,26 +41,38 @@ def write(
         The entries of the index.
     """
     suite = list(cases(models))
-    files = [f"{case.name}.{name}" for case in suite for name in formats]
+    _make_folder(folder)
+    for case in suite:
+        for name in formats:
+            _refuse_stream(os.path.join(folder, f"{case.name}.{name}"))
+    _refuse_stream(os.path.join(folder, INDEX))
+    entries = [entry_json(case, _write_case(folder, case, formats)) for case in suite]
+    write_index(folder, entries)
+    return entries
+
+
+def _make_folder(folder: str) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
     except (OSError, ValueError) as problem:
         raise failure(folder, problem) from None
-    for file in (*files, INDEX):
+
+
+def _refuse_stream(path: str) -> None:
+    """Refuse to write to a pipe, which would wait for its reader."""
+    if is_stream(path):
+        raise FileError(path, "is a pipe or a device", "remove it, or choose another folder")
+
+
+def _write_case(folder: str, case: Case, formats: Sequence[str]) -> dict[str, str]:
+    """Write a case in each format; return the sha256 of its files by name."""
+    digests = {}
+    for name in formats:
+        file = f"{case.name}.{name}"
         path = os.path.join(folder, file)
-        if is_stream(path):  # Writing to a pipe would wait for its reader.
-            raise FileError(path, "is a pipe or a device", "remove it, or choose another folder")
-    entries = []
-    for case in suite:
-        digests = {}
-        for name in formats:
-            file = f"{case.name}.{name}"
-            path = os.path.join(folder, file)
-            WRITERS[name](path, case)
-            digests[file] = sha256_of(path)
-        entries.append(entry_json(case, digests))
-    write_index(folder, entries)
-    return entries
+        WRITERS[name](path, case)
+        digests[file] = sha256_of(path)
+    return digests
 
 
 def _write_json(path: str, case: Case) -> None:
@@ -122,7 +133,7 @@ def _write_header(path: str, case: Case) -> None:
     _save(path, arrays)
 
 
-def _save(path: str, arrays: Any) -> None:
+def _save(path: str, arrays: Mapping[str, Array]) -> None:
     """Save arrays, those without axes as vectors of one element."""
     save(path, {name: np.atleast_1d(array) for name, array in arrays.items()})
 
@@ -135,7 +146,7 @@ WRITERS: dict[str, Writer] = {
 }
 
 
-NUMBERS: dict[str, type[np.number[Any]]] = {
+NUMBERS: dict[str, type[np.generic]] = {
     "int": np.int32,
     "decimal": np.float64,
     "float32": np.float32,
@@ -164,13 +175,14 @@ def _read_tensor(contents: Contents, spelled: object) -> Array:
 
     A list of numbers that is damaged is an error: the next narrower one does not stand in for it.
     """
-    if isinstance(spelled, dict) and isinstance(spelled.get("shape"), list):
-        for name, dtype in NUMBERS.items():
-            if name in spelled:
-                values = _list_of(contents, spelled, name)
-                numbers = _read_array(contents, values, dtype, spelled["shape"])
-                _check_other_lists(contents, spelled, numbers, name)
-                return numbers
+    if not isinstance(spelled, dict) or not isinstance(spelled.get("shape"), list):
+        raise contents.error("has no shape and numbers")
+    for name, dtype in NUMBERS.items():
+        if name in spelled:
+            values = _list_of(contents, spelled, name)
+            numbers = _read_array(contents, values, dtype, spelled["shape"])
+            _check_other_lists(contents, spelled, numbers, name)
+            return numbers
     raise contents.error("has no shape and numbers")
 
 
@@ -230,13 +242,13 @@ def _is_rounded(stored: Array, numbers: Array) -> bool:
 
 
 def _read_array(
-    contents: Contents, values: Sequence[object], dtype: type[np.number[Any]], shape: list[Any]
+    contents: Contents, values: Sequence[object], dtype: type[np.generic], sides: Sequence[object]
 ) -> Array:
     contents.refuse_if(not all(map(_is_number, values)), "holds something that is not a number")
-    are_lengths = all(type(side) is int and side >= 0 for side in shape)
-    is_whole = are_lengths and math.prod(shape) == len(values)
+    shape = tuple(side for side in sides if type(side) is int and side >= 0)
+    is_whole = len(shape) == len(sides) and math.prod(shape) == len(values)
     contents.refuse_if(not is_whole, f"has {len(values)} numbers, which is not its shape")
-    contents.data_bytes(tuple(shape), np.dtype(dtype).itemsize)
+    contents.data_bytes(shape, np.dtype(dtype).itemsize)
     try:
         return np.array(values, dtype).reshape(shape)
     except (OverflowError, ValueError):

@@ -9,7 +9,6 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pecli.engine import __version__
 from pecli.engine.named_values import JsonObject, NamedValues
@@ -22,6 +21,7 @@ from pecli.files.strict_json import MAX_DEPTH, parsed_json
 from pecli.golden.cases import POSITIONS, Case
 
 INDEX = "index.json"
+WRONG_DIGEST = "its sha256 is not that of the index"
 MAX_INDEX = 16 << 20  # bytes
 MAX_CASE = 64 << 20  # bytes of a case's file
 SETTINGS = frozenset({"offset", "positions", "layout", "trailing", "inverse", "shift", "seq_axis"})
@@ -65,8 +65,8 @@ class Entry:
     def check_files(self) -> None:
         """Raise a FileError if a file of the case is damaged."""
         for file in self.damaged_files():
-            problem = "its sha256 is not that of the index"
-            raise FileError(self.path(file), problem, "write the suite again with pecli golden")
+            advice = "write the suite again with pecli golden"
+            raise FileError(self.path(file), WRONG_DIGEST, advice)
 
 
 def _digest(path: str) -> str:
@@ -199,8 +199,10 @@ def _read_tolerances(about: Contents, row: Mapping[str, object]) -> dict[str, fl
     return tolerances
 
 
-def _is_tolerance(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value < math.inf
+def _is_tolerance(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return 0 <= value < math.inf
 
 
 def _read_shapes(about: Contents, row: Mapping[str, object]) -> dict[str, tuple[int, ...]]:

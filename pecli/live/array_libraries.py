@@ -9,24 +9,24 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import cast
 
-from pecli.engine.arrays import Array, like
+from pecli.engine.arrays import Array, ForeignArray, like
 from pecli.errors import ParameterError, nearest, quoted
 
 NUMPY = "numpy"
 MAX_SEARCHED = 200  #: functions and modules that are searched for a library
 
 
-def _torch_sample() -> Any:
+def _torch_sample() -> ForeignArray:
     return sys.modules["torch"].empty(0)
 
 
-def _jax_sample() -> Any:
+def _jax_sample() -> ForeignArray:
     return sys.modules["jax"].numpy.zeros(0)
 
 
-def _mlx_sample() -> Any:
+def _mlx_sample() -> ForeignArray:
     return sys.modules["mlx.core"].array([0.0])
 
 
@@ -44,13 +44,13 @@ class ArrayLibrary:
     name: str
     module: str
     half_precision: str
-    sample: Callable[[], Any] | None
+    sample: Callable[[], ForeignArray] | None
 
     @property
     def is_imported(self) -> bool:
         return self.module in sys.modules
 
-    def array(self, values: Array) -> Any:
+    def array(self, values: Array) -> ForeignArray:
         """Return a copy of NumPy's array as one of this library."""
         copy = values.copy()
         return copy if self.sample is None else like(self.sample(), copy)
@@ -79,28 +79,31 @@ def library_named(name: str) -> ArrayLibrary:
     return library
 
 
-def library_of(function: Callable[..., Any]) -> ArrayLibrary:
-    """Return the library that the code of a function uses; NumPy if it uses none of the others.
-
-    Functions that it calls are searched as well, if they are not those of a library.
-    """
-    packages: set[str] = set()
-    pending: list[Any] = [function]
-    searched: list[Any] = []
-    while pending and len(searched) < MAX_SEARCHED:
-        value = pending.pop(0)
-        if any(value is other for other in searched):
-            continue
-        searched.append(value)
-        packages |= _packages_of(value)
-        pending += _values_named_by(value)
+def library_of(function: Callable[..., object]) -> ArrayLibrary:
+    """Return the library that the code of a function uses; NumPy if it uses none of the others."""
+    packages = _packages_used_by(function)
     for name, library in LIBRARIES.items():
         if name in packages and library.is_imported:
             return library
     return LIBRARIES[NUMPY]
 
 
-def _packages_of(value: Any) -> set[str]:
+def _packages_used_by(function: Callable[..., object]) -> set[str]:
+    """Return the packages of the functions and modules that a function names, and those name."""
+    packages: set[str] = set()
+    pending: list[object] = [function]
+    searched: dict[int, object] = {}  # by id; they stay alive, so that ids are not used again
+    while pending and len(searched) < MAX_SEARCHED:
+        value = pending.pop(0)
+        if id(value) in searched:
+            continue
+        searched[id(value)] = value
+        packages |= _packages_of(value)
+        pending += _values_named_by(value)
+    return packages
+
+
+def _packages_of(value: object) -> set[str]:
     """Return the packages that a value comes from; an object may inherit from a library's class."""
     if isinstance(value, ModuleType):
         return {value.__name__.partition(".")[0]}
@@ -110,29 +113,43 @@ def _packages_of(value: Any) -> set[str]:
     return {base.__module__.partition(".")[0] for base in kind.__mro__}
 
 
-def _values_named_by(value: Any) -> list[Any]:
+def _values_named_by(value: object) -> list[object]:
     """Return the functions and modules that the code of a callable names."""
     if isinstance(value, functools.partial):
         return [value.func]
     function = _function_of(value)
     if function is None:
         return []
-    names = function.__code__.co_names
-    values = [function.__globals__[name] for name in names if name in function.__globals__]
-    values += [cell.cell_contents for cell in function.__closure__ or ()]
-    # `import torch` inside the function: its name is not that of a global.
-    imported = [sys.modules[name] for name in names if name in LIBRARIES and name in sys.modules]
-    return imported + [item for item in values if isinstance(item, ModuleType) or callable(item)]
+    named = [*_globals_of(function), *_closure_of(function)]
+    searchable = [item for item in named if isinstance(item, ModuleType) or callable(item)]
+    return [*_libraries_imported_in(function), *searchable]
 
 
-def _function_of(value: Any) -> FunctionType | None:
+def _globals_of(function: FunctionType) -> list[object]:
+    """Return the values of the global variables that a function's code names."""
+    variables = function.__globals__
+    return [variables[name] for name in function.__code__.co_names if name in variables]
+
+
+def _closure_of(function: FunctionType) -> list[object]:
+    """Return the values of the variables that a function keeps of the one that defined it."""
+    return [cell.cell_contents for cell in function.__closure__ or ()]
+
+
+def _libraries_imported_in(function: FunctionType) -> list[object]:
+    """Return libraries that a function imports in its body: their names are not globals."""
+    names = LIBRARIES.keys() & sys.modules.keys()
+    return [sys.modules[name] for name in function.__code__.co_names if name in names]
+
+
+def _function_of(value: object) -> FunctionType | None:
     """Return the function that runs if a value is called; None if it is not written in Python."""
     called = value
     if hasattr(value, "forward"):  # a module of torch
         called = value.forward
     elif callable(value) and not inspect.isroutine(value):
         called = type(value).__call__
-    called = inspect.unwrap(called)
+    called = inspect.unwrap(cast(Callable[..., object], called))
     if inspect.ismethod(called):
         called = called.__func__
     return called if inspect.isfunction(called) else None

@@ -1,12 +1,12 @@
 """Positions of the tokens of a call, by the arguments of the model."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from pecli.engine.arrays import Array, as_numpy
-from pecli.files.torch_module import is_tensor
+from pecli.files.torch_module import TorchTensor, is_tensor
 from pecli.live.rotations import Arguments, is_whole_tensor
 
 TOKEN_NAMES = ("input_ids", "inputs_embeds", "hidden_states", "tokens", "idx", "x")
@@ -46,10 +46,7 @@ def token_places(arguments: Arguments) -> TokenPlaces | None:
         return None
     if mask is not None and mask.shape[-1] >= shape.length:
         return _counted_by_mask(mask, shape.length)
-    start = _start(arguments)
-    first = start or 0
-    positions = np.tile(np.arange(first, first + shape.length), (shape.batch, 1))
-    return TokenPlaces(positions, is_stated=start is not None)
+    return _counted_from_cache(arguments, shape)
 
 
 class TokenShape(NamedTuple):
@@ -59,7 +56,15 @@ class TokenShape(NamedTuple):
     length: int
 
 
-def _given_ids(ids: Any, shape: TokenShape | None) -> Array:
+def _counted_from_cache(arguments: Arguments, shape: TokenShape) -> TokenPlaces:
+    """Count all tokens from the end of the cache on; from 0 if no argument states its length."""
+    start = _start(arguments)
+    first = start or 0
+    positions = np.tile(np.arange(first, first + shape.length), (shape.batch, 1))
+    return TokenPlaces(positions, is_stated=start is not None)
+
+
+def _given_ids(ids: TorchTensor, shape: TokenShape | None) -> Array:
     """Return ids of the caller as (batch, L); one row of ids is that of all sequences."""
     whole = np.array(as_numpy("position_ids", ids), np.int64)
     if whole.ndim > 2 or shape is None:
@@ -86,25 +91,37 @@ def _ignores_padding(ids: Array, mask: Array | None) -> bool:
     return bool(starts_with_padding and (ids == np.arange(ids.shape[-1])).all())
 
 
-def _token_shape(values: Mapping[str, Any]) -> TokenShape | None:
+def _token_shape(values: Mapping[str, object]) -> TokenShape | None:
     """Return the shape of the tokens: those of the usual argument, or else of the first tensor."""
-    tensors = [values[name] for name in TOKEN_NAMES if is_tensor(values.get(name))]
-    tensors += [value for value in values.values() if is_tensor(value)]
-    for tensor in tensors:
-        *leading, last = map(int, tensor.shape or (1,))
-        if len(leading) == 3:  # queries, (batch, heads, L, D)
-            return TokenShape(leading[0], leading[2])
-        # A column of ids is a token; a vector has its channels in the last axis.
-        tokens = [*leading, last] if is_whole_tensor(tensor) else leading
-        if len(tokens) in (1, 2):
-            batch, length = (1, *tokens)[-2:]
+    usual = [values.get(name) for name in TOKEN_NAMES]
+    for tensor in filter(is_tensor, [*usual, *values.values()]):
+        shape = _tokens_in(tensor)
+        if shape is not None:
+            return shape
+    return None
+
+
+def _tokens_in(tensor: TorchTensor) -> TokenShape | None:
+    """Return the shape of a tensor's tokens; None if it has another number of axes.
+
+    Queries are (batch, heads, L, D), vectors (batch, L, D) or (L, D), ids (batch, L) or (L,).
+    """
+    sizes = [int(size) for size in tensor.shape] or [1]
+    if len(sizes) == 4:
+        return TokenShape(batch=sizes[0], length=sizes[2])
+    if not is_whole_tensor(tensor):
+        del sizes[-1]  # the channels of vectors
+    match sizes:
+        case [length]:
+            return TokenShape(1, length)
+        case [batch, length]:
             return TokenShape(batch, length)
     return None
 
 
-def _mask_of(values: Mapping[str, Any]) -> Array | None:
+def _mask_of(values: Mapping[str, object]) -> Array | None:
     """Return the attention mask (batch, L) as 0 and 1; None if there is none of this form."""
-    mask: Any = values.get("attention_mask")
+    mask = values.get("attention_mask")
     if not is_tensor(mask) or len(mask.shape) != 2:
         return None
     array = as_numpy("attention_mask", mask)
@@ -117,7 +134,7 @@ def _start(arguments: Arguments) -> int | None:
     if start is not None:
         return start
     for name in CACHES:
-        cache: Any = arguments.by_name.get(name)
+        cache = arguments.by_name.get(name)
         if hasattr(cache, "get_seq_length"):
             return int(cache.get_seq_length())
     return None

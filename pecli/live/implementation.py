@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from pecli.checks.verify.against_model import verify_tables
 from pecli.checks.verify.rotated import verify_rotated
 from pecli.compare.tolerance import EXACT, Tolerance, tolerance_of
 from pecli.engine.arrays import Array, Indices, as_dtype, as_numpy, numbers
+from pecli.engine.named_values import JsonObject
 from pecli.errors import KindError, ParameterError, PecliError
 from pecli.live.array_libraries import ArrayLibrary, library_named, library_of
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -46,7 +47,7 @@ class Case(NamedTuple):
     dtype: str = "float32"
     attention_mask: Array | None = None
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Array]:
         """Return the option of `verify` that states where rows stand."""
         if self.attention_mask is not None:
             return {"attention_mask": self.attention_mask}
@@ -73,6 +74,18 @@ class CaseResult(NamedTuple):
         if self.verification is None:
             return (self.error,)
         return self.verification.diagnosis
+
+    def lines(self) -> list[str]:
+        """Return a sentence per reason of a failure, after the name of the case."""
+        return [f"{self.name}: {reason}" for reason in self.reasons or (UNEXPLAINED,)]
+
+    def as_json(self) -> JsonObject:
+        return {
+            "name": self.name,
+            "passed": self.passed,
+            "error": self.error,
+            "max_abs_error": self.max_abs_error,
+        }
 
     @property
     def max_abs_error(self) -> float | None:
@@ -107,8 +120,7 @@ class ImplementationCheck(Answer):
         failed = [case for case in self.cases if not case.passed]
         if not failed:
             return ()
-        first = failed[0]
-        lines = [f"{first.name}: {reason}" for reason in first.reasons or (UNEXPLAINED,)]
+        lines = failed[0].lines()
         passed = [case.name for case in self.cases if case.passed]
         if passed:
             lines.append(f"right are: {'; '.join(passed)}")
@@ -117,22 +129,18 @@ class ImplementationCheck(Answer):
     def words(self) -> tuple[str, ...]:
         return (f"{self.function} against {self.model}", *self.diagnosis)
 
-    def as_json(self) -> dict[str, Any]:
-        cases = []
-        for case in self.cases:
-            fields = {"name": case.name, "passed": case.passed, "error": case.error}
-            cases.append({**fields, "max_abs_error": case.max_abs_error})
+    def as_json(self) -> JsonObject:
         return {
             "function": self.function,
             "model": self.model,
             "passed": self.passed,
-            "cases": cases,
+            "cases": [case.as_json() for case in self.cases],
             "diagnosis": list(self.diagnosis),
         }
 
 
 def check(
-    function: Callable[..., Any],
+    function: Callable[..., object],
     model: Model,
     *,
     layer_type: str | None = None,
@@ -180,10 +188,7 @@ def check(
     if not callable(function):
         raise KindError("function", repr(function), "it must be a function")
     encodings = load_model(model)
-    encoding = encodings.one(layer_type)
-    if not encoding.is_rotary:
-        rule = f"its encoding is {encoding.scheme}, not rope"
-        raise ParameterError("model", encodings.file, rule)
+    encoding = _rotary_encoding(encodings, layer_type)
     library = library_of(function) if arrays is None else library_named(arrays)
     trial = _Trial(
         function,
@@ -200,27 +205,32 @@ def check(
     return ImplementationCheck(_name_of(function), encodings.file, tuple(results))
 
 
-def _name_of(function: Any) -> str:
+def _rotary_encoding(encodings: ModelEncodings, layer_type: str | None) -> Encoding:
+    encoding = encodings.one(layer_type)
+    if not encoding.is_rotary:
+        rule = f"its encoding is {encoding.scheme}, not rope"
+        raise ParameterError("model", encodings.file, rule)
+    return encoding
+
+
+def _name_of(function: object) -> str:
     return str(function.__name__) if hasattr(function, "__name__") else type(function).__name__
 
 
-def _argument_count(function: Callable[..., Any]) -> int:
+def _argument_count(function: Callable[..., object]) -> int:
     """Return how many arguments a function is called with: 1, 2 or 3.
+
+    One without a signature, or that takes any number, is called with (q, k, positions).
 
     Raises:
         KindError: It requires another number of arguments.
     """
-    # A module of torch takes any arguments, and passes them on to its forward.
-    called: Any = function.forward if hasattr(function, "forward") else function
-    try:
-        parameters = inspect.signature(called).parameters.values()
-    except (TypeError, ValueError):
+    parameters = _parameters_of(function)
+    if parameters is None:
         return 3
-    positional = [each for each in parameters if each.kind in _POSITIONAL]
-    required = [each for each in positional if each.default is inspect.Parameter.empty]
-    count = len(required)
-    takes_any = any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters)
-    if takes_any and count < 3:
+    count = sum(map(_is_required, parameters))
+    kinds = {parameter.kind for parameter in parameters}
+    if count < 3 and inspect.Parameter.VAR_POSITIONAL in kinds:
         return 3
     if count not in (1, 2, 3):
         rule = "it must take (q, k, positions), (x, positions) or (positions)"
@@ -228,14 +238,29 @@ def _argument_count(function: Callable[..., Any]) -> int:
     return count
 
 
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+def _parameters_of(function: Callable[..., object]) -> list[inspect.Parameter] | None:
+    """Return the parameters of a function; None if it has no signature, as some of C have none."""
+    called = function
+    # A module of torch takes any arguments, and passes them on to its forward.
+    if hasattr(function, "forward"):
+        called = function.forward
+    try:
+        return [*inspect.signature(called).parameters.values()]
+    except (TypeError, ValueError):
+        return None
+
+
+def _is_required(parameter: inspect.Parameter) -> bool:
+    """Return True for a positional parameter without a default."""
+    is_positional = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    return is_positional and parameter.default is parameter.empty
 
 
 @dataclass(frozen=True)
 class _Trial:
     """An implementation, and the encoding that it is compared with."""
 
-    function: Callable[..., Any]
+    function: Callable[..., object]
     argument_count: int
     library: ArrayLibrary
     encodings: ModelEncodings
@@ -269,7 +294,7 @@ class _Trial:
         except PecliError as problem:
             return CaseResult(case.name, None, str(problem))
 
-    def _called(self, case: Case, *vectors: Array) -> Any:
+    def _called(self, case: Case, *vectors: Array) -> object:
         """Call the function with arrays of its library.
 
         Raises:
@@ -331,7 +356,7 @@ class _Trial:
         return Tolerance(atol=noise) if self.tolerance == EXACT else self.tolerance
 
 
-def _named_tables(output: Any) -> dict[str, Array]:
+def _named_tables(output: object) -> dict[str, Array]:
     """Return the tables that a function returned: (cos, sin), a mapping, or one array."""
     if isinstance(output, Mapping):
         return {str(name): numbers(str(name), table) for name, table in output.items()}
@@ -349,13 +374,13 @@ def _with_batch(table: Array, case: Case) -> Array:
     return table
 
 
-def _rotated(output: Any, before: Mapping[str, Array]) -> dict[str, Array]:
+def _rotated(output: object, before: Mapping[str, Array]) -> dict[str, Array]:
     """Return the rotated vectors that a function returned, by name.
 
     Raises:
         ParameterError: There is another number of them, or they have other shapes.
     """
-    results: Sequence[Any] = [output]
+    results: Sequence[object] = [output]
     if isinstance(output, (tuple, list)):
         results = output
     if len(results) != len(before):

@@ -2,11 +2,11 @@
 
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial, wraps
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,10 +20,11 @@ from pecli.checks.recorded.run_tensors import (
     layer_of,
 )
 from pecli.engine.arrays import Array, as_numpy
-from pecli.files.torch_module import check_has_values
+from pecli.files.torch_module import HookHandle, TorchModule, TorchTensor, check_has_values
 from pecli.live.call_positions import token_places
 from pecli.live.rotations import (
     Arguments,
+    LearnedTable,
     PatchPoint,
     frequencies_of,
     is_complex_tensor,
@@ -39,6 +40,12 @@ _KEY = re.compile(r"^_*(x?k($|_)|key)", re.I)
 MAX_FRAMES = 16
 """Callers whose variables are searched for the name of a tensor: torch calls a module's forward
 through four functions, and as many again if it has hooks."""
+
+Function = Callable[..., object]
+Positional = Iterable[object]
+"""The arguments of a call without names."""
+ByName = Mapping[str, object]
+"""The arguments of a call with names."""
 
 
 class Begun(NamedTuple):
@@ -56,15 +63,18 @@ class Recorder:
         run: The calls that have ended.
     """
 
-    def __init__(self, model: Any, layers: Collection[int] | None) -> None:
+    def __init__(self, model: TorchModule, layers: Collection[int] | None) -> None:
         self.model = model
         self.layers = layers
         self.run = RecordedRun()
-        self._modules: dict[str, Any] = dict(model.named_modules())
-        self._rotary = {name for name, module in self._modules.items() if is_rotary_module(module)}
-        self._tables = {
-            name for name, module in self._modules.items() if is_position_table(name, module)
-        }
+        self._modules = dict(model.named_modules())
+        self._rotary: set[str] = set()  # names of rotary modules
+        self._tables: dict[str, LearnedTable] = {}
+        for name, module in self._modules.items():
+            if is_rotary_module(module):
+                self._rotary.add(name)
+            if is_position_table(module, name):
+                self._tables[name] = module
         self._stack: list[str] = []  # modules that are running, the innermost last
         self._begun: list[Begun] = []  # rotary modules that are running
         self._depth = 0  # rotations that are running, one within the other
@@ -73,16 +83,11 @@ class Recorder:
     @contextmanager
     def installed(self) -> Iterator[None]:
         """Watch the model; everything is as before when the context ends."""
-        handles: list[Any] = []
+        handles: list[HookHandle] = []
         patched: list[PatchPoint] = []
         try:
             for name, module in self._modules.items():
-                enter = partial(self._enter, name)
-                leave = partial(self._leave, name)
-                handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
-                handles.append(
-                    module.register_forward_hook(leave, with_kwargs=True, always_call=True)
-                )
+                handles += self._hooks_of(name, module)
             for point in rotating_functions(self.model):
                 patched.append(point)
                 _replace(point, self._watched(point.original))
@@ -93,13 +98,19 @@ class Recorder:
             for handle in handles:
                 handle.remove()
 
-    def _watched(self, function: Any) -> Any:
+    def _hooks_of(self, name: str, module: TorchModule) -> Iterator[HookHandle]:
+        """Install the hooks of a module; each is yielded as soon as it has to be removed again."""
+        yield module.register_forward_pre_hook(partial(self._enter, name), with_kwargs=True)
+        leave = partial(self._leave, name)
+        yield module.register_forward_hook(leave, with_kwargs=True, always_call=True)
+
+    def _watched(self, function: Function) -> Function:
         """Return a function that does the same, and records what it rotates."""
         if isinstance(function, staticmethod):
             return staticmethod(self._watched(function.__func__))
 
         @wraps(function)
-        def watched(*args: Any, **kwargs: Any) -> Any:
+        def watched(*args: object, **kwargs: object) -> object:
             if not self._is_recording():
                 return function(*args, **kwargs)
             begun = _begin(function, args, kwargs)
@@ -124,7 +135,7 @@ class Recorder:
         number = layer_of(place)
         return self.layers is None or number is None or number in self.layers
 
-    def _enter(self, name: str, module: Any, args: Any, kwargs: Any) -> None:
+    def _enter(self, name: str, module: TorchModule, args: Positional, kwargs: ByName) -> None:
         """Note that a module begins to run."""
         if not self._stack:
             self._call = _Call(Arguments.of(module.forward, args, kwargs))
@@ -134,21 +145,26 @@ class Recorder:
             self._begun.append(_begin(module.forward, args, kwargs))
             self._depth += 1
 
-    def _leave(self, name: str, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+    def _leave(
+        self, name: str, module: TorchModule, args: Positional, kwargs: ByName, output: object
+    ) -> None:
         """Record what a module returned; `output` is None if it raised an exception."""
         if name in self._rotary and self._begun:
-            self._depth -= 1
-            begun = self._begun.pop()
-            if output is not None and not self._depth:
-                self._record_rotary(name, module, begun, output)
+            self._leave_rotary(name, module, output)
         elif name in self._tables and output is not None and self._is_recording():
             self._call.add(f"{name}.{ROWS}", output)
-            self.run.weights[name] = _copied(name, module.weight)
+            self.run.weights[name] = _copied(name, self._tables[name].weight)
         self._stack.pop()
         if not self._stack:
             self._end_call()
 
-    def _record_rotary(self, name: str, module: Any, begun: Begun, output: Any) -> None:
+    def _leave_rotary(self, name: str, module: TorchModule, output: object) -> None:
+        self._depth -= 1
+        begun = self._begun.pop()
+        if output is not None and not self._depth:
+            self._record_rotary(name, module, begun, output)
+
+    def _record_rotary(self, name: str, module: TorchModule, begun: Begun, output: object) -> None:
         """Record the frequencies of a rotary module, and the tables or the vectors it returned."""
         if self._is_of_interest(name):
             for role, tensor in frequencies_of(module).items():
@@ -158,14 +174,8 @@ class Recorder:
                 self._call.add_rotation(self._stack, begun, output)
             return
         self._call.add_used_ids(begun.arguments)
-        if is_pair_of_tables(output):
-            tables = {"cos": output[0], "sin": output[1]}
-        elif is_complex_tensor(output):
-            tables = {"freqs_cis": output}
-        else:
-            return
         place = _joined(name, begun.arguments.layer_type())
-        self._call.add_tables(place, tables)
+        self._call.add_tables(place, _tables_in(output))
 
     def _end_call(self) -> None:
         call = self._call
@@ -174,8 +184,10 @@ class Recorder:
         previous = self.run.calls[-1] if self.run.calls else None
         call.finish(previous, self._modules)
         if self.layers is not None:
-            wanted = [each for each in call.recorded.unrotated_layers if each in self.layers]
-            call.recorded.unrotated_layers = tuple(wanted)
+            unrotated = call.recorded.unrotated_layers
+            call.recorded.unrotated_layers = tuple(
+                layer for layer in unrotated if layer in self.layers
+            )
         self.run.calls.append(call.recorded)
 
 
@@ -191,7 +203,7 @@ class _Call:
         self.recorded = RecordedCall()
         self.executed: set[str] = set()
         self._rotating: set[str] = set()  # modules in which a rotation ran
-        self._shared_tables: list[Any] = []  # tables that are recorded already
+        self._shared_tables: list[TorchTensor] = []  # tables that are recorded already
         self._is_start_stated = True
         places = None if arguments is None else token_places(arguments)
         if places is not None:
@@ -199,14 +211,14 @@ class _Call:
             self.recorded.attention_mask = places.attention_mask
             self._is_start_stated = places.is_stated
 
-    def add(self, name: str, tensor: Any) -> None:
+    def add(self, name: str, tensor: object) -> None:
         if name not in self.recorded.tensors:
             self.recorded.tensors[name] = _copied(name, tensor)
 
-    def add_tables(self, place: str, tables: Mapping[str, Any]) -> None:
+    def add_tables(self, place: str, tables: Mapping[str, TorchTensor]) -> None:
         """Record tables, unless they are those of a module that returned them before."""
-        known = {id(table) for table in self._shared_tables}
-        if any(id(table) in known for table in tables.values()):
+        recorded = set(map(id, self._shared_tables))
+        if not recorded.isdisjoint(map(id, tables.values())):
             return
         self._shared_tables += tables.values()  # They stay alive, so that ids are not used again.
         for role, table in tables.items():
@@ -217,7 +229,7 @@ class _Call:
             else:
                 self.add(_joined(place, role), table)
 
-    def add_rotation(self, stack: list[str], begun: Begun, output: Any) -> None:
+    def add_rotation(self, stack: list[str], begun: Begun, output: object) -> None:
         """Record a rotation, unless the results do not have the shapes of arguments."""
         rotated = rotated_pairs(begun.before, output)
         if not rotated:
@@ -250,20 +262,26 @@ class _Call:
         elif start is not None and self.recorded.length is not None:
             self.recorded.position_ids = np.arange(start, start + self.recorded.length)[None]
 
-    def finish(self, previous: RecordedCall | None, modules: Mapping[str, Any]) -> None:
+    def finish(self, previous: RecordedCall | None, modules: Mapping[str, TorchModule]) -> None:
         """Complete the call with what is known at its end."""
         self.recorded.unrotated_layers = tuple(sorted(self._unrotated(modules)))
-        used = self.recorded.position_ids
-        if previous is None or used is None or self._is_start_stated:
-            return
-        # A model that keeps its cache to itself goes on after the last token of the call before.
-        assert previous.positions is not None
-        goes_on = int(used.min()) == int(previous.positions.max()) + 1
-        if goes_on and self.recorded.positions is not None and used.ndim <= 2:
-            shape = self.recorded.positions.shape
-            self.recorded.positions = np.array(np.broadcast_to(used, shape))
+        if previous is not None and not self._is_start_stated:
+            self._continue(previous)
 
-    def _unrotated(self, modules: Mapping[str, Any]) -> set[int]:
+    def _continue(self, previous: RecordedCall) -> None:
+        """Count tokens on from the call before, if the ids that the model used do.
+
+        A model that keeps its cache to itself has no argument that states their start.
+        """
+        used = self.recorded.position_ids
+        positions = self.recorded.positions
+        if used is None or positions is None or used.ndim > 2:
+            return
+        assert previous.positions is not None
+        if int(used.min()) == int(previous.positions.max()) + 1:
+            self.recorded.positions = np.array(np.broadcast_to(used, positions.shape))
+
+    def _unrotated(self, modules: Mapping[str, TorchModule]) -> set[int]:
         """Return the layers whose attention ran without a rotation, though its class rotates elsewhere."""
         classes = {type(modules[name]) for name in self._rotating}
         rotated = {layer_name(name) for name in self._rotating}
@@ -282,13 +300,14 @@ class _Call:
 
     def _position_axis(self, shape: tuple[int, ...], heads_axis: int | None) -> int:
         """Return the axis of positions in (batch, heads, L, D) or (batch, L, heads, D)."""
-        has_both_axes = len(shape) == 4 and heads_axis in (1, 2)
-        if has_both_axes:
-            return -2 if heads_axis == 1 else -3
-        length = self.recorded.length
-        if len(shape) < 3 or shape[-2] == length or shape[-3] != length:
+        if len(shape) == 4 and heads_axis == 1:
             return -2
-        return -3
+        if len(shape) == 4 and heads_axis == 2:
+            return -3
+        # Without a stated axis of heads, the axis of as many rows as there are tokens has them.
+        length = self.recorded.length
+        is_before_heads = shape[-3:-2] == (length,) and shape[-2] != length
+        return -3 if is_before_heads else -2
 
     def _unused_label(self, place: str, name: str) -> str:
         """Return a name for a vector: `model.layers.3.q`, or `….pass2.q` if a layer runs again.
@@ -306,7 +325,17 @@ class _Call:
             passes += 1
 
 
-def _replace(point: PatchPoint, function: Any) -> None:
+def _tables_in(output: object) -> dict[str, TorchTensor]:
+    """Return the tables that a rotary module returned, by role; empty if it returned others."""
+    if is_pair_of_tables(output):
+        cos, sin = output
+        return {"cos": cos, "sin": sin}
+    if is_complex_tensor(output):
+        return {"freqs_cis": output}
+    return {}
+
+
+def _replace(point: PatchPoint, function: Function) -> None:
     """Set the function that a place holds."""
     if isinstance(point.holder, type):
         setattr(point.holder, point.name, function)
@@ -320,7 +349,7 @@ def _joined(*parts: str) -> str:
     return ".".join(filter(None, parts))
 
 
-def _begin(function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> Begun:
+def _begin(function: Callable[..., object], args: Positional, kwargs: ByName) -> Begun:
     arguments = Arguments.of(function, args, kwargs)
     vectors = arguments.vectors()
     copies = {name: _copied(name, tensor) for name, tensor in vectors.items()}
@@ -328,19 +357,12 @@ def _begin(function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -
     return Begun(arguments, copies, names)
 
 
-def _head_name(argument: str, tensor: Any) -> str:
+def _head_name(argument: str, tensor: TorchTensor) -> str:
     """Return `q` or `k` by the name of an argument, or by a variable of a caller; else empty.
 
     GPT-J calls `apply_rotary_pos_emb(tensor, sin, cos)` with `k_rot`, then with `q_rot`.
     """
-    frame: FrameType | None = sys._getframe(2)
-    names = [argument]
-    for _ in range(MAX_FRAMES):
-        if frame is None:
-            break
-        names += [name for name, value in frame.f_locals.items() if value is tensor]
-        frame = frame.f_back
-    for name in names:
+    for name in [argument, *_variables_with(tensor, sys._getframe(2))]:
         if _QUERY.search(name):
             return "q"
         if _KEY.search(name):
@@ -348,7 +370,18 @@ def _head_name(argument: str, tensor: Any) -> str:
     return ""
 
 
-def _copied(name: str, tensor: Any) -> Array:
+def _variables_with(tensor: TorchTensor, frame: FrameType | None) -> Iterator[str]:
+    """Yield the names of the variables that hold a tensor, in a frame and then in its callers."""
+    for _ in range(MAX_FRAMES):
+        if frame is None:
+            return
+        for name, value in frame.f_locals.items():
+            if value is tensor:
+                yield name
+        frame = frame.f_back
+
+
+def _copied(name: str, tensor: object) -> Array:
     """Return a copy: the model may overwrite the tensor.
 
     Raises:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
-from typing import Any
+from typing import cast
 
 from pecli.checks.recorded.run_tensors import RecordedCall, RecordedRun
 from pecli.checks.recorded.run_verification import RunVerification, verify_run
@@ -13,6 +13,7 @@ from pecli.display import Printed
 from pecli.engine.arrays import Array
 from pecli.errors import KindError, ParameterError, path_of
 from pecli.files import save
+from pecli.files.torch_module import TorchModule
 from pecli.live.recorder import Recorder
 from pecli.models.find import Model
 
@@ -99,7 +100,7 @@ class Recording(Printed):
 
 
 @contextmanager
-def record(model: Any, *, layers: Collection[int] | None = None) -> Iterator[Recording]:
+def record(model: object, *, layers: Collection[int] | None = None) -> Iterator[Recording]:
     """Record what a torch model computes for positions, layer by layer.
 
     Recorded are cosines and sines, queries and keys before and after the rotation, position ids,
@@ -126,27 +127,27 @@ def record(model: Any, *, layers: Collection[int] | None = None) -> Iterator[Rec
     if not hasattr(model, "named_modules"):
         given = f"a {type(model).__name__}"
         raise KindError("model", given, "it must be a torch module", "such as a loaded model")
-    recorder = Recorder(model, layers)
+    module = cast(TorchModule, model)
+    recorder = Recorder(module, layers)
     with recorder.installed():
-        yield Recording(type(model).__name__, _config_of(model), recorder.run)
+        yield Recording(type(model).__name__, _config_of(module), recorder.run)
 
 
-def _config_of(model: Any) -> Model | None:
+def _config_of(model: TorchModule) -> Model | None:
     """Return the configuration of a model, or of the first module in it that has one.
 
     A wrapper of your own, such as DistributedDataParallel, holds the model that has it.
     """
     for module in model.modules():
         if hasattr(module, "config"):
-            config: Model | None = _as_config(module.config)
-            return config
+            return _as_config(module.config)
     return None
 
 
-def _as_config(config: Any) -> Any:
+def _as_config(config: object) -> Model | None:
     # Configurations of transformers 5 are dataclasses as well, whose fields lack the model_type.
     if isinstance(config, Mapping) or hasattr(config, "to_dict"):
-        return config
+        return cast(Model, config)
     if is_dataclass(config) and not isinstance(config, type):
         return asdict(config)
     return None

@@ -4,12 +4,12 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import FunctionType
-from typing import Any, NamedTuple
+from types import FunctionType, ModuleType
+from typing import NamedTuple, Protocol, TypeGuard
 
-from pecli.engine.arrays import FLOATS
+from pecli.engine.arrays import FLOATS, Array
 from pecli.files.tensor_roles import role_of
-from pecli.files.torch_module import is_tensor
+from pecli.files.torch_module import TorchModule, TorchTensor, is_tensor
 
 _ROTATING = re.compile(r"apply\w*(rotary|rope|rot_)|rotary_(pos_)?emb|(^|_)rope$|^_*rotate", re.I)
 """Names of functions that rotate queries and keys: apply_rotary_pos_emb, apply_rope, rotate_qk."""
@@ -24,6 +24,11 @@ START_NAMES = ("start_pos", "past_length", "past_key_values_length", "offset", "
 _TABLES = ("cos", "sin", "both")
 _FREQUENCIES = "inv_freq"
 
+Holder = ModuleType | type | TorchModule
+"""A Python module, a class, or a module of torch: they hold functions by name."""
+PairOfTables = tuple[TorchTensor, TorchTensor]
+"""Cosines and sines, as a tuple or a list."""
+
 
 def is_rotating_name(name: str) -> bool:
     """Return True if a function of that name rotates queries or keys.
@@ -35,46 +40,53 @@ def is_rotating_name(name: str) -> bool:
 
 
 class PatchPoint(NamedTuple):
-    """A place that holds a function by name: a Python module, a class, or a module of torch."""
+    """A place that holds a function, or a static method, by name."""
 
-    holder: Any
+    holder: Holder
     name: str
-    original: Any
+    original: Callable[..., object]
 
 
-def rotating_functions(model: Any) -> list[PatchPoint]:
+def rotating_functions(model: TorchModule) -> list[PatchPoint]:
     """Return the functions that rotate, wherever the model's own code looks them up.
 
     These are functions of the Python modules that define the classes of its modules, methods of
     these classes, and functions that a module holds as an attribute.
     """
-    holders: dict[int, Any] = {}
+    holders: dict[int, Holder] = {}  # by id, so that each is searched once
     for module in model.modules():
         holders[id(module)] = module
-        for kind in type(module).__mro__:
-            if not _is_of_torch(kind):
-                holders[id(kind)] = kind
-                namespace = sys.modules.get(kind.__module__)
-                if namespace is not None:
-                    holders[id(namespace)] = namespace
+        for holder in _holders_of_class(type(module)):
+            holders[id(holder)] = holder
     points: list[PatchPoint] = []
     for holder in holders.values():
         points += _points_of(holder)
     return points
 
 
+def _holders_of_class(kind: type) -> Iterator[Holder]:
+    """Yield a class and its bases, torch's left out, each with the Python module that defines it."""
+    for base in kind.__mro__:
+        if _is_of_torch(base):
+            continue
+        yield base
+        namespace = sys.modules.get(base.__module__)
+        if namespace is not None:
+            yield namespace
+
+
 def _is_of_torch(kind: type) -> bool:
     return kind is object or kind.__module__.partition(".")[0] == "torch"
 
 
-def _points_of(holder: Any) -> Iterator[PatchPoint]:
+def _points_of(holder: Holder) -> Iterator[PatchPoint]:
     for name, value in [*vars(holder).items()]:
         function = value.__func__ if isinstance(value, staticmethod) else value
         if isinstance(function, FunctionType) and is_rotating_name(name):
             yield PatchPoint(holder, name, value)
 
 
-def is_rotary_module(module: Any) -> bool:
+def is_rotary_module(module: TorchModule) -> bool:
     """Return True for a module that makes rotary tables or rotates, and does nothing else.
 
     Its class is named so, or it holds frequencies or tables. A model or an attention module that
@@ -90,17 +102,23 @@ def is_rotary_module(module: Any) -> bool:
     return any(role in (*_TABLES, _FREQUENCIES) for role in roles)
 
 
-def _has_weights(module: Any) -> bool:
+def _has_weights(module: TorchModule) -> bool:
     """Return True if a module has matrices to multiply with."""
     return any(len(weight.shape) >= 2 for _, weight in module.named_parameters())
 
 
-def is_position_table(name: str, module: Any) -> bool:
+class LearnedTable(Protocol):
+    """A module of torch with a table of positions, (rows, channels)."""
+
+    weight: TorchTensor
+
+
+def is_position_table(module: object, name: str) -> TypeGuard[LearnedTable]:
     """Return True for a learned table of positions by its name, such as GPT-2's `wpe`."""
     return role_of(name) == "rows" and hasattr(module, "weight") and len(module.weight.shape) == 2
 
 
-def own_tensors(module: Any) -> Iterator[tuple[str, Any]]:
+def own_tensors(module: TorchModule) -> Iterator[tuple[str, TorchTensor]]:
     """Yield the tensors of a module itself, those of the modules in it left out."""
     for name, tensor in (*module.named_buffers(), *module.named_parameters()):
         if "." not in name:
@@ -110,7 +128,7 @@ def own_tensors(module: Any) -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
-def frequencies_of(module: Any) -> dict[str, Any]:
+def frequencies_of(module: TorchModule) -> dict[str, TorchTensor]:
     """Return the inverse frequencies that a module uses; copies of unscaled ones are left out.
 
     With dynamic scaling, transformers keeps `original_inv_freq` to return to after a long text.
@@ -126,35 +144,40 @@ def _is_frequencies(name: str) -> bool:
 class Arguments(NamedTuple):
     """The arguments of a call, by the names that the function gives them."""
 
-    by_name: Mapping[str, Any]
+    by_name: Mapping[str, object]
 
     @classmethod
-    def of(cls, function: Callable[..., Any], args: Any, kwargs: Mapping[str, Any]) -> "Arguments":
+    def of(
+        cls,
+        function: Callable[..., object],
+        args: Iterable[object],
+        kwargs: Mapping[str, object],
+    ) -> "Arguments":
         """Bind arguments to names; those of a function without a signature are numbered."""
         try:
             bound = inspect.signature(function).bind(*args, **kwargs)
         except (TypeError, ValueError):
-            return cls({**{f"x{number}": value for number, value in enumerate(args)}, **kwargs})
+            return cls({**_numbered("x", args), **kwargs})
         bound.apply_defaults()
-        by_name: dict[str, Any] = {}
+        by_name: dict[str, object] = {}
         for name, value in bound.arguments.items():
             kind = bound.signature.parameters[name].kind
             if kind is inspect.Parameter.VAR_KEYWORD:
                 by_name.update(value)
             elif kind is inspect.Parameter.VAR_POSITIONAL:
-                by_name.update({f"{name}{number}": item for number, item in enumerate(value)})
+                by_name.update(_numbered(name, value))
             else:
                 by_name[name] = value
         return cls(by_name)
 
-    def vectors(self) -> dict[str, Any]:
+    def vectors(self) -> dict[str, TorchTensor]:
         """Return the arguments that may be queries or keys: real tensors that are not tables."""
         tensors = {name: value for name, value in self.by_name.items() if is_real_tensor(value)}
         return {name: tensor for name, tensor in tensors.items() if not _is_table_name(name)}
 
-    def tables(self) -> dict[str, Any]:
+    def tables(self) -> dict[str, TorchTensor]:
         """Return the cosines and sines among the arguments, or one complex table."""
-        tables: dict[str, Any] = {}
+        tables: dict[str, TorchTensor] = {}
         for name, value in self.by_name.items():
             if is_tensor(value) and role_of(name) in _TABLES:
                 tables[name] = value
@@ -163,7 +186,7 @@ class Arguments(NamedTuple):
                 tables["sin"] = value[1]
         return tables
 
-    def position_ids(self) -> Any:
+    def position_ids(self) -> TorchTensor | None:
         """Return the tensor of position ids among the arguments, or None."""
         for name, value in self.by_name.items():
             if is_whole_tensor(value) and _POSITION_NAMES.search(name):
@@ -192,49 +215,54 @@ class Arguments(NamedTuple):
         return axis if isinstance(axis, int) else None
 
 
+def _numbered(name: str, values: Iterable[object]) -> dict[str, object]:
+    """Return values by a name and their number: x0, x1, …"""
+    return {f"{name}{number}": value for number, value in enumerate(values)}
+
+
 def _is_table_name(name: str) -> bool:
     return role_of(name) in _TABLES or "freq" in name
 
 
-def _dtype_word(tensor: Any) -> str:
+def _dtype_word(tensor: TorchTensor) -> str:
     return str(tensor.dtype).rpartition(".")[2]  # torch.bfloat16
 
 
-def is_real_tensor(value: object) -> bool:
+def is_real_tensor(value: object) -> TypeGuard[TorchTensor]:
     """Return True for a tensor of real floating-point numbers with rows."""
-    return is_tensor(value) and _dtype_word(value) in FLOATS and len(value.shape) >= 2  # type: ignore[attr-defined]
+    return is_tensor(value) and _dtype_word(value) in FLOATS and len(value.shape) >= 2
 
 
-def is_whole_tensor(value: object) -> bool:
+def is_whole_tensor(value: object) -> TypeGuard[TorchTensor]:
     """Return True for a tensor of integers."""
     return is_tensor(value) and _dtype_word(value).startswith(("int", "uint"))
 
 
-def is_complex_tensor(value: object) -> bool:
+def is_complex_tensor(value: object) -> TypeGuard[TorchTensor]:
     """Return True for a tensor of complex numbers."""
     return is_tensor(value) and _dtype_word(value).startswith("complex")
 
 
-def is_pair_of_tables(value: object) -> bool:
+def is_pair_of_tables(value: object) -> TypeGuard[PairOfTables]:
     """Return True for two real tensors of one shape, as rotary modules return (cos, sin)."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         return False
     return all(map(is_real_tensor, value)) and value[0].shape == value[1].shape
 
 
-def tensors_in(output: Any) -> list[Any]:
+def tensors_in(output: object) -> list[TorchTensor]:
     """Return the tensors of an output: itself, or those in a tuple."""
-    values: Iterable[Any] = output if isinstance(output, (tuple, list)) else [output]
+    values: Iterable[object] = output if isinstance(output, (tuple, list)) else [output]
     return [value for value in values if is_tensor(value)]
 
 
-def rotated_pairs(vectors: Mapping[str, Any], output: Any) -> dict[str, Any]:
+def rotated_pairs(vectors: Mapping[str, Array], output: object) -> dict[str, TorchTensor]:
     """Return the rotated tensors in an output by the names of the arguments that they belong to.
 
     Each belongs to the first argument of its shape that is still free. Nothing is returned if an
     output has no such argument: then the function did something else.
     """
-    pairs: dict[str, Any] = {}
+    pairs: dict[str, TorchTensor] = {}
     free = dict(vectors)
     for tensor in tensors_in(output):
         name = _first_of_shape(free, tuple(tensor.shape))
@@ -245,7 +273,7 @@ def rotated_pairs(vectors: Mapping[str, Any], output: Any) -> dict[str, Any]:
     return pairs
 
 
-def _first_of_shape(tensors: Mapping[str, Any], shape: tuple[int, ...]) -> str | None:
+def _first_of_shape(tensors: Mapping[str, Array], shape: tuple[int, ...]) -> str | None:
     for name, tensor in tensors.items():
         if tuple(tensor.shape) == shape:
             return name
