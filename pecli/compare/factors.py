@@ -29,10 +29,11 @@ class Axis(IntEnum):
     MATRIX_ROW = 0  #: the row of a 2 × 2 rotation matrix
     MATRIX_COLUMN = 1
     FUNCTION = 2  #: the first function (usually cosines), then the second one
-    DOUBLE = 3  #: the first and the second column of a frequency
-    COPY = 4  #: copies of the whole table, as for each sequence of a batch or each head
-    ROW = 5  #: the rows of the table: positions, or heads and positions
-    FREQUENCY = 6  #: the columns of the table
+    SIGNED_DOUBLE = 3  #: the first column of a frequency, negated, and the second
+    DOUBLE = 4  #: the first and the second column of a frequency
+    COPY = 5  #: copies of the whole table, as for each sequence of a batch or each head
+    ROW = 6  #: the rows of the table: positions, or heads and positions
+    FREQUENCY = 7  #: the columns of the table
 
 
 class Factor(NamedTuple):
@@ -98,6 +99,7 @@ class _Place(NamedTuple):
 
 _ALONE = (_Place(0, False, ()),)
 _BOTH = (_Place(0, False, (0,)), _Place(1, False, (1,)))
+_SIGNED = (_Place(0, True, (0,)), _Place(0, False, (1,)))
 _IN_MATRIX = (  # [[cos, -sin], [sin, cos]]
     _Place(0, False, (0, 0)),
     _Place(0, False, (1, 1)),
@@ -134,4 +136,6 @@ def _places(factors: Sequence[Factor]) -> tuple[_Place, ...]:
         return _IN_MATRIX
     if Axis.FUNCTION in axes:
         return _BOTH
+    if Axis.SIGNED_DOUBLE in axes:
+        return _SIGNED
     return _ALONE

@@ -32,6 +32,7 @@ class Pattern(NamedTuple):
 
 ARRANGEMENTS: Mapping[str, Pattern] = {
     "alone": Pattern("f", "{0}"),
+    "signed": Pattern("f", "{0}"),  # alone, the first column of a frequency negated
     "halves": Pattern("p f", "all {0}, then all {1}"),  # vLLM's cos_sin_cache
     "interleaved": Pattern("f p", "{0} and {1} interleaved"),
     "stacked": Pattern("f", "the {0}, then the {1}"),  # the first axis of all: (2, L, d)
@@ -48,10 +49,14 @@ DOUBLINGS: Mapping[str, str] = {"": "", "halves": "c0 c1 … c0 c1 …", "interl
 _DOUBLED_FACTORS: Mapping[str, str] = {"": "f", "halves": "d f", "interleaved": "f d"}
 """The letters that replace f in a pattern if columns are doubled."""
 
+_SIGNED_FACTORS: Mapping[str, str] = {"halves": "s f", "interleaved": "f s"}
+"""The letters that replace f if the first of two columns is negated."""
+
 _AXES: Mapping[str, Axis] = {
     "f": Axis.FREQUENCY,
     "p": Axis.FUNCTION,
     "d": Axis.DOUBLE,
+    "s": Axis.SIGNED_DOUBLE,
     "r": Axis.MATRIX_ROW,
     "c": Axis.MATRIX_COLUMN,
 }
@@ -122,13 +127,21 @@ class Form:
     @property
     def functions(self) -> int:
         """The number of functions that an array in this form holds."""
-        return 1 if self.arrangement == "alone" else 2
+        return 1 if self.arrangement in ("alone", "signed") else 2
+
+    @property
+    def is_signed(self) -> bool:
+        """True if sines have the sign of the rotation folded in.
+
+        x·cos + swap(x)·[−sin | sin] needs no rotate_half: SpeechBrain and fused kernels store such sines.
+        """
+        return self.arrangement == "signed"
 
     def last_axes(self, frequencies: int) -> tuple[Factors, ...]:
         """Return the factors of each of the last axes of a tensor, for so many frequencies.
 
         >>> Form("halves", "interleaved").last_axes(8)  # doctest: +ELLIPSIS
-        ((Factor(axis=<Axis.FUNCTION: 2>, size=2), Factor(axis=<Axis.FREQUENCY: 6>, size=8), ...
+        ((Factor(axis=<Axis.FUNCTION: 2>, size=2), Factor(axis=<Axis.FREQUENCY: 7>, size=8), ...
         """
         return _last_axes(self.arrangement, self.doubled, frequencies)
 
@@ -138,7 +151,7 @@ class Form:
         Axes that do not count functions are called rows, whatever they are.
 
         >>> Form("rows").leading_axes((24,))
-        [Factor(axis=<Axis.FUNCTION: 2>, size=2), Factor(axis=<Axis.ROW: 5>, size=12)]
+        [Factor(axis=<Axis.FUNCTION: 2>, size=2), Factor(axis=<Axis.ROW: 6>, size=12)]
         """
         factors = [Factor(Axis.ROW, length) for length in lengths]
         if self.arrangement == "stacked":
@@ -213,7 +226,8 @@ class Form:
 
 @lru_cache(MAX_CACHED)
 def _last_axes(arrangement: str, doubled: str, frequencies: int) -> tuple[Factors, ...]:
-    pattern = ARRANGEMENTS[arrangement].axes.replace("f", _DOUBLED_FACTORS[doubled])
+    letters_of_columns = _SIGNED_FACTORS if arrangement == "signed" else _DOUBLED_FACTORS
+    pattern = ARRANGEMENTS[arrangement].axes.replace("f", letters_of_columns[doubled])
     axes = []
     for axis in pattern.split(", "):
         sizes = [frequencies if letter == "f" else 2 for letter in axis.split()]
@@ -231,7 +245,7 @@ def _last_lengths(arrangement: str, doubled: str, frequencies: int) -> Shape:
 def _readable() -> Iterator[Form]:
     doubling = ("alone", "halves", "stacked", "rows", "pairs")
     for arrangement in ARRANGEMENTS:
-        if arrangement == "complex":
+        if arrangement in ("complex", "signed"):
             continue
         yield Form(arrangement)
         if arrangement in doubling:
@@ -241,6 +255,9 @@ def _readable() -> Iterator[Form]:
 
 READABLE = tuple(_readable())
 """The forms that every check reads, the likelier ones first; complex numbers are read as pairs."""
+
+SIGNED = (Form("signed", "halves"), Form("signed", "interleaved"))
+"""The forms of sines with a sign folded in, which only values can confirm."""
 
 SEARCHED = ("interleaved", "halves", "alone", "stacked", "pairs", "complex")
 """The arrangements that values can tell apart without a spec, the likelier ones first."""

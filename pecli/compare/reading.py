@@ -72,7 +72,7 @@ class Reading:
 
     @property
     def is_guess(self) -> bool:
-        return self.arrangement.folding.is_guess
+        return self.arrangement.folding.is_guess or self.form.is_signed
 
     @property
     def is_learned(self) -> bool:
@@ -106,6 +106,8 @@ class Reading:
         is_table_of_model = target.origin is not None and target.waves and not holds_both
         if self.form.doubled or is_table_of_model:
             yield columns(self.form.doubled)
+        if self.form.is_signed:
+            yield "the first of them negated: the sign of the rotation is folded in"
 
     def _note_on_dropped_axes(self) -> str:
         has_dropped_axes = self.array.shape.count(1) > self.target.shape.count(1)
@@ -143,6 +145,8 @@ class Reading:
 
     def _has_equal_columns(self) -> bool:
         """Return True if the first elements are the same in both columns of a frequency."""
+        if self.form.is_signed:
+            return self._has_alike_samples()
         for part in self.parts:
             first, second = part.found[:2].reshape(2, -1)[:, :PROBE_ELEMENTS]
             if not np.array_equal(first, second):
@@ -166,7 +170,7 @@ class Reading:
         # Rotation matrices hold cosines twice and sines once as they are and once negated, so that
         # several parts may have the same name.
         first_copies: dict[str, AnyArray] = {}
-        may_differ = bool(self.form.doubled) and not doubled
+        may_differ = bool(self.form.doubled) and not doubled and not self.form.is_signed
         for part in self.parts:
             values = widest(part.found)
             if part.negated:
@@ -182,14 +186,20 @@ class Reading:
     def explained(self) -> "tuple[Scheme | None, dict[str, AnyArray]]":
         """Return a scheme that makes such tables, and one copy of the tables by the scheme's names."""
         scheme = self.scheme
+        changes: NamedValues = {}
         tables = {name: found for name, (_, found) in self.pairs().items()}
         if self.form.functions > 1:
             return scheme, tables
         doubled = self.form.doubled
-        if doubled and scheme is not None and "layout" in scheme.parameters():
+        if self.form.is_signed:
+            first, second = self.parts
+            tables = {self.name: joined([-first.first_copy, second.first_copy], doubled)}
+            changes = {"layout": doubled}
+            scheme = None if scheme is None else replace(scheme, **changes)
+        elif doubled and scheme is not None and "layout" in scheme.parameters():
             part = self.parts[0]
             one_copy: Any = (slice(None), *(0,) * (len(part.copies) - 1))
-            changes: NamedValues = {"layout": doubled}
+            changes = {"layout": doubled}
             scheme = replace(scheme, **changes)
             tables = {self.name: joined([*part.found[one_copy]], doubled)}
         if self.target.waves:  # One table per axis of positions is one table of all of them.
@@ -218,6 +228,9 @@ class Reading:
         return not holds_both or self.has_constant_power
 
     def _has_alike_samples(self) -> bool:
+        if self.form.is_signed:
+            first, second = (_sample(part) for part in self.parts)
+            return bool(np.array_equal(-first, second, equal_nan=True))
         copies = len(self.parts[0].copies)
         for part in self.parts:
             sample = _sample(part)
@@ -427,6 +440,8 @@ def _is_possible(reading: Reading) -> bool:
     Slow frequencies are nearly alike at all positions, so that a guess may be near by accident: its copies must be
     alike as well, unless nearly all elements are right.
     """
+    if reading.form.is_signed:
+        return reading.is_plausible
     if reading.is_guess:
         is_confirmed = reading.is_near and reading.is_plausible
         return is_confirmed or reading.distance < MAX_GUESS_DISTANCE
@@ -474,7 +489,11 @@ def readings(
     for form in target.forms():
         if not _can_hold(target, form, is_complex=is_complex):
             continue
-        for arrangement in arrangements(real.shape, target, form, is_text=is_text, guesses=guesses):
+        if form.is_signed and not guesses:
+            continue
+        # A signed form is a guess by itself; its axes need not be folded in unusual ways as well.
+        unusual = guesses and not form.is_signed
+        for arrangement in arrangements(real.shape, target, form, is_text=is_text, guesses=unusual):
             for parts, scheme in _parts(real, target, arrangement):
                 yield Reading(real, target, arrangement, parts, scheme, is_complex)
 

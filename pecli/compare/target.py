@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pecli.compare.forms import READABLE, Form
+from pecli.compare.forms import READABLE, SIGNED, Form
 from pecli.engine.arrays import Array
 from pecli.engine.table import Table
 
@@ -79,6 +79,8 @@ class Target:
         if not self.waves:
             return [Form("alone")]
         forms = [form for form in READABLE if form.functions == len(self.names)]
+        if self.names == ("sin",):
+            forms += SIGNED
         return sorted(forms, key=self._is_doubled_differently)
 
     def _is_doubled_differently(self, form: Form) -> bool:

@@ -164,7 +164,7 @@ def _stands_out(case: Case, explanation: Explanation) -> bool:
     if not case.tolerance:
         return True
     left = np.concatenate([case.errors(rows).left for rows in case.observations.blocks()])
-    return bool(explanation.residual <= MAX_REST * np.nanmax(np.abs(left)))
+    return bool(explanation.residual <= MAX_REST * np.nanmax(np.abs(left), initial=0.0))
 
 
 def by_runtime(cases: Sequence[Case], explanations: Sequence[Explanation]) -> list[Explanation]:

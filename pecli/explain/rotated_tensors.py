@@ -13,7 +13,7 @@ from pecli.engine.edits import Edit, Misplacement, Parameter, Recipe
 from pecli.explain.catalogue import MISTAKES
 from pecli.explain.catalogue.token_positions import OtherTokenPositions
 from pecli.explain.explanation import Explanation
-from pecli.explain.hypotheses import MAX_MISTAKES, explain_cases
+from pecli.explain.hypotheses import MAX_MISTAKES, explain_cases, located, ranked
 from pecli.explain.hypothesis import Case, Stage, accept
 from pecli.explain.rotated_heads import Heads
 from pecli.explain.rotated_making import (
@@ -195,10 +195,15 @@ class Part(NamedTuple):
 def explain_rotated(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
     """Return why a tensor is not rotated as planned: one explanation, or one for each wrong part."""
     explanations: list[Explanation] = []
-    if not tensor.after.size or not tensor.is_finite:
+    if not tensor.after.size or tensor.count_not_finite_before():
         return []
     with limited():
-        explanations.extend(_explained(tensor, tolerance))
+        if tensor.is_finite:
+            explanations.extend(_explained(tensor, tolerance))
+        elif tensor.has_common_positions and np.isfinite(tensor.after).any():
+            # Nothing is measured in values that are not finite; the part that holds them may be named.
+            damage = located([tensor.case.within(tolerance)])
+            explanations.extend(ranked(damage)[:1])
     return explanations
 
 

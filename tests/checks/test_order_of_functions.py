@@ -1,5 +1,7 @@
 """A name that has both functions states their order: `sin_cos`, `cos_sin_cache`."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -73,3 +75,16 @@ def test_complex_numbers_have_cosines_first_under_any_name() -> None:
 )
 def test_the_order_in_a_name(name: str, order: tuple[str, str] | None) -> None:
     assert function_order(name) == order
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("stem", ["sin_cos", "rope-sin-cos", "layer0.sincos"])
+def test_the_name_of_a_file_states_the_order(form, spec: str, stem: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{stem}.npy"
+    np.save(path, form(SIN, COS))
+    right = pecli.verify(path, SPECS[spec])
+    assert right.passed
+    assert not right.weak
+    np.save(path, form(COS, SIN))
+    assert not pecli.verify(path, SPECS[spec], reasons=False).passed

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pecli.checks.verification import Checked, Verification, conclusion
 from pecli.checks.verify.alibi_parts import alibi_parts
-from pecli.checks.verify.targets import has_order, real_dtype, scheme_targets
+from pecli.checks.verify.targets import has_order, real_dtype, scheme_targets, stated_name
 from pecli.compare.comparison import Comparison
 from pecli.compare.reading import (
     Doubling,
@@ -128,7 +128,7 @@ class _SchemeCheck:
         targets = self._likely(real_dtype(array), tables)
         if {"bias", "slopes"}.intersection(self.table_names):
             targets = [*targets, *alibi_parts(self.scheme, array)]
-        order = function_order(name)
+        order = function_order(stated_name(self.file, name))
         if tables and order is None:  # Names such as freqs_cis mean cosines first.
             order = ("cos", "sin")
         if real_dtype(array) == dtype_name(
@@ -152,8 +152,9 @@ class _SchemeCheck:
         part = reading.name.rpartition(".")[0]
         self.doublings.append(Doubling(part, reading, reading.form.doubled))
         label = label or reading.name
+        stated = stated_name(self.file, name)
         return Checked.of(
-            name, label, reading, self.tolerance, any_dtype=self.any_dtype, stated=name
+            name, label, reading, self.tolerance, any_dtype=self.any_dtype, stated=stated
         )
 
     def _likely(self, dtype: str, tables: Collection[str]) -> Sequence[Target]:

@@ -1,19 +1,17 @@
 """The tensors of a file that may be tables of a model, and the tables that each of them may be."""
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 import numpy as np
 
-from pecli.checks.verify.targets import Place, model_targets
+from pecli.checks.verify.targets import Place, model_targets, stated_name
 from pecli.compare.reading import Reading, best_reading
 from pecli.compare.target import Target
 from pecli.engine.arrays import COMPLEX, Array, dtype_name
 from pecli.errors import ParameterError
 from pecli.files.contents import LoadedFile
-from pecli.files.npy import ARRAY_NAME
 from pecli.files.tensor_roles import ANYTHING, function_order, module_of, role_of
 from pecli.models.config_files import config_file
 from pecli.models.encoding import Encoding, ModelEncodings
@@ -84,9 +82,7 @@ class ModelTensors:
 
     def stated_name(self, name: str) -> str:
         """Return the name of a tensor, or that of its file if it has none, as in `cos.npy`."""
-        if name == ARRAY_NAME:
-            return os.path.splitext(os.path.basename(self.file.path))[0]
-        return name
+        return stated_name(self.file, name)
 
     def role(self, name: str) -> str | None:
         """Return the role of a tensor that its name, or else its file's name, states."""

@@ -3,6 +3,7 @@
 A configuration fixes the numbers, not how they are arranged: that is up to the file, and found out in `reading`.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -35,6 +36,8 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme, holds_several
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import KindError, ParameterError
+from pecli.files.contents import LoadedFile
+from pecli.files.npy import ARRAY_NAME
 from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import Encoding
 
@@ -197,6 +200,13 @@ def model_targets(
         has_role = role is None or (role_of(target.name) or target.name) == role
         if has_role and has_order(target, order):
             yield replace(target, origin=origin)
+
+
+def stated_name(file: LoadedFile, tensor: str) -> str:
+    """Return the name of a tensor, or that of its file if it has none: `sin_cos.npy` states an order."""
+    if tensor == ARRAY_NAME:
+        return os.path.splitext(os.path.basename(file.path))[0]
+    return tensor
 
 
 def has_order(target: Target, order: tuple[str, str] | None) -> bool:

@@ -208,6 +208,12 @@ MAX_FADING = 0.25
 LARGEST = 1e6
 """Size of values beyond those of any table."""
 
+LARGEST_FLOAT16 = 1e4
+"""The same in float16, whose largest number is 65504."""
+
+LONGEST = 1e15
+"""Size of values beyond those of wavelengths, which vectors may hold: a base of 1e12 has some of 6e12."""
+
 SMALL = 1e-15
 """Size of values below those of any table, zeros apart."""
 
@@ -239,18 +245,23 @@ class Uninitialised(Mistake):
         if isinstance(case.specification, BiasMaking):
             return  # a mask is as large as garbage
         sizes = np.abs(case.observations.sample)
-        is_vector = isinstance(case.specification, FrequencyMaking)
-        is_empty_vector = is_vector and bool((sizes < SMALL).all())
-        if is_empty_vector or _is_garbage(sizes):
+        largest = LARGEST
+        is_empty = False
+        if isinstance(case.specification, FrequencyMaking):
+            largest = LONGEST
+            is_empty = bool((sizes < SMALL).all())
+        elif case.observations.held_dtype == "float16":
+            largest = LARGEST_FLOAT16
+        if is_empty or _is_garbage(sizes, largest):
             yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (edits.Uninitialised(),)
 
 
-def _is_garbage(sizes: Floats) -> bool:
+def _is_garbage(sizes: Floats, largest: float) -> bool:
     """Return True if many values are of no table; infinite ones are a mask."""
-    is_strange = np.isnan(sizes) | ((sizes > LARGEST) & np.isfinite(sizes))
+    is_strange = np.isnan(sizes) | ((sizes > largest) & np.isfinite(sizes))
     if is_strange.mean() > GARBAGE_SHARE:
         return True
     tiny = np.count_nonzero((sizes < TINY) & (sizes > 0))

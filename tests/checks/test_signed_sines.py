@@ -1,0 +1,81 @@
+"""Sines with the sign of the rotation folded in, [−sin | sin], as SpeechBrain and fused kernels store them."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import pecli
+
+ROWS = 48
+DIM = 64
+ANGLES = np.outer(np.arange(ROWS), 10000.0 ** (-np.arange(0, DIM, 2) / DIM))
+COS = np.cos(ANGLES).astype(np.float32)
+SIN = np.sin(ANGLES).astype(np.float32)
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 4 * DIM,
+    "num_attention_heads": 4,
+    "rope_theta": 10000.0,
+    "max_position_embeddings": 4096,
+}
+
+
+def in_halves(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return np.concatenate([first, second], axis=-1)
+
+
+def interleaved(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return np.stack([first, second], axis=-1).reshape(len(first), -1)
+
+
+LAYOUTS = {"halves": in_halves, "interleaved": interleaved}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(ROWS, DIM), (1, ROWS, DIM), (1, 1, ROWS, DIM)])
+def test_they_pass_with_a_note(layout: str, shape: tuple[int, ...]) -> None:
+    double = LAYOUTS[layout]
+    tables = {"cos": double(COS, COS).reshape(shape), "sin": double(-SIN, SIN).reshape(shape)}
+    result = pecli.verify(tables, pecli.Rope(ROWS, DIM, layout=layout), atol=1e-6)
+    assert result.passed
+    assert "the sign of the rotation is folded in" in result.readings["sin"]
+
+
+def test_they_pass_against_a_model() -> None:
+    tables = {"cos": in_halves(COS, COS), "sin": in_halves(-SIN, SIN)}
+    result = pecli.verify(tables, LLAMA, atol=1e-6)
+    assert result.passed
+    assert "the sign of the rotation is folded in" in result.readings["sin"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "wanted"), [(interleaved, "halves"), (in_halves, "interleaved")]
+)
+def test_columns_of_another_layout_fail(
+    columns: Callable[[np.ndarray, np.ndarray], np.ndarray], wanted: str
+) -> None:
+    tables = {"cos": columns(COS, COS), "sin": columns(-SIN, SIN)}
+    assert not pecli.verify(tables, pecli.Rope(ROWS, DIM, layout=wanted), reasons=False).passed
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_other_direction_fails(layout: str) -> None:
+    double = LAYOUTS[layout]
+    tables = {"cos": double(COS, COS), "sin": double(SIN, -SIN)}
+    assert not pecli.verify(tables, pecli.Rope(ROWS, DIM, layout=layout), reasons=False).passed
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_another_base_is_named(layout: str) -> None:
+    double = LAYOUTS[layout]
+    tables = {"cos": double(COS, COS), "sin": double(-SIN, SIN)}
+    result = pecli.verify(tables, pecli.Rope(ROWS, DIM, 5e5, layout=layout), atol=1e-6)
+    assert "base is 10000 (the spec says 500000)" in result.diagnosis[0]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_cosines_with_a_sign_fail(layout: str) -> None:
+    double = LAYOUTS[layout]
+    tables = {"cos": double(-COS, COS), "sin": double(SIN, SIN)}
+    assert not pecli.verify(tables, pecli.Rope(ROWS, DIM, layout=layout), reasons=False).passed

@@ -1,0 +1,86 @@
+"""Memory that was never written: random bits, pointers taken for numbers, denormals beside huge values."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import pecli
+from tests.checks.waves import Array
+
+ROWS = 64
+DIM = 64
+ROPE = pecli.Rope(ROWS, DIM)
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 4 * DIM,
+    "num_attention_heads": 4,
+    "rope_theta": 10000.0,
+    "max_position_embeddings": ROWS,
+}
+Random = np.random.Generator
+
+
+def random_bits(rng: Random, shape: tuple[int, ...]) -> Array:
+    return np.frombuffer(rng.bytes(4 * int(np.prod(shape))), np.float32).reshape(shape)
+
+
+def random_bits_of_float16(rng: Random, shape: tuple[int, ...]) -> Array:
+    return np.frombuffer(rng.bytes(2 * int(np.prod(shape))), np.float16).reshape(shape)
+
+
+def huge_and_denormal(rng: Random, shape: tuple[int, ...]) -> Array:
+    return np.where(rng.random(shape) < 0.5, -7e26, 1.6e-42).astype(np.float32)
+
+
+def pointers(rng: Random, shape: tuple[int, ...]) -> Array:
+    """Return the halves of addresses on a heap, 0x00007f…: a denormal beside any bits."""
+    bits = rng.integers(0, 2**32, shape, dtype=np.uint32)
+    bits[..., 1::2] = 0x00007F3A
+    return bits.view(np.float32)
+
+
+def denormals_among_zeros(rng: Random, shape: tuple[int, ...]) -> Array:
+    return np.where(rng.random(shape) < 0.3, 2.8e-45, 0.0).astype(np.float32)
+
+
+MEMORY = [random_bits, random_bits_of_float16, huge_and_denormal, pointers, denormals_among_zeros]
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_table_of_memory_that_was_never_written(
+    memory: Callable[[Random, tuple[int, ...]], Array], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    tables = {name: memory(rng, (ROWS, DIM // 2)) for name in ("cos", "sin")}
+    assert "values were never initialised" in pecli.verify(tables, ROPE).diagnosis[0]
+
+
+@pytest.mark.parametrize("memory", [random_bits, huge_and_denormal, pointers])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_queries_of_memory_that_was_never_written(
+    memory: Callable[[Random, tuple[int, ...]], Array], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    shape = (1, 4, ROWS, DIM)
+    before = rng.standard_normal(shape, np.float32)
+    result = pecli.verify(memory(rng, shape), LLAMA, before=before)
+    assert "values were never initialised" in result.diagnosis[0]
+
+
+@pytest.mark.parametrize("base", [10000.0, 500000.0, 1e8])
+@pytest.mark.parametrize(("unit", "words"), [(1.0, "1/inv_freq"), (2 * np.pi, "wavelengths")])
+def test_long_wavelengths_are_not_taken_for_memory(base: float, unit: float, words: str) -> None:
+    inverses = unit * base ** (np.arange(0, DIM, 2) / DIM)
+    result = pecli.verify({"inv_freq": inverses}, pecli.Rope(ROWS, DIM, base))
+    assert f"inv_freq holds {words}, not frequencies" in result.diagnosis[0]
+
+
+def test_a_few_values_that_are_not_finite_are_named_by_place() -> None:
+    rng = np.random.default_rng(0)
+    before = rng.standard_normal((1, 4, ROWS, DIM), np.float32)
+    rotation = pecli.apply(before, ROPE, layout="halves")
+    rotation[0, 2, 31, 7] = np.nan
+    result = pecli.verify(rotation, LLAMA, before=before, atol=1e-5)
+    assert "only element [0, 2, 31, 7] differs" in result.diagnosis[0]
