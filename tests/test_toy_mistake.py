@@ -11,7 +11,7 @@ import pecli
 from pecli.engine.arrays import Floats
 from pecli.engine.edits import Edit, Parameter
 from pecli.explain import catalogue
-from pecli.explain.catalogue.used_rows import PositionMistake
+from pecli.explain.catalogue.used_rows import RowMistake
 from pecli.explain.hypothesis import Case
 from pecli.explain.making import WaveMaking
 from pecli.golden.mistake_cases import mistakes
@@ -21,7 +21,7 @@ EDIT = Parameter("power of positions", 1, 2)
 
 
 @dataclass(frozen=True)
-class SquaredPositions(PositionMistake):
+class SquaredPositions(RowMistake):
     """Positions are squared."""
 
     summary = "positions are squared"

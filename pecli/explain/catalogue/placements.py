@@ -190,7 +190,8 @@ class OtherAxes(OtherPlacement):
         order = list(dict.fromkeys(waves.axes.tolist()))
         left = [_spread_at_places(case.turns, waves.positions[axis, rows]) for axis in order]
         found = tuple(2 * pairs for pairs in _best_split(np.array(left)))
-        if found != channels:
+        # All pairs may follow one axis if other positions are supposed.
+        if len(order) == len(channels) and found != channels:
             yield cls._with_channels(case.scheme, channels, found)
 
     @classmethod

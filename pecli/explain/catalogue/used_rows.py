@@ -8,33 +8,35 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from pecli.engine.arrays import Floats
-from pecli.engine.edits import Edit, Parameter, Positions, Rows
+from pecli.engine.edits import Edit, Misplacement, Parameter, PositionMistake, Rows
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain.catalogue.kinds import WaveMistake
 from pecli.explain.hypothesis import MAX_LOST, Case, Stage
 from pecli.explain.making import Making, WaveMaking
-from pecli.explain.position_runs import count_runs, runs
+from pecli.explain.misplacements import NARROW_DTYPES, find_position_mistake, positions_edit
+from pecli.explain.position_runs import count_runs
 
 RUN_COST = 0.3
 """Cost of each further run of listed positions: rows that were overwritten are the shorter answer than three runs."""
 
 MAX_LISTED = 64
-"""Positions that a command lists."""
+"""Positions in a list that may fit a command of 200 letters."""
 
 FEW_ROWS = 8
 """Rows of a table that is too short for an example of rows that are moved."""
 
-NARROW_DTYPES = ("int8", "uint8", "int16", "uint16")
-"""Dtypes of positions that long sequences overflow."""
-
 
 @dataclass(frozen=True, eq=False)
-class PositionMistake(WaveMistake):
-    """Positions that follow from the expected ones by a rule."""
+class RowMistake(WaveMistake):
+    """Rows at other positions, which follow from the expected ones by a rule."""
 
     stage = Stage.POSITIONS
+
+    @abstractmethod
+    def used(self, expected: Floats) -> Floats:
+        """Return the positions used instead of the expected ones, along one axis."""
 
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
@@ -47,22 +49,18 @@ class PositionMistake(WaveMistake):
         if isinstance(making, WaveMaking) and not making.places_tokens:
             yield from cls.examples_for(making)
 
-    @abstractmethod
-    def used(self, expected: Floats) -> Floats:
-        """Return the positions used instead of the expected ones, along one axis."""
-
     def in_waves(self, waves: WaveMaking) -> WaveMaking:
         used = np.stack([self.used(axis) for axis in waves.positions])
         return replace(waves, positions=used)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         expected = case.expected_waves.positions[0]
-        return (Positions(runs(expected), runs(self.used(expected)), self.reason),)
+        return (positions_edit(expected, self.used(expected), self.known_mistake),)
 
     @property
-    def reason(self) -> str:
-        """What happened, in a few words."""
-        return ""
+    def known_mistake(self) -> PositionMistake | None:
+        """The mistake as data, if it is one that tokens of a sequence may have as well."""
+        return None
 
 
 class Solved(NamedTuple):
@@ -83,8 +81,24 @@ def solved(case: Case, waves: WaveMaking) -> Solved | None:
     return Solved(expected, used)
 
 
+@dataclass(frozen=True, eq=False)
+class SolvedRowMistake(RowMistake):
+    """A mistake of rows whose numbers follow from the measured positions."""
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        positions = solved(case, waves)
+        if positions is not None:
+            yield from cls.leading_to(positions.used, positions.expected)
+
+    @classmethod
+    @abstractmethod
+    def leading_to(cls, used: Floats, expected: Floats) -> Iterator[Self]:
+        """Yield the instances that may have led to measured positions; NaN stands for a row that is at none."""
+
+
 @dataclass(frozen=True)
-class OtherStart(PositionMistake):
+class OtherStart(SolvedRowMistake):
     """Positions that start at another number: 1 for 0, or the number of cached tokens."""
 
     by: int
@@ -97,11 +111,7 @@ class OtherStart(PositionMistake):
         return expected + self.by
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        positions = solved(case, waves)
-        if positions is None:
-            return
-        expected, used = positions
+    def leading_to(cls, used: Floats, expected: Floats) -> Iterator[Self]:
         by = np.nanmedian(used - expected)
         if by == round(by) and by:
             yield cls(int(by))
@@ -128,7 +138,7 @@ class OtherStart(PositionMistake):
 
 
 @dataclass(frozen=True)
-class ReversedRows(PositionMistake):
+class ReversedRows(RowMistake):
     """Rows in reverse order."""
 
     summary = "rows in reverse order"
@@ -146,7 +156,7 @@ class ReversedRows(PositionMistake):
 
 
 @dataclass(frozen=True)
-class RolledRows(PositionMistake):
+class RolledRows(SolvedRowMistake):
     """Rows moved cyclically: the first ones come last."""
 
     by: int
@@ -157,14 +167,11 @@ class RolledRows(PositionMistake):
         return np.asarray(np.roll(expected, self.by))
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        positions = solved(case, waves)
-        if positions is None:
-            return
-        expected, used = positions
-        by = np.flatnonzero(used == expected[0])
-        if len(by) == 1 and by[0]:
-            yield cls(int(by[0]))
+    def leading_to(cls, used: Floats, expected: Floats) -> Iterator[Self]:
+        """Yield the row at which the table begins: 2 of the positions 8 9 0 1 … 7."""
+        starts = np.flatnonzero(used == expected[0])
+        if len(starts) == 1 and starts[0]:
+            yield cls(int(starts[0]))
 
     @classmethod
     def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
@@ -176,7 +183,7 @@ class RolledRows(PositionMistake):
 
 
 @dataclass(frozen=True)
-class Wrapped(PositionMistake):
+class Wrapped(SolvedRowMistake):
     """Positions modulo the length of a cache."""
 
     period: int
@@ -188,14 +195,11 @@ class Wrapped(PositionMistake):
         return np.asarray(expected[0] + (expected - expected[0]) % self.period)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        positions = solved(case, waves)
-        if positions is None:
-            return
-        expected, used = positions
-        late = (expected - used)[used < expected]  # whole periods; one after the first fall
-        if len(late):
-            yield cls(int(late.min()))
+    def leading_to(cls, used: Floats, expected: Floats) -> Iterator[Self]:
+        """Yield the smallest difference of a row that falls back: 4 of 0 1 2 3 0 1 2 3 0, which fall by 4 and 8."""
+        whole_periods = (expected - used)[used < expected]
+        if len(whole_periods):
+            yield cls(int(whole_periods.min()))
 
     @classmethod
     def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
@@ -207,7 +211,7 @@ class Wrapped(PositionMistake):
 
 
 @dataclass(frozen=True)
-class OnePosition(PositionMistake):
+class OnePosition(RowMistake):
     """All rows at one position, as if every token were decoded alone."""
 
     position: int
@@ -238,7 +242,7 @@ class OnePosition(PositionMistake):
 
 
 @dataclass(frozen=True)
-class Clamped(PositionMistake):
+class Clamped(SolvedRowMistake):
     """Positions beyond the end of a table use its last row."""
 
     last: int
@@ -249,10 +253,8 @@ class Clamped(PositionMistake):
         return np.minimum(expected, self.last)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        positions = solved(case, waves)
-        if positions is not None:
-            yield cls(int(np.nanmax(positions.used)))
+    def leading_to(cls, used: Floats, expected: Floats) -> Iterator[Self]:
+        yield cls(int(np.nanmax(used)))
 
     @classmethod
     def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
@@ -260,12 +262,12 @@ class Clamped(PositionMistake):
             yield cls(int(waves.positions[0, 3 * waves.rows // 4]))
 
     @property
-    def reason(self) -> str:
-        return f"they are clamped at {self.last:,}"
+    def known_mistake(self) -> PositionMistake:
+        return PositionMistake(Misplacement.CLAMPED, by=self.last)
 
 
 @dataclass(frozen=True)
-class Overflowed(PositionMistake):
+class Overflowed(RowMistake):
     """Positions that overflow a narrow integer dtype."""
 
     dtype: str
@@ -276,10 +278,6 @@ class Overflowed(PositionMistake):
         return expected.astype(np.int64).astype(self.dtype).astype(np.float64)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        yield from cls.examples_for(waves)
-
-    @classmethod
     def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
         expected = waves.positions[0]
         for dtype in NARROW_DTYPES:
@@ -287,12 +285,12 @@ class Overflowed(PositionMistake):
                 yield cls(dtype)
 
     @property
-    def reason(self) -> str:
-        return f"they overflow {self.dtype}"
+    def known_mistake(self) -> PositionMistake:
+        return PositionMistake(Misplacement.OVERFLOW, dtype=self.dtype)
 
 
 @dataclass(frozen=True)
-class LeftPadded(PositionMistake):
+class LeftPadded(SolvedRowMistake):
     """Positions that count from the first token after padding on the left."""
 
     padding: int
@@ -306,13 +304,10 @@ class LeftPadded(PositionMistake):
         return np.where(rows < self.padding, self.filler, expected - self.padding)
 
     @classmethod
-    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        positions = solved(case, waves)
-        if positions is None:
-            return
-        expected, used = positions
+    def leading_to(cls, used: Floats, expected: Floats) -> Iterator[Self]:
+        """Yield the distance of the last row: 2 of the positions 1 1 0 1 2 … 7, which should end at 9."""
         padding = expected[-1] - used[-1]
-        if 0 < padding < case.observations.rows and np.isfinite(used[0]):
+        if 0 < padding <= expected[-1] - expected[0] and np.isfinite(used[0]):
             yield cls(int(padding), int(used[0]))
 
     @classmethod
@@ -322,11 +317,11 @@ class LeftPadded(PositionMistake):
 
 
 @dataclass(frozen=True, eq=False)
-class UsedPositions(PositionMistake):
+class UsedPositions(RowMistake):
     """Positions that follow no rule of the catalogue; they are listed in runs."""
 
     positions: Floats  # (axes, rows)
-    why: str
+    known_mistake: PositionMistake | None = None
     summary = "other positions: restarts of packed sequences, repeated or skipped ones"
     seen_in = ("packed sequences without reset positions", "sliding caches")
 
@@ -348,7 +343,13 @@ class UsedPositions(PositionMistake):
             return
         if np.isnan(used).any() or np.array_equal(used, waves.positions):
             return
-        yield cls(used, situation(waves.positions[0], used[0]))
+        yield cls.at(used, waves)
+
+    @classmethod
+    def at(cls, used: Floats, waves: WaveMaking) -> Self:
+        """Return positions (axes, rows) with the known mistake that leads to them, if there is one."""
+        mistake = find_position_mistake(waves.positions[0], used[0], rotated=False)
+        return cls(used, mistake)
 
     @classmethod
     def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
@@ -357,11 +358,7 @@ class UsedPositions(PositionMistake):
             first = 3 * waves.rows // 8
             lengths = (first, waves.rows - first)
             packed = np.concatenate([np.arange(length, dtype=float) for length in lengths])[None]
-            yield cls(packed, situation(waves.positions[0], packed[0]))
-
-    @property
-    def reason(self) -> str:
-        return self.why
+            yield cls.at(packed, waves)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         scheme = case.scheme
@@ -369,28 +366,20 @@ class UsedPositions(PositionMistake):
             expected = "those given" if scheme.grid is None else "those of the grid"
             used = "0, 1, 2, …" if self.counts_from_0 else "others"
             return (Parameter("positions", expected, used),)
-        if len(self.positions) > 1 or self.is_listed:
-            return (Parameter("positions", None, "others"),)
-        return super().edits(case)
+        expected_axes = case.expected_waves.positions
+        return (positions_edit(expected_axes, self.positions, self.known_mistake),)
 
     @property
     def counts_from_0(self) -> bool:
         return bool((self.positions == np.arange(self.positions.shape[1])).all())
 
-    @property
-    def is_listed(self) -> bool:
-        """True if positions have no reason, and are so few that a command can list them."""
-        return not self.why and self.positions.shape[1] <= MAX_LISTED
-
     def scheme_after(self, scheme: Scheme) -> Scheme | None:
-        """Return the scheme at these positions if they are counted from 0 or listed; no parameter makes others."""
-        if not isinstance(scheme, Positioned):
-            return scheme
+        """Return the scheme at these positions if a command can name them: counted from 0, or a short list."""
         changes: Any = {"positions": None, "grid": None, "seq_len": None}
         if self.counts_from_0 and not scheme.is_range:
             changes["seq_len"] = self.positions.shape[1]
-        elif self.is_listed:
-            places = [[int(place) for place in axis] for axis in self.positions]
+        elif self.known_mistake is None and self.positions.shape[1] <= MAX_LISTED:
+            places = self.positions.astype(int).tolist()
             changes["positions"] = places if len(places) > 1 else places[0]
         else:
             return None
@@ -398,26 +387,6 @@ class UsedPositions(PositionMistake):
             return replace(scheme, **changes)
         except ParameterError:  # some parameters go only with consecutive positions or a grid
             return None
-
-
-def situation(expected: Floats, used: Floats) -> str:
-    """Return what happened to positions, in a few words; an empty text if nothing is known."""
-    steps = np.diff(used)
-    if ((steps == 1) | (used[1:] == 0)).all() and (steps < 0).any():
-        return "positions restart, as those of packed sequences"
-    if np.array_equal(used[1:], expected[:-1]) and used[0] == expected[0]:
-        return "each row has the position of the row before"
-    repeats = int((used == used[0]).sum())
-    if repeats > 1 and np.array_equal(used, expected // repeats):
-        return f"each position is given to {repeats:,} rows"
-    if np.array_equal(used, -expected):
-        return "the direction is reversed"
-    first = int((used != expected).argmax())
-    by = int(used[-1] - expected[-1])
-    if by and (used - expected == by)[first:].all():
-        direction = "far" if by > 0 else "low"
-        return f"from row {first:,} on, all {abs(by):,} too {direction}"
-    return ""
 
 
 @dataclass(frozen=True)
