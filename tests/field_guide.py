@@ -14,7 +14,7 @@ from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.explain import catalogue
 from pecli.explain.hypothesis import Mistake, Stage
 from pecli.explain.planting import makings, planted
-from pecli.explain.words import clause, options
+from pecli.explain.words import MAX_COMMAND, clause, options
 from pecli.golden.mistake_cases import SPECIMENS, MistakenTable, mistakes, slug
 from tests.checks.waves import Array
 
@@ -152,10 +152,6 @@ def found_by(scheme: Scheme, edits: tuple[Edit, ...]) -> str:
     if len(command) > MAX_COMMAND:
         command = f"pecli {scheme.name} … --verify dump.safetensors"
     return f"`{command} --atol 1e-6` answers: {answer}.\n"
-
-
-MAX_COMMAND = 200
-"""Letters of a command that is printed whole."""
 
 
 def sections() -> Iterator[str]:

@@ -51,7 +51,7 @@ from pecli.errors import number, spelled
 from pecli.explain.explanation import ComparedRows, Explanation
 
 MAX_LISTED = 8  # rows, columns or channels that a sentence names
-MAX_COMMAND = 2000  # letters: nobody copies a longer command, such as one that lists all positions
+MAX_COMMAND = 200  # letters: nobody reads a longer command, such as one with LongRoPE's lists
 
 
 @dataclass(frozen=True)
@@ -182,9 +182,6 @@ _BY_CHANGE: Mapping[tuple[str, Any, Any], _Template] = {
         "positions are multiplied by 2, as by a second rotation", is_quoted=True
     ),
     ("positions", "those of the grid", "others"): _Template("positions are not those of the grid"),
-    ("positions", None, "others"): _Template(
-        "positions are not 0, 1, 2, …: give them with --positions"
-    ),
 }
 
 
@@ -585,6 +582,8 @@ def _is_reproduced(edit: Edit, scheme: Any) -> bool:
             return bool(scheme.attention_factor_value() == factor)
         case Parameter():
             return _is_option(edit, scheme)
+        case Positions():
+            return scheme.value_of("positions", None) is not None
         case Recipe(found=found):
             return bool(scheme.value_of("recipe", "exact") == found)
     return edit.storage or isinstance(edit, (Rotation, Runtime))

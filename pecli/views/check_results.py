@@ -175,10 +175,19 @@ def show_identification(result: Identification) -> None:
     for match in result.matches:
         for line in _match_lines(match):
             screen.print_wrapped(f"  {line}")
-        # The command stands alone on its line, so that it can be copied.
-        screen.print_styled(Styled(match.command, "bold"))
+        _show_command(match.command)
     for line in result.description:
         screen.print_wrapped(f"  {line}")
+
+
+def _show_command(command: str) -> None:
+    """Print a command alone on its line, so that it can be copied; one that lists factors is too long for that."""
+    from pecli.explain.words import MAX_COMMAND
+
+    if len(command) <= MAX_COMMAND:
+        screen.print_styled(Styled(command, "bold"))
+    else:
+        screen.print_wrapped(f"  its command has {len(command):,} letters: --json prints it")
 
 
 def _identification_verdict(result: Identification) -> Styled:

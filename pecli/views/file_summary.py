@@ -168,12 +168,19 @@ def show(summary: FileSummary) -> None:
         if tensor.numbers is not None:
             _show_numbers(tensor.name, tensor.numbers)
     for match in summary.matches or ():
-        command = match.command.partition(" -o ")[0]  # without the name of an output file
-        screen.print_wrapped(f"{', '.join(match.tensors)}: as made by {command}")
+        screen.print_wrapped(f"{', '.join(match.tensors)}: as made by {_source(match)}")
     for key, value in summary.metadata.items():
         screen.print_wrapped(f"{key}  {_line(value)}")
     if summary.sha256_holds is not None:
         screen.print_styled(_sha256_verdict(holds=summary.sha256_holds))
+
+
+def _source(match: Match) -> str:
+    """Return the command of a match without an output file; only its scheme if the command is too long to be read."""
+    from pecli.explain.words import MAX_COMMAND
+
+    command = match.command.partition(" -o ")[0]
+    return command if len(command) <= MAX_COMMAND else f"pecli {match.scheme.name} …"
 
 
 def _count(summary: FileSummary) -> str:

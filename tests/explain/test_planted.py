@@ -3,7 +3,7 @@
 Tables are planted by the catalogue itself here; independent tables are in test_handwritten.py and test_reasons.py.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from pecli.explain import catalogue
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypothesis import Stage
 from pecli.explain.planting import Planted, planted
+from pecli.explain.words import MAX_COMMAND
 from pecli.golden.mistake_cases import SPECIMENS, slug
 from tests.checks.waves import Array
 
@@ -111,3 +112,11 @@ def check(cell: Cell) -> None:
     answer = pecli.verify(tensors, cell.planted.scheme, atol=1e-6)
     assert answer.explanations, answer.diagnosis
     assert is_named(answer.explanations[0], cell.planted), answer.diagnosis
+    assert all(len(command) <= MAX_COMMAND for command in commands(answer.diagnosis))
+
+
+def commands(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the commands that lines print: «reproduce with pecli rope --dim 64»."""
+    for line in lines:
+        _, name, options = line.partition("pecli ")
+        yield name + options

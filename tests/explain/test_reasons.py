@@ -203,10 +203,10 @@ COMMANDS = [
     (at_position(0), BRIEF, "all rows are at position 0", ""),
     (at_position(7), BRIEF, "all rows are at position 7", ""),
     (brief() | {"cos": edited(brief()["cos"], (100, brief()["cos"][99]))}, BRIEF, "cos: only row 100 differs", ""),
-    (brief(INV_FREQ * FACTORS), LONGROPE, "frequencies are multiplied by short_factor, not divided", "with"),
+    (brief(INV_FREQ * FACTORS), LONGROPE, "frequencies are multiplied by short_factor, not divided", ""),
     (brief((16 * BASE) ** (-2 * INDEX / DIM) / 16 ** (2 / DIM)),
         pecli.Rope(SHORT, DIM, scaling="ntk-fixed", factor=8.0), "factor is 16 (the spec says 8)", "with"),
-    (brief(INV_FREQ / FACTORS[::-1]), LONGROPE, "short_factor is in reverse order", "with"),
+    (brief(INV_FREQ / FACTORS[::-1]), LONGROPE, "short_factor is in reverse order", ""),
     (brief(INV_FREQ / 32, HEIGHT), pecli.Rope(SHORT, DIM, **YARN32), "attention factor is 1.346574, as the spec says",
         "apart from that ("),
     (brief() | {"sin": -brief()["sin"]}, pecli.Rope(SHORT, DIM, scaling="linear", factor=8.0), "sin is negated (it",
@@ -259,7 +259,8 @@ def test_sections_at_positions_of_an_image() -> None:
     def said(tables: Tables, spec: pecli.Rope) -> str:
         return " ".join(pecli.verify(tables, spec, atol=1e-3).diagnosis)
 
-    assert "positions are not 0, 1, 2, …: give them with --positions; exact" in said(right, spec)
+    assert "positions are 0 … 10, then 10 × 23, then 16 … 25; " in said(right, spec)
+    assert "; expected 0 … 43; exact" in said(right, spec)
     assert "positions are 0, 1, 2, …, not those given" in said(multimodal(sections, in_order), at)
     assert "mrope_section is 24,20,20 (the spec says 16,24,24); exact" in said(
         multimodal((24, 20, 20), positions), at

@@ -14,6 +14,7 @@ from pecli.engine.schemes.rope import Rope
 from pecli.errors import bracketed
 from pecli.explain.explanation import Explanation
 from pecli.explain.rotated_making import HeadRotation
+from pecli.explain.words import MAX_COMMAND
 from pecli.tensors.inputs import SEQ_AXIS
 
 DEEPSEEK = "interleaved before, halves after"
@@ -59,7 +60,8 @@ def advice(found: Found, reasons: Sequence[Explanation]) -> Iterator[str]:
     if rope.recipe != "exact":  # `pecli apply` has no option for recipes.
         return
     command = shlex.join(_command(found, _Applied(rope, layout, axis)))
-    yield f"reproduce with {command}"
+    if len(command) <= MAX_COMMAND:
+        yield f"reproduce with {command}"
 
 
 def _command(found: Found, applied: _Applied) -> list[str]:
