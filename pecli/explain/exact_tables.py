@@ -1,11 +1,12 @@
 """Tables with mistakes, computed by the engine: the same bytes on every machine, unlike NumPy's cosines."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from pecli.engine.arrays import Complex, Floats, widened
+from pecli.engine.arrays import Array, Complex, Floats, widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain.bias_making import BiasMaking
@@ -39,31 +40,43 @@ def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | Non
 
 def _exact_turns(making: WaveMaking) -> Complex | None:
     """Return the correctly rounded turns of all rows; None if no scheme has the law or a position."""
-    positions = making.positions[0]
-    is_whole = bool((positions == np.rint(positions)).all()) and bool((positions >= 0).all())
-    follows_one_axis = len(making.positions) == 1
-    is_plain = making.law is not None and making.law.applied == "once"
-    if making.law is None or not (is_whole and follows_one_axis and is_plain):
+    law = making.law
+    if law is None or not _is_expressible(making, law):
         return None
-    if making.arithmetic != EXACT or making.law.scaling_half is not None:
-        return None
-    scheme: Any = _scheme_of_law(making.law, making.amplitude)
+    scheme: Any = _scheme_of_law(law, making.amplitude)
     if scheme is None:
         return None
-    places: Any = tuple(int(position) for position in positions)
+    positions = tuple(int(position) for position in making.positions[0])
     try:
-        tables = replace(scheme, positions=places, seq_len=None).tables()
-    except ParameterError:
+        tables = replace(scheme, positions=positions, seq_len=None).tables()
+    except (
+        ParameterError
+    ):  # Some scalings, such as dynamic ones, go only with consecutive positions.
         return None
-    if "pe" in tables:
-        cos, sin = np.split(tables["pe"], 2, axis=1)
-    else:
-        cos = tables["cos"]
-        sin = tables["sin"]
-    turns = np.asarray(cos + 1j * sin)
-    if making.law.rotating is not None:
-        turns[:, making.law.rotating :] = making.amplitude  # These pairs do not turn.
+    turns = _turns_of_tables(tables)
+    if law.rotating is not None:
+        turns[:, law.rotating :] = making.amplitude  # These pairs do not turn.
     return turns
+
+
+def _is_expressible(making: WaveMaking, law: Law) -> bool:
+    """Return True if a scheme may have such numbers: exact ones, along one axis of whole positions from 0 on."""
+    positions = making.positions[0]
+    is_whole = bool((positions == np.rint(positions)).all())
+    has_one_axis = len(making.positions) == 1
+    are_positions_possible = has_one_axis and is_whole and bool((positions >= 0).all())
+    is_law_possible = law.applied == "once" and law.scaling_half is None
+    return are_positions_possible and is_law_possible and making.arithmetic == EXACT
+
+
+def _turns_of_tables(tables: Mapping[str, Array]) -> Complex:
+    """Return cos + i·sin of compact rotary tables, or of a sinusoidal one with cosines in its first half."""
+    if "pe" in tables:
+        cos, sin = np.split(widened(tables["pe"]), 2, axis=1)
+    else:
+        cos = widened(tables["cos"])
+        sin = widened(tables["sin"])
+    return np.asarray(cos + 1j * sin)
 
 
 def _scheme_of_law(law: Law, amplitude: float) -> Scheme | None:

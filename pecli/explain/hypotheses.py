@@ -79,23 +79,45 @@ class Search:
 
     def is_over(self, count: int) -> bool:
         """Look for explanations with so many mistakes; return True if more are unlikely to make a shorter one."""
-        if count == 1 and self._locate([case.within(0.0) for case in self.cases]):
-            return True
+        match count:
+            case 0:
+                return self._is_right()
+            case 1:
+                return self._has_one_mistake()
         if count == SEVERAL:
             self.cases = [case for case in _coarsest(self.cases) if is_readable(case)]
-        if self._suppose(count):
+        return self._suppose(count) or self._is_settled(count)
+
+    def _is_right(self) -> bool:
+        """Return True if the table is right in some shape and storage, computed in float32 or by a runtime."""
+        self._suppose(0)
+        self.close = [*by_runtime(self.cases, self.explanations), *self.close]
+        return self._is_settled(0)
+
+    def _has_one_mistake(self) -> bool:
+        """Return True if a small part is wrong, or one mistake explains the table.
+
+        A part that is wrong by more than the tolerance is looked for after mistakes that hold without any.
+        """
+        if self._locate([case.within(0.0) for case in self.cases]):
             return True
-        if count == 0:
-            self.close = [*by_runtime(self.cases, self.explanations), *self.close]
-        if self._is_settled(self.close, count):
+        self._suppose(1)
+        if self._are_settled(self.close, 1):
             self.rough = []
             return True
-        if count == 1 and self.tolerance and self._locate(self.cases):
+        if self.tolerance and self._locate(self.cases):
             return True
-        return self._is_settled(self.explanations, count)
+        return self._is_settled(1)
 
-    def _is_settled(self, explanations: Sequence[Explanation], count: int) -> bool:
-        """Return True if more mistakes are unlikely to make a shorter explanation.
+    def _is_settled(self, count: int) -> bool:
+        """Return True if more mistakes are unlikely to make a shorter explanation; those within the tolerance come last."""
+        if self._are_settled(self.close, count):
+            self.rough = []
+            return True
+        return self._are_settled(self.explanations, count)
+
+    def _are_settled(self, explanations: Sequence[Explanation], count: int) -> bool:
+        """Return True if more mistakes are unlikely to make a shorter explanation than these.
 
         If the table is right in some shape, that is the reason; edits of the shape which every case has are not counted.
         """

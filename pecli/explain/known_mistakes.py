@@ -19,13 +19,17 @@ from pecli.engine.schemes.rope import Rope, as_read
 from pecli.engine.schemes.scheme import Scheme, default_of
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError, spelled
-from pecli.explain.wave_tables import WaveTable, wave_table
 
 MAX_LISTED = 1 << 16
 """The maximum length of an explicit list of positions in a known mistake."""
 USUAL_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
 """Factors of scalings that models have: one is easily taken for another."""
 
+APPLIED_TWICE = ("linear", "ntk", "ntk-fixed", "proportional")
+"""Scalings that are still one of their own kind if they are applied twice: with the square of the factor."""
+
+CONFUSED_FACTORS = ("linear", "ntk", "ntk-fixed", "yarn", "llama3")
+"""Scalings whose factor people type, so that they may type another usual one."""
 
 PlacedT = TypeVar("PlacedT", bound=Positioned)
 SchemeT = TypeVar("SchemeT", bound=Scheme)
@@ -190,31 +194,51 @@ def _over_the_dim(scheme: Rope) -> Neighbour[Rope] | None:
 
 
 def _other_scalings(scheme: Rope) -> Iterator[dict[str, Any]]:
-    """Yield changes of the scaling: none, twice, another attention factor, ramp or factor."""
-    kind = scheme.scaling
-    factor = scheme.factor
-    if kind == "none":
+    """Yield changes of the scaling: none, twice, another attention factor, ramp, length or factor."""
+    if scheme.scaling == "none":
         return
     parameters = [name for name in PARAMETERS if getattr(scheme, name) is not None]
     yield {"scaling": "none", **dict.fromkeys(parameters)}
-    if kind in ("linear", "ntk", "ntk-fixed", "proportional") and factor is not None:
-        yield {"factor": factor**2}
+    yield from _other_factors(scheme)
+    yield from _other_attention_factors(scheme)
+    if scheme.scaling == "yarn":
+        yield {"truncate": scheme.truncate is False}
+    if scheme.scaling == "longrope":
+        yield from _other_side_of_the_length(scheme)
+
+
+def _other_factors(scheme: Rope) -> Iterator[dict[str, Any]]:
+    """Yield the factor of a scaling that is applied twice, and the usual ones next to it."""
+    factor = scheme.factor
+    if factor is None:
+        return
+    twice = factor**2
+    if scheme.scaling in APPLIED_TWICE:
+        yield {"factor": twice}
+    if scheme.scaling not in CONFUSED_FACTORS:
+        return
+    # Factors farther away differ by more, and would be noticed.
+    smaller = [usual for usual in USUAL_FACTORS if usual < factor][-1:]
+    larger = [usual for usual in USUAL_FACTORS if usual > factor][:1]
+    for usual in (*smaller, *larger):
+        if usual != twice:
+            yield {"factor": usual}
+
+
+def _other_attention_factors(scheme: Rope) -> Iterator[dict[str, Any]]:
+    """Yield an attention factor that is left out or applied twice, of scalings that have one."""
     attention = scheme.attention_factor_value()
-    if kind in ("yarn", "longrope") and attention != 1:
+    if scheme.scaling in ("yarn", "longrope") and attention != 1:
         yield {"attention_factor": 1.0}
         yield {"attention_factor": attention**2}
-    if kind == "yarn":
-        yield {"truncate": scheme.truncate is False}
+
+
+def _other_side_of_the_length(scheme: Rope) -> Iterator[dict[str, Any]]:
+    """Yield the length at which LongRoPE uses its other list: short factors up to the original length, then long ones."""
     original = scheme.original_max_position_embeddings
-    if kind == "longrope" and original is not None:
-        yield {"length": original if scheme.effective_length > original else original + 1}
-    if kind in ("linear", "ntk", "ntk-fixed", "yarn", "llama3") and factor is not None:
-        # The next usual factors only: others differ by more, and would be noticed.
-        smaller = [usual for usual in USUAL_FACTORS if usual < factor][-1:]
-        larger = [usual for usual in USUAL_FACTORS if usual > factor][:1]
-        for usual in (*smaller, *larger):
-            if usual != factor**2:
-                yield {"factor": usual}
+    if original is not None:
+        is_long = scheme.effective_length > original
+        yield {"length": original if is_long else original + 1}
 
 
 def _misplaced(
@@ -305,34 +329,3 @@ def _at_positions(
     positions = PositionList(map(tuple, places))
     mistake = neighbour(scheme, positions=positions, **without_grid)
     return None if mistake is None else Neighbour((edit,), mistake.scheme)
-
-
-@singledispatch
-def wave_neighbours(scheme: Scheme) -> Iterator[WaveTable]:
-    """Yield the waves of known mistakes that no parameter of the scheme makes."""
-    return iter(())
-
-
-@wave_neighbours.register
-def _(scheme: Rope) -> Iterator[WaveTable]:
-    """Yield yarn's other rounding, longrope's other divisors, and other dimensions in the exponent."""
-    waves = wave_table(scheme)
-    if waves is None:
-        return
-    for scaling in waves.scaling.known_mistakes():
-        yield waves._replace(scaling=scaling)
-    half = waves.exponent
-    for exponent in dict.fromkeys((half - 1, 2 * half, 4 * half, half / 2, scheme.dim / 2)):
-        if exponent >= 1 and exponent != half:
-            yield waves._replace(exponent=exponent)
-
-
-@wave_neighbours.register
-def _(scheme: Sinusoidal) -> Iterator[WaveTable]:
-    """Yield the other shifts of the exponent."""
-    waves = wave_table(scheme)
-    if waves is None:
-        return
-    for shift in (0.0, 1.0):
-        if shift != scheme.freq_shift:
-            yield waves._replace(exponent=waves.exponent + scheme.freq_shift - shift)

@@ -11,7 +11,7 @@ from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.explain.known_mistakes import neighbours, wave_neighbours
+from pecli.explain.known_mistakes import neighbours
 
 YARN = Rope(64, 32, 500000.0, scaling="yarn", factor=8.0, original_max_position_embeddings=16)
 LONG = Rope(
@@ -218,34 +218,3 @@ def test_another_style_brings_its_base_unless_one_was_given(
     rope = Rope(grid=(2, 2), dim=16, style="dinov3", **parameters)
     (wrong,) = [each.scheme for each in neighbours(rope) if each.edits[0].found == "eva"]
     assert wrong.value_of("base") == base
-
-
-@pytest.mark.parametrize(
-    ("scheme", "exponents"),
-    [
-        (Sinusoidal(4, 8), [3.0]),
-        (Sinusoidal(4, 8, freq_shift=0.5), [4.0, 3.0]),
-        (Sinusoidal(4, 8, positions=(0, 1, 2, 9)), []),
-        (Rope(positions=(5, 1), dim=4), []),
-        (Alibi(4), []),
-        (Rope(4, 16, partial_rotary_factor=0.5), [3, 8, 16, 2]),
-        (Rope(4, 4), [1, 4, 8]),
-    ],
-    ids=str,
-)
-def test_other_exponents_of_waves(scheme: Scheme, exponents: list[float]) -> None:
-    assert [waves.exponent for waves in wave_neighbours(scheme)] == exponents
-
-
-def test_yarn_with_the_other_rounding_or_swapped_betas() -> None:
-    flipped, swapped = (each.scaling for each in wave_neighbours(YARN) if each.exponent == 16)
-    betas = YARN.scaling_value.betas()
-    assert flipped.truncate is False
-    assert flipped.betas() == betas
-    assert swapped.truncate is None
-    assert swapped.betas() == betas[::-1]
-
-
-def test_longrope_with_reversed_multiplied_or_other_divisors() -> None:
-    lists = [each.scaling.divisors for each in wave_neighbours(LONG) if each.exponent == 2]
-    assert lists == [(1.5, 1.0), (1.0, 1 / 1.5), (2.0, 8.0)]
