@@ -54,6 +54,9 @@ class ExactFiller:
             out: The array to fill; with two columns per wave, the very last one may be missing.
             dtype: The name of the dtype of `out`.
         """
+        if not out.size:
+            # Proportional scaling may leave no pair that rotates, and so no wave.
+            return
         functions = part.split(",")
         if dtype == "float64":
             for place, function in enumerate(functions):

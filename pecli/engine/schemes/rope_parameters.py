@@ -151,8 +151,6 @@ class RotaryParameters(Positioned):
         check_base(self.recipe, self.base)
         self._check_scaling()
         self._check_runtime()
-        rule = "it leaves no pair that rotates"
-        self._refuse_if(not self.rotating_pairs, "partial_rotary_factor", rule)
         self._check_axes()
         self._check_sections()
 

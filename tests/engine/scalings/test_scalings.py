@@ -208,6 +208,20 @@ def test_the_ramp_of_yarn_ends_at_the_last_channel(runtime: str, tolerance: floa
     assert long_ramp(runtime).inverse_frequencies() == pytest.approx(expected, rel=tolerance)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("recipe", ["exact", "float32"])
+def test_proportional_may_leave_all_pairs_still(dtype: str, recipe: str) -> None:
+    """A quarter of 4 channels is half a pair; transformers 5.23.0 makes inv_freq 0, 0 of it."""
+    rope = Rope(
+        6, 4, 1e6, scaling="proportional", partial_rotary_factor=0.25, dtype=dtype, recipe=recipe
+    )
+    tables = rope.tables()
+    assert tables["inv_freq"].tolist() == [0, 0]
+    assert (tables["cos"] == 1).all()
+    assert (tables["sin"] == 0).all()
+    assert (rope.factors(range(6)) == 1).all()
+
+
 def test_proportional_leaves_the_last_pairs_still() -> None:
     made = Rope(
         40, 64, 1e6, scaling="proportional", partial_rotary_factor=0.25, layout="halves", offset=7
