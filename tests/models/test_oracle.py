@@ -3,6 +3,7 @@ against what papers and cards of models say.
 """
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -80,19 +81,72 @@ def test_a_dialect_means_what_its_own_code_computes(case: dict[str, Any]) -> Non
     assert not ropes
 
 
-def test_axes_of_diffusers_have_frequencies_of_their_own() -> None:
-    for name, expected in stored("diffusers_frequencies.json").items():
-        config = {
-            "_class_name": name,
-            **({"axes_dims_rope": [64, 32, 32]} if name.startswith("HiDream") else {}),
-        }
-        encoding = one(config)
-        np.testing.assert_allclose(encoding.inverse_frequencies(), expected, rtol=2e-5)
-        assert encoding.layout == "interleaved"
-        assert (
-            one({**config, "rope_theta": 3.0}).inverse_frequencies()
-            != encoding.inverse_frequencies()
-        )
+DIFFUSERS: dict[str, list[float]] = stored("diffusers_frequencies.json")
+
+
+def diffusers_config(name: str) -> dict[str, Any]:
+    # The class of HiDream has axes of its own for a default that no published model has.
+    axes = {"axes_dims_rope": [64, 32, 32]} if name.startswith("HiDream") else {}
+    return {"_class_name": name, **axes}
+
+
+@pytest.mark.parametrize(("name", "expected"), DIFFUSERS.items())
+def test_axes_of_diffusers_have_frequencies_of_their_own(name: str, expected: list[float]) -> None:
+    encoding = one(diffusers_config(name))
+    np.testing.assert_allclose(encoding.inverse_frequencies(), expected, rtol=2e-5)
+    assert encoding.layout == ("halves" if name.startswith("ErnieImage") else "interleaved")
+
+
+@pytest.mark.parametrize("name", DIFFUSERS)
+def test_the_base_of_diffusers_may_be_given(name: str) -> None:
+    config = diffusers_config(name)
+    changed = one({**config, "rope_theta": 3.0}).inverse_frequencies()
+    assert changed != one(config).inverse_frequencies()
+
+
+@pytest.mark.parametrize(
+    ("config", "dim", "base"),
+    [
+        ({"_class_name": "AceStepTransformer1DModel"}, 128, 1e6),
+        ({"_class_name": "StableAudioDiTModel"}, 32, 1e4),
+        ({"_class_name": "StableAudio3DiTModel"}, 32, 1e4),
+        ({"_class_name": "LongCatAudioDiTTransformer"}, 64, 1e5),
+        ({"_class_name": "MiniMaxMusic3Transformer1DModel"}, 32, 1e4),
+        ({"_class_name": "AnimaTextConditioner"}, 64, 1e4),
+        ({"_class_name": "Ideogram4Transformer2DModel"}, 256, 5e6),
+        ({"_class_name": "Cosmos3OmniTransformer"}, 128, 5e6),
+    ],
+)
+def test_classes_of_diffusers_with_one_axis(config: dict[str, Any], dim: int, base: float) -> None:
+    """The rotary dimensions and bases are those of the modules of diffusers 0.42.1."""
+    encoding = one(config)
+    assert encoding.rotary_dim == dim
+    assert encoding.parameters["base"] == base
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "dim"),
+    [
+        ("AuraFlowTransformer2DModel", 1024, 3072),
+        ("CogView3PlusTransformer2DModel", 128 * 128, 2560),
+        ("DiTTransformer2DModel", 256, 1152),
+        ("SD3ControlNetModel", 96 * 96, 1152),
+        ("MiniMaxMusic3RVQDepthDecoder", 16, 4096),
+    ],
+)
+def test_tables_of_diffusers(name: str, rows: int, dim: int) -> None:
+    """The shapes are those of the tensors of diffusers 0.42.1 at class defaults."""
+    parameters = one({"_class_name": name}).parameters
+    found = parameters["max_len"] if "max_len" in parameters else math.prod(parameters["grid"])
+    assert found == rows
+    assert parameters["dim"] == dim
+
+
+@pytest.mark.parametrize("name", ["AutoencoderKL", "UNet2DConditionModel"])
+def test_classes_of_diffusers_without_positions(name: str) -> None:
+    model = load_config({"_class_name": name, "scaling_factor": 0.18, "freq_shift": 0})
+    (warning,) = model.warnings
+    assert warning == f"no positional encoding was found: _class_name '{name}' has none"
 
 
 MODELS: dict[str, dict[str, Any]] = stored("models.json")

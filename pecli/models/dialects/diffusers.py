@@ -1,7 +1,8 @@
 """Transformers of diffusers, whose configuration names its class.
 
 diffusers.json has the defaults of the classes: in `axial` those that rotate by several axes, in
-`tables` those that add a table, and notes on some of them.
+`tables` those that add a table, notes on some of them, and in `without` the classes that have no
+positions at all, such as autoencoders. Classes with one axis of positions are rows of projects.json.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.grid_styles import ROTARY
 from pecli.errors import quoted
 from pecli.models.data import stored
+from pecli.models.dialects import renamed_keys
 from pecli.models.encoding import Encoding, Grid, Parsed
 from pecli.models.families import INTERLEAVED
 from pecli.models.heads import head_size
@@ -35,11 +37,16 @@ def read(keys: Keys) -> Parsed:
     if name in data["tables"]:
         keys = replace(keys, defaults=ClassDefaults(name, data["tables"][name]))
         return Parsed([TABLES[name](keys)], [])
+    if renamed_keys.describes("diffusers", keys.data):
+        return renamed_keys.read(keys, "diffusers")
     label = f"_class_name {quoted(name)}"
     if note:
         return Parsed([], [f"{label}: {note}"])
-    known = ", ".join((*data["axial"], *data["tables"]))
-    return Parsed([], [f"{label} is none of {known}"])
+    if name in " ".join(data["without"]).split():
+        # Their `scaling_factor` and `freq_shift` are about latents and timesteps.
+        keys.mark(*keys.data)
+        return Parsed([], [f"no positional encoding was found: {label} has none"])
+    return Parsed([], [f"{label} is not known here: its code decides which encoding it has"])
 
 
 def _size(keys: Keys, name: str) -> Setting[int]:
@@ -120,13 +127,18 @@ def _channels(keys: Keys, style: str, axes_key: str) -> Channels:
     return Channels(head, Setting(tuple(int(share) for share in shares), source))
 
 
-def _table(keys: Keys, style: str, grid: Setting[GridSize], **options: Setting[object]) -> Encoding:
-    """Return a table of sines and cosines that is as wide as all heads together."""
+def _all_heads(keys: Keys) -> Setting[int]:
+    """Return the channels of all heads together."""
     heads = _size(keys, "num_attention_heads")
     head = _size(keys, "attention_head_dim")
+    return Setting(heads.value * head.value, f"{heads.source} · {head.source}")
+
+
+def _table(keys: Keys, style: str, grid: Setting[GridSize], **options: Setting[object]) -> Encoding:
+    """Return a table of sines and cosines that is as wide as all heads together."""
     parameters: dict[str, Setting[object]] = {
         "grid": grid,
-        "dim": Setting(heads.value * head.value, f"{heads.source} · {head.source}"),
+        "dim": _all_heads(keys),
         "style": Setting(style, FAMILY),
         "base": Setting(DEFAULT_BASE, "default"),
         **options,
@@ -135,7 +147,10 @@ def _table(keys: Keys, style: str, grid: Setting[GridSize], **options: Setting[o
 
 
 def _sd3(keys: Keys) -> Encoding:
-    """Return Stable Diffusion 3's table of its largest grid, from whose middle the model cuts."""
+    """Return Stable Diffusion 3's table of its largest grid, from whose middle the model cuts.
+
+    DiT has no largest grid: its table is the one of its sample.
+    """
     return _cut_table(keys)
 
 
@@ -152,6 +167,20 @@ def _cut_table(keys: Keys, **options: Setting[object]) -> Encoding:
     grid = Setting(GridSize((largest.value, largest.value)), largest.source)
     grid_base = Setting((float(side.value),), side.source)
     return _table(keys, "sd3", grid, grid_base=grid_base, **options)
+
+
+def _cogview3(keys: Keys) -> Encoding:
+    """Return CogView 3's table of its largest grid, at whole positions."""
+    side = _size(keys, "pos_embed_max_size")
+    grid = Setting(GridSize((side.value, side.value)), side.source)
+    grid_base = Setting((float(side.value),), side.source)
+    return _table(keys, "sd3", grid, grid_base=grid_base)
+
+
+def _auraflow(keys: Keys) -> Encoding:
+    """Return AuraFlow's learned table of patches."""
+    rows = _size(keys, "pos_embed_max_size")
+    return encoding_of("learned", {"max_len": rows, "dim": _all_heads(keys)})
 
 
 def _pixart(keys: Keys) -> Encoding:
@@ -189,7 +218,12 @@ def _cogvideox(keys: Keys) -> Encoding:
 
 
 TABLES = {
+    "AuraFlowTransformer2DModel": _auraflow,
+    "CogView3PlusTransformer2DModel": _cogview3,
     "CogVideoXTransformer3DModel": _cogvideox,
+    "ConsisIDTransformer3DModel": _cogvideox,
+    "DiTTransformer2DModel": _sd3,
+    "SD3ControlNetModel": _sd3,
     "SD3Transformer2DModel": _sd3,
     "PixArtTransformer2DModel": _pixart,
 }

@@ -128,8 +128,7 @@ def read(keys: Keys, project: str) -> Parsed:
         keys: The keys of the file.
         project: The project's name in projects.json.
     """
-    transformers = [Transformer.of(row) for row in stored("dialects/projects.json")[project]]
-    present = [transformer for transformer in transformers if transformer.applies_to(keys.data)]
+    present = _transformers(project, keys.data)
     if not present:
         return huggingface.read(keys)
     parsed = joined(transformer.read(keys, project) for transformer in present)
@@ -138,6 +137,16 @@ def read(keys: Keys, project: str) -> Parsed:
             f"no positional encoding was found: {project}'s code decides which one it has"
         )
     return parsed
+
+
+def describes(project: str, config: Mapping[str, object]) -> bool:
+    """Return True if a row of a project fits a configuration."""
+    return bool(_transformers(project, config))
+
+
+def _transformers(project: str, config: Mapping[str, object]) -> list[Transformer]:
+    rows = [Transformer.of(row) for row in stored("dialects/projects.json")[project]]
+    return [transformer for transformer in rows if transformer.applies_to(config)]
 
 
 def _fits(value: object, wanted: object) -> bool:
