@@ -136,6 +136,24 @@ def lacks_text_model(part: ModelPart) -> bool:
     return all(inner.keys().isdisjoint(TEXTS) for inner in objects)
 
 
+class Tower(NamedTuple):
+    """A part that a class of larger models has by default (a row of class_towers.json).
+
+    Attributes:
+        model_type: Its model type.
+        values: Values in which it differs from the defaults of its own class.
+    """
+
+    model_type: str
+    values: NamedValues = MappingProxyType({})
+
+
+def _towers(model_type: str | None) -> dict[str, Tower]:
+    """Return the default parts of a class, by their keys; none if the class is not known."""
+    rows = stored("class_towers.json").get(plain_name(model_type), {})
+    return {name: Tower(*row) for name, row in rows.items()}
+
+
 def parts_of(part: ModelPart) -> list[ModelPart]:
     """Return the parts within a part: the first language model, then all others.
 
@@ -151,20 +169,46 @@ def _inner_parts(part: ModelPart) -> Iterator[ModelPart]:
     """Yield the objects within a part that describe parts, in the order of the file.
 
     A file without a language model gets an empty `text_config`, which the defaults of its class
-    fill in.
+    fill in, and so does a part that is null.
     """
     default_text = class_part(part.model_type)
+    towers = _towers(part.model_type)
+    absent = _absent_towers(part, towers)
     is_bare = lacks_text_model(part)
     objects: JsonObject = dict(part.keys.data)
     if is_bare:
         objects["text_config"] = {}
+    for name in absent:
+        objects[name] = {}
     for name, value in objects.items():
-        if not isinstance(value, Mapping) or not _names_part(name):
+        if not isinstance(value, Mapping) or not (name in towers or _names_part(name)):
             continue
-        inner = _inner_part(part, name, value, default_text)
+        implied_type = towers[name].model_type if name in towers else ""
+        if name in TEXTS:
+            implied_type = implied_type or default_text.model_type
+        inner = _inner_part(part, name, value, implied_type)
         if inner.is_text and (is_bare or default_text.fills_in):
-            inner = _filled_in(inner, part, default_text)
+            inner = _filled_in(inner, part, default_text.values)
+        if name in absent:
+            inner = _filled_in(inner, part, towers[name].values)
         yield inner
+
+
+def only_names_model(part: ModelPart) -> bool:
+    """Return True if a file has no part, no size, and nothing about positions."""
+    return not part.keys.any(*TEXTS, *_towers(part.model_type), *EVIDENCE, *WIDTHS, *HEADS)
+
+
+def _absent_towers(part: ModelPart, towers: Mapping[str, Tower]) -> list[str]:
+    """Return the keys of parts that the class makes by itself.
+
+    transformers makes its default tower for `"vision_config": null`, and all parts for a file that
+    only names the model.
+    """
+    data = part.keys.data
+    if only_names_model(part):
+        return [*towers]
+    return [name for name in towers if name in data and data[name] is None]
 
 
 def _names_part(name: str) -> bool:
@@ -174,7 +218,7 @@ def _names_part(name: str) -> bool:
 
 
 def _inner_part(
-    part: ModelPart, name: str, value: Mapping[str, object], default_text: ClassPart
+    part: ModelPart, name: str, value: Mapping[str, object], implied_type: str
 ) -> ModelPart:
     """Return an object within a part as a part of its own.
 
@@ -187,8 +231,7 @@ def _inner_part(
     label = name.removesuffix("_config").removesuffix("_cfg")
     is_text = name in TEXTS
     given = value_of(keys.word("model_type"))
-    implied = default_text.model_type if is_text else ""
-    model_type = given or implied or _inherited_type(part, label, is_text)
+    model_type = given or implied_type or _inherited_type(part, label, is_text)
     return make_part(keys, label, model_type, is_text=is_text)
 
 
@@ -223,11 +266,11 @@ def _has_family(model_type: str) -> bool:
     return family_of(model_type) is not None or model_type in non_rotary.FAMILIES
 
 
-def _filled_in(inner: ModelPart, part: ModelPart, default_text: ClassPart) -> ModelPart:
-    """Return a language model with the values that the class of the larger model has for it."""
+def _filled_in(inner: ModelPart, part: ModelPart, more: NamedValues) -> ModelPart:
+    """Return a part with the values that the class of the larger model has for it."""
     defaults = inner.keys.defaults
     name = f"{part.model_type} for {defaults.name}"
-    values = {**defaults.values, **default_text.values}
+    values = {**defaults.values, **more}
     defaults = replace(defaults, name=name, values=values)
     return replace(inner, keys=replace(inner.keys, defaults=defaults))
 

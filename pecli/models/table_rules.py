@@ -318,7 +318,7 @@ class SwinRule(EncodingRule):
 
     def encodings(self, keys: Keys) -> list[Encoding]:
         size = Setting((7, 7), "default")
-        if "window_size" in keys:
+        if keys.resolves("window_size"):
             size = keys.pair("window_size")
         grid = Setting(GridSize(size.value), size.source)
         return [encoding_of("relative", {"style": Setting("swin", FAMILY), "grid": grid})]

@@ -93,9 +93,14 @@ def test_a_text_model_in_the_file_replaces_the_classs_own() -> None:
     assert load_config(config).warnings == ()
 
 
-def test_a_class_with_a_text_model_also_reports_the_tables_of_its_tower() -> None:
-    (warning,) = load_config({"model_type": "llava"}).warnings
-    assert "it has tables of positions" in warning
+def test_a_class_with_a_text_model_also_has_its_tower() -> None:
+    model = load_config({"model_type": "llava"})
+    assert [encoding.scheme for encoding in model] == ["rope", "learned"]
+
+
+def test_a_class_with_a_text_model_also_reports_tables_that_no_scheme_has() -> None:
+    (warning,) = load_config({"model_type": "mllama"}).warnings
+    assert "learned tables by tile and aspect ratio" in warning
 
 
 @pytest.mark.parametrize(("vision", "axes"), [(False, 0), (True, 2)])
@@ -134,3 +139,26 @@ def test_the_patches_of_a_tower_are_counted(keys: Config, rows: int) -> None:
     }
     model = load_config({"model_type": "kimi_vl", "vision_config": {**tower, **keys}})
     assert model.one("vision.patches").parameters["max_len"] == rows
+
+
+@pytest.mark.parametrize("vision", [None, {}])
+def test_an_empty_tower_is_that_of_the_class(vision: dict[str, object] | None) -> None:
+    """Transformers makes a SigLIP tower of 14 x 14 patches and 768 channels for Gemma 3."""
+    model = load_config({"model_type": "gemma3", "text_config": {}, "vision_config": vision})
+    (table,) = [encoding for encoding in model if encoding.part == "vision"]
+    assert table.parameters["max_len"] == 196
+    assert table.parameters["dim"] == 768
+
+
+def test_a_null_tower_has_the_values_of_the_larger_model() -> None:
+    """Transformers makes LLaVA's tower of 336 pixels in patches of 14 and 1024 channels."""
+    model = load_config({"model_type": "llava", "text_config": {}, "vision_config": None})
+    (table,) = [encoding for encoding in model if encoding.part == "vision"]
+    assert table.parameters["max_len"] == 24 * 24 + 1
+    assert table.parameters["dim"] == 1024
+
+
+def test_a_file_that_only_names_a_model_has_all_of_its_parts() -> None:
+    model = load_config({"model_type": "clip"})
+    sizes = {encoding.part: encoding.parameters["max_len"] for encoding in model}
+    assert sizes == {"": 77, "vision": 50}

@@ -261,7 +261,7 @@ def test_other_tables_of_class_defaults_are_reported_or_named() -> None:
     for name in MADE["tables"]:
         try:
             model = load_config({"model_type": name})
-        except pecli.FileError:  # a shell around parts, which says what it misses
+        except pecli.PecliError:  # a shell around parts, which says what it misses
             continue
         said = " ".join(model.warnings)
         reported = any(not each.is_rotary for each in model)

@@ -32,7 +32,10 @@ TABLE = re.compile(
 NOT_TABLE = re.compile(
     r"position_ids|\.bias$|position_index|norm|pos_conv|relative_coords|token_type|rotary|rope|proj"
     r"|mlp|gate|conv|inv_freq|linear|embed_positions\._|_float_tensor|\.gn\.|layer_scale|dense"
+    r"|attn\.embed_positions|time_embed(ding)?s?\."
 )
+#: Rows of zeros that a class stores for tokens of text, by the style of its table.
+TEXT_ROWS = {"cogvideox": 226}
 MAX_TABLES = 40
 RELATIVE_TOLERANCE = 2e-5
 
@@ -64,16 +67,21 @@ def weights_without_memory() -> Iterator[None]:
     def keep(tensor: Any, *_: Any, **__: Any) -> Any:
         return tensor
 
-    nn.Module.register_parameter = register_on_meta  # type: ignore[method-assign]
+    nn.Module.register_parameter = register_on_meta
     for name in initialisers:
         setattr(nn.init, name, keep)
     try:
         with torch.no_grad():
             yield
     finally:
-        nn.Module.register_parameter = register  # type: ignore[method-assign]
+        nn.Module.register_parameter = register
         for name, function in initialisers.items():
             setattr(nn.init, name, function)
+
+
+def is_table(name: str) -> bool:
+    plain = name.lower()
+    return TABLE.search(plain) is not None and NOT_TABLE.search(plain) is None
 
 
 def tensors_of(model: Any) -> Row:
@@ -88,8 +96,7 @@ def tensors_of(model: Any) -> Row:
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         label = re.sub(r"\.\d+(?=\.)", ".N", name)
         shape = [size for size in tensor.shape if size != 1]
-        is_table = TABLE.search(label.lower()) and not NOT_TABLE.search(label.lower())
-        if is_table and len(shape) > 1 and len(tables) < MAX_TABLES:
+        if is_table(label) and len(shape) > 1 and len(tables) < MAX_TABLES:
             tables.setdefault(label, shape)
     return {"frequencies": frequencies, "tables": tables}
 
@@ -186,12 +193,13 @@ def judge(row: Row, config: Row) -> Verdict:
         missing = [
             f"{name} ({len(values)} frequencies)"
             for name, values in row["frequencies"].items()
-            if not any(has_frequencies(encoding, values) for encoding in model)
+            if "time_embed" not in name
+            and not any(has_frequencies(encoding, values) for encoding in model)
         ]
         missing += [
             f"{name} {shape}"
             for name, shape in row["tables"].items()
-            if not any(has_shape(encoding, shape) for encoding in model)
+            if is_table(name) and not any(has_shape(encoding, shape) for encoding in model)
         ]
     except PecliError as problem:
         return Verdict([], (), str(problem))
@@ -199,24 +207,37 @@ def judge(row: Row, config: Row) -> Verdict:
 
 
 def has_frequencies(encoding: Any, values: list[float]) -> bool:
+    if encoding.scheme == "sinusoidal":
+        return bool(encoding.parameters["dim"] == 2 * len(values))
     if not encoding.is_rotary:
         return False
     frequencies = encoding.inverse_frequencies() or []
     if len(frequencies) != len(values):
         return False
-    return np.allclose(frequencies, values, rtol=RELATIVE_TOLERANCE, atol=0)
+    return bool(np.allclose(frequencies, values, rtol=RELATIVE_TOLERANCE, atol=0))
 
 
 def has_shape(encoding: Any, shape: list[int]) -> bool:
-    """Return True if a learned, sinusoidal or relative table has this shape, apart from axes of 1."""
+    """Return True if a learned, sinusoidal or relative table has this shape, apart from axes of 1.
+
+    Rows and columns of patches may be axes of their own.
+    """
     parameters = encoding.parameters
+    flat = [int(np.prod(shape[:-1])), shape[-1]]
     if encoding.scheme == "learned":
-        return shape == [parameters["max_len"], parameters["dim"]]
+        return flat == [parameters["max_len"], parameters["dim"]]
     if encoding.scheme == "sinusoidal":
-        rows = parameters.get("seq_len")
-        if rows is None:
+        if "grid" in parameters:
             rows = int(np.prod(parameters["grid"])) + parameters.get("keep", 0)
-        return shape == [rows, parameters["dim"]]
+            return flat == [rows + TEXT_ROWS.get(parameters["style"], 0), parameters["dim"]]
+        rows = parameters["seq_len"]
+        if parameters.get("relative"):
+            rows = 2 * rows - 1
+        # fairseq's tables have rows for the padding token and those before it.
+        return flat == [rows + parameters.get("offset", 0), parameters["dim"]]
+    if encoding.is_rotary:
+        # RoFormer keeps the sines and cosines of its rotation as a table.
+        return bool(shape[-1] == encoding.rotary_dim)
     if encoding.scheme != "relative":
         return False
     if parameters["style"] == "swin":

@@ -1,6 +1,6 @@
-"""Write pecli/models/class_defaults.json, class_tables.json and class_parts.json from an installed transformers.
+"""Write pecli/models/class_*.json (defaults, tables, parts, towers) from an installed transformers.
 
-    python -m tests.tools.make_class_data [defaults] [tables] [parts]
+    python -m tests.tools.make_class_data [defaults] [tables] [parts] [towers]
 
 Defaults: a configuration class is kept if its model_type is a family that pecli has a row for; of its fields, those
 that pecli reads as sizes, and its rotary settings where they scale, or tell layer types apart that the family's row
@@ -34,6 +34,7 @@ _MORE = """
     memory_attention_downsample_rate image_size patch_size num_patches num_frames tubelet_size
     num_position_embeddings max_target_positions max_speech_positions max_text_positions pad_token_id
     no_rope_layer_interval compress_rope_theta attn_temperature_tuning floor_scale attn_scale
+    block_size
 """
 KEYS = {
     *key_names.SIZES,
@@ -53,6 +54,7 @@ NOT_FIELDS = {
     "zamba2": {"attention_head_dim": 160},
     **{name: {"global_head_dim": 512} for name in _GEMMAS},
 }
+NOT_FIELDS["clap_audio_model"] = {"window_size": 8}
 NOT_FIELDS["mistral_large4_text"] = {"no_rope_layer_interval": 4, "num_hidden_layers": 72}
 """Defaults that a class has in its code."""
 PARTIAL_SETTINGS = [
@@ -347,9 +349,61 @@ def parts() -> dict[str, list[Any]]:
     return found
 
 
+#: Parts that have no positions, or that other rules describe.
+NOT_TOWERS = ("backbone_config", "vq_config", "attn_config", "ffn_config")
+
+
+def towers() -> dict[str, Any]:
+    """Return the parts of larger models by their keys: model_type, and what differs from its own class.
+
+    A `text_config` is left out if `parts` has it, and so are parts of types that pecli does not know.
+    """
+    from transformers.models.auto import configuration_auto
+
+    rows = {}
+    for model_type in configuration_auto.CONFIG_MAPPING_NAMES:
+        try:
+            config = configuration_auto.CONFIG_MAPPING[model_type]()
+        except Exception:  # whatever a class has against its own defaults
+            continue
+        row = {}
+        for key in config.sub_configs:
+            has_part = key == "text_config" and plain_name(model_type) in stored("class_parts.json")
+            part = getattr(config, key, None)
+            if part is not None and not has_part and key not in NOT_TOWERS and is_known(key, part):
+                row[key] = tower(part)
+        if row:
+            rows[plain_name(model_type)] = row
+    return rows
+
+
+def is_known(key: str, part: Any) -> bool:
+    name = plain_name(getattr(part, "model_type", ""))
+    if not name:
+        return False
+    is_vision = "vision" in key or "vision" in name
+    has_rule = name in non_rotary.FAMILIES or non_rotary.tables_of(name) is not None
+    return has_rule or families.family_of(name, vision=is_vision) is not None
+
+
+def tower(part: Any) -> list[Any]:
+    values = part.to_dict()
+    try:
+        defaults = type(part)().to_dict()
+    except Exception:  # whatever a class has against its own defaults
+        defaults = {}
+    differing = {
+        key: values[key]
+        for key in sorted(KEYS & values.keys())
+        if isinstance(values[key], (int, float, list)) and values[key] != defaults.get(key)
+    }
+    return [part.model_type, differing] if differing else [part.model_type]
+
+
 def main() -> None:
     """Write the files, one model_type per line."""
-    for name, make in (("defaults", defaults), ("tables", all_tables), ("parts", parts)):
+    makers = {"defaults": defaults, "tables": all_tables, "parts": parts, "towers": towers}
+    for name, make in makers.items():
         if name in (sys.argv[1:] or [name]):
             rows = [
                 f"{json.dumps(key)}: {json.dumps(row, ensure_ascii=False)}"

@@ -17,6 +17,7 @@ from pecli.models.model_parts import (
     ModelPart,
     lacks_text_model,
     make_part,
+    only_names_model,
     parts_of,
 )
 from pecli.models.rope import rope_encodings
@@ -49,7 +50,9 @@ def read(keys: Keys) -> Parsed:
     if not encodings:
         warnings += _nothing_found(top)
     tables = non_rotary.tables_of(model_type)
-    if encodings and tables is not None and lacks_text_model(top):
+    has_defaults = lacks_text_model(top) or only_names_model(top)
+    has_tables = any(not encoding.is_rotary for encoding in encodings)
+    if encodings and not has_tables and tables is not None and has_defaults:
         warnings += tables.notes(keys)
     return Parsed(encodings, warnings)
 
