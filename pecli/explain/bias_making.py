@@ -56,9 +56,7 @@ class BiasMaking(Making):
         slopes = np.array(scheme.slope_values())
         if tensor == "slopes":
             return cls(slopes, np.ones((1, 1)), np.zeros((1, 1), bool))
-        keys = scheme.seq_len or 1
-        queries = 1 if scheme.form.startswith("key") else keys
-        return cls(slopes, *multiples_of(scheme.form, queries, keys))
+        return cls(slopes, *multiples_of(scheme.form, scheme.query_rows, scheme.seq_len or 1))
 
     @property
     def queries(self) -> int:

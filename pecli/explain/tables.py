@@ -167,14 +167,15 @@ def _bias_case(
 def _as_heads(scheme: Alibi, array: Array) -> Iterator[tuple[Array, tuple[Edit, ...]]]:
     """Yield an array as (heads, queries, keys), with what this supposes."""
     if array.ndim == 2:
-        array = array[None] if scheme.heads == 1 else array[:, None]
+        array = array[None] if scheme.shard_heads == 1 else array[:, None]
     if array.ndim == 4 and all(np.array_equal(array[0], copy) for copy in array):
         edits: tuple[Edit, ...] = (Repeated(0, len(array)),) if len(array) > 1 else ()
         yield array[0], edits
     if array.ndim != 3:
         return
     yield array, ()
-    if array.shape[-1] == scheme.heads and array.shape[0] != scheme.heads:
+    heads = scheme.shard_heads
+    if array.shape[-1] == heads and array.shape[0] != heads:
         yield array.transpose(2, 0, 1), (Transposed((2, 0, 1)),)
     if array.shape[1] == array.shape[2] > 1:
         yield array.transpose(0, 2, 1), (Transposed((0, 2, 1)),)
@@ -182,7 +183,9 @@ def _as_heads(scheme: Alibi, array: Array) -> Iterator[tuple[Array, tuple[Edit, 
 
 def _with_heads(scheme: Alibi, heads: int, keys: int | None) -> Iterator[Alibi]:
     """Yield the scheme with as many heads and keys as an array has, if there is one."""
-    changes = {"heads": heads}
+    changes: dict[str, int] = {}
+    if heads != scheme.shard_heads:
+        changes["heads"] = heads
     if keys is not None:
         changes["seq_len"] = keys
     try:

@@ -13,6 +13,13 @@ from pecli.engine.application import add_bias
 from pecli.engine.arrays import Array, ArrayLike, as_dtype, numpy_dtype
 from pecli.engine.numerics import DoubleDouble, round_double_double, round_fixed, undecided
 from pecli.engine.schemes.aliases import with_aliases
+from pecli.engine.schemes.bias_parts import (
+    HEAD_RANGE,
+    QUERIES,
+    HeadSlice,
+    check_head_range,
+    check_queries,
+)
 from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
 from pecli.engine.schemes.recipes import BIAS_RECIPE, recipe_named
 from pecli.engine.schemes.scheme import Axes, Scheme
@@ -60,6 +67,8 @@ class Alibi(Scheme):
             in BLOOM; `key-last` is m·(j − (L − 1)), as in MPT. Both key forms have one row: softmax
             ignores a constant per row.
         slopes: only the slopes.
+        head_range: only the heads A … B − 1, as one tensor-parallel shard has them: (A, B), or "A:B".
+        queries: only the last so many queries of the bias, as in decoding.
         recipe: precision recipe that is emulated: float32 rounds slopes and products; exact rounds
             once.
         dtype: type of the numbers in the tables: float64, float32, float16 or bfloat16.
@@ -71,6 +80,8 @@ class Alibi(Scheme):
     [0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625]
     >>> Alibi(heads=1, seq_len=3, max_bias=1).tables()["bias"][0].tolist()
     [[0.0, -0.5, -1.0], [-0.5, 0.0, -0.5], [-1.0, -0.5, 0.0]]
+    >>> Alibi(heads=8, seq_len=3, head_range="6:8", queries=1).tables()["bias"].tolist()
+    [[[-0.015625, -0.0078125, 0.0]], [[-0.0078125, -0.00390625, 0.0]]]
     """
 
     name = "alibi"
@@ -83,7 +94,19 @@ class Alibi(Scheme):
     form: Annotated[str, _FORM] = "symmetric"
     slopes: Annotated[bool, _SLOPES] = False
     _: KW_ONLY
+    head_range: Annotated[HeadSlice | None, HEAD_RANGE] = None
+    queries: Annotated[int | None, QUERIES] = None
     recipe: Annotated[str, BIAS_RECIPE] = "exact"
+
+    def _check(self) -> None:
+        check_head_range(self.head_range, self.heads)
+        if self.queries is None:
+            return
+        self._refuse_if(self._has_only_slopes, "queries", "slopes have none", "leave it out")
+        has_one_row = self.form.startswith("key")
+        rule = f"the {self.form} form has one row for all queries"
+        self._refuse_if(has_one_row, "queries", rule, "leave it out")
+        check_queries(self.queries, self.seq_len or 0)
 
     @property
     def _has_only_slopes(self) -> bool:
@@ -108,6 +131,7 @@ class Alibi(Scheme):
     def _fixed_slopes(self) -> list[int]:
         """Return the slopes over 2^_SLOPE_BITS; a recipe that is not exact rounds them to float32.
 
+        A shard has the slopes of its heads among all heads, not those of fewer heads.
         For 12 heads, the paper takes the 8 slopes 2^(−1), …, 2^(−8) of 8 heads, and then the first
         4 of every other slope of 16 heads: 2^(−0.5), 2^(−1.5), 2^(−2.5), 2^(−3.5).
         """
@@ -117,6 +141,8 @@ class Alibi(Scheme):
         if self.heads > regular_heads:
             between = _geometric_slopes(self.max_bias, 2 * regular_heads)[::2]
             slopes += between[: self.heads - regular_heads]
+        if self.head_range is not None:
+            slopes = slopes[self.head_range.start : self.head_range.stop]
         if recipe_named(self.recipe).is_exact:
             return slopes
         rounded = [Fraction(round_fixed(slope, _SLOPE_BITS, "float32")) for slope in slopes]
@@ -126,12 +152,24 @@ class Alibi(Scheme):
         """Return the factor of the distances in each head, in float64."""
         return [slope / (1 << _SLOPE_BITS) for slope in self._fixed_slopes()]
 
+    @property
+    def shard_heads(self) -> int:
+        """Return the number of heads in the tables: all, or those of the range."""
+        return self.heads if self.head_range is None else self.head_range.size
+
+    @property
+    def query_rows(self) -> int:
+        """Return the rows of each head's bias; the key forms have one for all queries."""
+        if self.form.startswith("key"):
+            return 1
+        return self.queries or self.seq_len or 0
+
     def tensors(self) -> tuple[Table, ...]:
-        slopes = Table("slopes", self.dtype, (self.heads,), self._fill_slopes)
+        slopes = Table("slopes", self.dtype, (self.shard_heads,), self._fill_slopes)
         if self.slopes or self.seq_len is None:
             return (slopes,)
-        queries = 1 if self.form.startswith("key") else self.seq_len
-        shape = (self.heads, queries, self.seq_len)
+        queries = self.query_rows
+        shape = (self.shard_heads, queries, self.seq_len)
         fill = self._bias_filler(queries, self.seq_len)
         return Table("bias", self.dtype, shape, fill), slopes
 
@@ -145,7 +183,8 @@ class Alibi(Scheme):
         """Return a function that fills rows of the bias (heads · queries, keys).
 
         The matrix of a head is Toeplitz: for 3 keys, its rows 0 −1 −2, −1 0 −1, −2 −1 0 (times the
-        slope) are windows on the vector −2 −1 0 −1 −2, from right to left.
+        slope) are windows on the vector −2 −1 0 −1 −2, from right to left. The last two queries are
+        the last two of these windows.
         """
         slopes = self._fixed_slopes()
 
@@ -160,7 +199,7 @@ class Alibi(Scheme):
                 head, query = divmod(start_row + written, queries)
                 count = min(queries - query, len(out) - written)
                 vector = head_vector(head)
-                windows = np.lib.stride_tricks.sliding_window_view(vector, keys)[::-1]
+                windows = np.lib.stride_tricks.sliding_window_view(vector, keys)[::-1][-queries:]
                 out[written : written + count] = windows[query : query + count]
                 written += count
 
@@ -202,7 +241,8 @@ class Alibi(Scheme):
         if self.seq_len is None:
             raise self._wrong("seq_len", "an audit runs over distances", "say how far")
         exact = replace(self, recipe="exact", dtype="float64")
-        heads = np.arange(self.heads)
+        first_head = 0 if self.head_range is None else self.head_range.start
+        heads = np.arange(first_head, first_head + self.shard_heads)
 
         def read(start: int, stop: int) -> Array:
             return self._at_distances(start, stop - start)
@@ -213,7 +253,7 @@ class Alibi(Scheme):
         """Return scores (…, H, Lq, Lk) plus the bias; queries are the last Lq positions."""
         shape = np.shape(x) or (1,)
         keys = self.seq_len or shape[-1]
-        whole = replace(self, seq_len=keys, slopes=False, dtype="float64")
+        whole = replace(self, seq_len=keys, slopes=False, queries=None, dtype="float64")
         return add_bias(x, whole.tensors()[0])
 
 

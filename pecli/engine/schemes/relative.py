@@ -7,7 +7,7 @@ logarithm. Buckets are decided in integers, so that they depend on no library. S
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated
 
@@ -16,6 +16,13 @@ import numpy as np
 from pecli.engine.application import add_bias
 from pecli.engine.arrays import Array, ArrayLike, Floats, Indices, as_dtype
 from pecli.engine.schemes.aliases import with_aliases
+from pecli.engine.schemes.bias_parts import (
+    HEAD_RANGE,
+    QUERIES,
+    HeadSlice,
+    check_head_range,
+    check_queries,
+)
 from pecli.engine.schemes.given_positions import (
     GivenPositions,
     GridParameter,
@@ -118,6 +125,9 @@ class Relative(Scheme):
         causal: t5: all keys after the query share a bucket, as in T5's decoder.
         grid: swin: rows and columns of a window.
         weights: the learned table (buckets, heads), from which the bias is looked up.
+        head_range: with weights, only the heads A … B − 1, as one tensor-parallel shard has them:
+            (A, B), or "A:B".
+        queries: only the last so many queries, as in decoding.
         dtype: type of the numbers in the bias: float64, float32, float16 or bfloat16.
 
     Raises:
@@ -137,6 +147,8 @@ class Relative(Scheme):
     causal: Annotated[bool, _CAUSAL] = False
     grid: Annotated[GridSize | None, _GRID] = None
     weights: Annotated[PositionList | None, _WEIGHTS] = None
+    head_range: Annotated[HeadSlice | None, HEAD_RANGE] = None
+    queries: Annotated[int | None, QUERIES] = None
 
     def __post_init__(self) -> None:
         style = self.parameters()["style"].check("style", self.style)
@@ -149,8 +161,13 @@ class Relative(Scheme):
             raise self._wrong("grid", rule)
         if self.buckets is not None and self.max_distance is not None:
             self._check_buckets(self.buckets, self.max_distance)
+        check_queries(self.queries, self.length)
         if self.weights is not None:
             self._check_weights(self.weights)
+            check_head_range(self.head_range, self.weights.shape[-1])
+        else:
+            rule = "the index has no heads"
+            self._refuse_if(self.head_range, "head_range", rule, "give `weights`, too")
 
     def _check_style(self) -> None:
         """Raise ParameterError if parameters are missing, or belong to another style."""
@@ -243,22 +260,32 @@ class Relative(Scheme):
         before = t5_buckets(self.length, half, max_distance)
         return np.concatenate([before[::-1], before[1:] + half])
 
+    @property
+    def query_rows(self) -> int:
+        """Return the number of queries in the tables: all, or the last ones."""
+        return self.queries or self.length
+
     def tensors(self) -> tuple[Table, ...]:
-        length = self.length
         if self.weights is None:
-            return (Table("index", "int32", (length, length), self._fill_index),)
+            shape = (self.query_rows, self.length)
+            return (Table("index", "int32", shape, self._fill_index),)
         weights = np.array(self.weights, np.float64)
+        if self.head_range is not None:
+            weights = weights[:, self.head_range.start : self.head_range.stop]
 
         def fill_bias(start: int, out: Array) -> None:
             self._fill_bias(weights, start, out)
 
-        return (Table("bias", self.dtype, (weights.shape[1], length, length), fill_bias),)
+        bias_shape = (weights.shape[1], self.query_rows, self.length)
+        return (Table("bias", self.dtype, bias_shape, fill_bias),)
 
     def _fill_index(self, start: int, out: Array) -> None:
-        out[...] = self.rows(np.arange(start, start + len(out)))
+        first_query = self.length - self.query_rows + start
+        out[...] = self.rows(np.arange(first_query, first_query + len(out)))
 
     def _fill_bias(self, weights: Floats, start: int, out: Array) -> None:
-        head, query = np.divmod(np.arange(start, start + len(out)), self.length)
+        head, row = np.divmod(np.arange(start, start + len(out)), self.query_rows)
+        query = self.length - self.query_rows + row
         out[...] = as_dtype(weights[self.rows(query), head[:, None]], self.dtype)
 
     def axes_of(self, tensor: str) -> Axes:
@@ -274,4 +301,5 @@ class Relative(Scheme):
         """Return scores (…, H, L, L) plus the bias."""
         rule = "what is added to scores is looked up in them"
         self._refuse_if(self.weights is None, "weights", rule)
-        return add_bias(x, self.in_dtype("float64").tensors()[0])
+        whole = replace(self, queries=None, dtype="float64")
+        return add_bias(x, whole.tensors()[0])

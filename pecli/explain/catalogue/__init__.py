@@ -8,6 +8,7 @@ from pecli.explain.catalogue.biases import (
     OtherMask,
     OtherMaxBias,
     OtherRule,
+    OtherShard,
     ReorderedHeads,
     RoundedSlopes,
     ScaledBias,
@@ -108,7 +109,7 @@ MISTAKES: list[type[Mistake]] = [
     OtherLength, OtherOriginalLength, OtherTrainedLength, OtherBetaFast, OtherBetaSlow, OtherLowFactor,
     OtherHighFactor, OtherBase, OtherExponentDim, OtherScaling, OtherScalingNumber, OtherScale, FewerPairs, OtherTwoNumbers, OtherAmplitude, ReversedPairs,
     InvertedFrequencies, RoundedSteps, CoarsePi, ComputedByRuntime, UsedPositions, OnlyInRows,
-    OtherRule, OtherMaxBias, OtherForm, DistanceOffByOne, ReorderedHeads, NegatedBias, ScaledBias, RoundedSlopes,
+    OtherRule, OtherMaxBias, OtherShard, OtherForm, DistanceOffByOne, ReorderedHeads, NegatedBias, ScaledBias, RoundedSlopes,
     OtherMask, Unmasked, OtherSchemeParameter, OtherPlacement, OtherSections, OtherAxes, OtherGridSpan, OtherGridBase,
 ]  # fmt: skip
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from pecli.engine.edits import Edit, Heads, Mask, Negated, Parameter, Scaled
 from pecli.engine.schemes.alibi import Alibi
+from pecli.engine.schemes.bias_parts import HeadSlice
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.bias_making import MASKED, BiasMaking, multiples_of
 from pecli.explain.hypothesis import Case, Mistake, Stage
@@ -114,7 +115,7 @@ class OtherRule(BiasMistake):
     def _of_heads(cls, scheme: Alibi, bias: BiasMaking) -> Iterator[Self]:
         """Yield other slopes for a number of heads that is no power of two; else all rules agree."""
         count = len(bias.slopes)
-        if count & (count - 1):
+        if count & (count - 1) and scheme.head_range is None:
             yield cls("naive" if scheme.rule == "paper" else "paper", count, scheme.max_bias)
             yield cls("paper", 1 << count.bit_length(), scheme.max_bias)
 
@@ -143,13 +144,15 @@ class OtherMaxBias(BiasMistake):
     @classmethod
     def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
         scheme = alibi_of(case)
+        if scheme.head_range is not None:
+            return  # The slopes of a shard do not begin with that of the first head.
         for value in near_max_bias(measured(case, bias), scheme.rule):
             if value != scheme.max_bias:
                 yield cls(value, scheme.rule)
 
     @classmethod
     def examples(cls, making: Making, scheme: Any) -> Iterator[Self]:
-        if isinstance(making, BiasMaking):
+        if isinstance(making, BiasMaking) and scheme.head_range is None:
             value = next(usual for usual in USUAL_MAX_BIAS if usual != scheme.max_bias)
             yield cls(value, scheme.rule)
 
@@ -163,6 +166,55 @@ class OtherMaxBias(BiasMistake):
     @property
     def numbers(self) -> tuple[float, ...]:
         return () if self.value in USUAL_MAX_BIAS else (self.value,)
+
+
+@dataclass(frozen=True)
+class OtherShard(BiasMistake):
+    """Slopes of another shard of heads, or of a model that has as many heads as the shard."""
+
+    first: int
+    heads: int
+    rule: str
+    max_bias: float
+    summary = "slopes of another shard of heads, or counted from the shard's own first head"
+    seen_in = ("tensor-parallel servers that compute slopes from the heads of one rank",)
+
+    def in_bias(self, bias: BiasMaking) -> BiasMaking:
+        slopes = slopes_of(self.heads, self.rule, self.max_bias)
+        return replace(bias, slopes=slopes[self.first : self.first + len(bias.slopes)])
+
+    @classmethod
+    def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
+        yield from cls._of_shard(alibi_of(case))
+
+    @classmethod
+    def examples(cls, making: Making, scheme: Any) -> Iterator[Self]:
+        if isinstance(making, BiasMaking):
+            yield from cls._of_shard(scheme)
+
+    @classmethod
+    def _of_shard(cls, scheme: Alibi) -> Iterator[Self]:
+        shard = scheme.head_range
+        if shard is None or shard.size == scheme.heads:
+            return
+        yield cls(0, shard.size, scheme.rule, scheme.max_bias)
+        for other in shard.shards(scheme.heads // shard.size):
+            if other != shard:
+                yield cls(other.start, scheme.heads, scheme.rule, scheme.max_bias)
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        scheme = alibi_of(case)
+        if self.heads != scheme.heads:
+            return (Parameter("heads", scheme.heads, self.heads),)
+        return (Parameter("head_range", scheme.head_range, self._shard(scheme)),)
+
+    def _shard(self, scheme: Alibi) -> HeadSlice:
+        return HeadSlice(self.first, self.first + scheme.shard_heads)
+
+    def scheme_after(self, scheme: Any) -> Scheme:
+        shard = self._shard(scheme) if self.heads == scheme.heads else None
+        changed: Scheme = replace(scheme, heads=self.heads, head_range=shard)
+        return changed
 
 
 @dataclass(frozen=True)

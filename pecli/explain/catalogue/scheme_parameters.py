@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from pecli.engine.edits import Edit, Parameter
+from pecli.engine.schemes.bias_parts import HeadSlice
 from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
 from pecli.engine.schemes.parameters import Parameter as SchemeParameter
 from pecli.engine.schemes.scheme import Scheme, default_of
@@ -18,6 +19,9 @@ SKIPPED = frozenset({"dtype", "recipe", "runtime", "seed", "seq_len", "max_len"}
 
 NUMBER_COST = 0.01
 """Cost per digit of a value: it only decides between values that make the same table."""
+
+MOST_SHARDS = 64
+"""Shards of heads that are tried; those that a model does not have are refused."""
 
 USUAL_NUMBERS = (*range(33), 40, 48, 64, 96, 128, 256, 512, 1000, 1024, 2048, 4096, 10000)
 
@@ -91,6 +95,8 @@ def _values(scheme: Scheme, name: str, parameter: SchemeParameter) -> Iterator[A
         yield not given
     elif isinstance(parameter, Choice):
         yield from (option for option in parameter.options if option != given)
+    elif isinstance(given, HeadSlice):
+        yield from (shard for shard in given.shards(MOST_SHARDS) if shard != given)
     elif isinstance(parameter, (Whole, Real)) and given is not None:
         default = default_of(type(scheme), name)
         near = [2 * given, given / 2, given + 1, given - 1, 10 * given, given / 10]

@@ -1,0 +1,79 @@
+"""Parts of a bias: the heads of one shard, and the last queries."""
+
+import operator
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, SupportsIndex, cast
+
+from pecli.engine.schemes.parameters import Parameter, Whole
+from pecli.errors import KindError, ParameterError, quoted
+
+
+class HeadSlice(NamedTuple):
+    """Consecutive heads: the first one, and the one after the last, as in Python's slices."""
+
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        return self.stop - self.start
+
+    def shards(self, count: int) -> "Iterator[HeadSlice]":
+        """Yield consecutive slices of this size from head 0 on, such as 0:4, 4:8 and 8:12.
+
+        Args:
+            count: The number of slices.
+        """
+        for number in range(count):
+            start = number * self.size
+            yield HeadSlice(start, start + self.size)
+
+    def spelled(self) -> str:
+        """Return the heads as the command line takes them: 4:8."""
+        return f"{self.start}:{self.stop}"
+
+
+class HeadRange(Parameter):
+    """A:B, the heads A … B − 1."""
+
+    metavar = "A:B"
+    rule = "it must be A:B, the first head and the one after the last, such as 0:8"
+
+    def parse(self, name: str, text: str) -> HeadSlice:
+        numbers = re.fullmatch(r"\s*([0-9]{1,9})\s*:\s*([0-9]{1,9})\s*", text)
+        if numbers is None:
+            raise ParameterError(name, quoted(text), self.rule)
+        return self.check(name, (int(numbers[1]), int(numbers[2])))
+
+    def check(self, name: str, value: object) -> HeadSlice:
+        if isinstance(value, HeadSlice):
+            return value
+        if isinstance(value, str):
+            return self.parse(name, value)
+        try:
+            ends = [operator.index(end) for end in cast(Iterable[SupportsIndex], value)]
+        except TypeError:
+            raise KindError(name, quoted(value), self.rule) from None
+        if len(ends) != 2 or not 0 <= ends[0] < ends[1]:
+            raise ParameterError(name, quoted(value), self.rule)
+        return HeadSlice(*ends)
+
+
+HEAD_RANGE = HeadRange(
+    "heads A … B − 1 only, as one tensor-parallel shard has them", omitted_default=None
+)
+QUERIES = Whole("the last so many queries only, as in decoding", high=1 << 24, omitted_default=None)
+
+
+def check_head_range(heads: HeadSlice | None, total: int) -> None:
+    """Raise ParameterError if a range ends after the last head."""
+    if heads is not None and heads.stop > total:
+        rule = f"there are {total} heads, 0 … {total - 1}"
+        raise ParameterError("head_range", heads.spelled(), rule)
+
+
+def check_queries(queries: int | None, total: int) -> None:
+    """Raise ParameterError if there are not so many queries."""
+    if queries is not None and queries > total:
+        raise ParameterError("queries", queries, f"there are {total} in all")
