@@ -102,16 +102,13 @@ def _warn_of_long_context(
     if served is None or model.context is None or served.value <= model.context:
         return
     reach = _reach(model, applied.encodings)
-    if reach is None or served.value <= reach:
-        if server.stretched and not _states_context(settings):
-            findings.note(server.stretched)
-        return
-    scaled = " with these flags" if reach > model.context else ", and nothing stretches them"
-    sentence = (
-        f"{served.source} {served.value} is longer than the {reach:,} positions that the model has"
-        f"{scaled}; {server.beyond}"
-    )
-    findings.warn(Problem.BEYOND, sentence)
+    if reach is not None and served.value > reach:
+        scaled = " with these flags" if reach > model.context else ", and nothing stretches them"
+        positions = f"the {reach:,} positions that the model has{scaled}"
+        sentence = f"{served.source} {served.value} is longer than {positions}; {server.beyond}"
+        findings.warn(Problem.BEYOND, sentence)
+    elif server.stretched and not _states_context(settings):
+        findings.note(server.stretched)
 
 
 def _states_context(settings: FlagSettings) -> bool:
@@ -125,36 +122,57 @@ def _states_context(settings: FlagSettings) -> bool:
 def _reach(model: ModelEncodings, encodings: Sequence[Encoding]) -> int | None:
     """Return the positions that a model has with changed encodings; None if there is no limit.
 
-    Its slowest frequency decides: if it is a quarter of what it was, so are the positions.
+    The layers that are stretched most decide: those of Gemma 3 with a sliding window are not.
     """
     context = model.context or 0
     reaches = [context]
     for before, after in zip(model.encodings, encodings, strict=False):
         if not after.is_rotary or not before.is_rotary or after.part:
             continue
-        parameters = after.parameters
-        if parameters["scaling"] in UNLIMITED:
+        if after.parameters["scaling"] in UNLIMITED:
             return None
-        if parameters["scaling"] == "yarn" and parameters.get("factor"):
-            reaches.append(round(parameters["factor"] * (parameters.get(ORIGINAL) or context)))
-        slowest_before = (before.inverse_frequencies() or [1.0])[-1]
-        slowest_after = (after.inverse_frequencies() or [1.0])[-1]
-        if slowest_after > 0:
-            reaches.append(round(context * slowest_before / slowest_after))
+        reaches += [_yarn_reach(after, context), _slowest_reach(before, after, context)]
     return max(reaches)
+
+
+def _yarn_reach(encoding: Encoding, context: int) -> int:
+    """Return the positions that YaRN is made for: factor times original length; else 0."""
+    parameters = encoding.parameters
+    if parameters["scaling"] != "yarn" or not parameters.get("factor"):
+        return 0
+    original: int = parameters.get(ORIGINAL) or context
+    factor: float = parameters["factor"]
+    return round(factor * original)
+
+
+def _slowest_reach(before: Encoding, after: Encoding, context: int) -> int:
+    """Return the positions until the slowest pair has turned as far as it did in training.
+
+    If its frequency is a quarter of what it was, there are four times as many positions.
+    """
+    slowest_before = (before.inverse_frequencies() or [1.0])[-1]
+    slowest_after = (after.inverse_frequencies() or [1.0])[-1]
+    if slowest_after <= 0:
+        return 0
+    return round(context * slowest_before / slowest_after)
 
 
 def _changes(model: ModelEncodings, encodings: Sequence[Encoding]) -> Iterator[ParameterChange]:
     """Yield the parameters that differ from the model's own, layer type by layer type."""
     own = {encoding.layer_type: encoding for encoding in model.encodings}
     for encoding in encodings:
-        before = {}
+        before: NamedValues = {}
         if encoding.layer_type in own:
             before = own[encoding.layer_type].described()
-        after = encoding.described()
-        for name in dict.fromkeys((*before, *after)):
-            if before.get(name) != after.get(name):
-                source = encoding.sources.get(name, "")
-                yield ParameterChange(
-                    encoding.layer_type, name, before.get(name), after.get(name), source
-                )
+        yield from _changes_of(encoding, before)
+
+
+def _changes_of(encoding: Encoding, before: NamedValues) -> Iterator[ParameterChange]:
+    """Yield the parameters of an encoding that differ from those before the flags."""
+    after = encoding.described()
+    for name in dict.fromkeys((*before, *after)):
+        was = before.get(name)
+        now = after.get(name)
+        if was != now:
+            source = encoding.sources.get(name, "")
+            yield ParameterChange(encoding.layer_type, name, was, now, source)

@@ -27,11 +27,9 @@ def with_parameters(encoding: Encoding, parameters: Parameters) -> Encoding:
     if "scaling" in parameters:
         kept = unscaled_parameters(encoding)
     values = {**kept, **{name: setting.value for name, setting in parameters.items()}}
-    sources = {
-        name: source
-        for name, source in encoding.sources.items()
-        if name in values or name not in encoding.parameters
-    }
+    # Parameters that are gone have no source; other facts, such as the layout, keep theirs.
+    removed = encoding.parameters.keys() - values.keys()
+    sources = {name: text for name, text in encoding.sources.items() if name not in removed}
     for name, setting in parameters.items():
         if setting.source:
             sources[name] = setting.source

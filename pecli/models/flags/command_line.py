@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.errors import ParameterError
@@ -121,7 +121,7 @@ def _call_arguments(call: ast.Call) -> CommandLine:
     return CommandLine(tuple(flags), (ast.unparse(call.func),))
 
 
-def _literal(node: ast.expr) -> Any:
+def _literal(node: ast.expr) -> object:
     """Return the value of a literal; None for other expressions, such as `torch.float16`."""
     try:
         return ast.literal_eval(node)
@@ -129,7 +129,7 @@ def _literal(node: ast.expr) -> Any:
         return None
 
 
-def _flat(settings: NamedValues) -> Iterator[tuple[str, Any]]:
+def _flat(settings: NamedValues) -> Iterator[tuple[str, object]]:
     """Yield settings, and those in the objects that hold settings: `{"options": {"num_ctx": 8192}}`."""
     for name, value in settings.items():
         if isinstance(value, Mapping) and name in SECTIONS:
@@ -138,7 +138,7 @@ def _flat(settings: NamedValues) -> Iterator[tuple[str, Any]]:
             yield str(name), value
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -158,15 +158,21 @@ def _shell_flags(words: Sequence[str], bare_names: Container[str]) -> CommandLin
     return CommandLine(tuple(flags), tuple(others))
 
 
+def _dashed_flag(word: str) -> Flag:
+    """Return the flag of `--name`, `--name=value` or `--name.key.key=value`."""
+    name, equals, value = word.partition("=")
+    spelled, *path = name.split(".")
+    values = (value,) if equals else ()
+    return Flag(spelled, values, tuple(path))
+
+
 def _flag_of(word: str, bare_names: Container[str]) -> Flag | None:
     """Return the flag that a word is; None for a value or a program.
 
     `--max-model-len=8192` and `OLLAMA_CONTEXT_LENGTH=8192` hold their value themselves.
     """
     if word.startswith("-") and not NUMBER.match(word):
-        name, equals, value = word.partition("=")
-        spelled, *path = name.split(".")
-        return Flag(spelled, (value,) if equals else (), tuple(path))
+        return _dashed_flag(word)
     assignment = ASSIGNMENT.fullmatch(word)
     if assignment and assignment[1] in bare_names:
         return Flag(assignment[1], (assignment[2].rstrip(","),))

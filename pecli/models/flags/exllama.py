@@ -4,6 +4,8 @@ exllamav2 multiplies the base by alpha^(d / (d − 2)), and divides positions by
 whatever scaling config.json has.
 """
 
+from collections.abc import Sequence
+
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flag_report import Problem
 from pecli.models.flags.changed_encoding import (
@@ -62,19 +64,26 @@ def _with_automatic_alpha(
 def _changed(
     encoding: Encoding, settings: FlagSettings, findings: Findings, trained: int | None
 ) -> Encoding:
+    """Return an encoding with the flags: a base, dynamic scaling or YaRN, then linear scaling."""
     parameters: Parameters = {}
     base = _base(encoding, settings, findings)
     if base is not None:
         parameters["base"] = base
-    loader = settings.get(Meaning.LOADER)
-    if loader is not None and loader.value == TRANSFORMERS and Meaning.ALPHA in settings:
+    if _alpha_is_dynamic(settings):
         parameters = _dynamic(settings, trained)
     if Meaning.YARN_FACTOR in settings:
         parameters |= _yarn(encoding, settings, findings, trained)
     factor = settings.get(Meaning.FACTOR)
-    if factor is not None and factor.value > 0 and factor.value != 1:
+    if factor is not None and factor.value not in (0, 1):  # 0 stands for the model's own.
         parameters |= _linear(encoding, factor, findings)
     return with_parameters(encoding, parameters) if parameters else encoding
+
+
+def _alpha_is_dynamic(settings: FlagSettings) -> bool:
+    """Return True if alpha is passed on to transformers, which scales dynamically."""
+    loader = settings.get(Meaning.LOADER)
+    is_transformers = loader is not None and loader.value == TRANSFORMERS
+    return is_transformers and Meaning.ALPHA in settings
 
 
 def _base(encoding: Encoding, settings: FlagSettings, findings: Findings) -> Setting[float] | None:
@@ -136,11 +145,11 @@ def _linear(encoding: Encoding, factor: Setting[float], findings: Findings) -> P
         warn_of_replaced_scaling(findings, factor.source, encoding)
     if own in REPLACEABLE and factor.value > 1:
         return {"scaling": Setting("linear", factor.source), "factor": factor}
-    divisors = [1.0] * (encoding.frequency_rope().rotary_dim // 2)
+    divisors: Sequence[float] = [1.0] * (encoding.frequency_rope().rotary_dim // 2)
     if own not in REPLACEABLE:
         sentence = f"{factor.source} divides positions beside the model's own {own} scaling"
         findings.warn(Problem.STACKED, sentence)
-        divisors = [*own_divisors(encoding)]
-    divisors = [factor.value * divisor for divisor in divisors]
+        divisors = own_divisors(encoding)
+    stretched = tuple(factor.value * divisor for divisor in divisors)
     attention = Setting(encoding.attention_factor() or 1.0, "")
-    return divisor_parameters(tuple(divisors), attention, None, f"exllamav2, {factor.source}")
+    return divisor_parameters(stretched, attention, None, f"exllamav2, {factor.source}")

@@ -6,7 +6,7 @@ multiplies all positions, and an «ext factor» that mixes the scaled angles wit
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flag_report import Problem
@@ -24,7 +24,7 @@ from pecli.models.flags.flag_findings import (
 )
 from pecli.models.flags.larger_base import alpha_of_base, automatic_base
 from pecli.models.flags.servers import Meaning
-from pecli.models.flags.values import FlagSettings
+from pecli.models.flags.values import FlagSetting, FlagSettings
 from pecli.models.key_names import ORIGINAL, SLIDING
 from pecli.models.keys import Setting
 
@@ -57,6 +57,8 @@ METADATA = {
 }
 #: Bases for which koboldcpp chooses a larger one by itself: those of Llama 2 and Llama 3.
 KOBOLDCPP_BASES = (10000.0, 500000.0)
+#: The scalings of models that it does so for.
+KOBOLDCPP_SCALINGS = ("none", "llama3")
 KOBOLDCPP_MIN_CONTEXT = 2048
 KOBOLDCPP_DEFAULT_BASE = 10000.0
 
@@ -86,8 +88,7 @@ def _automatic_base(model: ModelEncodings, settings: FlagSettings) -> Setting[fl
     if context is None or model.context is None or not ropes:
         return None
     base = float(ropes[0].parameters["base"])
-    is_scaled = ropes[0].parameters["scaling"] not in ("none", "llama3")
-    if is_scaled or base not in KOBOLDCPP_BASES:
+    if base not in KOBOLDCPP_BASES or ropes[0].parameters["scaling"] not in KOBOLDCPP_SCALINGS:
         return None
     if context.value <= max(model.context, KOBOLDCPP_MIN_CONTEXT):
         return None
@@ -124,10 +125,14 @@ def _with_metadata(settings: FlagSettings, findings: Findings) -> FlagSettings:
         return settings
     translated: FlagSettings = {}
     for key, value in metadata.value.items():
-        for ending, meaning in METADATA.items():
-            if key.endswith(ending):
-                translated[meaning] = Setting(value, f"{metadata.source} {key}")
+        for meaning in _meanings_of_metadata(key):
+            translated[meaning] = Setting(value, f"{metadata.source} {key}")
     return {**translated, **settings}
+
+
+def _meanings_of_metadata(key: str) -> list[Meaning]:
+    """Return the flag that a key of metadata stands for, such as `llama.rope.freq_base`."""
+    return [meaning for ending, meaning in METADATA.items() if key.endswith(ending)]
 
 
 def _warn_of_group_attention(settings: FlagSettings, findings: Findings) -> None:
@@ -198,7 +203,7 @@ class _Change:
         self.ext_factor = self._ext_factor()
         self.original = self._chosen(Meaning.ORIGINAL, self.trained.original)
 
-    def _chosen(self, meaning: Meaning, default: Any) -> Setting[Any]:
+    def _chosen(self, meaning: Meaning, default: object) -> FlagSetting:
         return self.settings.get(meaning) or Setting(default, "")
 
     def _base(self) -> Setting[float]:
@@ -223,18 +228,20 @@ class _Change:
             return Setting(1.0, self.scaling.source)
         scale = self.settings.get(Meaning.SCALE)
         if scale is not None and scale.value > 0:
-            if scale.value > 1:
-                warn_of_inverted_scale(self.findings, scale.source, scale.value, 1 / scale.value)
-            factor = 1 / scale.value
-            source = f"1 / {scale.source}"
-            return Setting(factor, source)
-        factor_flag = self.settings.get(Meaning.FACTOR)
-        if factor_flag is None or factor_flag.value <= 0:
+            return self._factor_of_scale(scale)
+        factor = self.settings.get(Meaning.FACTOR)
+        if factor is None or factor.value <= 0:
             return Setting(self.trained.factor, "")
-        if factor_flag.value < 1:
-            meant = 1 / factor_flag.value
-            warn_of_inverted_scale(self.findings, factor_flag.source, factor_flag.value, meant)
-        return factor_flag
+        if factor.value < 1:
+            warn_of_inverted_scale(self.findings, factor.source, factor.value, 1 / factor.value)
+        return factor
+
+    def _factor_of_scale(self, scale: Setting[float]) -> Setting[float]:
+        """Return the factor of `--rope-freq-scale`: 4 for a scale of 0.25."""
+        factor = 1 / scale.value
+        if scale.value > 1:
+            warn_of_inverted_scale(self.findings, scale.source, scale.value, factor)
+        return Setting(factor, f"1 / {scale.source}")
 
     def _warn_of_unused_factor(self) -> None:
         for meaning in (Meaning.SCALE, Meaning.FACTOR):
@@ -264,18 +271,21 @@ class _Change:
         scale_flag = self._scale_flag()
         if own == "none" or scale_flag is None:
             return
-        if self.trained.divisors is None:
-            is_same = own == self.scaling.value and self.factor.value == self.trained.factor
-            if not is_same:
-                warn_of_replaced_scaling(self.findings, scale_flag.source, self.encoding)
-            return
-        changes = self.factor.value != 1
-        effect = f"scales the model's own {own} frequencies once more" if changes else "leaves"
-        rest = "" if changes else f" the model's own {own} frequencies as they are"
-        reason = f"a .gguf holds its {own} factors in a tensor, which no flag replaces"
-        self.findings.warn(Problem.STACKED, f"{scale_flag.source} {effect}{rest}: {reason}")
+        is_same = own == self.scaling.value and self.factor.value == self.trained.factor
+        if self.trained.divisors is not None:
+            self._warn_of_stacking(own, scale_flag.source)
+        elif not is_same:
+            warn_of_replaced_scaling(self.findings, scale_flag.source, self.encoding)
 
-    def _scale_flag(self) -> Setting[Any] | None:
+    def _warn_of_stacking(self, own: str, source: str) -> None:
+        """Warn that a flag does not replace a scaling whose factors a .gguf has in a tensor."""
+        effect = f"scales the model's own {own} frequencies once more"
+        if self.factor.value == 1:
+            effect = f"leaves the model's own {own} frequencies as they are"
+        reason = f"a .gguf holds its {own} factors in a tensor, which no flag replaces"
+        self.findings.warn(Problem.STACKED, f"{source} {effect}: {reason}")
+
+    def _scale_flag(self) -> FlagSetting | None:
         """Return the flag that changes the scaling, the most specific one first."""
         for meaning in (Meaning.SCALE, Meaning.FACTOR, Meaning.SCALING, Meaning.EXT_FACTOR):
             if meaning in self.settings:
@@ -285,33 +295,37 @@ class _Change:
     def _scaling_parameters(self) -> Parameters:
         """Return the parameters of the scaling: none, linear, yarn, or a divisor per frequency."""
         has_yarn = self.ext_factor.value != 0
-        factor = self.factor
-        self._warn_of_flags_of_yarn(has_yarn)
-        is_plain = self.trained.divisors is None and self._attention(has_yarn) is None
-        if is_plain and factor.value == 1:
-            return {"scaling": Setting("none", self.scaling.source or factor.source)}
-        if is_plain and factor.value > 1:
-            if not has_yarn:
-                source = self.scaling.source or factor.source
-                return {"scaling": Setting("linear", source), "factor": factor}
-            if self.ext_factor.value == 1:
-                return self._yarn_parameters()
-        return self._divisors(has_yarn)
+        if has_yarn:
+            self._warn_of_flags_beside_yarn()
+        else:
+            self._warn_of_flags_without_yarn()
+        has_divisors = self.trained.divisors is not None
+        is_sped_up = self.factor.value < 1
+        if has_divisors or is_sped_up or self._attention(has_yarn) is not None:
+            return self._divisors(has_yarn)
+        source = self.scaling.source or self.factor.source
+        if self.factor.value == 1:
+            return {"scaling": Setting("none", source)}
+        if not has_yarn:
+            return {"scaling": Setting("linear", source), "factor": self.factor}
+        if self.ext_factor.value == 1:
+            return self._yarn_parameters()
+        return self._divisors(has_yarn)  # No scaling of config.json is YaRN in part.
 
-    def _warn_of_flags_of_yarn(self, has_yarn: bool) -> None:
-        """Warn of flags that have no effect with, or without, YaRN."""
+    def _warn_of_flags_beside_yarn(self) -> None:
+        """Warn of flags that have no effect with YaRN, and of YaRN that has none."""
         attention = self.settings.get(Meaning.ATTN_FACTOR)
-        if has_yarn and attention is not None and attention.value >= 0:
-            sentence = (
-                f"{attention.source} has no effect with YaRN: llama.cpp computes it from the factor"
-            )
+        if attention is not None and attention.value >= 0:
+            reason = "llama.cpp computes it from the factor"
+            sentence = f"{attention.source} has no effect with YaRN: {reason}"
             self.findings.warn(Problem.IGNORED, sentence)
-        if has_yarn and self.factor.value == 1:
+        if self.factor.value == 1:
             source = self.scaling.source or self.ext_factor.source
             sentence = f"{source} has no effect without a factor; add --rope-scale"
             self.findings.warn(Problem.IGNORED, sentence)
-        if has_yarn:
-            return
+
+    def _warn_of_flags_without_yarn(self) -> None:
+        """Warn of flags that only YaRN uses."""
         for meaning in (Meaning.ORIGINAL, Meaning.BETA_FAST, Meaning.BETA_SLOW):
             flag = self.settings.get(meaning)
             if flag is not None:
@@ -333,14 +347,18 @@ class _Change:
             ORIGINAL: self.original,
         }
         for meaning, default in YARN_BETAS.items():
-            own = self.encoding.parameters.get(meaning.value, default)
-            flag = self.settings.get(meaning)
-            is_given = flag is not None and flag.value >= 0
-            parameters[meaning.value] = flag if is_given and flag else Setting(own, "default")
+            parameters[meaning.value] = self._beta(meaning, default)
         for name in KEPT_IN_YARN:
             if self.encoding.parameters.get(name):
                 parameters[name] = Setting(self.encoding.parameters[name], "")
         return parameters
+
+    def _beta(self, meaning: Meaning, default: float) -> Setting[float]:
+        """Return `beta_fast` or `beta_slow`; a negative flag stands for the model's own."""
+        flag = self.settings.get(meaning)
+        if flag is not None and flag.value >= 0:
+            return flag
+        return Setting(self.encoding.parameters.get(meaning.value, default), "default")
 
     def _divisors(self, has_yarn: bool) -> Parameters:
         """Return a divisor per frequency: a tensor's factors, stretched or sped up, or partly so."""

@@ -1,7 +1,7 @@
 """Flags of vLLM, SGLang and transformers, which replace keys of config.json before it is read."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.errors import ParameterError
@@ -56,6 +56,21 @@ def apply_overrides(
     if config is None:
         rule = f"{server.name} reads flags into a config.json, and {model.file} is a .gguf"
         raise ParameterError("flags", "given", rule, "name the folder with its config.json")
+    override = _overridden(config, settings)
+    _check_replaced(config, override, model, server, findings)
+    served = settings.get(Meaning.CONTEXT)
+    context = served.value if served else _stretched_context(override, model)
+    after = read_object(override.values, model.file, origins=override.origins, served=context)
+    _warn_of_replaced_scalings(model, after, override, findings)
+    return Applied(after.encodings, context, after.warnings)
+
+
+def _overridden(config: NamedValues, settings: FlagSettings) -> Override:
+    """Return the configuration with the keys that flags replace.
+
+    A flag for one key counts more than `--hf-overrides`, which counts more than a flag for all
+    rotary settings.
+    """
     override = Override(dict(config), {})
     section = _text_section(override.values)
     for meaning, key in WHOLE.items():
@@ -68,12 +83,7 @@ def apply_overrides(
             _replace(override, path, value, f"{overrides.source}.{'.'.join(path)}")
     if Meaning.BASE in settings:
         _replace_base(override, section, settings)
-    _check_replaced(config, override, model, server, findings)
-    served = settings.get(Meaning.CONTEXT)
-    context = served.value if served else _stretched_context(override, model)
-    after = read_object(override.values, model.file, origins=override.origins, served=context)
-    _warn_of_replaced_scalings(model, after, override, findings)
-    return Applied(after.encodings, context, after.warnings)
+    return override
 
 
 def _text_section(config: NamedValues) -> tuple[str, ...]:
@@ -86,13 +96,13 @@ def _text_section(config: NamedValues) -> tuple[str, ...]:
 
 def _leaves(
     overrides: NamedValues, config: NamedValues, path: tuple[str, ...] = ()
-) -> list[tuple[tuple[str, ...], Any]]:
+) -> list[tuple[tuple[str, ...], object]]:
     """Return the keys that overrides replace, with their values.
 
     Objects are replaced as a whole, as servers do, except configurations within the configuration
     (`text_config`), whose keys are replaced one by one.
     """
-    leaves: list[tuple[tuple[str, ...], Any]] = []
+    leaves: list[tuple[tuple[str, ...], object]] = []
     for key, value in overrides.items():
         is_config = isinstance(config.get(key), Mapping) and key not in SETTINGS
         if is_config and isinstance(value, Mapping):
@@ -102,23 +112,31 @@ def _leaves(
     return leaves
 
 
-def _replace(override: Override, path: tuple[str, ...], value: Any, source: str) -> None:
-    """Replace a key; its two names, `rope_scaling` and `rope_parameters`, are one in transformers 5."""
+def _replace(override: Override, path: tuple[str, ...], value: object, source: str) -> None:
+    """Replace a key; the objects on its path are copied first, since the model still has them."""
     *parents, key = path
     section = override.values
     for name in parents:
         section[name] = dict(section.get(name) or {})
         section = section[name]
     if key in SETTINGS:
-        own = _own_settings(section)
-        for name in SETTINGS:
-            section.pop(name, None)
-            override.origins.pop(".".join((*parents, name)), None)
-        # The base stays where transformers 4 has it, beside the settings.
-        if THETA in own and THETA not in section:
-            section[THETA] = own[THETA]
+        _remove_settings(override, section, parents)
     section[key] = value
     override.origins[".".join(path)] = source
+
+
+def _remove_settings(override: Override, section: MutableValues, path: list[str]) -> None:
+    """Remove rotary settings under both names, which mean the same in transformers 5.
+
+    `rope_scaling` of the model and `rope_parameters` of a flag would contradict each other. The base
+    stays where transformers 4 has it, beside the settings.
+    """
+    own = _own_settings(section)
+    for name in SETTINGS:
+        section.pop(name, None)
+        override.origins.pop(".".join((*path, name)), None)
+    if THETA in own and THETA not in section:
+        section[THETA] = own[THETA]
 
 
 def _own_settings(section: NamedValues) -> NamedValues:
@@ -149,6 +167,33 @@ def _section_at(values: MutableValues, path: tuple[str, ...]) -> MutableValues:
     return values
 
 
+class ReplacedSettings(NamedTuple):
+    """Rotary settings that a flag has replaced.
+
+    Attributes:
+        source: The flag.
+        path: The objects of the configuration that they are in.
+        section: The innermost of these objects.
+        settings: The new settings.
+        own: The model's own settings at this place; empty if it has none.
+    """
+
+    source: str
+    path: tuple[str, ...]
+    section: NamedValues
+    settings: NamedValues
+    own: NamedValues
+
+    @property
+    def lost_keys(self) -> list[str]:
+        return [name for name in LOST if name in self.own and name not in self.settings]
+
+    @property
+    def has_layer_types(self) -> bool:
+        """True if there are settings per layer type, as Gemma 3 has them in transformers 5."""
+        return any(isinstance(value, Mapping) for value in self.settings.values())
+
+
 def _check_replaced(
     config: NamedValues,
     override: Override,
@@ -157,28 +202,40 @@ def _check_replaced(
     findings: Findings,
 ) -> None:
     """Warn of keys that replaced settings lose: the base, the sections of M-RoPE, the rotary share."""
+    for replaced in _replaced_settings(config, override):
+        lost = ", ".join(replaced.lost_keys)
+        if lost:
+            sentence = f"{replaced.source} has no {lost}, which the model's own has"
+            findings.warn(Problem.KEYS_LOST, sentence)
+        if _keeps_base(replaced, override, server):
+            continue
+        default = _lose_base(replaced, model, server, findings)
+        if default is not None:
+            source = f"default of {server.name}"
+            _replace(override, (*replaced.path, THETA), default, source)
+
+
+def _replaced_settings(config: NamedValues, override: Override) -> Iterator[ReplacedSettings]:
     for full_name, source in [*override.origins.items()]:
         *path, key = full_name.split(".")
         if key not in SETTINGS:
             continue
-        before = _section_of(config, path)
+        own = _own_settings(_section_of(config, path))
         section = _section_at(override.values, tuple(path))
         settings = section[key]
-        if not isinstance(settings, Mapping):
-            continue
-        own = _own_settings(before)
-        lost = [name for name in LOST if name in own and name not in settings]
-        if lost:
-            names = ", ".join(lost)
-            findings.warn(Problem.KEYS_LOST, f"{source} has no {names}, which the model's own has")
-        has_layer_types = any(isinstance(value, Mapping) for value in settings.values())
-        # Versions that had a flag of its own for the settings kept the base beside them.
-        is_old_flag = plain_flag(source) in server.removed
-        has_base = THETA in settings or ".".join((*path, THETA)) in override.origins
-        if not has_base and not has_layer_types and not is_old_flag:
-            default = _lose_base(section, own, model, server, source, findings)
-            if default is not None:
-                _replace(override, (*path, THETA), default, f"default of {server.name}")
+        if isinstance(settings, Mapping):
+            yield ReplacedSettings(source, tuple(path), section, settings, own)
+
+
+def _keeps_base(replaced: ReplacedSettings, override: Override, server: Server) -> bool:
+    """Return True if replaced settings do not lose the model's base.
+
+    Flags state it, or the settings of each layer type do. Versions that had a flag of its own for
+    the settings (`--rope-scaling`) kept the base beside them.
+    """
+    if THETA in replaced.settings or ".".join((*replaced.path, THETA)) in override.origins:
+        return True
+    return replaced.has_layer_types or plain_flag(replaced.source) in server.removed
 
 
 def _section_of(config: NamedValues, path: list[str]) -> NamedValues:
@@ -189,12 +246,7 @@ def _section_of(config: NamedValues, path: list[str]) -> NamedValues:
 
 
 def _lose_base(
-    section: NamedValues,
-    own: NamedValues,
-    model: ModelEncodings,
-    server: Server,
-    source: str,
-    findings: Findings,
+    replaced: ReplacedSettings, model: ModelEncodings, server: Server, findings: Findings
 ) -> float | None:
     """Warn that settings without a base lose the model's; return the one that the server then takes.
 
@@ -202,10 +254,10 @@ def _lose_base(
     takes the base of the model's class (10000 for most) if `rope_parameters` lacks it. None if the
     model's base stays, or if it is not known what counts instead of it.
     """
-    bases = [section.get(name) for name in THETAS]
-    base = as_number(own.get(THETA)) or next(filter(None, map(as_number, bases)), None)
+    base = _own_base(replaced)
     if base is None:
         return None
+    source = replaced.source
     repair = f'add "rope_theta": {base:.10g}'
     is_read_by_vllm = bool(server.default_base) and source.endswith("rope_parameters")
     if not is_read_by_vllm:
@@ -223,16 +275,20 @@ def _lose_base(
     return default
 
 
+def _own_base(replaced: ReplacedSettings) -> float | None:
+    """Return the model's base: in its settings, or beside them; None if the file states none."""
+    beside = [replaced.section.get(name) for name in THETAS]
+    stated = map(as_number, [replaced.own.get(THETA), *beside])
+    return next(filter(None, stated), None)
+
+
 def _stretched_context(override: Override, model: ModelEncodings) -> int | None:
     """Return the context that replaced settings are made for: factor times original length.
 
     vLLM derives it in the same way, if no flag states it; None if no settings were replaced.
     """
-    for full_name in override.origins:
-        *path, key = full_name.split(".")
-        settings = _section_at(override.values, tuple(path)).get(key)
-        if key not in SETTINGS or not isinstance(settings, Mapping):
-            continue
+    for replaced in _replaced_settings({}, override):
+        settings = replaced.settings
         factor = as_number(settings.get("factor"))
         original = as_whole(settings.get(ORIGINAL)) or model.context
         if factor and original:
@@ -244,12 +300,8 @@ def _warn_of_replaced_scalings(
     before: ModelEncodings, after: ModelEncodings, override: Override, findings: Findings
 ) -> None:
     """Warn of each layer type whose own scaling has been replaced by another one."""
-    sources = [
-        source
-        for full_name, source in override.origins.items()
-        if full_name.rpartition(".")[2] in SETTINGS
-    ]
-    if not sources:
+    source = _flag_of_settings(override)
+    if source is None:
         return
     for encoding in after.ropes():
         if encoding.layer_type not in before.layer_types():
@@ -257,4 +309,12 @@ def _warn_of_replaced_scalings(
         own = before.one(encoding.layer_type)
         is_changed = own.is_rotary and own.inverse_frequencies() != encoding.inverse_frequencies()
         if is_changed and own.parameters["scaling"] != "none":
-            warn_of_replaced_scaling(findings, sources[0], own)
+            warn_of_replaced_scaling(findings, source, own)
+
+
+def _flag_of_settings(override: Override) -> str | None:
+    """Return the first flag that replaced rotary settings as a whole; None if none did."""
+    for full_name, source in override.origins.items():
+        if full_name.rpartition(".")[2] in SETTINGS:
+            return source
+    return None

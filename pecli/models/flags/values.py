@@ -3,7 +3,7 @@
 import ast
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pecli.engine.named_values import MutableValues
@@ -12,7 +12,9 @@ from pecli.models.flags.command_line import Flag
 from pecli.models.flags.servers import Meaning, ReadFlag
 from pecli.models.keys import MAX_WHOLE, Setting, as_number, as_whole
 
-FlagSettings = dict[Meaning, Setting[Any]]
+FlagSetting = Setting[Any]
+"""The value of a flag: a number, a word or an object, as its meaning requires."""
+FlagSettings = dict[Meaning, FlagSetting]
 """The values of flags by meaning; their sources are the flags as they were typed."""
 
 #: Multiples of lengths as vLLM reads them: 1k is 1,000 and 1K is 1,024.
@@ -35,20 +37,26 @@ def settings_of(flags: Iterable[ReadFlag]) -> FlagSettings:
     """
     settings: FlagSettings = {}
     for flag, meanings in flags:
-        for index, meaning in enumerate(meanings):
-            is_optional = index > 0
-            if is_optional and index >= len(flag.values):
-                continue
-            value = _value(flag, meaning, index)
-            if value is None:
-                continue
+        for meaning, setting in _settings_of_flag(flag, meanings):
             if meaning in MERGED and meaning in settings:
-                value = {**settings[meaning].value, **value}
-            settings[meaning] = Setting(value, flag.spelled)
+                value = {**settings[meaning].value, **setting.value}
+                setting = Setting(value, setting.source)
+            settings[meaning] = setting
     return settings
 
 
-def _value(flag: Flag, meaning: Meaning, index: int) -> Any:
+def _settings_of_flag(
+    flag: Flag, meanings: Sequence[Meaning]
+) -> Iterator[tuple[Meaning, FlagSetting]]:
+    """Yield the values of one flag; `--ropeconfig 0.5 10000` has two, the second one optional."""
+    for index, meaning in enumerate(meanings):
+        is_left_out = index > 0 and index >= len(flag.values)
+        value = None if is_left_out else _value(flag, meaning, index)
+        if value is not None:
+            yield meaning, Setting(value, flag.spelled)
+
+
+def _value(flag: Flag, meaning: Meaning, index: int) -> object:
     """Return the value of a flag; None if it leaves the choice to the server."""
     if index >= len(flag.values):
         raise ParameterError("flags", f"{flag.spelled} without a value", "it needs one")
@@ -103,7 +111,7 @@ def _word(text: str, flag: Flag) -> str | None:
     return NUMBERED_SCALINGS.get(word, word) or None
 
 
-def _object(text: str, flag: Flag) -> Any:
+def _object(text: str, flag: Flag) -> object:
     """Return a JSON object, also in Python's spelling; a key of `--hf-overrides.KEY` may be any value."""
     try:
         value = json.loads(text)
@@ -116,7 +124,7 @@ def _object(text: str, flag: Flag) -> Any:
     raise _wrong(flag, text, 'it must be a JSON object, such as \'{"rope_type": "yarn"}\'')
 
 
-def _python_literal(text: str) -> Any:
+def _python_literal(text: str) -> object:
     try:
         return ast.literal_eval(text)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
@@ -138,7 +146,7 @@ def _metadata(text: str, flag: Flag) -> MutableValues:
     return values
 
 
-PARSERS: dict[Meaning, Callable[[str, Flag], Any]] = {
+PARSERS: dict[Meaning, Callable[[str, Flag], object]] = {
     Meaning.ALPHA: _alpha,
     Meaning.BASE: _size,
     Meaning.FACTOR: _size,
