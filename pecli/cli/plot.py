@@ -11,7 +11,6 @@ from pecli.cli.answers import provenance
 from pecli.cli.commands import command
 from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.schemes import SCHEMES, scheme_named
-from pecli.engine.schemes.parameters import ListOf, Real, Whole
 from pecli.errors import FileError, ParameterError
 from pecli.files.contents import LoadedFile
 from pecli.files.load import SHARD_KINDS, open_tensors
@@ -21,6 +20,14 @@ from pecli.models.find import NamedModel, find_model, named_model
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures import subjects as plotted
 from pecli.views.pictures.figure_files import check_suffix, save
+from pecli.views.pictures.figure_size import (
+    CHANNELS,
+    DEFAULT_DPI,
+    WHOLE_DPI,
+    Inches,
+    data_request,
+    parse_size,
+)
 from pecli.views.pictures.identification import identified
 from pecli.views.pictures.kinds import KINDS
 from pecli.views.pictures.panels import Picture
@@ -32,20 +39,6 @@ DEFAULTS = {"seq_len": "512", "max_len": "512", "dim": "64", "heads": "8"}
 
 They are texts, as if they had been typed, so that the scheme's own rules parse them.
 """
-
-DPI = Whole(help="dots per inch", low=10, high=2400)
-DEFAULT_DPI = 100
-INCHES = Real(help="inches", above=0.99, up_to=100)
-CHANNELS = ListOf(help="channels", each=Whole(help="a channel", low=0, high=2**40))
-
-MAX_PIXELS = 1 << 26
-"""Pixels of a figure. Each takes a dozen bytes while it is drawn."""
-
-MIN_LAYOUT_DPI = 100
-"""Figures are laid out at this resolution at least, so that is what their pixels are counted at."""
-
-ROWS_PER_DOT = 4
-"""Rows that are read per dot of a figure's height; they are averaged."""
 
 _LOOK = "Look"
 _KIND = f"{', '.join(KINDS)}; see below. (default: heatmap, or the kind that fits)"
@@ -74,7 +67,9 @@ _WHAT = (
         "Size of a figure in inches. (default: 8 wide, the height by its panels)",
         _LOOK,
     ),
-    options.text("--dpi", "INTEGER", f"Dots per inch. (default: {DEFAULT_DPI})", _LOOK, rule=DPI),
+    options.text(
+        "--dpi", "INTEGER", f"Dots per inch. (default: {DEFAULT_DPI})", _LOOK, rule=WHOLE_DPI
+    ),
     options.flag("--dark", "Dark theme.", _LOOK),
     options.text("--cmap", "NAME", "One of matplotlib's colour maps.", _LOOK),
     *options.RAW,
@@ -98,7 +93,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
 
     """
     channels = _parse_channels(values["channels"])
-    size = _parse_size(values["size"])
+    size = parse_size(values["size"])
     dpi = values["dpi"] or DEFAULT_DPI
     is_animated = False
     if kind is not None:
@@ -109,7 +104,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
         request = PlotRequest(channels=channels)
     else:
         check_suffix(output, moving=is_animated)
-        request = _figure_request(size, dpi, channels)
+        request = data_request(size, dpi, channels)
     subjects = _SubjectReader(kind, values["flags"]).read(what, values["label"] or ())
     subjects = [identified(subject, kind) for subject in subjects]
     picture = figures.titled(subjects, request, kind, values["title"])
@@ -133,29 +128,8 @@ def _labelled_specs(subjects: Sequence[Subject]) -> list[dict[str, object]]:
     ]
 
 
-class _Inches(NamedTuple):
-    """The size of a figure in inches."""
-
-    width: float
-    height: float
-
-
 def _parse_channels(text: str | None) -> tuple[int, ...] | None:
     return None if text is None else CHANNELS.parse("channels", text)
-
-
-def _parse_size(text: str | None) -> _Inches | None:
-    """Parse `--size`: «8x5» and «8×5» are 8 inches wide and 5 high. None if it was not given."""
-    if text is None:
-        return None
-    parts = text.lower().replace("×", "x").split("x")
-    if len(parts) != 2:
-        raise ParameterError("size", repr(text), "it must be two numbers of inches, such as 8x5")
-    return _Inches(INCHES.parse("size", parts[0]), INCHES.parse("size", parts[1]))
-
-
-DEFAULT_SIZE = _Inches(8.0, 5.0)
-"""Size by which the resolution of the data is chosen if no size is given."""
 
 
 def _check_terminal(kind: str | None, values: options.Values, *, is_animated: bool) -> None:
@@ -171,29 +145,10 @@ def _check_terminal(kind: str | None, values: options.Values, *, is_animated: bo
         raise ParameterError(name, shown, "it only applies with -o", "add -o x.png")
 
 
-def _figure_request(
-    size: _Inches | None, dpi: int, channels: tuple[int, ...] | None
-) -> PlotRequest:
-    """Return the rows and columns of data that a figure of this size can show.
-
-    At 8 × 5 inches and 100 dots per inch, these are 2,000 rows (four per dot) and 800 columns.
-
-    Raises:
-        ParameterError: The figure would have more than MAX_PIXELS pixels.
-    """
-    width, height = size or DEFAULT_SIZE
-    if width * height * max(dpi, MIN_LAYOUT_DPI) ** 2 > MAX_PIXELS:
-        rule = f"the figure would have more than {MAX_PIXELS:,} pixels"
-        raise ParameterError("dpi", dpi, rule, "make it smaller")
-    max_rows = round(ROWS_PER_DOT * height * dpi)
-    max_columns = round(width * dpi)
-    return PlotRequest(max_rows, max_columns, channels)
-
-
 class _FigureStyle(NamedTuple):
     """The look of a figure."""
 
-    size: _Inches | None  #: None lets the number of panels decide the height
+    size: Inches | None  #: None lets the number of panels decide the height
     dpi: int
     dark: bool
     cmap: str | None

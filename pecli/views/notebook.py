@@ -14,6 +14,7 @@ from pecli.checks.diff import Difference
 from pecli.checks.identify import Identification
 from pecli.checks.runtimes import RuntimeComparison
 from pecli.checks.verification import Verification
+from pecli.engine.arguments import flag_of, text_of, texts_of, within_limits
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.errors import ParameterError
@@ -24,9 +25,10 @@ from pecli.views import drift_pictures
 from pecli.views.pictures import figure, kinds, subjects
 from pecli.views.pictures.figure import Figure
 from pecli.views.pictures.figure_files import encoded
+from pecli.views.pictures.figure_size import CHANNELS, DPI, check_size, data_request
 from pecli.views.pictures.identification import identified
 from pecli.views.pictures.mistakes import comparison_picture
-from pecli.views.pictures.subjects import PlotRequest, Subject
+from pecli.views.pictures.subjects import Subject
 from pecli.views.pictures.titles import labelled
 from pecli.views.report.draft import drawing_of
 from pecli.views.report.html import html_of
@@ -35,12 +37,6 @@ from pecli.views.show import show
 MAX_ROWS = 4096
 """Rows of a table that a display shows."""
 
-DEFAULT_SIZE = (8.0, 5.0)
-"""Inches of a figure whose size is not given, by which the resolution of its data is chosen."""
-
-ROWS_PER_DOT = 4
-"""Rows that are read per dot of a figure's height; they are averaged."""
-
 STYLE = (
     "<style>.pecli .said { margin: 0; white-space: pre-wrap } .pecli .number { text-align: right } "
     ".pecli .good { color: #2a9d3a } .pecli .bad { color: #e5484d } .pecli .warn { color: #d97706 }</style>"
@@ -48,6 +44,7 @@ STYLE = (
 """Colours of verdicts that can be read on light and dark notebooks."""
 
 
+@within_limits
 def plot(
     *what: Any,
     kind: str | None = None,
@@ -87,17 +84,28 @@ def plot(
     if not what:
         rule = "a picture shows a scheme, a model, a file or an array"
         raise ParameterError("what", "missing", rule, "name one")
-    width, height = size or DEFAULT_SIZE
-    max_rows = round(ROWS_PER_DOT * height * dpi)
-    max_columns = round(width * dpi)
-    chosen = None if channels is None else tuple(channels)
-    request = PlotRequest(max_rows, max_columns, chosen)
+    inches = check_size(size)
+    dpi = DPI.check("dpi", dpi)
+    dark = flag_of("dark", dark)
+    if kind is not None:
+        kinds.check(text_of("kind", kind))
+    if title is not None:
+        title = text_of("title", title)
+    if cmap is not None:
+        cmap = text_of("cmap", cmap)
+    names = texts_of("labels", labels)
+    chosen = None if channels is None else CHANNELS.check("channels", channels)
+    if chosen == ():
+        raise ParameterError("channels", "empty", "a picture shows one at least", "leave it out")
+    request = data_request(inches, dpi, chosen)
     drawn: list[Subject] = []
     for value in what:
         drawn += _subjects(value, kind)
-    drawn = [identified(subject, kind) for subject in labelled(drawn, labels)]
+    if not drawn:
+        raise ParameterError("what", "a model without encodings", "there is nothing to draw")
+    drawn = [identified(subject, kind) for subject in labelled(drawn, names)]
     picture = kinds.titled(drawn, request, kind, title)
-    rendered: Any = figure.render(picture, size=size, dpi=dpi, dark=dark, cmap=cmap)
+    rendered: Any = figure.render(picture, size=inches, dpi=dpi, dark=dark, cmap=cmap)
     rendered._repr_png_ = partial(encoded, rendered)  # notebooks know figures of pyplot only
     return cast("Figure", rendered)
 

@@ -56,7 +56,7 @@ def test_the_same_command_writes_the_same_bytes_also_where_no_home_can_be_writte
     assert pecli_cli("plot", *SMALL, "-o", "b.png").code == 0
     assert Path("a.png").read_bytes() == Path("b.png").read_bytes()
     for most, code in ((4 * 3 * 100**2 - 1, 2), (4 * 3 * 100**2, 0)):
-        monkeypatch.setattr("pecli.cli.plot.MAX_PIXELS", most)
+        monkeypatch.setattr("pecli.views.pictures.figure_size.MAX_PIXELS", most)
         done = pecli_cli(
             "plot", *SMALL, "-o", "x.png", "--size", "4x3", "--dpi", "50", "--dark", "-q"
         )

@@ -6,7 +6,7 @@ import logging
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pecli.errors import ParameterError, nearest
+from pecli.errors import ParameterError, nearest, quoted
 from pecli.views.pictures import palettes
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def colour_map(name: str | None = None, *, centred: bool = False) -> Colormap:
     else:
         examples = "such as viridis, cividis, gray, RdBu, PuOr"
         rule = f"it must be one of matplotlib's colour maps, {examples}"
-        raise ParameterError("cmap", repr(name), rule, nearest(name, list(matplotlib.colormaps)))
+        raise ParameterError("cmap", quoted(name), rule, nearest(name, list(matplotlib.colormaps)))
     return chosen.with_extremes(bad=rgb(palettes.UNKNOWN), under="none")
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from pecli.checks.diff import diff
 from pecli.checks.verify import verify
 from pecli.compare.tolerance import Tolerance, tolerance_of
+from pecli.engine.arguments import within_limits
 from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.table import Table, table_of
 from pecli.errors import path_of
@@ -37,6 +38,7 @@ AUDITED_ROWS = 4096
 NO_RUNTIME = "none"
 
 
+@within_limits
 def report(
     *sources: Model,
     output: str | os.PathLike[str] | None = None,

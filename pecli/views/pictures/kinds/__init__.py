@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pecli.errors import ParameterError, nearest, spelled
+from pecli.errors import ParameterError, nearest, quoted, spelled
 from pecli.views.pictures.fitting import is_on_grid
 from pecli.views.pictures.kinds.circle import CIRCLE
 from pecli.views.pictures.kinds.curves import CURVES
@@ -81,7 +81,7 @@ def check(kind: str, subjects: Sequence[Subject] = ()) -> None:
     """Raise ParameterError for a kind that does not exist, or does not fit a subject."""
     if kind not in KINDS:
         rule = f"it must be one of {', '.join(KINDS)}"
-        raise ParameterError("kind", repr(kind), rule, nearest(kind, KINDS))
+        raise ParameterError("kind", quoted(kind), rule, nearest(kind, KINDS))
     for subject in subjects:
         if kind not in subject.picture_kinds:
             raise _does_not_fit(kind, subject)
