@@ -25,9 +25,22 @@ from typing import NamedTuple, Protocol, runtime_checkable
 _NAME_IN_BACKTICKS = re.compile("`([a-z_]+)`")
 
 
+MAX_MESSAGE = 1000
+"""Characters of a message: a name from a hostile file can be megabytes long."""
+
+
+def one_line(text: str) -> str:
+    """Return a message in one line, cut in the middle if it is long: its end is the advice."""
+    text = " ".join(text.splitlines())
+    if len(text) <= MAX_MESSAGE:
+        return text
+    half = MAX_MESSAGE // 2
+    return f"{text[:half]} … {text[-half:]}"
+
+
 def _joined(*parts: str) -> str:
     """Join the parts of a message that are not empty."""
-    return "; ".join(part for part in parts if part)
+    return one_line("; ".join(part for part in parts if part))
 
 
 class PecliError(Exception):
@@ -78,7 +91,7 @@ def path_of(name: str, given: object) -> str:
         KindError: it is neither a string nor an `os.PathLike`.
     """
     if not isinstance(given, (str, os.PathLike)):
-        raise KindError(name, repr(given), "it must be a path")
+        raise KindError(name, quoted(given), "it must be a path")
     return os.fsdecode(given)
 
 
@@ -164,7 +177,7 @@ def failure(path: str, error: OSError | ValueError) -> FileError:
     Python raises a ValueError for a path that no system call accepts, such as one with a NUL.
     """
     if isinstance(error, ValueError):
-        return FileError(repr(path), "is not a possible file name")
+        return FileError(quoted(path), "is not a possible file name")
     if error.errno == errno.ENOENT and {"*", "?", "["} & {*path}:
         # The shell passes on a pattern that matches nothing.
         return FileError(path, "matches no file")
@@ -187,7 +200,7 @@ def translated(problem: Exception) -> PecliError:
     if isinstance(problem, OSError):
         translation = _from_os_error(problem)
     elif isinstance(problem, MemoryError):
-        translation = _out_of_memory()
+        translation = out_of_memory()
     elif isinstance(problem, RuntimeError):
         translation = _from_runtime_error(problem)
     elif isinstance(problem, ImportError):
@@ -195,7 +208,8 @@ def translated(problem: Exception) -> PecliError:
     return translation or DefectError(problem)
 
 
-def _out_of_memory() -> ResourceError:
+def out_of_memory() -> ResourceError:
+    """Return the error for a MemoryError."""
     return ResourceError(
         "there is not enough memory; make the table smaller, or write it to a file with -o"
     )
@@ -216,7 +230,7 @@ def _from_runtime_error(problem: RuntimeError) -> PecliError | None:
     """Recognise RuntimeErrors of CPython, which have no class or code for these cases."""
     text = str(problem)
     if "allocate lock" in text:
-        return _out_of_memory()
+        return out_of_memory()
     if "thread" in text:
         return ResourceError("the system starts no more threads; set PECLI_THREADS=1")
     return None
@@ -249,9 +263,11 @@ def quoted(value: object) -> str:
             value = f"{value[:MAX_QUOTED]}…"
         return repr(value)
     try:
-        text = repr(value)
+        text = " ".join(repr(value).split())  # Arrays have a line per row.
     except ValueError:  # Python formats no integer of thousands of digits.
         return "a number of thousands of digits"
+    except Exception:  # It is nested too deeply, or it is an object whose text fails.
+        return f"of type {type(value).__name__}"
     if len(text) > MAX_QUOTED:
         return f"{text[: MAX_QUOTED - 1]}…"
     return text

@@ -11,11 +11,8 @@ from contextvars import ContextVar, copy_context
 from functools import partial
 from typing import ParamSpec, TypeVar
 
-from pecli.errors import DefectError, ParameterError, PecliError, UnsupportedError
+from pecli.errors import DefectError, ParameterError, PecliError, UnsupportedError, one_line
 from pecli.views import screen
-
-MAX_ERROR_LENGTH = 1000
-"""Characters of an error: a name from a hostile file can be megabytes long."""
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -48,7 +45,7 @@ def print_error(problem: PecliError | str, command_line: Sequence[str] = ()) -> 
     text = str(problem)
     if isinstance(problem, ParameterError):
         text = problem.spelled(partial(_typed_name, command_line=command_line))
-    _print_line("error", _shortened(text).replace("\n", " "))
+    _print_line("error", one_line(text))
     return _exit_code(problem)
 
 
@@ -72,14 +69,6 @@ def _print_line(kind: str, text: str) -> None:
     with suppress(OSError):  # a full disk behind standard error does not change the exit code
         line = screen.printable(f"pecli: {kind}: {text}", sys.stderr)
         print(line, file=sys.stderr, flush=True)
-
-
-def _shortened(text: str) -> str:
-    """Cut a long text in the middle: the end of an error says what to do about it."""
-    if len(text) <= MAX_ERROR_LENGTH:
-        return text
-    half = MAX_ERROR_LENGTH // 2
-    return f"{text[:half]} … {text[-half:]}"
 
 
 def _exit_code(problem: PecliError | str) -> Exit:
