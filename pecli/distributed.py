@@ -6,7 +6,7 @@ from typing import Any
 from pecli.engine import __version__
 from pecli.engine.arrays import Array, numpy_dtype
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import KindError, ParameterError
+from pecli.errors import KindError, ParameterError, quoted
 from pecli.files.contents import package
 from pecli.files.zarr_store import chunk_of, chunk_shape, create_arrays
 
@@ -33,7 +33,7 @@ def dask(scheme: Scheme) -> dict[str, Any]:
     """
     if not isinstance(scheme, Scheme):
         rule = "it must be a scheme, such as pecli.Rope(4096, 128)"
-        raise KindError("scheme", repr(scheme), rule)
+        raise KindError("scheme", quoted(scheme), rule)
     missing = ParameterError("scheme", scheme.name, "Dask makes its arrays", "pip install dask")
     dask_array = package("dask.array", missing)
     arrays = {}

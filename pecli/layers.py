@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from pecli.engine.application import rotate
+from pecli.engine.arguments import within_limits
 from pecli.engine.arrays import AnyArray, as_numpy, dtype_name, floating, round_to
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.given_positions import LAST_POSITION
@@ -22,7 +23,7 @@ from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.rotation_factors import Positions, RotationFactors
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
-from pecli.errors import KindError, ParameterError
+from pecli.errors import KindError, ParameterError, quoted
 
 _SEQ_LEN = Sinusoidal.parameters()["seq_len"]
 _DIM = Sinusoidal.parameters()["dim"]
@@ -35,6 +36,7 @@ _INTERLEAVED = Flag("which channels make a pair")
 _OFFSET = Whole("the position, or the row of a table, for the first row", low=0, high=LAST_POSITION)
 
 
+@within_limits
 def sinusoidal_pos_embedding(
     seq_len: int, embed_dim: int, dtype: DTypeLike | None = None
 ) -> AnyArray:
@@ -450,7 +452,7 @@ def _rope_of_source(source: object, length: int | None, interleaved: bool) -> _H
         return _rope_of_encoding(encoding, length)
     if not isinstance(source, Scheme) or source.applied_as != "rotation":
         rule = "it must be a Rope, a model, or an encoding of one"
-        raise KindError("rope", repr(source)[:60], rule)
+        raise KindError("rope", quoted(source), rule)
     rope = cast(Rope, source)  # the only kind of scheme that rotates
     depends_on_length = "length" in rope.scaling_value.names()
     if depends_on_length:

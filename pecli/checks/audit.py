@@ -4,7 +4,7 @@ Errors are absolute, against the exact values rounded to float32, or to float64 
 float64.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -13,11 +13,12 @@ from pecli.checks import plain
 from pecli.checks.position_errors import Drift, Drifts, ErrorCurve, measure_drifts
 from pecli.compare.tolerance import DRIFT, ERROR
 from pecli.display import Printed
+from pecli.engine.arguments import function_of, texts_of, within_limits
 from pecli.engine.arrays import as_dtype
 from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import ByPosition
-from pecli.errors import KindError
+from pecli.errors import KindError, quoted
 
 DECADES = (0, *(10**power for power in range(1, 14)))
 """The first positions of decades: 0–9, 10–99, 100–999, …"""
@@ -126,6 +127,7 @@ class Audit(Printed):
         }
 
 
+@within_limits
 def audit(
     scheme: Scheme,
     recipes: Sequence[str] | str | None = None,
@@ -154,26 +156,23 @@ def audit(
     """
     if not isinstance(scheme, Scheme):
         example = "such as Rope(seq_len=4096, dim=128)"
-        raise KindError("scheme", repr(scheme), "it must be a scheme", example)
+        raise KindError("scheme", quoted(scheme), "it must be a scheme", example)
     scheme.by_position()  # Raises ParameterError for a scheme without recipes.
     names = _recipe_names(scheme, recipes)
     exact_dtype = "float64" if scheme.dtype == "float64" else "float32"
     exact = _computed(scheme, "exact", exact_dtype)
     tables = {name: _computed(scheme, name, scheme.dtype) for name in names}
     limit = ERROR.check("tolerance", tolerance)
+    if on_block is not None:
+        on_block = function_of("on_block", on_block)
     drifts = measure_drifts(exact, tables, limit, on_block=on_block)
     return Audit(scheme, limit, exact, drifts)
 
 
 def _recipe_names(scheme: Scheme, recipes: Sequence[str] | str | None) -> Sequence[str]:
     """Return the recipes to measure; by default all, or the runtime that the scheme names itself."""
-    if isinstance(recipes, str):
-        return (recipes,)
     if recipes is not None:
-        if not isinstance(recipes, Iterable):
-            rule = "it must be the name of a recipe, or several"
-            raise KindError("recipes", repr(recipes), rule)
-        return recipes
+        return texts_of("recipes", recipes, "it must be the name of a recipe, or several")
     runtime = scheme.value_of("runtime", "none")
     if runtime != "none":
         return (runtime,)

@@ -11,6 +11,7 @@ from pecli.checks.tensor_fits import Fit, find_fits
 from pecli.compare.comparison import Comparison, problems_of, where_json
 from pecli.compare.reading import Doubling, doubling_problems
 from pecli.compare.tolerance import EXACT, Tolerance, is_relative, tolerance_of
+from pecli.engine.arguments import flag_of, within_limits
 from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, PecliError
@@ -72,6 +73,7 @@ class Difference(Answer):
         return fields
 
 
+@within_limits
 def diff(
     a: Given,
     b: Given,
@@ -106,6 +108,7 @@ def diff(
     'cos, sin: in B, base is 500000 (in A 10000)'
     """
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
+    reasons = flag_of("reasons", reasons)
     forms = _as_models(a, b, allowed)
     if forms is not None:
         return forms

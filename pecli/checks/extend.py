@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from pecli.checks.extension import FACTOR_TENSORS, Extension
 from pecli.checks.rope_settings import Settings, unscaled_parameters
 from pecli.checks.runtimes import RuntimeResult, rotary_layers, runtimes
+from pecli.engine.arguments import within_limits
 from pecli.engine.schemes.given_positions import LAST_POSITION
 from pecli.engine.schemes.parameters import Choice, Real, Whole
 from pecli.engine.schemes.rope import Rope
@@ -106,6 +107,7 @@ KEPT = ("beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim")
 """Parameters of a model's own YaRN that stay if it is stretched further."""
 
 
+@within_limits
 def extend(
     model: Model,
     to: int | str | None = None,

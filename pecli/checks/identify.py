@@ -9,6 +9,7 @@ import numpy as np
 from pecli.checks import Answer, plain_fields
 from pecli.compare.forms import from_integers
 from pecli.compare.waves import row_widths
+from pecli.engine.arguments import within_limits
 from pecli.engine.arrays import Array, round_to, widened
 from pecli.engine.edits import Edit, Incomplete, Layout, Recipe, Runtime
 from pecli.engine.named_values import JsonObject
@@ -126,6 +127,7 @@ class Identification(Answer):
         return plain_fields(self, "file", "identified", "matches", "description")
 
 
+@within_limits
 def identify(source: Given) -> Identification:
     """Return the scheme that makes a table: of a file (or FILE:NAME), an array, or arrays by name.
 

@@ -8,6 +8,7 @@ from pecli.checks import Answer, plain, plain_fields
 from pecli.checks.position_errors import ErrorCurve
 from pecli.checks.runtime_departures import measure_runtime
 from pecli.compare.tolerance import DRIFT, ERROR
+from pecli.engine.arguments import texts_of, within_limits
 from pecli.engine.named_values import JsonObject
 from pecli.engine.runtimes import EMULATED, RUNTIMES, runtime_named
 from pecli.engine.runtimes.runtime import Runtime
@@ -117,6 +118,7 @@ class RuntimeComparison(Answer):
         return {**plain_fields(self, "model", "length", "tolerance", "agree"), "layers": layers}
 
 
+@within_limits
 def runtimes(
     model: Model,
     length: int | None = None,
@@ -152,7 +154,7 @@ def runtimes(
         length = found.context or DEFAULT_LENGTH
     served = Served(found.context, LENGTH.check("length", length))
     limit = ERROR.check("tolerance", tolerance)
-    chosen = [NAME.check("names", name) for name in names]
+    chosen = [NAME.check("names", name) for name in texts_of("names", names)]
     layers = {}
     for encoding in encodings:
         results = [_result(encoding, name, served, limit) for name in chosen]

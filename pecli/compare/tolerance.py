@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from pecli.engine.schemes.parameters import Real, Whole
-from pecli.errors import KindError, ParameterError
+from pecli.errors import KindError, ParameterError, quoted
 from pecli.files.tensor_roles import role_of
 
 MAX_ULP = Whole(help="units of the last place", low=0, high=2**63)
@@ -104,7 +104,7 @@ def tolerance_of(
         return Tolerance(**given)  # type: ignore[arg-type]
     if not isinstance(tolerance, Tolerance):
         raise KindError(
-            "tolerance", repr(tolerance), "it must be a Tolerance", "such as Tolerance(atol=1e-6)"
+            "tolerance", quoted(tolerance), "it must be a Tolerance", "such as Tolerance(atol=1e-6)"
         )
     if given:
         raise ParameterError(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pecli.errors import KindError, ParameterError, quoted
+from pecli.errors import KindError, ParameterError, ResourceError, bracketed, quoted
 
 if TYPE_CHECKING:  # numpy.typing takes 10 ms to import.
     from numpy.typing import ArrayLike as ArrayLike
@@ -40,6 +40,9 @@ FLOAT8 = {"float8_e4m3fn": 4, "float8_e5m2": 3, "float8_e4m3fnuz": 4, "float8_e5
 """The dtypes of eight bits that arrays to compare may have, with their bits of precision."""
 COMPLEX = {"complex64": "float32", "complex128": "float64"}
 """Complex dtypes, with the dtypes of their parts."""
+
+MAX_REPEATED_BYTES = 1 << 33
+"""Bytes of a view that repeats its elements (np.broadcast_to, torch's expand), which copies fill."""
 
 _FROM_ML_DTYPES = frozenset(
     {
@@ -235,6 +238,7 @@ def as_numpy(name: str, values: object) -> AnyArray:
     """
     if isinstance(values, np.ndarray):
         _check_mask(name, values)
+        _check_repetition(name, values)
         return np.asarray(values)
     if isinstance(values, (list, tuple)):
         return _from_list(name, values)
@@ -257,6 +261,14 @@ def _check_mask(name: str, values: AnyArray) -> None:
     if hasattr(values, "mask") and np.any(values.mask):
         advice = "fill them first: x.filled(0)"
         raise KindError(name, "a masked array", "its masked values would be used", advice)
+
+
+def _check_repetition(name: str, values: AnyArray) -> None:
+    """Raise ResourceError for a view that repeats a few elements more often than memory holds."""
+    if 0 in values.strides and values.nbytes > MAX_REPEATED_BYTES:
+        shape = bracketed(values.shape)
+        size = f"{values.nbytes >> 30:,} GiB"
+        raise ResourceError(f"{name} repeats its elements to {shape}, {size}; give a part of it")
 
 
 def _from_list(name: str, values: Sequence[object]) -> AnyArray:

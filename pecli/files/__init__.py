@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from pecli.engine import __version__
+from pecli.engine.arguments import flag_of, text_of, within_limits
 from pecli.engine.arrays import ArrayLike, numbers
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table, table_of
@@ -40,6 +41,7 @@ def tables_written(path: str, scheme: Scheme) -> list[Table]:
     return list(scheme.tensors())
 
 
+@within_limits
 def save(
     path: str | os.PathLike[str],
     tables: Scheme | Mapping[str, ArrayLike] | ArrayLike,
@@ -70,6 +72,9 @@ def save(
     ['cos', 'inv_freq', 'sin']
     """
     path = path_of("path", path)
+    header = flag_of("header", header)
+    if prefix is not None:
+        prefix = text_of("prefix", prefix)
     if isinstance(tables, Scheme):
         spec = {**tables.spec(), "version": __version__}
         save_tables(path, tables_written(path, tables), spec, header=header, prefix=prefix)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pecli.engine.arguments import within_limits
 from pecli.engine.arrays import Array, ArrayLike, numbers
 from pecli.errors import FileError, KindError, failure, listed, path_of, quoted
 from pecli.files.contents import (
@@ -145,6 +146,7 @@ def _most_similar(name: str, names: Iterable[str]) -> list[str]:
     return similar + others
 
 
+@within_limits
 def load(
     path: str | os.PathLike[str],
     *,

@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from itertools import chain
 from typing import NamedTuple
 
+from pecli.engine.arguments import text_of
 from pecli.errors import ParameterError, nearest, quoted
 
 Shape = tuple[int, ...]
@@ -95,6 +96,7 @@ def parse_layout(shape: str | Sequence[int] | None, raw_dtype: str | None) -> Ra
             rule = "`shape` describes raw files, which do not state their dtype"
             raise ParameterError("raw_dtype", "missing", rule, f"give {_SHORT_NAMES}")
         return None
+    raw_dtype = text_of("raw_dtype", raw_dtype)
     dtype = _parse_dtype(raw_dtype)
     sides = FLAT if shape is None else _parse_shape(shape)
     return RawLayout(sides, dtype, big_endian=raw_dtype.startswith(">"))

@@ -13,6 +13,7 @@ from pecli.checks.verification import Verification
 from pecli.checks.verify.against_model import verify_tables
 from pecli.checks.verify.rotated import verify_rotated
 from pecli.compare.tolerance import EXACT, Tolerance, tolerance_of
+from pecli.engine.arguments import flag_of, function_of, text_of, within_limits
 from pecli.engine.arrays import Array, Indices, as_dtype, as_numpy, numbers
 from pecli.engine.named_values import JsonObject
 from pecli.errors import KindError, ParameterError, PecliError
@@ -139,6 +140,7 @@ class ImplementationCheck(Answer):
         }
 
 
+@within_limits
 def check(
     function: Callable[..., object],
     model: Model,
@@ -185,11 +187,10 @@ def check(
     >>> print(pecli.check(tables, "llama-3-8b").diagnosis[0].partition(";")[0])
     a batch: cos, sin: base is 10000 (the spec says 500000)
     """
-    if not callable(function):
-        raise KindError("function", repr(function), "it must be a function")
+    function = function_of("function", function)
     encodings = load_model(model)
     encoding = _rotary_encoding(encodings, layer_type)
-    library = library_of(function) if arrays is None else library_named(arrays)
+    library = library_of(function) if arrays is None else library_named(text_of("arrays", arrays))
     trial = _Trial(
         function,
         _argument_count(function),
@@ -200,7 +201,7 @@ def check(
     )
     results = [trial.result(case, reasons=False) for case in trial.cases()]
     failed = [number for number, result in enumerate(results) if not result.passed]
-    if failed and reasons:
+    if failed and flag_of("reasons", reasons):
         results[failed[0]] = trial.result(trial.cases()[failed[0]], reasons=True)
     return ImplementationCheck(_name_of(function), encodings.file, tuple(results))
 

@@ -503,7 +503,7 @@ class ModelEncodings(Printed):
             return self.encodings[types.index(layer_type)]
         if types == [""]:
             rule = f"{self.file} has a single layer type, without a name"
-            raise ParameterError("layer_type", repr(layer_type), rule, "omit layer_type")
+            raise ParameterError("layer_type", quoted(layer_type), rule, "omit layer_type")
         names = ", ".join(map(repr, types)) or "none at all"
         raise ParameterError("layer_type", quoted(layer_type), f"{self.file} has {names}")
 

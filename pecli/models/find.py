@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from pecli.engine.arguments import text_of, within_limits
 from pecli.engine.named_values import JsonObject
 from pecli.errors import FileError, KindError, ParameterError, failure, quoted
 from pecli.files.contents import GGUF
@@ -72,6 +73,8 @@ def find_model(
 
 
 def _encodings_of(model: Model | None, name: str, flags: str | None) -> ModelEncodings:
+    if flags is not None:
+        flags = text_of("flags", flags)
     if isinstance(model, Encoding):
         model = ModelEncodings("model", None, (model,))
     if isinstance(model, ModelEncodings):
@@ -79,6 +82,7 @@ def _encodings_of(model: Model | None, name: str, flags: str | None) -> ModelEnc
     return describe(model, name).encodings(flags)
 
 
+@within_limits
 def load_model(model: Model, flags: str | None = None) -> ModelEncodings:
     """Return the positional encodings of a model.
 
@@ -105,6 +109,7 @@ def load_model(model: Model, flags: str | None = None) -> ModelEncodings:
     return find_model(None, model, flags)
 
 
+@within_limits
 def load_config(config: Model, flags: str | None = None) -> ModelEncodings:
     """Return the positional encodings of a model's configuration.
 

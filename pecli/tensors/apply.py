@@ -9,6 +9,7 @@ from typing import Protocol, cast
 from numpy.typing import ArrayLike
 
 from pecli.engine.application import LAYOUTS, add_rows
+from pecli.engine.arguments import within_limits
 from pecli.engine.arrays import Array, ForeignArray, like, numbers
 from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.schemes.parameters import Flag
@@ -27,6 +28,7 @@ RULES = {"layout": LAYOUT, "trailing": FLAG, "inverse": FLAG, "shift": SHIFT, "s
 """Rules of the options that are fields of a RowRotation."""
 
 
+@within_limits
 def apply(
     x: ArrayLike,
     encoding: Scheme | Model | ArrayLike,

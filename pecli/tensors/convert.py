@@ -9,6 +9,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from pecli.engine.application import LAYOUTS
+from pecli.engine.arguments import within_limits
 from pecli.engine.arrays import SIGNIFICAND_BITS, Array, like, numbers
 from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.engine.schemes.parameters import Choice, DtypeChoice, Flag, Parameter, Whole
@@ -38,6 +39,7 @@ _OTHER_TOWER = re.compile(r"(?:^|\.)(?:vision|visual|audio|speech|image)\w*\.")
 """Names of a tower for images or sound, whose heads differ from those of the language part."""
 
 
+@within_limits
 def convert(
     tensors: ArrayLike | Mapping[str, ArrayLike],
     source: str | None = None,

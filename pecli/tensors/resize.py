@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pecli.engine.arguments import text_of, within_limits
 from pecli.engine.arrays import Array, dtype_name, floating, like, round_to, widened
 from pecli.engine.schemes.given_positions import GridParameter
 from pecli.engine.schemes.parameters import Whole
@@ -29,6 +30,7 @@ class Grid(NamedTuple):
         return self.height * self.width
 
 
+@within_limits
 def resize(
     table: ArrayLike,
     to: int | str | tuple[int, int],
@@ -67,6 +69,7 @@ def resize(
     >>> resize(np.array([[0.0], [1.0], [2.0], [3.0]]), 2).tolist()
     [[0.5], [2.5]]
     """
+    name = text_of("name", name)
     array = floating(name, table)
     _check_table(name, array)
     rows, dim = array.shape[-2:]

@@ -12,6 +12,7 @@ from pecli.checks.verify.against_scheme import verify_scheme
 from pecli.checks.verify.against_spec import verify_carried
 from pecli.checks.verify.named_pairs import RotatedFile, split_by_names
 from pecli.compare.tolerance import Tolerance, tolerance_of
+from pecli.engine.arguments import flag_of, within_limits
 from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import KindError, ParameterError
@@ -27,6 +28,7 @@ OWN_FACTORS = "the header cannot tell these factors from others: compare with --
 ROTATION_OPTIONS = ("seq_axis", "shift")  #: options that only go with tensors before a rotation
 
 
+@within_limits
 def verify(
     given: Given,
     spec: "Scheme | Model | Array | None" = None,
@@ -73,6 +75,8 @@ def verify(
     False
     """
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
+    any_dtype = flag_of("any_dtype", any_dtype)
+    reasons = flag_of("reasons", reasons)
     if model_options.get("resized_from") is not None:
         return _verify_resized(given, spec, allowed, **model_options)
     config = _config_beside(given) if spec is None else None

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, quoted
 
 SCHEMES: dict[str, tuple[str, str] | type[Any]] = {
     "sinusoidal": ("pecli.engine.schemes.sinusoidal", "Sinusoidal"),
@@ -26,7 +26,7 @@ def scheme_named(name: object) -> Any:
     if name == "layers":
         return _load(_BUNDLE)
     if not isinstance(name, str) or name not in SCHEMES:
-        raise ParameterError("scheme", repr(name), f"it must be one of {', '.join(SCHEMES)}")
+        raise ParameterError("scheme", quoted(name), f"it must be one of {', '.join(SCHEMES)}")
     return _load(SCHEMES[name])
 
 

@@ -8,7 +8,7 @@ from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.parameters import Parameter
 from pecli.engine.schemes.scheme import Scheme, holds_several
 from pecli.engine.table import Table
-from pecli.errors import KindError, ParameterError
+from pecli.errors import KindError, ParameterError, quoted
 
 
 class SchemesByName(Parameter):
@@ -18,7 +18,7 @@ class SchemesByName(Parameter):
 
     def check(self, name: str, value: object) -> tuple[tuple[str, Scheme], ...]:
         if not isinstance(value, (Mapping, tuple)) or not value:
-            raise KindError(name, repr(value)[:60], self.rule)
+            raise KindError(name, quoted(value), self.rule)
         items = value.items() if isinstance(value, Mapping) else value
         parts = []
         for key, scheme in items:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import MISSING
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, cast
 
+from pecli.engine.arguments import items_of
 from pecli.errors import KindError, ParameterError, nearest, quoted, shown
 
 if TYPE_CHECKING:
@@ -263,7 +264,8 @@ class DtypeChoice(Choice):
         try:
             return dtype(cast("DTypeLike", value)).name
         except (TypeError, ValueError, SyntaxError):
-            return str(value).rpartition(".")[2]  # torch.bfloat16
+            text = value if isinstance(value, str) else quoted(value)
+            return text.rpartition(".")[2]  # torch.bfloat16
 
 
 class Flag(Parameter):
@@ -302,7 +304,5 @@ class ListOf(Parameter):
         return tuple(self.each.parse(f"{name}[{index}]", item) for index, item in items)
 
     def check(self, name: str, value: object) -> tuple[Any, ...]:
-        if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
-            raise KindError(name, quoted(value), self.rule)
-        items = enumerate(value)
+        items = enumerate(items_of(name, value, self.rule))
         return tuple(self.each.check(f"{name}[{index}]", item) for index, item in items)

@@ -83,7 +83,7 @@ class Positioned(Scheme):
 
     def _complete(self, preset: Mapping[str, object]) -> None:
         """Set the number of rows, if positions or a grid decide it, before all is checked."""
-        self._check_first("positions", "grid")
+        self._check_first("positions", "grid", "keep")
         self._check_place()
         if self.grid is not None and self.keep is None and preset.get("keep"):
             self._set("keep", preset["keep"])

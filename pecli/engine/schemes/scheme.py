@@ -24,7 +24,7 @@ from pecli.engine.schemes import scheme_named
 from pecli.engine.schemes.parameters import Choice, DtypeChoice, Parameter, Whole
 from pecli.engine.schemes.recipes import STORED, STORED_RECIPE, recipe_named
 from pecli.engine.table import ByPosition, Table
-from pecli.errors import ParameterError, bracketed, nearest, spelled
+from pecli.errors import ParameterError, Spellable, bracketed, nearest, quoted, spelled
 
 if TYPE_CHECKING:
     from pecli.engine.runtimes.runtime import RuntimeReading
@@ -184,15 +184,15 @@ class Scheme(Displayed, ABC):
         """
         if not isinstance(spec, Mapping):
             rule = "it must be a mapping with scheme and parameters"
-            raise ParameterError("spec", repr(spec), rule)
+            raise ParameterError("spec", quoted(spec), rule)
         name = spec.get("scheme")
         kind: type[Scheme] = scheme_named(name)
         if not issubclass(kind, cls):
-            raise ParameterError("scheme", repr(name), f"it must be {cls.name}")
+            raise ParameterError("scheme", quoted(name), f"it must be {cls.name}")
         parameters = spec.get("parameters")
         if not isinstance(parameters, Mapping):
             rule = "they must be a mapping of names to values"
-            raise ParameterError("parameters", repr(parameters), rule)
+            raise ParameterError("parameters", quoted(parameters), rule)
         current = {
             key: value
             for key, value in parameters.items()
@@ -262,7 +262,7 @@ class Scheme(Displayed, ABC):
         """
         by_name = {table.name: table for table in self.tensors()}
         if name is not None and name not in by_name:
-            raise ParameterError("name", repr(name), f"it must be one of {', '.join(by_name)}")
+            raise ParameterError("name", quoted(name), f"it must be one of {', '.join(by_name)}")
         table = by_name[name] if name else self.tensors()[0]
         if rows is not None:
             rows = Whole("rows of a block").check("rows", rows)
@@ -354,7 +354,10 @@ def _in_words(value: object) -> str:
         return f"of shape {bracketed(value.shape)}"
     if value is None:
         return "missing"
-    return repr(value) if isinstance(value, str) else spelled(value)
+    items = value if isinstance(value, (list, tuple)) else [value]
+    # Rules of several parameters may come before those of each: the value can be anything.
+    are_proper = all(isinstance(item, (int, float, Spellable)) for item in items)
+    return spelled(value) if are_proper else quoted(value)
 
 
 def _place_of_parameter(field: "Field[Any]") -> tuple[bool, bool, bool]:

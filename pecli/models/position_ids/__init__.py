@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from pecli.engine.arrays import Indices
+from pecli.engine.arguments import text_of, within_limits
+from pecli.engine.arrays import Indices, numbers
 from pecli.engine.named_values import NamedValues
-from pecli.errors import ParameterError
+from pecli.errors import ParameterError, quoted
 from pecli.models.data import stored
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import Model, describe
@@ -47,6 +48,7 @@ class IdRules:
         return 0 if self.mrope is None else self.mrope.padding_id
 
 
+@within_limits
 def positions(
     model: Model,
     segments: Prompts,
@@ -108,15 +110,15 @@ def _mask(
 ) -> npt.NDArray[np.bool_]:
     """Return the mask of a batch, (batch, L), as given or by the side of the padding."""
     if attention_mask is None:
-        if padding not in PADDINGS:
-            raise ParameterError("padding", repr(padding), "it must be left or right")
+        if text_of("padding", padding) not in PADDINGS:
+            raise ParameterError("padding", quoted(padding), "it must be left or right")
         columns = np.arange(max(lengths))
         counts = np.array(lengths)[:, None]
         is_token: npt.NDArray[np.bool_] = columns < counts
         if padding == "left":
             is_token = columns >= max(lengths) - counts
         return is_token
-    mask: npt.NDArray[np.bool_] = np.atleast_2d(np.asarray(attention_mask)) != 0
+    mask: npt.NDArray[np.bool_] = np.atleast_2d(numbers("attention_mask", attention_mask)) != 0
     if mask.ndim != 2 or len(mask) != len(lengths):
         rule = f"it must be (batch, L), with {len(lengths)} rows"
         raise ParameterError("attention_mask", f"{mask.shape}", rule)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pecli.engine.arguments import texts_of
 from pecli.errors import KindError, ParameterError, quoted
 
 TEXT = "text"
@@ -54,8 +55,7 @@ Prompts = str | Sequence[str]
 
 def parse_prompts(prompts: Prompts) -> list[Prompt]:
     """Return the prompts of a batch; a text is a batch of one."""
-    texts = [prompts] if isinstance(prompts, str) else prompts
-    return [parse_prompt(text) for text in texts]
+    return [parse_prompt(text) for text in texts_of("segments", prompts)]
 
 
 def parse_prompt(prompt: str) -> Prompt:

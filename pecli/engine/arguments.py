@@ -1,0 +1,79 @@
+"""Arguments of public functions: checks of their types, and of the limits of Python.
+
+Options of a command line are texts and are parsed; arguments of a function may be anything.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from pecli.errors import KindError, ResourceError, out_of_memory, quoted
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def within_limits(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Let a public function raise ResourceError if memory or Python's recursion limit is exceeded.
+
+    A view such as `np.broadcast_to(1.0, (10**6, 10**6))` takes 8 bytes until it is copied, and a
+    list that is nested 5,000 levels deep cannot even be printed.
+    """
+
+    @wraps(function)
+    def limited(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
+        try:
+            return function(*arguments, **named)
+        except MemoryError:
+            raise out_of_memory() from None
+        except RecursionError:
+            raise ResourceError("an argument is nested too deeply for Python") from None
+
+    return limited
+
+
+def text_of(name: str, value: object) -> str:
+    """Return an argument that must be a text."""
+    if not isinstance(value, str):
+        raise KindError(name, quoted(value), "it must be a text")
+    return value
+
+
+def items_of(name: str, value: object, rule: str) -> list[object]:
+    """Return the items of an argument that must be a list of any kind.
+
+    Args:
+        name: The name of the argument.
+        value: The argument. A text is not a list of letters.
+        rule: The rule that other values break.
+    """
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        # An array without axes has a method to iterate, which raises TypeError.
+        with suppress(TypeError):
+            return list(value)
+    raise KindError(name, quoted(value), rule)
+
+
+def texts_of(
+    name: str, value: object, rule: str = "it must be a text, or several"
+) -> tuple[str, ...]:
+    """Return an argument that must be one text or several, as a tuple."""
+    if isinstance(value, str):
+        return (value,)
+    items = items_of(name, value, rule)
+    return tuple(text_of(name, item) for item in items)
+
+
+def flag_of(name: str, value: object) -> bool:
+    """Return an argument that must be true or false; NumPy has truth values of its own."""
+    if type(value).__name__ != "bool":
+        raise KindError(name, quoted(value), "it must be true or false")
+    return bool(value)
+
+
+def function_of(name: str, value: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Return an argument that must be a function."""
+    if not callable(value):
+        raise KindError(name, quoted(value), "it must be a function")
+    return value

@@ -1,0 +1,94 @@
+"""Wrong arguments of public functions: only errors of pecli, in one line."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.errors import ResourceError
+from tests.tools.wrong_calls import CALLS, NOT_CALLED, nested
+
+ROOT = Path(__file__).parents[1]
+DEEP = nested(lambda value: [value], 1.0)
+TABLE = np.ones((4, 8), np.float32)
+ROPE = pecli.Rope(4, 8)
+WRONG = [
+    (lambda: pecli.plot(ROPE, size=5), "size is 5; it must be two numbers of inches"),
+    (lambda: pecli.plot(ROPE, size=(1, 2, 3)), "it must be two numbers of inches"),
+    (lambda: pecli.plot(ROPE, size=(200, 5)), "size[0] is 200; it must be a finite number"),
+    (lambda: pecli.plot(ROPE, size=(100, 100), dpi=2400), "would have more than 67,108,864 pixels"),
+    (lambda: pecli.plot(ROPE, dpi="x"), "dpi is 'x'; it must be a finite number"),
+    (lambda: pecli.plot(ROPE, dpi=float("nan")), "dpi is nan; it must be a finite number"),
+    (lambda: pecli.plot(ROPE, channels=3), "channels is 3; each of them"),
+    (lambda: pecli.plot(ROPE, channels=[]), "channels is empty"),
+    (lambda: pecli.plot(ROPE, kind=TABLE), "kind is array([[1., 1."),
+    (lambda: pecli.plot(ROPE, labels=5), "labels is 5; it must be a text, or several"),
+    (lambda: pecli.plot(ROPE, title=1.5), "title is 1.5; it must be a text"),
+    (lambda: pecli.plot(ROPE, dark="yes"), "dark is 'yes'; it must be true or false"),
+    (lambda: pecli.plot({"a": {"b": []}}), "there is nothing to draw"),
+    (lambda: pecli.audit(ROPE, recipes=TABLE), "recipes is array([1., 1."),
+    (lambda: pecli.audit(ROPE, on_block=1), "on_block is 1; it must be a function"),
+    (lambda: pecli.resize(TABLE, 6, name=5), "name is 5; it must be a text"),
+    (lambda: pecli.runtimes("gpt-oss-20b", names=5), "names is 5; it must be a text, or several"),
+    (lambda: pecli.convert(TABLE, 5, "halves"), "is 5; it must be one of"),
+    (lambda: pecli.load_model("gpt2", flags=[1]), "flags is [1]; it must be a text"),
+    (lambda: pecli.load("x.bin", raw_dtype=5), "raw_dtype is 5; it must be a text"),
+    (lambda: pecli.save("x.h", TABLE, prefix=5), "prefix is 5; it must be a text"),
+    (lambda: pecli.verify(ROPE.tables(), ROPE, any_dtype=TABLE), "it must be true or false"),
+    (lambda: pecli.Rope(DEEP, 8), "seq_len is of type list; it must be a whole number"),
+    (lambda: pecli.Tolerance(atol=DEEP), "atol is of type list; it must be a finite number"),
+    (lambda: pecli.Scheme.from_spec("a" * 100_000), "…"),
+    (lambda: pecli.load("a" * 100_000), "file name too long"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), WRONG, ids=[message for _, message in WRONG])
+def test_a_wrong_argument_is_an_error_of_one_line(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(pecli.PecliError) as caught:
+        call()
+    text = str(caught.value)
+    assert message in text
+    assert len(text) <= 1100
+    assert len(text.splitlines()) == 1
+
+
+@pytest.mark.parametrize("function", [pecli.identify, pecli.plot, pecli.load_config])
+def test_a_list_that_is_nested_deeply(function: Callable[[Any], Any]) -> None:
+    with pytest.raises(pecli.PecliError):
+        function(DEEP)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda table: pecli.identify(table),
+        lambda table: pecli.verify(table, pecli.Sinusoidal(4, 8)),
+        lambda table: pecli.diff(table, TABLE),
+        lambda table: pecli.apply(table, ROPE),
+        lambda table: pecli.resize(table, 6),
+        lambda table: pecli.save("x.npy", table),
+        lambda table: pecli.Relative("t5", 4, weights=table),
+    ],
+)
+def test_a_view_that_is_larger_than_memory(call: Callable[[Any], Any]) -> None:
+    table = np.broadcast_to(np.float32(1), (10**6, 10**6))
+    with pytest.raises(ResourceError, match="repeats its elements to"):
+        call(table)
+
+
+def test_every_public_name_is_called_wrongly() -> None:
+    assert {*CALLS} | NOT_CALLED == {*pecli.__all__}
+
+
+@pytest.mark.parametrize("count", [150, pytest.param(5000, marks=pytest.mark.thorough)])
+def test_random_wrong_calls(count: int) -> None:
+    """In a process of its own, whose memory is limited."""
+    words = [sys.executable, "-m", "tests.tools.wrong_calls", "--calls", str(count), "--seed", "3"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.endswith("0 problems\n"), done.stdout
+    assert done.stderr == ""
