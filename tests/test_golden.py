@@ -353,7 +353,7 @@ def test_golden_suite_is_small_complete_and_the_same_every_time(
             assert hashlib.sha256((suite / file).read_bytes()).hexdigest() == digest
 
 
-def test_golden_command(pecli_cli, tmp_path: Path) -> None:
+def test_the_command_writes_suites_and_refuses_unknown_models(pecli_cli, tmp_path: Path) -> None:
     outcome = pecli_cli(
         "golden", "llama-3.1-8b", "-o", tmp_path / "suite", "--format", "all", "--json"
     )

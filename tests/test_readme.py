@@ -176,7 +176,9 @@ def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_hooks_run(checked: Path, pecli_cli: Callable[..., Any], name: str) -> None:
+def test_pre_commit_hooks_run_on_a_project(
+    checked: Path, pecli_cli: Callable[..., Any], name: str
+) -> None:
     hook = HOOKS[name]
     files = [] if hook.get("pass_filenames") is False else ["config.json"]
     command, *words = shlex.split(hook["entry"])

@@ -103,7 +103,7 @@ def test_audit_says_how_far_storage_drifts(pecli_cli) -> None:
 
 
 @pytest.mark.parametrize("kind", ["heatmap", "curves", "similarity"])
-def test_pictures(pecli_cli, kind: str) -> None:
+def test_a_new_scheme_has_the_pictures_of_tables(pecli_cli, kind: str) -> None:
     assert pecli_cli("plot", *WORDS, "--kind", kind).code == 0
     assert pecli_cli("plot", *WORDS, "--kind", kind, "-o", "t.svg").code == 0
     outcome = pecli_cli("plot", *WORDS, "--kind", "wavelengths")

@@ -236,6 +236,6 @@ def test_an_audit_takes_a_scheme() -> None:
         audit("rope")  # type: ignore[arg-type]
 
 
-def test_recipes_are_names() -> None:
+def test_a_number_is_not_the_name_of_a_recipe() -> None:
     with pytest.raises(TypeError, match="it must be the name of a recipe, or several"):
         audit(Rope(8, 8), 3)  # type: ignore[arg-type]

@@ -340,7 +340,7 @@ def test_the_first_layer_and_its_rotation(layout: str, sides: tuple[str, str]) -
     assert "base is 500000 (in A 10000)" in why
 
 
-def test_folders_of_arrays(tmp_path: Path) -> None:
+def test_folders_of_arrays_are_compared_layer_by_layer(tmp_path: Path) -> None:
     for folder, wrong in (("a", 9), ("b", 2)):
         (tmp_path / folder).mkdir()
         for name, array in run(wrong, 500000.0, "halves").items():

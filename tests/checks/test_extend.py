@@ -362,7 +362,7 @@ def extended(method: str | None) -> Extension:
         ("dynamic", {"rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}),
     ],
 )
-def test_config_json(method: str, config: dict[str, Any]) -> None:
+def test_each_method_changes_these_keys_of_config_json(method: str, config: dict[str, Any]) -> None:
     assert extended(method).config == config
 
 
@@ -395,7 +395,7 @@ def test_config_json_of_transformers_5() -> None:
         ),
     ],
 )
-def test_keys_of_gguf(method: str, keys: dict[str, Any]) -> None:
+def test_each_method_changes_these_keys_of_gguf(method: str, keys: dict[str, Any]) -> None:
     assert extended(method).gguf == keys
 
 
@@ -536,7 +536,7 @@ def test_neither_a_length_nor_a_factor() -> None:
 
 @pytest.mark.usefixtures("unmeasured")
 @pytest.mark.parametrize(("to", "length"), [("128k", 131072), ("1M", 1048576), ("99.5K", 101888)])
-def test_lengths_in_thousands(to: str, length: int) -> None:
+def test_lengths_are_given_in_units_of_1024(to: str, length: int) -> None:
     assert pecli.extend("llama-2-7b", to).to == length
 
 

@@ -126,7 +126,7 @@ def test_one_layer_type_can_be_chosen() -> None:
     assert list(found.layers) == ["full_attention"]
 
 
-def test_dynamic_scaling() -> None:
+def test_dynamic_scaling_is_constant_in_vllm_and_absent_in_llama_cpp() -> None:
     found = results("dynamic-2, context 8192", 8192)
     assert departing(found) == ["vllm", "llama.cpp"]
     assert "no dynamic scaling" in found["llama.cpp"].lacks

@@ -66,7 +66,7 @@ def test_a_sample_that_is_not_fair_is_noticed() -> None:
     assert list(profile(array)["quantiles"].values()) == [0, 0, 0, 0, 1]
 
 
-def test_quantiles_are_elements() -> None:
+def test_quantiles_are_elements_and_never_means_of_two() -> None:
     values = np.array([-1e300, -1e-300, 0.1, 2e-310, 1e200])
     assert profile(values)["quantiles"] == {
         "0.01": -1e300,
@@ -85,7 +85,7 @@ def test_quantiles_are_of_finite_values() -> None:
     assert profile(NOT_FINITE)["quantiles"]["0.5"] == 2.0
 
 
-def test_quantiles_of_nothing() -> None:
+def test_numbers_that_are_nan_have_no_quantiles() -> None:
     assert profile(np.full((2, 2), np.nan))["quantiles"] is None
 
 
@@ -140,7 +140,7 @@ def test_standard_deviations_that_are_not_finite_are_none(
     ],
     ids=["a vector", "complex", "empty", "ones"],
 )
-def test_statistics_of_rows(array: Any, rows: dict[str, Any] | None) -> None:
+def test_rows_of_real_matrices_have_norms(array: Any, rows: dict[str, Any] | None) -> None:
     assert profile(array).get("rows") == rows
 
 

@@ -31,12 +31,14 @@ INTERLEAVING = {**CONFIG, "head_dim": 16, "partial_rotary_factor": 1.0}
 
 
 @pytest.mark.parametrize("dump", DUMPS)
+@pytest.mark.sample(30)
 def test_a_dump_against_a_scheme(dump: str) -> None:
     arrays, right = DUMPS[dump]
     assert pecli.verify(arrays, ROTATED, atol=ATOL, reasons=False).passed == right
 
 
 @pytest.mark.parametrize("dump", DUMPS)
+@pytest.mark.sample(30)
 def test_a_dump_against_another_file(dump: str) -> None:
     arrays, right = DUMPS[dump]
     assert pecli.diff(arrays, ROTATED.tables(), atol=ATOL, reasons=False).passed == right

@@ -98,7 +98,7 @@ def test_padding_that_is_counted(padding: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["flux.1-dev", "qwen-image"])
-def test_ids_before_packing(name: str) -> None:
+def test_ids_of_latents_before_packing_are_named(name: str) -> None:
     ids = pecli.positions(name, "text:8,image:8x12")
     check = verify_positions(ids, name, "text:8,image:4x6")
     assert "before packing" in check.reasons[0]

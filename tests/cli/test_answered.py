@@ -7,7 +7,7 @@ from tests.cli.tables import Row, rows
 
 
 @pytest.mark.parametrize("row", rows("answered.txt", usual_code=0))
-def test_what_is_answered(pecli_cli, row: Row) -> None:
+def test_the_command_line_has_this_output(pecli_cli, row: Row) -> None:
     write_sample_files()
     for words in row.preparation:
         assert pecli_cli(*words).code == 0

@@ -248,7 +248,7 @@ def test_through_a_pipe_and_over_itself(apply, process):
     np.testing.assert_allclose(found, hugging_face(x, range(4)), rtol=1e-7, atol=1e-9)
 
 
-def test_json_and_quiet(pecli_cli):
+def test_the_result_as_json_or_nothing_or_one_line(pecli_cli):
     np.save("q.npy", random(2, 4, 8))
     words = ("apply", "rope", "q.npy", "-o", "y.npz")
     data = pecli_cli(*words, "--theta", "500000", "--json").json

@@ -14,7 +14,7 @@ from tests.explain.test_recipe_search import config, dump
 ROPE = ("audit", "rope", "--seq-len", 300, "--dim", 32)
 
 
-def test_json(pecli_cli) -> None:
+def test_the_audit_as_json_has_every_recipe_and_decade(pecli_cli) -> None:
     found = pecli_cli(*ROPE, "--json").json
     assert found["scheme"] == "rope"
     assert found["parameters"] == Rope(300, 32).spec()["parameters"]

@@ -13,7 +13,7 @@ def files(here: Path) -> None:
     np.save("pe.npy", np.random.default_rng(0).standard_normal((17, 8)).astype(np.float32))
 
 
-def test_formats_and_dtypes(pecli_cli) -> None:
+def test_tables_survive_conversions_of_format_and_dtype(pecli_cli) -> None:
     assert pecli_cli("convert", "pe.npy", "-o", "pe.safetensors").code == 0
     assert pecli_cli("convert", "pe.safetensors", "--dtype", "float16", "-o", "half.npz").code == 0
     assert np.array_equal(np.load("half.npz")["array"], np.load("pe.npy").astype(np.float16))
@@ -23,7 +23,7 @@ def test_formats_and_dtypes(pecli_cli) -> None:
     assert Path("again.npy").read_bytes() == Path("pe.npy").read_bytes()
 
 
-def test_a_grid_grows(pecli_cli) -> None:
+def test_resize_interpolates_a_grid_and_reports_norms(pecli_cli) -> None:
     done = pecli_cli(
         "resize", "pe.npy", "--grid", "4x4", "--to", "6x5", "--keep", "1", "-o", "out.npy"
     )

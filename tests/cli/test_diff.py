@@ -32,7 +32,7 @@ def test_equal_files_exit_0_and_a_difference_1_with_its_reason(pecli_cli) -> Non
     assert worst.startswith("      max error ")
 
 
-def test_json(pecli_cli) -> None:
+def test_a_difference_as_json(pecli_cli) -> None:
     outcome = pecli_cli("diff", "a.npy", "b.npy", "--json", "-q")
     found = outcome.json
     assert " ".join(found) == "passed a b tensors diagnosis readings weak explanations where output"
@@ -50,7 +50,7 @@ def test_json(pecli_cli) -> None:
     assert tensor["first_index"] == [0, 0]
 
 
-def test_tolerances_and_quiet(pecli_cli) -> None:
+def test_a_tolerance_passes_and_quiet_prints_nothing(pecli_cli) -> None:
     outcome = pecli_cli("diff", "a.npy", "b.npy", "--atol", "2")
     assert outcome.code == 0
     assert outcome.out.startswith("within tolerance  ")

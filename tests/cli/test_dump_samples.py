@@ -22,7 +22,7 @@ def dumped(here: Path) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
-def test_c(pecli_cli: Callable) -> None:
+def test_dumps_of_the_c_sample_are_verified(pecli_cli: Callable) -> None:
     main = f"""
     #include "{SAMPLES / "dump.c"}"
     int main(void) {{
@@ -44,7 +44,7 @@ def test_c(pecli_cli: Callable) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
-def test_javascript(pecli_cli: Callable) -> None:
+def test_dumps_of_the_javascript_sample_are_verified(pecli_cli: Callable) -> None:
     script = (
         f"const {{dump}} = require({json.dumps(str(SAMPLES / 'dump.js'))});"
         "const read = f => { const b = require('fs').readFileSync(f);"
@@ -56,7 +56,9 @@ def test_javascript(pecli_cli: Callable) -> None:
     assert done.code == 0, done.out + done.err
 
 
-def test_torch(pecli_cli: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dumps_of_the_torch_sample_are_verified(
+    pecli_cli: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch = pytest.importorskip("torch")
     monkeypatch.syspath_prepend(str(SAMPLES))
     from torch_dump import dump

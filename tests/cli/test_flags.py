@@ -60,7 +60,7 @@ def test_runtimes_serve_the_context_of_the_flags(pecli_cli) -> None:
     assert "served with a context of 8,192" in outcome.out
 
 
-def test_plot_draws_both(pecli_cli) -> None:
+def test_plot_draws_a_model_and_the_model_with_flags(pecli_cli) -> None:
     outcome = pecli_cli("plot", "llama-2-7b", "--flags", FLAGS, "--kind", "wavelengths")
     assert outcome.code == 0
     assert "llama-2-7b with flags" in outcome.out

@@ -190,7 +190,9 @@ def check(case: str, code: int, text: str) -> None:
 
 
 @pytest.mark.sample(5)
-def test_verify(pecli_cli: Callable, form: str, case: str) -> None:
+def test_verify_has_the_same_verdict_for_every_form(
+    pecli_cli: Callable, form: str, case: str
+) -> None:
     path, write = FORMS[form]
     write(path, tables(BASES[case]))
     done = pecli_cli("verify", path, "--config", "config.json", "--atol", "1e-4")
@@ -211,7 +213,9 @@ def test_verify_before(pecli_cli: Callable, form: str, case: str) -> None:
 
 
 @pytest.mark.sample(5)
-def test_diff(pecli_cli: Callable, form: str, case: str) -> None:
+def test_diff_has_the_same_verdict_for_every_form(
+    pecli_cli: Callable, form: str, case: str
+) -> None:
     path, write = FORMS[form]
     np.savez("reference.npz", **tables(10000))
     write(path, tables(BASES[case]))
@@ -220,7 +224,7 @@ def test_diff(pecli_cli: Callable, form: str, case: str) -> None:
 
 
 @pytest.mark.sample(5)
-def test_identify(pecli_cli: Callable, form: str, case: str) -> None:
+def test_identify_finds_the_base_in_every_form(pecli_cli: Callable, form: str, case: str) -> None:
     path, write = FORMS[form]
     write(path, tables(BASES[case]))
     done = pecli_cli("identify", path)
@@ -232,7 +236,7 @@ RAW = ("--raw-dtype", "f32", "--shape")
 
 
 @pytest.mark.parametrize("command", ["verify", "before", "diff", "identify"])
-def test_raw_files(pecli_cli: Callable, case: str, command: str) -> None:
+def test_every_command_reads_raw_numbers(pecli_cli: Callable, case: str, command: str) -> None:
     made = tables(BASES[case])
     np.stack([made["cos"], made["sin"]]).tofile("x.bin")
     queries().tofile("q.bin")
@@ -254,7 +258,7 @@ def test_raw_files(pecli_cli: Callable, case: str, command: str) -> None:
     check(case, done.code, done.out + done.err)
 
 
-def test_eval_callback(pecli_cli: Callable, case: str) -> None:
+def test_logs_of_eval_callback_have_the_same_verdict(pecli_cli: Callable, case: str) -> None:
     before = {"Qcur-0": queries().swapaxes(0, 1)}
     after = {"Qcur-0": rotated(queries(), BASES[case]).swapaxes(0, 1)}
     Path("x.log").write_text(eval_callback_log(before, after, edge=4096))

@@ -43,5 +43,5 @@ def test_help_of_a_subcommand_that_does_not_exist(pecli_cli: Any, command: str) 
 
 
 @pytest.mark.parametrize("words", [("verify",), ("apply", "rope"), ("audit", "alibi"), ()])
-def test_help_of_commands(pecli_cli: Any, words: tuple[str, ...]) -> None:
+def test_help_may_be_a_command(pecli_cli: Any, words: tuple[str, ...]) -> None:
     assert pecli_cli("help", *words).code == 0

@@ -244,7 +244,7 @@ def test_memory_stays_flat_however_long_the_table(peak_memory, monkeypatch, sche
     assert peak(32_768) - peak(1024) < 100  # of 128 MiB
 
 
-def test_completion_is_offered(pecli_cli, monkeypatch) -> None:
+def test_the_shell_completes_commands_options_and_models(pecli_cli, monkeypatch) -> None:
     words = {"pecli sinu": ["sinusoidal"], "pecli sinusoidal --style wh": ["whisper"]}
     words["pecli rope --model llama-3.1"] = ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"]
     monkeypatch.setenv("_PECLI_COMPLETE", "complete_bash")

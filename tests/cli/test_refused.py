@@ -2,6 +2,7 @@
 
 import os
 import re
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +14,21 @@ LONG_NUMBER = parameter(f"sinusoidal --seq-len {'9' * 5000} --dim 4 | --seq-len 
 PYTHON_NAMES = re.compile(r"(?<!--)\b(kv_heads|head_dim|rotary_dim|seq_len|layer_type)\b")
 
 
+@pytest.fixture(scope="module")
+def sample_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return one folder for all rows, which is as it was after each of them."""
+    folder = tmp_path_factory.mktemp("samples")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        write_sample_files()
+    return folder
+
+
 @pytest.mark.parametrize("row", [*rows("refused.txt", USAGE), LONG_NUMBER])
-def test_what_is_wrong_is_one_line(pecli_cli, row: Row) -> None:
-    write_sample_files()
+def test_what_is_wrong_is_one_line(
+    pecli_cli, sample_folder: Path, monkeypatch: pytest.MonkeyPatch, row: Row
+) -> None:
+    monkeypatch.chdir(sample_folder)
     files = sorted(os.listdir())
     outcome = pecli_cli(*row.words)
     assert row.output in outcome.err

@@ -125,14 +125,20 @@ def test_python_takes_paths_and_refuses_bare_numbers(here) -> None:
         pecli.verify("t.npz", tolerance=1e-3)
 
 
-def test_a_single_frequency_gives_no_base_away(pecli_cli):
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [([0.125], 1), pytest.param(0.125, 1, marks=pytest.mark.thorough), (1.0, 0)],
+    ids=["wrong", "wrong, without an axis", "right"],
+)
+def test_a_single_frequency_gives_no_base_away(
+    pecli_cli, value: float | list[float], code: int
+) -> None:
     Path("config.json").write_text('{"model_type": "llama", "head_dim": 2, "hidden_size": 8}')
-    for value, code in (([0.125], 1), (0.125, 1), (1.0, 0)):
-        np.save("inv_freq.npy", np.array(value))
-        outcome = pecli_cli("verify", "inv_freq.npy", "--config", "config.json")
-        assert outcome.code == code
-        assert outcome.err == ""
-        assert "base" not in outcome.out
+    np.save("inv_freq.npy", np.array(value))
+    outcome = pecli_cli("verify", "inv_freq.npy", "--config", "config.json")
+    assert outcome.code == code
+    assert outcome.err == ""
+    assert "base" not in outcome.out
 
 
 def test_advice_is_not_to_do_what_was_done(pecli_cli) -> None:

@@ -521,11 +521,11 @@ def test_the_eighth_element_is_wrong(shape: tuple[int, ...], where: dict) -> Non
     assert compared(np.zeros(shape), found).where == where
 
 
-def test_a_single_number() -> None:
+def test_a_single_number_is_one_column() -> None:
     assert compared(1.0, 2.0).where == {"columns": [(0, 0)]}
 
 
-def test_arrays_without_rows() -> None:
+def test_arrays_without_rows_are_equal_to_none_but_their_like() -> None:
     assert compared(np.zeros((0, 3)), np.zeros((0, 3))).passed
     problem = compared(np.zeros((1, 3)), np.zeros((0, 3))).problem
     assert problem == "its shape is (0, 3) where (1, 3) is expected"
@@ -567,7 +567,9 @@ def test_ulps_of_many_elements() -> None:
     ("numbers", "expected"),
     [([0, 1, 2, 4, 7, 8], [(0, 2), (4, 4), (7, 8)]), ([3], [(3, 3)]), (range(3, 9), [(3, 8)])],
 )
-def test_ranges_of_numbers(numbers: list[int], expected: list[tuple[int, int]]) -> None:
+def test_neighbouring_numbers_form_ranges(
+    numbers: list[int], expected: list[tuple[int, int]]
+) -> None:
     assert ranges(np.array(numbers)) == expected
 
 

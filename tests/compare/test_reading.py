@@ -80,7 +80,9 @@ def test_foldings_of_a_table_of_waves(
         ((144,), False, ["read as (4, 6, 6)"]),
     ],
 )
-def test_foldings_of_biases(shape: tuple[int, ...], is_text: bool, expected: list[str]) -> None:
+def test_biases_are_read_with_their_batch_or_flattened(
+    shape: tuple[int, ...], is_text: bool, expected: list[str]
+) -> None:
     assert notes(shape, fixed({"bias": BIAS}), is_text) == expected
 
 

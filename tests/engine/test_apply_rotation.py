@@ -42,7 +42,7 @@ def factors_of(angles: np.ndarray):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize(("takes", "gives"), SIDES)
-def test_layouts(takes, gives, dtype):
+def test_pairs_of_every_layout_are_rotated_as_written_out(takes, gives, dtype):
     rng = np.random.default_rng(1)
     rows, angles = rng.uniform(-2, 2, (7, 10)).astype(dtype), rng.uniform(-9, 9, (7, 5))
     expected = written_out(rows, angles, takes, gives)
@@ -73,7 +73,7 @@ def test_positions_on_any_axis(axis):
 @pytest.mark.parametrize("layout", ["interleaved", "halves"])
 @pytest.mark.parametrize("shape", [(3, 5, 700, 32), (1, 9, 32), (40, 1, 64), (2, 3, 2)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_threads_change_nothing(layout, shape, dtype, monkeypatch):
+def test_the_number_of_threads_changes_no_bit(layout, shape, dtype, monkeypatch):
     rng = np.random.default_rng(2)
     x = rng.uniform(-2, 2, shape).astype(dtype)
     factors = np.exp(1j * rng.uniform(0, 6, (shape[-2], shape[-1] // 2))).astype(np.complex64)

@@ -7,7 +7,7 @@ import pecli
 from pecli.engine.schemes.scheme import Scheme
 from tests.checks.waves import Array
 
-LONG = pecli.Sinusoidal(1 << 16, 36)
+LONG = pecli.Sinusoidal(1 << 16, 12)
 PLAIN = pecli.Sinusoidal(512, 64)
 
 
@@ -108,7 +108,7 @@ def at_positions(positions: Array) -> dict[str, Array]:
     ],
     ids=["packed", "int8", "clamped", "wrapped", "offset"],
 )
-def test_other_positions(positions: Array, words: str) -> None:
+def test_the_pattern_of_wrong_positions_is_named(positions: Array, words: str) -> None:
     answer = pecli.verify(at_positions(positions), pecli.Rope(len(positions), 16), atol=1e-6)
     assert words in answer.diagnosis[0]
 

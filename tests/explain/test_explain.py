@@ -65,8 +65,8 @@ def is_explained(subject: int, mistake: int, storage: str) -> bool | None:
 
 
 def test_planted_mistakes_are_the_first_explanation() -> None:
-    verdicts = {cell: is_explained(*cell) for cell in CELLS[::61]}
-    assert sum(verdict is not None for verdict in verdicts.values()) > 18
+    verdicts = {cell: is_explained(*cell) for cell in CELLS[::127]}
+    assert sum(verdict is not None for verdict in verdicts.values()) > 8
     assert [cell for cell, verdict in verdicts.items() if verdict is False] == []
 
 
@@ -77,7 +77,7 @@ def test_97_of_100_planted_mistakes_are_the_first_explanation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "count"), [(7, 10), pytest.param(1, 500, marks=pytest.mark.thorough)]
+    ("seed", "count"), [(7, 5), pytest.param(1, 500, marks=pytest.mark.thorough)]
 )
 def test_nothing_is_claimed_of_what_is_no_table(seed: int, count: int) -> None:
     claimed = [(k, name) for k, (name, found) in enumerate(unrelated.claims(seed, count)) if found]

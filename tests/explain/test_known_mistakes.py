@@ -109,7 +109,7 @@ def test_sections_are_mistaken_if_axes_have_their_own_positions() -> None:
     assert {*subjects(rope)} == {"mrope_interleaved", "mrope_section", "axes of positions"}
 
 
-def test_mistakes_of_yarn() -> None:
+def test_yarn_is_mistaken_for_these_neighbours() -> None:
     assert wrong_values(YARN, "base") == [10000.0]
     assert wrong_values(YARN, "offset") == [1]
     assert wrong_values(YARN, "scaling") == ["none"]
@@ -121,7 +121,7 @@ def test_mistakes_of_yarn() -> None:
     assert all(len(edits) == 1 for edits, _ in neighbours(YARN))
 
 
-def test_mistakes_of_linear_scaling() -> None:
+def test_a_linear_factor_is_squared_and_an_offset_is_off_by_one() -> None:
     rope = Rope(4, 8, offset=3, scaling="linear", factor=4.0)
     assert 16.0 in wrong_values(rope, "factor")
     assert wrong_values(rope, "offset") == [2, 4]

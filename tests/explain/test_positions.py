@@ -45,7 +45,7 @@ PLACES = {
 
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("name", PLACES)
-def test_positions_are_solved(name: str, dtype: type) -> None:
+def test_positions_are_solved_from_rotations(name: str, dtype: type) -> None:
     places = PLACES[name]
     expected = np.arange(len(places), dtype=float)
     np.testing.assert_array_equal(solve_positions(turned(places, dtype), INVERSE, expected), places)

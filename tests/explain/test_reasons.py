@@ -267,7 +267,7 @@ def test_sections_at_positions_of_an_image() -> None:
     )
 
 
-def test_integers() -> None:
+def test_int8_tables_are_cosines_in_steps_of_1_127() -> None:
     table = np.rint(127 * np.cos(np.outer(np.arange(SHORT), INV_FREQ))).astype(np.int8)
     (why,) = explain(BRIEF, {"cos": table}, 1e-3)
     assert "cos: rounded to steps of 1/127; explains" in sentence(why)

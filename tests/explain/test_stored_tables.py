@@ -82,7 +82,7 @@ def test_a_table_on_a_grid(change: Callable[[Array], Array], edit: str) -> None:
 
 
 @pytest.mark.parametrize(("change", "edit"), [(cut, "rounding_mode"), (to_float16, "dtype")])
-def test_two_files(change: Callable[[Array], Array], edit: str) -> None:
+def test_diff_names_the_rounding_of_a_file(change: Callable[[Array], Array], edit: str) -> None:
     rows = np.random.default_rng(1).normal(size=(16, 8)).astype(np.float32)
     difference = pecli.diff(rows, change(rows), atol=1e-9)
     assert [[edit.kind for edit in each.edits] for each in difference.explanations] == [[edit]]

@@ -195,7 +195,7 @@ def test_a_command_reproduces_parameters() -> None:
     ],
     ids=["no mistake has an option", "nor has a recipe", "no scheme"],
 )
-def test_no_command_reproduces(found: Explanation) -> None:
+def test_mistakes_without_an_option_have_no_command(found: Explanation) -> None:
     assert [*reproduction(found)] == []
 
 

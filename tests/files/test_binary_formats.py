@@ -70,7 +70,9 @@ def test_members_are_stored_aligned_and_without_a_date(
 
 
 @pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
-def test_npz_of_numpy(folder: Path, arrays: Arrays, write, pecli_cli) -> None:
+def test_archives_of_numpy_are_read_and_damage_is_named(
+    folder: Path, arrays: Arrays, write, pecli_cli
+) -> None:
     fortran = np.asfortranarray(np.arange(12.0).reshape(3, 4))
     more = {**arrays, "größe/x": fortran, "zeros": np.zeros((300, 1000), ">f4")}
     for held in (more, {}):

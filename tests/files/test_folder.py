@@ -98,7 +98,9 @@ INDEXED = {
 }
 
 
-def test_hostile_indices(folder: Path, pecli_cli: Callable[..., Any]) -> None:
+def test_an_index_that_names_no_plain_file_is_refused_in_one_line(
+    folder: Path, pecli_cli: Callable[..., Any]
+) -> None:
     shard(a=1)
     Path("folder").mkdir()
     os.mkfifo("pipe")
@@ -113,7 +115,7 @@ def test_hostile_indices(folder: Path, pecli_cli: Callable[..., Any]) -> None:
         assert problem in result.err
 
 
-def test_broken_indices(folder: Path) -> None:
+def test_broken_indices_are_refused(folder: Path) -> None:
     shard(a=1, b=2)
     twice = '{"weight_map": {"a.weight": "a.safetensors", "a.weight": "b.safetensors"}}'
     maps = ["{}", "5", '{"a.weight": 5}', '{"c.weight": "a.safetensors"}']

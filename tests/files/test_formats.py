@@ -56,5 +56,5 @@ def test_formats_that_are_written_and_read_are_listed_with_the_same_suffix() -> 
 
 
 @pytest.mark.parametrize(("words", "text"), [([".h"], ".h"), ([".npy", ".npz"], ".npy or .npz")])
-def test_alternatives_as_text(words: list[str], text: str) -> None:
+def test_alternatives_are_joined_with_or(words: list[str], text: str) -> None:
     assert one_of(words) == text

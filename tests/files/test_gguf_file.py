@@ -18,7 +18,7 @@ TINY = Path(__file__).parent / "data" / "tiny.gguf"
 TABLE = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def test_floats_are_read() -> None:
+def test_tensors_of_floats_are_read_from_gguf() -> None:
     found = load(TINY)
     assert list(found) == ["rope_freqs.weight", "matrix", "half", "brain"]
     np.testing.assert_array_equal(found["rope_freqs.weight"], np.array([1, 2, 4, 8], np.float32))

@@ -102,7 +102,7 @@ BROKEN += ["__import__('os').system('touch owned')", "-" * 9900 + "1", "{'descr'
         (b"\x93NUMPY\x01", "is not a whole .npy file"),
     ],
 )
-def test_npy(data: bytes, problem: str) -> None:
+def test_hostile_npy_files_are_refused(data: bytes, problem: str) -> None:
     refused(data, problem)
     assert not Path("owned").exists()
 
@@ -182,7 +182,7 @@ NAMED = [(b"a\xff", b""), (b"\\ud800", b""), (b"a\nb", b""), (b"a", b"x")]
         (struct.pack("<Q", 1000) + b"{}", "is truncated"),
     ],
 )
-def test_safetensors(data: bytes, problem: str) -> None:
+def test_hostile_safetensors_files_are_refused(data: bytes, problem: str) -> None:
     refused(data, problem)
 
 
@@ -254,7 +254,7 @@ NO_TEXTS = (npy(described(shape="()"), bytes(4)), npy(described("'<U1'", shape="
 @pytest.mark.parametrize(
     "name", ["../a.npy", "/a.npy", "a/../../b.npy", "a\\b.npy", "a.txt", "a.npy/", ".npy", "a"]
 )
-def test_npz_names(name: str) -> None:
+def test_members_of_npz_with_other_names_are_refused(name: str) -> None:
     data = archive(("x" * len(name), member())).replace(b"x" * len(name), name.encode())
     refused(bytes(data), "has no place in a .npz file")
 
@@ -300,7 +300,7 @@ def test_npz_names(name: str) -> None:
         (archive(("pecli.npy", npy(described("'<U999999999'", shape="()")))), "broken .npy header"),
     ],
 )
-def test_npz(data: bytes, problem: str) -> None:
+def test_hostile_npz_files_are_refused(data: bytes, problem: str) -> None:
     refused(bytes(data), problem)
 
 

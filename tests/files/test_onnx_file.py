@@ -121,7 +121,9 @@ HOSTILE: list[dict[str, Any]] = [
 ]
 
 
-def test_hostile_files(onnx: Any, folder: Path, pecli_cli: Callable[..., Any]) -> None:
+def test_external_data_outside_of_the_folder_is_refused(
+    onnx: Any, folder: Path, pecli_cli: Callable[..., Any]
+) -> None:
     Path("data").write_bytes(bytes(16))
     (folder / "inside").mkdir()
     os.chdir("inside")
@@ -137,7 +139,7 @@ def test_hostile_files(onnx: Any, folder: Path, pecli_cli: Callable[..., Any]) -
         assert "'a'" in result.err
 
 
-def test_truncated_and_changed(onnx: Any, folder: Path) -> None:
+def test_truncated_or_changed_files_are_refused_in_one_line(onnx: Any, folder: Path) -> None:
     good = model(onnx, tensor(onnx), tensor(onnx, "b"))
     refused = refusals(good, "x.onnx", 2, others=lambda byte: [byte ^ 1, byte ^ 128])
     for length in range(0, len(good), 2):

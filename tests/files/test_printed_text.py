@@ -41,7 +41,7 @@ TWO_ROWS = [[1.5, 0.5], [-2.0, 0.25]]
         "[[1.5,0.5],[-2.0,0.25]]",
     ],
 )
-def test_one_table(text: str) -> None:
+def test_one_table_is_read_from_every_printed_form(text: str) -> None:
     Path("x.txt").write_text(text)
     assert pecli.load("x.txt")["array"].tolist() == TWO_ROWS
 
@@ -108,7 +108,7 @@ def test_whole_numbers_are_integers() -> None:
         ("2.5h", 2.5),
     ],
 )
-def test_words_for_numbers(word: str, value: float) -> None:
+def test_infinities_and_hexadecimals_are_numbers(word: str, value: float) -> None:
     Path("x.txt").write_text(f"q = 0.5, {word}\n")
     assert np.array_equal(pecli.load("x.txt")["q"], [[0.5, value]], equal_nan=True)
 
@@ -272,7 +272,7 @@ def test_a_header_of_floats_is_read_back() -> None:
 
 
 @pytest.mark.parametrize("text", ["0.5 0.25\n", '{"a": [[0.5, 0.25]]}', "q = [[0.5, 0.25]]\n"])
-def test_standard_input(process: Callable, text: str) -> None:
+def test_printed_text_is_read_from_standard_input(process: Callable, text: str) -> None:
     done = process("inspect", "-", "--json", input=text.encode())
     assert done.returncode == 0, done.stderr
     assert b'"shape": [1, 2]' in done.stdout.replace(b"\n", b" ").replace(b"  ", b"")

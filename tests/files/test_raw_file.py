@@ -47,7 +47,7 @@ def test_usual_names_of_dtypes(name: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("code", [">f4", ">f2", ">i2", ">f8"])
-def test_big_endian(code: str) -> None:
+def test_big_endian_numbers_are_read_as_native_ones(code: str) -> None:
     VALUES.astype(code).tofile("x.dat")
     loaded = pecli.load("x.dat", shape=(2, 3, 4), raw_dtype=code)["array"]
     assert loaded.dtype.isnative
@@ -175,7 +175,7 @@ def test_a_manifest_with_a_wrong_shape(pecli_cli: Callable) -> None:
     assert "shape is 3; it must be a list of lengths" in refused.err
 
 
-def test_standard_input(process: Callable) -> None:
+def test_raw_numbers_are_read_from_standard_input(process: Callable) -> None:
     data = pecli.Sinusoidal(6, 8).tables()["pe"].tobytes()
     words = ("sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", "-")
     done = process(*words, "--shape", "6,8", "--raw-dtype", "f32", input=data)

@@ -46,7 +46,7 @@ VIEWS = {
 }
 
 
-def test_views_of_storages() -> None:
+def test_views_of_one_storage_are_read_by_their_strides() -> None:
     found = load(DATA / "torch_views.pt")
     assert {name: array.dtype for name, array in found.items()} == {
         name: each.dtype for name, each in VIEWS.items()

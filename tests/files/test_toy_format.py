@@ -53,7 +53,7 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(formats, "FORMATS", [*formats.FORMATS, row])
 
 
-def test_arrays_come_back(folder: Path) -> None:
+def test_arrays_of_a_new_format_come_back(folder: Path) -> None:
     pecli.save("a.toy", {"a": np.array([1.0, 2.5]), "b": np.array([3.0])})
     assert Path("a.toy").read_bytes() == b"TOY\na:1.0 2.5\nb:3.0\n"
     assert pecli.load("a.toy:a")["a"].tolist() == [1.0, 2.5]
@@ -67,7 +67,7 @@ def test_commands_read_and_write_it(folder: Path, pecli_cli: Callable) -> None:
     assert pecli_cli("diff", "a.toy", "a.npz").code == 0
 
 
-def test_messages_list_it() -> None:
+def test_messages_list_a_new_format() -> None:
     with pytest.raises(ParameterError, match=r"one of .*, \.toy"):
         pecli.save("a.unknown", np.zeros(1))
     with pytest.raises(FileError, match=r"is not a .* or \.toy file of tables"):

@@ -100,7 +100,7 @@ class TestLearned:
         assert layer(np.zeros((1, 2)), 5).tolist() == [[10.0, 11.0]]
         assert layer(np.zeros((0, 2)), 6).shape == (0, 2)
 
-    def test_initial_weights(self):
+    def test_initial_weights_are_those_of_learned_init(self):
         weight = LearnedPosEmbedding(200, 50).weight
         assert weight.dtype == np.float32
         assert abs(weight.std() - 0.02) < 0.001
@@ -165,7 +165,7 @@ class TestAlibi:
     )
 
     @pytest.mark.parametrize("dtype", [None, "float64", np.float16, BF16])
-    def test_bias(self, dtype):
+    def test_biases_are_new_arrays_of_slopes_times_distances(self, dtype):
         layer = AlibiBias(3)
         same_bits(layer.get_bias(5, dtype), self.bias.astype(dtype or np.float32))
         layer.get_bias(5, dtype)[...] = layer.slopes[...] = 7  # new arrays every time

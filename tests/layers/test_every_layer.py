@@ -69,7 +69,7 @@ class TestEveryLayer:
 
     @every_layer
     @every_float
-    def test_any_strides(self, make, shape, dtype):
+    def test_strides_of_the_input_change_nothing(self, make, shape, dtype):
         layer, x = make(), random(*shape, dtype=dtype)
         expected = layer(x)
         gradient = first(layer.backward(x))

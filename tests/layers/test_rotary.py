@@ -28,7 +28,7 @@ class TestRotary:
     @every_float
     @pytest.mark.parametrize("shape", [(5, 2), (5, 6), (2, 5, 4), (2, 1, 3, 5, 8), (1, 4)])
     @pytest.mark.sample(16)
-    def test_closed_form(self, interleaved, dtype, shape):
+    def test_rotates_as_the_closed_form(self, interleaved, dtype, shape):
         x = random(*shape, dtype=dtype)
         found = RotaryPosEmbedding(interleaved=interleaved)(x)
         near(found, rotated(x, range(shape[-2]), interleaved))
@@ -101,7 +101,7 @@ class TestRotaryApply:
         near(RotaryPosEmbedding().apply(q, k)[0], rotated(q, [0]))
 
     @both_layouts
-    def test_gradients(self, interleaved):
+    def test_gradients_of_apply_are_finite_differences(self, interleaved):
         layer = RotaryPosEmbedding(interleaved=interleaved)
         q, k, dq, dk = (
             random(*shape, seed=s) for s, shape in enumerate([(2, 3, 4), (3, 4), (2, 3, 4), (3, 4)])

@@ -130,7 +130,9 @@ def test_yarn_of_litgpt_is_refused_for_it_is_not_yarn() -> None:
         )
 
 
-def test_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yaml_is_read_without_running_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "OLMo-7B.yaml"
     path.write_text(
         "run_name: x\nmodel:\n  d_model: 4096\n  n_heads: 32\n  rope: true\n  alibi: false  # no\n"

@@ -146,7 +146,9 @@ def test_layers_of_an_architecture(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("arch", "mixed"), [("qwen2vl", False), ("qwen3vl", True), ("glm4", False)]
 )
-def test_sections(tmp_path: Path, arch: str, mixed: bool) -> None:
+def test_sections_of_mrope_are_read_and_zeros_are_none(
+    tmp_path: Path, arch: str, mixed: bool
+) -> None:
     values = {"rope.dimension_count": 128}
     found = one(
         gguf(tmp_path / "m.gguf", arch, {**values, "rope.dimension_sections": [16, 24, 24, 0]})
@@ -294,7 +296,7 @@ def test_what_a_sparse_file_claims_does_not_add_up(tmp_path: Path, pecli_cli) ->
         assert problem in outcome.err
 
 
-def test_hostile_values(tmp_path: Path) -> None:
+def test_overwritten_values_of_gguf_raise_only_our_errors(tmp_path: Path) -> None:
     whole = gguf(tmp_path / "m.gguf", "qwen2", QWEN).read_bytes()
     path = tmp_path / "h.gguf"
     for at in range(8, len(whole) - 40, 7):

@@ -18,7 +18,7 @@ def test_numbers_go_up_to_1e30(value: float) -> None:
 
 
 @pytest.mark.parametrize(("value", "low", "whole"), [(2**40, 1, 2**40), (8.0, 1, 8), (0, 0, 0)])
-def test_whole_numbers(value: float, low: int, whole: int) -> None:
+def test_whole_numbers_may_be_written_as_floats(value: float, low: int, whole: int) -> None:
     number = keys(value).whole("a", low=low)
     assert number is not None
     assert number.value == whole
@@ -29,7 +29,7 @@ def test_whole_numbers(value: float, low: int, whole: int) -> None:
     ("value", "pair"),
     [({"height": 3, "width": 4}, (3, 4)), (3, (3, 3)), (1, (1, 1)), ([5, 6], (5, 6))],
 )
-def test_pairs(value: object, pair: tuple[int, int]) -> None:
+def test_one_number_stands_for_height_and_width(value: object, pair: tuple[int, int]) -> None:
     assert keys(value).pair("a").value == pair
 
 

@@ -44,7 +44,7 @@ def test_ids_are_those_of_the_models_own_code(model: str, number: int) -> None:
     np.testing.assert_array_equal(found, EXPECTED[f"{model} {number}"])
 
 
-def test_preset() -> None:
+def test_an_image_of_qwen2_5_vl_takes_as_many_positions_as_its_longer_side() -> None:
     ids = pecli.positions("qwen2.5-vl-7b", "text:12,image:1x16x22,text:5")
     assert ids.shape == (3, 12 + 8 * 11 + 5)
     assert ids[:, -1].tolist() == [27, 27, 27]
@@ -87,7 +87,9 @@ def test_styles_without_text_have_the_points_of_a_grid() -> None:
         ("wan2.1-t2v-14b", "text:4,video:2x2x2", "text has no positions"),
     ],
 )
-def test_refused(model: str, segments: Any, rule: str) -> None:
+def test_segments_that_a_model_cannot_have_are_refused(
+    model: str, segments: Any, rule: str
+) -> None:
     with pytest.raises(pecli.ParameterError, match=rule):
         pecli.positions(model, segments)
 

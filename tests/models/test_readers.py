@@ -27,7 +27,9 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 
         ),
     ],
 )  # fmt: skip
-def test_notes(config: dict[str, Any], beginnings: list[str]) -> None:
+def test_keys_that_only_some_programs_read_are_noted(
+    config: dict[str, Any], beginnings: list[str]
+) -> None:
     notes = pecli.load_config({**SIZES, **config}).notes
     assert [note.partition(":")[0] for note in notes] == beginnings
 

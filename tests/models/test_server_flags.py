@@ -87,27 +87,27 @@ def test_there_are_sixty_command_lines() -> None:
     assert len(ROWS) >= 60
 
 
-def test_server(row: dict[str, Any]) -> None:
+def test_the_flags_belong_to_this_server(row: dict[str, Any]) -> None:
     report = served(row).flags
     assert report is not None
     assert report.server == row["server"]
 
 
-def test_base(row: dict[str, Any]) -> None:
+def test_the_flags_make_this_base(row: dict[str, Any]) -> None:
     base = full_layers(served(row)).parameters["base"]
     assert base == pytest.approx(row["base"], rel=2e-6)
 
 
-def test_scaling(row: dict[str, Any]) -> None:
+def test_the_flags_make_this_scaling(row: dict[str, Any]) -> None:
     assert full_layers(served(row)).parameters["scaling"] == row["scaling"]
 
 
-def test_factor(row: dict[str, Any]) -> None:
+def test_the_flags_make_this_factor(row: dict[str, Any]) -> None:
     factor = full_layers(served(row)).parameters.get("factor")
     assert factor == (None if row["factor"] is None else pytest.approx(row["factor"]))
 
 
-def test_problems(row: dict[str, Any]) -> None:
+def test_the_flags_have_these_problems(row: dict[str, Any]) -> None:
     report = served(row).flags
     assert report is not None
     assert {warning.problem for warning in report.warnings} == set(row["problems"])
@@ -138,7 +138,7 @@ def test_attention_factor_of_yarn() -> None:
     assert model.one().attention_factor() == pytest.approx(1 + 0.1 * math.log(4))
 
 
-def test_partial_yarn() -> None:
+def test_an_ext_factor_of_one_half_blends_as_ggml_does() -> None:
     flags = "--rope-scaling yarn --rope-scale 4 --yarn-ext-factor 0.5"
     encoding = pecli.load_model("llama-2-7b", flags).one()
     expected = Ggml(128, 10000, 0.25, 0.5, 4096).frequencies([1.0] * 64)
@@ -204,7 +204,7 @@ def test_self_extend_has_no_table() -> None:
         ("  ", "it must be a command line"),
     ],
 )
-def test_refused(flags: str, advice: str) -> None:
+def test_wrong_flags_are_refused_with_advice(flags: str, advice: str) -> None:
     with pytest.raises(pecli.ParameterError, match=advice):
         pecli.load_model("llama-2-7b", flags)
 

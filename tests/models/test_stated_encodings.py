@@ -45,7 +45,9 @@ def test_granite_hybrid_may_have_no_positions(word: str) -> None:
         ("granite", "rope"),
     ],
 )
-def test_granite_rotates(model_type: str, word: str) -> None:
+def test_granite_rotates_whatever_its_key_states_and_granitemoehybrid_by_rope(
+    model_type: str, word: str
+) -> None:
     config = {**SMALL, "model_type": model_type, "position_embedding_type": word}
     assert schemes(config) == ["rope"]
 

@@ -197,7 +197,9 @@ def test_a_tolerance_of_the_caller() -> None:
         (rope, "gpt2", "its encoding is learned, not rope"),
     ],
 )
-def test_refusals(function: Any, model: Any, problem: str) -> None:
+def test_functions_and_models_that_cannot_be_checked_are_refused(
+    function: Any, model: Any, problem: str
+) -> None:
     with pytest.raises(pecli.ParameterError, match=problem):
         pecli.check(function, model)
 

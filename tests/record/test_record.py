@@ -255,7 +255,7 @@ def test_a_module_of_its_own_that_rotates_in_place() -> None:
     assert "base is 10000 (the spec says 500000)" in "\n".join(result.diagnosis)
 
 
-def test_learned_rows() -> None:
+def test_a_model_with_learned_positions_is_verified() -> None:
     assert recorded(LearnedModel(), token_ids()).verify()
 
 

@@ -230,7 +230,7 @@ def test_a_layer_that_rotates_though_it_should_not_is_named() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision(dtype: Any) -> None:
+def test_models_in_half_precision_are_verified(dtype: Any) -> None:
     model = hugging_face("llama", dtype=dtype)
     run = recorded(model, input_ids=token_ids())
     assert str(run.calls[0].tensors["model.layers.0.q_after"].dtype) in str(dtype)
@@ -244,7 +244,7 @@ def test_a_cast_that_rounds_frequencies_is_named() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_autocast(dtype: Any) -> None:
+def test_models_under_autocast_are_verified(dtype: Any) -> None:
     model = hugging_face("llama")
     with torch.autocast("cpu", dtype), pecli.record(model) as run:
         model(input_ids=token_ids())
@@ -252,7 +252,7 @@ def test_autocast(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("context", [torch.no_grad, torch.enable_grad, torch.inference_mode])
-def test_gradient_modes(context: Any) -> None:
+def test_models_are_verified_in_every_gradient_mode(context: Any) -> None:
     model = hugging_face("qwen3")
     with context(), pecli.record(model) as run:
         model(input_ids=token_ids())
@@ -334,7 +334,7 @@ def test_images(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("start", [0, 9])
-def test_complex_tables(start: int) -> None:
+def test_complex_tables_of_metas_models_are_verified(start: int) -> None:
     run = recorded(torch_models.MetaModel(), token_ids(), start_pos=start)
     assert run.verify(INTERLEAVED)
     result = run.verify({**INTERLEAVED, "rope_theta": 500000.0})

@@ -36,7 +36,7 @@ def rotated(x: np.ndarray, positions: Any, base: float = 10000.0) -> np.ndarray:
 @pytest.mark.parametrize(
     "rope", [pecli.Rope(6, 128), "llama-2-7b", pecli.load_model("llama-2-7b")], ids=repr
 )
-def test_rotations(rope: Any) -> None:
+def test_apply_rotates_queries_backwards_by_shifts_and_at_positions(rope: Any) -> None:
     found = pecli.apply(Q, rope, offset=3)
     assert found.dtype == np.float32
     assert np.abs(found - rotated(Q, range(3, 9))).max() < 3e-7
@@ -63,7 +63,7 @@ def test_layouts_and_partial_rotations() -> None:
     assert np.abs(some[..., 96:] - rotated(Q[..., 96:], range(2, 8))).max() < 3e-7
 
 
-def test_sums() -> None:
+def test_apply_adds_tables_sinusoids_and_biases() -> None:
     table = RNG.normal(size=(20, 16)).astype(np.float32)
     assert np.array_equal(
         pecli.apply(X, table, offset=4), (X.astype(float) + table[4:11]).astype(np.float32)
@@ -153,7 +153,7 @@ def written_out(heads: list[float], queries: int, keys: int, form: str) -> np.nd
 @pytest.mark.parametrize(("queries", "keys"), [(5, 5), (2, 7), (1, 6)])
 @pytest.mark.parametrize("dtype", [*DTYPES.values(), np.float64])
 @pytest.mark.sample(16)
-def test_biases(form, queries, keys, dtype):
+def test_alibi_adds_slopes_times_distances_to_scores(form, queries, keys, dtype):
     scores = random(2, 4, queries, keys, dtype=dtype)
     found = apply(scores, Alibi(4, form=form))
     expected = scores.astype(np.float64) + written_out(

@@ -23,7 +23,7 @@ KNOWN = stored("tables.json")["attention"]
 
 
 @pytest.mark.parametrize(("config", "counts", "order"), KNOWN, ids=lambda value: str(value)[:40])
-def test_published_configurations(
+def test_heads_are_those_of_the_published_model(
     config: dict[str, Any], counts: tuple[int, ...], order: str
 ) -> None:
     found = attention_of(config)

@@ -86,12 +86,12 @@ def test_a_narrow_terminal_breaks_lines_between_words_and_a_pipe_none(terminal, 
         (9 << 60, "9216 PiB"),
     ],
 )
-def test_sizes(count: int, text: str) -> None:
+def test_sizes_in_words(count: int, text: str) -> None:
     assert screen.size(count) == text
 
 
 @pytest.mark.parametrize(("shape", "text"), [((3,), "3"), ((), "scalar"), ((2, 3), "2 × 3")])
-def test_shapes(shape: tuple[int, ...], text: str) -> None:
+def test_shapes_in_words(shape: tuple[int, ...], text: str) -> None:
     assert screen.shape(shape) == text
 
 

@@ -321,7 +321,7 @@ def bloom_slopes(heads: int) -> np.ndarray:
 @pytest.mark.parametrize("heads", [3, 6, 8, 12, 16, 20, 32, 40, 71, 112])
 @pytest.mark.parametrize("shape", [(-1,), (-1, 1, 1), (1, -1, 1, 1)])
 @pytest.mark.sample(8)
-def test_slopes_of_bloom(heads: int, shape: tuple[int, ...]) -> None:
+def test_slopes_of_bloom_are_identified(heads: int, shape: tuple[int, ...]) -> None:
     match = pecli.identify(bloom_slopes(heads).reshape(shape)).matches[0]
     assert match.scheme == pecli.Alibi(heads, slopes=True, dtype="float32", recipe=match.recipe)
     assert match.max_abs_error < 1e-6

@@ -97,7 +97,7 @@ def test_empty_tensors_are_not_compared() -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 12), (12, 4)])
-def test_another_shape(shape: tuple[int, int]) -> None:
+def test_tensors_of_different_shapes_are_named(shape: tuple[int, int]) -> None:
     problems = match({"a": np.zeros((12, 3))}, {"a": np.zeros(shape)}).problems
     assert problems == [TensorProblem("a", DifferentShape(shape, (12, 3)))]
 

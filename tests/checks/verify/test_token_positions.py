@@ -105,7 +105,7 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "dtype", "layout", "heads_first", "heads"), CASES)
 @pytest.mark.sample(60)
-def test_position_situations(
+def test_wrong_positions_are_named_in_every_dtype_and_layout(
     name: str, dtype: str, layout: str, heads_first: bool, heads: int
 ) -> None:
     options, places, said, family = SITUATIONS[name]
@@ -242,15 +242,14 @@ def test_tables_per_batch(pecli_cli, tmp_path) -> None:
     assert pecli.verify(narrow, config(), atol=1e-6).reasons == ()
     assert pecli.verify(tables(ones), config(), attention_mask=MASK, atol=1e-6)
     assert pecli.verify(tables(COUNTED), config(), positions=COUNTED, atol=1e-6)
-    assert not pecli.verify(tables(ones), config(), positions=COUNTED, atol=1e-6)
+    assert not pecli.verify(tables(ones), config(), positions=COUNTED, atol=1e-6, reasons=False)
     ignored = tables(np.stack([PLAIN] * 2))
     result = pecli.verify(ignored, config(), attention_mask=MASK, atol=1e-6)
     assert "expected 0 × 9, then 0 … 14: left padding is ignored" in result.diagnosis[0]
     gemma = config(model_type="gemma3_text", rope_theta=1e6, rope_local_base_freq=1e4)
     for names in (["cos"], ["cos", "sin"]):  # whose layers are of two types, of which none is named
-        assert not pecli.verify(
-            {name: ignored[name] for name in names}, gemma, positions=COUNTED, atol=1e-6
-        )
+        tensors = {name: ignored[name] for name in names}
+        assert not pecli.verify(tensors, gemma, positions=COUNTED, atol=1e-6, reasons=False)
     np.savez(tmp_path / "dump.npz", **ignored)
     np.save(tmp_path / "mask.npy", MASK)
     words = (

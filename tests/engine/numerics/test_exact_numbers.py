@@ -60,7 +60,7 @@ def test_pi_log_and_exp(places):
 @pytest.mark.parametrize("places", BITS)
 @pytest.mark.parametrize("base", [0.001, 0.5, 1.0, 2.0, 100.0, 10000.0, 500000.0, 1e20, 1e40])
 @pytest.mark.sample(9)
-def test_power(base, places):
+def test_powers_are_those_of_arbitrary_precision(base, places):
     for exponent in (
         Fraction(0),
         Fraction(-1, 64),
@@ -73,7 +73,7 @@ def test_power(base, places):
 
 
 @pytest.mark.parametrize("places", BITS)
-def test_cos_sin(places):
+def test_cosines_and_sines_are_those_of_arbitrary_precision(places):
     rng = random.Random(places)
     one = 1 << places
     for turns in [1, one - 1, one // 8, one // 3, *(rng.randrange(one) for _ in range(200))]:
@@ -282,7 +282,7 @@ def test_the_low_part_breaks_ties(dtype):
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
-def test_round_fixed(dtype):
+def test_fixed_point_numbers_are_rounded_to_nearest_even(dtype):
     values = awkward(dtype)[::7]
     values = values[(np.abs(values) < 2.0**300) & ((np.abs(values) > 2.0**-300) | (values == 0))]
     fixed = [int(Fraction(v) * 2**400) + nudge for v in values.tolist() for nudge in (0, 1, -1)]

@@ -101,7 +101,7 @@ def hold(angles: np.ndarray) -> None:
 @pytest.mark.parametrize(
     "exponent", [-149, -126, -60, -24, -12, -6, -1, 0, 1, 7, 14, 20, 21, 22, 30, 40, 64, 103]
 )
-def test_sines_and_cosines(exponent):
+def test_sines_and_cosines_of_any_magnitude_are_correctly_rounded(exponent):
     rng = np.random.default_rng(exponent + 200)
     hold(np.ldexp(rng.uniform(1, 2, 300), exponent).astype(np.float32))
 
@@ -136,22 +136,22 @@ def test_phases_whose_waves_are_nearest_to_ties(first):
         hold(phases[closest])
 
 
-def test_edges_of_sectors():
+def test_sines_and_cosines_between_sectors_are_correctly_rounded():
     edges = ((np.arange(1, 257) - 0.5) * (math.tau / 256)).astype(np.float32)
     hold(np.concatenate([edges, edges + np.float32(math.tau)]))
 
 
-def test_zero():
+def test_waves_of_zero_are_0_and_1():
     sines, cosines = waves_of(np.zeros((2, 3), np.float32), ("sin", "cos"))
     assert sines.tolist() == [[0.0] * 3] * 2
     assert cosines.tolist() == [[1.0] * 3] * 2
 
 
-def test_no_angles():
+def test_no_angles_have_no_waves():
     assert waves_of(np.zeros((0, 3), np.float32), ["cos"])[0].shape == (0, 3)
 
 
-def test_two_dimensions():
+def test_angles_of_two_dimensions_keep_their_shape():
     angles = np.array([[1, 2**30], [2**23, 3]], np.float32)
     (square,) = waves_of(angles, ["sin"])
     (line,) = waves_of(angles.reshape(-1), ["sin"])
@@ -159,7 +159,7 @@ def test_two_dimensions():
 
 
 @pytest.mark.parametrize("base", [10000.0, 500000.0, 1e6, 0.5, 1.0, 3e38, 2.0**-126, 9999.9])
-def test_powers(base):
+def test_powers_are_correctly_rounded(base):
     base = round_single(base)
     exponents = [float(np.float32(i) / np.float32(64)) for i in range(64)] + [
         float(np.float32(-2 / 96)),

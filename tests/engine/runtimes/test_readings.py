@@ -90,7 +90,9 @@ def test_llama_cpp_reports_an_attention_factor_that_it_ignores() -> None:
         ("onnxruntime-genai", {"beta_fast": 32.0, "mscale": 0.0}, G4),
     ],
 )
-def test_attention_factors(runtime: str, parameters: dict[str, float], expected: float) -> None:
+def test_each_runtime_has_its_own_attention_factor(
+    runtime: str, parameters: dict[str, float], expected: float
+) -> None:
     assert yarn(runtime, **parameters).attention_factor_value() == pytest.approx(expected)
 
 

@@ -92,7 +92,9 @@ def g(factor: float, scale: float = 1.0) -> float:
         ({"mscale_all_dim": 0.5}, [g(8), g(8), g(8) / g(8, 0.5), g(8) / g(8, 0.5)]),
     ],
 )
-def test_yarn_attention_factors(scaling: dict[str, float], expected: list[float]) -> None:
+def test_attention_factors_of_yarn_differ_by_runtime(
+    scaling: dict[str, float], expected: list[float]
+) -> None:
     assert [attention(runtime, **YARN, **scaling) for runtime in EMULATED] == pytest.approx(
         expected, rel=1e-12
     )

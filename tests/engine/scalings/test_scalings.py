@@ -110,7 +110,7 @@ PUBLISHED = [
 
 
 @pytest.mark.parametrize(("case", "changes", "pair", "expected"), PUBLISHED)
-def test_published_frequencies(
+def test_frequencies_are_the_published_ones(
     case: str, changes: dict[str, Any], pair: int, expected: float
 ) -> None:
     frequencies = rope(case, **changes).frequencies().floats()

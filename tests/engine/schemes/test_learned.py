@@ -20,7 +20,7 @@ def weight(*args, **options) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_zeros_and_sinusoidal(dtype):
+def test_weights_may_begin_as_zeros_or_as_sinusoids(dtype):
     assert not bits(weight(7, 5, init="zeros", dtype=dtype)).any()
     sinusoidal = Sinusoidal(7, 5, dtype=dtype).tables()["pe"]
     assert weight(7, 5, init="sinusoidal", dtype=dtype).tobytes() == sinusoidal.tobytes()
@@ -98,7 +98,7 @@ def test_normal_is_the_inverse_distribution_function():
     ).tolist()
 
 
-def test_log():
+def test_logarithms_are_within_two_units():
     x = np.concatenate(
         [np.linspace(0.001, 4, 1000), 2.0 ** -np.arange(1, 60), np.sqrt(0.5) + np.array([0, 2e-16])]
     )

@@ -74,7 +74,7 @@ def test_the_value_of_a_text(parameter: Parameter, text: str, value: object) -> 
     assert parameter.parse("x", text) == value
 
 
-def test_the_largest_grid() -> None:
+def test_a_grid_may_have_two_to_the_20_points_along_an_axis() -> None:
     assert GridParameter("").check("grid", (2**20, 2**20)) == (2**20, 2**20)
 
 

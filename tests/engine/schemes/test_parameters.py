@@ -76,7 +76,7 @@ def test_values_and_texts_that_pass():
             assert type(found) is type(value)
 
 
-def test_texts_that_fail():
+def test_wrong_texts_are_refused_in_one_short_line_with_the_rule():
     for parameter, cases in TEXTS_REFUSED.items():
         for text, given in cases:
             with pytest.raises(ParameterError) as caught:
@@ -154,5 +154,5 @@ class OfTorch:
         ("scaling", "default", "none"),
     ],
 )
-def test_other_words(parameter: str, said: Any, meant: str) -> None:
+def test_other_words_for_a_value_mean_the_same(parameter: str, said: Any, meant: str) -> None:
     assert getattr(Rope(4, 8, **{parameter: said}), parameter) == meant

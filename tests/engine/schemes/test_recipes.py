@@ -76,7 +76,7 @@ def hf_at(recipe: str, positions: np.ndarray, dim: int, base: float) -> np.ndarr
     ("dim", "base"), [(128, 10000.0), (96, 10000.0), (64, 500000.0), (2, 10000.0), (10, 0.5)]
 )
 @pytest.mark.sample(16)
-def test_formulas_of_projects(recipe, dim, base):
+def test_each_recipe_has_the_angles_of_its_formula_in_numpy(recipe, dim, base):
     for offset in (
         (0, 200, 4000)
         if recipe.startswith("float16")
@@ -237,7 +237,7 @@ def test_amplitude_and_scale_in_float32():
 
 @pytest.mark.parametrize("heads", [8, 12, 7])
 @pytest.mark.parametrize("form", ["symmetric", "causal", "key", "key-last"])
-def test_alibi(heads, form):
+def test_biases_in_float32_are_products_of_float32(heads, form):
     exact = Alibi(heads, 40, form=form, dtype="float64")
     slopes = exact.tables()["slopes"].astype(f32)
     symmetric = -np.abs(np.arange(40)[:, None] - np.arange(40))

@@ -18,8 +18,9 @@ DTYPES = ("float32", "float16", "bfloat16", "float64")
 
 
 def hold_against_oracle(
-    rows: int, dim: int, samples: int, *, base: float = 1e4, offset: int = 0, dtype: str
+    rows: int, dim: int, *, samples: int, base: float = 1e4, offset: int = 0, dtype: str
 ) -> None:
+    """Compare random elements of a table, bit by bit, with values of arbitrary precision."""
     found = Rope(rows, dim, base=base, offset=offset, dtype=dtype).tables()
     rng = np.random.default_rng(rows + dim)
     row, wave = rng.integers(0, rows, samples), rng.choice(rng.integers(0, dim // 2, 60), samples)
@@ -31,17 +32,17 @@ def hold_against_oracle(
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.sample(2)
-def test_bases_and_shapes(dtype):
+def test_tables_of_many_bases_offsets_and_shapes_are_correctly_rounded(dtype):
     for base in (10000.0, 500000.0, 1e6, 1e20, 2.0, 0.5, 1.0):
         for offset in (0, 10**6 - 150, 2**40 - 300):
-            hold_against_oracle(300, 128, 200, base=base, offset=offset, dtype=dtype)
+            hold_against_oracle(300, 128, samples=200, base=base, offset=offset, dtype=dtype)
     for rows, dim in ((1, 2), (700, 2), (5, 64), (5000, 64), (60, 1024), (4, 65536)):
-        hold_against_oracle(rows, dim, 200, offset=4321, dtype=dtype)
+        hold_against_oracle(rows, dim, samples=200, offset=4321, dtype=dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_last_position(dtype):
-    hold_against_oracle(1, 128, 200, offset=2**40, dtype=dtype)
+def test_the_last_position_is_two_to_the_40(dtype):
+    hold_against_oracle(1, 128, samples=200, offset=2**40, dtype=dtype)
     both = Rope(2, 128, offset=2**40 - 1, dtype=dtype).tables()
     for name, table in Rope(1, 128, dtype=dtype).at([2**40]).items():
         assert table.tobytes() == both[name][1:].tobytes()
@@ -50,7 +51,7 @@ def test_the_last_position(dtype):
 @pytest.mark.parametrize(
     ("base", "dim"), [(10000.0, 128), (500000.0, 64), (1e6, 96), (0.5, 2), (1.0, 8), (1e20, 256)]
 )
-def test_inverse_frequencies(base, dim):
+def test_inverse_frequencies_are_correctly_rounded(base, dim):
     found = Rope(1, dim, base=base).tables()["inv_freq"]
     true = rounded(
         lambda: [arb(base) ** rational(Fraction(-2 * i, dim)) for i in range(dim // 2)], "float64"
@@ -111,7 +112,7 @@ def test_listed_positions_are_computed_directly(keep, monkeypatch):
 
 @pytest.mark.parametrize("keep", [True, False])
 @pytest.mark.parametrize("start", [0, 250, 10**6 - 20, 2**40 - 600])
-def test_neighbours_are_products(start, keep, monkeypatch):
+def test_rotations_made_from_neighbours_are_within_four_units(start, keep, monkeypatch):
     monkeypatch.setattr(module, "MAX_CACHED_BYTES", (1 << 27) if keep else 0)
     wanted = range(start, start + 40)
     found = RotationFactors(Rope(1, 16)).at(wanted)
@@ -119,7 +120,7 @@ def test_neighbours_are_products(start, keep, monkeypatch):
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_blocks_change_nothing(exact, monkeypatch):
+def test_the_size_of_blocks_changes_no_rotation(exact, monkeypatch):
     kept = RotationFactors(Rope(1, 32), exact=exact)
     monkeypatch.setattr(module, "MAX_CACHED_BYTES", 0)
     anew = RotationFactors(Rope(1, 32), exact=exact)

@@ -25,7 +25,7 @@ SMALL = {
 }
 
 
-def test_registry_and_names():
+def test_every_scheme_is_registered_by_its_name():
     assert list(SCHEMES) == list(SMALL)
     assert [scheme_named(name).name for name in SCHEMES] == list(SMALL)
 

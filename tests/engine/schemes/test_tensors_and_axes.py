@@ -46,7 +46,9 @@ def test_axes_of_a_tensor(scheme: Scheme, tensor: str, axes: Axes) -> None:
     ],
     ids=str,
 )
-def test_tensors_of_alibi(scheme: Alibi, shapes: dict[str, tuple[int, ...]]) -> None:
+def test_alibi_has_slopes_and_a_bias_if_it_has_a_length(
+    scheme: Alibi, shapes: dict[str, tuple[int, ...]]
+) -> None:
     assert {table.name: table.shape for table in scheme.tensors()} == shapes
 
 
@@ -69,7 +71,7 @@ def test_frequencies_are_scaled_as_positions_are() -> None:
 
 
 @pytest.mark.parametrize("scheme", [Alibi(2, 4), LearnedInit(4, 8)], ids=str)
-def test_schemes_without_frequencies(scheme: Scheme) -> None:
+def test_alibi_and_learned_tables_have_no_frequencies(scheme: Scheme) -> None:
     assert scheme.inverse_frequencies() is None
     assert scheme.angular_frequencies() is None
 
