@@ -36,7 +36,7 @@ def test_a_right_attribute_passes() -> None:
 
 
 def test_a_wrong_attribute_fails() -> None:
-    assert not pecli.verify(Model(base=500000.0), CONFIG, atol=1e-5)
+    assert not pecli.verify(Model(base=500000.0), CONFIG, atol=1e-5, reasons=False)
 
 
 def test_attributes_without_a_positional_name_are_found_if_nothing_else_is() -> None:

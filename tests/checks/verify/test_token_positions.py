@@ -282,7 +282,7 @@ def test_what_a_mask_hides_is_not_passed() -> None:
     result = pecli.verify(q + 1, config(), before=q, attention_mask=lone, atol=1e-3)
     assert not result
     x, weight = q[:, 0], np.random.default_rng(3).normal(size=(LENGTH, DIM)).astype(np.float32)
-    assert not pecli.verify(x + np.nan, weight * np.nan, before=x, atol=1e-3)
+    assert not pecli.verify(x + np.nan, weight * np.nan, before=x, atol=1e-3, reasons=False)
 
 
 def test_padding_layouts_and_as_many_tokens_as_heads() -> None:
