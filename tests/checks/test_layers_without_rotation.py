@@ -92,6 +92,14 @@ def test_layers_that_configurations_leave_unrotated(
     assert [k for k in range(8) if model.is_unrotated(f"layers.{k}.q")] == unrotated
 
 
+@pytest.mark.parametrize("part", ["vision_tower.", "visual.", "audio_tower."])
+def test_layers_of_towers_are_not_those_that_the_language_model_leaves_unrotated(part: str) -> None:
+    """Layer 3 of SmolLM3 has no rotation; a tower counts its layers from 0 again."""
+    model = pecli.load_model("smollm3-3b")
+    assert model.is_unrotated("model.layers.3.q")
+    assert not model.is_unrotated(f"{part}layers.3.q")
+
+
 @pytest.mark.parametrize("stem", ["layer3_q", "q_L3"])
 def test_the_name_of_a_file_states_the_layer_of_its_array(tmp_path: Path, stem: str) -> None:
     q = RNG.normal(size=(2, 12, 128)).astype("f4")

@@ -41,6 +41,7 @@ STATED_ORDERS = {
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("name", STATED_ORDERS)
+@pytest.mark.sample(18)
 def test_functions_in_the_order_of_the_name_pass_and_in_the_other_fail(
     form, spec: str, name: str
 ) -> None:
@@ -54,6 +55,7 @@ def test_functions_in_the_order_of_the_name_pass_and_in_the_other_fail(
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("name", ["x", "sinusoids", "positions"])
+@pytest.mark.sample(8)
 def test_sines_first_without_a_name_that_states_it_are_weak(form, spec: str, name: str) -> None:
     result = pecli.verify({name: form(SIN, COS)}, SPECS[spec])
     assert result.passed

@@ -37,6 +37,7 @@ SHAPES: list[Callable[[np.ndarray], np.ndarray]] = [np.copy, in_batches, with_ax
 
 @pytest.mark.parametrize("name", SCHEMES)
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.sample(6)
 def test_an_axis_for_each_side_is_the_same_table(
     name: str, shape: Callable[[np.ndarray], np.ndarray]
 ) -> None:

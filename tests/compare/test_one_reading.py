@@ -53,7 +53,7 @@ def is_identified(arrays: dict[str, Array]) -> bool:
 
 
 @pytest.mark.parametrize("dump", DUMPS)
-@pytest.mark.sample(10)
+@pytest.mark.sample(6)
 def test_every_door_has_one_verdict(pecli_cli: Any, tmp_path: Path, dump: str) -> None:
     def passes(*words: object) -> bool:
         outcome = pecli_cli(*words, "--atol", ATOL, "--json")
@@ -143,6 +143,7 @@ APART = (
 
 
 @pytest.mark.parametrize("dump", APART)
+@pytest.mark.sample(6)
 def test_pictures_show_cosines_and_sines_by_position(
     pecli_cli: Any, tmp_path: Path, dump: str
 ) -> None:

@@ -34,6 +34,22 @@ def test_rows_of_a_long_table(rows: range | list[int], words: str) -> None:
     assert reason(spoilt(LONG.tables()["pe"], rows), LONG) == words
 
 
+@pytest.mark.parametrize(
+    ("count", "is_explained"), [(40, True), (200, False)], ids=["a few", "most"]
+)
+def test_rows_at_no_position_are_named_unless_they_are_most(count: int, is_explained: bool) -> None:
+    """A table of which most rows are random turns is not one that is wrong in some rows."""
+    scheme = pecli.Rope(256, 64)
+    random = np.random.default_rng(0)
+    rows = random.permutation(256)[:count]
+    turns = random.uniform(0, 2 * np.pi, (count, 32))
+    tables = scheme.tables()
+    tables["cos"][rows] = np.cos(turns)
+    tables["sin"][rows] = np.sin(turns)
+    dump = {name: tables[name] for name in ("cos", "sin")}
+    assert reason(dump, scheme).startswith("cos, sin: only rows ") == is_explained
+
+
 def test_positions_of_a_long_table_that_wrap() -> None:
     wrapped = LONG.tables()["pe"][np.arange(1 << 16) % 5000]
     assert reason(wrapped, LONG) == "pe: positions wrap at row 5,000"

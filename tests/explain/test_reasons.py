@@ -420,7 +420,7 @@ NOTHING: dict[str, tuple[Tables, Any]] = {
 
 
 @pytest.mark.parametrize("name", NOTHING)
-@pytest.mark.sample(4)
+@pytest.mark.sample(3)
 def test_no_reason_is_invented(name: str) -> None:
     tables, spec = NOTHING[name]
     result = pecli.verify(tables, spec, atol=1e-4)

@@ -60,7 +60,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.sample(8)
+@pytest.mark.sample(6)
 def test_a_nameless_array_in_any_layout(tmp_path, monkeypatch, form) -> None:
     array, name, words = FORMS[form]
     np.save(tmp_path / "dump.npy", array)

@@ -39,6 +39,12 @@ def test_a_file_without_tables_is_refused() -> None:
     )
 
 
+def test_a_file_with_tables_of_no_layer_type_is_refused() -> None:
+    """Gemma 3 has two layer types; the file is tried with each, and has tables of neither."""
+    with pytest.raises(pecli.PecliError, match=r"has no positional tables of rope \(2 tensors"):
+        pecli.verify({"a": np.ones((3, 5), "f4"), "b": np.ones(7, "f4")}, "gemma-3-1b")
+
+
 def test_a_table_without_a_name_is_found_by_its_values() -> None:
     dump = {"a": COS, "b": np.ones((3, 5), "f4")}
     readings = pecli.verify(dump, CONFIG, atol=1e-6).readings

@@ -104,7 +104,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "dtype", "layout", "heads_first", "heads"), CASES)
-@pytest.mark.sample(60)
+@pytest.mark.sample(40)
 def test_wrong_positions_are_named_in_every_dtype_and_layout(
     name: str, dtype: str, layout: str, heads_first: bool, heads: int
 ) -> None:
@@ -220,6 +220,15 @@ def test_a_cache_is_not_multiplied_by_the_attention_factor_again() -> None:
     assert pecli.verify(moved[5], model, before=cache, shift=5, atol=1e-6)
     result = pecli.verify(moved[7], model, before=cache, shift=5, atol=1e-6)
     assert "it was moved by 7, not 5" in result.diagnosis[0]
+
+
+@pytest.mark.parametrize("model", [config(), GPTJ], ids=["halves", "interleaved"])
+def test_positions_of_tables_per_batch_are_named_in_either_layout(model: dict[str, Any]) -> None:
+    inverse = 10000.0 ** (-np.arange(DIM // 2) / (DIM // 2))
+    angles = np.stack([PLAIN, PLAIN + 7])[..., None] * inverse
+    dump = {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
+    first = pecli.verify(dump, model, atol=1e-6).diagnosis[0]
+    assert first.startswith("sequence 1: positions are 7 … 30; expected 0 … 23: all 7 too far;")
 
 
 def test_tables_per_batch(pecli_cli, tmp_path) -> None:

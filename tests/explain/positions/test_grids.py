@@ -194,6 +194,7 @@ def test_positions_along_the_axes_of_a_grid(
         ),
     ],
 )
+@pytest.mark.sample(3)
 def test_few_rows_are_along_one_axis(places: list[int], base: float, words: str) -> None:
     """Two axes of base 1000, a thousandth of each position along the second, would do as well as one of 10^6."""
     tables = on_axes((np.array(places), 128), base=base)

@@ -228,6 +228,29 @@ def test_a_patch_is_most_similar_to_itself(style: str, shape: tuple[int, int]) -
     assert panel.columns == "column"
 
 
+EVA = pecli.Rope(grid=(4, 6), dim=8, style="eva")
+
+
+def test_a_picture_of_patches_names_the_grid_and_its_middle() -> None:
+    picture = made("patch", EVA)
+    assert picture.title.endswith("similarity of one patch to all others, 4 × 6")
+    assert [panel.title for panel in picture.panels] == ["row 2, column 3"]
+
+
+def test_patches_of_two_towers_are_named_after_them() -> None:
+    picture = made("patch", EVA, pecli.Rope(grid=(4, 6), dim=8, style="eva", base=500.0))
+    first, second = picture.panels
+    assert "base 10000" in first.title
+    assert "base 500" in second.title
+
+
+def test_patches_of_a_video_are_those_of_its_first_frame() -> None:
+    video = pecli.Rope(grid=(5, 4, 6), dim=24, style="wan")
+    picture = made("patch", video)
+    assert picture.title.endswith("similarity of one patch to all others, 4 × 6")
+    assert [panel.title for panel in picture.panels] == ["row 2, column 3, frame 0 of 5"]
+
+
 def test_tables_on_grids_are_maps_of_channels(pecli_cli, tmp_path: Path) -> None:
     (panel,) = made(
         "heatmap", pecli.Sinusoidal(grid=(3, 5), dim=16, style="mae", keep=1), request=CHANNEL_2
