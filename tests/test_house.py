@@ -13,6 +13,7 @@ import pytest
 
 import pecli
 from pecli.engine.schemes import SCHEMES, scheme_named
+from tests.source_trees import nodes_of, tree_of
 
 ROOT = Path(pecli.__file__).parent
 FLOORS = [
@@ -75,9 +76,8 @@ def module_name(path: Path) -> str:
 MODULES = {module_name(path): path for path in ROOT.rglob("*.py")}
 
 
-@cache
 def nodes(name: str) -> list[ast.AST]:
-    return [*ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8")))]
+    return nodes_of(tree_of(MODULES[name]))
 
 
 @cache

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import pecli
+from tests.source_trees import nodes_of, tree_of
 
 ROOT = Path(pecli.__file__).parent
 FOLDERS = sorted({path.relative_to(ROOT).parts[0] for path in ROOT.rglob("*.py")})
@@ -25,10 +26,7 @@ Rule = Callable[[ast.Module], Iterator[ast.AST]]
 def trees(folder: str) -> dict[str, ast.Module]:
     """Return the modules of a folder, or of a file beside the folders."""
     paths = [ROOT / folder] if folder.endswith(".py") else sorted((ROOT / folder).rglob("*.py"))
-    return {
-        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-        for path in paths
-    }
+    return {path.relative_to(ROOT).as_posix(): tree_of(path) for path in paths}
 
 
 def branch_points(node: ast.AST) -> int:
@@ -47,21 +45,21 @@ def branch_points(node: ast.AST) -> int:
 
 def crowded_functions(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield functions with more than MAX_BRANCH_POINTS branch points."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, FUNCTIONS) and branch_points(node) > MAX_BRANCH_POINTS:
             yield node
 
 
 def loops_over_a_ternary(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield `for item in items if flag else ():`."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.iter, ast.IfExp):
             yield node.iter
 
 
 def products_with_a_flag(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield `text * (count > 1)` and `(item,) * (not same)`."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         match node:
             case ast.BinOp(
                 left=ast.Constant(value=str()) | ast.JoinedStr() | ast.Tuple() | ast.List(),
@@ -73,7 +71,7 @@ def products_with_a_flag(tree: ast.Module) -> Iterator[ast.AST]:
 
 def parallel_assignments(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield `a, b = x, y`, except for exchanges: `a, b = b, a`."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         match node:
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
                 if {*map(ast.unparse, targets)} != {*map(ast.unparse, values)}:
@@ -82,7 +80,7 @@ def parallel_assignments(tree: ast.Module) -> Iterator[ast.AST]:
 
 def nested_ternaries(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield `a if x else b if y else c`."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.IfExp):
             inner = [part for part in ast.walk(node) if isinstance(part, ast.IfExp)]
             if len(inner) > 1:
@@ -91,7 +89,7 @@ def nested_ternaries(tree: ast.Module) -> Iterator[ast.AST]:
 
 def comprehensions_that_do_two_things(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield comprehensions with a ternary or a walrus in them."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, COMPREHENSIONS):
             kinds = {type(part) for part in ast.walk(node)}
             if kinds & {ast.NamedExpr, ast.IfExp}:
@@ -100,7 +98,7 @@ def comprehensions_that_do_two_things(tree: ast.Module) -> Iterator[ast.AST]:
 
 def getattr_with_a_default(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield `getattr(x, "name", default)`: the base class should have the attribute."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         match node:
             case ast.Call(func=ast.Name(id="getattr"), args=[_, _, _]):
                 yield node
@@ -108,7 +106,7 @@ def getattr_with_a_default(tree: ast.Module) -> Iterator[ast.AST]:
 
 def docstrings_that_ask(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield owners of docstrings that begin with What, Which, How, Where, Whether or «The same»."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, DOCUMENTED):
             docstring = ast.get_docstring(node)
             if docstring is not None and docstring.startswith(QUESTION_WORDS):

@@ -2,10 +2,11 @@
 
 import ast
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.source_trees import nodes_of, tree_of
 
 TESTS = Path(__file__).parent
 TOOLS = TESTS / "tools"
@@ -18,26 +19,21 @@ FIXTURES = [name for name in MODULES if name.endswith("conftest.py")]
 CLOCKS = {"time", "perf_counter", "monotonic", "process_time"}
 
 
-@cache
-def tree_of(module: str) -> ast.Module:
-    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
-
-
-def evaluated_text(tree: ast.AST) -> Iterator[ast.AST]:
+def evaluated_text(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield calls of `eval` and `exec`: no formatter, type checker or debugger sees such code."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         match node:
             case ast.Call(func=ast.Name(id="eval" | "exec")):
                 yield node
 
 
-def assertions_of_several_facts(tree: ast.AST) -> Iterator[ast.AST]:
+def assertions_of_several_facts(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield `assert (a, b) == (c, d)` and `assert f(x) == ("text", None)`.
 
     They fail with `(2, False) != (2, True)` instead of the values that explain it. Tuples of like
     things, such as shapes and names, are one fact.
     """
-    for assertion in ast.walk(tree):
+    for assertion in nodes_of(tree):
         if not isinstance(assertion, ast.Assert):
             continue
         for node in ast.walk(assertion.test):
@@ -68,9 +64,9 @@ def is_of_unlike_constants(node: ast.AST) -> bool:
     return len(kinds) > 1
 
 
-def assertions_of_time(tree: ast.AST) -> Iterator[ast.AST]:
+def assertions_of_time(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield assertions that read a clock: they fail when the machine is busy."""
-    for assertion in ast.walk(tree):
+    for assertion in nodes_of(tree):
         if isinstance(assertion, ast.Assert):
             for node in ast.walk(assertion):
                 if isinstance(node, ast.Attribute) and node.attr in CLOCKS:
@@ -82,7 +78,9 @@ RULES = [evaluated_text, assertions_of_several_facts, assertions_of_time]
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_no_module_has(rule) -> None:
-    places = [f"{module}:{node.lineno}" for module in MODULES for node in rule(tree_of(module))]
+    places = [
+        f"{module}:{node.lineno}" for module in MODULES for node in rule(tree_of(MODULES[module]))
+    ]
     assert places == []
 
 
@@ -121,7 +119,7 @@ def test_rows_of_tests_are_not_hidden_in_text_files() -> None:
 def test_fixtures_change_nothing_of_the_program(module: str) -> None:
     """Tests run the program that users run: no limit of pecli is patched for all of them."""
     patched = []
-    for node in ast.walk(tree_of(module)):
+    for node in nodes_of(tree_of(MODULES[module])):
         match node:
             case ast.Call(func=ast.Attribute(attr="setattr"), args=[first, *_]):
                 patched.append(ast.unparse(first))
