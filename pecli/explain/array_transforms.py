@@ -364,9 +364,10 @@ def _is_near(made: Floats, sides: Sides) -> bool:
 
 
 def _shifted(candidate: Candidate, found: Array) -> Iterator[Candidate]:
-    """Yield an array with a constant added to each row, where either has values."""
+    """Yield a bias with a constant added to each row, where either has values; integers are no biases."""
     made = candidate.array
-    if made.ndim < 2 or made.shape[-1] < 3 or "c" in (made.dtype.kind, found.dtype.kind):
+    are_real = made.dtype.kind not in "ciu" and found.dtype.kind not in "ciu"
+    if made.ndim < 2 or made.shape[-1] < 3 or not are_real:
         return
     some = _some(made, found)
     if not _is_near(some.expected + _row_shifts(some), some):

@@ -7,8 +7,9 @@ import numpy as np
 from pecli.compare.forms import from_integers
 from pecli.engine.arrays import Array, dtype_name, numpy_dtype
 from pecli.engine.edits import Bits, Dtype, Edit, Incomplete, Parameter, Recipe, Runtime
-from pecli.engine.schemes.scheme import Scheme
+from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.explain.array_transforms import MAX_COMPARED, explain_pair
 from pecli.explain.explanation import Explanation, merged
 from pecli.explain.hypotheses import CHEAP, MAX_MISTAKES
 from pecli.explain.storage import SIGNIFICANT_BITS, half_ulp
@@ -87,8 +88,20 @@ def _explanations(scheme: Scheme, tensors: Tensors, atol: float) -> Iterator[Exp
 def _of_each(scheme: Scheme, tensors: Tensors, atol: float, most: int) -> Iterator[Explanation]:
     for name, array in tensors.items():
         explanation = _best(scheme, {name: array}, atol, most)
+        if explanation is None:
+            explanation = _transformed(scheme, name, array, atol)
         if explanation is not None:
             yield explanation
+
+
+def _transformed(scheme: Scheme, name: str, array: Array, atol: float) -> Explanation | None:
+    """Return how integers were transposed, negated or reordered: they have no making with such steps."""
+    table = named_tensors(scheme).get(name)
+    if table is None or table.dtype in SIGNIFICANT_BITS or table.shape != array.shape:
+        return None
+    if array.size > MAX_COMPARED:
+        return None
+    return explain_pair(name, table.array(), array, atol)
 
 
 def _of_waves(scheme: Scheme, waves: Tensors, atol: float) -> list[Explanation]:

@@ -5,7 +5,8 @@ logarithm. Buckets are decided in integers, so that they depend on no library. S
 2021) numbers all offsets of a window.
 """
 
-from bisect import bisect_left, bisect_right
+import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -39,6 +40,8 @@ _DEFAULTS: Mapping[str, Mapping[str, int]] = {
     "deberta": {"buckets": 256, "max_distance": 512},
 }
 """The buckets of the released models."""
+_LOG_ERROR = 1e-9
+"""Relative error of quotients of logarithms, with much to spare: what is nearer is decided in integers."""
 _BY_DISTANCE = ("seq_len", "buckets", "max_distance")
 """The parameters of styles that put distances into buckets."""
 
@@ -71,25 +74,25 @@ def deberta_buckets(count: int, buckets: int, max_distance: int) -> Indices:
 
     Distances up to the middle, half of the buckets, have one bucket each. Of the others, bucket n
     ends at the last distance with ln(distance/middle) / ln((max_distance − 1)/middle) ≤ n / (middle
-    − 1), decided in integers as above.
+    − 1). Where logarithms leave that open, it is decided in integers as above.
 
     >>> deberta_buckets(20, 8, 16).tolist()
     [0, 1, 2, 3, 4, 5, 5, 6, 6, 6, 7, 7, 7, 7, 7, 7, 8, 8, 8, 8]
     """
     middle = buckets // 2
-
-    def end_of(step: int) -> int:
+    distances = np.arange(count)
+    logs = np.log(np.maximum(distances, 1) / middle)
+    steps = logs / math.log((max_distance - 1) / middle) * (middle - 1)
+    nearest = np.rint(steps)
+    is_near = np.abs(steps - nearest) <= _LOG_ERROR * np.maximum(1.0, np.abs(steps))
+    last_buckets = np.ceil(steps)
+    for place in np.flatnonzero(is_near & (distances > middle)):
+        distance = int(place)
+        step = int(nearest[place])
         limit = (max_distance - 1) ** step * middle ** (middle - 1)
-        return bisect_right(
-            range(count),
-            limit,
-            key=lambda distance: distance ** (middle - 1) * middle**step,
-        )
-
-    starts = [*range(1, middle + 2)]
-    while starts[-1] < count:
-        starts.append(end_of(len(starts) - middle))
-    return np.searchsorted(starts, np.arange(count), side="right")
+        is_beyond = distance ** (middle - 1) * middle**step > limit
+        last_buckets[place] = step + is_beyond
+    return np.where(distances <= middle, distances, middle + last_buckets).astype(np.intp)
 
 
 class LearnedBiases(GivenPositions):

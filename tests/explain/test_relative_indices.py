@@ -1,0 +1,63 @@
+"""Indices of relative positions (T5, DeBERTa, Swin) that are transposed, negated, reversed, or have other parameters."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.engine.schemes.relative import deberta_buckets
+
+SCHEMES = {
+    "t5": pecli.Relative(style="t5", seq_len=150),
+    "deberta": pecli.Relative(style="deberta", seq_len=600),
+    "swin": pecli.Relative(style="swin", grid=(6, 9)),
+}
+
+
+def verified(index: np.ndarray, spec: pecli.Scheme) -> Any:
+    return pecli.verify({"index": index.astype(np.int32)}, spec)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_transposed_index(name: str) -> None:
+    index = SCHEMES[name].tables()["index"]
+    result = verified(index.T, SCHEMES[name])
+    assert "the table is transposed; exact" in result.diagnosis[0]
+
+
+@pytest.mark.parametrize("name", ["t5", "swin"])
+def test_a_negated_index(name: str) -> None:
+    index = SCHEMES[name].tables()["index"]
+    assert "the sign is flipped; exact" in verified(-index, SCHEMES[name]).diagnosis[0]
+
+
+def test_deberta_negated_is_deberta_transposed() -> None:
+    """Its index is antisymmetric."""
+    index = SCHEMES["deberta"].tables()["index"]
+    assert "the table is transposed; exact" in verified(-index, SCHEMES["deberta"]).diagnosis[0]
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_no_softmax_is_said_to_ignore_shifted_indices(name: str) -> None:
+    result = verified(SCHEMES[name].tables()["index"][::-1], SCHEMES[name])
+    assert not any("softmax" in line for line in result.diagnosis)
+
+
+@pytest.mark.parametrize("max_distance", [40, 64, 96, 256])
+def test_another_max_distance_of_t5(max_distance: int) -> None:
+    found = pecli.Relative(style="t5", seq_len=150, max_distance=max_distance)
+    result = verified(found.tables()["index"], SCHEMES["t5"])
+    assert f"max_distance is {max_distance} (the spec says 128); exact" in result.diagnosis[0]
+
+
+@pytest.mark.parametrize(("buckets", "max_distance"), [(8, 16), (256, 512), (32, 18), (64, 400)])
+def test_buckets_of_deberta_by_its_own_formula(buckets: int, max_distance: int) -> None:
+    """`make_log_bucket_position` of Hugging Face, whose float32 logarithms agree unless a quotient is a whole number."""
+    middle = buckets // 2
+    distances = np.arange(1, 500)
+    logs = np.log(distances / middle) / np.log((max_distance - 1) / middle) * (middle - 1)
+    expected = np.where(distances <= middle, distances, np.ceil(logs) + middle)
+    is_open = np.abs(logs - np.rint(logs)) < 1e-9
+    found = deberta_buckets(500, buckets, max_distance)[1:]
+    np.testing.assert_array_equal(found[~is_open], expected[~is_open])
