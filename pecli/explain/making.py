@@ -19,6 +19,7 @@ from pecli.explain import measure
 from pecli.explain.law import Law
 from pecli.explain.measure import Frequencies
 from pecli.explain.storage import Storage, rounded_to
+from pecli.explain.wave_measurement import MIN_RUN
 
 FLOAT32_FUNCTION = 4 * 2.0**-24
 """Absolute error of a cosine computed in float32 and of the products of a rotation, per unit of amplitude."""
@@ -335,7 +336,7 @@ class WaveMaking(Making):
     @property
     def reading(self) -> tuple[object, ...]:
         positions = self._computed_positions
-        is_run = self.rows >= measure.MIN_RUN and bool((np.diff(positions) == 1).all())
+        is_run = self.rows >= MIN_RUN and bool((np.diff(positions) == 1).all())
         if is_run:  # Frequencies are the same, wherever the run starts.
             return self.form, self.rows
         return self.form, self._rounding, positions.tobytes(), self.axes.tobytes()
@@ -386,7 +387,7 @@ class WaveMaking(Making):
     def measured_frequencies(self, sample: Floats, rows: Indices) -> Frequencies | None:
         whole = self._frequencies_in(sample, rows)
         is_noisy = whole is None or whole.noise > MAX_WAVE_NOISE
-        if not is_noisy or len(sample) < 2 * measure.MIN_RUN:
+        if not is_noisy or len(sample) < 2 * MIN_RUN:
             return whole
         half = len(sample) // 2  # Rows at one end may hold anything.
         for part in (slice(None, half), slice(half, None)):

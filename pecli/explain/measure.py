@@ -8,10 +8,7 @@ import numpy as np
 
 from pecli.engine.arrays import Complex, Flags, Floats, Indices
 from pecli.explain import wave_measurement
-from pecli.explain.wave_measurement import wrap
-
-MIN_RUN = 8
-"""Consecutive rows from which a frequency can be measured."""
+from pecli.explain.wave_measurement import MIN_RUN, wrap
 
 COARSE = 1e-5
 """Share of an amplitude by which float32 moves no turn, while float16 and four decimals move most."""

@@ -13,8 +13,9 @@ from pecli.explain.catalogue.rotation_mistakes import (
 )
 from pecli.explain.hypothesis import Case, Mistake
 from pecli.explain.making import WaveMaking
-from pecli.explain.measure import MAX_SIGMAS, MIN_RUN, Frequencies
+from pecli.explain.measure import MAX_SIGMAS, Frequencies
 from pecli.explain.rotated_making import RotatedMaking, turn_fit
+from pecli.explain.wave_measurement import MIN_RUN
 
 PAIRS = 5
 """Neighbouring pairs that are looked at: two numbers fit any two, so three are left to show whether they follow a law."""

@@ -1,4 +1,4 @@
-"""Why queries or keys are not rotated as they should be: the best explanation of all heads, or of each wrong part."""
+"""Reasons for queries or keys that are not rotated as they should be: one for all heads, or for each wrong part."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Why tensors of a scheme differ from what it makes: the best explanation of each group of tensors."""
+"""Reasons for tensors that differ from those of a scheme: the best explanation of each group of tensors."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -56,7 +56,7 @@ MAX_COMMAND = 200  # letters: nobody reads a longer command, such as one with Lo
 
 @dataclass(frozen=True)
 class Reference:
-    """What a table is compared with, in words."""
+    """The words for whatever a table is compared with: a specification, or another file."""
 
     quote: str
     """Begins the quotation of an expected value: «(the spec says 500000)»."""
@@ -77,7 +77,7 @@ NOTHING = Reference("", "")  # `identify` has only the table at hand
 
 @dataclass(frozen=True)
 class Context:
-    """What the words for an edit depend on, beside the edit."""
+    """The circumstances that change the words for an edit."""
 
     reference: Reference = SPEC
     is_rotary: bool = True
@@ -484,7 +484,7 @@ _WRITERS: Mapping[type[Edit], _Writer] = {
 
 @dataclass(frozen=True)
 class Coverage:
-    """How much of a table an explanation covers, and how well."""
+    """The part of a table that an explanation covers, and the differences that it leaves."""
 
     residual: float
     compared: ComparedRows | None = None

@@ -41,7 +41,7 @@ class Stored(Mistake):
 
     @property
     def roundings(self) -> Iterator["Stored"]:
-        """The same grid with other ways of rounding than once to nearest."""
+        """The grid with other ways of rounding: toward zero, down, or twice."""
         for mode in MODES:
             yield Truncated(TruncatedStorage(self.storage, mode))
         if self.storage == FloatStorage("bfloat16"):

@@ -1,0 +1,33 @@
+"""`accept` rejects mistakes that the data do not show."""
+
+import numpy as np
+import pytest
+
+import pecli
+from pecli.explain.catalogue.arithmetic import COARSE_PIS, CoarsePi
+from pecli.explain.catalogue.coarse_storage import Stored
+from pecli.explain.catalogue.law_numbers import OtherBase
+from pecli.explain.hypothesis import Case, accept
+from pecli.explain.storage import decimals
+from pecli.explain.tables import cases_of
+
+ROWS = 16
+"""Angles up to 15 radians make two turns, which π = 3.14159 moves by 1.1e-5."""
+
+
+@pytest.fixture(name="other_base")
+def _other_base() -> Case:
+    """Return the case of another base, in tables that NumPy makes of it and four decimals hold."""
+    angles = np.outer(np.arange(ROWS), 500000.0 ** (-np.arange(32) / 32))
+    tables = {"cos": np.cos(angles).round(4), "sin": np.sin(angles).round(4)}
+    case = next(iter(cases_of(pecli.Rope(ROWS, 64, layout="compact"), tables)))
+    return case.given(Stored(decimals(4))).given(OtherBase(500000.0))
+
+
+def test_a_mistake_that_the_data_show_is_accepted(other_base: Case) -> None:
+    assert accept(other_base) is not None
+
+
+@pytest.mark.parametrize("pi", COARSE_PIS[:4])
+def test_a_second_mistake_that_changes_no_element_is_not(other_base: Case, pi: float) -> None:
+    assert accept(other_base.given(CoarsePi(pi))) is None
