@@ -3,11 +3,11 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from pecli.engine.arrays import Floats, Indices
+from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.engine.scalings.linear import Linear, Proportional
 from pecli.engine.scalings.llama3 import Llama3
 from pecli.engine.scalings.longrope import LongRope
@@ -17,7 +17,7 @@ from pecli.engine.scalings.yarn import Yarn
 from pecli.explain.catalogue.law_numbers import NO_MOVE, USUAL_BASES, OtherBase
 from pecli.explain.catalogue.scalings import FACTORS, LENGTHS
 from pecli.explain.law import NO_SCALING, Law
-from pecli.explain.measure import MAX_SIGMAS, SIGMAS, Fit, Frequencies, fit_number
+from pecli.explain.measure import FLOAT32_DRIFT, MAX_SIGMAS, SIGMAS, Fit, Frequencies, fit_number
 from pecli.explain.numbers import digits, plain_numbers
 from pecli.explain.time_limit import check_time
 
@@ -47,6 +47,22 @@ MAX_BLUR = 0.01
 
 MIN_DIVISORS = 6
 """Frequencies that have to be sharp enough to show whether LongRoPE's divisors are plain numbers."""
+
+SHARP_DIVISOR = 1e-3
+"""Error of a divisor that is known well: it shows two decimals."""
+
+SAME_DIVISOR = 0.005
+"""Difference of divisors below which they are one number, written with two decimals."""
+
+SMALLEST_DIVISOR = 0.5
+LARGEST_DIVISOR = 2000.0
+"""Divisors of LongRoPE: published ones are between 1 and 65, and its search may go beyond."""
+
+FACTOR_ERROR = 0.02
+"""Relative error of a factor that is read off the slowest pair: a blend may not have reached its end there."""
+
+MIN_FACTOR = 1.05
+"""Smallest factor of a blend: below it, noise looks like one."""
 
 KNOWN_TO = 1e-4
 """Relative standard error of a base from which on an answer states the doubt."""
@@ -106,11 +122,31 @@ def _agreeing(priors: list[LawPrior], measured: Frequencies) -> list[LawPrior]:
 
 @dataclass(frozen=True)
 class Line:
-    """ln f = level − step · i, with standard errors, and the frequencies that lie on it."""
+    """A geometric series: frequencies scale · exp(−step · i), and the measured ones that lie on it."""
 
-    level: Fit
+    level: Fit  # the scale, which is 1 for an unscaled law
     step: float
-    measured: Frequencies
+    measured: Frequencies  # 0 for those that do not lie on it
+
+
+class LogLine(NamedTuple):
+    """The line ln f = level − step · i, and the standard error of the level."""
+
+    step: float
+    level: float
+    level_error: float
+
+    @classmethod
+    def fitted(cls, index: Indices, logs: Floats, errors: Floats) -> Self:
+        """Return the line of weighted least squares."""
+        weights = 1 / np.maximum(errors, 1e-15)
+        (slope, level), covariance = np.polyfit(index, logs, 1, w=weights, cov="unscaled")
+        return cls(-float(slope), float(level), math.sqrt(covariance[1, 1]))
+
+    def holds(self, index: Indices, logs: Floats, errors: Floats) -> Flags:
+        """Return which logarithms of frequencies lie on the line."""
+        left = np.abs(logs - self.level + self.step * index)
+        return np.asarray(left <= MAX_SIGMAS * np.hypot(errors, self.level_error))
 
 
 def fit_line(measured: Frequencies) -> Line | None:
@@ -123,27 +159,19 @@ def fit_line(measured: Frequencies) -> Line | None:
         return None
     logs = np.log(measured.values[known])
     errors = measured.errors[known] / measured.values[known]
-    is_used = known >= known[len(known) // 2] if len(known) > MIN_PAIRS else known >= 0
-    step, level, level_error = _line(known[is_used], logs[is_used], errors[is_used])
+    first_slow = len(known) // 2 if len(known) > MIN_PAIRS else 0
+    line = LogLine.fitted(known[first_slow:], logs[first_slow:], errors[first_slow:])
     for _ in range(2):
-        left = np.abs(logs - level + step * known)
-        is_near = left <= MAX_SIGMAS * np.hypot(errors, level_error)
+        is_near = line.holds(known, logs, errors)
         if np.count_nonzero(is_near) < 2:
             break
-        step, level, level_error = _line(known[is_near], logs[is_near], errors[is_near])
-    is_near = np.abs(logs - level + step * known) <= MAX_SIGMAS * np.hypot(errors, level_error)
+        line = LogLine.fitted(known[is_near], logs[is_near], errors[is_near])
+    on_line = known[line.holds(known, logs, errors)]
     values = np.zeros_like(measured.values)
-    values[known[is_near]] = measured.values[known[is_near]]
-    scale = math.exp(min(level, LARGEST_LOG))
-    on_line = measured._replace(values=values)
-    return Line(Fit(scale, (SIGMAS * level_error + 1e-9) * scale), step, on_line)
-
-
-def _line(index: Indices, logs: Floats, errors: Floats) -> tuple[float, float, float]:
-    """Return the step and the level of a falling line by weighted least squares, and the standard error of the level."""
-    weights = 1 / np.maximum(errors, 1e-15)
-    (slope, level), covariance = np.polyfit(index, logs, 1, w=weights, cov="unscaled")
-    return -float(slope), float(level), math.sqrt(covariance[1, 1])
+    values[on_line] = measured.values[on_line]
+    scale = math.exp(min(line.level, LARGEST_LOG))
+    error = (SIGMAS * line.level_error + 1e-9) * scale
+    return Line(Fit(scale, error), line.step, measured._replace(values=values))
 
 
 def _geometric(measured: Frequencies, half: float, *, may_scale: bool) -> Iterator[LawPrior]:
@@ -155,31 +183,42 @@ def _geometric(measured: Frequencies, half: float, *, may_scale: bool) -> Iterat
     line = fit_line(measured)
     if line is None or not 0 < line.step * half < LARGEST_LOG:
         return
-    base = math.exp(line.step * half)
-    for prior in _scaled(Law(pairs, half, base), line, may_scale=may_scale):
-        yield from _with_base(prior, line.measured)
+    law = Law(pairs, half, math.exp(line.step * half))
+    yield from _with_base(_scaled(law, line, may_scale=may_scale), line.measured)
     turning = _turning(measured)
     if not may_scale and turning < pairs:
-        factor = _plainest(Fit(1 / line.level.value, line.level.error / line.level.value**2))
-        law = Law(pairs, half, base, scaling=Proportional(factor), rotating=turning)
-        cost = PROPORTIONAL_COST + (COST_PER_DIGIT * digits(factor) if factor != 1 else 0.0)
-        yield from _with_base(LawPrior(law, cost), line.measured)
+        yield from _with_base(_proportional(law, line, turning), line.measured)
 
 
-def _scaled(law: Law, line: Line, *, may_scale: bool) -> Iterator[LawPrior]:
-    """Yield a law with the number by which its first frequency differs from 1."""
+def _proportional(law: Law, line: Line, turning: int) -> LawPrior:
+    """Return a law by which only the first pairs turn, as proportional scaling has it."""
+    factor = _plainest(_inverse(line.level))
+    cost = PROPORTIONAL_COST
+    if factor != 1:
+        cost += COST_PER_DIGIT * digits(factor)
+    return LawPrior(replace(law, scaling=Proportional(factor), rotating=turning), cost)
+
+
+def _scaled(law: Law, line: Line, *, may_scale: bool) -> LawPrior:
+    """Return a law with the number by which its first frequency differs from 1.
+
+    A rotary table divides all frequencies by a factor of linear scaling; an added one multiplies positions, and 0.001
+    is written as 1/1000 if that is plainer.
+    """
     scale, error = line.level
     if abs(scale - 1) <= max(error, 1e-7):
-        yield LawPrior(law)
-        return
-    inverse = _plainest(Fit(1 / scale, error / scale**2))
-    direct = _plainest(line.level)
+        return LawPrior(law)
+    factor = _plainest(_inverse(line.level))
     if not may_scale:
-        yield LawPrior(replace(law, scaling=Linear(inverse)), COST_PER_DIGIT * digits(inverse))
-        return
-    plainer = 1 / inverse if digits(inverse) < digits(direct) else direct
-    cost = COST_PER_DIGIT * min(digits(inverse), digits(direct))
-    yield LawPrior(replace(law, scale=plainer), cost)
+        return LawPrior(replace(law, scaling=Linear(factor)), COST_PER_DIGIT * digits(factor))
+    direct = _plainest(line.level)
+    plainer = 1 / factor if digits(factor) < digits(direct) else direct
+    cost = COST_PER_DIGIT * min(digits(factor), digits(direct))
+    return LawPrior(replace(law, scale=plainer), cost)
+
+
+def _inverse(fit: Fit) -> Fit:
+    return Fit(1 / fit.value, fit.error / fit.value**2)
 
 
 def _plainest(fit: Fit) -> float:
@@ -256,25 +295,40 @@ def _blends(factor: float) -> Iterator[Blend]:
 
 
 def _bent(measured: Frequencies, half: float) -> Iterator[LawPrior]:
-    """Yield llama3 and YaRN laws: with the plain law taken out, frequencies fall from 1 to 1/factor."""
+    """Yield llama3 and YaRN laws, which leave fast frequencies as they are and divide slow ones by a factor.
+
+    Llama 3.1 (base 500000, factor 8) has the frequencies of its base in the first pairs, and an eighth of them in the
+    last ones. So the first pairs give the base, and the last one the factor.
+    """
     known = np.flatnonzero(measured.known & (measured.values > 0))
     if len(known) < MIN_PAIRS:
         return
-    relative = measured.errors[known] / measured.values[known]
-    if np.median(relative) > MAX_BLUR:
+    relative_errors = measured.errors[known] / measured.values[known]
+    if np.median(relative_errors) > MAX_BLUR:
         return
-    pairs = len(measured.values)
     for base in _bases_of_fast_pairs(measured, known, half):
-        plain = Law(pairs, half, base)
-        ratios = measured.values[known] / plain.frequencies[known]
-        slack = MAX_SIGMAS * measured.errors[known] / plain.frequencies[known] + 1e-6
-        if (ratios > 1 + slack).any():
-            continue
-        slowest = 1 / max(float(ratios[-1]), 1e-9)
-        fitted = _plainest(Fit(slowest, 0.02 * slowest))
-        for factor in dict.fromkeys((fitted, *FACTORS)):
-            if factor > 1.05 and not (ratios < 1 / factor - slack).any():
-                yield from _with_blend(plain, factor, measured)
+        plain = Law(len(measured.values), half, base)
+        for factor in _blend_factors(plain, measured, known):
+            yield from _with_blend(plain, factor, measured)
+
+
+def _blend_factors(plain: Law, measured: Frequencies, known: Indices) -> Iterator[float]:
+    """Yield factors by which slow frequencies of a plain law may have been divided, the fitted one first.
+
+    There is none if some frequency is higher than the plain law's: no blend raises one. Nor does a blend divide any by
+    more than its factor.
+    """
+    expected = plain.frequencies[known]
+    ratios = measured.values[known] / expected
+    slack = MAX_SIGMAS * measured.errors[known] / expected + FLOAT32_DRIFT
+    if (ratios > 1 + slack).any():
+        return
+    of_slowest = 1 / max(float(ratios[-1]), 1e-9)
+    fitted = _plainest(Fit(of_slowest, FACTOR_ERROR * of_slowest))
+    for factor in dict.fromkeys((fitted, *FACTORS)):
+        is_divided_by_more = ratios < 1 / factor - slack
+        if factor > MIN_FACTOR and not is_divided_by_more.any():
+            yield factor
 
 
 def _bases_of_fast_pairs(measured: Frequencies, known: Indices, half: float) -> Iterator[float]:
@@ -321,19 +375,19 @@ def _agreeing_lengths(law: Law, measured: Frequencies) -> Floats:
 
 
 def _divided(measured: Frequencies, half: float) -> Iterator[LawPrior]:
-    """Yield LongRoPE: one divisor per pair, if those that are known well are plain numbers of two or three decimals."""
+    """Yield LongRoPE over the usual base whose divisors, one per pair, are known best."""
     if measured.is_folded:
         return
-    best: list[tuple[int, LawPrior]] = []
+    candidates: list[tuple[Law, Divisors]] = []
     for base in USUAL_BASES:
         plain = Law(len(measured.values), half, base)
         divisors = _divisors(plain, measured)
         if divisors is not None:
-            scaling = LongRope(4096, divisors.values, divisors.values, attention_factor=1.0)
-            prior = LawPrior(replace(plain, scaling=scaling), LONGROPE_COST, SAME_DIVISORS)
-            best.append((divisors.sharp, prior))
-    if best:
-        yield max(best, key=lambda each: each[0])[1]
+            candidates.append((plain, divisors))
+    if candidates:
+        plain, divisors = max(candidates, key=lambda candidate: candidate[1].sharp)
+        scaling = LongRope(4096, divisors.values, divisors.values, attention_factor=1.0)
+        yield LawPrior(replace(plain, scaling=scaling), LONGROPE_COST, SAME_DIVISORS)
 
 
 @dataclass(frozen=True)
@@ -345,27 +399,38 @@ class Divisors:
 
 
 def _divisors(plain: Law, measured: Frequencies) -> Divisors | None:
-    """Return the plain numbers by which a law's frequencies were divided; None if those known well are not plain."""
+    """Return the plain numbers by which a law's frequencies were divided, such as Phi-3's 1.05, 1.1, … 64.5.
+
+    None is returned unless those that are known well are numbers of two or three decimals, and differ: linear scaling
+    divides all frequencies by one number.
+    """
     known = measured.known
-    # A pair that hardly turns has some divisor, too, which changes nothing.
-    slow = np.maximum(measured.values, np.maximum(measured.errors / 2, 1e-30))
-    divisors = plain.frequencies / np.where(known, measured.values, slow)
-    doubts = np.abs(divisors) * np.where(known, measured.errors / np.abs(slow), 0.01)
-    is_sharp = (doubts < 1e-3) & known
-    if np.count_nonzero(is_sharp) < MIN_DIVISORS:
+    # A pair that hardly turns also has a divisor, which changes nothing: about half its error is a frequency for it.
+    usable = np.maximum(measured.values, np.maximum(measured.errors / 2, 1e-30))
+    divisors = plain.frequencies / np.where(known, measured.values, usable)
+    relative_errors = np.where(known, measured.errors / np.abs(usable), 0.01)
+    errors = np.abs(divisors) * relative_errors
+    is_sharp = (errors < SHARP_DIVISOR) & known
+    if np.count_nonzero(is_sharp) < MIN_DIVISORS or not _are_possible(divisors[known]):
         return None
-    if (divisors[known] < 0.5).any() or (divisors[known] > 2000).any():
+    are_alike = float(np.ptp(divisors[is_sharp])) < SAME_DIVISOR
+    if are_alike or not _are_decimals(divisors[is_sharp], errors[is_sharp]):
         return None
-    grid = np.where(doubts < 5e-5, 1000.0, 100.0)
-    off = np.abs(divisors * grid - np.rint(divisors * grid)) / grid
-    are_alike = (
-        float(np.ptp(divisors[is_sharp])) < 0.005
-    )  # Linear scaling divides all by one number.
-    if are_alike or (off[is_sharp] > 4 * doubts[is_sharp] + 1e-9).any():
-        return None
-    errors = np.where(is_sharp, 4 * doubts, doubts / 16)
+    allowed = np.where(is_sharp, 4 * errors, errors / 16)
     values = [
         _plainest(Fit(float(divisor), float(error)))
-        for divisor, error in zip(divisors, errors, strict=True)
+        for divisor, error in zip(divisors, allowed, strict=True)
     ]
     return Divisors(tuple(values), int(np.count_nonzero(is_sharp)))
+
+
+def _are_possible(divisors: Floats) -> bool:
+    """Return True if divisors are of a size that LongRoPE's search gives: it hardly raises a frequency."""
+    return bool((divisors >= SMALLEST_DIVISOR).all() and (divisors <= LARGEST_DIVISOR).all())
+
+
+def _are_decimals(divisors: Floats, errors: Floats) -> bool:
+    """Return True if numbers may have two decimals, or three if they are known to half of the fourth."""
+    places = np.where(errors < 5e-5, 1000.0, 100.0)
+    off = np.abs(divisors * places - np.rint(divisors * places)) / places
+    return bool((off <= 4 * errors + 1e-9).all())
