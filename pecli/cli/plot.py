@@ -19,7 +19,7 @@ from pecli.models.encoding import ModelEncodings
 from pecli.models.find import NamedModel, find_model, named_model
 from pecli.views.pictures import kinds as figures
 from pecli.views.pictures import subjects as plotted
-from pecli.views.pictures.figure_files import check_suffix, save
+from pecli.views.pictures.figure_files import check_suffix, is_page, save
 from pecli.views.pictures.figure_size import (
     CHANNELS,
     DEFAULT_DPI,
@@ -40,6 +40,10 @@ DEFAULTS = {"seq_len": "512", "max_len": "512", "dim": "64", "heads": "8"}
 They are texts, as if they had been typed, so that the scheme's own rules parse them.
 """
 
+PAGE_ROWS = 600
+PAGE_COLUMNS = 800
+"""Rows and columns of a heatmap in an interactive page: about one per dot of a screen."""
+
 _LOOK = "Look"
 _KIND = f"{', '.join(KINDS)}; see below. (default: heatmap, or the kind that fits)"
 _WHAT = (
@@ -52,7 +56,8 @@ _WHAT = (
     options.argument("what", "FILE…|SCHEME…|MODEL…", _WHAT, several=True),
     options.text("--kind -k", "NAME", _KIND, choices=tuple(KINDS)),
     options.output(
-        "Write a figure instead of drawing in the terminal: .png, .svg, .pdf; circles also as .gif.",
+        "Write a figure instead of drawing in the terminal: .png, .svg, .pdf; .html to hover, zoom "
+        "and move sliders; circles also as .gif.",
         "",
     ),
     options.text("--channels", "INTEGER,…", "Channels, pairs or heads to draw."),
@@ -87,6 +92,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
       pecli plot rope --model llama-3.1-8b --against rope --theta 10000 --kind wavelengths
       pecli plot llama-2-7b llama-3.1-8b --kind wavelengths -o models.png
       pecli plot llama-2-7b --flags '--rope-freq-base 40000' --kind wavelengths
+      pecli plot llama-3.1-8b --kind wavelengths -o sliders.html
       pecli plot vit.npy --kind patch --grid 14x14 --keep 1 -o patch.png
 
       What each kind shows:
@@ -102,6 +108,9 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
     if output is None:
         _check_terminal(kind, values, is_animated=is_animated)
         request = PlotRequest(channels=channels)
+    elif is_page(output):
+        _check_page(values)
+        request = PlotRequest(PAGE_ROWS, PAGE_COLUMNS, channels)
     else:
         check_suffix(output, moving=is_animated)
         request = data_request(size, dpi, channels)
@@ -112,7 +121,10 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
         style = _FigureStyle(size, dpi, values["dark"], values["cmap"])
         about = provenance(["plot", *what], {"kind": kind, **values})
         about["specs"] = _labelled_specs(subjects)
-        _save(picture, output, style, about, quiet=quiet)
+        if is_page(output):
+            _save_page(picture, subjects, output, style, about, quiet=quiet)
+        else:
+            _save(picture, output, style, about, quiet=quiet)
     elif not quiet:
         from pecli.views.pictures.terminal_render import show
 
@@ -145,6 +157,14 @@ def _check_terminal(kind: str | None, values: options.Values, *, is_animated: bo
         raise ParameterError(name, shown, "it only applies with -o", "add -o x.png")
 
 
+def _check_page(values: options.Values) -> None:
+    """Raise ParameterError for options that a page, whose size follows the window, does not have."""
+    for name in ("size", "dpi", "cmap"):
+        if values[name] is not None:
+            rule = "an .html page has the size of its window, and its own colours"
+            raise ParameterError(name, values[name], rule, "write a .png, .svg or .pdf")
+
+
 class _FigureStyle(NamedTuple):
     """The look of a figure."""
 
@@ -166,6 +186,24 @@ def _save(
     if not quiet:
         width, height = drawn.get_size_inches()
         screen.print_written(output, f"{width:g} × {height:g} inches, ")
+
+
+def _save_page(
+    picture: Picture,
+    subjects: Sequence[Subject],
+    output: str,
+    style: _FigureStyle,
+    about: dict[str, object],
+    *,
+    quiet: bool,
+) -> None:
+    """Write an interactive page, with sliders for the rotary encodings among the subjects."""
+    from pecli.views import interactive, screen
+    from pecli.views.interactive.rope_sliders import slider_settings
+
+    interactive.save(picture, slider_settings(subjects), output, about, dark=style.dark)
+    if not quiet:
+        screen.print_written(output, "interactive, ")
 
 
 class _SubjectReader:

@@ -31,6 +31,11 @@ QUIET = "#666666"
 """matplotlib's colour 0.4, of curves and levels that are there for comparison."""
 
 
+def is_page(path: str) -> bool:
+    """Return True if a path is that of an interactive page."""
+    return path.lower().endswith((".html", ".htm"))
+
+
 def check_suffix(path: str, *, moving: bool = False) -> str:
     """Return the format that a path's suffix names, before any work is done.
 

@@ -1,0 +1,98 @@
+"""Interactive pages: one offline .html file with the panels of a picture, and sliders for RoPE.
+
+plotly draws the panels in the browser; its script is part of the page. Hovering over a panel shows
+position, channel and value, dragging zooms, and a click on a name in the legend hides its curve.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from string import Template
+
+import orjson
+
+from pecli.engine.named_values import JsonObject
+from pecli.errors import ParameterError
+from pecli.files.output import open_output
+from pecli.views.interactive.panel_data import plotly_panel
+from pecli.views.interactive.rope_sliders import RopeSettings
+from pecli.views.pictures.panels import Picture
+from pecli.views.pictures.theme import theme
+from pecli.views.report.html import text
+
+_FOLDER = Path(__file__).parent
+
+
+def save(
+    picture: Picture,
+    sliders: Sequence[RopeSettings],
+    path: str,
+    about: Mapping[str, object],
+    *,
+    dark: bool = False,
+) -> None:
+    """Write a page; the file appears when it is complete.
+
+    Args:
+        picture: What the page shows.
+        sliders: The rotary encodings whose settings can be changed in the page.
+        path: Where to write it.
+        about: The command and the specs that it was drawn from.
+        dark: Draw on dark paper.
+    """
+    content = page(picture, sliders, about, dark=dark)
+    with open_output(path) as output:
+        output.write(content.encode())
+
+
+def page(
+    picture: Picture,
+    sliders: Sequence[RopeSettings],
+    about: Mapping[str, object],
+    *,
+    dark: bool = False,
+) -> str:
+    """Return the HTML of a page."""
+    colours = theme(dark=dark)
+    data: JsonObject = {
+        "across": picture.across,
+        "panels": [plotly_panel(panel, dark=dark) for panel in picture.panels],
+        "sliders": [settings.as_json() for settings in sliders],
+        "ink": colours.ink,
+        "paper": colours.paper,
+        "faint": colours.faint,
+        "curve": "#{:02x}{:02x}{:02x}".format(*colours.curves[0]),
+    }
+    template = Template((_FOLDER / "page.html").read_text(encoding="utf-8"))
+    return template.substitute(
+        title=text(picture.title),
+        subtitle=text(picture.subtitle),
+        ink=colours.ink,
+        paper=colours.paper,
+        faint=colours.faint,
+        about=text(json.dumps(about, ensure_ascii=False, sort_keys=True)),
+        plotly=_plotly_script(),
+        data=_script_data(data),
+        script=(_FOLDER / "page.js").read_text(encoding="utf-8"),
+    )
+
+
+def _script_data(data: JsonObject) -> str:
+    """Return data as JSON that can stand in a script element: a label may contain «</script>»."""
+    encoded = orjson.dumps(data, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+    return encoded.replace("<", "\\u003c")
+
+
+def _plotly_script() -> str:
+    """Return plotly's script, which is a file of the installed package.
+
+    Raises:
+        ParameterError: plotly is not installed.
+    """
+    package = find_spec("plotly")
+    if package is None or package.origin is None:
+        rule = "plotly draws interactive pages, and is not installed"
+        raise ParameterError("output", ".html", rule, "pip install plotly")
+    script = Path(package.origin).parent / "package_data" / "plotly.min.js"
+    return script.read_text(encoding="utf-8")

@@ -1,0 +1,233 @@
+"""The panels of a picture as traces and layouts of plotly."""
+
+import base64
+from functools import singledispatch
+
+import numpy as np
+
+from pecli.engine.arrays import Floats
+from pecli.engine.named_values import JsonObject
+from pecli.views.pictures import palettes
+from pecli.views.pictures.downsample import envelope
+from pecli.views.pictures.figure_chart import BAND_SHADES, MAX_POINTS, SPREAD_SHADE
+from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Panel
+from pecli.views.pictures.theme import theme
+
+_COLOUR_STEPS = 33
+"""Colours of a colour scale; the browser interpolates between them."""
+_GREY = "#888888"
+"""The colour of curves, levels and bands that are there for comparison; seen on both papers."""
+
+
+@singledispatch
+def plotly_panel(panel: Panel, *, dark: bool) -> JsonObject:
+    """Return the title, traces and layout of a panel, as plotly's JavaScript takes them."""
+    raise NotImplementedError(type(panel))
+
+
+@plotly_panel.register
+def _(panel: HeatmapPanel, *, dark: bool) -> JsonObject:
+    drawn_rows, drawn_columns = panel.values.shape
+    rows, columns = panel.shape
+    row_name, column_name = panel.axis_names(drawn_rows, drawn_columns)
+    low, high = panel.ends
+    values = np.where(np.isfinite(panel.values), panel.values, np.nan)
+    trace: JsonObject = {
+        "type": "heatmap",
+        "z": _packed(values),
+        # A drawn row stands for rows / drawn_rows of the table: 4, if 400 of them are drawn in 100.
+        "x0": 0,
+        "dx": columns / drawn_columns,
+        "y0": panel.first_row,
+        "dy": rows / drawn_rows,
+        "zmin": low,
+        "zmax": high,
+        "colorscale": _colour_scale(
+            palettes.DIVERGING if panel.is_centred else palettes.SEQUENTIAL
+        ),
+        "colorbar": {"thickness": 12},
+        "hovertemplate": (
+            f"{panel.rows} %{{y}}<br>{panel.columns} %{{x}}<br>%{{z:.7g}}<extra></extra>"
+        ),
+    }
+    if panel.log:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logarithms = np.log10(values)
+        trace["z"] = _packed(np.where(np.isfinite(logarithms), logarithms, np.nan))
+        trace["customdata"] = _packed(values)
+        trace["hovertemplate"] = str(trace["hovertemplate"]).replace("%{z:", "%{customdata:")
+        trace["zmin"] = float(np.log10(low))
+        trace["zmax"] = float(np.log10(high))
+        trace["colorbar"] = {"thickness": 12, "tickprefix": "10^"}
+    layout: JsonObject = {
+        "xaxis": {"title": {"text": column_name}},
+        "yaxis": {"title": {"text": row_name}, "autorange": "reversed"},
+    }
+    if panel.is_square:
+        layout["yaxis"] |= {"scaleanchor": "x", "constrain": "domain"}
+        layout["xaxis"]["constrain"] = "domain"
+    title = ": ".join(filter(None, [panel.title, panel.meaning]))
+    return {"title": title, "data": [trace], "layout": layout}
+
+
+def _packed(values: Floats) -> JsonObject:
+    """Return an array as plotly reads it from base64: a fifth of the size of its digits."""
+    singles = np.ascontiguousarray(values, "<f4")
+    rows, columns = singles.shape
+    encoded = base64.b64encode(singles.tobytes()).decode()
+    return {"dtype": "f4", "bdata": encoded, "shape": f"{rows},{columns}"}
+
+
+def _colour_scale(palette: palettes.Palette) -> list[list[object]]:
+    """Return a palette as pairs of a share of the scale and a colour."""
+    steps = palettes.steps(palette)
+    scale: list[list[object]] = []
+    for number in range(_COLOUR_STEPS):
+        share = number / (_COLOUR_STEPS - 1)
+        red, green, blue = steps[round(share * 255)].tolist()
+        scale.append([share, f"rgb({red},{green},{blue})"])
+    return scale
+
+
+@plotly_panel.register
+def _(panel: Chart, *, dark: bool) -> JsonObject:
+    traces: list[JsonObject] = []
+    for number, curve in enumerate(panel.curves):
+        colour = _curve_colour(panel, number, dark=dark)
+        if curve.spread is not None:
+            traces += _spread_traces(curve, colour)
+        traces.append(_curve_trace(panel, curve, colour))
+        if curve.marks:
+            traces.append(_mark_trace(curve, colour))
+    layout: JsonObject = {
+        "xaxis": {"title": {"text": panel.x}, "type": "log" if panel.log_x else "linear"},
+        "yaxis": {"title": {"text": panel.y}, "type": "log" if panel.log_y else "linear"},
+        "shapes": _level_lines(panel) + _band_areas(panel),
+        "annotations": _level_names(panel) + _band_names(panel),
+        "showlegend": len(panel.curves) > 1,
+    }
+    return {"title": panel.title, "data": traces, "layout": layout}
+
+
+def _curve_colour(chart: Chart, number: int, *, dark: bool) -> str:
+    if chart.curves[number].reference:
+        return _GREY
+    if chart.ordered:
+        colour = palettes.step(number, len(chart.curves), dark=dark)
+    else:
+        colours = theme(dark=dark).curves
+        colour = colours[number % len(colours)]
+    return "#{:02x}{:02x}{:02x}".format(*colour)
+
+
+def _curve_trace(chart: Chart, curve: Curve, colour: str) -> JsonObject:
+    if chart.polar:
+        return {
+            "type": "scatterpolar",
+            "mode": "markers",
+            "theta": _finite(np.degrees(curve.x)),
+            "r": _finite(curve.y),
+            "name": curve.label,
+            "marker": {"color": colour, "size": 4},
+        }
+    x, y = envelope(curve.x, curve.y, MAX_POINTS)
+    return {
+        "type": "scatter",
+        "mode": "lines" if chart.joined else "markers",
+        "x": _finite(x),
+        "y": _finite(y),
+        "name": curve.label,
+        "line": {"color": colour, "width": 1.8, "dash": "dot" if curve.reference else "solid"},
+        "hovertemplate": f"{chart.x} %{{x}}<br>{chart.y} %{{y:.7g}}<extra>{curve.label}</extra>",
+    }
+
+
+def _mark_trace(curve: Curve, colour: str) -> JsonObject:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [x for x, _ in curve.marks],
+        "y": [y for _, y in curve.marks],
+        "name": curve.label,
+        "marker": {"color": colour, "size": 9},
+        "showlegend": False,
+        "hovertemplate": "%{y:,}<extra></extra>",
+    }
+
+
+def _spread_traces(curve: Curve, colour: str) -> list[JsonObject]:
+    """Return two lines without colour, and the area between them."""
+    assert curve.spread is not None
+    common: JsonObject = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": _finite(curve.x),
+        "line": {"width": 0},
+        "showlegend": False,
+        "hoverinfo": "skip",
+    }
+    low: JsonObject = {**common, "y": _finite(curve.spread.low)}
+    high: JsonObject = {
+        **common,
+        "y": _finite(curve.spread.high),
+        "fill": "tonexty",
+        "fillcolor": f"{colour}{round(255 * SPREAD_SHADE):02x}",
+    }
+    return [low, high]
+
+
+def _finite(values: Floats) -> list[float | None]:
+    """Return numbers for JSON, which has no infinities: they are gaps."""
+    numbers: list[float | None] = values.tolist()
+    for place in np.flatnonzero(~np.isfinite(values)):
+        numbers[place] = None
+    return numbers
+
+
+def _level_lines(chart: Chart) -> list[JsonObject]:
+    lines: list[JsonObject] = []
+    for level in chart.levels:
+        style = {"color": _GREY, "dash": "dash", "width": 1}
+        lines.append(
+            {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": level.value}
+            | {"y1": level.value, "line": style}
+        )
+    return lines
+
+
+def _level_names(chart: Chart) -> list[JsonObject]:
+    """Return the names of levels, at the left end of their lines.
+
+    plotly places an annotation on a logarithmic axis by its logarithm, unlike a line.
+    """
+    names: list[JsonObject] = []
+    for level in chart.levels:
+        height = float(np.log10(level.value)) if chart.log_y else level.value
+        names.append(
+            {"text": level.label, "xref": "paper", "x": 0, "y": height, "showarrow": False}
+            | {"xanchor": "left", "yanchor": "bottom", "font": {"size": 11, "color": _GREY}}
+        )
+    return names
+
+
+def _band_areas(chart: Chart) -> list[JsonObject]:
+    areas: list[JsonObject] = []
+    for band, shade in zip(chart.bands, BAND_SHADES, strict=False):
+        areas.append(
+            {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
+            | {"x0": band.start - 0.5, "x1": band.stop + 0.5, "fillcolor": _GREY}
+            | {"opacity": shade, "line": {"width": 0}}
+        )
+    return areas
+
+
+def _band_names(chart: Chart) -> list[JsonObject]:
+    names: list[JsonObject] = []
+    for band in chart.bands:
+        if band.label:
+            middle = (band.start + band.stop) / 2
+            names.append(
+                {"text": band.label, "yref": "paper", "x": middle, "y": 1, "showarrow": False}
+                | {"yanchor": "bottom", "font": {"size": 11, "color": _GREY}}
+            )
+    return names

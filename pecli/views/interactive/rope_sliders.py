@@ -1,0 +1,114 @@
+"""The settings of a rotary encoding that a reader can change in an interactive page."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import singledispatch
+
+from pecli.engine.named_values import JsonObject
+from pecli.engine.scalings.linear import Linear
+from pecli.engine.scalings.llama3 import Llama3
+from pecli.engine.scalings.ntk import Ntk
+from pecli.engine.scalings.scaling import Scaling
+from pecli.engine.scalings.yarn import Yarn
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
+from pecli.views.pictures.kinds.contexts import contexts_of
+from pecli.views.pictures.subjects import Subject
+
+METHODS = ("none", "linear", "ntk", "yarn", "llama3")
+"""The scalings that `page.js` computes. Others have lists of factors, or depend on the length."""
+
+
+@dataclass(frozen=True)
+class RopeSettings:
+    """The positions of the sliders of an encoding when the page is opened.
+
+    The parameters of scalings are those of the encoding, or the usual ones: YaRN's are from its
+    paper, and Llama 3's those of Llama 3.1.
+    """
+
+    label: str
+    dim: int  #: Rotary channels.
+    base: float
+    method: str
+    original_length: int  #: The context that the model was trained on.
+    length: int  #: The farthest distance of the scores.
+    factor: float = 4.0
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    truncate: bool = True
+    low_freq_factor: float = 1.0
+    high_freq_factor: float = 4.0
+    attention_factor: float | None = None  #: None if YaRN's own formula gives it.
+
+    def as_json(self) -> JsonObject:
+        return asdict(self)
+
+
+def slider_settings(subjects: Sequence[Subject]) -> list[RopeSettings]:
+    """Return the settings of all subjects that have sliders."""
+    settings = []
+    for subject in subjects:
+        starting = _settings(subject.scheme, subject)
+        if starting is not None:
+            settings.append(starting)
+    return settings
+
+
+@singledispatch
+def _settings(scheme: Scheme | None, subject: Subject) -> RopeSettings | None:
+    return None
+
+
+@_settings.register
+def _(scheme: Rope, subject: Subject) -> RopeSettings | None:
+    if scheme.scaling not in METHODS or scheme.base <= 1 or scheme.rotary_dim < 4:
+        return None
+    lengths = [round(context.length) for context in contexts_of(subject)]
+    plain = RopeSettings(
+        label=subject.label,
+        dim=scheme.rotary_dim,
+        base=scheme.base,
+        method=scheme.scaling,
+        original_length=min(lengths),
+        length=max(2, *lengths),
+    )
+    return _with_scaling(scheme.defined_scaling, scheme, plain)
+
+
+@singledispatch
+def _with_scaling(scaling: Scaling, rope: Rope, settings: RopeSettings) -> RopeSettings:
+    """Return the settings with the parameters of a scaling."""
+    return settings
+
+
+@_with_scaling.register(Linear)
+@_with_scaling.register(Ntk)
+def _(scaling: Linear | Ntk, rope: Rope, settings: RopeSettings) -> RopeSettings:
+    return replace(settings, factor=scaling.factor)
+
+
+@_with_scaling.register
+def _(scaling: Yarn, rope: Rope, settings: RopeSettings) -> RopeSettings:
+    fast, slow = scaling.betas()
+    has_formula = scaling.exact_attention is None and not scaling.mscale
+    return replace(
+        settings,
+        factor=float(scaling.divisor()),
+        original_length=scaling.original_max_position_embeddings,
+        beta_fast=fast,
+        beta_slow=slow,
+        truncate=scaling.truncate is not False,
+        attention_factor=None if has_formula else rope.attention_factor_value(),
+    )
+
+
+@_with_scaling.register
+def _(scaling: Llama3, rope: Rope, settings: RopeSettings) -> RopeSettings:
+    return replace(
+        settings,
+        factor=scaling.factor,
+        original_length=scaling.original_max_position_embeddings,
+        low_freq_factor=scaling.low_freq_factor,
+        high_freq_factor=scaling.high_freq_factor,
+    )

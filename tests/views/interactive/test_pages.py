@@ -1,0 +1,206 @@
+"""Interactive pages: what they hold, and that a browser computes what the engine does."""
+
+import base64
+import json
+import math
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import pecli
+from tests.conftest import Outcome
+
+pytest.importorskip("plotly", reason="interactive pages need plotly: pip install plotly")
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+BROWSER_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--no-first-run",
+    "--virtual-time-budget=30000",  # Timers of the page run as fast as they can.
+)
+
+
+def page_data(path: Path) -> dict[str, Any]:
+    """Return the JSON that a page draws."""
+    found = re.search(
+        r'<script type="application/json" id="data">(.*?)</script>', path.read_text("utf-8"), re.S
+    )
+    assert found
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+def unpacked(array: dict[str, str]) -> NDArray[np.float32]:
+    """Return an array that plotly reads from base64."""
+    rows, columns = map(int, array["shape"].split(","))
+    return np.frombuffer(base64.b64decode(array["bdata"]), "<f4").reshape(rows, columns)
+
+
+def test_a_heatmap_holds_the_table(pecli_cli: Callable[..., Outcome], tmp_path: Path) -> None:
+    pecli_cli("plot", "sinusoidal", "--seq-len", "20", "--dim", "8", "-o", tmp_path / "x.html")
+    (panel,) = page_data(tmp_path / "x.html")["panels"]
+    expected = pecli.Sinusoidal(20, 8).tables()["pe"]
+    np.testing.assert_array_equal(unpacked(panel["data"][0]["z"]), expected)
+
+
+def test_a_page_needs_no_network(pecli_cli: Callable[..., Outcome], tmp_path: Path) -> None:
+    pecli_cli("plot", "llama-3.1-8b", "--kind", "wavelengths", "-o", tmp_path / "x.html")
+    page = (tmp_path / "x.html").read_text("utf-8")
+    assert not re.search(r'<(script|link|img)[^>]+(src|href)="?http', page)
+
+
+def test_a_label_cannot_end_the_script(pecli_cli: Callable[..., Outcome], tmp_path: Path) -> None:
+    label = "</script><b>"
+    pecli_cli("plot", "rope", "--kind", "decay", "--label", label, "-o", tmp_path / "x.html")
+    assert "</script><b>" not in (tmp_path / "x.html").read_text("utf-8")
+    assert page_data(tmp_path / "x.html")["sliders"][0]["label"] == label
+
+
+@pytest.mark.parametrize(
+    ("model", "method", "factor"),
+    [("llama-3.1-8b", "llama3", 8.0), ("gpt-oss-20b", "yarn", 32.0), ("llama-2-7b", "none", 4.0)],
+)
+def test_sliders_start_at_the_model(
+    pecli_cli: Callable[..., Outcome], tmp_path: Path, model: str, method: str, factor: float
+) -> None:
+    pecli_cli("plot", model, "--kind", "wavelengths", "-o", tmp_path / "x.html")
+    settings = page_data(tmp_path / "x.html")["sliders"][0]
+    assert settings["method"] == method
+    assert settings["factor"] == factor
+
+
+def test_a_list_of_factors_has_no_slider(pecli_cli: Callable[..., Outcome], tmp_path: Path) -> None:
+    pecli_cli("plot", "phi-3-mini-128k-2024-04", "--kind", "wavelengths", "-o", tmp_path / "x.html")
+    assert page_data(tmp_path / "x.html")["sliders"] == []
+
+
+@pytest.mark.parametrize("option", ["--dpi 200", "--size 8x5", "--cmap magma"])
+def test_options_of_figures_are_refused(
+    pecli_cli: Callable[..., Outcome], tmp_path: Path, option: str
+) -> None:
+    done = pecli_cli("plot", "rope", "-o", tmp_path / "x.html", *option.split())
+    assert done.code == 2
+    assert "an .html page has the size of its window" in done.err
+
+
+# In a browser
+
+MOVES: dict[str, dict[str, Any]] = {
+    "as-opened": {},
+    "theta": {"base": 300},
+    "factor": {"factor": 450},
+    "original-length": {"original_length": 200},
+    "linear": {"method": "linear", "factor": 100},
+    "ntk": {"method": "ntk"},
+    "yarn": {"method": "yarn", "original_length": 250},
+    "none": {"method": "none"},
+}
+"""Controls that are moved, with their steps."""
+
+DRIVER = """
+<script>
+(async () => {
+  const results = {};
+  const moves = MOVES;
+  for (const [name, controls] of Object.entries(moves)) {
+    document.querySelector("#sliders button").click();
+    for (const [control, value] of Object.entries(controls)) {
+      const element = document.querySelector(`#sliders [name=${control}]`);
+      element.value = value;
+      element.dispatchEvent(new Event(control === "method" ? "change" : "input"));
+    }
+    await new Promise((done) => setTimeout(done, 300));
+    const plots = document.querySelectorAll("#sliders .plot");
+    const drawn = (plot, trace) => ({ x: [...plot.data[trace].x], y: [...plot.data[trace].y] });
+    const read = (control) => document.querySelector(`#sliders [name=${control}]`);
+    const shown = (control) => read(control).parentNode.querySelector("output").value;
+    results[name] = {
+      method: read("method").value,
+      base: shown("base"), factor: shown("factor"), length: shown("original_length"),
+      wavelengths: drawn(plots[0], 1), low: drawn(plots[1], 0), median: drawn(plots[1], 2),
+    };
+  }
+  const output = document.createElement("pre");
+  output.id = "results";
+  output.textContent = JSON.stringify(results);
+  document.body.append(output);
+})();
+</script>
+"""
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return what a browser has drawn after each move of the sliders of Llama 3.1."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        pytest.skip("no Chromium on this machine draws the page")
+    folder = tmp_path_factory.mktemp("page")
+    path = folder / "x.html"
+    words = ["plot", "llama-3.1-8b", "--kind", "wavelengths", "-q", "-o", str(path)]
+    subprocess.run([sys.executable, "-m", "pecli", *words], check=True)
+    page = path.read_text("utf-8")
+    driver = DRIVER.replace("MOVES", json.dumps(MOVES))
+    path.write_text(page.replace("</body>", driver + "</body>"), "utf-8")
+    profile = f"--user-data-dir={folder / 'profile'}"
+    done = subprocess.run(
+        [browser, *BROWSER_FLAGS, profile, "--dump-dom", path.as_uri()],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    found = re.search(r'<pre id="results">(.*?)</pre>', done.stdout, re.S)
+    assert found, done.stderr
+    results: dict[str, Any] = json.loads(found[1])
+    return results
+
+
+def rope_of(shown: dict[str, Any]) -> pecli.Rope:
+    """Return the engine's encoding with the settings that a page shows."""
+    method = shown["method"]
+    settings: dict[str, Any] = {"base": float(shown["base"].replace(",", ""))}
+    if method != "none":
+        settings |= {"scaling": method, "factor": float(shown["factor"])}
+    if method in ("yarn", "llama3"):
+        settings["original_len"] = int(shown["length"].replace(",", ""))
+    if method == "llama3":
+        settings |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    return pecli.Rope(16, 128, **settings)
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_drawn_wavelengths_are_the_engines(drawn: dict[str, Any], move: str) -> None:
+    shown = drawn[move]
+    expected = 2 * math.pi / np.array(rope_of(shown).angular_frequencies())
+    np.testing.assert_allclose(shown["wavelengths"]["y"], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_drawn_scores_are_the_engines(drawn: dict[str, Any], move: str) -> None:
+    """Up to distance 40, a point of the curve is one distance."""
+    shown = drawn[move]
+    rope = rope_of(shown)
+    distances = np.array(shown["median"]["x"][:20], np.float64)
+    phases = distances[:, None] * np.array(rope.angular_frequencies())
+    expected = rope.attention_factor_value() ** 2 * np.cos(phases).mean(axis=1)
+    assert distances[-1] <= 40
+    np.testing.assert_allclose(shown["median"]["y"][:20], expected, atol=1e-9)
+
+
+def test_every_slider_moves(drawn: dict[str, Any]) -> None:
+    opened = drawn["as-opened"]
+    for move in ("theta", "factor", "original-length"):
+        assert drawn[move]["wavelengths"] != opened["wavelengths"]
