@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Protocol
 
 from pecli.errors import FileError
 from pecli.files.contents import INDEX, package
@@ -34,10 +34,14 @@ def is_config(path: str) -> bool:
     if not path.endswith(".json") or path.endswith(".index.json") or not os.path.isfile(path):
         return False
     with suppress(OSError), open(path, "rb") as file:
-        start = file.read(MAX_START)
-        holds_tables = b'"tensors"' in start or b'"pecli"' in start
-        return start.lstrip().startswith(b"{") and not holds_tables
+        return _begins_like_config(file.read(MAX_START))
     return False
+
+
+def _begins_like_config(start: bytes) -> bool:
+    """Return True for an object of JSON that is not a file of tables as pecli writes it."""
+    holds_tables = b'"tensors"' in start or b'"pecli"' in start
+    return start.lstrip().startswith(b"{") and not holds_tables
 
 
 def config_file(path: str) -> str:
@@ -105,25 +109,37 @@ def plain_config(config: Mapping[object, object], depth: int = MAX_DEPTH) -> dic
     return plain
 
 
-def _parse_yaml(path: str, data: bytes) -> Any:
+def _parse_yaml(path: str, data: bytes) -> object:
     """Return the content of a YAML file; tags that would make objects are refused."""
     missing = FileError(path, "is YAML, and no reader of it is installed", "pip install pyyaml")
     yaml = package("yaml", missing)
     try:
-        return yaml.load(data, _number_loader(yaml.SafeLoader))
+        parsed: object = yaml.load(data, _number_loader(yaml.SafeLoader))
+        return parsed
     except (yaml.YAMLError, ValueError, RecursionError) as problem:
         lines = str(problem).splitlines() or ["nested too deeply"]
         raise FileError(path, f"is not YAML that can be read: {lines[0][:80]}") from None
 
 
-def _number_loader(loader: Any) -> Any:
+class YamlLoader(Protocol):
+    """A loader of PyYAML, which is imported only if a file is YAML."""
+
+    @classmethod
+    def add_implicit_resolver(cls, tag: str, regexp: re.Pattern[str], first: list[str]) -> None: ...
+
+
+def _number_loader(loader: type[YamlLoader]) -> type[YamlLoader]:
     """Return a safe loader of YAML that also reads 5e5 as a number, as YAML 1.2 does."""
-    numbers: Any = type("NumberLoader", (loader,), {})
+    numbers: type[YamlLoader] = type("NumberLoader", (loader,), {})
     numbers.add_implicit_resolver("tag:yaml.org,2002:float", EXPONENT, list("-+0123456789"))
     return numbers
 
 
-def _with_references(config: Any) -> Any:
+YamlObject = dict[object, object]
+"""An object of YAML, whose keys may be numbers and dates as well."""
+
+
+def _with_references(config: object) -> object:
     """Return a configuration with the values that its references stand for.
 
     References to objects, to keys that are absent, and calls such as `${multiply:2,3}` stay texts.
@@ -133,13 +149,11 @@ def _with_references(config: Any) -> Any:
     return _resolved_object(config, (config,))
 
 
-def _resolved_object(
-    section: dict[Any, Any], parents: tuple[dict[Any, Any], ...]
-) -> dict[Any, Any]:
+def _resolved_object(section: YamlObject, parents: tuple[YamlObject, ...]) -> YamlObject:
     """Return an object without references; `parents` are the file, the objects that lead here, and
     the object itself.
     """
-    resolved = {}
+    resolved: YamlObject = {}
     for name, value in section.items():
         if isinstance(value, dict) and len(parents) <= MAX_DEPTH:
             resolved[name] = _resolved_object(value, (*parents, value))
@@ -148,23 +162,42 @@ def _resolved_object(
     return resolved
 
 
-def _referenced(value: Any, parents: tuple[dict[Any, Any], ...]) -> Any:
+def _referenced(value: object, parents: tuple[YamlObject, ...]) -> object:
     """Return the number or text that a reference leads to; other values as they are."""
     target = value
     for _ in range(MAX_REFERENCES):
         match = REFERENCE.fullmatch(target) if isinstance(target, str) else None
         if match is None:
             return target
-        dots = len(match[1])
-        if dots > len(parents):
+        dots, names = match.groups()
+        *objects, key = names.split(".")
+        parents = _entered(_objects_at(parents, len(dots)), objects)
+        if not parents:
             return value
-        parents = parents[: len(parents) + 1 - dots] if dots else parents[:1]
-        for name in match[2].split(".")[:-1]:
-            inner = parents[-1].get(name)
-            if not isinstance(inner, dict):
-                return value
-            parents = (*parents, inner)
-        target = parents[-1].get(match[2].rpartition(".")[2])
+        target = parents[-1].get(key)
         if isinstance(target, (dict, list)) or target is None:
             return value
     return value
+
+
+def _objects_at(parents: tuple[YamlObject, ...], dots: int) -> tuple[YamlObject, ...]:
+    """Return the objects from the file to the one in which a reference starts.
+
+    Without a dot that is the file; one dot is the object of the reference itself, two its parent.
+    Empty if there are more dots than objects.
+    """
+    if dots == 0:
+        return parents[:1]
+    if dots > len(parents):
+        return ()
+    return parents[: len(parents) + 1 - dots]
+
+
+def _entered(parents: tuple[YamlObject, ...], names: list[str]) -> tuple[YamlObject, ...]:
+    """Return the objects on a way, from the file to the last one; empty if there is none so."""
+    for name in names:
+        inner = parents[-1].get(name) if parents else None
+        if not isinstance(inner, dict):
+            return ()
+        parents = (*parents, inner)
+    return parents

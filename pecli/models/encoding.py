@@ -189,19 +189,20 @@ class Encoding:
 
     def _rope_on_grid(self, options: NamedValues) -> Rope:
         """Return the scheme that rotates a whole head by the positions of image patches."""
-        parameters: MutableValues = {"base": self.parameters["base"], "style": self.grid.style}
+        parameters: MutableValues = {
+            "base": self.parameters["base"],
+            "style": self.grid.style,
+            "grid_base": self.grid.grid_base,
+            "axis_factors": self.grid.axis_factors,
+        }
         channels = self.grid.axis_channels or ()
         if channels and sum(channels) == self.head_dim:
             parameters["axes"] = channels
         else:
             parameters["dim"] = self.head_dim
-        if self.grid.grid_base is not None:
-            parameters["grid_base"] = self.grid.grid_base
-        if self.grid.axis_factors is not None:
-            parameters["axis_factors"] = self.grid.axis_factors
-        given = {name: value for name, value in options.items() if value is not None}
+        given = {**_without_none(parameters), **_without_none(options)}
         given.pop("offset", None)
-        return Rope(**{**parameters, **given})
+        return Rope(**given)
 
     def _rope(self, seq_len: int | None, *, length: int | None, **options: Any) -> Rope:
         """Return the scheme of a table over text.
@@ -219,10 +220,7 @@ class Encoding:
             parameters["length"] = length
         if self.mscales is not None:
             parameters["attention_factor"] = self._mscale(self.mscales, parameters, length)
-        if self._sections_fit():
-            parameters["mrope_section"] = self._section_counts()
-            parameters["mrope_interleaved"] = self.sections.mrope_interleaved or None
-        return Rope(**parameters)
+        return Rope(**{**parameters, **self._section_parameters()})
 
     def _mscale(self, mscales: Mscales, parameters: NamedValues, length: int | None) -> float:
         """Return the attention factor of a table that is read at a length, or else at its own end."""
@@ -230,6 +228,15 @@ class Encoding:
             length = Rope(**{**parameters, "attention_factor": 1.0}).effective_length
         is_long = length > parameters["original_max_position_embeddings"]
         return mscales.long if is_long else mscales.short
+
+    def _section_parameters(self) -> MutableValues:
+        """Return the parameters of M-RoPE; none if the sections do not fit the frequencies."""
+        if not self._sections_fit():
+            return {}
+        return {
+            "mrope_section": self._section_counts(),
+            "mrope_interleaved": self.sections.mrope_interleaved or None,
+        }
 
     def _section_counts(self) -> tuple[int, ...]:
         return tuple(int(count) for count in self.sections.mrope_section or ())
@@ -350,6 +357,10 @@ class Encoding:
         }
 
 
+def _without_none(values: NamedValues) -> MutableValues:
+    return {name: value for name, value in values.items() if value is not None}
+
+
 class Parsed(NamedTuple):
     """The encodings that were read from a configuration, and warnings about it."""
 
@@ -449,12 +460,14 @@ class ModelEncodings(Printed):
         number = layer_number(tensor)
         if number is None or _is_of_tower(tensor):
             return False
+        return any(self._leaves_out(encoding, number) for encoding in self.ropes())
+
+    def _leaves_out(self, encoding: Encoding, number: int) -> bool:
+        """Return True if an encoding does not rotate a layer, by its number or by its type."""
+        if number in (encoding.unrotated.nope_layers or ()):
+            return True
         layer_type = self.layers[number] if number < len(self.layers) else ""
-        for encoding in self.ropes():
-            is_left_out = bool(layer_type) and layer_type == encoding.unrotated_type
-            if is_left_out or number in (encoding.unrotated.nope_layers or ()):
-                return True
-        return False
+        return bool(layer_type) and layer_type == encoding.unrotated_type
 
     def _layer_numbered(self, name: str) -> str | None:
         """Return the type of the layer whose number is in a tensor's name: `model.layers.5.…`.
@@ -486,8 +499,8 @@ class ModelEncodings(Printed):
         """
         if layer_type is not None:
             return self._named(layer_type)
-        main = tuple(encoding for encoding in self.encodings if not encoding.part)
-        candidates = self.ropes() or main or self.encodings
+        of_text = tuple(encoding for encoding in self.encodings if not encoding.part)
+        candidates = self.ropes() or of_text or self.encodings
         if len(candidates) != 1:
             names = [repr(encoding.layer_type) for encoding in candidates]
             rule = f"{self.file} has {', '.join(names) or 'no encodings'}"

@@ -3,7 +3,7 @@ cache.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -162,13 +162,19 @@ def named_model(model: Model) -> NamedModel | None:
         return NamedModel("config.json", "--config", describe(model).encodings())
     name = os.fspath(model)
     option = _option_of(name)
-    if not option and not os.path.lexists(name) and not _is_path(name):
-        advice = presets.advice(name)
-        if advice:  # a misspelt preset rather than a file
-            raise FileError(name, "does not exist", advice)
     if not option:
+        _refuse_misspelt_preset(name)
         return None
     return NamedModel(name, option, describe(name).encodings())
+
+
+def _refuse_misspelt_preset(name: str) -> None:
+    """Raise a FileError for a name that is no file, and nearly that of a preset."""
+    if os.path.lexists(name) or _is_path(name):
+        return
+    advice = presets.advice(name)
+    if advice:
+        raise FileError(name, "does not exist", advice)
 
 
 def _option_of(name: str) -> str:
@@ -194,11 +200,15 @@ def describe(model: object, name: str = "model") -> Description:
     if not isinstance(model, Mapping):
         rule = "it must be a path, a preset, a mapping, or a configuration object with to_dict()"
         raise KindError(name, quoted(model), rule)
-    for key in model:
+    _check_keys(model, name)
+    return Description("config", plain_config(model))
+
+
+def _check_keys(config: Iterable[object], name: str) -> None:
+    for key in config:
         if not isinstance(key, str):
             given = f"a mapping with the key {quoted(key)}"
             raise KindError(name, given, "the keys of a config must be texts")
-    return Description("config", plain_config(model))
 
 
 def _describe_named(label: str, name: str) -> Description:
@@ -257,11 +267,12 @@ def _not_found(label: str, name: str, snapshot: str | None) -> FileError | Param
     nearest = presets.advice(label)
     if _is_path(label) or os.path.lexists(label):
         return FileError(label, "does not exist", nearest)
-    rule = "no file and no preset has that name"
-    advice = "pecli models lists presets"
     if "/" in label:
         rule = f"it is no file, no preset, and not in the Hugging Face cache, {cache_folder()}"
         advice = f"nothing is fetched here: hf download {label} config.json"
+    else:
+        rule = "no file and no preset has that name"
+        advice = "pecli models lists presets"
     return ParameterError(name, quoted(label), rule, nearest or advice)
 
 

@@ -125,6 +125,11 @@ def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
     direct = nonzero(_rotary_dim(layer))
     if direct is not None:
         return Head(size, direct)
+    return _partial_head(layer, size, scaled=scaled)
+
+
+def _partial_head(layer: Layer, size: Setting[int], *, scaled: bool) -> Head:
+    """Return the head of a layer of which a fraction rotates, or all of it."""
     partial = _partial(layer, scaled=scaled) or default(layer.family.partial, layer.family.source)
     if partial is None or partial.value == 1:
         return Head(size, size)
@@ -206,8 +211,7 @@ def _latent_head(layer: Layer, latent: Setting[int], *, scaled: bool) -> Head:
     size = _latent_size(keys, latent, given)
     warnings: tuple[str, ...] = ()
     if family.head_dim_rotates and given is not None and "head_dim" in keys:
-        if given.value != latent.value:
-            warnings = (_two_dims(given, latent),)
+        warnings = _contradicting_dims(given, latent)
         latent = given
     partial = _partial(layer, scaled=scaled)
     if partial is not None and family.partial_of_head:
@@ -236,13 +240,14 @@ def _latent_size(keys: Keys, latent: Setting[int], given: Setting[int] | None) -
     return latent
 
 
-def _two_dims(given: Setting[int], latent: Setting[int]) -> str:
-    """Return a warning that transformers and other runtimes differ.
+def _contradicting_dims(given: Setting[int], latent: Setting[int]) -> tuple[str, ...]:
+    """Return a warning that transformers and other runtimes differ, unless both have one width.
 
     DeepSeek-V3's class in transformers computes frequencies for `head_dim` if a file has it,
     although its attention rotates `qk_rope_head_dim` channels.
     """
-    return (
-        f"{given.source} is {given.value}, for which transformers computes frequencies: they do not fit the"
-        f" {latent.value} channels of {latent.source}, which other runtimes go by"
-    )
+    if given.value == latent.value:
+        return ()
+    frequencies = f"{given.source} is {given.value}, for which transformers computes frequencies"
+    channels = f"the {latent.value} channels of {latent.source}, which other runtimes go by"
+    return (f"{frequencies}: they do not fit {channels}",)

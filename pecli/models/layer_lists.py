@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
+from pecli.engine.named_values import NamedValues
 from pecli.errors import FileError
 from pecli.models.key_names import PARTIAL, SETTINGS
-from pecli.models.keys import Keys, as_numbers
+from pecli.models.keys import Keys, Setting, as_numbers, sources_of, values_of
 
 #: Keys that may be lists, with the names that their values have in the settings of a layer type.
 LISTS = {"rope_theta": "rope_theta", "partial_rotary_factors": PARTIAL}
@@ -28,17 +29,18 @@ def by_layer_type(keys: Keys) -> Keys:
     types = keys.words("layer_types")
     if not types:
         raise keys.wrong(names[0], "a list needs layer_types, which name the type of each layer")
-    nested: dict[str, dict[str, object]] = {}
+    nested: dict[str, NamedValues] = {}
     origins = {**keys.origins, "rope_scaling": "settings"}
     for layer_type in dict.fromkeys(types):
-        settings, sources = _scaling_of(keys, layer_type)
+        settings = _scaling_of(keys, layer_type)
         for name in names:
-            settings[LISTS[name]] = _value_of_type(keys, name, types, layer_type)
-            sources[LISTS[name]] = keys.full_name(name)
-        nested[layer_type] = settings
-        origins[f"rope_scaling.{layer_type}"] = f"settings of {layer_type}"
-        for name, source in sources.items():
-            origins[f"rope_scaling.{layer_type}.{name}"] = source
+            value = _value_of_type(keys, name, types, layer_type)
+            settings[LISTS[name]] = Setting(value, keys.full_name(name))
+        place = f"rope_scaling.{layer_type}"
+        nested[layer_type] = values_of(settings)
+        origins[place] = f"settings of {layer_type}"
+        for name, source in sources_of(settings).items():
+            origins[f"{place}.{name}"] = source
     keys.mark(*names)
     replaced = (*names, *SETTINGS)
     data = {name: value for name, value in keys.data.items() if name not in replaced}
@@ -48,13 +50,13 @@ def by_layer_type(keys: Keys) -> Keys:
     return replace(keys, data=data, origins=origins, defaults=defaults)
 
 
-def _scaling_of(keys: Keys, layer_type: str) -> tuple[dict[str, object], dict[str, str]]:
-    """Return the scaling of a layer type and the sources of its values; empty if it has none."""
+def _scaling_of(keys: Keys, layer_type: str) -> dict[str, Setting[object]]:
+    """Return the scaling of a layer type with the sources of its values; empty if it has none."""
     scaled = keys.words(SCALED_TYPES)
     section = keys.section("rope_scaling") or keys.section("rope_parameters")
     if section is None or (scaled and layer_type not in scaled):
-        return {}, {}
-    return dict(section.data), {name: section.full_name(name) for name in section.data}
+        return {}
+    return {name: Setting(value, section.full_name(name)) for name, value in section.data.items()}
 
 
 def _value_of_type(keys: Keys, name: str, types: list[str], layer_type: str) -> float:

@@ -85,14 +85,16 @@ def _settings(keys: Keys) -> _Settings:
         return _Settings(given, warnings)
     if implied is None:
         return _Settings(keys.empty(), warnings)
-    assert isinstance(
-        implied.value, Mapping
-    )  # A class default, as a value in the file is a section.
+    return _Settings(_class_settings(keys, implied), warnings)
+
+
+def _class_settings(keys: Keys, implied: Setting[object]) -> Keys:
+    """Return the settings that a class has by default, without its base if the file has one."""
+    assert isinstance(implied.value, Mapping)  # A value in the file would be a section.
     values = dict(implied.value)
     if keys.any(*THETAS):
         values = _without_theta(values)
-    prefix = f"{implied.source}."
-    return _Settings(Keys(values, keys.path, prefix, account=keys.account), warnings)
+    return Keys(values, keys.path, f"{implied.source}.", account=keys.account)
 
 
 def _without_theta(values: Mapping[str, object]) -> dict[str, object]:
@@ -132,12 +134,9 @@ def _nested(keys: Keys, settings: Keys, family: Family) -> Layers | None:
         family: The family whose defaults apply.
     """
     types = set(keys.words("layer_types"))
-    names = [name for name in settings.data if _names_layers(name, settings.data[name], types)]
+    names = _layer_names(settings, types)
     if not names:
         return None
-    if len(names) > MAX_TYPES:
-        problem = f"has settings for {len(names)} layer types, more than any model has"
-        raise FileError(keys.path, problem)
     unused = _unused_names(names, types)
     used = [name for name in names if name not in unused]
     layers = _given_layers(used, settings, keys, family)
@@ -146,6 +145,19 @@ def _nested(keys: Keys, settings: Keys, family: Family) -> Layers | None:
     if family.local_theta is not None:
         nulls = []  # The family's own base stands in for settings that are null.
     return Layers([*layers, *absent], _nested_warnings(unused, nulls))
+
+
+def _layer_names(settings: Keys, types: set[str]) -> list[str]:
+    """Return the keys of the settings that are layer types.
+
+    Raises:
+        FileError: There are more than any model has.
+    """
+    names = [name for name, value in settings.data.items() if _names_layers(name, value, types)]
+    if len(names) > MAX_TYPES:
+        problem = f"has settings for {len(names)} layer types, more than any model has"
+        raise FileError(settings.path, problem)
+    return names
 
 
 def _nested_warnings(unused: Sequence[str], nulls: Sequence[str]) -> list[str]:
@@ -195,11 +207,8 @@ def _names_layers(name: str, value: object, types: set[str]) -> bool:
 
 def _nested_layer(name: str, section: Keys, settings: Keys, keys: Keys, family: Family) -> Layer:
     """Return a layer type with its own settings, and with those that stand beside the layer types."""
-    shared = {
-        key: value
-        for key, value in settings.data.items()
-        if key in SHARED and key not in section.data
-    }
+    shared_keys = (settings.data.keys() & SHARED) - section.data.keys()
+    shared = {key: value for key, value in settings.data.items() if key in shared_keys}
     origins = {key: settings.full_name(key) for key in shared}
     both = replace(section, data={**shared, **section.data}, origins={**section.origins, **origins})
     theta = None
@@ -278,16 +287,33 @@ def unrotated_layers(keys: Keys, family: Family) -> Unrotated:
     numbers = listed([str(number) for number in layers.value], MAX_LISTED)
     warnings.append(f"layers {numbers} have no rope: {layers.source}")
     settings: dict[str, Setting[object]] = {"nope_layers": layers}
-    tuned = keys.value("attn_temperature_tuning")
-    scale = keys.number("attn_scale")
-    floor = keys.whole("floor_scale")
-    if tuned and tuned.value and scale and floor:
+    temperature = _temperature(keys)
+    if temperature is not None:
+        scale, floor = temperature
         multiplier = f"1 + {scale.value:g}·ln(1 + ⌊(p + 1)/{floor.value}⌋) at position p"
         warnings.append(
             f"queries of layers without rope are multiplied by {multiplier}, outside the table"
         )
         settings |= {"attn_scale": scale, "floor_scale": floor}
     return Unrotated(settings, warnings)
+
+
+class Temperature(NamedTuple):
+    """Llama 4's factor of queries without rope, which grows by the logarithm of the position."""
+
+    scale: Setting[float]
+    floor: Setting[int]
+
+
+def _temperature(keys: Keys) -> Temperature | None:
+    """Return the numbers of the factor; None if it is switched off, or one of them is missing."""
+    tuned = keys.value("attn_temperature_tuning")
+    scale = keys.number("attn_scale")
+    floor = keys.whole("floor_scale")
+    is_tuned = tuned is not None and bool(tuned.value)
+    if not is_tuned or scale is None or floor is None:
+        return None
+    return Temperature(scale, floor)
 
 
 def _unrotated_numbers(
@@ -307,7 +333,13 @@ def _unrotated_numbers(
         return Setting(zeros, f"{rotates.source} is 0 there")
     if layers is None:
         return Setting((), "")
-    count = min(layers.value, MAX_LAYERS)
+    return _repeated(min(layers.value, MAX_LAYERS), interval, family)
+
+
+def _repeated(
+    count: int, interval: Setting[int] | None, family: Family
+) -> Setting[tuple[int, ...]]:
+    """Return the layers without rope of `count` layers, if every so many have none."""
     if interval is not None:
         every = tuple(range(interval.value - 1, count, interval.value))
         return Setting(every, f"one layer in {interval.value} ({interval.source})")

@@ -74,17 +74,21 @@ def _ignored_keys(
 ) -> frozenset[str]:
     """Return the keys that the code of a class does not read in this configuration."""
     ignores = set(defaults.ignores)
-    has_settings = any(keys.data.get(name) for name in SETTINGS)
-    if "rope_theta alone" in defaults.ignores and not has_settings:
+    if "rope_theta alone" in defaults.ignores and not _has_settings(keys):
         # The base is read only together with settings, which replace the class's own.
         ignores.add("rope_theta")
-    if defaults.name:
-        ignores |= _keys_of_other_classes(defaults.model_type)
+    if not defaults.name:
+        return frozenset(ignores)
+    ignores |= _keys_of_other_classes(defaults.model_type)
     family = family_of(model_type, vision=vision)
-    if family is not None and defaults.name and not family.reads_type:
+    if family is not None and not family.reads_type:
         # Most rotary classes of transformers rotate whatever `position_embedding_type` is.
         ignores |= {name for name in STATEMENTS if not _states_rope(keys, name)}
     return frozenset(ignores)
+
+
+def _has_settings(keys: Keys) -> bool:
+    return any(keys.data.get(name) for name in SETTINGS)
 
 
 def _keys_of_other_classes(model_type: str) -> set[str]:
@@ -180,6 +184,7 @@ def _inner_parts(part: ModelPart) -> Iterator[ModelPart]:
         objects["text_config"] = {}
     for name in absent:
         objects[name] = {}
+    fills_in = is_bare or default_text.fills_in
     for name, value in objects.items():
         if not isinstance(value, Mapping) or not (name in towers or _names_part(name)):
             continue
@@ -187,7 +192,7 @@ def _inner_parts(part: ModelPart) -> Iterator[ModelPart]:
         if name in TEXTS:
             implied_type = implied_type or default_text.model_type
         inner = _inner_part(part, name, value, implied_type)
-        if inner.is_text and (is_bare or default_text.fills_in):
+        if inner.is_text and fills_in:
             inner = _filled_in(inner, part, default_text.values)
         if name in absent:
             inner = _filled_in(inner, part, towers[name].values)
@@ -244,18 +249,19 @@ def _inherited_type(part: ModelPart, label: str, is_text: bool) -> str | None:
     """
     if part.model_type is None:
         return None
-    suffixes: tuple[str, ...] = (f"_{label}",)
-    if is_text:
-        suffixes = ("_text_model", "_text", "")
-    elif _reads_images(label, ""):
-        suffixes = ("_vision_model", "_vision")
-    names = [part.model_type + suffix for suffix in suffixes]
+    names = [part.model_type + suffix for suffix in _suffixes(label, is_text)]
     # A name that has a class of its own takes precedence over a name of a family.
-    for is_known in (_has_class, _has_family):
-        for name in names:
-            if is_known(name):
-                return name
-    return names[-1]
+    known = [*filter(_has_class, names), *filter(_has_family, names)]
+    return known[0] if known else names[-1]
+
+
+def _suffixes(label: str, is_text: bool) -> tuple[str, ...]:
+    """Return the endings that the model type of a part may have, after the larger model's type."""
+    if is_text:
+        return ("_text_model", "_text", "")
+    if _reads_images(label, ""):
+        return ("_vision_model", "_vision")
+    return (f"_{label}",)
 
 
 def _has_class(model_type: str) -> bool:

@@ -6,9 +6,7 @@ for: in `families` a model's only encoding, in `beside` a table beside a rotary 
 the tables of class_tables.json.
 """
 
-from typing import Any
-
-from pecli.engine.named_values import JsonObject
+from pecli.engine.named_values import JsonObject, MutableValues
 from pecli.models.data import plain_name, stored
 from pecli.models.table_rules import (
     AlibiRule,
@@ -41,22 +39,29 @@ RULES: dict[str, type[EncodingRule]] = {
 }
 
 
-def _made(row: Any) -> Any:
-    """Return the rule of a row, and the rules within it; lists become tuples."""
-    if isinstance(row, list):
-        return tuple(_made(item) for item in row)
-    if not isinstance(row, dict):
-        return row
+def _rule(row: JsonObject) -> EncodingRule:
+    """Return the rule of a row, whose fields may hold rules as well."""
+    values = {name: value for name, value in row.items() if name not in ("kind", "names")}
+    fields: MutableValues = {name: _field(value) for name, value in values.items()}
     rule = RULES[row.get("kind", "None")]
-    fields = {name: _made(value) for name, value in row.items() if name not in ("kind", "names")}
     return rule(**fields)
+
+
+def _field(value: object) -> object:
+    """Return the value of a rule's field: objects become rules, and lists tuples."""
+    match value:
+        case dict():
+            return _rule(value)
+        case list():
+            return tuple(_field(item) for item in value)
+    return value
 
 
 def _by_name(rows: list[JsonObject]) -> dict[str, EncodingRule]:
     """Return the rule of each model type; a row has the names of several, separated by spaces."""
     rules = {}
     for row in rows:
-        rule = _made(row)
+        rule = _rule(row)
         for name in row["names"].split():
             rules[name] = rule
     return rules
@@ -71,7 +76,7 @@ def project_rules(project: str) -> dict[str, EncodingRule]:
     encodings.
     """
     rows = stored("non_rotary.json")["projects"][project]
-    return {word: _made(row) for word, row in rows.items()}
+    return {word: _rule(row) for word, row in rows.items()}
 
 
 def beside(model_type: str | None, *, vision: bool) -> EncodingRule | None:
@@ -99,10 +104,15 @@ def tables_of(model_type: str | None) -> EncodingRule | None:
         return EncodingRule(note=note) if note else None
     parts = []
     for tensor, key, more, dim in sized:
-        keys = (key,) if key else ()
         name = tensor if len(sized) > 1 else ""
-        parts.append(LearnedRule(rows=keys, more=more, dim=(dim,), name=name, offset=0))
+        parts.append(_learned_rule(name, key, more, dim))
     return SeveralRules(tuple(parts), note=note)
+
+
+def _learned_rule(name: str, key: str, more: int, dim: str) -> LearnedRule:
+    """Return the rule of a table; without a key for its rows, they are the patches of an image."""
+    rows = (key,) if key else ()
+    return LearnedRule(rows=rows, more=more, dim=(dim,), name=name, offset=0)
 
 
 def _note_on_others(rows: list[list[str]]) -> str:

@@ -260,15 +260,21 @@ def _sections(
         section = _family_section(head, family)
     if section is None:
         return {}
+    counts = Setting(tuple(section.value), section.source)
+    interleaved = _are_interleaved(settings, family)
+    return {"mrope_section": counts, "mrope_interleaved": interleaved}
+
+
+def _are_interleaved(settings: Keys, family: Family) -> Setting[bool]:
+    """Return whether time, rows and columns take turns among the frequencies, as in Qwen3-VL."""
     flag = settings.flag("mrope_interleaved", "interleaved")
     interleaved = flag or Setting(False, "default")
     if settings.data.get("interleaved") is interleaved.value:
         # Both names are given, and agree.
         settings.mark("interleaved")
     if family.mixed_sections and not interleaved.value:
-        interleaved = Setting(True, family.source)
-    counts = Setting(tuple(section.value), section.source)
-    return {"mrope_section": counts, "mrope_interleaved": interleaved}
+        return Setting(True, family.source)
+    return interleaved
 
 
 def _family_section(head: Head, family: Family) -> Setting[list[float]] | None:
@@ -322,11 +328,10 @@ def _layout(keys: Keys, family: Family) -> Setting[str]:
     """
     interleave = keys.flag("rope_interleave", "rotary_emb_interleaved", "rope_interleaved")
     is_latent = "qk_rope_head_dim" in keys
+    if interleave is not None and not interleave.value:
+        return Setting(HALVES, interleave.source)
     if interleave is not None:
-        layout = HALVES
-        if interleave.value:
-            layout = DEEPSEEK if is_latent else INTERLEAVED
-        return Setting(layout, interleave.source)
+        return Setting(DEEPSEEK if is_latent else INTERLEAVED, interleave.source)
     if family.name:
         return Setting(family.layout, family.source)
     if is_latent and "kv_lora_rank" in keys:

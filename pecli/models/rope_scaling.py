@@ -72,13 +72,7 @@ def rope_type_of(layer: Layer) -> RopeType:
         return RopeType("default", "default: no scaling is asked for")
     name = given.value.lower()
     source = given.source
-    warnings: tuple[str, ...] = ()
-    if "rope_type" not in settings and family.local_theta is not None:
-        # Classes with settings by layer type do not read the older name `type`.
-        warnings = (
-            f"{source} is {name}: transformers 5 reads rope_type alone in {family.name},"
-            " and would leave it unscaled",
-        )
+    warnings = _warnings_about_type(layer, Setting(name, source))
     renamed = family.renamed
     if renamed.before and name == renamed.before:
         meaning = f"{source} ({name} means {renamed.after} in {family.name})"
@@ -86,12 +80,24 @@ def rope_type_of(layer: Layer) -> RopeType:
     if name not in KINDS:
         problem = f"{source} is {given.value[:40]!r}"
         raise FileError(settings.path, problem, f"known are {', '.join(KINDS)}")
-    if name == "ntk":
-        warnings += (
-            f"{source} is ntk, which has two meanings: base b·f^(d/(d−2)), as read here,"
-            " or (b·f)^(−2i/d) / f^(2/d), as in vLLM and GTE, which is --scaling ntk-fixed",
-        )
     return RopeType(name, source, warnings)
+
+
+def _warnings_about_type(layer: Layer, given: Setting[str]) -> tuple[str, ...]:
+    """Return warnings that others read the name of a scaling differently."""
+    stated = f"{given.source} is {given.value}"
+    warnings = []
+    if "rope_type" not in layer.settings and layer.family.local_theta is not None:
+        # Classes with settings by layer type do not read the older name `type`.
+        reader = f"transformers 5 reads rope_type alone in {layer.family.name}"
+        warnings.append(f"{stated}: {reader}, and would leave it unscaled")
+    if given.value == "ntk" and layer.family.renamed.before != "ntk":  # GTE's own code decides.
+        meanings = (
+            "base b·f^(d/(d−2)), as read here, "
+            "or (b·f)^(−2i/d) / f^(2/d), as in vLLM and GTE, which is --scaling ntk-fixed"
+        )
+        warnings.append(f"{stated}, which has two meanings: {meanings}")
+    return tuple(warnings)
 
 
 def scaling_of(layer: Layer, rope_type: RopeType) -> Scaling:
@@ -99,15 +105,14 @@ def scaling_of(layer: Layer, rope_type: RopeType) -> Scaling:
     settings = layer.settings
     kind = rope_type.scaling
     ignored_alpha = None
-    if kind == "dynamic":
-        # Hunyuan's code reads `alpha` as the factor of NTK scaling. Code of other families ignores
-        # it.
-        if layer.family.reads_alpha or not layer.family.name:
-            alpha = nonzero(settings.number("alpha"))
-            if alpha is not None:
-                return _ntk_by_alpha(settings, alpha, rope_type)
-        else:
-            ignored_alpha = settings.data.get("alpha")
+    # Hunyuan's code reads `alpha` as the factor of NTK scaling. Code of other families ignores it.
+    reads_alpha = layer.family.reads_alpha or not layer.family.name
+    if kind == "dynamic" and not reads_alpha:
+        ignored_alpha = settings.data.get("alpha")
+    if kind == "dynamic" and reads_alpha:
+        alpha = nonzero(settings.number("alpha"))
+        if alpha is not None:
+            return _ntk_by_alpha(settings, alpha, rope_type)
     values = _values(layer, kind)
     parameters = {"scaling": Setting(kind, rope_type.source), **values.settings}
     parameters = _with_defaults(parameters, MAGNITUDES.get(rope_type.name))
@@ -142,13 +147,16 @@ def _values(layer: Layer, scaling: str) -> _Values:
     if "factor" in given and scaling != "dynamic":
         # YaRN and longrope need the context only to compute a factor that is missing.
         given.pop(LENGTH, None)
-    warnings = list(original.warnings)
-    scales = settings.any("factor", "short_factor", "low_freq_factor", "beta_fast")
-    if scaling == "none" and scales:
-        warnings.append(
-            f"{settings.prefix}rope_type is default, so the scaling values beside it are not used"
-        )
+    warnings = [*original.warnings, *_unused_values(settings, scaling)]
     return _Values(given, warnings, original.is_substitute)
+
+
+def _unused_values(settings: Keys, scaling: str) -> list[str]:
+    """Return a warning about numbers of a scaling beside a type that scales nothing."""
+    scales = settings.any("factor", "short_factor", "low_freq_factor", "beta_fast")
+    if scaling != "none" or not scales:
+        return []
+    return [f"{settings.prefix}rope_type is default, so the scaling values beside it are not used"]
 
 
 def _parameter(layer: Layer, name: str) -> Setting[object] | None:
@@ -212,20 +220,28 @@ def _with_defaults(
     if given["scaling"].value == "yarn":
         for name, value in yarn.DEFAULTS.items():
             parameters.setdefault(name, Setting(value, "default"))
-    length = given.get(LENGTH)
-    original = given.get(ORIGINAL)
     factor = given.get("factor")
-    if length is not None and original is not None:
-        ratio = _number(length) / _number(original)
-        factor = Setting(ratio, f"{length.source} / {original.source}")
+    ratio = _ratio_of_lengths(given)
+    if ratio is not None:
+        factor = ratio
         # A ratio that is not whole would be rounded here: the scheme divides the lengths itself.
-        if "attention_factor" not in given and ratio.is_integer():
-            parameters["factor"] = factor
+        if "attention_factor" not in given and ratio.value.is_integer():
+            parameters["factor"] = ratio
     if magnitude is not None and factor is not None and "attention_factor" not in parameters:
         value = 1 + magnitude * math.log(max(_number(factor), 1.0))
         source = f"1 + {magnitude:g} · ln factor, as {given['scaling'].source} has it"
         parameters["attention_factor"] = Setting(value, source)
     return parameters
+
+
+def _ratio_of_lengths(given: Mapping[str, Setting[object]]) -> Setting[float] | None:
+    """Return the context over the original context: 4 for 131072 and 32768; None without both."""
+    length = given.get(LENGTH)
+    original = given.get(ORIGINAL)
+    if length is None or original is None:
+        return None
+    ratio = _number(length) / _number(original)
+    return Setting(ratio, f"{length.source} / {original.source}")
 
 
 def _number(setting: Setting[object]) -> float:

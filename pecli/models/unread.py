@@ -5,9 +5,9 @@ reported, with the nearest known key as a hint.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pecli.errors import counted, nearest, quoted
 from pecli.models.data import plain_name, stored
@@ -52,7 +52,7 @@ class UnreadKey(NamedTuple):
 
     section: str
     name: str
-    value: Any
+    value: object
 
     @property
     def full_name(self) -> str:
@@ -81,25 +81,36 @@ def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:
         schemes: The schemes that were read, which a switch such as `use_alibi: false` may confirm.
     """
     unread = [*_Search(keys.account, schemes).keys_in(keys, within_positions=False)]
-    known = sorted(name for name in keys.account.looked_for if looks_like_positions(name))
+    known = sorted(filter(looks_like_positions, keys.account.looked_for))
     warnings: list[str] = []
-    plain: dict[str, list[str]] = {}
+    unexplained: list[UnreadKey] = []
     for key in unread[:MAX_NAMED]:
         warning = _explained(key, keys.account, known)
         if warning:
             warnings.append(warning)
         else:
-            plain.setdefault(key.section, []).append(f"{key.short_name} ({quoted(key.value)})")
-    for section, names in plain.items():
-        place = section.rstrip(".") or "it"
-        warnings.append(f"{place} has {', '.join(names)}, which nothing here reads")
+            unexplained.append(key)
+    warnings += _listed_by_section(unexplained)
     if len(unread) > MAX_NAMED:
         more = counted(len(unread) - MAX_NAMED, "more key")
         warnings.append(f"nothing here reads {more} named like positions")
     return warnings
 
 
-def _explained(key: UnreadKey, account: Account, known: list[str]) -> str:
+def _listed_by_section(keys: Iterable[UnreadKey]) -> list[str]:
+    """Return a warning per object of the file that names its unread keys."""
+    sections: dict[str, list[str]] = {}
+    for key in keys:
+        names = sections.setdefault(key.section, [])
+        names.append(f"{key.short_name} ({quoted(key.value)})")
+    warnings = []
+    for section, names in sections.items():
+        place = section.rstrip(".") or "it"
+        warnings.append(f"{place} has {', '.join(names)}, which nothing here reads")
+    return warnings
+
+
+def _explained(key: UnreadKey, account: Account, known: Sequence[str]) -> str:
     """Return a warning that names the class that ignores a key, or the key that may be meant; empty
     if neither is known.
 
@@ -115,14 +126,21 @@ def _explained(key: UnreadKey, account: Account, known: list[str]) -> str:
         return f"{key.full_name} is {quoted(key.value)}, which the code of {reader} ignores"
     if key.name in account.looked_for:
         return ""
-    # `use_rope` is one letter from `mla_use_nope`, which means the opposite.
-    is_about_nope = "nope" in key.name
-    candidates = [name for name in known if ("nope" in name) is is_about_nope]
-    advice = nearest(key.name, candidates)
+    advice = _nearest_key(key.name, known)
     if not advice:
         return ""
     full_name = key.section + key.short_name
     return f"{full_name} is {quoted(key.value)}, and nothing here reads it: {advice}"
+
+
+def _nearest_key(name: str, known: Sequence[str]) -> str:
+    """Return the known key that may be meant, as advice; an empty text if none is near.
+
+    `use_rope` is one letter from `mla_use_nope`, which means the opposite.
+    """
+    is_about_nope = "nope" in name
+    candidates = [key for key in known if ("nope" in key) is is_about_nope]
+    return nearest(name, candidates)
 
 
 def _defaulted_size(key: UnreadKey, account: Account) -> str:
@@ -148,24 +166,25 @@ class _Search:
         In settings about positions (`rope_scaling`), every key counts, whatever its name.
         """
         for name, value in keys.data.items():
-            is_relevant = looks_like_positions(name)
-            if within_positions and not name.startswith("_"):
-                is_relevant = True
+            is_setting = within_positions and not name.startswith("_")
+            is_relevant = is_setting or looks_like_positions(name)
             key = UnreadKey(keys.prefix, name, value)
-            if self._is_searched(key, is_relevant):
+            section = self._section_to_search(keys, key, is_relevant)
+            if section is not None:
                 if depth < MAX_DEPTH and name not in OPAQUE:
-                    section = replace(keys, data=value, prefix=f"{key.full_name}.")
                     yield from self.keys_in(section, within_positions=is_relevant, depth=depth + 1)
             elif self._may_be_size(key) or (is_relevant and self._is_unread(key)):
                 yield key
 
-    def _is_searched(self, key: UnreadKey, is_relevant: bool) -> bool:
-        """Return True for an object to look into; one about positions that nothing has read is
-        reported as a whole.
+    def _section_to_search(self, keys: Keys, key: UnreadKey, is_relevant: bool) -> Keys | None:
+        """Return an object to look into; one about positions that nothing has read is reported as a
+        whole.
         """
         if not isinstance(key.value, Mapping) or not key.value:
-            return False
-        return key.full_name in self.account.read or not is_relevant
+            return None
+        if is_relevant and key.full_name not in self.account.read:
+            return None
+        return replace(keys, data=key.value, prefix=f"{key.full_name}.")
 
     def _may_be_size(self, key: UnreadKey) -> bool:
         """Return True if a key may hold a size that was taken from the class or a rule."""
@@ -183,13 +202,16 @@ class _Search:
         encodings that were read.
         """
         switch = SWITCH.fullmatch(plain_name(key.name))
-        if switch:
-            scheme = "alibi" if switch[2] == "alibi" else "rope"
-            if key.value is (scheme in self.schemes):
-                return False
         if key.full_name in self.account.read:
+            return False
+        if switch is not None and key.value is self._has_scheme(switch):
             return False
         if key.value is False:
             # `truncate: false` changes how YaRN rounds its limits.
             return switch is not None or "truncate" in key.name
         return key.value not in (None, "", [], {}, ())
+
+    def _has_scheme(self, switch: re.Match[str]) -> bool:
+        """Return True if the scheme that a switch is about was read."""
+        scheme = "alibi" if switch[2] == "alibi" else "rope"
+        return scheme in self.schemes

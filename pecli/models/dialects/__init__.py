@@ -6,10 +6,11 @@ counts; the last one, Hugging Face's, matches any. Projects that only name keys 
 module, renamed_keys, and are rows of projects.json.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from typing import TypeGuard
 
 from pecli.engine.named_values import NamedValues
 from pecli.models.consistency import inconsistencies
@@ -115,9 +116,7 @@ def read_object(
     model_type = value_of(named)
     parts = _objects_of(keys)
     context = _first_positive(parts, (*LENGTHS, *synonyms("context"), ORIGINAL))
-    window = None
-    if not any(part.data.get("use_sliding_window") is False for part in parts):
-        window = _first_positive(parts, WINDOWS)
+    window = _window(parts)
     warnings += inconsistencies(
         encodings,
         served or context,
@@ -139,6 +138,16 @@ def read_object(
         layers,
         notes=tuple(reader_notes(encodings, config)),
     )
+
+
+def _window(parts: Sequence[Keys]) -> int | None:
+    """Return the window of sliding attention; None if there is none, or it is switched off.
+
+    Qwen2's files have a `sliding_window` although their `use_sliding_window` is false.
+    """
+    if any(part.data.get("use_sliding_window") is False for part in parts):
+        return None
+    return _first_positive(parts, WINDOWS)
 
 
 def _mark_own_names(keys: Keys) -> None:
@@ -166,7 +175,7 @@ def _layer_types(parts: Sequence[Keys], model_type: str | None) -> tuple[str, ..
     """Return the type of each layer by number: as listed, or by a pattern that repeats."""
     for part in parts:
         types = part.data.get("layer_types")
-        if isinstance(types, list) and types and all(isinstance(name, str) for name in types):
+        if _are_names(types):
             return tuple(types)
     pattern = _pattern(parts, model_type)
     if not pattern:
@@ -174,28 +183,42 @@ def _layer_types(parts: Sequence[Keys], model_type: str | None) -> tuple[str, ..
     return pattern * (MAX_LAYERS // len(pattern))
 
 
+def _are_names(value: object) -> TypeGuard[list[str]]:
+    """Return True for a list of texts that is not empty."""
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(name, str) for name in value)
+
+
 def _pattern(parts: Sequence[Keys], model_type: str | None) -> tuple[str, ...]:
     """Return the layer types that repeat: a `sliding_window_pattern` of 6 means five sliding
     layers, then a full one.
     """
     for part in parts:
-        for name in PATTERNS:
-            every = part.data.get(name)
-            if isinstance(every, int) and 0 < every < MAX_LAYERS:
-                return (*[SLIDING] * (every - 1), FULL)
+        periods = [part.data.get(name) for name in PATTERNS]
+        for period in filter(_is_period, periods):
+            return (*[SLIDING] * (period - 1), FULL)
     family = family_of(model_type)
     letters = "" if family is None else family.pattern
     return tuple(FULL if letter == "F" else SLIDING for letter in letters)
 
 
-def _first_positive(parts: Sequence[Keys], names: Iterable[str]) -> int | None:
+def _is_period(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and 0 < value < MAX_LAYERS
+
+
+def _first_positive(parts: Sequence[Keys], names: Sequence[str]) -> int | None:
     """Return the first number above 0; all keys with the same number are recorded as read."""
-    places = [(part, name) for part in parts for name in names]
-    values = [part.data.get(name) for part, name in places]
-    positive = [value for value in values if isinstance(value, int) and value > 0]
-    if not positive:
+    values: list[object] = []
+    for part in parts:
+        values += map(part.data.get, names)
+    first = next(filter(_is_positive, values), None)
+    if first is None:
         return None
-    for (part, name), value in zip(places, values, strict=True):
-        if value == positive[0]:
-            part.mark(name)
-    return positive[0]
+    for part in parts:
+        part.mark(*(name for name in names if part.data.get(name) == first))
+    return first
+
+
+def _is_positive(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and value > 0

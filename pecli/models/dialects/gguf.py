@@ -107,27 +107,34 @@ def read(header: Metadata, label: str, origins: Mapping[str, str] | None = None)
     model = _model_of(header, label, origins)
     keys = model.keys
     encodings, warnings = _encodings(model)
-    for name, origin in keys.origins.items():
-        if origin in keys.account.read:
-            # Keys that come from a log are unread under their own names otherwise.
-            keys.account.read.add(keys.prefix + name)
+    _mark_own_names(keys)
     warnings += unread_keys(_keys_of_model(model), {encoding.scheme for encoding in encodings})
     context = keys.whole("context_length")
     if context is not None and _lacks_base(model, encodings, context.value):
-        warnings.append(
-            f"{context.source} is {context.value}, and rope.freq_base is missing:"
-            " llama.cpp then takes 10000"
-        )
+        lacking = f"{context.source} is {context.value}, and rope.freq_base is missing"
+        warnings.append(f"{lacking}: llama.cpp then takes 10000")
     length = value_of(context)
     warnings += inconsistencies(
         encodings, length, model.architecture, length_key="context_length", scaling_key=FREQS
     )
-    window = keys.data.get("attention.sliding_window")
-    if not isinstance(window, int) or window <= 0:
-        window = None
     return ModelEncodings(
-        label, model.architecture, tuple(encodings), tuple(warnings), length, window
+        label, model.architecture, tuple(encodings), tuple(warnings), length, _window(keys)
     )
+
+
+def _mark_own_names(keys: Keys) -> None:
+    """Record keys that were read from lines of a log as read under their names in a .gguf."""
+    for name, origin in keys.origins.items():
+        if origin in keys.account.read:
+            keys.account.read.add(keys.prefix + name)
+
+
+def _window(keys: Keys) -> int | None:
+    """Return the window of sliding attention; a list, with one number per layer, counts as none."""
+    window = keys.data.get("attention.sliding_window")
+    if isinstance(window, int) and window > 0:
+        return window
+    return None
 
 
 def _keys_of_model(model: Model) -> Keys:
@@ -189,21 +196,23 @@ def factor_frequencies(path: str) -> dict[str, Table]:
     of the tensor.
     """
     header = header_of(path)
-    factors = {name: header.numbers(name) or [] for name in (FREQS, SHORT, LONG)}
-    factors = {name: numbers for name, numbers in factors.items() if numbers}
+    stored = {name: header.numbers(name) for name in (FREQS, SHORT, LONG)}
+    factors = {name: numbers for name, numbers in stored.items() if numbers}
     if not factors:
         return {}
     keys = _model_of(header, path).keys
     base = keys.number_or(DEFAULT_BASE, "rope.freq_base").value
     size, rotary = _head(keys)
     dim = keys.needed(rotary or size, "rope.dimension_count").value
-    tables = {}
-    for name, numbers in factors.items():
-        with np.errstate(divide="ignore"):
-            exponents = -2.0 * np.arange(len(numbers)) / dim
-            frequencies = base**exponents / np.array(numbers)
-        tables[name] = table_of(f"{name}/inv_freq", frequencies)
-    return tables
+    return {name: _divided(name, base, dim, numbers) for name, numbers in factors.items()}
+
+
+def _divided(name: str, base: float, dim: int, factors: list[float]) -> Table:
+    """Return the frequencies base^(−2i/dim) of a head, each divided by a factor of a tensor."""
+    with np.errstate(divide="ignore"):
+        exponents = -2.0 * np.arange(len(factors)) / dim
+        frequencies = base**exponents / np.array(factors)
+    return table_of(f"{name}/inv_freq", frequencies)
 
 
 class HeadSizes(NamedTuple):
@@ -315,8 +324,11 @@ def _scaling(model: Model) -> Settings:
     by_tensors = _scaling_by_tensors(model.header, kind, original)
     if by_tensors:
         return {**by_tensors, "attention_factor": attention or Setting(1.0, "default")}
-    if kind.value == "none" or (kind.value == "linear" and factor is None):
-        return {"rope_type": replace(kind, value="none")} if "rope.scaling.type" in keys else {}
+    scales_nothing = kind.value == "none" or (kind.value == "linear" and factor is None)
+    if scales_nothing and "rope.scaling.type" in keys:
+        return {"rope_type": replace(kind, value="none")}
+    if scales_nothing:
+        return {}
     if kind.value == "longrope":
         problem = f"{kind.source} is 'longrope'"
         raise FileError(keys.path, problem, f"it needs the tensors {SHORT} and {LONG}")

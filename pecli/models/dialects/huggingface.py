@@ -92,8 +92,7 @@ def _reason(part: ModelPart, rule: EncodingRule | None) -> str:
     keys = part.keys
     # torchtune and Hydra name the code that makes the model.
     code = keys.within("model").word("_component_", "_target_")
-    paths = [name for name in TEXTS if isinstance(keys.data.get(name), str)]
-    path = keys.word(*paths)
+    path = _path_of_text_model(keys)
     if path is not None:
         return f"{path.source} is {quoted(path.value)}, whose config.json says what it has"
     reason = "the model has none"
@@ -105,6 +104,12 @@ def _reason(part: ModelPart, rule: EncodingRule | None) -> str:
     if rule is None and part.model_type and not is_known:
         reason += f", and model_type {part.model_type[:60]!r} is unknown"
     return reason
+
+
+def _path_of_text_model(keys: Keys) -> Setting[str] | None:
+    """Return the name of another model instead of a `text_config`, as LLaVA's first files have it."""
+    names = [name for name in TEXTS if isinstance(keys.data.get(name), str)]
+    return keys.word(*names)
 
 
 def _read_part(part: ModelPart, depth: int) -> Parsed:
@@ -120,16 +125,17 @@ def _read_part(part: ModelPart, depth: int) -> Parsed:
     inner_parts = parts_of(part) if depth else []
     has_text = any(inner.is_text for inner in inner_parts)
     family = family_of(part.model_type) or Family()
-    beside_text = family.beside_text if has_text else ""
+    if has_text and family.beside_text:
+        results = [_beside_text(part, family.beside_text)]
+        results += [_read_inner(inner, inner.label, depth - 1) for inner in inner_parts]
+        return joined(results)
     results = []
-    if beside_text:
-        results.append(_beside_text(part, beside_text))
-    elif not has_text and (_has_layers(part) or not inner_parts):
+    if not has_text and (_has_layers(part) or not inner_parts):
         results.append(_own_encodings(part))
     for inner in inner_parts:
         # The language model is what a file is about: its encodings need no name in front.
-        is_main = inner.is_text and not beside_text
-        results.append(_read_inner(inner, "" if is_main else inner.label, depth - 1))
+        label = "" if inner.is_text else inner.label
+        results.append(_read_inner(inner, label, depth - 1))
     return joined(results)
 
 
@@ -258,10 +264,14 @@ def _gather(part: ModelPart) -> Evidence:
     if rule is None and family is None:
         rule = tables
     stated = keys.word(*STATEMENTS)
-    is_stated = stated is not None and stated.value.lower() in ROTARY_WORDS
-    has_keys = keys.any(*EVIDENCE) or is_stated or _attends_with_rope(keys)
-    is_rotary = has_keys and not _stated_word(keys).startswith("relative")
+    is_rotary = _has_rotary_keys(keys, stated) and not _stated_word(keys).startswith("relative")
     return Evidence(part, family, rule, tables, stated, is_rotary)
+
+
+def _has_rotary_keys(keys: Keys, stated: Setting[str] | None) -> bool:
+    """Return True if a file has a key of rope, states rope in a word, or has it in attention."""
+    is_stated = stated is not None and stated.value.lower() in ROTARY_WORDS
+    return keys.any(*EVIDENCE) or is_stated or _attends_with_rope(keys)
 
 
 def _attends_with_rope(keys: Keys) -> bool:
@@ -277,8 +287,9 @@ def _decide(evidence: Evidence) -> Decision:
     which many such files have and their code ignores.
     """
     part = evidence.part
-    if part.keys.data.get("qk_rope_head_dim") == 0 and not part.keys.any(*SETTINGS, *THETAS):
-        return NoEncoding(f"{part.keys.prefix}qk_rope_head_dim is 0: there is no rope")
+    keys = part.keys
+    if keys.data.get("qk_rope_head_dim") == 0 and not keys.any(*SETTINGS, *THETAS):
+        return NoEncoding(f"{keys.prefix}qk_rope_head_dim is 0: there is no rope")
     rule = evidence.rule
     if rule is not None and (rule.overrides_rope or not evidence.is_rotary):
         return OtherEncoding(rule)
@@ -326,11 +337,11 @@ def _overruled_word(evidence: Evidence, decision: Decision) -> list[str]:
     if stated is None:
         return []
     statement = f"{stated.source} is {quoted(stated.value)}"
-    if isinstance(decision, RotaryEncoding):
-        if evidence.word in OTHER_WORDS:
-            return [f"{statement}, but other keys ask for rope, which is what is read"]
-        return []
-    if isinstance(evidence.rule, AlibiRule) and evidence.word != "alibi":
+    is_rotary = isinstance(decision, RotaryEncoding)
+    if is_rotary and evidence.word in OTHER_WORDS:
+        return [f"{statement}, but other keys ask for rope, which is what is read"]
+    has_alibi = isinstance(evidence.rule, AlibiRule) and not is_rotary
+    if has_alibi and evidence.word != "alibi":
         return [f"{statement}, but the model has ALiBi, which is what is read"]
     return []
 

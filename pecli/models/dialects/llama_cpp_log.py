@@ -36,18 +36,21 @@ KEYS = {
     "freq_base_train": "rope.freq_base",
     "freq_base": "rope.freq_base",
     "freq_base_swa": "rope.freq_base_swa",
+    # `freq_scale_train = 0.25` is a factor of 4.
+    "freq_scale_train": "rope.scaling.factor",
+    "freq_scale": "rope.scaling.factor",
     "n_ctx_orig_yarn": "rope.scaling.original_context_length",
     "n_yarn_orig_ctx": "rope.scaling.original_context_length",
     "rope_yarn_log_mul": "rope.scaling.yarn_log_multiplier",
     "mrope sections": "rope.dimension_sections",
 }
-#: `freq_scale_train = 0.25` is a factor of 4.
-SCALES = ("freq_scale_train", "freq_scale")
 #: Layouts by ggml's rope types: 0 is NORM, 2 is NEOX, 8 is MROPE, 40 is IMROPE.
 LAYOUTS = {"0": INTERLEAVED, "2": HALVES, "8": HALVES, "40": HALVES}
 #: Keys that every architecture has, and whose names begin with it: `gemma3.context_length`.
 WITH_ARCHITECTURE = re.compile(r"([\w-]+)\.(?:context_length|rope\.\w+|attention\.head_count)")
 UNKNOWN = "unknown"
+#: Lines that begin a model: the loader's, or the first of `print_info` in a log without it.
+BEGINNINGS = (re.compile("loaded meta data with"), re.compile(r"print_info: +arch +="))
 #: Numbers for which 0 means that there is none.
 ZERO_IS_NONE = frozenset(("attention.sliding_window", "attention.max_alibi_bias"))
 #: Numbers that the context prints, which flags of the server have changed if they differ.
@@ -94,9 +97,9 @@ def parse_log(data: bytes) -> LoadLog:
     values: MutableValues = {**stored, "general.architecture": architecture}
     origins: dict[str, str] = {}
     for name, text in shown.items():
-        key = "rope.scaling.factor" if name in SCALES else KEYS.get(name)
-        value = None if key is None else _shown_value(key, text)
-        if key is not None and value is not None:
+        key = KEYS.get(name, "")
+        value = _shown_value(key, text) if key else None
+        if value is not None:
             values[prefix + key] = value
             origins[key] = f"print_info: {name}"
     layout = LAYOUTS.get(shown.get("rope type", ""), "")
@@ -135,15 +138,11 @@ def _stored_architecture(stored: MutableValues) -> str:
 
 def _lines_of_first_model(lines: list[str]) -> list[str]:
     """Return the lines up to the second model, such as the draft model of a server."""
-    beginnings = [
-        index
-        for index, line in enumerate(lines)
-        if "loaded meta data with" in line or re.search(r"print_info: +arch +=", line)
-    ]
-    has_loader = any("loaded meta data with" in line for line in lines)
-    if has_loader:
-        beginnings = [index for index in beginnings if "loaded meta data with" in lines[index]]
-    return lines[: beginnings[1]] if len(beginnings) > 1 else lines
+    for mark in BEGINNINGS:
+        beginnings = [index for index, line in enumerate(lines) if mark.search(line)]
+        if beginnings:
+            return lines[: beginnings[1]] if len(beginnings) > 1 else lines
+    return lines
 
 
 def _stored_values(lines: list[str]) -> MutableValues:
@@ -220,16 +219,20 @@ def _warnings_about_flags(lines: list[str], values: MutableValues, prefix: str) 
         match = CONTEXT.search(line)
         if match is None or match[1] not in SERVED:
             continue
-        served = _positive(_number_or_list(match[2]))
-        trained = _positive(values.get(prefix + SERVED[match[1]], 1.0))
-        if served is None or trained is None:
-            continue
-        if match[1] == "freq_scale":
-            trained = 1 / trained
-        if abs(served - trained) > PRINTED_RTOL * trained:
-            flag = f"--rope-{match[1].replace('_', '-')} {served:g}"
-            warnings.append(
-                f"the server uses {match[1]} {served:g}, the model has {trained:g}:"
-                f" apply its flags, such as --flags '{flag}'"
-            )
+        name, text = match.groups()
+        served = _positive(_number_or_list(text))
+        trained = _positive(values.get(prefix + SERVED[name], 1.0))
+        if served is not None and trained is not None:
+            warnings += _changed_number(name, served, trained)
     return warnings
+
+
+def _changed_number(name: str, served: float, trained: float) -> list[str]:
+    """Return a warning if a server uses another base or scale than the file has."""
+    if name == "freq_scale":
+        trained = 1 / trained  # The file has a factor.
+    if abs(served - trained) <= PRINTED_RTOL * trained:
+        return []
+    flag = f"--rope-{name.replace('_', '-')} {served:g}"
+    numbers = f"the server uses {name} {served:g}, the model has {trained:g}"
+    return [f"{numbers}: apply its flags, such as --flags '{flag}'"]

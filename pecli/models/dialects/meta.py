@@ -38,20 +38,24 @@ def read(keys: Keys) -> Parsed:
         "num_hidden_layers": keys.whole("n_layers"),
     }
     scaling = _scaling(keys)
-    encodings, warnings = translated_ropes(
-        keys, family, reads=READS, scaling=scaling, settings=settings
-    )
-    tuned = keys.section("llama_4_scaling")
-    beta = None if tuned is None else tuned.number("beta")
-    if tuned is not None and beta is not None:
-        original = tuned.needed(tuned.whole(ORIGINAL), ORIGINAL)
-        warnings.append(multiplied_queries(beta.value, original.value))
-        encodings = [replace(encoding, llama_4_scaling_beta=beta.value) for encoding in encodings]
+    ropes = translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)
+    encodings, warnings = _with_query_scaling(ropes, keys)
     for name, model_type in TOWERS.items():
         tower = _tower(keys, name, model_type)
         encodings += [_interleaved(encoding) for encoding in tower.encodings]
         warnings += tower.warnings
     return Parsed(encodings, warnings)
+
+
+def _with_query_scaling(ropes: Parsed, keys: Keys) -> Parsed:
+    """Return encodings with the beta by which queries grow with their positions (Ministral 3)."""
+    tuned = keys.section("llama_4_scaling")
+    beta = None if tuned is None else tuned.number("beta")
+    if tuned is None or beta is None:
+        return ropes
+    original = tuned.needed(tuned.whole(ORIGINAL), ORIGINAL)
+    encodings = [replace(rope, llama_4_scaling_beta=beta.value) for rope in ropes.encodings]
+    return Parsed(encodings, [*ropes.warnings, multiplied_queries(beta.value, original.value)])
 
 
 def _scaling(keys: Keys) -> Settings:

@@ -91,22 +91,24 @@ class Transformer:
 
     def read(self, keys: Keys, project: str) -> Parsed:
         """Return the encodings of the transformer: a table if the row has one, else rope."""
-        for name in self.when:
-            keys.account.read.add(name)
-        for name in filter(None, self.place.split(".")):
-            keys = keys.within(name)
+        keys.account.read.update(self.when)
         code = f"{project}'s code"
-        keys = replace(keys, defaults=ClassDefaults(code, self.defaults))
-        warnings = [self.note] if self.note else []
+        keys = self._own_keys(keys, code)
+        parsed = Parsed([], [])
         if self.table:
-            encodings = project_rules(project)[self.table].encodings(keys)
-            return Parsed([self._named(encoding) for encoding in encodings], warnings)
-        if not self.names:
-            return Parsed([], warnings)
-        parsed = self._ropes(keys, code)
-        return Parsed(
-            [self._named(encoding) for encoding in parsed.encodings], parsed.warnings
-        ).after(warnings)
+            parsed = Parsed(project_rules(project)[self.table].encodings(keys), [])
+        elif self.names:
+            parsed = self._ropes(keys, code)
+        encodings = [self._named(encoding) for encoding in parsed.encodings]
+        notes = [self.note] if self.note else []
+        return Parsed(encodings, [*notes, *parsed.warnings])
+
+    def _own_keys(self, keys: Keys, code: str) -> Keys:
+        """Return the keys of the transformer, with the defaults of the project's code."""
+        if self.place:
+            for name in self.place.split("."):
+                keys = keys.within(name)
+        return replace(keys, defaults=ClassDefaults(code, self.defaults))
 
     def _ropes(self, keys: Keys, code: str) -> Parsed:
         scaling = {} if self.scaling is None else self.scaling.read(keys)

@@ -110,14 +110,7 @@ def _mask(
 ) -> npt.NDArray[np.bool_]:
     """Return the mask of a batch, (batch, L), as given or by the side of the padding."""
     if attention_mask is None:
-        if text_of("padding", padding) not in PADDINGS:
-            raise ParameterError("padding", quoted(padding), "it must be left or right")
-        columns = np.arange(max(lengths))
-        counts = np.array(lengths)[:, None]
-        is_token: npt.NDArray[np.bool_] = columns < counts
-        if padding == "left":
-            is_token = columns >= max(lengths) - counts
-        return is_token
+        return _mask_of_side(lengths, padding)
     mask: npt.NDArray[np.bool_] = np.atleast_2d(numbers("attention_mask", attention_mask)) != 0
     if mask.ndim != 2 or len(mask) != len(lengths):
         rule = f"it must be (batch, L), with {len(lengths)} rows"
@@ -127,6 +120,21 @@ def _mask(
             given = f"row {number} with {line.sum()} ones"
             raise ParameterError("attention_mask", given, f"the prompt has {length} tokens")
     return mask
+
+
+def _mask_of_side(lengths: Sequence[int], padding: str) -> npt.NDArray[np.bool_]:
+    """Return the mask of prompts that are padded to the longest one.
+
+    Lengths of 3 and 1 give 1 1 1 and 0 0 1 with left padding, 1 1 1 and 1 0 0 with right padding.
+    """
+    if text_of("padding", padding) not in PADDINGS:
+        raise ParameterError("padding", quoted(padding), "it must be left or right")
+    columns = np.arange(max(lengths))
+    counts = np.array(lengths)[:, None]
+    is_token: npt.NDArray[np.bool_] = columns < counts
+    if padding == "left":
+        is_token = is_token[:, ::-1]
+    return is_token
 
 
 def _padded(row: Indices, mask: npt.NDArray[np.bool_], padding_id: int) -> Indices:
@@ -151,15 +159,19 @@ def _style(encodings: ModelEncodings) -> str:
     return next((style for style in styles if style), "")
 
 
+def _object(values: NamedValues, name: str, default: NamedValues) -> NamedValues:
+    """Return an object of a configuration, or a default if there is none of that name."""
+    value = values.get(name)
+    return value if isinstance(value, dict) else default
+
+
 def _rules_of(config: NamedValues, model_type: str | None) -> MropeRules | None:
     """Return the rules of M-RoPE; None for models of other families."""
     row = stored("position_rules.json").get(model_type or "")
     if row is None:
         return None
-    part = config.get(row.get("part", ""))
-    config = part if isinstance(part, dict) else config
-    vision = config.get("vision_config")
-    vision = vision if isinstance(vision, dict) else {}
+    config = _object(config, row.get("part", ""), default=config)
+    vision = _object(config, "vision_config", default={})
     rules = MropeRules(
         merge=as_whole(vision.get("spatial_merge_size")) or 2,
         seconds_first=row.get("seconds_first", False),

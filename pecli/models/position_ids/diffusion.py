@@ -60,8 +60,11 @@ def _qwen_image(prompt: Prompt) -> Indices:
 
     4 rows are −2, −1, 0, 1. Images are at 0, 1, … on the first axis.
     """
-    halves = [size // 2 for segment in prompt if segment.is_vision for size in segment.grid[1:]]
-    next_text = max(halves, default=0)
+    next_text = 0
+    for segment in prompt:
+        if segment.is_vision:
+            _, rows, columns = segment.grid
+            next_text = max(next_text, rows // 2, columns // 2)
     parts = []
     images = 0
     for segment in prompt:
@@ -89,21 +92,18 @@ def _lumina2(prompt: Prompt) -> Indices:
 
 def _after_text(prompt: Prompt, first: int, multiple: int) -> Indices:
     """Return ids of one text and one image, which comes after it on the first axis."""
-    kinds = [segment.kind == TEXT for segment in prompt]
-    if sorted(kinds) != [False, True]:
+    texts = [segment for segment in prompt if segment.kind == TEXT]
+    images = [segment for segment in prompt if segment.kind != TEXT]
+    if len(texts) != 1 or len(images) != 1:
         given = ",".join(map(str, prompt))
         raise ParameterError("segments", given, "this model has one text and one image")
-    (text,) = (segment for segment in prompt if segment.kind == TEXT)
-    padded = -(-text.count // multiple) * multiple
-    parts = []
-    for segment in prompt:
-        if segment.kind == TEXT:
-            ids = np.zeros((text.count, 3), np.int64)
-            ids[:, 0] = np.arange(text.count) + first
-        else:
-            ids = _grid(segment) + np.array([first + padded, 0, 0])
-        parts.append(ids)
-    return np.concatenate(parts)
+    count = texts[0].count
+    padded = -(-count // multiple) * multiple  # rounded up: 40 tokens are 64 in Z-Image
+    text_ids = np.zeros((count, 3), np.int64)
+    text_ids[:, 0] = np.arange(count) + first
+    image_ids = _grid(images[0]) + np.array([first + padded, 0, 0])
+    is_text_first = prompt[0].kind == TEXT
+    return np.concatenate([text_ids, image_ids] if is_text_first else [image_ids, text_ids])
 
 
 def _hidream(prompt: Prompt) -> Indices:
@@ -124,6 +124,13 @@ BUILDERS: dict[str, Callable[[Prompt], Indices]] = {
 """Ids by style; other styles number the points of a grid, and their text has no positions."""
 
 
+def _refuse_text(style: str, prompt: Prompt) -> None:
+    for segment in prompt:
+        if not segment.is_vision:
+            rule = f"text has no positions in the style {style}"
+            raise ParameterError("segments", str(segment), rule, "give only images or videos")
+
+
 def diffusion_ids(style: str, prompt: Prompt) -> Indices:
     """Return the ids of a prompt, (L, axes).
 
@@ -137,9 +144,6 @@ def diffusion_ids(style: str, prompt: Prompt) -> Indices:
     if not has_ids:
         rule = f"positions of the style {style} are not whole numbers, or are resampled"
         raise ParameterError("model", style, rule, "pecli rope --grid HxW makes its tables")
-    for segment in prompt:
-        if not segment.is_vision:
-            rule = f"text has no positions in the style {style}"
-            raise ParameterError("segments", str(segment), rule, "give only images or videos")
+    _refuse_text(style, prompt)
     ids = np.concatenate([_grid(segment) for segment in prompt])
     return ids if "t" in row.axes else ids[:, 1:]

@@ -104,16 +104,21 @@ class MropeRules:
         if rows % self.merge or columns % self.merge:
             rule = f"rows and columns must be multiples of {self.merge}, the model's merge size"
             raise ParameterError("segments", str(segment), rule, "they count patches, not tokens")
-        if segment.kind == VIDEO and self.frames_apart and frames > 1:
+        if segment.kind == VIDEO:
+            frames = self._token_frames(segment)
+        return frames, rows // self.merge, columns // self.merge
+
+    def _token_frames(self, segment: Segment) -> int:
+        """Return the frames of a video's tokens: GLM-4V merges two frames of patches into one."""
+        frames, rows, columns = segment.grid
+        if self.frames_apart and frames > 1:
             rule = "this model has a text with the time before each frame"
             advice = f"give each frame: video:1x{rows}x{columns},text:N,video:1x{rows}x{columns}"
             raise ParameterError("segments", str(segment), rule, advice)
-        if segment.kind == VIDEO:
-            if frames % self.temporal_merge:
-                rule = f"frames must be a multiple of {self.temporal_merge}"
-                raise ParameterError("segments", str(segment), rule)
-            frames //= self.temporal_merge
-        return frames, rows // self.merge, columns // self.merge
+        if frames % self.temporal_merge:
+            rule = f"frames must be a multiple of {self.temporal_merge}"
+            raise ParameterError("segments", str(segment), rule)
+        return frames // self.temporal_merge
 
     def _times(self, segment: Segment, frames: int) -> Indices:
         """Return the ids of frames, which transformers computes in float32 and rounds down."""

@@ -1,5 +1,6 @@
 """Segments of a prompt: text, images and videos, in the order of their tokens."""
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,6 +40,11 @@ class Segment:
     def is_vision(self) -> bool:
         return self.kind in (IMAGE, VIDEO)
 
+    @property
+    def size(self) -> int:
+        """The number of tokens, or of patches before merging."""
+        return math.prod(self.grid) if self.is_vision else self.count
+
     def __str__(self) -> str:
         if not self.is_vision:
             return f"{self.kind}:{self.count}"
@@ -70,10 +76,7 @@ def parse_prompt(prompt: str) -> Prompt:
     if not isinstance(prompt, str):
         raise KindError("segments", quoted(prompt), RULE)
     parsed = tuple(map(_parse, prompt.split(",")))
-    tokens = 0
-    for segment in parsed:
-        time, height, width = segment.grid
-        tokens += time * height * width if segment.is_vision else segment.count
+    tokens = sum(segment.size for segment in parsed)
     if tokens > MAX_TOKENS:
         raise ParameterError("segments", f"{tokens:,} tokens", f"at most {MAX_TOKENS:,} are made")
     return parsed
@@ -86,15 +89,20 @@ def _parse(text: str) -> Segment:
     kind, count, vision, sizes, seconds = match.groups()
     if kind:
         return Segment(kind, int(count))
-    grid = [int(size) for size in sizes.split("x")]
-    if len(grid) == 2:
-        grid = [1, *grid]
-    if not all(grid):
-        raise ParameterError("segments", quoted(text), "no size may be 0")
+    grid = _parse_grid(text, sizes)
     if vision == IMAGE and (grid[0] != 1 or seconds):
         rule = "an image has a single frame, and no seconds"
         raise ParameterError("segments", quoted(text), rule, "use video:TxHxW@SECONDS")
-    return Segment(vision, grid=(grid[0], grid[1], grid[2]), seconds=_seconds(text, seconds))
+    return Segment(vision, grid=grid, seconds=_seconds(text, seconds))
+
+
+def _parse_grid(text: str, sizes: str) -> tuple[int, int, int]:
+    """Return frames, rows and columns of «4x16x22»; «16x22» is a single frame."""
+    *frames, rows, columns = (int(size) for size in sizes.split("x"))
+    grid = (frames[0] if frames else 1, rows, columns)
+    if not all(grid):
+        raise ParameterError("segments", quoted(text), "no size may be 0")
+    return grid
 
 
 def _seconds(text: str, seconds: str | None) -> float:
