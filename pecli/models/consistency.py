@@ -30,13 +30,13 @@ def inconsistencies(
     if context is None:
         return
     for encoding in encodings:
-        if encoding.is_rotary and not encoding.part:
-            yield from _stretched_length(encoding, context, length_key)
-            if model_type == "llama" and _lost_scaling(encoding, context):
-                yield (
-                    f"base {LLAMA3_BASE:g} and {LLAMA3_CONTEXT} positions are those of Llama 3.1,"
-                    f" but its scaling (llama3, factor 8) is not given: {scaling_key} may have been lost"
-                )
+        if not encoding.is_rotary or encoding.part:
+            continue
+        yield from _stretched_length(encoding, context, length_key)
+        if model_type == "llama" and _lost_scaling(encoding, context):
+            lost = f"its scaling (llama3, factor 8) is not given: {scaling_key} may have been lost"
+            numbers = f"base {LLAMA3_BASE:g} and {LLAMA3_CONTEXT} positions"
+            yield f"{numbers} are those of Llama 3.1, but {lost}"
 
 
 def _stretched_length(encoding: Encoding, context: int, length_key: str) -> Iterator[str]:

@@ -73,13 +73,19 @@ def as_in_gguf(name: str, array: Array, model_type: str | None) -> Iterator[tupl
     none if unknown.
     """
     family = plain_name(model_type)
-    is_weight = array.ndim > 1 and not name.endswith("bias")
-    if is_weight and family in TRANSPOSED and TRANSPOSED[family].search(name):
+    if _has_inputs_as_rows(name, array, family):
         array = array.swapaxes(-1, -2)
     for part_name, part in _unpacked(name, array, family):
         known = canonical(part_name, model_type)
         if known:
             yield known, part
+
+
+def _has_inputs_as_rows(name: str, array: Array, family: str) -> bool:
+    """Return True for a weight that is transposed: GPT-2's layers are (inputs, outputs)."""
+    if array.ndim < 2 or name.endswith("bias") or family not in TRANSPOSED:
+        return False
+    return TRANSPOSED[family].search(name) is not None
 
 
 def _unpacked(name: str, array: Array, family: str) -> list[tuple[str, Array]]:
@@ -89,7 +95,8 @@ def _unpacked(name: str, array: Array, family: str) -> list[tuple[str, Array]]:
     if PACKED not in name or array.ndim < 2:
         return [(name, array)]
     if family == "gpt_oss":
-        gate, up = array[:, ::2], array[:, 1::2]
+        gate = array[:, ::2]
+        up = array[:, 1::2]
     else:
         gate, up = np.array_split(array, 2, axis=1)
     return [

@@ -44,16 +44,22 @@ def cached_snapshot(name: str) -> str | None:
         return None
     name, _, revision = name.partition("@")
     folder = os.path.join(cache_folder(), f"models--{name.replace('/', '--')}")
-    snapshots = os.path.join(folder, "snapshots")
-    commits = [_commit_of_ref(os.path.join(folder, "refs", revision or "main")), revision]
-    if not revision:
-        # A download by commit leaves no ref: the newest snapshot counts.
-        commits += _newest_first(snapshots)
-    for commit in commits:
-        path = os.path.join(snapshots, commit)
+    for commit in _commits(folder, revision):
+        path = os.path.join(folder, "snapshots", commit)
         if commit and "/" not in commit and os.path.isdir(path):
             return path
     return None
+
+
+def _commits(folder: str, revision: str) -> list[str]:
+    """Return the commits that a branch, tag or commit may mean; without one, the main branch.
+
+    A download by commit leaves no ref: the newest snapshot counts.
+    """
+    if revision:
+        return [_commit_of_ref(os.path.join(folder, "refs", revision)), revision]
+    main = _commit_of_ref(os.path.join(folder, "refs", "main"))
+    return [main, *_newest_first(os.path.join(folder, "snapshots"))]
 
 
 def _commit_of_ref(path: str) -> str:

@@ -5,9 +5,9 @@ looked for, so that `pecli.models.unread` can report keys about positions that n
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from pecli.engine.named_values import NamedValues
 from pecli.errors import FileError, quoted
@@ -170,7 +170,7 @@ def as_texts(value: object) -> list[str] | None:
 
 def as_pair(value: object) -> tuple[int, int] | None:
     """Return height and width: of a list, of an object with these keys, or of one number for both."""
-    sides: Any = (value, value)
+    sides: Sequence[object] = (value, value)
     if isinstance(value, Mapping):
         sides = (value.get("height"), value.get("width"))
     elif isinstance(value, (list, tuple)):
@@ -188,7 +188,7 @@ class _Match(NamedTuple):
     """A key that is present, or that has a class default."""
 
     name: str
-    value: Any
+    value: object
     source: str
 
 
@@ -255,13 +255,18 @@ class Keys:
         width that is only a default.
         """
         self.account.looked_for.update(names)
-        for name in names:
-            if name in self.defaults.ignores:
-                self.account.ignored[self.full_name(name)] = self.defaults.name
+        for name in self.defaults.ignores.intersection(names):
+            self.account.ignored[self.full_name(name)] = self.defaults.name
+        return self._present(names) or self._class_default(names)
+
+    def _present(self, names: tuple[str, ...]) -> _Match | None:
         for name in names:
             if name in self:
                 self.mark(name)
                 return _Match(name, self.data[name], self.full_name(name))
+        return None
+
+    def _class_default(self, names: tuple[str, ...]) -> _Match | None:
         for name in names:
             if name in self.defaults.values:
                 self.account.defaulted.add(self.full_name(name))

@@ -1,11 +1,11 @@
 """Rotary settings that a configuration lists by layer, as Step-3.5's does."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pecli.engine.named_values import NamedValues
 from pecli.errors import FileError
 from pecli.models.key_names import PARTIAL, SETTINGS
-from pecli.models.keys import Keys, Setting, as_numbers, sources_of, values_of
+from pecli.models.keys import Keys, Setting, Settings, as_numbers, sources_of, values_of
 
 #: Keys that may be lists, with the names that their values have in the settings of a layer type.
 LISTS = {"rope_theta": "rope_theta", "partial_rotary_factors": PARTIAL}
@@ -29,25 +29,37 @@ def by_layer_type(keys: Keys) -> Keys:
     types = keys.words("layer_types")
     if not types:
         raise keys.wrong(names[0], "a list needs layer_types, which name the type of each layer")
-    nested: dict[str, NamedValues] = {}
-    origins = {**keys.origins, "rope_scaling": "settings"}
-    for layer_type in dict.fromkeys(types):
-        settings = _scaling_of(keys, layer_type)
-        for name in names:
-            value = _value_of_type(keys, name, types, layer_type)
-            settings[LISTS[name]] = Setting(value, keys.full_name(name))
-        place = f"rope_scaling.{layer_type}"
-        nested[layer_type] = values_of(settings)
-        origins[place] = f"settings of {layer_type}"
-        for name, source in sources_of(settings).items():
-            origins[f"{place}.{name}"] = source
+    nested = {kind: _settings_of_type(keys, names, types, kind) for kind in dict.fromkeys(types)}
     keys.mark(*names)
     replaced = (*names, *SETTINGS)
     data = {name: value for name, value in keys.data.items() if name not in replaced}
+    data["rope_scaling"] = {kind: values_of(settings) for kind, settings in nested.items()}
     # The class of transformers reads no lists, so that what it ignores is beside the point.
     defaults = replace(keys.defaults, ignores=frozenset())
-    data["rope_scaling"] = nested
+    origins = {**keys.origins, **_origins(nested)}
     return replace(keys, data=data, origins=origins, defaults=defaults)
+
+
+def _settings_of_type(
+    keys: Keys, names: Sequence[str], types: list[str], layer_type: str
+) -> dict[str, Setting[object]]:
+    """Return the settings of a layer type: its scaling, and its values in the named lists."""
+    settings = _scaling_of(keys, layer_type)
+    for name in names:
+        value = _value_of_type(keys, name, types, layer_type)
+        settings[LISTS[name]] = Setting(value, keys.full_name(name))
+    return settings
+
+
+def _origins(nested: Mapping[str, Settings]) -> dict[str, str]:
+    """Return the keys of the file by the names of nested settings, `rope_scaling.full.rope_theta`."""
+    origins = {"rope_scaling": "settings"}
+    for layer_type, settings in nested.items():
+        place = f"rope_scaling.{layer_type}"
+        origins[place] = f"settings of {layer_type}"
+        for name, source in sources_of(settings).items():
+            origins[f"{place}.{name}"] = source
+    return origins
 
 
 def _scaling_of(keys: Keys, layer_type: str) -> dict[str, Setting[object]]:

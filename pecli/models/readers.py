@@ -7,6 +7,7 @@ only in one of them, and fall back to a default in silence.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from pecli.engine.named_values import NamedValues
 from pecli.models.encoding import Encoding
@@ -46,18 +47,28 @@ def _notes(encoding: Encoding, section: NamedValues) -> Iterator[str]:
     for name, (old_key, consequence) in OLD_PLACES.items():
         if _is_default(encoding, name):
             continue
-        source = encoding.sources.get(name, "").removeprefix(encoding.prefix)
-        if source.startswith(f"{NEW}.") and section.get(old_key) is None:
-            yield (
-                f"{_word(name)} is only in {encoding.prefix}{NEW}:"
-                f" code written for transformers 4 {consequence}"
-            )
-        is_old = source == old_key or source.startswith(f"{OLD_SCALING}.")
-        if is_old and NEW not in section:
-            yield (
-                f"{_word(name)} is only in {encoding.prefix}{old_key}:"
-                f" code that reads only {NEW}, as transformers 5 writes it, {consequence}"
-            )
+        place, program = _only_place(encoding, name, old_key, section)
+        if place:
+            value = f"{_word(name)} is only in {encoding.prefix}{place}"
+            yield f"{value}: {program} {consequence}"
+
+
+class OnlyPlace(NamedTuple):
+    """The key that holds a value in a file, and the programs that do not look there."""
+
+    key: str
+    program: str
+
+
+def _only_place(encoding: Encoding, name: str, old_key: str, section: NamedValues) -> OnlyPlace:
+    """Return the only place of a value; without a key if both places have it, or neither does."""
+    source = encoding.sources.get(name, "").removeprefix(encoding.prefix)
+    if source.startswith(f"{NEW}.") and section.get(old_key) is None:
+        return OnlyPlace(NEW, "code written for transformers 4")
+    is_old = source == old_key or source.startswith(f"{OLD_SCALING}.")
+    if is_old and NEW not in section:
+        return OnlyPlace(old_key, f"code that reads only {NEW}, as transformers 5 writes it,")
+    return OnlyPlace("", "")
 
 
 def _is_default(encoding: Encoding, name: str) -> bool:

@@ -17,12 +17,7 @@ def layer_warnings(layer: Layer, encoding: Encoding, *, is_latent: bool) -> Iter
     """Yield warnings about a layer type whose encoding was read."""
     yield from _contradictions(layer)
     yield from _differences_of_runtimes(layer.settings, encoding)
-    section = encoding.sections.mrope_section
-    if section is not None and sum(section) * 2 != encoding.rotary_dim:
-        yield (
-            f"{layer.settings.prefix}mrope_section adds up to {sum(section)},"
-            f" not to half of {encoding.rotary_dim}"
-        )
+    yield from _wrong_sections(layer.settings, encoding)
     original = encoding.parameters.get(ORIGINAL)
     if encoding.llama_4_scaling_beta is not None and original:
         yield multiplied_queries(encoding.llama_4_scaling_beta, original)
@@ -30,6 +25,14 @@ def layer_warnings(layer: Layer, encoding: Encoding, *, is_latent: bool) -> Iter
         yield "frequencies are stored axis by axis: rows, columns, the rest; a table interleaves them"
     if is_latent and encoding.parameters.get("mscale_all_dim"):
         yield _softmax_scale(encoding)
+
+
+def _wrong_sections(settings: Keys, encoding: Encoding) -> Iterator[str]:
+    """Yield a warning if the sections of M-RoPE are not as many as there are frequencies."""
+    section = encoding.sections.mrope_section
+    if section is not None and sum(section) * 2 != encoding.rotary_dim:
+        sums = f"adds up to {sum(section)}, not to half of {encoding.rotary_dim}"
+        yield f"{settings.prefix}mrope_section {sums}"
 
 
 def _contradictions(layer: Layer) -> Iterator[str]:

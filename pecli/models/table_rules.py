@@ -56,15 +56,18 @@ def patch_count(keys: Keys) -> Setting[int]:
     if height is not None and width is not None:
         return Setting(height.value * width.value, f"{height.source} · {width.source}")
     grid = patch_grid(keys)
-    patches = Setting(math.prod(grid.value), f"({grid.source})²")
+    return _with_frames(keys, Setting(math.prod(grid.value), f"({grid.source})²"))
+
+
+def _with_frames(keys: Keys, patches: Setting[int]) -> Setting[int]:
+    """Return the patches of a video: 16 frames in tubes of 2, of 196 patches each, are 1568."""
     frames = keys.whole("num_frames")
     tube = keys.whole("tubelet_size")
     if frames is None or tube is None:
         return patches
-    return Setting(
-        frames.value // tube.value * patches.value,
-        f"{frames.source} // {tube.source} · {patches.source}",
-    )
+    tubes = frames.value // tube.value
+    source = f"{frames.source} // {tube.source} · {patches.source}"
+    return Setting(tubes * patches.value, source)
 
 
 def table_width(keys: Keys, names: tuple[str, ...]) -> Setting[int]:

@@ -68,11 +68,7 @@ def _axial_rope(keys: Keys, row: NamedValues) -> Encoding:
     `grid_base` and `axis_factors`, and a layout.
     """
     style = row["style"]
-    given = {
-        option: keys.numbers(row[option])
-        for option in ("grid_base", "axis_factors")
-        if option in row
-    }
+    options = _style_options(keys, row)
     channels = _channels(keys, style, row["axes"])
     count = len(channels.axes.value)
     if style == "hunyuan-image" and count == 3:
@@ -82,15 +78,11 @@ def _axial_rope(keys: Keys, row: NamedValues) -> Encoding:
         "axes": Setting(count, FAMILY),
         "axis_channels": channels.axes,
     }
-    no_table = (
-        f"its positions have {count} axes, which --axes and --positions give channels and numbers"
-    )
     if style:
-        no_table = f"its positions have {count} axes: {', '.join(ROTARY[style].axes)}; give a grid"
-        grid["style"] = Setting(style, FAMILY)
-        for option, numbers in given.items():
-            if numbers is not None:
-                grid[option] = Setting(tuple(numbers.value), numbers.source)
+        axes = f"{count} axes: {', '.join(ROTARY[style].axes)}; give a grid"
+        grid |= {"style": Setting(style, FAMILY), **options}
+    else:
+        axes = f"{count} axes, which --axes and --positions give channels and numbers"
     parameters: dict[str, Setting[object]] = {
         "dim": channels.head,
         "base": keys.number_or(DEFAULT_BASE, "rope_theta", "theta"),
@@ -105,9 +97,21 @@ def _axial_rope(keys: Keys, row: NamedValues) -> Encoding:
         sources=sources_of(sources),
         layout=layout.value,
         head_dim=channels.head.value,
-        no_table=no_table,
+        no_table=f"its positions have {axes}",
         grid=Grid(**values_of(grid)),
     )
+
+
+def _style_options(keys: Keys, row: NamedValues) -> dict[str, Setting[object]]:
+    """Return the numbers of a style that the configuration gives: its `grid_base` and
+    `axis_factors`.
+    """
+    options: dict[str, Setting[object]] = {}
+    for option in ("grid_base", "axis_factors"):
+        numbers = keys.numbers(row[option]) if option in row else None
+        if numbers is not None:
+            options[option] = Setting(tuple(numbers.value), numbers.source)
+    return options
 
 
 def _channels(keys: Keys, style: str, axes_key: str) -> Channels:

@@ -324,11 +324,8 @@ def _scaling(model: Model) -> Settings:
     by_tensors = _scaling_by_tensors(model.header, kind, original)
     if by_tensors:
         return {**by_tensors, "attention_factor": attention or Setting(1.0, "default")}
-    scales_nothing = kind.value == "none" or (kind.value == "linear" and factor is None)
-    if scales_nothing and "rope.scaling.type" in keys:
-        return {"rope_type": replace(kind, value="none")}
-    if scales_nothing:
-        return {}
+    if kind.value == "none" or (kind.value == "linear" and factor is None):
+        return _no_scaling(keys, kind)
     if kind.value == "longrope":
         problem = f"{kind.source} is 'longrope'"
         raise FileError(keys.path, problem, f"it needs the tensors {SHORT} and {LONG}")
@@ -340,6 +337,12 @@ def _scaling(model: Model) -> Settings:
     if keys.known_kind(kind, "none", "linear", "yarn", "longrope") == "yarn":
         scaling |= _yarn(model, attention, factor)
     return scaling
+
+
+def _no_scaling(keys: Keys, kind: Setting[str]) -> Settings:
+    if "rope.scaling.type" not in keys:
+        return {}
+    return {"rope_type": replace(kind, value="none")}
 
 
 def _scaling_by_tensors(

@@ -372,9 +372,7 @@ def _rule_of(keys: Keys, model_type: str | None) -> EncodingRule | None:
         return EncodingRule()
     if word == "relative":
         return EncodingRule(note=non_rotary.RELATIVE_NOTE)
-    if rule is None:
-        return _stated_rule(keys, word)
-    return rule
+    return rule or _stated_rule(keys, word)
 
 
 def _stated_rule(keys: Keys, word: str) -> EncodingRule | None:

@@ -64,10 +64,11 @@ def _read_plain(keys: Keys, model_name: str) -> Parsed:
         return _rotary(keys, model_name, word)
     if word not in ("", "learned_absolute"):
         return huggingface.read(keys)
-    warnings = []
-    if not word:
-        warnings.append("position_embedding_type is not given: Megatron then adds a learned table")
-    return Parsed(LearnedRule(rows=("max_position_embeddings",)).encodings(keys), warnings)
+    table = LearnedRule(rows=("max_position_embeddings",)).encodings(keys)
+    if word:
+        return Parsed(table, [])
+    warning = "position_embedding_type is not given: Megatron then adds a learned table"
+    return Parsed(table, [warning])
 
 
 def _rotary(keys: Keys, model_name: str, kind: str) -> Parsed:

@@ -369,14 +369,21 @@ class _Change:
         divisors = tuple(
             divisor / (scale * (1 - mix) + mix) for divisor, mix in zip(own, mixes, strict=True)
         )
+        source = self.factor.source or self.scaling.source or self.base.source
+        return divisor_parameters(
+            divisors,
+            self._attention_of_divisors(has_yarn),
+            self.original.value,
+            f"llama.cpp, {source}",
+        )
+
+    def _attention_of_divisors(self, has_yarn: bool) -> Setting[float]:
+        """Return what cos and sin are multiplied by: the file's factor, a flag's, and YaRN's."""
         flag = self._attention(has_yarn) or Setting(1.0, "default")
         attention = self.trained.attention * flag.value
         if has_yarn and self.factor.value > 1:
             attention *= 1 + 0.1 * math.log(self.factor.value)
-        source = self.factor.source or self.scaling.source or self.base.source
-        return divisor_parameters(
-            divisors, Setting(attention, flag.source), self.original.value, f"llama.cpp, {source}"
-        )
+        return Setting(attention, flag.source)
 
     def _yarn_mixes(self, pairs: int) -> list[float]:
         """Return the share of the unscaled angle in each pair: 1 for fast pairs, 0 for slow ones.

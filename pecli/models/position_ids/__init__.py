@@ -99,8 +99,7 @@ def built_ids(
     lengths = [row.shape[-1] for row in rows]
     mask = _mask(attention_mask, lengths, padding)
     padded = [_padded(row, line, rules.padding_id) for row, line in zip(rows, mask, strict=True)]
-    is_single = attention_mask is not None and np.ndim(attention_mask) == 1
-    if is_single:
+    if attention_mask is not None and np.ndim(attention_mask) == 1:
         return padded[0]
     return np.stack(padded, axis=-2)
 
@@ -115,9 +114,10 @@ def _mask(
     if mask.ndim != 2 or len(mask) != len(lengths):
         rule = f"it must be (batch, L), with {len(lengths)} rows"
         raise ParameterError("attention_mask", f"{mask.shape}", rule)
-    for number, (line, length) in enumerate(zip(mask, lengths, strict=True)):
-        if line.sum() != length:
-            given = f"row {number} with {line.sum()} ones"
+    for number, length in enumerate(lengths):
+        ones = mask[number].sum()
+        if ones != length:
+            given = f"row {number} with {ones} ones"
             raise ParameterError("attention_mask", given, f"the prompt has {length} tokens")
     return mask
 
@@ -181,8 +181,8 @@ def _rules_of(config: NamedValues, model_type: str | None) -> MropeRules | None:
     )
     if "rate_key" in row:
         key = row["rate_key"]
-        rate = as_number(vision.get(key)) or as_number(config.get(key)) or row["rate"]
-        rules = replace(rules, rate=float(rate))
+        stated = map(as_number, (vision.get(key), config.get(key), row["rate"]))
+        rules = replace(rules, rate=next(filter(None, stated)))
     if "temporal_merge" in row:
         merge = as_whole(vision.get("temporal_merge_size")) or row["temporal_merge"]
         rules = replace(rules, temporal_merge=merge)
