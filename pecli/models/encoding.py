@@ -53,6 +53,11 @@ class Grid(_Described):
     #: What multiplies the positions of each axis.
     axis_factors: tuple[float, ...] | None = None
 
+    @property
+    def counts_all_axes(self) -> bool:
+        """True if the frequencies of an encoding are those of all axes, not those of one."""
+        return self.axis_channels is not None or self.axis_frequencies is not None
+
 
 @dataclass(frozen=True)
 class Sections(_Described):
@@ -309,12 +314,7 @@ class Encoding:
         The vision tower of Qwen2-VL rotates 40 of 80 channels by rows and 40 by columns: `axis_dim`
         is 40, this is 80.
         """
-        if not self.axis_dim:
-            return self.axis_dim
-        counts_all_axes = (
-            self.grid.axis_channels is not None or self.grid.axis_frequencies is not None
-        )
-        if counts_all_axes or self.grid.axes is None:
+        if not self.axis_dim or self.grid.axes is None or self.grid.counts_all_axes:
             return self.axis_dim
         return self.axis_dim * self.grid.axes
 
@@ -501,11 +501,11 @@ class ModelEncodings(Printed):
             return self._named(layer_type)
         of_text = tuple(encoding for encoding in self.encodings if not encoding.part)
         candidates = self.ropes() or of_text or self.encodings
-        if len(candidates) != 1:
-            names = [repr(encoding.layer_type) for encoding in candidates]
-            rule = f"{self.file} has {', '.join(names) or 'no encodings'}"
-            raise ParameterError("layer_type", "missing", rule, "name one")
-        return candidates[0]
+        if len(candidates) == 1:
+            return candidates[0]
+        names = ", ".join(repr(encoding.layer_type) for encoding in candidates)
+        rule = f"{self.file} has {names or 'no encodings'}"
+        raise ParameterError("layer_type", "missing", rule, "name one")
 
     def _named(self, layer_type: str) -> Encoding:
         """Return the encoding of a layer type; raise ParameterError if there is none of this name."""

@@ -213,12 +213,13 @@ def _latent_head(layer: Layer, latent: Setting[int], *, scaled: bool) -> Head:
     if family.head_dim_rotates and given is not None and "head_dim" in keys:
         warnings = _contradicting_dims(given, latent)
         latent = given
+    head = Head(size, latent, is_latent=True, warnings=warnings)
     partial = _partial(layer, scaled=scaled)
-    if partial is not None and family.partial_of_head:
-        return Head(size, _multiplied(size, partial), is_latent=True, warnings=warnings)
-    if partial is not None and partial.value == 1:
-        partial = None
-    return Head(size, latent, partial, is_latent=True, warnings=warnings)
+    if partial is None:
+        return head
+    if family.partial_of_head:
+        return replace(head, dim=_multiplied(size, partial))
+    return head if partial.value == 1 else replace(head, partial=partial)
 
 
 def _latent_size(keys: Keys, latent: Setting[int], given: Setting[int] | None) -> Setting[int]:

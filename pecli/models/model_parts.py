@@ -82,9 +82,16 @@ def _ignored_keys(
     ignores |= _keys_of_other_classes(defaults.model_type)
     family = family_of(model_type, vision=vision)
     if family is not None and not family.reads_type:
-        # Most rotary classes of transformers rotate whatever `position_embedding_type` is.
-        ignores |= {name for name in STATEMENTS if not _states_rope(keys, name)}
+        ignores |= _other_statements(keys)
     return frozenset(ignores)
+
+
+def _other_statements(keys: Keys) -> set[str]:
+    """Return the keys that state another encoding than rope in a word.
+
+    Most rotary classes of transformers rotate whatever `position_embedding_type` is.
+    """
+    return {name for name in STATEMENTS if not _states_rope(keys, name)}
 
 
 def _has_settings(keys: Keys) -> bool:
@@ -182,21 +189,24 @@ def _inner_parts(part: ModelPart) -> Iterator[ModelPart]:
     objects: JsonObject = dict(part.keys.data)
     if is_bare:
         objects["text_config"] = {}
-    for name in absent:
-        objects[name] = {}
+    objects |= {name: {} for name in absent}
     fills_in = is_bare or default_text.fills_in
     for name, value in objects.items():
         if not isinstance(value, Mapping) or not (name in towers or _names_part(name)):
             continue
-        implied_type = towers[name].model_type if name in towers else ""
-        if name in TEXTS:
-            implied_type = implied_type or default_text.model_type
-        inner = _inner_part(part, name, value, implied_type)
+        inner = _inner_part(part, name, value, _implied_type(name, towers, default_text))
         if inner.is_text and fills_in:
             inner = _filled_in(inner, part, default_text.values)
         if name in absent:
             inner = _filled_in(inner, part, towers[name].values)
         yield inner
+
+
+def _implied_type(name: str, towers: Mapping[str, Tower], default_text: ClassPart) -> str:
+    """Return the model type that a class has for a part by default; empty if it has none."""
+    if name in towers:
+        return towers[name].model_type
+    return default_text.model_type if name in TEXTS else ""
 
 
 def only_names_model(part: ModelPart) -> bool:

@@ -6,6 +6,8 @@ for: in `families` a model's only encoding, in `beside` a table beside a rotary 
 the tables of class_tables.json.
 """
 
+from dataclasses import replace
+
 from pecli.engine.named_values import JsonObject, MutableValues
 from pecli.models.data import plain_name, stored
 from pecli.models.table_rules import (
@@ -98,21 +100,19 @@ def tables_of(model_type: str | None) -> EncodingRule | None:
     a table that no scheme describes, [tensor, shape at class defaults].
     """
     rows = stored("class_tables.json").get(plain_name(model_type), [])
-    sized = [row for row in rows if len(row) == 4]
+    sized = [_learned_rule(*row) for row in rows if len(row) == 4]
     note = _note_on_others([row for row in rows if len(row) == 2])
-    if not sized:
-        return EncodingRule(note=note) if note else None
-    parts = []
-    for tensor, key, more, dim in sized:
-        name = tensor if len(sized) > 1 else ""
-        parts.append(_learned_rule(name, key, more, dim))
-    return SeveralRules(tuple(parts), note=note)
+    if len(sized) == 1:  # Its tensor needs no name.
+        return SeveralRules((replace(sized[0], name=""),), note=note)
+    if sized:
+        return SeveralRules(tuple(sized), note=note)
+    return EncodingRule(note=note) if note else None
 
 
-def _learned_rule(name: str, key: str, more: int, dim: str) -> LearnedRule:
+def _learned_rule(tensor: str, key: str, more: int, dim: str) -> LearnedRule:
     """Return the rule of a table; without a key for its rows, they are the patches of an image."""
     rows = (key,) if key else ()
-    return LearnedRule(rows=rows, more=more, dim=(dim,), name=name, offset=0)
+    return LearnedRule(rows=rows, more=more, dim=(dim,), name=tensor, offset=0)
 
 
 def _note_on_others(rows: list[list[str]]) -> str:

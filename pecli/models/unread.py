@@ -170,11 +170,13 @@ class _Search:
             is_relevant = is_setting or looks_like_positions(name)
             key = UnreadKey(keys.prefix, name, value)
             section = self._section_to_search(keys, key, is_relevant)
-            if section is not None:
-                if depth < MAX_DEPTH and name not in OPAQUE:
-                    yield from self.keys_in(section, within_positions=is_relevant, depth=depth + 1)
-            elif self._may_be_size(key) or (is_relevant and self._is_unread(key)):
+            if section is None and self._is_reported(key, is_relevant):
                 yield key
+            if section is not None and depth < MAX_DEPTH and name not in OPAQUE:
+                yield from self.keys_in(section, within_positions=is_relevant, depth=depth + 1)
+
+    def _is_reported(self, key: UnreadKey, is_relevant: bool) -> bool:
+        return self._may_be_size(key) or (is_relevant and self._is_unread(key))
 
     def _section_to_search(self, keys: Keys, key: UnreadKey, is_relevant: bool) -> Keys | None:
         """Return an object to look into; one about positions that nothing has read is reported as a

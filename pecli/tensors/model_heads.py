@@ -174,12 +174,16 @@ def _shared_encoding(encodings: ModelEncodings, layer_type: str | None) -> Encod
     if layer_type is not None:
         return _rotary_or_none(encodings.one(layer_type))
     ropes = [rope for rope in encodings.ropes() if not rope.part and not rope.grid.axes]
-    forms = {(rope.head_dim, rope.rotary_dim, rope.layout, rope.trailing) for rope in ropes}
-    if not forms:
+    if not ropes:
         return None
-    if len(forms) > 1:
+    if len(set(map(_head_form, ropes))) > 1:
         raise _different_layers(encodings.file, ropes)
     return ropes[0]
+
+
+def _head_form(rope: Encoding) -> tuple[object, ...]:
+    """Return what decides how a head's channels move: they must be the same in all layers."""
+    return rope.head_dim, rope.rotary_dim, rope.layout, rope.trailing
 
 
 def _rotary_or_none(encoding: Encoding) -> Encoding | None:

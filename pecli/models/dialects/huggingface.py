@@ -130,13 +130,19 @@ def _read_part(part: ModelPart, depth: int) -> Parsed:
         results += [_read_inner(inner, inner.label, depth - 1) for inner in inner_parts]
         return joined(results)
     results = []
-    if not has_text and (_has_layers(part) or not inner_parts):
+    describes_layers = not inner_parts or _has_layers(part)
+    if not has_text and describes_layers:
         results.append(_own_encodings(part))
-    for inner in inner_parts:
-        # The language model is what a file is about: its encodings need no name in front.
-        label = "" if inner.is_text else inner.label
-        results.append(_read_inner(inner, label, depth - 1))
+    results += [_read_inner(inner, _label_in_front(inner), depth - 1) for inner in inner_parts]
     return joined(results)
+
+
+def _label_in_front(part: ModelPart) -> str:
+    """Return the name before the layer types of a part.
+
+    The language model is what a file is about: its encodings need no name in front.
+    """
+    return "" if part.is_text else part.label
 
 
 def _beside_text(part: ModelPart, name: str) -> Parsed:
@@ -287,9 +293,8 @@ def _decide(evidence: Evidence) -> Decision:
     which many such files have and their code ignores.
     """
     part = evidence.part
-    keys = part.keys
-    if keys.data.get("qk_rope_head_dim") == 0 and not keys.any(*SETTINGS, *THETAS):
-        return NoEncoding(f"{keys.prefix}qk_rope_head_dim is 0: there is no rope")
+    if _rotates_no_channel(part.keys):
+        return NoEncoding(f"{part.keys.prefix}qk_rope_head_dim is 0: there is no rope")
     rule = evidence.rule
     if rule is not None and (rule.overrides_rope or not evidence.is_rotary):
         return OtherEncoding(rule)
@@ -297,6 +302,11 @@ def _decide(evidence: Evidence) -> Decision:
         return NoEncoding()
     beside = non_rotary.beside(part.model_type, vision=part.vision)
     return RotaryEncoding(beside or evidence.tables or EncodingRule())
+
+
+def _rotates_no_channel(keys: Keys) -> bool:
+    """Return True for latent attention without a rotary part, and without settings of rope."""
+    return keys.data.get("qk_rope_head_dim") == 0 and not keys.any(*SETTINGS, *THETAS)
 
 
 def _rotates_by_default(evidence: Evidence) -> bool:

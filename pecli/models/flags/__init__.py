@@ -103,12 +103,16 @@ def _warn_of_long_context(
         return
     reach = _reach(model, applied.encodings)
     if reach is not None and served.value > reach:
-        scaled = " with these flags" if reach > model.context else ", and nothing stretches them"
-        positions = f"the {reach:,} positions that the model has{scaled}"
+        is_stretched = reach > model.context
+        positions = f"the {reach:,} positions that the model has{_stretching(is_stretched)}"
         sentence = f"{served.source} {served.value} is longer than {positions}; {server.beyond}"
         findings.warn(Problem.BEYOND, sentence)
     elif server.stretched and not _states_context(settings):
         findings.note(server.stretched)
+
+
+def _stretching(is_stretched: bool) -> str:
+    return " with these flags" if is_stretched else ", and nothing stretches them"
 
 
 def _states_context(settings: FlagSettings) -> bool:

@@ -145,10 +145,16 @@ def _linear(encoding: Encoding, factor: Setting[float], findings: Findings) -> P
         warn_of_replaced_scaling(findings, factor.source, encoding)
     if own in REPLACEABLE and factor.value > 1:
         return {"scaling": Setting("linear", factor.source), "factor": factor}
-    divisors: Sequence[float] = [1.0] * (encoding.frequency_rope().rotary_dim // 2)
     if own not in REPLACEABLE:
         sentence = f"{factor.source} divides positions beside the model's own {own} scaling"
         findings.warn(Problem.STACKED, sentence)
+    return _stacked(encoding, factor)
+
+
+def _stacked(encoding: Encoding, factor: Setting[float]) -> Parameters:
+    """Return a divisor per frequency: the factor, times that of the model's own scaling."""
+    divisors: Sequence[float] = [1.0] * (encoding.frequency_rope().rotary_dim // 2)
+    if encoding.parameters["scaling"] not in REPLACEABLE:
         divisors = own_divisors(encoding)
     stretched = tuple(factor.value * divisor for divisor in divisors)
     attention = Setting(encoding.attention_factor() or 1.0, "")

@@ -96,6 +96,13 @@ def built_ids(
     if rules.style:
         rule = "diffusion models have ids per prompt"
         raise ParameterError("segments", f"{len(rows)} prompts", rule, "give one, without a mask")
+    return _padded_ids(rules, rows, attention_mask, padding)
+
+
+def _padded_ids(
+    rules: IdRules, rows: Sequence[Indices], attention_mask: npt.ArrayLike | None, padding: str
+) -> Indices:
+    """Return the ids of a batch; a mask of one axis is that of a single prompt."""
     lengths = [row.shape[-1] for row in rows]
     mask = _mask(attention_mask, lengths, padding)
     padded = [_padded(row, line, rules.padding_id) for row, line in zip(rows, mask, strict=True)]
