@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
@@ -174,8 +175,7 @@ def run(arguments: Sequence[str]) -> int:
         needs_numpy = {"--help", "-h", "--version"}.isdisjoint(arguments)
         if needs_numpy:
             _check_memory()
-        command = typer.main.get_command(app)
-        result = command.main(args=list(arguments), prog_name="pecli", standalone_mode=False)
+        result = _program().main(args=list(arguments), prog_name="pecli", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else Exit.DONE
     except UsageError as problem:
@@ -186,6 +186,12 @@ def run(arguments: Sequence[str]) -> int:
         return _code_of_exit(leave)
     except Exception as problem:  # the one boundary: every error becomes a line and an exit code
         return print_error(translated(problem), arguments)
+
+
+@cache
+def _program() -> AnyCommand:
+    """Return the program; one process may run many command lines, as tests do."""
+    return typer.main.get_command(app)
 
 
 def _help_as_option(arguments: Sequence[str]) -> list[str]:

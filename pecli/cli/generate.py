@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from pecli.cli import options, scheme_options
@@ -36,7 +36,12 @@ OPTIONS = (
 
 def command(name: str) -> AnyCommand:
     """Return the command of a scheme."""
-    kind: type[Scheme] = scheme_named(name)
+    return _command_of_scheme(name, scheme_named(name))
+
+
+@cache
+def _command_of_scheme(name: str, kind: type[Scheme]) -> AnyCommand:
+    """Return the command; one process may run many command lines, as tests do."""
     declared = [*scheme_options.options_of(kind), *OPTIONS]
     help = help_of(kind)
     run = partial(_generate, kind)
