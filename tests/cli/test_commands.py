@@ -82,6 +82,7 @@ def test_help_of_subcommands_has_defaults_in_one_style_and_an_example(
 
 @pytest.mark.parametrize("text", ["99999999999999", "0", "-3", "x"])
 @pytest.mark.parametrize("name", ["COLUMNS", "TERMINAL_WIDTH"])
+@pytest.mark.sample(4)
 def test_widths_that_make_no_sense_are_ignored(
     pecli_cli, monkeypatch, name: str, text: str
 ) -> None:

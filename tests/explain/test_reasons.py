@@ -187,7 +187,7 @@ CASES: dict[str, tuple[Tables | np.ndarray, Any, str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.sample(20)
+@pytest.mark.sample(12)
 def test_the_reason_of_a_mistake(name: str) -> None:
     tables, spec, words = CASES[name]
     result = pecli.verify(tables, spec, atol=1e-6)

@@ -106,6 +106,7 @@ FORMULAS: dict[Edit, Array] = {
 
 @pytest.mark.parametrize("dtype", [np.float32, BF16])
 @pytest.mark.parametrize("edit", FORMULAS, ids=str)
+@pytest.mark.sample(20)
 def test_one_mistake_is_named(edit: Edit, dtype: type) -> None:
     if dtype == BF16 and isinstance(edit, Scaled):
         pytest.skip("a factor is not measured to 7 digits in 8 bits")
@@ -156,6 +157,7 @@ def deepseek_frequencies() -> Array:
     ],
     ids=["channels", "and interleaved", "and halves", "and an offset", "interleaved only"],
 )
+@pytest.mark.sample(3)
 def test_wrong_channels_and_another_mistake_are_two(after: Array, edits: tuple[Edit]) -> None:
     assert edits_of(after, DEEPSEEK, "deepseek-v3", atol=1e-5) == [edits]
 

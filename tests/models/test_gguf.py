@@ -6,6 +6,7 @@ import math
 import os
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -311,7 +312,11 @@ def test_overwritten_values_of_gguf_raise_only_our_errors(tmp_path: Path) -> Non
 MISSING = stored("tables.json")["gguf without"]
 
 
-def test_what_is_missing_is_named(tmp_path: Path) -> None:
-    for arch, values, problem in MISSING:
-        with pytest.raises(pecli.FileError, match=problem):
-            load_model(gguf(tmp_path / "m.gguf", arch, values))
+@pytest.mark.parametrize(
+    ("arch", "values", "problem"), MISSING, ids=[problem for *_, problem in MISSING]
+)
+def test_what_is_missing_is_named(
+    tmp_path: Path, arch: str, values: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(pecli.FileError, match=problem):
+        load_model(gguf(tmp_path / "m.gguf", arch, values))

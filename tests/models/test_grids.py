@@ -5,6 +5,7 @@ for.
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,13 +39,15 @@ def test_dumps_are_verified_against_the_configuration(name: str, tmp_path: Path)
 COMMANDS = stored("tables.json")["commands"]
 
 
-def test_the_command_is_given_and_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("config", "command"), COMMANDS, ids=[command for _, command in COMMANDS])
+def test_the_command_of_a_configuration_is_given_and_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: dict[str, Any], command: str
+) -> None:
     monkeypatch.chdir(tmp_path)
-    for config, command in COMMANDS:
-        found = commands(load_config(config), "--config config.json")
-        assert sorted(command.split()) in [sorted(line.split()) for line in found]
-        words = shlex.split(command)[1:]
-        assert run([*words[: words.index("-o")], "-q"]) == 0
+    found = commands(load_config(config), "--config config.json")
+    assert sorted(command.split()) in [sorted(line.split()) for line in found]
+    words = shlex.split(command)[1:]
+    assert run([*words[: words.index("-o")], "-q"]) == 0
 
 
 def test_the_head_of_a_vision_tower_rotates_on_a_grid(tmp_path: Path) -> None:

@@ -68,22 +68,18 @@ TOWERS = stored("tables.json")["towers"]
 """Beside rope, or instead of it; rows of the class token included."""
 
 
-def test_learned_tables_of_vision_towers() -> None:
-    for name, (model_type, more, expected) in TOWERS.items():
-        model = load_config(
-            {"model_type": name, "vision_config": {"model_type": model_type, **VISION, **more}}
-        )
-        found = {
-            each.layer_type: each.parameters.get("max_len")
-            for each in model
-            if each.part == "vision"
-        }
-        assert found == expected
-        assert {
-            each.parameters["dim"] for each in model if each.scheme == "learned" and each.part
-        } == {1152}
-        assert model.one("vision").scheme == ("rope" if None in expected.values() else "learned")
-        assert any("tile" in warning for warning in model.warnings) == (name == "mllama")
+@pytest.mark.parametrize("name", TOWERS)
+def test_learned_tables_of_vision_towers(name: str) -> None:
+    model_type, more, expected = TOWERS[name]
+    vision = {"model_type": model_type, **VISION, **more}
+    model = load_config({"model_type": name, "vision_config": vision})
+    tower = [encoding for encoding in model if encoding.part == "vision"]
+    rows = {encoding.layer_type: encoding.parameters.get("max_len") for encoding in tower}
+    assert rows == expected
+    learned = [encoding for encoding in model if encoding.scheme == "learned" and encoding.part]
+    assert {encoding.parameters["dim"] for encoding in learned} == {1152}
+    assert model.one("vision").scheme == ("rope" if None in expected.values() else "learned")
+    assert any("tile" in warning for warning in model.warnings) == (name == "mllama")
 
 
 DESCRIBED = stored("tables.json")["described"]

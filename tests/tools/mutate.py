@@ -1,7 +1,7 @@
 """Change the code in small ways, and list the changes that no test notices.
 
     python -m tests.tools.mutate --mutants 40 --seed 7 [--only pecli/files] [--processes 2]
-                                 [--shard 1/4] [--json survivors.json]
+                                 [--tests tests/files] [--shard 1/4] [--json survivors.json]
 
 A copy of the repository holds all changes at once, each behind a switch. One run of the suite
 records which tests pass which switch. Then every mutant is tried by a fork of a process that has
@@ -10,9 +10,10 @@ that runs only when it is imported is tried by a process of its own.
 
 A mutant that survives is a gap in the tests, or an equivalent program: that is for people to decide.
 
-`--processes` try mutants at the same time. `--shard 1/4` tries the first quarter of the mutants, for
-machines that end long commands; each shard runs the suite once. `--json` writes the survivors, each
-with its line before the change.
+`--processes` try mutants at the same time. `--shard 1/4` tries a quarter of the mutants, for machines
+that end long commands; each shard runs the suite once. `--tests` tries a part of the suite only, which
+is quick, and leaves survivors that other tests would notice. `--json` writes the survivors, each with
+its line before the change.
 """
 
 import argparse
@@ -106,10 +107,10 @@ class Records:
             yield Trial(numbers[mutant], names, seconds, mutant.runs_late)
 
 
-def record(tree: Path, folder: Path, processes: int) -> None:
+def record(tree: Path, folder: Path, processes: int, tests: str) -> None:
     """Run the suite of the copy once, and record which tests pass which switch."""
     settings = {**settings_of(tree), "MUTATE_RECORDS": str(folder)}
-    subprocess.run([*PYTEST, "-n", str(processes)], cwd=tree, env=settings)
+    subprocess.run([*PYTEST, "-n", str(processes), tests], cwd=tree, env=settings)
 
 
 def settings_of(tree: Path) -> dict[str, str]:
@@ -150,6 +151,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--only", default="pecli", help="mutate files whose path starts with this")
+    parser.add_argument("--tests", default="tests", help="the tests that are tried")
     parser.add_argument("--shard", default="1/1", help="INDEX/COUNT: try one part of the mutants")
     parser.add_argument("--json", type=Path, help="write the survivors to this file")
     return parser.parse_args()
@@ -186,7 +188,7 @@ def main() -> None:
         tree = folder / "tree"
         shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*NOT_COPIED))
         switched = put_switches(tree, mutants)
-        record(tree, folder, options.processes)
+        record(tree, folder, options.processes, options.tests)
         trials = [*Records(folder, mutants).trials(mutants, switched)]
         for verdict in try_mutants(tree, folder, trials, options.processes):
             mutant = mutants[verdict.number]

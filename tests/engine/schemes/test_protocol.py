@@ -25,23 +25,37 @@ def test_every_axis_of_a_tensor_has_a_name(scheme: Scheme) -> None:
         assert len(scheme.axes_of(table.name).names) == len(table.shape)
 
 
-def test_float32_steps_of_other_scalings() -> None:
-    index, plain = np.arange(16), 10000.0 ** -(np.arange(16) / 16)
-    limits = {
-        "original_max_position_embeddings": 64,
-        "low_freq_factor": 2.0,
-        "high_freq_factor": 2.0,
-    }
-    step = np.where(2 * np.pi / plain > 32, plain / 8, plain)
-    for scaling, expected in (
-        ({"scaling": "ntk-fixed", "factor": 4.0}, 40000.0 ** -(index / 16) / 4 ** (2 / 32)),
-        ({"scaling": "llama3", "factor": 8.0, **limits}, step),
-    ):
-        found = Rope(4, 32, recipe="float32", **scaling).inverse_frequencies()
-        assert found == pytest.approx(expected, rel=1e-6)
-        assert found == [float(np.float32(value)) for value in found]
-        phases = Rope(4, 32, recipe="float32-recurrence", **scaling).inverse_frequencies()
-        assert phases == pytest.approx(found, rel=1e-5)
+PAIR = np.arange(16)
+UNSCALED = 10000.0 ** -(PAIR / 16)
+# Equal factors leave no ramp between the pairs that are kept and those that are divided: wavelengths
+# beyond 64 / 2 positions are divided.
+NO_RAMP = {
+    "original_max_position_embeddings": 64,
+    "low_freq_factor": 2.0,
+    "high_freq_factor": 2.0,
+}
+SCALED = {
+    "ntk-fixed": ({"factor": 4.0}, 40000.0 ** -(PAIR / 16) / 4 ** (2 / 32)),
+    "llama3": (
+        {"factor": 8.0, **NO_RAMP},
+        np.where(2 * np.pi / UNSCALED > 64 / 2, UNSCALED / 8, UNSCALED),
+    ),
+}
+
+
+@pytest.mark.parametrize("scaling", SCALED)
+def test_frequencies_in_float32_are_those_of_the_formula_rounded(scaling: str) -> None:
+    parameters, expected = SCALED[scaling]
+    found = Rope(4, 32, recipe="float32", scaling=scaling, **parameters).inverse_frequencies()
+    assert found == pytest.approx(expected, rel=1e-6)
+    assert found == [float(np.float32(value)) for value in found]
+
+
+@pytest.mark.parametrize("scaling", SCALED)
+def test_frequencies_of_the_recurrence_in_float32_are_close_to_the_formula(scaling: str) -> None:
+    parameters, expected = SCALED[scaling]
+    rope = Rope(4, 32, recipe="float32-recurrence", scaling=scaling, **parameters)
+    assert rope.inverse_frequencies() == pytest.approx(expected, rel=1e-5)
 
 
 def test_longrope_has_no_frequencies_of_another_dim() -> None:
