@@ -83,10 +83,10 @@ def _with_rounding(
 ) -> list[Line]:
     """Return the lines with one on rounding, if all errors are a few ULPs."""
     failed = [result for result in results if not result.passed]
-    dtypes = [result.dtype for result in failed]
-    coarse = [dtype for dtype in dtypes if _step(dtype) > tolerance.atol > 0]
+    coarse = [result.dtype for result in failed if _step(result.dtype) > tolerance.atol > 0]
     ulps = _rounding_ulps(failed, is_coarse=bool(coarse))
-    if not 0 < ulps <= MAX_ROUNDING_ULP or any(result.finding for result in failed):
+    is_rounding = 0 < ulps <= MAX_ROUNDING_ULP
+    if not is_rounding or _have_findings(failed):
         return lines
     advice = f"allow --max-ulp {ulps}"
     if coarse:
@@ -99,6 +99,11 @@ def _with_rounding(
     return [Line(f"{cause}; {advice}", is_advice=True)]
 
 
+def _have_findings(results: Sequence[Comparison]) -> bool:
+    """Return True if some tensor has a problem beside its values, such as another shape."""
+    return any(result.finding for result in results)
+
+
 def _integer_steps(results: Sequence[Comparison]) -> Iterator[Line]:
     """Yield the tolerance that fits integers, if all their errors are within one step.
 
@@ -106,11 +111,11 @@ def _integer_steps(results: Sequence[Comparison]) -> Iterator[Line]:
     """
     failed = [result for result in results if not result.passed and result.parts]
     steps = {result.parts[0].step for result in failed}
-    errors = [result.max_abs_error or 0.0 for result in failed]
-    if len(steps) != 1 or 0.0 in steps or any(result.finding for result in failed):
+    if len(steps) != 1 or _have_findings(failed):
         return
     (step,) = steps
-    if max(errors) <= step * (1 + STEP_SLACK):
+    largest = max(result.max_abs_error or 0.0 for result in failed)
+    if step and largest <= step * (1 + STEP_SLACK):
         scale = f"integers with a scale of 1/{round(1 / step)} have steps of {step:.2g}"
         yield Line(f"{scale}; allow --atol {_rounded_up(step)}", is_advice=True)
 

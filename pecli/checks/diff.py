@@ -1,9 +1,9 @@
 """Two files compared, tensor by tensor."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pecli.checks import Answer, plain_fields
 from pecli.checks.printed import printed_tolerance
@@ -16,7 +16,7 @@ from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import FileError, PecliError
 from pecli.files.contents import LoadedFile, carried_spec
-from pecli.files.load import Given, opened
+from pecli.files.load import Given, Opened, opened
 
 if TYPE_CHECKING:  # Explanations are imported if files differ.
     from pecli.explain.explanation import Explanation
@@ -67,7 +67,8 @@ class Difference(Answer):
             from pecli.explain.words import FILE_A, sentence
 
             fields["explanations"] = [
-                each.as_json(sentence(each, FILE_A)) for each in self.explanations
+                explanation.as_json(sentence(explanation, FILE_A))
+                for explanation in self.explanations
             ]
         fields["where"] = where_json(self.tensors)
         return fields
@@ -112,43 +113,66 @@ def diff(
     forms = _as_models(a, b, allowed)
     if forms is not None:
         return forms
-    label_a, file_a, label_b, file_b = _opened(a, b)
-    allowed = printed_tolerance(label_b, allowed, file_a.rounding + file_b.rounding)
+    both = _opened(a, b)
+    file_a = both.a.file
+    file_b = both.b.file
+    allowed = printed_tolerance(both.b.label, allowed, file_a.rounding + file_b.rounding)
     # Within a tolerance, another dtype is not a difference, and a mask is a mask.
     is_loose = allowed != EXACT
     fits = find_fits(file_a, file_b, allowed)
     tensors = tuple(fit.compared(allowed, any_dtype=is_loose) for fit in fits)
     scheme = _carried_scheme(file_a)
-    problems = _missing_tensors(file_a, file_b, fits, [scheme, _carried_scheme(file_b)])
-    problems += problems_of(tensors)
-    problems += doubling_problems(_doubling(fit) for fit in fits if fit.reading)
-    explanations: list[Explanation] = []
+    schemes = [scheme, _carried_scheme(file_b)]
+    problems = [
+        *_missing_tensors(file_a, file_b, fits, schemes),
+        *problems_of(tensors),
+        *doubling_problems(_doublings(fits)),
+    ]
+    answer = Difference(
+        both.a.label, both.b.label, tensors, tuple(problems), readings=_notes(tensors, fits)
+    )
     if not all(tensor.passed for tensor in tensors):
         from pecli.checks.diff_reasons import Files, explain_difference
 
         files = Files(file_a.tensors, file_b.tensors, scheme)
         found = explain_difference(files, fits, tensors, allowed, diff if reasons else None)
-        problems += found.sentences
-        explanations = found.explanations
-    notes = {tensor.name: fit.note for tensor, fit in zip(tensors, fits, strict=True) if fit.note}
-    answer = Difference(label_a, label_b, tensors, tuple(problems), tuple(explanations), notes)
-    if not answer.passed or not is_loose or scheme is None:
-        return answer
-    return replace(answer, weak=_weaknesses(fits, scheme, allowed))
+        return replace(
+            answer,
+            diagnosis=(*answer.diagnosis, *found.sentences),
+            explanations=tuple(found.explanations),
+        )
+    if answer.passed and is_loose and scheme is not None:
+        return replace(answer, weak=_weaknesses(fits, scheme, allowed))
+    return answer
 
 
-def _opened(a: Given, b: Given) -> tuple[str, LoadedFile, str, LoadedFile]:
+def _notes(tensors: Sequence[Comparison], fits: Sequence[Fit]) -> dict[str, str]:
+    """Return how tensors were read, by name; those that were read as they stand are left out."""
+    notes = {}
+    for tensor, fit in zip(tensors, fits, strict=True):
+        if fit.note:
+            notes[tensor.name] = fit.note
+    return notes
+
+
+class _Both(NamedTuple):
+    """Two files that were opened."""
+
+    a: Opened
+    b: Opened
+
+
+def _opened(a: Given, b: Given) -> _Both:
     """Open two files; if neither can be read, one error states both problems."""
     try:
-        label_a, file_a = opened(a)
+        first = opened(a)
     except FileError as problem:
         try:
             opened(b)
         except FileError as second:
             raise FileError(problem.path, f"{problem.problem}; {second}") from None
         raise
-    label_b, file_b = opened(b)
-    return label_a, file_a, label_b, file_b
+    return _Both(first, opened(b))
 
 
 def _as_models(a: Given, b: Given, allowed: Tolerance) -> Difference | None:
@@ -179,28 +203,37 @@ def _carried_scheme(file: LoadedFile) -> Scheme | None:
 
 def _missing_tensors(
     a: LoadedFile, b: LoadedFile, fits: Sequence[Fit], schemes: Sequence[Scheme | None]
-) -> list[str]:
-    """Return a sentence for each tensor that only one file has, and that does not follow from others."""
+) -> Iterator[str]:
+    """Yield a sentence for each tensor that only one file has, and that does not follow from others."""
     derived: set[str] = set()
     for scheme in schemes:
         if scheme is not None and fits:
             derived |= scheme.derived_tensors
     fitted_in_a = derived.union(*(fit.names_in_a for fit in fits))
     fitted_in_b = derived.union(*(fit.names_in_b for fit in fits))
-    sentences = []
-    for owner, other, file, fitted in (("A", "B", a, fitted_in_a), ("B", "A", b, fitted_in_b)):
-        for name in file.tensors:
-            follows_from_others = bool(fits) and is_relative(name)
-            if name not in fitted and not follows_from_others:
-                sentences.append(f"{name}: only {owner} has it, {other} does not")
-    return sentences
+    for name in _unfitted(a, fitted_in_a, fits):
+        yield f"{name}: only A has it, B does not"
+    for name in _unfitted(b, fitted_in_b, fits):
+        yield f"{name}: only B has it, A does not"
 
 
-def _doubling(fit: Fit) -> Doubling:
-    reading = fit.reading
-    assert reading is not None
-    layers = fit.name.rpartition(".")[0]
-    return Doubling(layers, reading, reading.form.doubled or reading.target.layout)
+def _unfitted(file: LoadedFile, fitted: Collection[str], fits: Sequence[Fit]) -> Iterator[str]:
+    """Yield the tensors of a file that the other one lacks.
+
+    Frequencies and slopes follow from a table that both have.
+    """
+    for name in file.tensors:
+        follows_from_others = bool(fits) and is_relative(name)
+        if name not in fitted and not follows_from_others:
+            yield name
+
+
+def _doublings(fits: Iterable[Fit]) -> Iterator[Doubling]:
+    for fit in fits:
+        if fit.reading is not None:
+            layers = fit.name.rpartition(".")[0]
+            doubled = fit.reading.form.doubled or fit.reading.target.layout
+            yield Doubling(layers, fit.reading, doubled)
 
 
 def _weaknesses(fits: Sequence[Fit], scheme: Scheme, allowed: Tolerance) -> tuple[str, ...]:

@@ -107,9 +107,10 @@ def _is_noise(ulps: int | None) -> bool:
 
 
 def _rounded(fit: Fit, result: Comparison) -> list[Explanation] | None:
-    """Return the explanation of values that were only rounded to B's dtype: none if that changes nothing.
+    """Return the explanation of values that were only rounded to B's dtype.
 
-    None is returned if rounding does not explain them.
+    The list is empty if the rounding changes no value; the result is None if it does not explain
+    all tables.
     """
     if not result.max_abs_error:
         return []

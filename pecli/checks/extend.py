@@ -297,18 +297,18 @@ def _lengths(
     if scaling == "proportional":
         rule = "no other scaling has its proportional frequencies, of which a part rotates"
         raise ParameterError("model", model.file, rule)
-    own = _original_length(model, encoding)
-    stretched = own
+    original = _original_length(model, encoding)
+    stretched = original
     factor = encoding.parameters.get("factor")
     if factor is not None and scaling in ("yarn", "linear", "llama3"):
         # Without a factor, transformers derives YaRN's from the context that the config states.
-        stretched = int(own * float(factor))
-    longest = max(own, stretched, int(model.context or 0))
+        stretched = int(original * float(factor))
+    longest = max(original, stretched, int(model.context or 0))
     if original_len is not None:
         return Lengths(ORIGINAL_LEN.check("original_len", original_len), longest)
     if chosen.original is not None and scaling == "none":
         return Lengths(chosen.original, longest)
-    return Lengths(own, longest)
+    return Lengths(original, longest)
 
 
 def _original_length(model: ModelEncodings, encoding: Encoding) -> int:

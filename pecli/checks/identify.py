@@ -1,8 +1,9 @@
 """Identification of a table that nothing is known of, or of a file of them."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -159,27 +160,49 @@ def _printed_readings(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
 
 def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
     """Identify the tensors of an open file; `file` is the name that the user gave it."""
-    named = [name for name in tensors if len(tensors) <= MAX_UNNAMED or _POSITIONAL.search(name)]
-    chosen = groups({name: tensors[name] for name in named[:MAX_TENSORS]})
     if not tensors:
         return Identification(file, (), ("it holds no tensor",))
-    if not chosen:
+    names = _positional_names(tensors)
+    if not names:
         advice = f"no name speaks of positions: name one, as {file or 'FILE'}:NAME"
         return Identification(file, (), (f"it holds {len(tensors)} tensors, and {advice}",))
     matches: list[Match] = []
     description: list[str] = []
-    for group in chosen:
-        with time_limit():  # for a group, and for each tensor of it alone
-            found = _first_matches(group)
-            matches += found
-            if found:
-                continue
-            for name, array in group.items():
-                alone = _first_matches({name: array}) if len(group) > 1 else []
-                matches += alone
-                if not alone:
-                    description += describe(name, array)
+    for group in groups({name: tensors[name] for name in names}):
+        identified = _identify_group(group)
+        matches += identified.matches
+        description += identified.description
     return Identification(file, tuple(_merged(matches)), tuple(description))
+
+
+def _positional_names(tensors: Collection[str]) -> list[str]:
+    """Return the tensors to look at: all of a few, or those whose names speak of positions."""
+    if len(tensors) <= MAX_UNNAMED:
+        return [*tensors]
+    return [name for name in tensors if _POSITIONAL.search(name)][:MAX_TENSORS]
+
+
+class _IdentifiedGroup(NamedTuple):
+    """The matches of tensors that belong together, and sentences about those that have none."""
+
+    matches: list[Match]
+    description: list[str]
+
+
+def _identify_group(group: Mapping[str, Array]) -> _IdentifiedGroup:
+    """Identify tensors that belong together, as one table or else one by one, within one time limit."""
+    with time_limit():
+        together = _first_matches(group)
+        if together:
+            return _IdentifiedGroup(together, [])
+        matches: list[Match] = []
+        description: list[str] = []
+        for name, array in group.items():
+            alone = _first_matches({name: array}) if len(group) > 1 else []
+            matches += alone
+            if not alone:
+                description += describe(name, array)
+        return _IdentifiedGroup(matches, description)
 
 
 def _first_matches(group: Mapping[str, Array]) -> list[Match]:
@@ -206,13 +229,27 @@ def _views(group: Mapping[str, Array]) -> Iterator[Mapping[str, Array]]:
 
 
 def _matches(group: Mapping[str, Array]) -> list[Match]:
-    matches = [_match(each, each.scheme) for each in recognise(group) if each.scheme is not None]
-    if not matches and len(group) == 1:
-        matches = _of_angles(*next(iter(group.items())))
+    """Return the schemes that make some tensors; those that runtimes compute, if there are any.
+
+    `freqs_cis` may hold a sinusoidal table by its values, but the name means a rotation.
+    """
+    matches = _recognised(group)
     if any(role_of(name) == "both" for name in group):
         matches.sort(key=lambda match: match.scheme.applied_as != "rotation")
     by_runtime = [match for match in matches if match.runtimes]
     return by_runtime or matches
+
+
+def _recognised(group: Mapping[str, Array]) -> list[Match]:
+    """Return the schemes that make some tensors, or the functions of their angles."""
+    matches = []
+    for explanation in recognise(group):
+        if explanation.scheme is not None:
+            matches.append(_match(explanation, explanation.scheme))
+    if matches or len(group) > 1:
+        return matches
+    ((name, array),) = group.items()
+    return _of_angles(name, array)
 
 
 def _match(explanation: Explanation, scheme: Scheme) -> Match:

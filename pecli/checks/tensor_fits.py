@@ -98,7 +98,7 @@ class Fit:
 
 
 class _Rules(NamedTuple):
-    """How tensors may be read as others.
+    """Rules by which one tensor may be read as another.
 
     Attributes:
         is_text: True if one of the files is a .csv file, which has no axes other than lines and columns.
@@ -263,16 +263,21 @@ def _fit(name: str, name_in_b: str, a: Array, b: Array, rules: _Rules) -> Fit:
         side = sides[0]
         reading = _same_shape(name, side, has_waves, rules)
         return replace(fit, reading=reading, reads_a=side.reads_a)
-    for side in sides:
-        targets = _targets(name, side.expected, has_waves, rules)
-        best = best_reading(side.found, targets, is_text=rules.is_text)
-        if best is not None:
-            fit = replace(fit, reading=best, reads_a=side.reads_a)
-            break
+    fit = _fit_either(fit, sides, has_waves, rules)
     is_settled = fit.reading is not None and fit.reading.is_near
-    if not has_waves or is_settled:
+    if is_settled or not has_waves:
         return fit
     return _fit_as_both(fit, sides, rules)
+
+
+def _fit_either(fit: Fit, sides: Sequence["_Side"], has_waves: bool, rules: _Rules) -> Fit:
+    """Read the first side that can be read as the other; return the fit as it was if none can."""
+    for side in sides:
+        targets = _targets(fit.name, side.expected, has_waves, rules)
+        best = best_reading(side.found, targets, is_text=rules.is_text)
+        if best is not None:
+            return replace(fit, reading=best, reads_a=side.reads_a)
+    return fit
 
 
 def _fit_as_both(fit: Fit, sides: Sequence["_Side"], rules: _Rules) -> Fit:
@@ -321,11 +326,12 @@ def _same_shape(name: str, side: _Side, has_waves: bool, rules: _Rules) -> Readi
     found = np.asarray(side.found, order="C")
     masked = rules.masks_alike and _is_masked(expected) and _is_masked(found)
     straight = Reading.straight(name, expected, found, masked=masked)
-    if rules.upright or role_of(name) not in PLURALS or expected.ndim < 2 or straight.is_near:
+    may_be_transposed = role_of(name) in PLURALS and expected.ndim > 1 and not rules.upright
+    if not may_be_transposed or straight.is_near:
         return straight
-    turned = best_reading(found, _targets(name, expected, has_waves, rules), is_text=rules.is_text)
-    if turned is not None and turned.transposed and turned.is_near:
-        return turned
+    best = best_reading(found, _targets(name, expected, has_waves, rules), is_text=rules.is_text)
+    if best is not None and best.transposed and best.is_near:
+        return best
     return straight
 
 

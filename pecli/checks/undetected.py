@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from pecli.compare.comparison import compare_arrays
 from pecli.compare.tolerance import DRIFT, FREQ_RTOL, Tolerance, is_relative
 from pecli.engine.arrays import Floats, Indices, round_to
 from pecli.engine.edits import Edit
+from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.engine.table import Table
 from pecli.errors import PecliError
@@ -147,23 +148,34 @@ class Compared:
 
     def _longer(self, is_given: bool) -> Iterator[tuple[int, "Compared"]]:
         """Yield longer and longer tables, with their lengths."""
-        scheme: Any = self.scheme
-        if is_given:
-            with suppress(PecliError):  # Some options need the positions that are given.
-                scheme = replace(scheme, positions=None, seq_len=2)
+        scheme = _at_consecutive_positions(self.scheme) if is_given else self.scheme
         length = scheme.value_of("seq_len") or 0
         has_rows = any(tensors.making.rows > 1 or length == 1 for tensors in self.tensors)
-        if "seq_len" not in scheme.parameters() or not length or not has_rows:
+        if not length or not has_rows:
             return
         while 2 * length <= MAX_ROWS:
             length *= 2
-            try:
-                longer = replace(scheme, seq_len=length)
-            except PecliError:  # A scaling may end here.
-                return
-            if not all(map(_is_affordable, longer.tensors())):
+            longer = _with_length(scheme, length)
+            if longer is None or not all(map(_is_affordable, longer.tensors())):
                 return
             yield length, Compared(longer, self.names, self.tolerance)
+
+
+def _at_consecutive_positions(scheme: Scheme) -> Scheme:
+    """Return a scheme with two rows from 0 on instead of positions that were given."""
+    rows: NamedValues = {"positions": None, "seq_len": 2}
+    with suppress(PecliError):  # Some options need the positions that are given.
+        return replace(scheme, **rows)
+    return scheme
+
+
+def _with_length(scheme: Scheme, length: int) -> Scheme | None:
+    """Return a scheme with so many rows; None if it cannot have them, as a scaling may end before."""
+    rows: NamedValues = {"seq_len": length}
+    try:
+        return replace(scheme, **rows)
+    except PecliError:
+        return None
 
 
 def _is_affordable(table: Table) -> bool:

@@ -81,7 +81,9 @@ class Verification(Answer):
         if self.explanations:
             from pecli.explain.words import sentence
 
-            fields["explanations"] = [each.as_json(sentence(each)) for each in self.explanations]
+            fields["explanations"] = [
+                explanation.as_json(sentence(explanation)) for explanation in self.explanations
+            ]
         fields["where"] = where_json(self.tensors)
         return fields
 
@@ -200,59 +202,78 @@ def conclusion(
         reasons: Whether reasons for failures are searched for.
         present: All tensors of the file, if a pass is to be examined for what it does not prove.
     """
-    found = _reasons(checked, tolerance, search=reasons)
-    results = tuple(each.result for each in checked)
-    names_checked = {each.tensor for each in checked}
-    # Tensors that nothing is compared with are read as well: a damaged file is an error, not a verdict.
-    unchecked = {
-        name: array for name, array in (present or {}).items() if name not in names_checked
-    }
+    failures = _reasons(checked, tolerance, search=reasons)
+    results = tuple(tensor.result for tensor in checked)
+    unchecked = _unchecked(checked, present or {})
     answer = Verification(
         path,
         scheme,
         results,
         (*problems, *problems_of(results)),
-        tuple(dict.fromkeys(found.lines)),
-        {each.result.name: each.note for each in checked if each.note},
-        tuple(found.explanations),
+        tuple(dict.fromkeys(failures.lines)),
+        {tensor.result.name: tensor.note for tensor in checked if tensor.note},
+        tuple(failures.explanations),
         unchecked=tuple(unchecked),
     )
     if not answer.passed or present is None:
         return answer
-    weak = [*weak_checks(_by_scheme(checked), tolerance)]
-    weak += [each.doubt for each in checked if each.doubt]
+    return replace(answer, weak=tuple(_weaknesses(checked, unchecked, tolerance)))
+
+
+def _unchecked(checked: Iterable[Checked], present: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the tensors of a file that nothing is compared with.
+
+    They are read as well: a damaged file is an error, whichever of its tensors is damaged.
+    """
+    names_checked = {tensor.tensor for tensor in checked}
+    return {name: array for name, array in present.items() if name not in names_checked}
+
+
+def _weaknesses(
+    checked: Sequence[Checked], unchecked: Mapping[str, Array], tolerance: Tolerance
+) -> Iterator[str]:
+    """Yield a sentence for each thing that a pass does not prove."""
+    yield from weak_checks(_by_scheme(checked), tolerance)
+    for tensor in checked:
+        if tensor.doubt:
+            yield tensor.doubt
     for name, array in unchecked.items():
         if looks_like_table(array):
-            weak.append(f"{name} looks like a table, and no name says of what")
-    return replace(answer, weak=tuple(weak))
+            yield f"{name} looks like a table, and no name says of what"
 
 
 class _Reasons(NamedTuple):
-    """Why tensors failed, in lines and as data."""
+    """The reasons for which tensors failed, in lines and as data."""
 
     lines: list[str]
     explanations: "list[Explanation]"
 
 
-def _reasons(checked: Iterable[Checked], tolerance: Tolerance, *, search: bool) -> _Reasons:
+def _reasons(checked: Sequence[Checked], tolerance: Tolerance, *, search: bool) -> _Reasons:
     """Return the reasons for all failures; explanations only if they are searched for."""
     reasons = _Reasons([], [])
     for failure in _failures(checked):
-        right_for = failure.checked[0].right_for
-        if right_for:
-            names = [each.result.name for each in failure.checked]
-            reasons.lines.append(f"{listed(names, MAX_LISTED)}: right for {right_for} layers")
-            continue
-        if all(map(_is_no_bias, failure.checked)):
-            names = [each.result.name for each in failure.checked]
-            reasons.lines.append(f"{listed(names, MAX_LISTED)}: all values are 0: there is no bias")
+        plain_reason = _plain_reason(failure.checked)
+        if plain_reason:
+            names = [tensor.result.name for tensor in failure.checked]
+            reasons.lines.append(f"{listed(names, MAX_LISTED)}: {plain_reason}")
             continue
         explanations = _explained(_by_scheme(failure.checked), tolerance) if search else []
         reasons.explanations.extend(explanations)
-        results = [each.result for each in failure.checked]
+        results = [tensor.result for tensor in failure.checked]
         for line in diagnosis(explanations, results, tolerance):
             reasons.lines.append(line.about(failure.layers))
     return reasons
+
+
+def _plain_reason(checked: Sequence[Checked]) -> str:
+    """Return the reason for a failure that needs no search; empty if there is none."""
+    right_for = checked[0].right_for
+    if right_for:
+        return f"right for {right_for} layers"
+    if all(map(_is_no_bias, checked)):
+        return "all values are 0: there is no bias"
+    return ""
 
 
 def _is_no_bias(checked: Checked) -> bool:
@@ -268,23 +289,40 @@ class _Failure(NamedTuple):
     checked: list[Checked]
 
 
-def _failures(checked: Iterable[Checked]) -> Iterator[_Failure]:
+def _failures(checked: Sequence[Checked]) -> Iterator[_Failure]:
     """Yield the tensors that failed, those of layers with the same tables together."""
-    numbers: dict[str, set[str]] = {}  # by layer type, the numbers of its layers
-    failed: dict[tuple[str, str], dict[str, list[Checked]]] = {}
-    for each in checked:
-        number = _layer_number(each.tensor)
-        numbers.setdefault(each.layers, set()).add(number)
-        if each.is_to_explain:
-            by_number = failed.setdefault((each.layers, each.right_for), {})
-            by_number.setdefault("" if each.right_for else number, []).append(each)
-    for (layer_type, _), by_number in failed.items():
-        for group in _alike_layers(by_number)[:MAX_EXPLAINED]:
-            words = [layer_type]
-            if len(group) < len(numbers[layer_type]):
-                words.append(_layers_named([*filter(None, group)]))
-            together = [each for layer in group.values() for each in layer]
-            yield _Failure(" ".join(filter(None, words)), together)
+    layer_counts = _layer_counts(checked)
+    for layer_type, layers in _failed_layers(checked):
+        for group in _alike_layers(layers)[:MAX_EXPLAINED]:
+            words = layer_type
+            is_some_of_layers = len(group) < layer_counts[layer_type]
+            if is_some_of_layers:
+                words = f"{layer_type} {_layers_named([*filter(None, group)])}".strip()
+            tensors = [tensor for layer in group.values() for tensor in layer]
+            yield _Failure(words, tensors)
+
+
+def _layer_counts(checked: Sequence[Checked]) -> Mapping[str, int]:
+    """Return the number of layers of each type; tensors without a layer's number count as one."""
+    numbers: dict[str, set[str]] = {}
+    for tensor in checked:
+        numbers.setdefault(tensor.layers, set()).add(_layer_number(tensor.tensor))
+    return {layer_type: len(layers) for layer_type, layers in numbers.items()}
+
+
+def _failed_layers(checked: Iterable[Checked]) -> "Iterator[tuple[str, Layers]]":
+    """Yield the tensors to explain by the numbers of their layers, for each layer type.
+
+    Tensors that are right for other layers share one reason, so that their numbers do not matter.
+    """
+    failed: dict[tuple[str, str], Layers] = {}
+    for tensor in checked:
+        if tensor.is_to_explain:
+            number = "" if tensor.right_for else _layer_number(tensor.tensor)
+            layers = failed.setdefault((tensor.layers, tensor.right_for), {})
+            layers.setdefault(number, []).append(tensor)
+    for (layer_type, _), layers in failed.items():
+        yield layer_type, layers
 
 
 def _layer_number(tensor: str) -> str:
@@ -306,12 +344,13 @@ def _layers_named(numbers: Sequence[str]) -> str:
 
 
 Layers = dict[str, list[Checked]]
+"""Tensors by the number of their layer, as text; empty if their names have none."""
 
 
-def _alike_layers(by_number: Mapping[str, list[Checked]]) -> list[Layers]:
-    """Return groups of layers that have the same tables."""
+def _alike_layers(layers: Layers) -> list[Layers]:
+    """Return groups of layers that have the same tables: a mistake in all of them has one reason."""
     groups: list[Layers] = []
-    for number, layer in by_number.items():
+    for number, layer in layers.items():
         for group in groups:
             if _are_alike(layer, next(iter(group.values()))):
                 group[number] = layer
@@ -331,20 +370,20 @@ def _are_alike(layer: Sequence[Checked], other: Sequence[Checked]) -> bool:
 
 def _tables_found(layer: Iterable[Checked]) -> dict[tuple[Scheme | None, str], Array]:
     tables = {}
-    for each in layer:
-        for name, table in each.found.items():
-            tables[each.scheme, name] = table
+    for tensor in layer:
+        for name, table in tensor.found.items():
+            tables[tensor.scheme, name] = table
     return tables
 
 
 def _by_scheme(checked: Iterable[Checked]) -> Tables:
     """Return the tables that were found, by the expected scheme; of several with one name, the first."""
     tables: dict[Scheme, dict[str, Array]] = {}
-    for each in checked:
-        if each.scheme is None:
+    for tensor in checked:
+        if tensor.scheme is None:
             continue
-        by_name = tables.setdefault(each.scheme, {})
-        for name, table in each.found.items():
+        by_name = tables.setdefault(tensor.scheme, {})
+        for name, table in tensor.found.items():
             by_name.setdefault(name, table)
     return tables
 

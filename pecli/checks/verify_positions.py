@@ -209,18 +209,25 @@ def _wrong_axes(rules: IdRules, found: Indices, expected: Indices) -> Iterator[s
     """Yield that axes are transposed or in another order."""
     if found.ndim == expected.ndim == 2 and np.array_equal(found.T, expected):
         yield f"they are transposed: {found.shape} instead of {expected.shape}"
+    # M-RoPE's ids are (3, L); those of diffusion models are (L, 3).
     axis = -1 if rules.style else 0
+    names = ("time", "rows", "columns", "text") if rules.style else AXES
+    order = _other_order(found, expected, axis)
+    if order is not None:
+        words = ", ".join(names[index] for index in order)
+        yield f"the axes are in another order: {words}"
+
+
+def _other_order(found: Indices, expected: Indices, axis: int) -> tuple[int, ...] | None:
+    """Return the order in which ids have the axes of a position; None if it is no other order."""
     count = expected.shape[axis]
-    has_axes = expected.ndim > 1 and found.shape == expected.shape and count <= MAX_PERMUTED
-    if not has_axes:
-        return
-    names = AXES if not rules.style else ("time", "rows", "columns", "text")
-    for order in permutations(range(count)):
-        is_other = order != tuple(range(count))
-        if is_other and np.array_equal(found, expected.take(order, axis=axis)):
-            words = ", ".join(names[index] for index in order)
-            yield f"the axes are in another order: {words}"
-            return
+    if expected.ndim < 2 or found.shape != expected.shape or count > MAX_PERMUTED:
+        return None
+    _, *others = permutations(range(count))  # The first one is the right order.
+    for order in others:
+        if np.array_equal(found, expected.take(order, axis=axis)):
+            return order
+    return None
 
 
 def _wrong_rules(rules: MropeRules) -> Iterator[tuple[str, MropeRules]]:

@@ -13,7 +13,8 @@ of one of these tables. Nothing is taken on trust: every element of every copy i
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations
+from functools import partial
+from itertools import chain, combinations, count
 from typing import NamedTuple
 
 from pecli.compare.factors import (
@@ -83,7 +84,7 @@ class Arrangement:
         if rows == len(row_lengths):
             return views
         ones = [number for number, length in enumerate(row_lengths) if length == 1]
-        return [each._replace(view=_with_ones(each.view, rows, ones)) for each in views]
+        return [function._replace(view=_with_ones(function.view, rows, ones)) for function in views]
 
 
 def _with_ones(view: View, rows: int, ones: Sequence[int]) -> View:
@@ -142,24 +143,24 @@ def _factors(folding: Folding, target: Target, form: Form) -> Iterator[tuple[Fac
         return
     last = [*chain(*last_axes)]
     lengths = tuple(factor.size for factor in leading if factor.axis == Axis.ROW)
+    last_row_axis = len(lengths) - 1
     for rows in _row_axes(lengths, target.row_lengths):
-        if folding.heads_are_last and len(lengths) - 1 in rows:
+        if folding.heads_are_last and last_row_axis in rows:
             continue
         named = _with_copies(leading, rows)
         yield (*last, *named) if folding.transposed else (*named, *last)
 
 
 def _with_copies(leading: Sequence[Factor], rows: Sequence[int]) -> list[Factor]:
-    """Return the factors with those called copies that are not among the chosen rows."""
+    """Return the factors with those called copies that are not among the chosen rows.
+
+    `row 2, row 12` with the rows (1,) chosen is a batch of two copies: `copy 2, row 12`.
+    """
     factors = []
-    number = 0
+    row_numbers = count()
     for factor in leading:
-        if factor.axis == Axis.ROW:
-            is_row = number in rows
-            number += 1
-            factors.append(factor if is_row else Factor(Axis.COPY, factor.size))
-        else:
-            factors.append(factor)
+        is_copy = factor.axis == Axis.ROW and next(row_numbers) not in rows
+        factors.append(Factor(Axis.COPY, factor.size) if is_copy else factor)
     return factors
 
 
@@ -168,21 +169,23 @@ def _row_axes(lengths: Shape, wanted: TableShape) -> Iterator[tuple[int, ...]]:
 
     Later axes come first: (12, 12, d) is rather a batch of 12 than 12 rows with 12 heads. Rows of a table are never
     taken for copies of one row: an axis of length 1 is a row only if the tensor has one row.
+
+    >>> [*_row_axes((2, 12), (None,))]  # 12 rows in a batch of 2, or 2 rows for 12 heads
+    [(1,), (0,)]
     """
-    if len(lengths) < len(wanted):
+    if len(lengths) < len(wanted):  # The array may have dropped axes of length 1.
         wanted = tuple(length for length in wanted if length != 1)
         if len(wanted) != len(lengths):
             return
     has_one_row = all(length == 1 for length in lengths)
     for axes in reversed([*combinations(range(len(lengths)), len(wanted))]):
-        if all(
-            _may_be(lengths[axis], length, has_one_row)
-            for axis, length in zip(axes, wanted, strict=True)
-        ):
+        chosen = [lengths[axis] for axis in axes]
+        if all(map(partial(_may_be, has_one_row), chosen, wanted)):
             yield axes
 
 
-def _may_be(length: int, wanted: int | None, has_one_row: bool) -> bool:
+def _may_be(has_one_row: bool, length: int, wanted: int | None) -> bool:
+    """Return True if an axis may count the rows of an axis of the table; None if any number may be there."""
     if wanted is None:
         return length > 1 or has_one_row
     return length == wanted
@@ -217,21 +220,25 @@ def _without_axes_of_length_1(case: _Case) -> Iterator[Folding]:
 
 def _flat(case: _Case) -> Iterator[Folding]:
     """Yield the shape of a table that was written as one long vector: (96,) for 12 rows of 8."""
-    is_vector = len(case.shape) == 1 or (case.is_text and len(case.long_axes) == 1)
-    if not is_vector or not case.target.row_lengths:
+    if not _is_vector(case) or not case.target.row_lengths:
         return
     *outer, rows_wanted = case.target.row_lengths
     if None in outer:
-        return
-    size = case.long_axes[0]
-    outer_lengths = tuple(length or 1 for length in outer)
+        return  # Only one axis of an unknown length follows from the size.
+    heads = tuple(length or 1 for length in outer)
     if case.form.arrangement == "stacked":
-        outer_lengths = (2, *outer_lengths)
-    rows = size // math.prod(case.last_axes) // math.prod(outer_lengths)
-    shape = (*outer_lengths, rows, *case.last_axes)
-    has_rows_wanted = rows_wanted is None or rows_wanted == rows
+        heads = (2, *heads)
+    size = case.long_axes[0]
+    rows = size // math.prod(case.last_axes) // math.prod(heads)
+    shape = (*heads, rows, *case.last_axes)
+    has_rows_wanted = rows_wanted in (None, rows)
     if math.prod(shape) == size and has_rows_wanted and rows > 1:
         yield Folding(shape, f"read as {bracketed(shape)}", is_flat=True)
+
+
+def _is_vector(case: _Case) -> bool:
+    """Return True for one axis; the lines of a text may be (1, 96) or (96, 1)."""
+    return len(case.shape) == 1 or (case.is_text and len(case.long_axes) == 1)
 
 
 def _heads_in_batch(case: _Case) -> Iterator[Folding]:

@@ -35,6 +35,7 @@ from pecli.files.tensor_roles import role_of
 READ_BYTES = 1 << 22
 """Bytes of a table that are made and compared at once: fewer calls than one for each measured piece."""
 FLOAT64_BYTES = 8
+FLOAT_DTYPES = {*SIGNIFICAND_BITS, *FLOAT8}
 MAX_RANGES = 64  #: ranges of rows, columns, heads or sequences that are listed
 
 Value = float | complex
@@ -254,19 +255,27 @@ class _Dtypes(NamedTuple):
 
 
 def _compared_dtypes(part: Part, names: tuple[str, str], *, any_dtype: bool) -> _Dtypes:
-    expected = part.expected_dtype
-    found = part.found.dtype
-    expected_name = dtype_name(expected)
-    found_name = dtype_name(found)
-    are_floats = {expected_name, found_name} <= {*SIGNIFICAND_BITS, *FLOAT8}
-    are_integers = {expected.kind, found.kind} <= {"i", "u"}
-    are_complex = {expected.kind, found.kind} == {"c"}
-    may_differ = any_dtype or "inv_freq" in (role_of(names[0]), role_of(names[1]))
-    is_comparable = are_floats or are_integers or are_complex or bool(part.step)
-    is_other = expected_name != found_name
-    is_allowed = may_differ and is_comparable
-    as_float32 = is_allowed and is_other and is_relative(*names)
-    return _Dtypes(expected_name, found_name, is_allowed or not is_other, as_float32)
+    """Return the dtypes of a comparison, and whether they may differ.
+
+    Frequencies may always do: a model computes them in float32, and files hold them in float64 as
+    well. Then both are compared as float32, since the digits beyond are not the model's.
+    """
+    expected = dtype_name(part.expected_dtype)
+    found = dtype_name(part.found.dtype)
+    if expected == found:
+        return _Dtypes(expected, found, are_alike=True, as_float32=False)
+    is_frequency = "inv_freq" in (role_of(names[0]), role_of(names[1]))
+    may_differ = any_dtype or is_frequency
+    are_alike = may_differ and _are_of_one_kind(part)
+    return _Dtypes(expected, found, are_alike, as_float32=are_alike and is_relative(*names))
+
+
+def _are_of_one_kind(part: Part) -> bool:
+    """Return True if both sides are floats, integers or complex numbers, or integers stand for floats."""
+    kinds = {part.expected_dtype.kind, part.found.dtype.kind}
+    if part.step or kinds <= {"i", "u"} or kinds == {"c"}:
+        return True
+    return {dtype_name(part.expected_dtype), dtype_name(part.found.dtype)} <= FLOAT_DTYPES
 
 
 def _measure(parts: Sequence[Part], errors: ElementErrors, *, as_float32: bool) -> None:
@@ -285,21 +294,36 @@ def _measure(parts: Sequence[Part], errors: ElementErrors, *, as_float32: bool) 
 
     def measure(item: tuple[int, Slab]) -> None:
         number, slab = item
-        part = parts[number]
-        expected = part.rows(slab)
-        if as_float32:
-            expected = round_to(widened(expected), "float32")
-        for copy, at in enumerate(np.ndindex(part.copies)):
-            found = part.decoded(part.found[(*at, *slab.at)].reshape(slab.length, errors.width))
-            if as_float32:
-                found = round_to(widened(found), "float32")
-            else:
-                found = np.ascontiguousarray(found)
-            rounded = part.in_steps(expected, found) if part.step else expected
-            row = copy * errors.row_count + slab.start
-            errors.measure(rounded, found, number * part.found.size + row * errors.width)
+        start = number * first.found.size
+        _measure_slab(parts[number], slab, errors, start, as_float32=as_float32)
 
     work_through(measure, work())
+
+
+def _measure_slab(
+    part: Part, slab: Slab, errors: ElementErrors, start: int, *, as_float32: bool
+) -> None:
+    """Measure the errors of some rows in every copy of a table.
+
+    Args:
+        part: The table, and the copies of it that were found.
+        slab: The rows.
+        errors: The errors so far.
+        start: The place of the part's first element, counting the elements of all parts.
+        as_float32: True if both sides are rounded to float32 before.
+    """
+    expected = part.rows(slab)
+    if as_float32:
+        expected = round_to(widened(expected), "float32")
+    for copy, at in enumerate(np.ndindex(part.copies)):
+        found = part.decoded(part.found[(*at, *slab.at)].reshape(slab.length, errors.width))
+        if as_float32:
+            found = round_to(widened(found), "float32")
+        else:
+            found = np.ascontiguousarray(found)
+        rounded = part.in_steps(expected, found) if part.step else expected
+        row = copy * errors.row_count + slab.start
+        errors.measure(rounded, found, start + row * errors.width)
 
 
 def _conclude(result: Comparison, parts: Sequence[Part], errors: ElementErrors) -> None:
@@ -321,10 +345,20 @@ def _conclude(result: Comparison, parts: Sequence[Part], errors: ElementErrors) 
         first_indices = [index_of(place) for place in errors.first_places.values()]
         result.first_index = min(first_indices)
         result.where = _wrong_places(result.shape, parts[0], errors, index_of)
-        # Axes of copies are those of sequences and heads, unless the table has such axes itself.
-        unnamed = [name for name in ("batch", "heads") if name not in result.where]
-        for name, axis in zip(unnamed, parts[0].copy_axes, strict=False):
-            result.where[name] = ranges(np.unique([index[axis] for index in first_indices]))
+        _add_wrong_copies(result.where, parts[0].copy_axes, first_indices)
+
+
+def _add_wrong_copies(
+    where: dict[str, Ranges], copy_axes: Sequence[int], first_indices: Sequence[Index]
+) -> None:
+    """Add the sequences and heads that have wrong elements, if the tensor has copies of the table.
+
+    The first axis of copies counts sequences and the second one heads, unless the table itself has
+    such an axis: two copies (2, 12, L, L) of ALiBi's biases are a batch.
+    """
+    unnamed = [name for name in ("batch", "heads") if name not in where]
+    for name, axis in zip(unnamed, copy_axes, strict=False):
+        where[name] = ranges(np.unique([index[axis] for index in first_indices]))
 
 
 def _fill_errors(result: Comparison, errors: ElementErrors, *, has_ulps: bool) -> None:

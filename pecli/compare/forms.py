@@ -72,6 +72,7 @@ MIN_LARGEST = 0.99
 """The largest cosine of a table is at least this, so the integer that stands for 1 is at most 1 % above the largest."""
 MAX_SIGMAS = 7.5  #: standard deviations of the noise by which two columns of a frequency may differ
 MAX_WRONG = 0.2  #: share of the rows that may be wrong in a table that is right otherwise
+TINY = 1e-300  #: keeps a limit above the error 0 of a table of zeros
 MAX_CACHED = 256  #: forms × numbers of frequencies whose axes are kept: every tensor asks for them
 EMPTY = 1e-3  #: share of the largest value below which rows and columns are zeros, apart from noise
 
@@ -206,13 +207,17 @@ class Form:
             if not _has_empty_last_column(array, EMPTY if noise else 0.0):
                 return None
             array = array[:, :-1]
+        functions = self.parts(array)
+        if functions is None:
+            return None
         parts = []
-        for _, _, view in self.parts(array) or ():
-            part = _undoubled(view.values, noise) if self.doubled else view.values
+        for function in functions:
+            values = function.view.values
+            part = _undoubled(values, noise) if self.doubled else values
             if part is None or not part.size:
                 return None
             parts.append(part)
-        return tuple(parts) or None
+        return tuple(parts)
 
     def join(self, *parts: Array) -> Array:
         """Return the array that holds some parts in this form, the inverse of `split`."""
@@ -280,7 +285,13 @@ def halved(array: AnyArray, layout: str) -> tuple[AnyArray, AnyArray]:
 
 
 def joined(parts: Sequence[Array], arrangement: str) -> Array:
-    """Return one array of several parts."""
+    """Return one array of several parts, each (rows, frequencies).
+
+    >>> cos = np.array([[1, 2]])
+    >>> sin = np.array([[3, 4]])
+    >>> joined([cos, sin], "halves"), joined([cos, sin], "interleaved")
+    (array([[1, 2, 3, 4]]), array([[1, 3, 2, 4]]))
+    """
     if arrangement == "alone":
         return parts[0]
     if arrangement == "complex":
@@ -319,17 +330,29 @@ def _undoubled(both: Array, noise: float) -> Array | None:
 
 
 def _undoubled_within(first: Array, second: Array, noise: float) -> Array | None:
+    """Return the first of two columns per frequency if they differ by noise only; None if by more.
+
+    Noise comes from coarse storage: after rounding to four decimals, both columns of a frequency
+    may be off by half a unit. A few elements that differ by far more are damage; they become NaN.
+
+    Args:
+        first: The first columns, (rows, frequencies).
+        second: The second columns.
+        noise: The largest error of a column, root mean square, as a share of the largest value.
+    """
     x = np.asarray(first, np.float64)
     y = np.asarray(second, np.float64)
     error = np.nan_to_num(np.abs(x - y), nan=np.inf)
-    size = float(np.median(np.nan_to_num(np.fmax.reduce(np.abs(x), axis=1))))
-    # The median of |error| is 2/3 of a standard deviation, if errors are normal.
-    wrong = error > max(EMPTY * size, 1.5 * MAX_SIGMAS * float(np.median(error)))
-    has_few_wrong = np.mean(wrong.any(axis=1)) <= MAX_WRONG
+    largest_by_row = np.nan_to_num(np.fmax.reduce(np.abs(x), axis=1))
+    size = float(np.median(largest_by_row))
+    # If errors are normal, their standard deviation is 1.5 times the median of |error|.
+    sigma = 1.5 * float(np.median(error))
+    is_damaged = error > max(EMPTY * size, MAX_SIGMAS * sigma)
+    has_few_damaged_rows = np.mean(is_damaged.any(axis=1)) <= MAX_WRONG
     # The noisiest column counts: the average would hide fast columns that differ.
-    power = (error**2).sum(axis=0, where=~wrong).max(initial=0.0) / max(1, len(error))
-    is_alike = math.sqrt(power) < noise * (size + 1e-300)
-    if not (has_few_wrong and is_alike):
+    squares = (error**2).sum(axis=0, where=~is_damaged)
+    worst_column = math.sqrt(squares.max(initial=0.0) / max(1, len(error)))
+    if not has_few_damaged_rows or not worst_column < noise * (size + TINY):
         return None
-    single: Array = np.where(wrong, np.nan, x)
+    single: Array = np.where(is_damaged, np.nan, x)
     return single

@@ -40,6 +40,13 @@ MIN_FLAT_ROWS = (
 CONSTANT = 0.1  #: how far cos² + sin² may vary, relative to its mean
 
 
+class SchemeTables(NamedTuple):
+    """Tables that were found, by the names that a scheme has for them."""
+
+    scheme: "Scheme | None"  #: None if no scheme makes such tables
+    tables: dict[str, AnyArray]
+
+
 @dataclass(frozen=True)
 class Reading:
     """A tensor in one arrangement, and its parts that have to equal tables."""
@@ -183,28 +190,31 @@ class Reading:
                 return False
         return True
 
-    def explained(self) -> "tuple[Scheme | None, dict[str, AnyArray]]":
-        """Return a scheme that makes such tables, and one copy of the tables by the scheme's names."""
-        scheme = self.scheme
-        changes: NamedValues = {}
+    def explained(self) -> "SchemeTables":
+        """Return one copy of the tables, and the scheme that makes such tables, for a search for reasons."""
         tables = {name: found for name, (_, found) in self.pairs().items()}
         if self.form.functions > 1:
-            return scheme, tables
-        doubled = self.form.doubled
-        if self.form.is_signed:
-            first, second = self.parts
-            tables = {self.name: joined([-first.first_copy, second.first_copy], doubled)}
-            changes = {"layout": doubled}
-            scheme = None if scheme is None else replace(scheme, **changes)
-        elif doubled and scheme is not None and "layout" in scheme.parameters():
-            part = self.parts[0]
-            one_copy: Any = (slice(None), *(0,) * (len(part.copies) - 1))
-            changes = {"layout": doubled}
-            scheme = replace(scheme, **changes)
-            tables = {self.name: joined([*part.found[one_copy]], doubled)}
+            return SchemeTables(self.scheme, tables)
+        scheme = self.scheme
+        has_layout = scheme is not None and "layout" in scheme.parameters()
+        # Columns of one frequency may differ from each other, so both are kept.
+        if self.form.is_signed or (self.form.doubled and has_layout):
+            tables = {self.name: joined(self._both_columns(), self.form.doubled)}
+            layout: NamedValues = {"layout": self.form.doubled}
+            scheme = None if scheme is None else replace(scheme, **layout)
         if self.target.waves:  # One table per axis of positions is one table of all of them.
             tables = {name: table.reshape(-1, table.shape[-1]) for name, table in tables.items()}
-        return scheme, tables
+        return SchemeTables(scheme, tables)
+
+    def _both_columns(self) -> list[AnyArray]:
+        """Return one copy of the first and of the second columns of all frequencies."""
+        if self.form.is_signed:
+            first, second = self.parts
+            return [-first.first_copy, second.first_copy]
+        columns = self.parts[0].found  # (2, copies…, rows…, frequencies)
+        for _ in self.parts[0].copies[1:]:
+            columns = columns[:, 0]
+        return [*columns]
 
     @cached_property
     def distance(self) -> float:
@@ -520,14 +530,19 @@ def _can_hold(target: Target, form: Form, *, is_complex: bool) -> bool:
 def _parts(
     array: AnyArray, target: Target, arrangement: Arrangement
 ) -> "Iterator[tuple[tuple[Part, ...], Scheme | None]]":
-    """Yield the parts of an array in an arrangement, once for every scale that integers may have."""
+    """Yield the parts of an array in an arrangement, once for every scale that integers may have.
+
+    A part is one function with the table that it has to equal: an array of cosines and sines has
+    two, and an array of rotation matrices four, [[cos, −sin], [sin, cos]].
+    """
     views = arrangement.views(array, target.row_lengths)
-    shape = views[0].view.values.shape
-    rows = shape[-2] if len(shape) > 1 else 1
+    view_shape = views[0].view.values.shape
+    rows = view_shape[-2] if len(view_shape) > 1 else 1
     making = target.make(rows)
     expected = making.tables[target.names[0]]
-    if shape[len(shape) - len(expected.shape) :] != expected.shape:
-        return
+    table_axes = len(expected.shape)
+    if view_shape[len(view_shape) - table_axes :] != expected.shape:
+        return  # A grid, or given positions, may have another number of rows.
     copy_axes = arrangement.copy_axes
     for step in _steps(array, target, expected):
         parts = []

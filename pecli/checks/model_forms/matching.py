@@ -12,6 +12,7 @@ from pecli.checks.model_forms.pair import Pair
 from pecli.checks.model_forms.stored import EXPERT, ROUNDING, Stored
 from pecli.engine.arrays import Indices
 from pecli.errors import ParameterError
+from pecli.tensors.head_layout import Heads
 from pecli.tensors.projections import projection, weight_of
 
 NORMS_PLUS_ONE = frozenset(("gemma", "gemma2", "gemma3", "gemma-embedding", "nemotron"))
@@ -129,10 +130,7 @@ def expected_order(name: str, stored: Stored, reference: Form, checked: Form) ->
     order = rows
     converts_to_gguf = reference.kind != FormKind.GGUF and checked.kind == FormKind.GGUF
     if named.kind == "qkv" and reference.heads.fused and converts_to_gguf:
-        slots = reference.heads.slots(weight_of("qkv", stored.rows))
-        if len(rows) % len(slots) == 0:
-            by_part = np.argsort(["qkv".index(slot) for slot in slots], kind="stable")
-            order = rows.reshape(len(slots), -1)[by_part].reshape(-1)
+        order = _by_part(stored, reference.heads)
     if reference.layout != checked.layout and named.kind != "latent":
         # Rows that do not divide into the heads are compared as they are.
         with suppress(ParameterError):
@@ -141,3 +139,16 @@ def expected_order(name: str, stored: Stored, reference: Form, checked: Form) ->
     if (order == rows).all():
         return None
     return order
+
+
+def _by_part(stored: Stored, heads: Heads) -> Indices:
+    """Return the rows of a fused projection, all queries before all keys before all values.
+
+    Rows q0 k0 v0 q1 k1 v1 are the slots q, k, v, q, k, v, and come in the order 0 3 1 4 2 5.
+    """
+    rows = np.arange(len(stored.rows))
+    slots = heads.slots(weight_of("qkv", stored.rows))
+    if len(rows) % len(slots):
+        return rows
+    by_part = np.argsort(["qkv".index(slot) for slot in slots], kind="stable")
+    return rows.reshape(len(slots), -1)[by_part].reshape(-1)

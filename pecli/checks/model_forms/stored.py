@@ -180,7 +180,12 @@ class Stored(NamedTuple):
         return self._steps_of_largest(values)
 
     def _steps_of_largest(self, values: AnyArray) -> AnyArray:
-        """Return the step of each block if its scale is that of its largest value."""
+        """Return the step of each block if its scale is that of its largest value.
+
+        Of b bits, 2^b − 1 steps cover the numbers from −m to m, if m is the largest of the block: a
+        block of Q4_0 that goes to 1.5 has steps of 2 · 1.5 / 15 = 0.2. K-quants round the scales of
+        a super-block as well.
+        """
         bits, elements_per_scale = QUANTISED[self.kind]
         blocks = values.reshape(len(values), -1, elements_per_scale)
         largest = np.maximum(blocks.max(axis=-1), -blocks.min(axis=-1))

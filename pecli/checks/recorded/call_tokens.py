@@ -1,12 +1,12 @@
 """Positions of the tokens of a recorded call, and the options of a check that state them."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from pecli.checks.recorded.run_tensors import RecordedCall
 from pecli.engine.arrays import Array, Flags, Indices
+from pecli.engine.named_values import MutableValues
 
 MAX_IDS = 8  #: position ids that a sentence lists
 
@@ -31,15 +31,13 @@ class CallTokens:
         if call.position_ids is not None:
             ids = _by_axis(call.position_ids, axes)
             self.used_ids = ids[0]
+            # Only the axes of images differ, and nothing else states the sizes of images.
             self.are_as_recorded = bool((ids != ids[:1]).any())
             if self.are_as_recorded:
                 positions = ids
         has_one_axis = (positions == positions[:1]).all()
         self.by_axis: Indices = positions[:1] if has_one_axis else positions
-        self.seen: Flags | None = None
-        mask = call.attention_mask
-        if mask is not None and not self.are_as_recorded and not mask.all():
-            self.seen = np.asarray(mask != 0)
+        self.seen = None if self.are_as_recorded else _tokens_of_mask(call.attention_mask)
 
     @property
     def positions(self) -> Indices:
@@ -56,7 +54,7 @@ class CallTokens:
         """The largest position."""
         return int(self.by_axis.max(initial=0))
 
-    def options(self, array: Array) -> dict[str, Any]:
+    def options(self, array: Array) -> MutableValues:
         """Return the options of `verify` that state where the rows of a tensor stand.
 
         Consecutive positions are an offset; the reasons for an error are clearer then.
@@ -70,7 +68,7 @@ class CallTokens:
             return {"offset": int(self.positions[0, 0])}
         return self.stated()
 
-    def stated(self) -> dict[str, Any]:
+    def stated(self) -> MutableValues:
         """Return the option that states the position of every token.
 
         Padding stands wherever the model's own ids have put it: it has no right position.
@@ -82,7 +80,7 @@ class CallTokens:
             return {"positions": positions[0]}
         return {"positions": np.broadcast_to(positions, (self.axes, *positions.shape[1:]))}
 
-    def _options_without_batch(self, array: Array) -> dict[str, Any]:
+    def _options_without_batch(self, array: Array) -> MutableValues:
         """Return the options for a table that all sequences share.
 
         It has the rows of a sequence without padding, or it is a whole table from position 0 on.
@@ -132,6 +130,13 @@ def _by_axis(ids: Array, axes: int) -> Indices:
     if whole.ndim == 3:
         return whole[-axes:]
     return np.atleast_2d(whole)[None]
+
+
+def _tokens_of_mask(mask: Array | None) -> Flags | None:
+    """Return False for padding; None if there is none."""
+    if mask is None or mask.all():
+        return None
+    return np.asarray(mask != 0)
 
 
 def _are_consecutive(positions: Indices) -> bool:

@@ -14,7 +14,8 @@ from pecli.checks.recorded.run_tensors import AFTER, BEFORE, ROWS, RecordedRun, 
 from pecli.checks.verification import Verification
 from pecli.checks.verify.added import verify_added
 from pecli.checks.verify.against_model import verify_tables
-from pecli.checks.verify.rotated import RotationJob, check_pair
+from pecli.checks.verify.rotated import check_pair
+from pecli.checks.verify.rotation_job import RotationJob
 from pecli.checks.verify.tensor_pairs import TensorPair, tensor_pairs
 from pecli.compare.comparison import Comparison
 from pecli.compare.tolerance import EXACT, Tolerance
@@ -35,7 +36,7 @@ MOST_FREQUENCY = 4.0
 
 
 class Reasons(NamedTuple):
-    """Why a place is wrong, in sentences and as data."""
+    """The reasons for which a place is wrong, in sentences and as data."""
 
     lines: Sequence[str] = ()
     explanations: Sequence[Explanation] = ()
@@ -273,19 +274,19 @@ class RecordedRotation(NamedTuple):
 
     def result(self) -> Comparison:
         places = self.tokens.options(self.pair.before)
-        return check_pair(self.pair, self._job(reasons=False, places=places)).check.result
+        return check_pair(self.pair, self._job(reasons=False, places=places)).result
 
     def reasons(self) -> Reasons:
         places = self.tokens.options(self.pair.before)
-        checked = check_pair(self.pair, self._job(reasons=True, places=places))
-        explanations = [reason.made_by(None) for reason in checked.reasons]
-        lines = diagnosis(explanations, [checked.check.result], self.tolerance)
+        check = check_pair(self.pair, self._job(reasons=True, places=places))
+        explanations = [reason.made_by(None) for reason in check.reasons]
+        lines = diagnosis(explanations, [check.result], self.tolerance)
         return Reasons([line.text for line in lines], explanations)
 
     def weaknesses(self) -> list[str]:
         # Positions are stated: equal rows at the beginning need not be padding.
         job = self._job(reasons=False, places=self.tokens.stated())
-        weak = [*check_pair(self.pair, job).check.weaknesses()]
+        weak = [*check_pair(self.pair, job).weaknesses()]
         if self.is_turned:
             count = self.pair.before.shape[POSITION_AXIS]
             weak.append(f"{count} tokens and as many heads: either may be rotated; use more tokens")

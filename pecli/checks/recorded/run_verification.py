@@ -1,8 +1,7 @@
 """A recorded run compared with what the model's configuration requires: the first wrong layer."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from pecli.checks.recorded.call_tokens import CallTokens
 from pecli.checks.recorded.place_checks import PlaceCheck, PlaceChecker, Reasons
@@ -11,8 +10,9 @@ from pecli.checks.recorded.run_tensors import AFTER, RecordedCall, RecordedRun, 
 from pecli.checks.verification import Verification
 from pecli.compare.comparison import problems_of
 from pecli.compare.tolerance import Tolerance
+from pecli.engine.named_values import JsonObject
 from pecli.errors import NoTablesError, counted, listed
-from pecli.models.encoding import ModelEncodings
+from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
 
 MAX_LISTED = 8  #: layers or tensors that a sentence names
@@ -31,7 +31,7 @@ class RunVerification(Verification):
     first_place: str = ""
     wrong_layers: tuple[int, ...] = ()
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         fields = super().as_json()
         fields["first_place"] = self.first_place
         fields["wrong_layers"] = list(self.wrong_layers)
@@ -64,26 +64,21 @@ def verify_run(
     if not checks and not problems:
         raise _nothing_to_check(label, encodings, checker.unchecked)
     failed = [check for check in checks if not check.passed]
-    first = _first_of(failed)
-    explained = Reasons()
-    if first is not None and reasons:
-        explained = _reasons_for(first, failed)
-    weak: list[str] = []
-    if not failed and not problems:
-        weak = [*_weaknesses(run, tokens, encodings, checks)]
     results = tuple(result for check in checks for result in check.results)
-    return RunVerification(
+    answer = RunVerification(
         label,
         ", ".join(dict.fromkeys(encoding.scheme for encoding in encodings)),
         results,
         (*problems, *problems_of(results)),
-        (*_headline(failed, checks), *explained.lines),
-        explanations=tuple(explained.explanations),
-        weak=tuple(dict.fromkeys(weak)),
         unchecked=tuple(checker.unchecked),
-        first_place="" if first is None else first.place,
         wrong_layers=_layers_of(failed),
     )
+    if failed:
+        return _with_reasons(answer, failed, checks, search=reasons)
+    if problems:
+        return answer
+    weak = _weaknesses(run, tokens, encodings, checks)
+    return replace(answer, weak=tuple(dict.fromkeys(weak)))
 
 
 def _nothing_to_check(
@@ -100,52 +95,66 @@ def _nothing_to_check(
 # The first wrong layer
 
 
+def _with_reasons(
+    answer: RunVerification,
+    failed: Sequence[PlaceCheck],
+    checks: Sequence[PlaceCheck],
+    *,
+    search: bool,
+) -> RunVerification:
+    """Return a failed answer with its first wrong layer, and the reasons if they are searched for."""
+    first = _first_of(failed)
+    explained = _reasons_for(first, failed) if search else Reasons()
+    return replace(
+        answer,
+        reasons=(_headline(first, failed, checks), *explained.lines),
+        explanations=tuple(explained.explanations),
+        first_place=first.place,
+    )
+
+
 def _layers_of(checks: Sequence[PlaceCheck]) -> tuple[int, ...]:
     return tuple(sorted({check.layer for check in checks if check.layer is not None}))
 
 
-def _first_of(failed: Sequence[PlaceCheck]) -> PlaceCheck | None:
+def _first_of(failed: Sequence[PlaceCheck]) -> PlaceCheck:
     """Return the check of the first wrong layer in the first call that fails.
 
-    Without a wrong layer it is the first check that fails; None if none does.
+    If no layer is wrong in that call, it is the first check that fails.
     """
-    if not failed:
-        return None
     call = min(check.call for check in failed)
     in_layers = [check for check in failed if check.call == call and check.layer is not None]
-    if not in_layers:
-        return failed[0]
-    return min(in_layers, key=lambda check: check.layer or 0)
+    return min(in_layers, key=lambda check: check.layer or 0, default=failed[0])
 
 
-def _headline(failed: Sequence[PlaceCheck], checks: Sequence[PlaceCheck]) -> Iterator[str]:
-    """Yield the sentence that names the first wrong layer, and the number of wrong ones.
+def _headline(first: PlaceCheck, failed: Sequence[PlaceCheck], checks: Sequence[PlaceCheck]) -> str:
+    """Return the sentence that names the first wrong layer, and the number of wrong ones.
 
-    «layer 2 is the first that is wrong (model.layers.2: q, k); the other 3 layers are right»
+    «layer 2 is the first that is wrong (model.layers.2: q, k); 3 layers right»
     """
-    first = _first_of(failed)
-    if first is None:
-        return
-    names = []
-    for check in failed:
-        if (check.call, check.place) == (first.call, first.place):
-            names += [result.name.rpartition(".")[2] for result in check.results]
-    where = f"{first.place}: {', '.join(names)}"
+    where = _where(first, failed)
     calls = {check.call for check in checks}
     if len(calls) > 1:
         where += f", in call {first.call}"
     if first.layer is None:
-        yield f"wrong is {where}"
-        return
+        return f"wrong is {where}"
     sentence = f"layer {first.layer} is the first that is wrong ({where})"
     wrong = _layers_of(failed)
     right = len(_layers_of(checks)) - len(wrong)
     if not right:
-        yield f"{sentence}; so are all layers after it" if len(wrong) > 1 else sentence
-        return
+        return f"{sentence}; so are all layers after it" if len(wrong) > 1 else sentence
     if len(wrong) > 1:
         sentence += f"; wrong are {counted(len(wrong), 'layer')}: {_listed(wrong)}"
-    yield f"{sentence}; {counted(right, 'layer')} right"
+    return f"{sentence}; {counted(right, 'layer')} right"
+
+
+def _where(first: PlaceCheck, failed: Sequence[PlaceCheck]) -> str:
+    """Return the place of the first wrong layer and its wrong tensors: `model.layers.2: q, k`."""
+    names = []
+    for check in failed:
+        if (check.call, check.place) == (first.call, first.place):
+            names += [result.name.rpartition(".")[2] for result in check.results]
+    return f"{first.place}: {', '.join(names)}"
 
 
 def _listed(layers: Sequence[int]) -> str:
@@ -158,23 +167,20 @@ def _reasons_for(first: PlaceCheck, failed: Sequence[PlaceCheck]) -> Reasons:
     If frequencies or tables that its layers share are wrong, theirs are the reasons: rotated
     vectors only inherit the mistake, and show it less precisely.
     """
-    shared = [check for check in failed if check.layer is None and _is_shared_by(check, first)]
+    shared = [check for check in failed if _is_shared_by(check, first)]
     at_first = [check for check in failed if check.place == first.place]
     for check in [*shared, *at_first]:
         reasons = check.explain()
         if reasons.lines:
-            where = check.place
-            if check.layer_type:
-                where += f" ({check.layer_type})"
-            lines = [f"{where}: {line}" for line in reasons.lines]
-            return reasons._replace(lines=lines)
+            where = f"{check.place} ({check.layer_type})" if check.layer_type else check.place
+            return reasons._replace(lines=[f"{where}: {line}" for line in reasons.lines])
     return Reasons()
 
 
 def _is_shared_by(check: PlaceCheck, layer: PlaceCheck) -> bool:
-    """Return True if tensors of a module outside the layers belong to the type of a layer."""
-    is_same_type = check.layer_type in ("", layer.layer_type)
-    return check.call == layer.call and is_same_type
+    """Return True if tensors are of a module outside the layers, and belong to the type of a layer."""
+    is_of_type = check.layer_type in ("", layer.layer_type)
+    return check.layer is None and check.call == layer.call and is_of_type
 
 
 # Beside values
@@ -195,15 +201,27 @@ def _rotation_problems(call: RecordedCall, encodings: ModelEncodings) -> Iterato
     ropes = [rope for rope in encodings.ropes() if not rope.part]
     if not ropes:
         return
-    nope = {layer for rope in ropes for layer in rope.unrotated.nope_layers or ()}
+    nope = _layers_without_rope(ropes)
     missing = [layer for layer in call.unrotated_layers if layer not in nope]
     if missing:
         yield f"layer {missing[0]} is the first that does not rotate (layers {_listed(missing)})"
-    rotated = {layer_of(name) for name in call.tensors if name.endswith(AFTER)}
-    wrong = sorted(nope.intersection(rotated))
+    wrong = sorted(nope & _rotated_layers(call))
     if wrong:
         sentence = f"layer {wrong[0]} is the first that rotates though it should not"
         yield f"{sentence}: the configuration has no rotation in layers {_listed(wrong)} (NoPE)"
+
+
+def _layers_without_rope(ropes: Iterable[Encoding]) -> set[int]:
+    """Return the numbers of the layers that the configuration leaves unrotated, as SmolLM3's does."""
+    layers: set[int] = set()
+    for rope in ropes:
+        layers.update(rope.unrotated.nope_layers or ())
+    return layers
+
+
+def _rotated_layers(call: RecordedCall) -> set[int | None]:
+    """Return the layers whose rotated queries or keys were recorded; None for those without a number."""
+    return {layer_of(name) for name in call.tensors if name.endswith(AFTER)}
 
 
 def _weaknesses(
@@ -213,12 +231,22 @@ def _weaknesses(
     checks: Sequence[PlaceCheck],
 ) -> Iterator[str]:
     """Yield what a pass does not prove; of each layer type, the largest check shows most."""
-    in_layers = [check for check in checks if check.layer is not None]
-    for layer_type in dict.fromkeys(check.layer_type for check in in_layers):
-        of_type = [check for check in in_layers if check.layer_type == layer_type]
-        yield from max(of_type, key=lambda check: check.size).weaknesses()
-    has_rotations = any(name.endswith(AFTER) for call in run.calls for name in call.tensors)
+    for check in _largest_checks(checks):
+        yield from check.weaknesses()
+    has_rotations = any(_rotated_layers(call) for call in run.calls)
     if encodings.ropes() and not has_rotations:
         yield "queries and keys were not seen: only tables were checked"
     if any(call_tokens.are_as_recorded for call_tokens in tokens):
         yield "position ids of images were taken as recorded; check them with pecli positions"
+
+
+def _largest_checks(checks: Iterable[PlaceCheck]) -> Iterable[PlaceCheck]:
+    """Return the largest check within the layers of each type."""
+    largest: dict[str, PlaceCheck] = {}
+    for check in checks:
+        if check.layer is None:
+            continue
+        known = largest.setdefault(check.layer_type, check)
+        if check.size > known.size:
+            largest[check.layer_type] = check
+    return largest.values()

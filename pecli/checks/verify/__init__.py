@@ -1,9 +1,9 @@
 """A file, or arrays, compared with what they should be: a scheme, a model, or the spec that the file carries."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 from pecli.checks.printed import printed_tolerance
 from pecli.checks.recorded.run_tensors import RecordedRun, is_recorded_run
@@ -16,7 +16,7 @@ from pecli.engine.arguments import flag_of, within_limits
 from pecli.engine.arrays import Array
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import KindError, ParameterError
-from pecli.files.contents import INDEX
+from pecli.files.contents import INDEX, LoadedFile
 from pecli.files.load import NO_FILE, Given, Opened, opened, split_name
 from pecli.files.tensor_roles import role_of
 
@@ -79,38 +79,60 @@ def verify(
     reasons = flag_of("reasons", reasons)
     if model_options.get("resized_from") is not None:
         return _verify_resized(given, spec, allowed, **model_options)
-    config = _config_beside(given) if spec is None else None
-    if config is not None:
-        return _verify_by_config(given, config, allowed, reasons, **model_options)
+    if spec is None:
+        config = _config_beside(given)
+        if config is not None:
+            return _verify_by_config(given, config, allowed, reasons, **model_options)
+        _refuse_model_options(model_options)
+        return _verify_carried(given, allowed, reasons)
     if isinstance(spec, Mapping) and {"scheme", "parameters"} <= spec.keys():
         spec = Scheme.from_spec(spec)
     if model_options.get("before") is not None and _is_added(spec):
         from pecli.checks.verify.added import verify_added
 
         return verify_added(given, spec, allowed, reasons, **model_options)
-    if spec is not None and not isinstance(spec, Scheme):
-        return _verify_model(given, spec, allowed, reasons, **model_options)
+    if not isinstance(spec, Scheme):
+        model = cast("Model", spec)  # An array is refused when the model is loaded.
+        return _verify_model(given, model, allowed, reasons, **model_options)
+    _refuse_model_options(model_options)
+    label, file = opened(given)
+    return verify_scheme(
+        label,
+        file.read_as(spec.dtype),
+        spec,
+        printed_tolerance(label, allowed, file.rounding),
+        is_one_tensor=_is_one_tensor(label, file),
+        any_dtype=any_dtype,
+        reasons=reasons,
+    )
+
+
+def _refuse_model_options(model_options: Iterable[str]) -> None:
+    """Raise KindError for an option that only a model has."""
     for name in model_options:
         advice = "give one, or a config dict, to compare with"
         raise KindError(name, "given", "it belongs to a model", advice)
+
+
+def _is_one_tensor(label: str, file: LoadedFile) -> bool:
+    """Return True if one tensor of a file was asked for, by FILE:NAME."""
+    return label not in (file.path, "-")
+
+
+def _verify_carried(given: Given, tolerance: Tolerance, reasons: bool) -> Verification:
+    """Compare a file with the spec that it carries.
+
+    Raises:
+        ParameterError: If arrays, or a recorded run, are given: they carry none.
+    """
     label, file = opened(given)
-    is_one_tensor = label not in (file.path, "-")  # FILE:NAME
-    if spec is not None:
-        return verify_scheme(
-            label,
-            file.read_as(spec.dtype),
-            spec,
-            printed_tolerance(label, allowed, file.rounding),
-            is_one_tensor=is_one_tensor,
-            any_dtype=any_dtype,
-            reasons=reasons,
-        )
     if is_recorded_run(file.tensors):
         rule = "a recorded run is compared with a model's configuration"
         raise ParameterError("model", "missing", rule, "give one")
     if file.path == NO_FILE:
         raise ParameterError("scheme", "missing", "arrays carry no spec", "say what they should be")
-    return verify_carried(label, file, allowed, is_complete=not is_one_tensor, reasons=reasons)
+    is_complete = not _is_one_tensor(label, file)
+    return verify_carried(label, file, tolerance, is_complete=is_complete, reasons=reasons)
 
 
 def _verify_resized(
@@ -138,7 +160,7 @@ def _config_beside(given: Given) -> str | None:
 
 
 def _verify_by_config(
-    given: Given, config: str, tolerance: Tolerance, reasons: bool, **options: object
+    given: Given, config: str, tolerance: Tolerance, reasons: bool, **options: Any
 ) -> Verification:
     """Compare tensors with the configuration beside them."""
     result = _verify_model(given, config, tolerance, reasons, **options)
@@ -150,7 +172,7 @@ def _verify_by_config(
     return result
 
 
-def _is_added(spec: object) -> bool:
+def _is_added(spec: object) -> "TypeGuard[Scheme | Array]":
     """Return True if rows of a scheme, or of a learned table, are added to inputs."""
     if isinstance(spec, Scheme):
         return spec.applied_as == "rows"
@@ -158,7 +180,7 @@ def _is_added(spec: object) -> bool:
 
 
 def _verify_model(
-    given: Given, model: Any, tolerance: Tolerance, reasons: bool, **options: Any
+    given: Given, model: "Model", tolerance: Tolerance, reasons: bool, **options: Any
 ) -> Verification:
     before = options.pop("before", None)
     if before is not None:
@@ -182,7 +204,7 @@ def _verify_model(
 
 
 def _verify_recorded(
-    source: Opened, model: Any, tolerance: Tolerance, reasons: bool, **options: Any
+    source: Opened, model: "Model", tolerance: Tolerance, reasons: bool, **options: Any
 ) -> Verification:
     """Compare a run that `record` has saved with a model."""
     from pecli.checks.recorded.run_verification import verify_run
@@ -194,14 +216,19 @@ def _verify_recorded(
     return verify_run(run, model, tolerance, reasons, source.label or "arrays")
 
 
-def _rotates(model: Any) -> bool:
+def _rotates(model: "Model") -> bool:
     from pecli.models.find import load_model
 
     return bool(load_model(model).ropes())
 
 
 def _verify_pairs(
-    label: str, file: RotatedFile, model: Any, tolerance: Tolerance, reasons: bool, **options: Any
+    label: str,
+    file: RotatedFile,
+    model: "Model",
+    tolerance: Tolerance,
+    reasons: bool,
+    **options: Any,
 ) -> Verification:
     """Compare queries and keys of a file with those before, and its tables, if it has some."""
     if file.after.parts:

@@ -11,10 +11,20 @@ from pecli.checks.printed import printed_tolerance
 from pecli.checks.verification import Verification
 from pecli.checks.verify.tensor_pairs import TensorPair, tensor_pairs
 from pecli.compare.comparison import Comparison, compare_arrays, problems_of
-from pecli.compare.problems import NotFinite, PaddingNotFinite
+from pecli.compare.problems import NotFinite, PaddingNotFinite, Problem
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.arrays import Flags, Floats, Indices, as_dtype, dtype_name, numbers, widened
+from pecli.engine.arrays import (
+    Array,
+    Flags,
+    Floats,
+    Indices,
+    as_dtype,
+    dtype_name,
+    numbers,
+    widened,
+)
 from pecli.engine.edits import Edit, Rotation
+from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import KindError, ParameterError, bracketed
 from pecli.explain import search
@@ -27,7 +37,7 @@ from pecli.explain.storage import half_ulp
 from pecli.explain.wave_tables import wave_table
 from pecli.files.load import Given
 from pecli.tensors.inputs import Input
-from pecli.tensors.row_positions import row_positions
+from pecli.tensors.row_positions import RowPositions, row_positions
 
 BLOCK_ELEMENTS = 1 << 22  #: distances between rows and table that are in memory at once
 ROUNDINGS = 4  #: roundings of a sum: of the inputs, the row, the sum and its storage
@@ -51,7 +61,13 @@ class _Sums(NamedTuple):
 
 
 def verify_added(
-    after: Given, table: Any, tolerance: Tolerance, reasons: bool, *, before: Given, **tokens: Any
+    after: Given,
+    table: "Scheme | Array",
+    tolerance: Tolerance,
+    reasons: bool,
+    *,
+    before: Given,
+    **tokens: Any,
 ) -> Verification:
     """Compare inputs with those before plus rows of a scheme's table, or of a learned one.
 
@@ -66,7 +82,6 @@ def verify_added(
     for name in tokens.keys() - TOKEN_OPTIONS:
         rule = "inputs have positions, an offset or an attention_mask"
         raise KindError(name, "given", rule, "leave it out")
-    label = table.name if isinstance(table, Scheme) else "learned table"
     weight = _weight(table)
     rows = row_positions(**tokens)
     matched = tensor_pairs(after, before)
@@ -74,33 +89,46 @@ def verify_added(
     results: list[Comparison] = []
     explanations: list[Explanation] = []
     for pair in matched.pairs:
-        if not pair.has_equal_shapes or pair.after.ndim < 2:
-            raise pair.unlike_shapes()
-        _check_shapes(weight, pair)
-        (places,), seen = rows.places(Input(pair.after, pair.label), -2)
-        sums = _sums(pair, weight, places, seen)
+        sums = _sums(pair, weight, rows)
         expected = as_dtype(sums.expected.reshape(pair.after.shape), pair.dtype)
         result = compare_arrays(expected, pair.after, tolerance, name=pair.name)
         results.append(result)
-        strange = _not_finite(sums)
-        strange_padding = _strange_padding(sums)
-        if strange:
-            result.finding = NotFinite(strange, "of the sums")
-        elif strange_padding and not result.mismatched:
-            result.finding = PaddingNotFinite(strange_padding)
+        strange = _strange_values(sums, result)
+        if strange is not None:
+            result.finding = strange
         elif reasons and not result.passed:
-            found = [*_rows_added(sums, weight, tolerance.atol)]
-            explanations += found or merged(_table_added(table, sums, tolerance.atol))
+            explanations += _explained(table, sums, weight, tolerance.atol)
     lines = [line.text for line in diagnosis(explanations, results, tolerance)]
     return Verification(
         matched.label,
-        label,
+        table.name if isinstance(table, Scheme) else "learned table",
         tuple(results),
         problems_of(results),
         tuple(lines),
         explanations=tuple(explanations),
         unchecked=matched.unmatched,
     )
+
+
+def _strange_values(sums: _Sums, result: Comparison) -> Problem | None:
+    """Return a problem if infinities or NaN are expected, or came into padding, which is not compared."""
+    count = _not_finite(sums)
+    if count:
+        return NotFinite(count, "of the sums")
+    count = _strange_padding(sums)
+    if count and not result.mismatched:
+        return PaddingNotFinite(count)
+    return None
+
+
+def _explained(
+    table: "Scheme | Array", sums: _Sums, weight: Floats, atol: float
+) -> list[Explanation]:
+    """Return why inputs are wrong: other rows of the table were added, or rows of another table."""
+    other_rows = [*_rows_added(sums, weight, atol)]
+    if other_rows or not isinstance(table, Scheme):
+        return other_rows
+    return merged(_table_added(table, sums, atol))
 
 
 def _weight(table: object) -> Floats:
@@ -122,7 +150,16 @@ def _check_shapes(weight: Floats, pair: TensorPair) -> None:
     raise ParameterError("table", f"of shape {bracketed(weight.shape)}", rule, advice)
 
 
-def _sums(pair: TensorPair, weight: Floats, places: Indices, seen: Flags) -> _Sums:
+def _sums(pair: TensorPair, weight: Floats, rows: RowPositions) -> _Sums:
+    """Return the sums of inputs and the rows of a table at the positions of their tokens.
+
+    Raises:
+        ParameterError: If shapes do not belong together, or the table is too short.
+    """
+    if not pair.has_equal_shapes or pair.after.ndim < 2:
+        raise pair.unlike_shapes()
+    _check_shapes(weight, pair)
+    (places,), seen = rows.places(Input(pair.after, pair.label), -2)
     last = int(places.max(initial=0))
     if last >= len(weight):
         given = f"of {len(weight):,} rows"
@@ -234,10 +271,10 @@ def _nearest_rows(added: Floats, weight: Floats) -> Indices:
     return np.concatenate(nearest)
 
 
-def _table_added(scheme: Any, sums: _Sums, atol: float) -> Iterator[Explanation]:
+def _table_added(scheme: Scheme, sums: _Sums, atol: float) -> Iterator[Explanation]:
     """Explain the differences of each sequence as a table, if its rows follow each other."""
-    has_waves = isinstance(scheme, Scheme) and wave_table(scheme) is not None
-    if not has_waves or not sums.seen.all() or not (np.diff(sums.places) == 1).all():
+    are_consecutive = sums.seen.all() and (np.diff(sums.places) == 1).all()
+    if wave_table(scheme) is None or not are_consecutive:
         return
     pair = sums.pair
     after = widened(pair.after)
@@ -246,7 +283,9 @@ def _table_added(scheme: Any, sums: _Sums, atol: float) -> Iterator[Explanation]
     limit = max(atol, ROUNDINGS * float(half_ulp(largest, pair.dtype)[0]))
     for number, table in enumerate(tables):
         first = int(sums.places[min(number, len(sums.places) - 1), 0])
-        expected = replace(scheme, seq_len=len(table), offset=scheme.offset + first)
+        offset = scheme.value_of("offset", 0) + first
+        rows: NamedValues = {"seq_len": len(table), "offset": offset}
+        expected = replace(scheme, **rows)
         name = f"sequence {number}" if len(tables) > 1 else "after"
         for reason in search.explain(expected, {expected.single_array().name: table}, limit):
             if reason.mistakes:

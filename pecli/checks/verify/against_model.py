@@ -24,6 +24,7 @@ from pecli.compare.problems import OtherShape
 from pecli.compare.reading import Doubling, Reading, doubling_problems
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
+from pecli.engine.named_values import NamedValues
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import NoTablesError, counted, listed, spelled
 from pecli.explain import time_limit
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 QUERIES = "if these are queries or keys after the rotation, and not tables, dump them before it, too, and give --before FILE"
 ARRAY_DUMP = "to dump them: numpy.savez('dump.npz', q_before=…, q_after=…), see samples/dump"
 GGUF_DUMP = "to dump them: llama-eval-callback -m FILE -p 'some words' > dump.log, see samples/dump"
-"""How to make a file that can be checked, for one that has nothing to check."""
+"""Commands that make a file which can be checked, for one that has nothing to check."""
 MAX_LISTED = 4  #: tensors that an error names
 MAX_TABLE_VALUE = 2  #: largest value of cosines and sines; queries and keys have larger ones
 FACTOR_SCALINGS = ("llama3", "longrope")  #: scalings whose factors a .gguf file holds as tensors
@@ -122,7 +123,7 @@ class _Attempt(NamedTuple):
     rows: "RowPositions | None"
 
 
-def _are_per_batch(places: Mapping[str, Any], axes: int) -> bool:
+def _are_per_batch(places: NamedValues, axes: int) -> bool:
     """Return True if positions are stated for each sequence of a batch, by ids or by a mask.
 
     M-RoPE's ids of one sequence are (3, L), so that those of a batch are (3, batch, L).
@@ -132,7 +133,7 @@ def _are_per_batch(places: Mapping[str, Any], axes: int) -> bool:
     return has_batch_of_ids or places.get("attention_mask") is not None
 
 
-def _verify_sequence(job: _Job, places: Mapping[str, Any]) -> _Attempt:
+def _verify_sequence(job: _Job, places: NamedValues) -> _Attempt:
     """Compare tables whose rows stand at the same positions for all sequences."""
     file = job.source.file
     options = {name: value for name, value in places.items() if name != "attention_mask"}
@@ -144,7 +145,7 @@ def _verify_sequence(job: _Job, places: Mapping[str, Any]) -> _Attempt:
     return _Attempt(answer, file.tensors, counted_rows(file.tensors))
 
 
-def _verify_batch(job: _Job, places: Mapping[str, Any]) -> _Attempt:
+def _verify_batch(job: _Job, places: NamedValues) -> _Attempt:
     """Compare tables that have a row for each token of a batch, one token after the other."""
     from pecli.tensors.row_positions import row_positions
 

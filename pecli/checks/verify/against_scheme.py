@@ -5,7 +5,13 @@ from dataclasses import replace
 
 from pecli.checks.verification import Checked, Verification, conclusion
 from pecli.checks.verify.alibi_parts import alibi_parts
-from pecli.checks.verify.targets import has_order, real_dtype, scheme_targets, stated_name
+from pecli.checks.verify.targets import (
+    COS_FIRST,
+    has_order,
+    real_dtype,
+    scheme_targets,
+    stated_name,
+)
 from pecli.compare.comparison import Comparison
 from pecli.compare.reading import (
     Doubling,
@@ -16,7 +22,7 @@ from pecli.compare.reading import (
 )
 from pecli.compare.target import Target
 from pecli.compare.tolerance import Tolerance, is_relative
-from pecli.engine.arrays import SIGNIFICAND_BITS, dtype_name
+from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, dtype_name
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import bracketed, listed
 from pecli.files.contents import LoadedFile
@@ -49,19 +55,15 @@ def verify_scheme(
     """
     check = _SchemeCheck(file, scheme, tolerance, any_dtype)
     tensors = file.tensors
-    named = {}
-    for name in tensors:
-        tables = check.tables_named(name, tensors)
-        if tables:
-            named[name] = tables
+    named = check.named_tables()
     # Frequencies and slopes state a table by themselves.
     is_one_tensor = is_one_tensor or all(is_relative(name) for name in tensors)
     if len(tensors) == 1 and (is_one_tensor or not named):
-        checked = check.all_checked({name: check.tables_named(name, ()) for name in tensors}, False)
+        (name,) = tensors
+        checked = check.all_checked({name: check.tables_named(name, ())}, by_name=False)
         missing = []
     else:
-        ordered = sorted(named, key=check.order)
-        checked = check.all_checked({name: named[name] for name in ordered}, True)
+        checked = check.all_checked(named, by_name=True)
         missing = check.missing_tables(checked)
     problems = [*missing, *doubling_problems(check.doublings)]
     return conclusion(path, scheme.name, checked, tolerance, problems, reasons, tensors)
@@ -106,7 +108,20 @@ class _SchemeCheck:
                 tables.append(table)
         return tables
 
-    def all_checked(self, named: Mapping[str, Collection[str]], by_name: bool) -> list[Checked]:
+    def named_tables(self) -> dict[str, list[str]]:
+        """Return, by tensor in the order of the scheme, the tables that it may be by its name.
+
+        Tensors whose names mean none are left out.
+        """
+        tensors = self.file.tensors
+        named = {}
+        for name in sorted(tensors, key=self.order):
+            tables = self.tables_named(name, tensors)
+            if tables:
+                named[name] = tables
+        return named
+
+    def all_checked(self, named: Mapping[str, Collection[str]], *, by_name: bool) -> list[Checked]:
         """Compare tensors with some tables each, or with all if none is named.
 
         Args:
@@ -125,19 +140,22 @@ class _SchemeCheck:
     def _best(self, name: str, tables: Collection[str], *, upright: bool = False) -> Reading | None:
         """Return the nearest reading of a tensor; if `upright`, its rows must be positions."""
         array = self.file.tensors[name]
-        targets = self._likely(real_dtype(array), tables)
+        targets = [*self._likely(real_dtype(array), tables)]
         if {"bias", "slopes"}.intersection(self.table_names):
-            targets = [*targets, *alibi_parts(self.scheme, array)]
-        order = function_order(stated_name(self.file, name))
-        if tables and order is None:  # Names such as freqs_cis mean cosines first.
-            order = ("cos", "sin")
-        if real_dtype(array) == dtype_name(
-            array.dtype
-        ):  # Of complex numbers, cosines are the real parts.
-            targets = [target for target in targets if has_order(target, order)]
+            targets += alibi_parts(self.scheme, array)
+        order = self._order_of_functions(name, tables)
+        targets = [target for target in targets if has_order(target, order)]
         if upright:
             targets = [replace(target, transposable=False) for target in targets]
         return best_reading(array, targets, is_text=self.file.has_rows_only)
+
+    def _order_of_functions(self, name: str, tables: Collection[str]) -> tuple[str, str] | None:
+        """Return the order of cosines and sines in a tensor that holds both; None if it is not stated."""
+        is_complex = dtype_name(self.file.tensors[name].dtype) in COMPLEX
+        if is_complex:
+            return None  # Cosines are the real parts, whatever the name states.
+        order = function_order(stated_name(self.file, name))
+        return COS_FIRST if tables and order is None else order
 
     def _checked(
         self, name: str, reading: Reading | None, tables: Collection[str], label: str
@@ -173,8 +191,9 @@ class _SchemeCheck:
 
     def missing_tables(self, checked: Sequence[Checked]) -> list[str]:
         """Return a sentence for each table that the file lacks, and that does not follow from others."""
-        present = {name for each in checked for name in each.found}
-        present |= self.scheme.derived_tensors
+        present = set(self.scheme.derived_tensors)
+        for tensor in checked:
+            present.update(tensor.found)
         held = listed(list(self.file.tensors), MAX_LISTED)
         advice = "no tensor is there at all"
         if held:

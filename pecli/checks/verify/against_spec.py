@@ -30,9 +30,8 @@ def verify_carried(
         is_complete: True if no tensor may be missing, and the sha256 must agree; False for one tensor of a file.
         reasons: Whether reasons for failures are searched for.
     """
-    carried = carried_spec(file.path, file.metadata)
-    scheme = _scheme(path, carried)
-    spec = carried or {}
+    spec = _carried_spec(path, file)
+    scheme = _scheme(path, spec)
     expected = {table.name: table for table in scheme.tensors()}
     problems = _unexpected_names(file.tensors, expected, scheme.name, is_complete=is_complete)
     tensors = {name: array for name, array in file.tensors.items() if name in expected}
@@ -40,24 +39,35 @@ def verify_carried(
     for name, array in tensors.items():
         result = compare_arrays(expected[name], array, tolerance, name=name)
         checked.append(Checked(name, result, scheme, {name: array}))
-    is_hashed = "sha256" in spec or file.format not in UNHASHED_FORMATS
-    is_comparable = not problems and not any(each.result.finding for each in checked)
-    if is_complete and is_hashed and is_comparable and spec.get("sha256") != _digest(tensors):
+    # Of a tensor that is missing, or of another shape, the hash differs as well.
+    is_comparable = not problems and not any(tensor.result.finding for tensor in checked)
+    if is_complete and is_comparable and not _has_stored_hash(spec, file.format, tensors):
         problems.append(
             "the stored sha256 is not that of the data: the file was changed after it was written"
         )
     return conclusion(path, scheme.name, checked, tolerance, problems, reasons)
 
 
-def _scheme(path: str, spec: Mapping[str, object] | None) -> Scheme:
-    """Return the scheme of a carried spec.
+def _has_stored_hash(
+    spec: Mapping[str, object], file_format: str, tensors: Mapping[str, Array]
+) -> bool:
+    """Return True if the sha256 in a spec is that of the tensors, or the format has none."""
+    if "sha256" not in spec and file_format in UNHASHED_FORMATS:
+        return True
+    return spec.get("sha256") == _digest(tensors)
 
-    Raises:
-        FileError: If there is no spec, or it makes no table.
-    """
+
+def _carried_spec(path: str, file: LoadedFile) -> Mapping[str, object]:
+    """Return the spec that a file carries; raise FileError if there is none."""
+    spec = carried_spec(file.path, file.metadata)
     if spec is None:
         advice = "say what it should be: --config FILE, --model NAME, pecli rope … --verify FILE, or in Python a scheme"
         raise FileError(path, "carries no pecli spec", advice)
+    return spec
+
+
+def _scheme(path: str, spec: Mapping[str, object]) -> Scheme:
+    """Return the scheme of a carried spec; raise FileError if it makes no table."""
     try:
         scheme: Scheme = Scheme.from_spec(spec)
     except ParameterError as problem:

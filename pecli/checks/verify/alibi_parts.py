@@ -4,6 +4,7 @@ A shard of a model has some of its heads, decoding has the last queries, keras-h
 form for every query, and x-transformers has zeros for heads without a bias.
 """
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -35,18 +36,30 @@ def alibi_parts(scheme: Scheme, array: AnyArray) -> Iterator[Target]:
     """
     table = scheme.tensors()[0]
     depth = len(table.shape)
-    is_one_table = array.ndim >= depth and array.size == np.prod(array.shape[array.ndim - depth :])
-    if not is_one_table or array.shape[-depth:] == table.shape or array.dtype.kind not in "fV":
+    shape = array.shape[-depth:]
+    is_one_table = array.ndim >= depth and array.size == math.prod(shape)
+    is_whole = shape == table.shape
+    if not is_one_table or is_whole or array.dtype.kind not in "fV":
         return
-    shape = array.shape[array.ndim - depth :]
     values = widened(array.reshape(shape))
-    for heads in _parts_of_heads(widened(table.array()), values):
+    for part in _parts_near(widened(table.array()), values):
+        expected = {table.name: part.values.astype(np.float32)}
+        words = _in_form(scheme, part.words)
+        yield fixed(expected, scheme, words=words, masked=depth > 1)
+
+
+def _parts_near(table: AnyArray, values: AnyArray) -> Iterator[Part]:
+    """Yield the parts of a table whose shape and values an array has."""
+    for heads in _parts_of_heads(table, values):
         for part in _parts_of_queries(heads, values):
-            if part.values.shape == shape and _is_near(part.values, values):
-                form = scheme.value_of("form", "")
-                words = f"in the {form} form, {part.words}" if form else part.words
-                expected = {table.name: part.values.astype(np.float32)}
-                yield fixed(expected, scheme, words=words, masked=depth > 1)
+            if part.values.shape == values.shape and _is_near(part.values, values):
+                yield part
+
+
+def _in_form(scheme: Scheme, words: str) -> str:
+    """Return the words for a part of a bias, with the form of the bias if it has one."""
+    form = scheme.value_of("form", "")
+    return f"in the {form} form, {words}" if form else words
 
 
 def _parts_of_heads(table: AnyArray, array: AnyArray) -> Iterator[Part]:

@@ -1,8 +1,7 @@
 """Tables that a model made for a batch, (batch, L, D): a row for each token, at the token's position."""
 
 from collections.abc import Mapping
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from pecli.compare.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import Array, widest
 from pecli.engine.named_values import MutableValues
+from pecli.engine.schemes.given_positions import PositionList
 from pecli.errors import ParameterError, bracketed
 from pecli.files.tensor_roles import role_of
 from pecli.models.encoding import Encoding
@@ -36,7 +36,7 @@ class TokenTables(NamedTuple):
     """
 
     tables: dict[str, Array]
-    positions: Any
+    positions: PositionList
     notes: dict[str, str]
     problems: tuple[str, ...]
 
@@ -66,28 +66,39 @@ def token_tables(label: str, tables: Tables, rows: "RowPositions", axes: int) ->
     """
     ids = rows.arranged(axes)
     assert ids is not None
-    if rows.seen is None:
-        seen = np.ones(ids.shape[1:], bool)
-    else:
-        seen = rows.seen.reshape(ids.shape[1:])
-    shape = bracketed(seen.shape)
-    batched = [name for name, table in tables.items() if _is_per_batch(name, table, seen.shape)]
+    batch_shape = ids.shape[1:]
+    batched = [name for name, table in tables.items() if _is_per_batch(name, table, batch_shape)]
     if not batched and rows.seen is not None:
-        rule = f"no table of {label or 'these arrays'} is {shape[:-1]}, …)"
-        advice = "leave it out, or dump tables per batch"
-        raise ParameterError(rows.name, f"of shape {shape}", rule, advice)
-    positions: Any = rows.ids
-    if batched:
-        positions = ids[:, seen] if len(ids) > 1 else ids[0, seen]
-    by_token = {name: table[seen] if name in batched else table for name, table in tables.items()}
-    note = f"{seen.sum():,} tokens of {shape}, one after the other"
-    checked = PLACES["positions"].check("positions", positions)
+        raise _no_batch(label, rows.name, batch_shape)
+    if not batched:
+        return TokenTables(dict(tables), _checked_positions(rows.ids), {}, ())
+    seen = np.ones(batch_shape, bool)
+    if rows.seen is not None:
+        seen = rows.seen.reshape(batch_shape)
+    positions = ids[:, seen] if len(ids) > 1 else ids[0, seen]
+    by_token = dict(tables)
     problems = []
     for name in batched:
+        by_token[name] = tables[name][seen]
         strange = int(np.count_nonzero(~np.isfinite(widest(tables[name][~seen]))))
         if strange:
             problems.append(f"{name}: {PaddingNotFinite(strange)}")
-    return TokenTables(by_token, checked, dict.fromkeys(batched, note), tuple(problems))
+    note = f"{seen.sum():,} tokens of {bracketed(batch_shape)}, one after the other"
+    notes = dict.fromkeys(batched, note)
+    return TokenTables(by_token, _checked_positions(positions), notes, tuple(problems))
+
+
+def _no_batch(label: str, name: str, shape: tuple[int, ...]) -> ParameterError:
+    """Return the error for a mask (batch, L) if no table has these axes."""
+    axes = bracketed(shape)
+    rule = f"no table of {label or 'these arrays'} is {axes[:-1]}, …)"
+    advice = "leave it out, or dump tables per batch"
+    return ParameterError(name, f"of shape {axes}", rule, advice)
+
+
+def _checked_positions(positions: object) -> PositionList:
+    checked: PositionList = PLACES["positions"].check("positions", positions)
+    return checked
 
 
 def _is_per_batch(name: str, table: Array, shape: tuple[int, ...]) -> bool:
@@ -99,20 +110,26 @@ def _is_per_batch(name: str, table: Array, shape: tuple[int, ...]) -> bool:
 
 
 def counted_rows(tables: Tables) -> "RowPositions | None":
-    """Return the rows of every sequence from 0 on, if cosines (batch, L, D) differ from sequence to sequence.
+    """Return the rows of every sequence from 0 on, if cosines (batch, L, D) differ from sequence to sequence."""
+    for name, array in tables.items():
+        if role_of(name) == "cos" and _differs_by_sequence(array):
+            from pecli.tensors.row_positions import row_positions
+
+            batch, length, _ = array.shape
+            return row_positions(np.tile(np.arange(length), (batch, 1)))
+    return None
+
+
+def _differs_by_sequence(array: Array) -> bool:
+    """Return True if a table (batch, L, D) has other rows for each sequence of a batch.
 
     If there are more sequences than rows, the first axis may be that of positions.
     """
-    for name, array in tables.items():
-        if role_of(name) != "cos" or array.ndim != 3 or len(array) > array.shape[1]:
-            continue
-        differs_by_sequence = (array != array[:1]).any()
-        differs_by_row = (array != array[:, :1]).any()
-        if differs_by_sequence and differs_by_row:
-            from pecli.tensors.row_positions import row_positions
-
-            return row_positions(np.tile(np.arange(array.shape[1]), (len(array), 1)))
-    return None
+    if array.ndim != 3 or len(array) > array.shape[1]:
+        return False
+    differs_by_sequence = (array != array[:1]).any()
+    differs_by_row = (array != array[:, :1]).any()
+    return bool(differs_by_sequence and differs_by_row)
 
 
 def solved_positions(
@@ -124,19 +141,17 @@ def solved_positions(
 ) -> Verification | None:
     """Return the check that names the positions at which tables per batch were made.
 
-    Tables are what a rotation makes of (1, 0), so that they are explained as rotated queries are.
+    A rotation by the angle θ takes (1, 0) to (cos θ, sin θ). So tables are explained as queries of
+    which all pairs were (1, 0) before the rotation.
     """
     from pecli.checks.verify.rotated import verify_rotated
-    from pecli.engine.edits import Positions
 
-    waves = []
-    for role in ("cos", "sin"):
-        waves += [table for name, table in tables.items() if role_of(name) == role]
-    if len(waves) != 2 or waves[0].shape != waves[1].shape:
+    waves = _cos_and_sin(tables)
+    if waves is None:
         return None
-    pairs = min(waves[0].shape[-1], encoding.rope(1).rotary_dim // 2)
-    cos = waves[0][..., :pairs]
-    sin = waves[1][..., :pairs]
+    pairs = min(waves.cos.shape[-1], encoding.rope(1).rotary_dim // 2)
+    cos = waves.cos[..., :pairs]
+    sin = waves.sin[..., :pairs]
     takes, gives = LAYOUTS[encoding.layout or "halves"]
     before = joined((np.ones_like(cos), np.zeros_like(sin)), takes)
     after = joined((cos, sin), gives)
@@ -145,9 +160,32 @@ def solved_positions(
         options["positions"] = rows.ids
     else:
         options["attention_mask"] = rows.seen
-    with suppress(ParameterError):  # Tables may have another width.
+    try:
         result = verify_rotated(after, before, model, tolerance, True, **options)
-        edits = [edit for each in result.explanations for edit in each.edits]
-        if any(isinstance(edit, Positions) for edit in edits):
-            return result
-    return None
+    except ParameterError:  # Tables may have another width.
+        return None
+    return result if _names_positions(result) else None
+
+
+class _Waves(NamedTuple):
+    cos: Array
+    sin: Array
+
+
+def _cos_and_sin(tables: Tables) -> _Waves | None:
+    """Return the only cosines and the only sines of a file; None unless they have the same shape."""
+    cosines = [table for name, table in tables.items() if role_of(name) == "cos"]
+    sines = [table for name, table in tables.items() if role_of(name) == "sin"]
+    if len(cosines) != 1 or len(sines) != 1 or cosines[0].shape != sines[0].shape:
+        return None
+    return _Waves(cosines[0], sines[0])
+
+
+def _names_positions(result: Verification) -> bool:
+    """Return True if positions are among the reasons for a failure."""
+    from pecli.engine.edits import Positions
+
+    for explanation in result.explanations:
+        if any(isinstance(edit, Positions) for edit in explanation.edits):
+            return True
+    return False

@@ -11,12 +11,12 @@ from pecli.files.contents import LoadedFile, PrintedPart
 _BEFORE = re.compile(
     r"(?:[._-]|^)(?:before|pre|in)(?:[._-]?(?:rope|rotary|rotation))?$", re.IGNORECASE
 )
-"""How the name of a tensor before the rotation ends: `q_before`, `q_pre_rope`, `q.in`."""
+"""The end of the name of a tensor before the rotation: `q_before`, `q_pre_rope`, `q.in`."""
 _AFTER = re.compile(
     r"(?:[._-]|^)(?:(?:after|post|out)(?:[._-]?(?:rope|rotary|rotation))?|rope|roped|rot|rotated|embed)$",
     re.IGNORECASE,
 )
-"""How the name of a tensor after it ends: `q_after`, `q_post_rope`, `q.out`, `q_rope`; Hugging Face's code
+"""The end of the name of a tensor after it: `q_after`, `q_post_rope`, `q.out`, `q_rope`; Hugging Face's code
 has `q_embed`."""
 _QUERY_OR_KEY = re.compile(
     r"(?:^|[^a-z])x?[qk](?:cur|uery|ueries|eys?|_?pe|s)?(?:[^a-z]|$)", re.IGNORECASE

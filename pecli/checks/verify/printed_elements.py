@@ -13,7 +13,7 @@ import numpy as np
 
 from pecli.checks.printed import printed_tolerance
 from pecli.checks.verification import Verification
-from pecli.checks.verify.rotated import RotationJob
+from pecli.checks.verify.rotation_job import RotationJob
 from pecli.compare.comparison import Comparison, compare_arrays, problems_of
 from pecli.compare.factors import Index
 from pecli.compare.tolerance import Tolerance
@@ -88,11 +88,9 @@ class _Compared(NamedTuple):
 
 def _compared(label: str, pair: PrintedPair, job: RotationJob) -> _Compared:
     """Compare a tensor with each rotation that it may have, and return the nearest."""
-    dim = pair.part.shape[-1]
-    encodings = job.encodings_named(pair.name)
-    fitting = [each for each in encodings if dim in (each.head_dim, each.rotary_dim)]
-    candidates = [_compared_with(pair, encoding, job) for encoding in fitting or encodings[:1]]
-    best = min(candidates, key=lambda each: each.result.mismatched or 0)
+    encodings = job.encodings_for(pair.name, pair.part.shape[-1])
+    candidates = [_compared_with(pair, encoding, job) for encoding in encodings]
+    best = min(candidates, key=lambda candidate: candidate.result.mismatched or 0)
     if not best.elements:
         problem = f"no printed element of {pair.name} has both channels of its pair"
         raise FileError(label, problem, PRINT_ALL)

@@ -2,11 +2,10 @@
 
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,138 +14,29 @@ from pecli.checks.printed import printed_tolerance
 from pecli.checks.verification import Verification
 from pecli.checks.verify.head_tensors import HeadTensor, head_tensor, unfolded_shape
 from pecli.checks.verify.rotation_advice import Found, advice
-from pecli.checks.verify.targets import Place
+from pecli.checks.verify.rotation_job import RotationJob
 from pecli.checks.verify.tensor_pairs import TensorPair, tensor_pairs
 from pecli.compare.comparison import Comparison, compare, compare_arrays, problems_of
-from pecli.compare.factors import Shape
 from pecli.compare.problems import CopiesDiffer, NotFinite, PaddingNotFinite
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS, PairLayouts
 from pecli.engine.arrays import Array, Floats, as_dtype, widened
 from pecli.engine.edits import Rotation
 from pecli.engine.named_values import MutableValues
-from pecli.errors import ParameterError, PecliError, counted, quoted
+from pecli.errors import counted
 from pecli.explain.explanation import Explanation
 from pecli.explain.rotated_making import HeadRotation
 from pecli.explain.rotated_tensors import RotatedTensor, explain_rotated, undetected_mistakes
 from pecli.explain.words import clause
 from pecli.files.load import Given
 from pecli.files.tensor_roles import layer_number
-from pecli.models.encoding import Encoding, ModelEncodings
-from pecli.models.find import Model, load_model
+from pecli.models.encoding import Encoding
+from pecli.models.find import Model
 from pecli.models.gguf_names import PERMUTED
 from pecli.tensors.inputs import SEQ_AXIS, Input
-from pecli.tensors.row_positions import RowPositions, row_positions
-from pecli.tensors.row_rotation import RowRotation, head_counts, model_rotation
+from pecli.tensors.row_rotation import RowRotation, model_rotation
 
 KEYS = re.compile(r"(?<![a-z])k", re.IGNORECASE)  #: the name of keys: `k_3`, not `blk.3.q`
-BEFORE_HEADS = -3  #: the axis of positions in (batch, L, heads, D)
-
-
-class Tokens(NamedTuple):
-    """The positions of tokens by options; all None if they count from 0, or from an offset."""
-
-    positions: Any = None
-    attention_mask: Any = None
-    shift: int | None = None
-
-    @property
-    def are_placed(self) -> bool:
-        return any(value is not None for value in self)
-
-    @property
-    def sequence_length(self) -> int | None:
-        """The number of tokens in a sequence; None if nothing states it."""
-        places = self.positions if self.attention_mask is None else self.attention_mask
-        if places is None or not np.shape(places):
-            return None
-        return int(np.shape(places)[-1])
-
-    def first(self, count: int) -> "Tokens":
-        """Return the first tokens of each sequence."""
-        positions = self.positions
-        if positions is not None:
-            positions = np.asarray(positions)[..., :count]
-        mask = self.attention_mask
-        if mask is not None:
-            mask = np.asarray(mask)[..., :count]
-        return self._replace(positions=positions, attention_mask=mask)
-
-    def rows(self, offset: int | None) -> RowPositions:
-        return row_positions(self.positions, self.attention_mask, self.shift, offset)
-
-
-@dataclass(frozen=True)
-class RotationJob:
-    """The model and the settings that queries or keys are compared with."""
-
-    model: Model
-    encodings: ModelEncodings
-    layer_type: str | None
-    seq_axis: int | None
-    tokens: Tokens
-    place: Place
-    tolerance: Tolerance
-    reasons: bool  #: whether reasons for failures are searched for
-
-    @classmethod
-    def of(cls, model: Model, tolerance: Tolerance, reasons: bool, **options: Any) -> "RotationJob":
-        """Return the job that options of `verify` describe.
-
-        Raises:
-            ParameterError: If an option does not go with tensors before a rotation.
-        """
-        layer_type = options.pop("layer_type", None)
-        seq_axis = options.pop("seq_axis", None)
-        tokens = Tokens(**{name: options.pop(name, None) for name in Tokens._fields})
-        place = Place.of(options)
-        for name in place.own:
-            rule = "with `before`, tokens have positions"
-            raise ParameterError(name, quoted(options[name]), rule, "give `positions`")
-        encodings = load_model(model)
-        return cls(model, encodings, layer_type, seq_axis, tokens, place, tolerance, reasons)
-
-    @cached_property
-    def rotary_encodings(self) -> Sequence[Encoding]:
-        """The rotary encodings of the layers in question."""
-        encodings: Sequence[Encoding] = self.encodings.ropes()
-        if self.layer_type is not None:
-            encodings = (self.encodings.one(self.layer_type),)
-        if not encodings or not encodings[0].is_rotary:
-            rule = "the model has no rotary encoding"
-            raise ParameterError("before", "given", rule, "leave it out")
-        return encodings
-
-    @cached_property
-    def head_counts(self) -> Collection[int]:
-        """The numbers of query and key heads that the model has; empty if they are not known."""
-        if isinstance(self.model, (ModelEncodings, Encoding)):
-            return ()
-        with suppress(PecliError):  # Layers may differ.
-            return head_counts(self.model, self.layer_type)
-        return ()
-
-    def encodings_named(self, name: str) -> Sequence[Encoding]:
-        """Return the encodings of the layers that a tensor's name states, or all."""
-        layer_type = self.encodings.layer_named(name, by_number=self.layer_type is None)
-        if layer_type is None:
-            return self.rotary_encodings
-        named = [each for each in self.rotary_encodings if each.layer_type == layer_type]
-        return named or self.rotary_encodings
-
-    def is_unrotated(self, name: str) -> bool:
-        """Return True if a tensor's name states a layer without rope, and no layer type is given."""
-        return self.layer_type is None and self.encodings.is_unrotated(name)
-
-    def position_axis(self, shape: Shape) -> int:
-        """Return the axis of positions: the one before the last, unless that is a number of heads.
-
-        The other of the two is not tried: a tensor that was rotated along its heads would pass.
-        """
-        if len(shape) < 3 or self.tokens.sequence_length == shape[-2]:
-            return SEQ_AXIS
-        are_heads = shape[-2] in self.head_counts and shape[-3] not in self.head_counts
-        return BEFORE_HEADS if are_heads else SEQ_AXIS
 
 
 def verify_rotated(
@@ -171,62 +61,68 @@ def verify_rotated(
     assert job.rotary_encodings  # A model without any is refused before files are read.
     matched = tensor_pairs(given, before)
     job = replace(job, tolerance=printed_tolerance(matched.label, tolerance, matched.rounding))
-    found = [check_pair(pair, job) for pair in matched.pairs]
-    results = tuple(each.check.result for each in found)
-    explanations = [reason for each in found for reason in each.reasons]
-    without_commands = [explanation.made_by(None) for explanation in explanations]
-    lines = [line.text for line in diagnosis(without_commands, results, tolerance)]
-    weak: list[str] = []
-    for each in found:
-        lines += advice(each.check.advised, each.reasons)
-        if each.check.result.passed:
-            weak += each.check.other_doubts()
-            weak += each.check.weaknesses()
-        else:
-            lines += each.check.layer_advice()
-    notes = {each.check.name: each.check.note for each in found if each.check.note}
+    checks = [check_pair(pair, job) for pair in matched.pairs]
+    results = tuple(check.result for check in checks)
+    explanations = [reason for check in checks for reason in check.reasons]
     return Verification(
         matched.label,
         "rope",
         results,
         problems_of(results),
-        tuple(lines),
-        notes,
+        tuple(_reason_lines(checks, explanations, tolerance)),
+        {check.name: check.note for check in checks if check.note},
         tuple(explanations),
-        tuple(weak),
+        tuple(_doubts_about(checks)),
         matched.unmatched,
     )
 
 
-class Checked(NamedTuple):
-    """A tensor that was compared, and the reasons for which it fails."""
+def _reason_lines(
+    checks: "Sequence[RotatedCheck]", explanations: Sequence[Explanation], tolerance: Tolerance
+) -> Iterator[str]:
+    """Yield the reasons of all tensors, and then advice on each of them.
 
-    check: "RotatedCheck"
-    reasons: Sequence[Explanation]
+    A command that makes a table does not rotate queries, so explanations go without it; the advice
+    has one that does.
+    """
+    results = [check.result for check in checks]
+    without_commands = [explanation.made_by(None) for explanation in explanations]
+    for line in diagnosis(without_commands, results, tolerance):
+        yield line.text
+    for check in checks:
+        yield from advice(check.advised, check.reasons)
+        if not check.result.passed:
+            yield from check.layer_advice()
 
 
-def check_pair(pair: TensorPair, job: RotationJob) -> Checked:
-    """Compare a tensor with the rotation of each encoding that it may have, and return the best."""
-    encodings = job.encodings_named(pair.title)
-    tensor = _arranged(pair, encodings, job)
-    width = tensor.before.shape[-1]
-    fitting = [each for each in encodings if width in (each.head_dim, each.rotary_dim)]
-    if job.is_unrotated(pair.title):
-        return Checked(UnrotatedCheck(tensor, (fitting or encodings)[0], job), [])
-    checks = [RotatedCheck(tensor, each, job) for each in fitting or encodings[:1]]
+def _doubts_about(checks: "Sequence[RotatedCheck]") -> Iterator[str]:
+    """Yield what passes do not prove."""
     for check in checks:
         if check.result.passed:
-            check.rivals = [other for other in checks if other is not check]
-            return Checked(check, [])
-    best = min(checks, key=RotatedCheck.doubts)
-    return Checked(best, best.reasons)
+            yield from check.other_doubts()
+            yield from check.weaknesses()
+
+
+def check_pair(pair: TensorPair, job: RotationJob) -> "RotatedCheck":
+    """Compare a tensor with the rotation of each encoding that it may have, and return the best check."""
+    tensor = _arranged(pair, job.encodings_named(pair.title), job)
+    encodings = job.encodings_for(pair.title, tensor.before.shape[-1])
+    if job.is_unrotated(pair.title):
+        return UnrotatedCheck(tensor, encodings[0], job)
+    checks = [RotatedCheck(tensor, encoding, job) for encoding in encodings]
+    for check in checks:
+        if check.result.passed:
+            check.rivals = [rival for rival in checks if rival is not check]
+            return check
+    return min(checks, key=RotatedCheck.doubts)
 
 
 def _arranged(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob) -> HeadTensor:
     """Return a pair of tensors with known axes."""
-    head_dims = [each.head_dim for each in encodings if each.head_dim]
-    rotary_dims = [each.rotary_dim for each in encodings if each.rotary_dim]
-    widths = [*dict.fromkeys((*head_dims, *rotary_dims))]
+    head_dims = [encoding.head_dim for encoding in encodings]
+    rotary_dims = [encoding.rotary_dim for encoding in encodings]
+    # DeepSeek rotates 64 of the 192 channels of a head, and dumps often hold only these.
+    widths = [*dict.fromkeys(width for width in (*head_dims, *rotary_dims) if width)]
     if job.seq_axis is not None:
         Input(pair.before, pair.label).check_sequence(job.seq_axis)
         axis = job.seq_axis
@@ -285,10 +181,10 @@ class RotatedCheck:
 
     def _has_permuted_weights(self) -> bool:
         """Return True if llama.cpp rotates a model of halves as neighbours, after permuting its weights."""
-        is_llama_cpp = self.job.place.runtime == "llama.cpp" and not self.job.place.layout
-        return (
-            is_llama_cpp and self.encoding.layout == "halves" and self.encoding.family in PERMUTED
-        )
+        place = self.job.place
+        is_llama_cpp = place.runtime == "llama.cpp" and not place.layout
+        is_permuted = self.encoding.layout == "halves" and self.encoding.family in PERMUTED
+        return is_llama_cpp and is_permuted
 
     def _plan_shift(self, shift: int) -> None:
         """Plan a rotation by the same positions for all rows; the attention factor is applied already."""
@@ -356,7 +252,7 @@ class RotatedCheck:
 
     @cached_property
     def reasons(self) -> list[Explanation]:
-        """Why the tensor fails: other positions, or another rotation, of all heads or of some."""
+        """The reasons for which the tensor fails: other positions, or another rotation, of all heads or of some."""
         if self.result.passed or not self.job.reasons:
             return []
         if isinstance(self.result.finding, CopiesDiffer):
@@ -385,7 +281,7 @@ class RotatedCheck:
 
     def doubts(self) -> tuple[float, float]:
         """Return how many mistakes, on average, would make this the rotation; then the largest error."""
-        counts = [len(each.mistakes) for each in self.reasons]
+        counts = [len(reason.mistakes) for reason in self.reasons]
         mean = sum(counts) / len(counts) if counts else math.inf
         return mean, self.result.max_abs_error or 0.0
 

@@ -43,25 +43,52 @@ def advice(found: Found, reasons: Sequence[Explanation]) -> Iterator[str]:
     if len(reasons) != 1:
         return
     (reason,) = reasons
-    layout = found.layout
-    axis = found.tensor.axis
-    for edit in reason.edits:
-        if isinstance(edit, Parameter) and edit.name == "position_axis":
-            axis = edit.found
-            number = axis + found.tensor.before.ndim
-            shape = bracketed(found.tensor.pair.after.shape)
-            yield f"if positions are along axis {number} of {shape}, verify with --seq-axis {number}"
-        elif isinstance(edit, Layout):
-            layout = "deepseek" if edit.found == DEEPSEEK else edit.found
-    has_options = all(isinstance(edit, (Layout, Parameter)) for edit in reason.mistakes)
-    rope = cast("Rope | None", reason.scheme)
-    if layout not in LAYOUTS or not has_options or rope is None or not found.tensor.pair.source:
+    axis = _position_axis(reason)
+    if axis is not None:
+        number = axis + found.tensor.before.ndim
+        shape = bracketed(found.tensor.pair.after.shape)
+        yield f"if positions are along axis {number} of {shape}, verify with --seq-axis {number}"
+    applied = _applied(found, reason)
+    if applied is None or not found.tensor.pair.source:
         return
-    if rope.recipe != "exact":  # `pecli apply` has no option for recipes.
-        return
-    command = shlex.join(_command(found, _Applied(rope, layout, axis)))
+    command = shlex.join(_command(found, applied))
     if len(command) <= MAX_COMMAND:
         yield f"reproduce with {command}"
+
+
+def _position_axis(reason: Explanation) -> int | None:
+    """Return the axis of positions that an explanation found instead of the expected one."""
+    axis = None
+    for edit in reason.edits:
+        if isinstance(edit, Parameter) and edit.name == "position_axis":
+            axis = int(edit.found)
+    return axis
+
+
+def _pair_layout(reason: Explanation, expected: str) -> str:
+    """Return the layout of pairs that an explanation found, by the name that `pecli apply` has for it."""
+    layout = expected
+    for edit in reason.edits:
+        if isinstance(edit, Layout):
+            layout = "deepseek" if edit.found == DEEPSEEK else edit.found
+    return layout
+
+
+def _applied(found: Found, reason: Explanation) -> _Applied | None:
+    """Return the rotation that an explanation describes; None if `pecli apply` cannot make it.
+
+    It has options for parameters of the scheme and for layouts of pairs, and none for recipes,
+    exchanged heads or wrong rows.
+    """
+    layout = _pair_layout(reason, found.layout)
+    has_options = all(isinstance(edit, (Layout, Parameter)) for edit in reason.mistakes)
+    rope = cast("Rope | None", reason.scheme)
+    if layout not in LAYOUTS or not has_options:
+        return None
+    if rope is None or rope.recipe != "exact":
+        return None
+    axis = _position_axis(reason)
+    return _Applied(rope, layout, found.tensor.axis if axis is None else axis)
 
 
 def _command(found: Found, applied: _Applied) -> list[str]:

@@ -4,7 +4,7 @@ A configuration fixes the numbers, not how they are arranged: that is up to the 
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain
@@ -43,6 +43,7 @@ from pecli.models.encoding import Encoding
 
 OWN_POSITIONS = ("positions", "grid", "keep", "grid_base", "grid_scale")
 """Options that state where rows are, if they are not a range."""
+COS_FIRST = ("cos", "sin")  #: the order in names such as freqs_cis, which do not state it
 DOUBLED_LAYOUTS = ("halves", "interleaved")
 ALIBI_FORMS = ("symmetric", "causal", "key", "key-last")
 PLACES: Mapping[str, Parameter] = {
@@ -117,28 +118,32 @@ class Place:
 def scheme_targets(scheme: Scheme) -> list[Target]:
     """Return the tables of a scheme; of a bundle, those of each of its parts by their own names."""
     targets: list[Target] = []
-    for part, one in scheme.named_parts():
-        prefix = f"{part}." if part else ""
-        tables = {table.name: table for table in one.tensors()}
-        if {*PLURALS} <= tables.keys():
-            targets += _scheme_waves(scheme, one, prefix)
-        for name, table in tables.items():
-            if name not in PLURALS:
-                expected = {prefix + name: table}
-                is_bias = "bias" in tables
-                grid = _grid_of(scheme)
-                options: NamedValues = {
-                    "quantised": "pe" in tables,
-                    "masked": is_bias,
-                    "grid": grid,
-                }
-                targets.append(fixed(expected, scheme, **options))
-        if holds_several(scheme):
-            continue
-        single = scheme.single_array()
-        if single.name not in (*tables, "cos_sin"):
-            targets.append(fixed({single.name: single}, scheme))
+    for name, part in scheme.named_parts():
+        targets += _part_targets(scheme, part, f"{name}." if name else "")
     return targets
+
+
+def _part_targets(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Target]:
+    """Yield the tables of a part of a bundle, or of the only part of a scheme.
+
+    The array of a .npy file is one of the tensors, or cosines and sines in one, or has another name.
+    """
+    tables = {table.name: table for table in part.tensors()}
+    if {*PLURALS} <= tables.keys():
+        yield from _scheme_waves(scheme, part, prefix)
+    options: NamedValues = {
+        "quantised": "pe" in tables,
+        "masked": "bias" in tables,
+        "grid": _grid_of(scheme),
+    }
+    for name, table in tables.items():
+        if name not in PLURALS:
+            yield fixed({prefix + name: table}, scheme, **options)
+    if holds_several(scheme):
+        return
+    single = scheme.single_array()
+    if single.name not in (*tables, "cos_sin"):
+        yield fixed({single.name: single}, scheme)
 
 
 def _grid_of(scheme: Scheme) -> tuple[int, ...]:
@@ -147,7 +152,10 @@ def _grid_of(scheme: Scheme) -> tuple[int, ...]:
 
 
 def _scheme_waves(scheme: Scheme, part: Scheme, prefix: str) -> Iterator[Target]:
-    """Yield the cosines and sines of a scheme, or of a part of a bundle, with one column per frequency."""
+    """Yield the cosines and sines of a scheme, or of a part of a bundle, with one column per frequency.
+
+    How a file doubles columns is found by the reading; the layout of the scheme is the one wanted.
+    """
     layout: str = part.value_of("layout", "")
     compact = part
     if layout not in ("", "compact"):
@@ -182,24 +190,24 @@ def model_targets(
         place: Where tables are read.
         order: The order of cosines and sines that its name states; None if they may have either.
     """
-    kinds = {
-        "rope": _rope,
-        "alibi": _alibi,
-        "sinusoidal": _sinusoidal,
-        "learned": _learned,
-        "relative": _relative,
-    }
-    if encoding.scheme not in kinds or not array.shape or not array.size:
+    tables_of = _TABLES_BY_SCHEME.get(encoding.scheme)
+    if tables_of is None or not array.shape or not array.size:
         return
     if role == "rows" and encoding.is_rotary:
         role = None  # The name states that it is a table, not of what.
-    if role == "both" and order is None:  # Names such as freqs_cis mean cosines first.
-        order = ("cos", "sin")
+    if role == "both" and order is None:
+        order = COS_FIRST
     origin = Origin(encoding.scheme, encoding.layer_type)
-    for target in kinds[encoding.scheme](encoding, array, role, place):
-        has_role = role is None or (role_of(target.name) or target.name) == role
-        if has_role and has_order(target, order):
+    for target in tables_of(encoding, array, role, place):
+        if _has_role(target, role) and has_order(target, order):
             yield replace(target, origin=origin)
+
+
+def _has_role(target: Target, role: str | None) -> bool:
+    """Return True if a target holds what a name states; any target does if the name states nothing."""
+    if role is None:
+        return True
+    return role == (role_of(target.name) or target.name)
 
 
 def stated_name(file: LoadedFile, tensor: str) -> str:
@@ -234,26 +242,31 @@ def _wide_dtype(array: AnyArray) -> str:
 
 
 def _rope(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
+    """Yield frequencies, and cosines and sines at the positions of a place, if they are known."""
     if role in ("inv_freq", None):
         yield from _inverse_frequencies(encoding, array, place)
     place = _with_grid_of_array(encoding, array, place)
-    if role == "inv_freq" or not _has_rows(encoding, place):
-        return
-    dtype = _dtype(array)
+    if role != "inv_freq" and _has_rows(encoding, place):
+        yield from _rope_waves(encoding, _dtype(array), place)
+
+
+def _rope_waves(encoding: Encoding, dtype: str, place: Place) -> Iterator[Target]:
+    """Yield cosines and sines, with as many rows as the file has unless the place states them."""
     layout = place.layout or _doubling(encoding)
-
-    @cache
-    def make(rows: int) -> Making:
-        rope = place.rope(encoding, rows, dtype=dtype)
-        waves = {table.name: table for table in rope.tensors() if table.name in PLURALS}
-        return Making(rope, waves)
-
+    make = cache(partial(_rope_rows, encoding, dtype, place))
     rows, width = make(1).tables["cos"].shape
     shape = (rows if place.own else None, width)
     grid = tuple(place.own.get("grid") or ())
     yield from _wave_targets(Target((*PLURALS,), shape, make, layout=layout, grid=grid))
     if len(place.position_axes) > 1 and not encoding.grid.axes:
         yield from _tables_per_axis(encoding, place, dtype, layout)
+
+
+def _rope_rows(encoding: Encoding, dtype: str, place: Place, rows: int) -> Making:
+    """Return cosines and sines with so many rows from the first position of a place on."""
+    rope = place.rope(encoding, rows, dtype=dtype)
+    waves = {table.name: table for table in rope.tensors() if table.name in PLURALS}
+    return Making(rope, waves)
 
 
 def _with_grid_of_array(encoding: Encoding, array: AnyArray, place: Place) -> Place:
@@ -300,25 +313,29 @@ def _tables_per_axis(encoding: Encoding, place: Place, dtype: str, layout: str) 
 
 
 def _inverse_frequencies(encoding: Encoding, array: AnyArray, place: Place) -> Iterator[Target]:
-    """Yield frequencies as before any call, or at the length of tables in the same file.
-
-    A model with several axes may have them in its own order, or in that of its tables.
-    """
+    """Yield frequencies as before any call, or at the length of tables in the same file."""
     lengths = {"": place.length or 1}
     if place.length is None and encoding.follows_length:
-        for end in place.ends:
-            lengths[f"at length {end}"] = end
+        lengths |= {f"at length {end}": end for end in place.ends}
     for length_words, length in lengths.items():
         rope = encoding.frequency_rope(length, recipe=place.recipe, runtime=place.runtime)
         (table,) = (table for table in rope.tensors() if table.name == "inv_freq")
         frequencies = as_dtype(table.array(), _wide_dtype(array))
-        orders: dict[str, Array] = {"": frequencies}
-        if encoding.order is not None:
-            by_axis = frequencies[list(encoding.order)]
-            orders = {"axis by axis": by_axis, "interleaved": frequencies}
-        for order_words, expected in orders.items():
+        for order_words, expected in _orders_of_axes(encoding, frequencies).items():
             words = ", ".join(filter(None, (order_words, length_words)))
             yield fixed({"inv_freq": expected}, rope, words=words)
+
+
+def _orders_of_axes(encoding: Encoding, frequencies: Array) -> dict[str, Array]:
+    """Return the orders in which a model may hold its frequencies, by the words for them.
+
+    A vision tower with the frequencies r0 r1 of rows and c0 c1 of columns rotates its channels by
+    r0 c0 r1 c1; its module may hold them so, or axis by axis: r0 r1 c0 c1.
+    """
+    if encoding.order is None:
+        return {"": frequencies}
+    by_axis = frequencies[list(encoding.order)]
+    return {"axis by axis": by_axis, "interleaved": frequencies}
 
 
 def _alibi(encoding: Encoding, array: AnyArray, role: str | None, place: Place) -> Iterator[Target]:
@@ -334,13 +351,22 @@ def _alibi(encoding: Encoding, array: AnyArray, role: str | None, place: Place) 
         yield fixed({"slopes": as_dtype(slopes, scheme.dtype)}, scheme, words=words)
     for form in sorted(ALIBI_FORMS, key=lambda form: form != encoding.parameters["form"]):
         scheme = Alibi(seq_len=array.shape[-1], form=form, dtype=_dtype(array), **common)
-        words = f"in the {form} form"
-        yield fixed({"bias": scheme.tensors()[0]}, scheme, words=words, masked=True)
-        yield from alibi_parts(scheme, array)
-        if form == "key" and (rounded or encoding.bias_divisor):
-            for computed_words, bias in _computed_biases(encoding, scheme, slopes).items():
-                expected = {"bias": round_to(bias, scheme.dtype)}
-                yield fixed(expected, scheme, words=f"{words}{computed_words}", masked=True)
+        yield from _alibi_biases(encoding, scheme, array, slopes)
+
+
+def _alibi_biases(
+    encoding: Encoding, scheme: Alibi, array: AnyArray, slopes: Array
+) -> Iterator[Target]:
+    """Yield the biases of a form: all, parts of them, and as the model computes them."""
+    words = f"in the {scheme.form} form"
+    yield fixed({"bias": scheme.tensors()[0]}, scheme, words=words, masked=True)
+    yield from alibi_parts(scheme, array)
+    if scheme.form != "key":
+        return
+    if encoding.slope_dtype or encoding.bias_divisor:
+        for computed_words, bias in _computed_biases(encoding, scheme, slopes).items():
+            expected = {"bias": round_to(bias, scheme.dtype)}
+            yield fixed(expected, scheme, words=f"{words}{computed_words}", masked=True)
 
 
 def _computed_biases(encoding: Encoding, scheme: Alibi, slopes: Array) -> dict[str, Floats]:
@@ -425,3 +451,15 @@ def _values(name: str, array: AnyArray, shape: tuple[int, int]) -> Target:
     """Return the target of a learned table, of which only the shape is known."""
     nothing = np.broadcast_to(np.zeros((), array.dtype), shape)
     return fixed({name: nothing}, words="values are learned; the shape is right")
+
+
+_TABLES_BY_SCHEME: Mapping[
+    str, Callable[[Encoding, AnyArray, str | None, Place], Iterator[Target]]
+] = {
+    "rope": _rope,
+    "alibi": _alibi,
+    "sinusoidal": _sinusoidal,
+    "learned": _learned,
+    "relative": _relative,
+}
+"""By scheme, the function that yields the tables of an encoding that an array may be."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, Array, as_dtype, dtype_name, widened
 from pecli.errors import FileError, ParameterError, listed
-from pecli.files.load import Given, opened
+from pecli.files.load import Given, Opened, opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.tensor_roles import layer_in_stem
 
@@ -16,18 +16,27 @@ TEXT_DTYPE = "float32"  #: the dtype of numbers in text, which states none: that
 
 
 class TensorPair(NamedTuple):
-    """A tensor before and after, in the dtype in which both are compared."""
+    """A tensor before and after, in the dtype in which both are compared.
+
+    Attributes:
+        name: Its name in the file after.
+        label: What errors call it.
+        dtype: The dtype of the comparison.
+        before: The tensor before; in float64 if its dtype is another one.
+        after: The tensor after.
+        source: The file that holds the tensor before, or FILE:NAME; empty for an array.
+        is_one_of_several: True if the files hold more pairs.
+        title: The name that may state its layer: the tensor's, or the file's if it has none.
+    """
 
     name: str
-    label: str  #: what errors call it
+    label: str
     dtype: str
     before: Array
     after: Array
-    source: str  #: the file that holds the tensor before, or FILE:NAME; empty for an array
-    is_one_of_several: bool
-    title: str = (
-        ""  #: the name that may state its layer: the tensor's, or the file's if it has none
-    )
+    source: str = ""
+    is_one_of_several: bool = False
+    title: str = ""
 
     @property
     def has_equal_shapes(self) -> bool:
@@ -57,36 +66,55 @@ def tensor_pairs(after: Given, before: Given) -> TensorPairs:
         ParameterError: If a tensor is complex, or empty.
     """
     label, file = opened(after)
-    source, source_file = opened(before)
-    if file.parts or source_file.parts:
+    source = opened(before)
+    if file.parts or source.file.parts:
         problem = "has only some elements of its tensors"
         advice = "verify it without --before: it holds them before and after the rotation"
         raise FileError(label, problem, advice)
     tensors = file.read_as(TEXT_DTYPE).tensors
-    known = dict(source_file.read_as(TEXT_DTYPE).tensors)
+    tensors_before: Mapping[str, Array] = source.file.read_as(TEXT_DTYPE).tensors
+    _require_real(tensors)
+    _require_real(tensors_before)
+    if len(tensors) == len(tensors_before) == 1:
+        tensors_before = dict(zip(tensors, tensors_before.values(), strict=True))
+    _check_names(tensors, tensors_before, label, source.label)
+    is_one_of_several = len(tensors) > 1
+    pairs = []
+    for name, array in tensors.items():
+        pair = _pair(name, _label_of(name, label), tensors_before[name], array)
+        pair = pair._replace(
+            source=_source_of(name, source, is_one_of_several=is_one_of_several),
+            is_one_of_several=is_one_of_several,
+            title=_title(name, label),
+        )
+        pairs.append(pair)
+    unmatched = tuple(name for name in tensors_before if name not in tensors)
     # A rotation adds up to √2 times the error of the tensor before it.
-    rounding = file.rounding + math.sqrt(2) * source_file.rounding
-    for name, array in (*tensors.items(), *known.items()):
+    rounding = file.rounding + math.sqrt(2) * source.file.rounding
+    return TensorPairs(label, pairs, unmatched, rounding)
+
+
+def _require_real(tensors: Mapping[str, Array]) -> None:
+    """Raise ParameterError for complex queries and keys: in which order channels make pairs is not known."""
+    for name, array in tensors.items():
         if array.dtype.kind == "c":
             rule = "queries and keys are real"
             raise ParameterError(name, dtype_name(array.dtype), rule, "give two channels per pair")
-    if len(tensors) == len(known) == 1:
-        known = dict(zip(tensors, known.values(), strict=True))
-    _check_names(tensors, known, label, source)
-    pairs = []
-    for name, array in tensors.items():
-        called = "the array" if name == ARRAY_NAME else name
-        if label:
-            called = f"{called} of {label}"
-        path = source
-        if source and name in source_file.renamed:
-            path = f"{source}:{source_file.renamed[name]}"
-        elif source and len(tensors) > 1:
-            path = f"{source}:{name}"
-        pair = _pair(name, called, known[name], array, path, len(tensors) > 1)
-        pairs.append(pair._replace(title=_title(name, label)))
-    unmatched = tuple(name for name in known if name not in tensors)
-    return TensorPairs(label, pairs, unmatched, rounding)
+
+
+def _label_of(name: str, label: str) -> str:
+    """Return what errors call a tensor: «q of after.npz», «the array of after.npy»."""
+    tensor = "the array" if name == ARRAY_NAME else name
+    return f"{tensor} of {label}" if label else tensor
+
+
+def _source_of(name: str, source: Opened, *, is_one_of_several: bool) -> str:
+    """Return the file that holds a tensor before the rotation, or FILE:NAME; empty for an array."""
+    if not source.label:
+        return ""
+    if name in source.file.renamed:
+        return f"{source.label}:{source.file.renamed[name]}"
+    return f"{source.label}:{name}" if is_one_of_several else source.label
 
 
 def _title(name: str, label: str) -> str:
@@ -97,24 +125,24 @@ def _title(name: str, label: str) -> str:
 
 
 def _check_names(
-    tensors: Mapping[str, Array], known: Mapping[str, Array], label: str, source: str
+    tensors: Mapping[str, Array], tensors_before: Mapping[str, Array], label: str, source: str
 ) -> None:
+    """Raise FileError if a tensor has none of its name before."""
     for name in tensors:
-        if name not in known:
-            names = listed(list(known), MAX_LISTED)
+        if name not in tensors_before:
+            names = listed(list(tensors_before), MAX_LISTED)
             rule = f"holds {name}, and {source or 'those before'} {names}"
             advice = "the names must agree; or name one of each: FILE:NAME"
             raise FileError(label or "arrays", rule, advice)
 
 
-def _pair(
-    name: str, label: str, before: Array, after: Array, source: str, is_one_of_several: bool
-) -> TensorPair:
+def _pair(name: str, label: str, before: Array, after: Array) -> TensorPair:
+    """Return two tensors in the dtype of the one after, in which they are compared."""
     dtype = dtype_name(after.dtype)
     if dtype not in SIGNIFICAND_BITS and dtype not in FLOAT8:
         dtype = "float32"
     exact = before if dtype_name(before.dtype) == dtype else widened(before)
-    pair = TensorPair(name, label, dtype, exact, as_dtype(after, dtype), source, is_one_of_several)
+    pair = TensorPair(name, label, dtype, exact, as_dtype(after, dtype))
     if pair.has_equal_shapes and after.ndim >= 2 and not after.size:
         given = f"of shape {after.shape}"
         raise ParameterError(label, given, "it holds no numbers", "give some to compare")

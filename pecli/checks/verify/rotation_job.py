@@ -1,0 +1,126 @@
+"""The model, the positions of tokens and the settings that queries or keys are compared with."""
+
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pecli.checks.verify.targets import Place
+from pecli.compare.factors import Shape
+from pecli.compare.tolerance import Tolerance
+from pecli.errors import ParameterError, PecliError, quoted
+from pecli.models.encoding import Encoding, ModelEncodings
+from pecli.models.find import Model, load_model
+from pecli.tensors.inputs import SEQ_AXIS
+from pecli.tensors.row_positions import RowPositions, row_positions
+from pecli.tensors.row_rotation import head_counts
+
+BEFORE_HEADS = -3  #: the axis of positions in (batch, L, heads, D)
+
+
+class Tokens(NamedTuple):
+    """The positions of tokens by options; all None if they count from 0, or from an offset."""
+
+    positions: Any = None
+    attention_mask: Any = None
+    shift: int | None = None
+
+    @property
+    def are_placed(self) -> bool:
+        return any(value is not None for value in self)
+
+    @property
+    def sequence_length(self) -> int | None:
+        """The number of tokens in a sequence; None if nothing states it."""
+        places = self.positions if self.attention_mask is None else self.attention_mask
+        if places is None or not np.shape(places):
+            return None
+        return int(np.shape(places)[-1])
+
+    def rows(self, offset: int | None) -> RowPositions:
+        return row_positions(self.positions, self.attention_mask, self.shift, offset)
+
+
+@dataclass(frozen=True)
+class RotationJob:
+    """The model and the settings that queries or keys are compared with."""
+
+    model: Model
+    encodings: ModelEncodings
+    layer_type: str | None
+    seq_axis: int | None
+    tokens: Tokens
+    place: Place
+    tolerance: Tolerance
+    reasons: bool  #: whether reasons for failures are searched for
+
+    @classmethod
+    def of(cls, model: Model, tolerance: Tolerance, reasons: bool, **options: Any) -> "RotationJob":
+        """Return the job that options of `verify` describe.
+
+        Raises:
+            ParameterError: If an option does not go with tensors before a rotation.
+        """
+        layer_type = options.pop("layer_type", None)
+        seq_axis = options.pop("seq_axis", None)
+        tokens = Tokens(**{name: options.pop(name, None) for name in Tokens._fields})
+        place = Place.of(options)
+        for name in place.own:
+            rule = "with `before`, tokens have positions"
+            raise ParameterError(name, quoted(options[name]), rule, "give `positions`")
+        encodings = load_model(model)
+        return cls(model, encodings, layer_type, seq_axis, tokens, place, tolerance, reasons)
+
+    @cached_property
+    def rotary_encodings(self) -> Sequence[Encoding]:
+        """The rotary encodings of the layers in question."""
+        encodings: Sequence[Encoding] = self.encodings.ropes()
+        if self.layer_type is not None:
+            encodings = (self.encodings.one(self.layer_type),)
+        if not encodings or not encodings[0].is_rotary:
+            rule = "the model has no rotary encoding"
+            raise ParameterError("before", "given", rule, "leave it out")
+        return encodings
+
+    @cached_property
+    def head_counts(self) -> Collection[int]:
+        """The numbers of query and key heads that the model has; empty if they are not known."""
+        if isinstance(self.model, (ModelEncodings, Encoding)):
+            return ()
+        with suppress(PecliError):  # Layers may differ.
+            return head_counts(self.model, self.layer_type)
+        return ()
+
+    def encodings_named(self, name: str) -> Sequence[Encoding]:
+        """Return the encodings of the layers that a tensor's name states, or all."""
+        layer_type = self.encodings.layer_named(name, by_number=self.layer_type is None)
+        of_layer = [rope for rope in self.rotary_encodings if rope.layer_type == layer_type]
+        return of_layer or self.rotary_encodings
+
+    def encodings_for(self, name: str, width: int) -> Sequence[Encoding]:
+        """Return the encodings in question for a tensor whose heads have so many channels.
+
+        Gemma 4's sliding layers have heads of 256 channels, and its full layers heads of 512, so
+        that a width may tell which layers a tensor is of. If it is that of none, the first
+        encoding reports so.
+        """
+        encodings = self.encodings_named(name)
+        fitting = [rope for rope in encodings if width in (rope.head_dim, rope.rotary_dim)]
+        return fitting or encodings[:1]
+
+    def is_unrotated(self, name: str) -> bool:
+        """Return True if a tensor's name states a layer without rope, and no layer type is given."""
+        return self.layer_type is None and self.encodings.is_unrotated(name)
+
+    def position_axis(self, shape: Shape) -> int:
+        """Return the axis of positions: the one before the last, unless that is a number of heads.
+
+        The other of the two is not tried: a tensor that was rotated along its heads would pass.
+        """
+        if len(shape) < 3 or self.tokens.sequence_length == shape[-2]:
+            return SEQ_AXIS
+        are_heads = shape[-2] in self.head_counts and shape[-3] not in self.head_counts
+        return BEFORE_HEADS if are_heads else SEQ_AXIS
