@@ -120,7 +120,8 @@ def diff(
     # Within a tolerance, another dtype is not a difference, and a mask is a mask.
     is_loose = allowed != EXACT
     fits = find_fits(file_a, file_b, allowed)
-    tensors = tuple(fit.compared(allowed, any_dtype=is_loose) for fit in fits)
+    symmetric = allowed.for_either_order()
+    tensors = tuple(fit.compared(symmetric, any_dtype=is_loose) for fit in fits)
     scheme = _carried_scheme(file_a)
     schemes = [scheme, _carried_scheme(file_b)]
     problems = [

@@ -137,7 +137,7 @@ class ElementErrors:
         if tolerance.atol or tolerance.rtol:
             allowed: Any = tolerance.atol
             if tolerance.rtol:
-                allowed = tolerance.rtol * size + tolerance.atol
+                allowed = tolerance.rtol * tolerance.sizes(size, found) + tolerance.atol
             np.greater(error, allowed * (1 + margin) + tiny, out=wrong)
             np.greater(error, allowed * (1 - margin) - tiny, out=suspects)
             suspects ^= wrong
@@ -182,7 +182,7 @@ class ElementErrors:
         wide_found = widest(found)
         alike, error, ulps = _element_errors(expected, found)
         size = np.abs(wide_expected)
-        allowed = tolerance.atol + tolerance.rtol * size
+        allowed = tolerance.atol + tolerance.rtol * tolerance.sizes(size, wide_found)
         passes = alike | (np.isfinite(error) & (error <= allowed))
         if ulps is not None:
             within = ulps <= min(tolerance.max_ulp, int(np.iinfo(ulps.dtype).max))

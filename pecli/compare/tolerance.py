@@ -1,10 +1,14 @@
 """The errors that a table may have and still pass."""
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from pecli.engine.schemes.parameters import Real, Whole
 from pecli.errors import KindError, ParameterError, quoted
 from pecli.files.tensor_roles import role_of
+
+if TYPE_CHECKING:  # Options of the commands are checked without NumPy.
+    from pecli.engine.arrays import AnyArray
 
 MAX_ULP = Whole(help="units of the last place", low=0, high=2**63)
 ERROR = Real(help="an error", at_least=0)
@@ -78,7 +82,35 @@ class Tolerance:
         rtol = self.freq_rtol
         if rtol is None:
             rtol = self.rtol or (FREQ_RTOL if self.max_ulp or self.atol else 0.0)
-        return Tolerance(self.max_ulp, 0.0, rtol)
+        return replace(self, atol=0.0, rtol=rtol, freq_rtol=None)
+
+    def sizes(self, expected: "AnyArray", found: "AnyArray") -> "AnyArray":
+        """Return the sizes of elements that `rtol` is a share of: those of the expected values.
+
+        Args:
+            expected: The absolute values of what is expected.
+            found: What was found.
+        """
+        return expected
+
+    def for_either_order(self) -> "SymmetricTolerance":
+        """Return the tolerance for two files of which neither is the expected one."""
+        return SymmetricTolerance(self.max_ulp, self.atol, self.rtol, self.freq_rtol)
+
+
+@dataclass(frozen=True)
+class SymmetricTolerance(Tolerance):
+    """A tolerance whose `rtol` is a share of the larger of two values.
+
+    1.0 and 1.1 differ by 0.1, which is 10 % of the one and 9.1 % of the other. Within an rtol of
+    0.095, `diff(a, b)` and `diff(b, a)` have to agree.
+    """
+
+    def sizes(self, expected: "AnyArray", found: "AnyArray") -> "AnyArray":
+        import numpy as np
+
+        larger: AnyArray = np.maximum(expected, np.abs(found).astype(expected.dtype))
+        return larger
 
 
 EXACT = Tolerance()  #: no error at all

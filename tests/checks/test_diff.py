@@ -383,3 +383,26 @@ def test_what_has_no_rotation_is_not_looked_at(odd: np.ndarray) -> None:
         a, {**a, "layers.1.q.after": odd.astype("c16") + 1, "layers.0.q.after": np.zeros((4, 6))}
     )
     assert any(line.startswith("layer 0 is the first") for line in result.diagnosis)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize(("rtol", "mismatched"), [(0.095, 0), (0.09, 6)])
+def test_a_relative_tolerance_is_the_same_in_both_orders(
+    rtol: float, mismatched: int, dtype: str
+) -> None:
+    """1.1 is 10 % more than 1.0, which is 9.1 % less than 1.1: the larger one counts."""
+    a = np.ones((2, 3), dtype)
+    b = np.full((2, 3), 1.1, dtype)
+    assert differ(a, b, rtol=rtol).tensors[0].mismatched == mismatched
+    assert differ(b, a, rtol=rtol).tensors[0].mismatched == mismatched
+
+
+@given(seed=st.integers(0, 2**32 - 1), rtol=st.floats(1e-4, 0.5))
+def test_both_orders_count_the_same_errors(seed: int, rtol: float) -> None:
+    draw = np.random.default_rng(seed)
+    a = draw.standard_normal((5, 7))
+    b = a * (1 + rtol * draw.standard_normal(a.shape))
+    forwards = pecli.diff(a, b, rtol=rtol, reasons=False)
+    backwards = pecli.diff(b, a, rtol=rtol, reasons=False)
+    assert forwards.passed == backwards.passed
+    assert forwards.tensors[0].mismatched == backwards.tensors[0].mismatched
