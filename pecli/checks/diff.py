@@ -244,4 +244,5 @@ def _weaknesses(fits: Sequence[Fit], scheme: Scheme, allowed: Tolerance) -> tupl
     for fit in fits:
         for pair in fit.pairs():
             tables[pair.name] = pair.a
-    return weak_checks({scheme: tables}, allowed)
+    doubts = weak_checks({scheme: tables}, allowed)
+    return tuple(dict.fromkeys(map(str, doubts)))

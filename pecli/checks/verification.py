@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
 from pecli.checks import Answer, plain_fields
 from pecli.checks.diagnosis import diagnosis
+from pecli.checks.doubts import Doubt, SinesFirst, UnnamedTable
 from pecli.checks.weak_checks import Tables, looks_like_table, weak_checks
 from pecli.compare.comparison import Comparison, problems_of, where_json
 from pecli.compare.problems import CopiesDiffer, LearnedConstant, LearnedNotFinite, Problem
@@ -65,6 +66,11 @@ class Verification(Answer):
     def words(self) -> tuple[str, ...]:
         return (self.file, self.scheme, *self.diagnosis)
 
+    def with_doubts(self, doubts: Iterable[Doubt | str]) -> Self:
+        """Return an answer that passed, with further doubts about what it proves; each of them once."""
+        weak = dict.fromkeys((*self.weak, *map(str, doubts)))
+        return replace(self, weak=tuple(weak))
+
     def as_json(self) -> JsonObject:
         fields = plain_fields(
             self,
@@ -110,7 +116,7 @@ class Checked:
     note: str = ""
     layers: str = ""
     right_for: str = ""
-    doubt: str = ""
+    doubt: Doubt | None = None
 
     @classmethod
     def of(
@@ -146,12 +152,12 @@ class Checked:
         return has_errors and not isinstance(result.finding, CopiesDiffer)
 
 
-def _doubt_about_order(label: str, stated: str, reading: Reading) -> str:
-    """Return a sentence if sines come before cosines, and the name of the tensor does not state it."""
+def _doubt_about_order(label: str, stated: str, reading: Reading) -> Doubt | None:
+    """Return a doubt if sines come before cosines, and the name of the tensor does not state it."""
     names = reading.target.names
     if len(names) < 2 or names[0] != "sin" or function_order(stated) == names:
-        return ""
-    return f"{label}: no name says that sines come before cosines"
+        return None
+    return SinesFirst(label)
 
 
 def compared(
@@ -217,7 +223,7 @@ def conclusion(
     )
     if not answer.passed or present is None:
         return answer
-    return replace(answer, weak=tuple(_weaknesses(checked, unchecked, tolerance)))
+    return answer.with_doubts(_doubts(checked, unchecked, tolerance))
 
 
 def _unchecked(checked: Iterable[Checked], present: Mapping[str, Array]) -> dict[str, Array]:
@@ -229,17 +235,17 @@ def _unchecked(checked: Iterable[Checked], present: Mapping[str, Array]) -> dict
     return {name: array for name, array in present.items() if name not in names_checked}
 
 
-def _weaknesses(
+def _doubts(
     checked: Sequence[Checked], unchecked: Mapping[str, Array], tolerance: Tolerance
-) -> Iterator[str]:
-    """Yield a sentence for each thing that a pass does not prove."""
+) -> Iterator[Doubt]:
+    """Yield what a pass does not prove."""
     yield from weak_checks(_by_scheme(checked), tolerance)
     for tensor in checked:
-        if tensor.doubt:
+        if tensor.doubt is not None:
             yield tensor.doubt
     for name, array in unchecked.items():
         if looks_like_table(array):
-            yield f"{name} looks like a table, and no name says of what"
+            yield UnnamedTable(name)
 
 
 class _Reasons(NamedTuple):

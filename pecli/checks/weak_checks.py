@@ -4,9 +4,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from pecli.checks.doubts import (
+    AttentionFactorUnseen,
+    Doubt,
+    MoreMistakes,
+    OnlyPosition0,
+    SectionsUnseen,
+    UndetectedMistake,
+    UnequalLengths,
+)
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
-from pecli.engine.edits import Edit, Layout, Parameter
 from pecli.engine.schemes.scheme import Scheme, holds_several, named_tensors
 from pecli.engine.table import Table
 from pecli.errors import counted
@@ -21,33 +29,35 @@ Tables = Mapping[Scheme, Mapping[str, Array]]
 """The tables that were found, by the expected scheme and by its name for them."""
 
 
-def weak_checks(tables: Tables, tolerance: Tolerance) -> tuple[str, ...]:
-    """Return a sentence for each known mistake that would have passed.
+def weak_checks(tables: Tables, tolerance: Tolerance) -> list[Doubt]:
+    """Return a doubt for each known mistake that would have passed.
 
     One reads «2 rows cannot tell llama3 scaling from none: compare 4,000 or more».
     """
-    sentences: list[str] = []
+    doubts: list[Doubt] = []
     for scheme, found in tables.items():
-        sentences += _undetected_mistakes(scheme, found, tolerance)
-    sentences += _unequal_lengths(tables)
-    names = {name for found in tables.values() for name in found}
+        doubts += _undetected_mistakes(scheme, found, tolerance)
+    doubts += _unequal_lengths(tables)
+    names: set[str] = set()
+    for found in tables.values():
+        names.update(found)
     for scheme, found in tables.items():
-        sentences += _undetectable(scheme, found, names)
-    return tuple(dict.fromkeys(sentences))
+        doubts += _undetectable(scheme, found, names)
+    return doubts
 
 
-def _unequal_lengths(tables: Tables) -> Iterator[str]:
+def _unequal_lengths(tables: Tables) -> Iterator[Doubt]:
     lengths: dict[str, int] = {}
     for scheme, found in tables.items():
         for name in found:
             lengths[name] = scheme.value_of("seq_len", 0)
     is_pair = len(tables) == 2 and {*lengths} == {"cos", "sin"}
     if is_pair and lengths["cos"] != lengths["sin"]:
-        yield f"cos has {lengths['cos']:,} rows, and sin has {lengths['sin']:,}"
+        yield UnequalLengths(lengths["cos"], lengths["sin"])
 
 
-def _undetectable(scheme: Scheme, found: Iterable[str], names: Collection[str]) -> Iterator[str]:
-    """Yield a sentence for each mistake that no number of such rows shows.
+def _undetectable(scheme: Scheme, found: Iterable[str], names: Collection[str]) -> Iterator[Doubt]:
+    """Yield a doubt for each mistake that no number of such rows shows.
 
     Args:
         scheme: The expected scheme.
@@ -56,13 +66,12 @@ def _undetectable(scheme: Scheme, found: Iterable[str], names: Collection[str]) 
     """
     has_waves = any(name in WAVES for name in found)
     if has_waves and scheme.applied_as == "rotation" and _is_only_position_0(scheme):
-        yield "position 0 alone cannot detect a missing rotation: compare others"
+        yield OnlyPosition0()
     if {*names} == {"inv_freq"}:
         if scheme.attention_factor_value() != 1:
-            yield "inv_freq cannot tell the attention factor from none: compare cos or sin, too"
+            yield AttentionFactorUnseen()
     elif _has_unused_sections(scheme):
-        same = "positions that are the same on all axes"
-        yield f"{same} cannot tell M-RoPE sections: compare some of an image"
+        yield SectionsUnseen()
 
 
 def _is_only_position_0(scheme: Scheme) -> bool:
@@ -82,8 +91,8 @@ def _has_unused_sections(scheme: Scheme) -> bool:
 
 def _undetected_mistakes(
     scheme: Scheme, names: Iterable[str], tolerance: Tolerance
-) -> Iterator[str]:
-    """Yield a sentence for each known mistake that would have passed; of many, for the first ones."""
+) -> Iterator[Doubt]:
+    """Yield a doubt for each known mistake that would have passed; of many, for the first ones."""
     from pecli.checks.undetected import undetected_mistakes
 
     if holds_several(scheme):
@@ -91,14 +100,13 @@ def _undetected_mistakes(
     tables = named_tensors(scheme)
     compared = [name for name in names if name in tables]
     subject = _subject(tables, compared)
-    doubts = dict.fromkeys(
-        f"{_doubt(subject, edits)}{advice}"
-        for edits, advice in undetected_mistakes(scheme, compared, tolerance)
-    )
-    yield from list(doubts)[:MAX_DOUBTS]
+    doubts: dict[str, Doubt] = {}  # Two mistakes may have the same sentence.
+    for edits, advice in undetected_mistakes(scheme, compared, tolerance):
+        doubt = UndetectedMistake(subject, edits, advice)
+        doubts.setdefault(str(doubt), doubt)
+    yield from [*doubts.values()][:MAX_DOUBTS]
     if len(doubts) > MAX_DOUBTS:
-        more = counted(len(doubts) - MAX_DOUBTS, "more known mistake")
-        yield f"{subject} cannot tell {more} from a right table"
+        yield MoreMistakes(subject, len(doubts) - MAX_DOUBTS)
 
 
 def _subject(tables: Mapping[str, Table], compared: Sequence[str]) -> str:
@@ -107,29 +115,6 @@ def _subject(tables: Mapping[str, Table], compared: Sequence[str]) -> str:
         if len(tables[name].shape) > 1:
             return counted(tables[name].shape[-2], "row")
     return ", ".join(compared)
-
-
-def _doubt(subject: str, edits: Sequence[Edit]) -> str:
-    """Return a mistake that was not excluded: «2 rows cannot tell base 500000 from 10000»."""
-    from pecli.explain.words import NOTHING, Context, clause
-
-    if all(isinstance(edit, (Parameter, Layout)) and edit.expected is not None for edit in edits):
-        contrasts = " and ".join(_contrast(edit) for edit in edits)
-        return f"{subject} cannot tell {contrasts}"
-    mistakes = ", and ".join(clause(edit, Context(NOTHING)) for edit in edits)
-    return f"{subject} cannot tell whether {mistakes}"
-
-
-def _contrast(edit: Edit) -> str:
-    """Return an edit as the object of «cannot tell»: «llama3 scaling from none», «base 500000 from 10000»."""
-    from pecli.explain.words import format_value
-
-    assert isinstance(edit, (Parameter, Layout))
-    expected = format_value(edit.expected)
-    found = format_value(edit.found)
-    if edit.subject == "scaling":
-        return f"{expected} scaling from {found}"
-    return f"{edit.subject} {expected} from {found}"
 
 
 def looks_like_table(array: Array) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pecli.checks.diagnosis import diagnosis
+from pecli.checks.doubts import AsManyHeads, Doubt
 from pecli.checks.recorded.arithmetic_noise import rotation_noise, table_noise
 from pecli.checks.recorded.call_tokens import CallTokens
 from pecli.checks.recorded.run_tensors import AFTER, BEFORE, ROWS, RecordedRun, layer_of
@@ -59,7 +60,7 @@ class PlaceCheck(NamedTuple):
     layer_type: str
     results: tuple[Comparison, ...]
     explain: Callable[[], Reasons]
-    weaknesses: Callable[[], Sequence[str]]
+    weaknesses: Callable[[], Sequence[Doubt | str]]
 
     @property
     def passed(self) -> bool:
@@ -283,13 +284,13 @@ class RecordedRotation(NamedTuple):
         lines = diagnosis(explanations, [check.result], self.tolerance)
         return Reasons([line.text for line in lines], explanations)
 
-    def weaknesses(self) -> list[str]:
+    def weaknesses(self) -> list[Doubt]:
         # Positions are stated: equal rows at the beginning need not be padding.
         job = self._job(reasons=False, places=self.tokens.stated())
-        weak = [*check_pair(self.pair, job).weaknesses()]
+        weak: list[Doubt] = [*check_pair(self.pair, job).weaknesses()]
         if self.is_turned:
             count = self.pair.before.shape[POSITION_AXIS]
-            weak.append(f"{count} tokens and as many heads: either may be rotated; use more tokens")
+            weak.append(AsManyHeads(count))
         return weak
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from pecli.checks.doubts import Doubt, ImagesAsRecorded, OnlyTables
 from pecli.checks.recorded.call_tokens import CallTokens
 from pecli.checks.recorded.place_checks import PlaceCheck, PlaceChecker, Reasons
 from pecli.checks.recorded.run_shapes import check_shapes
@@ -78,7 +79,7 @@ def verify_run(
     if problems:
         return answer
     weak = _weaknesses(run, tokens, encodings, checks)
-    return replace(answer, weak=tuple(dict.fromkeys(weak)))
+    return answer.with_doubts(weak)
 
 
 def _nothing_to_check(
@@ -229,15 +230,15 @@ def _weaknesses(
     tokens: Sequence[CallTokens],
     encodings: ModelEncodings,
     checks: Sequence[PlaceCheck],
-) -> Iterator[str]:
+) -> Iterator[Doubt | str]:
     """Yield what a pass does not prove; of each layer type, the largest check shows most."""
     for check in _largest_checks(checks):
         yield from check.weaknesses()
     has_rotations = any(_rotated_layers(call) for call in run.calls)
     if encodings.ropes() and not has_rotations:
-        yield "queries and keys were not seen: only tables were checked"
+        yield OnlyTables()
     if any(call_tokens.are_as_recorded for call_tokens in tokens):
-        yield "position ids of images were taken as recorded; check them with pecli positions"
+        yield ImagesAsRecorded()
 
 
 def _largest_checks(checks: Iterable[PlaceCheck]) -> Iterable[PlaceCheck]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
+from pecli.checks.doubts import FactorsOfHeader
 from pecli.checks.printed import printed_tolerance
 from pecli.checks.recorded.run_tensors import RecordedRun, is_recorded_run
 from pecli.checks.verification import Verification
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from pecli.models.find import Model
 
 __all__ = ["Verification", "verify"]
-OWN_FACTORS = "the header cannot tell these factors from others: compare with --config MODEL"
 ROTATION_OPTIONS = ("seq_axis", "shift")  #: options that only go with tensors before a rotation
 
 
@@ -168,7 +168,7 @@ def _verify_by_config(
         return result
     # Factors of a .gguf file are all that its header states of a scaling.
     if any(tensor.name.endswith("/inv_freq") for tensor in result.tensors):
-        return replace(result, weak=(*result.weak, OWN_FACTORS))
+        return result.with_doubts([FactorsOfHeader()])
     return result
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from pecli.checks.doubts import Doubt, LayersNotNamed
 from pecli.checks.verification import Checked, Verification, compared, conclusion
 from pecli.checks.verify.batch_tables import (
     Tables,
@@ -274,19 +275,18 @@ class _ModelCheck:
                 return encoding.layer_type
         return ""
 
-    def _doubt_about_layers(self, name: str, label: str, reading: Reading) -> str:
-        """Return a sentence if a tensor belongs to some layers by its values, and not by its name.
+    def _doubt_about_layers(self, name: str, label: str, reading: Reading) -> Doubt | None:
+        """Return a doubt if a tensor belongs to some layers by its values, and not by its name.
 
         Layers whose heads have other sizes, or that rotate alike, are not mistaken for these.
         """
         origin = reading.target.origin
         if origin is None or self.tensors.layer_named(name) is not None:
-            return ""
+            return None
         encoding = self.tensors.model.one(origin.layer_type)
         if not any(_are_rivals(encoding, other) for other in self.tensors.all_encodings):
-            return ""
-        fits = f"{label}: it fits {origin.layer_type} layers"
-        return f"{fits}, and no name states that it belongs to them"
+            return None
+        return LayersNotNamed(label, origin.layer_type)
 
     def _notes(self, name: str, label: str, layers: str, reading: Reading) -> Iterator[str]:
         """Yield what a tensor is, the layers that it belongs to, and how it was read."""

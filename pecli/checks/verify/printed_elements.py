@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pecli.checks.doubts import FewElements
 from pecli.checks.printed import printed_tolerance
 from pecli.checks.verification import Verification
 from pecli.checks.verify.rotation_job import RotationJob
@@ -67,18 +68,17 @@ def verify_printed(
     job = RotationJob.of(model, allowed, False, **options)
     results = []
     notes = {}
-    weak = []
+    doubts = []
     for name, values in after.read_as("float32").tensors.items():
         part = after.parts[name]
         pair = PrintedPair(name, before.read_as("float32").tensors[name], values, part)
         compared = _compared(label, pair, job)
         results.append(compared.result)
-        count = f"{compared.elements:,} of {part.size:,} elements"
-        notes[name] = f"{count} compared"
-        weak.append(f"{name}: only {count} could be compared; {PRINT_ALL}")
+        notes[name] = f"{compared.elements:,} of {part.size:,} elements compared"
+        doubts.append(FewElements(name, compared.elements, part.size, PRINT_ALL))
     problems = problems_of(results)
     answer = Verification(label, "rope", tuple(results), problems, readings=notes)
-    return replace(answer, weak=tuple(weak[:1])) if answer.passed else answer
+    return answer.with_doubts(doubts[:1]) if answer.passed else answer
 
 
 class _Compared(NamedTuple):

@@ -10,6 +10,15 @@ from typing import Any
 import numpy as np
 
 from pecli.checks.diagnosis import diagnosis
+from pecli.checks.doubts import (
+    Doubt,
+    LayersNotNamed,
+    LikelyPadding,
+    MayLackRope,
+    MissingRotation,
+    StrangePadding,
+    UndetectedRotation,
+)
 from pecli.checks.printed import printed_tolerance
 from pecli.checks.verification import Verification
 from pecli.checks.verify.head_tensors import HeadTensor, head_tensor, unfolded_shape
@@ -27,7 +36,6 @@ from pecli.errors import counted
 from pecli.explain.explanation import Explanation
 from pecli.explain.rotated_making import HeadRotation
 from pecli.explain.rotated_tensors import RotatedTensor, explain_rotated, undetected_mistakes
-from pecli.explain.words import clause
 from pecli.files.load import Given
 from pecli.files.tensor_roles import layer_number
 from pecli.models.encoding import Encoding
@@ -72,7 +80,7 @@ def verify_rotated(
         tuple(_reason_lines(checks, explanations, tolerance)),
         {check.name: check.note for check in checks if check.note},
         tuple(explanations),
-        tuple(_doubts_about(checks)),
+        tuple(map(str, _doubts_about(checks))),
         matched.unmatched,
     )
 
@@ -95,7 +103,7 @@ def _reason_lines(
             yield from check.layer_advice()
 
 
-def _doubts_about(checks: "Sequence[RotatedCheck]") -> Iterator[str]:
+def _doubts_about(checks: "Sequence[RotatedCheck]") -> Iterator[Doubt]:
     """Yield what passes do not prove."""
     for check in checks:
         if check.result.passed:
@@ -293,17 +301,16 @@ class RotatedCheck:
             model += ["--layer-type", self.encoding.layer_type]
         return Found(self.tensor, self.plan, self.rotation.layout, model)
 
-    def other_doubts(self) -> Iterator[str]:
+    def other_doubts(self) -> Iterator[Doubt]:
         """Yield why a pass proves little: strange padding, or no name that states the layer of the tensor."""
         if self.rotated.has_strange_padding():
-            yield f"{self.name}: padding holds infinities or NaN, before the rotation and after it"
+            yield StrangePadding(self.name)
         if any(not rival.result.passed for rival in self.rivals):
-            fits = f"it fits {self.encoding.layer_type} layers"
-            yield f"{self.name}: {fits}, and no name states that it belongs to them"
+            yield LayersNotNamed(self.name, self.encoding.layer_type)
         model = self.job.encodings
         is_named = layer_number(self.tensor.pair.title) is not None
         if model.has_unrotated_layers and not is_named and self.job.layer_type is None:
-            yield f"{self.name}: no name states its layer, and some layers have no rope"
+            yield MayLackRope(self.name)
 
     def layer_advice(self) -> Iterator[str]:
         """Yield what the name of the tensor would have to state for it to be right."""
@@ -314,8 +321,8 @@ class RotatedCheck:
             advice = "if it belongs to one, name the layer: layers.3.q"
             yield f"{self.name}: right for a layer without rope; {advice}"
 
-    def weaknesses(self) -> Iterator[str]:
-        """Yield a sentence for each known mistake that the same data would have passed as well."""
+    def weaknesses(self) -> Iterator[Doubt]:
+        """Yield a doubt for each known mistake that the same data would have passed as well."""
         if self.job.tokens.shift == 0:
             return
         if not self.job.tokens.are_placed:
@@ -325,10 +332,9 @@ class RotatedCheck:
             rows = f"{self.name}: {rows}"
         for edits in undetected_mistakes(self.rotated, self._passes):
             if edits == (Rotation("none"),):  # Then no other mistake shows.
-                yield f"{rows} cannot detect a missing rotation"
+                yield MissingRotation(rows)
                 return
-            unseen = " and ".join(clause(edit) for edit in edits)
-            yield f"{rows} cannot tell whether {unseen}; compare more positions"
+            yield UndetectedRotation(rows, edits)
 
     def _passes(self, expected: Array, found: Array) -> bool:
         """Return True if values would have passed with these as the expected ones."""
@@ -338,16 +344,14 @@ class RotatedCheck:
         rounded = as_dtype(expected, self.tensor.pair.dtype)
         return compare_arrays(rounded, found, self.job.tolerance, name=self.name)
 
-    def _unstated_padding(self) -> Iterator[str]:
-        """Yield a sentence for each sequence that begins with equal rows, as padding does."""
+    def _unstated_padding(self) -> Iterator[Doubt]:
+        """Yield a doubt for each sequence that begins with equal rows, as padding does."""
         count = self.after.shape[-2]
         for number, before in enumerate(self.rotated.before):
             is_like_first = (before == before[:, :1]).all(axis=(0, 2))
             equal = count if is_like_first.all() else int(is_like_first.argmin())
             if 1 < equal < count:
-                which = f"sequence {number} begins" if self.before.ndim > 3 else "it begins"
-                hint = "positions of padding were not checked: give --attention-mask"
-                yield f"{which} with {equal} equal rows, which look like padding; {hint}"
+                yield LikelyPadding(equal, number if self.before.ndim > 3 else None)
 
 
 class UnrotatedCheck(RotatedCheck):
@@ -385,14 +389,14 @@ class UnrotatedCheck(RotatedCheck):
     def reasons(self) -> list[Explanation]:
         return []
 
-    def other_doubts(self) -> Iterator[str]:
+    def other_doubts(self) -> Iterator[Doubt]:
         return iter(())
 
     def layer_advice(self) -> Iterator[str]:
         if RotatedCheck(self.tensor, self.encoding, self.job).result.passed:
             yield f"{self.name}: the model has no rope in this layer, but it is rotated"
 
-    def weaknesses(self) -> Iterator[str]:
+    def weaknesses(self) -> Iterator[Doubt]:
         return iter(())
 
 

@@ -1,0 +1,262 @@
+"""Doubts about a pass: what the same data would not have shown. Codes with fields, and their sentences.
+
+A check with doubts is *weak*: `--strict` counts it as failed.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from pecli.engine.edits import Edit, Layout, Parameter
+from pecli.errors import counted
+
+
+class Doubt(ABC):
+    """Something that a pass does not prove."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """Return the sentence for it."""
+
+
+# Names that do not state what a tensor is
+
+
+@dataclass(frozen=True)
+class SinesFirst(Doubt):
+    """Sines come before cosines in one array, which is as likely a mistake as a convention."""
+
+    tensor: str
+
+    def __str__(self) -> str:
+        return f"{self.tensor}: no name says that sines come before cosines"
+
+
+@dataclass(frozen=True)
+class LayersNotNamed(Doubt):
+    """A tensor fits one of several layer types by its values, and no name states which it should fit."""
+
+    tensor: str
+    layer_type: str
+
+    def __str__(self) -> str:
+        fits = f"it fits {self.layer_type} layers"
+        return f"{self.tensor}: {fits}, and no name states that it belongs to them"
+
+
+@dataclass(frozen=True)
+class MayLackRope(Doubt):
+    """A tensor may be of a layer without rope (NoPE), since no name states its layer."""
+
+    tensor: str
+
+    def __str__(self) -> str:
+        return f"{self.tensor}: no name states its layer, and some layers have no rope"
+
+
+@dataclass(frozen=True)
+class UnnamedTable(Doubt):
+    """A tensor that was not compared holds waves."""
+
+    tensor: str
+
+    def __str__(self) -> str:
+        return f"{self.tensor} looks like a table, and no name says of what"
+
+
+# Elements that were not compared
+
+
+@dataclass(frozen=True)
+class StrangePadding(Doubt):
+    """Padding, which is not compared, holds infinities or NaN already before the rotation."""
+
+    tensor: str
+
+    def __str__(self) -> str:
+        return f"{self.tensor}: padding holds infinities or NaN, before the rotation and after it"
+
+
+@dataclass(frozen=True)
+class LikelyPadding(Doubt):
+    """Equal rows at the beginning of a sequence, as padding has them, though no mask is given."""
+
+    rows: int
+    sequence: int | None  #: None if there is one sequence only
+
+    def __str__(self) -> str:
+        begins = "it begins" if self.sequence is None else f"sequence {self.sequence} begins"
+        hint = "positions of padding were not checked: give --attention-mask"
+        return f"{begins} with {self.rows} equal rows, which look like padding; {hint}"
+
+
+@dataclass(frozen=True)
+class FewElements(Doubt):
+    """Of a tensor that was printed in part, only some elements could be compared."""
+
+    tensor: str
+    compared: int
+    total: int
+    advice: str  #: the way to print all of them
+
+    def __str__(self) -> str:
+        elements = f"{self.compared:,} of {self.total:,} elements"
+        return f"{self.tensor}: only {elements} could be compared; {self.advice}"
+
+
+@dataclass(frozen=True)
+class OnlyTables(Doubt):
+    """A recorded run has tables, but no queries and keys that they rotate."""
+
+    def __str__(self) -> str:
+        return "queries and keys were not seen: only tables were checked"
+
+
+# Numbers that were taken for granted
+
+
+@dataclass(frozen=True)
+class FactorsOfHeader(Doubt):
+    """The factors of a .gguf file are all that it states of a scaling: nothing else can confirm them."""
+
+    def __str__(self) -> str:
+        return "the header cannot tell these factors from others: compare with --config MODEL"
+
+
+@dataclass(frozen=True)
+class ImagesAsRecorded(Doubt):
+    """Position ids of images were taken from the run itself, as nothing else states the images' sizes."""
+
+    def __str__(self) -> str:
+        return "position ids of images were taken as recorded; check them with pecli positions"
+
+
+@dataclass(frozen=True)
+class AsManyHeads(Doubt):
+    """There are as many heads as tokens, so that either axis may be the one that is rotated."""
+
+    count: int
+
+    def __str__(self) -> str:
+        return f"{self.count} tokens and as many heads: either may be rotated; use more tokens"
+
+
+# Known mistakes that the data do not show
+
+
+@dataclass(frozen=True)
+class MissingRotation(Doubt):
+    """Rows that look alike before and after a rotation, as those at position 0 do."""
+
+    rows: str
+
+    def __str__(self) -> str:
+        return f"{self.rows} cannot detect a missing rotation"
+
+
+@dataclass(frozen=True)
+class OnlyPosition0(Doubt):
+    """A table with position 0 only: all its cosines are 1, and all its sines 0."""
+
+    def __str__(self) -> str:
+        return "position 0 alone cannot detect a missing rotation: compare others"
+
+
+@dataclass(frozen=True)
+class AttentionFactorUnseen(Doubt):
+    """YaRN's attention factor multiplies cosines and sines, and frequencies do not show it."""
+
+    def __str__(self) -> str:
+        return "inv_freq cannot tell the attention factor from none: compare cos or sin, too"
+
+
+@dataclass(frozen=True)
+class SectionsUnseen(Doubt):
+    """M-RoPE's sections make no difference for text, whose positions are the same on all axes."""
+
+    def __str__(self) -> str:
+        same = "positions that are the same on all axes"
+        return f"{same} cannot tell M-RoPE sections: compare some of an image"
+
+
+@dataclass(frozen=True)
+class UnequalLengths(Doubt):
+    """Cosines and sines of one table that have different numbers of rows."""
+
+    cos: int
+    sin: int
+
+    def __str__(self) -> str:
+        return f"cos has {self.cos:,} rows, and sin has {self.sin:,}"
+
+
+@dataclass(frozen=True)
+class UndetectedRotation(Doubt):
+    """A mistake in a rotation with which queries or keys would have passed as well."""
+
+    rows: str
+    edits: tuple[Edit, ...]
+
+    def __str__(self) -> str:
+        from pecli.explain.words import clause
+
+        mistakes = " and ".join(clause(edit) for edit in self.edits)
+        return f"{self.rows} cannot tell whether {mistakes}; compare more positions"
+
+
+@dataclass(frozen=True)
+class UndetectedMistake(Doubt):
+    """A mistake with which tables would have passed as well.
+
+    Attributes:
+        subject: What was compared: «2 rows».
+        edits: The mistake.
+        advice: What to compare instead, in words that end the sentence.
+    """
+
+    subject: str
+    edits: tuple[Edit, ...]
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.subject} cannot tell {self._mistake()}{self.advice}"
+
+    def _mistake(self) -> str:
+        """Return the mistake as the object of «cannot tell».
+
+        Other parameters are contrasted, «base 500000 from 10000»; of other mistakes it cannot tell
+        whether they were made.
+        """
+        from pecli.explain.words import NOTHING, Context, clause
+
+        if all(_has_contrast(edit) for edit in self.edits):
+            return " and ".join(_contrast(edit) for edit in self.edits)
+        mistakes = ", and ".join(clause(edit, Context(NOTHING)) for edit in self.edits)
+        return f"whether {mistakes}"
+
+
+def _has_contrast(edit: Edit) -> bool:
+    return isinstance(edit, (Parameter, Layout)) and edit.expected is not None
+
+
+def _contrast(edit: Edit) -> str:
+    """Return what is expected and what would have passed: «llama3 scaling from none»."""
+    from pecli.explain.words import format_value
+
+    assert isinstance(edit, (Parameter, Layout))
+    expected = format_value(edit.expected)
+    found = format_value(edit.found)
+    if edit.subject == "scaling":
+        return f"{expected} scaling from {found}"
+    return f"{edit.subject} {expected} from {found}"
+
+
+@dataclass(frozen=True)
+class MoreMistakes(Doubt):
+    """Further mistakes that would have passed, of which only the number is reported."""
+
+    subject: str
+    count: int
+
+    def __str__(self) -> str:
+        more = counted(self.count, "more known mistake")
+        return f"{self.subject} cannot tell {more} from a right table"
