@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pecli.checks import Answer, plain_fields
+from pecli.checks.file_problems import OnlyInOneFile
 from pecli.checks.printed import printed_tolerance
 from pecli.checks.tensor_fits import Fit, find_fits
 from pecli.compare.comparison import Comparison, problems_of, where_json
@@ -125,7 +126,7 @@ def diff(
     scheme = _carried_scheme(file_a)
     schemes = [scheme, _carried_scheme(file_b)]
     problems = [
-        *_missing_tensors(file_a, file_b, fits, schemes),
+        *map(str, _missing_tensors(file_a, file_b, fits, schemes)),
         *problems_of(tensors),
         *doubling_problems(_doublings(fits)),
     ]
@@ -204,8 +205,8 @@ def _carried_scheme(file: LoadedFile) -> Scheme | None:
 
 def _missing_tensors(
     a: LoadedFile, b: LoadedFile, fits: Sequence[Fit], schemes: Sequence[Scheme | None]
-) -> Iterator[str]:
-    """Yield a sentence for each tensor that only one file has, and that does not follow from others."""
+) -> Iterator[OnlyInOneFile]:
+    """Yield a problem for each tensor that only one file has, and that does not follow from others."""
     derived: set[str] = set()
     for scheme in schemes:
         if scheme is not None and fits:
@@ -213,9 +214,9 @@ def _missing_tensors(
     fitted_in_a = derived.union(*(fit.names_in_a for fit in fits))
     fitted_in_b = derived.union(*(fit.names_in_b for fit in fits))
     for name in _unfitted(a, fitted_in_a, fits):
-        yield f"{name}: only A has it, B does not"
+        yield OnlyInOneFile(name, "A", "B")
     for name in _unfitted(b, fitted_in_b, fits):
-        yield f"{name}: only B has it, A does not"
+        yield OnlyInOneFile(name, "B", "A")
 
 
 def _unfitted(file: LoadedFile, fitted: Collection[str], fits: Sequence[Fit]) -> Iterator[str]:

@@ -9,6 +9,7 @@ import numpy as np
 from pecli.checks import Answer, plain_fields
 from pecli.checks.diagnosis import diagnosis
 from pecli.checks.doubts import Doubt, SinesFirst, UnnamedTable
+from pecli.checks.file_problems import FileProblem
 from pecli.checks.weak_checks import Tables, looks_like_table, weak_checks
 from pecli.compare.comparison import Comparison, problems_of, where_json
 from pecli.compare.problems import CopiesDiffer, LearnedConstant, LearnedNotFinite, Problem
@@ -193,7 +194,7 @@ def conclusion(
     scheme: str,
     checked: Sequence[Checked],
     tolerance: Tolerance,
-    problems: Iterable[str],
+    problems: Iterable[FileProblem | str],
     reasons: bool,
     present: Mapping[str, Array] | None = None,
 ) -> Verification:
@@ -215,7 +216,7 @@ def conclusion(
         path,
         scheme,
         results,
-        (*problems, *problems_of(results)),
+        (*map(str, problems), *problems_of(results)),
         tuple(dict.fromkeys(failures.lines)),
         {tensor.result.name: tensor.note for tensor in checked if tensor.note},
         tuple(failures.explanations),

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from pecli.checks.file_problems import WrongIds
 from pecli.checks.recorded.run_tensors import RecordedCall
 from pecli.engine.arrays import Array, Flags, Indices
 from pecli.engine.named_values import MutableValues
-
-MAX_IDS = 8  #: position ids that a sentence lists
 
 
 class CallTokens:
@@ -100,8 +99,8 @@ class CallTokens:
             return {"positions": np.broadcast_to(shared, (self.axes, self.length))}
         return {"positions": shared}
 
-    def id_problems(self) -> Iterator[str]:
-        """Yield a sentence for the first sequence whose ids are not the positions of its tokens."""
+    def id_problems(self) -> Iterator[WrongIds]:
+        """Yield a problem for the first sequence whose ids are not the positions of its tokens."""
         if self.used_ids is None or self.are_as_recorded:
             return
         used = np.broadcast_to(self.used_ids, self.positions.shape)
@@ -112,11 +111,7 @@ class CallTokens:
             ids = used[sequence]
             if np.array_equal(ids[seen], expected[seen]):
                 continue
-            sentence = f"position ids of sequence {sequence} are {_listed(ids[seen])}"
-            sentence += f", not {_listed(expected[seen])}"
-            if not seen.all():
-                sentence += "; they count its padding"
-            yield sentence
+            yield WrongIds(sequence, ids[seen], expected[seen], count_padding=not seen.all())
             return
 
 
@@ -143,11 +138,3 @@ def _are_consecutive(positions: Indices) -> bool:
     """Return True if every sequence has the same positions n, n + 1, n + 2, …"""
     first = int(positions[0, 0])
     return bool((positions == np.arange(first, first + positions.shape[-1])).all())
-
-
-def _listed(ids: Indices) -> str:
-    """Return the first ids: `4, 5, 6, …`."""
-    words = [str(number) for number in ids[:MAX_IDS]]
-    if len(ids) > MAX_IDS:
-        words.append("…")
-    return ", ".join(words)

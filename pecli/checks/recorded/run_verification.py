@@ -4,6 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pecli.checks.doubts import Doubt, ImagesAsRecorded, OnlyTables
+from pecli.checks.file_problems import (
+    FileProblem,
+    InCall,
+    RotatedNopeLayers,
+    UnrotatedLayers,
+    layer_list,
+)
 from pecli.checks.recorded.call_tokens import CallTokens
 from pecli.checks.recorded.place_checks import PlaceCheck, PlaceChecker, Reasons
 from pecli.checks.recorded.run_shapes import check_shapes
@@ -70,7 +77,7 @@ def verify_run(
         label,
         ", ".join(dict.fromkeys(encoding.scheme for encoding in encodings)),
         results,
-        (*problems, *problems_of(results)),
+        (*map(str, problems), *problems_of(results)),
         unchecked=tuple(checker.unchecked),
         wrong_layers=_layers_of(failed),
     )
@@ -145,7 +152,7 @@ def _headline(first: PlaceCheck, failed: Sequence[PlaceCheck], checks: Sequence[
     if not right:
         return f"{sentence}; so are all layers after it" if len(wrong) > 1 else sentence
     if len(wrong) > 1:
-        sentence += f"; wrong are {counted(len(wrong), 'layer')}: {_listed(wrong)}"
+        sentence += f"; wrong are {counted(len(wrong), 'layer')}: {layer_list(wrong)}"
     return f"{sentence}; {counted(right, 'layer')} right"
 
 
@@ -156,10 +163,6 @@ def _where(first: PlaceCheck, failed: Sequence[PlaceCheck]) -> str:
         if (check.call, check.place) == (first.call, first.place):
             names += [result.name.rpartition(".")[2] for result in check.results]
     return f"{first.place}: {', '.join(names)}"
-
-
-def _listed(layers: Sequence[int]) -> str:
-    return listed([str(layer) for layer in layers], MAX_LISTED)
 
 
 def _reasons_for(first: PlaceCheck, failed: Sequence[PlaceCheck]) -> Reasons:
@@ -189,27 +192,25 @@ def _is_shared_by(check: PlaceCheck, layer: PlaceCheck) -> bool:
 
 def _problems(
     run: RecordedRun, tokens: Sequence[CallTokens], encodings: ModelEncodings
-) -> Iterator[str]:
+) -> Iterator[FileProblem]:
     """Yield what is wrong beside values: position ids, and layers that should rotate or not."""
     for number, call in enumerate(run.calls):
-        where = f"call {number}: " if len(run.calls) > 1 else ""
         for problem in (*tokens[number].id_problems(), *_rotation_problems(call, encodings)):
-            yield where + problem
+            yield problem if len(run.calls) == 1 else InCall(number, problem)
 
 
-def _rotation_problems(call: RecordedCall, encodings: ModelEncodings) -> Iterator[str]:
-    """Yield sentences on layers without a rotation, and on NoPE layers with one."""
+def _rotation_problems(call: RecordedCall, encodings: ModelEncodings) -> Iterator[FileProblem]:
+    """Yield layers without a rotation, and NoPE layers with one."""
     ropes = [rope for rope in encodings.ropes() if not rope.part]
     if not ropes:
         return
     nope = _layers_without_rope(ropes)
     missing = [layer for layer in call.unrotated_layers if layer not in nope]
     if missing:
-        yield f"layer {missing[0]} is the first that does not rotate (layers {_listed(missing)})"
+        yield UnrotatedLayers(missing)
     wrong = sorted(nope & _rotated_layers(call))
     if wrong:
-        sentence = f"layer {wrong[0]} is the first that rotates though it should not"
-        yield f"{sentence}: the configuration has no rotation in layers {_listed(wrong)} (NoPE)"
+        yield RotatedNopeLayers(wrong)
 
 
 def _layers_without_rope(ropes: Iterable[Encoding]) -> set[int]:

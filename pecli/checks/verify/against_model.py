@@ -158,7 +158,7 @@ def _verify_batch(job: _Job, places: NamedValues) -> _Attempt:
     place = replace(Place.of(options), own={"positions": tokens.positions})
     answer = job.answer(LoadedFile(NO_FILE, "arrays", tokens.tables), place, tokens.notes)
     rows = batch if tokens.notes and not answer.passed else None
-    answer = replace(answer, problems=(*answer.problems, *tokens.problems))
+    answer = replace(answer, problems=(*answer.problems, *map(str, tokens.problems)))
     return _Attempt(answer, tables, rows)
 
 

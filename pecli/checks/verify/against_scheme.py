@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from pecli.checks.file_problems import FileProblem, MissingTable
 from pecli.checks.verification import Checked, Verification, conclusion
 from pecli.checks.verify.alibi_parts import alibi_parts
 from pecli.checks.verify.targets import (
@@ -24,11 +25,10 @@ from pecli.compare.target import Target
 from pecli.compare.tolerance import Tolerance, is_relative
 from pecli.engine.arrays import COMPLEX, SIGNIFICAND_BITS, dtype_name
 from pecli.engine.schemes.scheme import Scheme
-from pecli.errors import bracketed, listed
+from pecli.errors import bracketed
 from pecli.files.contents import LoadedFile
 from pecli.files.tensor_roles import function_order, role_of
 
-MAX_LISTED = 8  #: tensors of a file that a sentence names
 WIDE_DTYPES = ("float64", "float32")  #: dtypes that hold frequencies and slopes well
 
 
@@ -61,11 +61,11 @@ def verify_scheme(
     if len(tensors) == 1 and (is_one_tensor or not named):
         (name,) = tensors
         checked = check.all_checked({name: check.tables_named(name, ())}, by_name=False)
-        missing = []
+        problems: list[FileProblem | str] = []
     else:
         checked = check.all_checked(named, by_name=True)
-        missing = check.missing_tables(checked)
-    problems = [*missing, *doubling_problems(check.doublings)]
+        problems = [*check.missing_tables(checked)]
+    problems += doubling_problems(check.doublings)
     return conclusion(path, scheme.name, checked, tolerance, problems, reasons, tensors)
 
 
@@ -189,20 +189,14 @@ class _SchemeCheck:
             self._targets_by_dtype[dtype] = _targets(self.scheme, dtype)
         return self._targets_by_dtype[dtype]
 
-    def missing_tables(self, checked: Sequence[Checked]) -> list[str]:
-        """Return a sentence for each table that the file lacks, and that does not follow from others."""
+    def missing_tables(self, checked: Sequence[Checked]) -> list[MissingTable]:
+        """Return a problem for each table that the file lacks, and that does not follow from others."""
         present = set(self.scheme.derived_tensors)
         for tensor in checked:
             present.update(tensor.found)
-        held = listed(list(self.file.tensors), MAX_LISTED)
-        advice = "no tensor is there at all"
-        if held:
-            advice = f"the file has {held}, and FILE:NAME checks one alone"
-        return [
-            f"{table.name}: the tensor is missing; {advice}"
-            for table in self.scheme.tensors()
-            if table.name not in present
-        ]
+        held = [*self.file.tensors]
+        missing = [table.name for table in self.scheme.tensors() if table.name not in present]
+        return [MissingTable(name, held) for name in missing]
 
 
 def _targets(scheme: Scheme, dtype: str) -> Sequence[Target]:

@@ -5,6 +5,12 @@ from hashlib import sha256
 
 import numpy as np
 
+from pecli.checks.file_problems import (
+    ChangedAfterWriting,
+    FileProblem,
+    MissingTensor,
+    UnexpectedTensor,
+)
 from pecli.checks.verification import Checked, Verification, conclusion
 from pecli.compare.comparison import compare_arrays
 from pecli.compare.tolerance import Tolerance
@@ -42,9 +48,7 @@ def verify_carried(
     # Of a tensor that is missing, or of another shape, the hash differs as well.
     is_comparable = not problems and not any(tensor.result.finding for tensor in checked)
     if is_complete and is_comparable and not _has_stored_hash(spec, file.format, tensors):
-        problems.append(
-            "the stored sha256 is not that of the data: the file was changed after it was written"
-        )
+        problems.append(ChangedAfterWriting())
     return conclusion(path, scheme.name, checked, tolerance, problems, reasons)
 
 
@@ -77,13 +81,16 @@ def _scheme(path: str, spec: Mapping[str, object]) -> Scheme:
 
 def _unexpected_names(
     tensors: Collection[str], expected: Collection[str], scheme: str, *, is_complete: bool
-) -> list[str]:
-    """Return a sentence for each tensor that the scheme does not have, or that the file lacks."""
-    sentences = [f"{name}: {scheme} has no such tensor" for name in tensors if name not in expected]
-    if is_complete:
-        missing = [name for name in expected if name not in tensors]
-        sentences += [f"{name}: the tensor is missing" for name in missing]
-    return sentences
+) -> list[FileProblem]:
+    """Return a problem for each tensor that the scheme does not have, or that the file lacks."""
+    problems: list[FileProblem] = []
+    for name in tensors:
+        if name not in expected:
+            problems.append(UnexpectedTensor(name, scheme))
+    for name in expected:
+        if is_complete and name not in tensors:
+            problems.append(MissingTensor(name))
+    return problems
 
 
 def _digest(tensors: Mapping[str, Array]) -> str:

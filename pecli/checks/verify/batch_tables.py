@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from pecli.checks.file_problems import TensorProblem
 from pecli.checks.verification import Verification
 from pecli.checks.verify.targets import PLACES
 from pecli.compare.forms import joined
@@ -32,13 +33,13 @@ class TokenTables(NamedTuple):
         tables: The tables; those that are not per batch as they are.
         positions: The positions of the tokens.
         notes: A note for each table that is per batch.
-        problems: Sentences on padding that holds infinities or NaN.
+        problems: Padding that holds infinities or NaN.
     """
 
     tables: dict[str, Array]
     positions: PositionList
     notes: dict[str, str]
-    problems: tuple[str, ...]
+    problems: tuple[TensorProblem, ...]
 
 
 def per_batch(array: Array) -> Array:
@@ -82,7 +83,7 @@ def token_tables(label: str, tables: Tables, rows: "RowPositions", axes: int) ->
         by_token[name] = tables[name][seen]
         strange = int(np.count_nonzero(~np.isfinite(widest(tables[name][~seen]))))
         if strange:
-            problems.append(f"{name}: {PaddingNotFinite(strange)}")
+            problems.append(TensorProblem(name, PaddingNotFinite(strange)))
     note = f"{seen.sum():,} tokens of {bracketed(batch_shape)}, one after the other"
     notes = dict.fromkeys(batched, note)
     return TokenTables(by_token, _checked_positions(positions), notes, tuple(problems))
