@@ -260,10 +260,12 @@ class Uninitialised(Mistake):
 
 
 def _is_garbage(sizes: Floats, largest: float) -> bool:
-    """Return True if many values are of no table; infinite ones are a mask."""
-    is_strange = np.isnan(sizes) | ((sizes > largest) & np.isfinite(sizes))
-    if is_strange.mean() > GARBAGE_SHARE:
-        return True
+    """Return True if many values are of no table; infinite ones, and a large one among zeros, are a mask."""
+    is_large = (sizes > largest) & np.isfinite(sizes)
+    is_strange = np.isnan(sizes) | is_large
     tiny = np.count_nonzero((sizes < TINY) & (sizes > 0))
+    is_mask = not tiny and len(np.unique(sizes[is_large])) == 1
+    if is_strange.mean() > GARBAGE_SHARE and not is_mask:
+        return True
     fading = np.count_nonzero((sizes >= TINY) & (sizes < SMALL))
     return bool(tiny > GARBAGE_SHARE * sizes.size and fading <= MAX_FADING * tiny)
