@@ -297,7 +297,7 @@ def _counted_padding(case: _Case, found: Indices, expected: Indices) -> Iterator
 
 
 def _beginnings(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
-    """Yield the segments that begin at a wrong number and are right apart from that."""
+    """Yield the first segment that is wrong, and how: it begins elsewhere, or counts like text."""
     if len(case.prompts) > 1 or case.rules.style or expected.ndim != 2:
         return
     start = 0
@@ -305,10 +305,20 @@ def _beginnings(case: _Case, found: Indices, expected: Indices) -> Iterator[str]
         length = case.rules.row((segment,)).shape[-1]
         here = slice(start, start + length)
         start += length
-        offsets = np.unique(found[:, here] - expected[:, here])
-        if length and len(offsets) == 1 and offsets[0]:
-            begin = int(expected[0, here.start])
-            yield (
-                f"segment {number} ({segment}) begins at {begin + int(offsets[0])}, not at {begin}"
-            )
+        mistake = _segment_mistake(found[:, here], expected[:, here])
+        if mistake:
+            yield f"segment {number} ({segment}) {mistake}"
             return
+
+
+def _segment_mistake(found: Indices, expected: Indices) -> str:
+    """Return what is wrong with the ids (axes, tokens) of a segment; empty if nothing is."""
+    if np.array_equal(found, expected):
+        return ""
+    offsets = np.unique(found - expected)
+    if len(offsets) == 1:
+        return f"begins at {found[0, 0]}, not at {expected[0, 0]}"
+    counted_like_text = found[0, 0] + np.arange(found.shape[1])
+    if (found == counted_like_text).all():
+        return f"counts its tokens like text, {found[0, 0]} … {found[0, -1]} on all axes"
+    return "is the first with wrong ids"

@@ -68,6 +68,8 @@ class Interpolation:
         align_corners: The first and the last row stay where they are. Otherwise rows are samples at
             the middle of equal cells: 4 rows become 2 at 0.5 and 2.5, not at 0 and 3.
         scale_offset: The ratio of the sizes is old / (new + this), as DINO has it with 0.1.
+        coefficient: Of the cubic kernel without antialias; torch has −0.75, and with antialias, as
+            Pillow and JAX, −0.5.
 
     Raises:
         ParameterError: The method does not exist, or an option does not go with it.
@@ -77,6 +79,7 @@ class Interpolation:
     antialias: bool = False
     align_corners: bool = False
     scale_offset: float = 0.0
+    coefficient: float = CUBIC
 
     def __post_init__(self) -> None:
         _METHOD.check("method", self.method)
@@ -171,7 +174,7 @@ class Interpolation:
             centre = np.clip(centre, 0, old - 1)
         first_row = np.floor(centre - reach + 1).astype(np.intp)
         rows = first_row[:, None] + np.arange(2 * reach)
-        weights = _kernel(rows - centre[:, None], self.method, CUBIC)
+        weights = _kernel(rows - centre[:, None], self.method, self.coefficient)
         return Taps(np.clip(rows, 0, old - 1), weights)
 
     def _antialiased(self, centre: Floats, old: int, stretch: float) -> Taps:

@@ -71,7 +71,7 @@ def resize(
     """
     name = text_of("name", name)
     array = floating(name, table)
-    _check_table(name, array)
+    check_table(name, array)
     rows, dim = array.shape[-2:]
     keep = KEPT.check("keep", keep)
     old, new = _grids(rows, to, grid, keep)
@@ -80,20 +80,31 @@ def resize(
     if method is None:
         method = "linear" if grid is None else "cubic"
     interpolation = Interpolation(method, antialias, align_corners, scale_offset)
+    new_table = resampled(array.reshape(rows, dim), old, new, keep, interpolation)
+    return like(table, new_table.reshape(*array.shape[:-2], *new_table.shape))
+
+
+def resampled(table: Array, old: Grid, new: Grid, keep: int, interpolation: Interpolation) -> Array:
+    """Return a table (rows, dim) on another grid; the first `keep` rows stay as they are.
+
+    Raises:
+        ParameterError: The interpolation cannot make so many rows.
+    """
     interpolation.check_sizes(old.height, new.height)
     interpolation.check_sizes(old.width, new.width)
     if old == new:
-        return like(table, array.copy())
-    flat = array.reshape(rows, dim)
-    out = np.empty((keep + new.cells, dim), array.dtype.newbyteorder("="))
-    out[:keep] = flat[:keep]
-    cells = flat[keep:].reshape(*old, dim)
+        return table.copy()
+    dim = table.shape[1]
+    out = np.empty((keep + new.cells, dim), table.dtype.newbyteorder("="))
+    out[:keep] = table[:keep]
+    cells = table[keep:].reshape(*old, dim)
     new_cells = out[keep:].reshape(*new, dim)
     _resample(cells, new_cells, interpolation)
-    return like(table, out.reshape(*array.shape[:-2], *out.shape))
+    return out
 
 
-def _check_table(name: str, array: Array) -> None:
+def check_table(name: str, array: Array) -> None:
+    """Raise ParameterError for an array that is not (rows, dim) or (1, rows, dim)."""
     has_batch = bool(set(array.shape[:-2]) - {1})
     if array.ndim < 2 or has_batch or not array.size:
         rule = "a learned table is (rows, dim) or (1, rows, dim)"

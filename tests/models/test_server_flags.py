@@ -229,6 +229,8 @@ def test_overrides_need_a_configuration() -> None:
         ("model:\n  rope_scale: 2", ("2",)),
         ('{"rope_scale": 2}', ("2",)),
         ("llama-server ^\n --rope-scale ^\n 2", ("2",)),
+        ('--rope-scale {"factor": 2}', ('{"factor": 2}',)),
+        ('--rope-scale={"a": {"b": "it\'s"}} x', ('{"a": {"b": "it\'s"}}', "x")),
     ],
 )
 def test_spellings_of_a_flag(text: str, values: tuple[str, ...]) -> None:

@@ -16,8 +16,14 @@ from pecli.errors import FileError, KindError, ParameterError, listed
 from pecli.explain.storage import half_ulp
 from pecli.files.load import Given, opened
 from pecli.files.tensor_roles import role_of
-from pecli.tensors.interpolation import PROJECTS, Interpolation, known_interpolations
-from pecli.tensors.resize import KEPT, Grid, checked_grid, resize, wrong_rows
+from pecli.tensors.interpolation import (
+    ANTIALIASED_CUBIC,
+    CUBIC,
+    PROJECTS,
+    Interpolation,
+    known_interpolations,
+)
+from pecli.tensors.resize import KEPT, Grid, check_table, checked_grid, resampled, wrong_rows
 
 COLUMNS_TRIED = 8  #: columns with which interpolations are told apart, before all are compared
 MAX_LISTED = 8  #: tensors that an error names
@@ -144,9 +150,7 @@ def _table(given: Given, label: str) -> _Table:
         tensors = learned
     name, values = next(iter(tensors.items()))
     array = floating(label, values)
-    if array.ndim < 2 or set(array.shape[:-2]) - {1} or not array.size:
-        rule = "a learned table is (rows, dim) or (1, rows, dim)"
-        raise ParameterError(path or label, f"of shape {array.shape}", rule)
+    check_table(path or label, array)
     return _Table(path or label, name, array.reshape(array.shape[-2:]), file.rounding)
 
 
@@ -185,7 +189,7 @@ class _Job:
 
     def made(self, way: Interpolation) -> Floats:
         """Return the table that an interpolation makes, (keep + rows, dim)."""
-        return _resized(self.old, self.grid, self.to, self.keep, way)
+        return resampled(self.old, self.grid, self.to, self.keep, way)
 
     def fits(self, table: Floats | None) -> bool:
         """Return True if the new table is this one, up to rounding."""
@@ -198,11 +202,6 @@ class _Job:
         old = np.ascontiguousarray(self.old[:, columns])
         new = np.ascontiguousarray(self.new[:, columns])
         return replace(self, old=old, new=new)
-
-
-def _resized(old: Floats, grid: Grid, to: Grid, keep: int, way: Interpolation) -> Floats:
-    resized: Floats = resize(old, (to.height, to.width), grid=grid, keep=keep, **asdict(way))
-    return resized
 
 
 def _jobs(before: _Table, after: _Table, grid: object, to: object, keep: int) -> Iterator[_Job]:
@@ -399,6 +398,10 @@ def _differs_in_other_tokens_only(job: _Job) -> bool:
 
 def _known_mistakes(job: _Job) -> Iterator[_Mistake]:
     """Yield wrong ways to resize: axes swapped, other tokens resized or lost, no regard to a grid."""
+    yield _Mistake(
+        f"the cubic kernel has the coefficient {ANTIALIASED_CUBIC}, not torch's {CUBIC}",
+        lambda way: job.made(replace(way, coefficient=ANTIALIASED_CUBIC)),
+    )
     if job.is_on_grid:
         yield from _swapped_axes(job)
     line = Grid(job.grid.cells, 1)
@@ -406,17 +409,17 @@ def _known_mistakes(job: _Job) -> Iterator[_Mistake]:
     if job.is_on_grid:
         yield _Mistake(
             "rows are resized along one axis, as if they were no grid",
-            lambda way: _resized(job.old, line, new_line, job.keep, way),
+            lambda way: resampled(job.old, line, new_line, job.keep, way),
         )
     if job.keep:
         every_row = Grid(len(job.old), 1)
         yield _Mistake(
             f"{_other_tokens(job)} are resized as well, along one axis with the others",
-            lambda way: _resized(job.old, every_row, Grid(len(job.new), 1), 0, way),
+            lambda way: resampled(job.old, every_row, Grid(len(job.new), 1), 0, way),
         )
         yield _Mistake(
             f"{_other_tokens(job)} are missing",
-            lambda way: _resized(job.old, job.grid, job.to, job.keep, way)[job.keep :],
+            lambda way: resampled(job.old, job.grid, job.to, job.keep, way)[job.keep :],
         )
 
 
@@ -439,17 +442,17 @@ def _swapped_axes(job: _Job) -> Iterator[_Mistake]:
     if job.grid.height != job.grid.width:
         yield _Mistake(
             f"rows and columns are swapped: the old rows are taken for {_size(swapped_grid)}",
-            lambda way: _resized(job.old, swapped_grid, job.to, job.keep, way),
+            lambda way: resampled(job.old, swapped_grid, job.to, job.keep, way),
         )
     if job.to.height != job.to.width:
         yield _Mistake(
             f"rows and columns are swapped: the new rows are made for {_size(swapped_to)}",
-            lambda way: _resized(job.old, job.grid, swapped_to, job.keep, way),
+            lambda way: resampled(job.old, job.grid, swapped_to, job.keep, way),
         )
     if job.grid.height != job.grid.width and job.to.height != job.to.width:
         yield _Mistake(
             f"rows and columns are swapped: {_size(swapped_grid)} becomes {_size(swapped_to)}",
-            lambda way: _resized(job.old, swapped_grid, swapped_to, job.keep, way),
+            lambda way: resampled(job.old, swapped_grid, swapped_to, job.keep, way),
         )
 
 

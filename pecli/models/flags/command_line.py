@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +18,8 @@ ASSIGNMENT = re.compile(r"([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
 PUNCTUATION = "{},:"
 #: Continuations of a command line: `\` in a Unix shell, `^` in cmd.exe, a backtick in PowerShell.
 CONTINUED = re.compile(r"[\\^`][ \t]*\r?\n")
+#: A word in quotes, or the brace with which a bare word begins.
+QUOTED_OR_BRACE = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|(?:(?<=[\s=])|^)\{""", re.DOTALL)
 #: Objects of a request or a YAML file that hold settings: Ollama's `options`, TabbyAPI's `model`.
 SECTIONS = ("options", "model", "parameters")
 
@@ -81,11 +84,32 @@ def parse_command_line(text: str, bare_names: Container[str]) -> CommandLine:
     if arguments is not None:
         return arguments
     try:
-        words = shlex.split(CONTINUED.sub(" ", text), comments=False)
+        words = shlex.split(_with_quoted_objects(CONTINUED.sub(" ", text)), comments=False)
     except ValueError as problem:
         rule = f"it cannot be split into words: {problem}"
         raise ParameterError("flags", repr(text[:60]), rule, "check its quotes") from None
     return _shell_flags(words, bare_names)
+
+
+def _with_quoted_objects(text: str) -> str:
+    """Return a command line with quotes around its bare JSON objects.
+
+    In `--flags 'vllm serve --rope-scaling {"factor": 4}'` the quotes that a shell needs are those
+    around the whole; without others, the marks of the object would be taken for quotes.
+    """
+    parts = []
+    end = 0
+    while match := QUOTED_OR_BRACE.search(text, end):
+        start = match.start()
+        stop = match.end()
+        part = match[0]
+        if part == "{":
+            with suppress(ValueError):
+                _, stop = json.JSONDecoder().raw_decode(text, start)
+                part = shlex.quote(text[start:stop])
+        parts += [text[end:start], part]
+        end = stop
+    return "".join([*parts, text[end:]])
 
 
 def _python_arguments(text: str) -> CommandLine | None:
