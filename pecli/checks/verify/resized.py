@@ -189,7 +189,7 @@ class _Job:
 
     def made(self, way: Interpolation) -> Floats:
         """Return the table that an interpolation makes, (keep + rows, dim)."""
-        return resampled(self.old, self.grid, self.to, self.keep, way)
+        return _resized(self.old, self.grid, self.to, self.keep, way)
 
     def fits(self, table: Floats | None) -> bool:
         """Return True if the new table is this one, up to rounding."""
@@ -202,6 +202,10 @@ class _Job:
         old = np.ascontiguousarray(self.old[:, columns])
         new = np.ascontiguousarray(self.new[:, columns])
         return replace(self, old=old, new=new)
+
+
+def _resized(old: Floats, grid: Grid, to: Grid, keep: int, way: Interpolation) -> Floats:
+    return widened(resampled(old, grid, to, keep, way))
 
 
 def _jobs(before: _Table, after: _Table, grid: object, to: object, keep: int) -> Iterator[_Job]:
@@ -409,17 +413,17 @@ def _known_mistakes(job: _Job) -> Iterator[_Mistake]:
     if job.is_on_grid:
         yield _Mistake(
             "rows are resized along one axis, as if they were no grid",
-            lambda way: resampled(job.old, line, new_line, job.keep, way),
+            lambda way: _resized(job.old, line, new_line, job.keep, way),
         )
     if job.keep:
         every_row = Grid(len(job.old), 1)
         yield _Mistake(
             f"{_other_tokens(job)} are resized as well, along one axis with the others",
-            lambda way: resampled(job.old, every_row, Grid(len(job.new), 1), 0, way),
+            lambda way: _resized(job.old, every_row, Grid(len(job.new), 1), 0, way),
         )
         yield _Mistake(
             f"{_other_tokens(job)} are missing",
-            lambda way: resampled(job.old, job.grid, job.to, job.keep, way)[job.keep :],
+            lambda way: _resized(job.old, job.grid, job.to, job.keep, way)[job.keep :],
         )
 
 
@@ -442,17 +446,17 @@ def _swapped_axes(job: _Job) -> Iterator[_Mistake]:
     if job.grid.height != job.grid.width:
         yield _Mistake(
             f"rows and columns are swapped: the old rows are taken for {_size(swapped_grid)}",
-            lambda way: resampled(job.old, swapped_grid, job.to, job.keep, way),
+            lambda way: _resized(job.old, swapped_grid, job.to, job.keep, way),
         )
     if job.to.height != job.to.width:
         yield _Mistake(
             f"rows and columns are swapped: the new rows are made for {_size(swapped_to)}",
-            lambda way: resampled(job.old, job.grid, swapped_to, job.keep, way),
+            lambda way: _resized(job.old, job.grid, swapped_to, job.keep, way),
         )
     if job.grid.height != job.grid.width and job.to.height != job.to.width:
         yield _Mistake(
             f"rows and columns are swapped: {_size(swapped_grid)} becomes {_size(swapped_to)}",
-            lambda way: resampled(job.old, swapped_grid, swapped_to, job.keep, way),
+            lambda way: _resized(job.old, swapped_grid, swapped_to, job.keep, way),
         )
 
 
