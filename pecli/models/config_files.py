@@ -17,7 +17,7 @@ MAX_START = 1 << 16
 MAX_CONFIG_BYTES = 4 << 20
 EXPECTED = "a config.json is expected"
 #: A number that YAML 1.1 takes for a text, since it lacks a dot or the sign of the exponent: 5e5.
-EXPONENT = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+")
+EXPONENT = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9_]*)?[eE][-+]?[0-9]+$")
 #: A value of OmegaConf that stands elsewhere in the file: `${model.seq_length}`, or from the object
 #: itself `${.seq_length}`; each further dot leads out of an object.
 REFERENCE = re.compile(r"\$\{(\.*)(\w+(?:\.\w+)*)\}")

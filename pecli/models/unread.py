@@ -18,6 +18,9 @@ POSITIONS = re.compile(
     r"|max_period|ntk|sinusoid|rel_pos|relative|wavelen|timescale|(learned|conv|max|num)_pos|(^|_)nope|no_?pe_|fope"
     r"|xpos|(^|_)r?pe(_|$)|pos_enc|abs_pos|interpolation_factor|extrapolation|original_seq|(^|_)rot_"
 )
+#: Parts of names that are about training, whatever else the name has: `positional_dropout_rate`,
+#: `eval_frequency`, `loss_scaling_factor`.
+TRAINING = re.compile(r"drop(out|ped)|loss|(eval|log|logging|save|checkpoint|valid|print)_freq")
 #: Keys that look like positions and are about something else, or about how a kernel computes.
 OTHER_MATTERS = frozenset(" ".join(stored("other_matters.json")).split())
 #: Names that other projects have for sizes, by the names that transformers has. nanoGPT's
@@ -70,7 +73,9 @@ def looks_like_positions(name: str) -> bool:
     (True, False)
     """
     plain = plain_name(name)
-    return plain not in OTHER_MATTERS and POSITIONS.search(plain) is not None
+    if plain in OTHER_MATTERS or TRAINING.search(plain):
+        return False
+    return POSITIONS.search(plain) is not None
 
 
 def unread_keys(keys: Keys, schemes: Collection[str]) -> list[str]:

@@ -175,7 +175,10 @@ def test_maxtexts_gemma_4_is_that_of_transformers(layer_type: str) -> None:
     assert encoding.inverse_frequencies() == expected.inverse_frequencies()
 
 
-@pytest.mark.parametrize("key", ["European", "composition", "label2id"])
+@pytest.mark.parametrize(
+    "key",
+    ["European", "composition", "label2id", "positional_dropout_rate", "loss_scaling_factor"],
+)
 def test_words_that_contain_a_term_are_not_about_positions(key: str) -> None:
     model = load_config({"model_type": "llama", **SIZES, key: {"rope": 1} if "2" in key else 3})
     assert model.warnings == ()

@@ -15,6 +15,7 @@ from pecli.models.dialects import huggingface
 from pecli.models.dialects.translation import renamed, translated_ropes
 from pecli.models.encoding import Encoding, Parsed, joined
 from pecli.models.families import Family
+from pecli.models.key_names import LENGTH
 from pecli.models.keys import ClassDefaults, Keys, Setting, Settings
 from pecli.models.non_rotary import project_rules
 
@@ -25,7 +26,8 @@ class ScalingNames:
 
     Attributes:
         section: The object that holds them; empty if they stand beside the other keys.
-        names: The project's names by those that the keys have in `rope_scaling`.
+        names: The project's names by those that the keys have in `rope_scaling`. A dot leads into
+            an object: `pos_scaling_extra_args.low_freq_factor`.
         implied: Values that the project's code has, by names of `rope_scaling`.
     """
 
@@ -37,13 +39,14 @@ class ScalingNames:
         """Return the settings of `rope_scaling`; none if the file has none of the keys."""
         if self.section:
             keys = keys.within(self.section)
-        if not keys.any(*self.names.values()):
+        settings = {name: _setting_at(keys, place) for name, place in self.names.items()}
+        given = {name: setting for name, setting in settings.items() if setting is not None}
+        if not given:
             return {}
         implied = {
             name: Setting(value, "the project's code") for name, value in self.implied.items()
         }
-        given = renamed(keys, **self.names)
-        return {**implied, **{name: value for name, value in given.items() if value is not None}}
+        return {**implied, **given}
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ class Transformer:
         keys.account.read.update(self.when)
         code = f"{project}'s code"
         keys = self._own_keys(keys, code)
+        # The length of the context needs no encoding that reads it: ALiBi has no table.
+        keys.mark(LENGTH)
         parsed = Parsed([], [])
         if self.table:
             parsed = Parsed(project_rules(project)[self.table].encodings(keys), [])
@@ -139,6 +144,13 @@ def read(keys: Keys, project: str) -> Parsed:
             f"no positional encoding was found: {project}'s code decides which one it has"
         )
     return parsed
+
+
+def _setting_at(keys: Keys, place: str) -> Setting[object] | None:
+    *objects, name = place.split(".")
+    for inner in objects:
+        keys = keys.within(inner)
+    return keys.value(name)
 
 
 def describes(project: str, config: Mapping[str, object]) -> bool:

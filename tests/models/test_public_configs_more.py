@@ -1,0 +1,70 @@
+"""Configurations of thirty public repositories, in Hugging Face's format and in those of other
+projects: right, or with a warning.
+
+A row of public_configs_more.jsonl.gz has the file (`source`), its keys without those about data and
+training, the code that the numbers come from (`by`), and what this code makes: of each list of
+frequencies their count, the second and the last one; of each table its shape.
+"""
+
+import gzip
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pecli.models.dialects import read_object
+from pecli.models.encoding import Encoding, ModelEncodings
+from tests.models.facts import DATA
+from tests.tools.class_survey import has_shape
+
+Row = dict[str, Any]
+
+
+def stored_rows() -> list[Row]:
+    with gzip.open(DATA / "public_configs_more.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+ROWS = stored_rows()
+#: Of all rows, so many must have all of their frequencies and tables.
+RIGHT = 0.95
+
+
+def has_ends(encoding: Encoding, ends: list[float]) -> bool:
+    """Return True if frequencies have this count, second and last value."""
+    count, second, last = ends
+    if encoding.scheme == "sinusoidal":
+        return bool(encoding.parameters["dim"] == 2 * count)
+    if not encoding.is_rotary:
+        return False
+    values = encoding.inverse_frequencies() or []
+    if len(values) != count:
+        return False
+    found = [values[min(1, len(values) - 1)], values[-1]]
+    return bool(np.allclose(found, [second, last], rtol=2e-5, atol=0))
+
+
+def is_right(model: ModelEncodings, row: Row) -> bool:
+    has_frequencies = [
+        any(has_ends(encoding, ends) for encoding in model) for ends in row["frequencies"]
+    ]
+    has_tables = [any(has_shape(encoding, shape) for encoding in model) for shape in row["tables"]]
+    return all(has_frequencies) and all(has_tables)
+
+
+def model_of(row: Row) -> ModelEncodings:
+    return read_object(row["config"], row["file"])
+
+
+@pytest.mark.sample(150)
+@pytest.mark.parametrize("row", ROWS, ids=[row["source"] for row in ROWS])
+def test_a_public_configuration_is_right_or_has_a_warning(row: Row) -> None:
+    model = model_of(row)
+    assert is_right(model, row) or model.warnings
+
+
+@pytest.mark.thorough
+def test_nearly_all_public_configurations_are_right() -> None:
+    right = [row for row in ROWS if is_right(model_of(row), row)]
+    assert len(right) >= RIGHT * len(ROWS)
