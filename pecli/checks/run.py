@@ -6,7 +6,6 @@ A check that raises does not stop the others.
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,6 +13,7 @@ from enum import StrEnum
 from pecli.checks.verification import Verification
 from pecli.engine.named_values import JsonObject
 from pecli.engine.table import thread_count
+from pecli.engine.thread_pool import ThreadPool
 from pecli.errors import FileError, NoTablesError, PecliError, translated
 
 
@@ -127,7 +127,7 @@ def run_all(checks: Sequence[Check], *, strict: bool = False) -> Iterator[Outcom
         for check in checks:
             yield _outcome_of(check, strict)
         return
-    pool = ThreadPoolExecutor(workers)
+    pool = ThreadPool(workers)
     try:
         # A thread has an empty context: without a copy, it would not know how raw files are read.
         contexts = [copy_context() for _ in checks]

@@ -217,10 +217,10 @@ def results_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> I
     if len(first_two) < 2 or thread_count() < 2:
         yield from map(work, every_item)
         return
-    from concurrent.futures import ThreadPoolExecutor  # takes 5 ms to import
+    from pecli.engine.thread_pool import ThreadPool  # concurrent.futures takes 5 ms to import.
 
     ahead: deque[Future[Result]] = deque()
-    pool = ThreadPoolExecutor(thread_count())
+    pool = ThreadPool(thread_count())
     try:
         for item in every_item:
             ahead.append(pool.submit(work, item))

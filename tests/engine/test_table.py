@@ -51,6 +51,36 @@ def test_rows_in_any_order(layout: str, way: dict[str, str]) -> None:
         assert np.array_equal(table.pick(rows), table.array()[rows])
 
 
+@pytest.mark.parametrize("startable", [0, 1, 3])
+def test_threads_that_cannot_be_started(monkeypatch: pytest.MonkeyPatch, startable: int) -> None:
+    """A limit of processes counts threads: the work goes on with those that there are."""
+    monkeypatch.setenv("PECLI_THREADS", "8")
+    start = threading.Thread.start
+    started: list[threading.Thread] = []
+
+    def start_some(thread: threading.Thread) -> None:
+        if len(started) == startable:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_some)
+    squares = list(results_in_order(lambda number: number**2, range(50)))
+    assert squares == [number**2 for number in range(50)]
+    assert len(started) == startable
+
+
+def test_work_that_fails_without_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PECLI_THREADS", "8")
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(ZeroDivisionError):
+        work_through(lambda number: 1 // number, [2, 1, 0])
+
+
 @given(strategies.schemes(), st.integers(1, 70), st.sampled_from(["1", "8"]), st.data())
 def test_any_split_in_any_order_with_any_threads_gives_the_same_bytes(
     monkeypatch: pytest.MonkeyPatch,

@@ -1,0 +1,45 @@
+"""Threads that compute tables and run checks, as many as the system starts.
+
+Limits of processes and containers (ulimit -u, pids.max) count threads as well.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+class ThreadPool(ThreadPoolExecutor):
+    """A pool that goes on with the threads it has, or without any, if the system starts no more."""
+
+    _works_alone = False  # True once not even the first thread could be started
+
+    def submit(
+        self,
+        fn: Callable[_Arguments, _Result],
+        /,
+        *args: _Arguments.args,
+        **kwargs: _Arguments.kwargs,
+    ) -> Future[_Result]:
+        """Call a function in a thread; without any thread, at once."""
+        if not self._works_alone:
+            try:
+                return super().submit(fn, *args, **kwargs)
+            except RuntimeError:
+                self._works_alone = True
+        done: Future[_Result] = Future()
+        try:
+            done.set_result(fn(*args, **kwargs))
+        except Exception as problem:
+            done.set_exception(problem)
+        return done
+
+    def _adjust_thread_count(self) -> None:
+        """Start another thread if there is work for it, and it is possible."""
+        try:
+            super()._adjust_thread_count()
+        except RuntimeError:
+            if not self._threads:
+                raise
