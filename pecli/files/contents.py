@@ -11,7 +11,6 @@ import os
 import stat
 from collections import UserDict
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import import_module
@@ -31,9 +30,11 @@ INDEX = ".index.json"  # how the name of a checkpoint's index ends
 GGUF = b"GGUF"
 STANDARD_INPUT = "standard input"  # the path of a LoadedFile that was read from `-`
 MAX_STREAM = 4 << 30  # bytes that are read from a pipe: all of them are kept in memory
+MAX_TEXT = 256 << 20  # bytes of a file of text; its numbers take about as much memory
 MAX_AXES = 32  # as in NumPy 1
 MAX_BYTES = 2**62
 MAX_EMPTY_ROWS = 2**31  # A table without elements can still have many rows to step through.
+MAX_READ = 64 << 20  # bytes of a file that is read if it cannot be mapped for want of memory
 CHUNK = 1 << 20
 START = 512  # bytes that are enough to recognise a format
 
@@ -285,18 +286,21 @@ class LoadedFile:
         return self.printed is not None and self.printed.are_rows
 
 
-CheckStart = Callable[[str, bytes], object]
-"""Takes a file's name and its first bytes, and raises a FileError to refuse it."""
+MaxStream = Callable[[str, bytes], int]
+"""Takes a file's name and its first bytes, and returns the most bytes that a pipe may have.
+
+It raises a FileError to refuse the file."""
 
 
-def _accept(name: str, start: bytes) -> None:
+def _accept(name: str, start: bytes) -> int:
     """Accept any file."""
+    return MAX_STREAM
 
 
-def read_contents(path: str, check_start: CheckStart = _accept) -> Contents:
+def read_contents(path: str, max_stream: MaxStream = _accept) -> Contents:
     """Return the bytes of a file or a pipe; `-` is standard input.
 
-    `check_start` can refuse a pipe by its first bytes, before all of it is read into memory.
+    `max_stream` can refuse a pipe by its first bytes, before all of it is read into memory.
     """
     label = path
     source: str | int = path
@@ -305,36 +309,46 @@ def read_contents(path: str, check_start: CheckStart = _accept) -> Contents:
             label = STANDARD_INPUT
             source = os.dup(0)
         with open_to_read(source) as file:
-            mapped = _mapped(file)
+            mapped = _mapped(file, label)
             if mapped is not None:
-                check_start(label, mapped[:START])
+                max_stream(label, mapped[:START])
                 return Contents(label, memoryview(mapped))
-            return Contents(label, _read_stream(file, label, check_start))
+            return Contents(label, _read_stream(file, label, max_stream))
     except (OSError, ValueError) as error:
         raise failure(label, error) from None
 
 
-def _mapped(file: BinaryIO) -> mmap.mmap | None:
-    """Map a regular file into memory; return None if it is another kind, empty or partly read."""
+def _mapped(file: BinaryIO, label: str) -> mmap.mmap | None:
+    """Map a regular file into memory; return None if it is another kind, empty or partly read.
+
+    Raises:
+        FileError: the process may not have that much address space, and so could not read it either.
+    """
     status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode) or not status.st_size or file.tell():
         return None
-    with suppress(OSError):  # Some file systems cannot map files.
+    try:
         return mmap.mmap(file.fileno(), status.st_size, access=mmap.ACCESS_READ)
-    return None
+    except OSError as problem:
+        if problem.errno == errno.ENOMEM and status.st_size > MAX_READ:
+            size = f"{status.st_size / (1 << 20):,.0f} MiB"
+            reason = f"its {size} do not fit into the address space of this process"
+            raise FileError(label, reason, "raise the limit (ulimit -v)") from None
+        return None  # Some file systems cannot map files.
 
 
-def _read_stream(file: BinaryIO, label: str, check_start: CheckStart) -> memoryview:
+def _read_stream(file: BinaryIO, label: str, max_stream: MaxStream) -> memoryview:
     data = bytearray()
+    most = MAX_STREAM
     # A pipe that the other end made non-blocking gives None while it has no data.
     piece: bytes | None = file.read(START)
     if piece is not None:
-        check_start(label, piece)
+        most = max_stream(label, piece)
     while piece:
         data += piece
         piece = file.read(CHUNK)
-        if len(data) > MAX_STREAM:
-            size = f"{MAX_STREAM >> 30} GiB"
+        if len(data) > most:
+            size = f"{most >> 30} GiB" if most >= 1 << 30 else f"{most >> 20} MiB of text"
             raise FileError(label, f"is a pipe of more than {size}", "save it to a file first")
     if piece is None:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))

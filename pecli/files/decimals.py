@@ -7,7 +7,7 @@ import numpy as np
 
 from pecli.engine.arrays import COMPLEX, FLOATS, Array
 from pecli.engine.table import Table, results_in_order
-from pecli.files.contents import Contents
+from pecli.files.contents import MAX_TEXT, Contents
 from pecli.files.npy import CODES
 from pecli.files.output import Output
 from pecli.files.writing import OnBlock
@@ -16,7 +16,6 @@ ELEMENTS = 1 << 16  # elements that are turned into text at once
 VECTOR_COLUMNS = 8  # elements of a vector per line; a table has one row per line
 NOT_FINITE = re.compile(rb"(-?inf|nan)f?")
 REAL = {*FLOATS, *CODES} - {*COMPLEX}  # dtypes whose values decimals can represent
-MAX_BYTES = 256 << 20  # of a text file that is read: all of it is kept in memory
 
 RowTexts = Callable[[Array], list[bytes]]
 """Turns a block into text: one item per row, with commas between the elements."""
@@ -161,8 +160,8 @@ def identifier(text: str) -> str:
 def whole_text(contents: Contents) -> bytes:
     """Return the bytes of a text file; refuse one that is too large."""
     contents.refuse_if(
-        len(contents.data) > MAX_BYTES,
-        f"has more than {MAX_BYTES >> 20} MiB of text",
+        len(contents.data) > MAX_TEXT,
+        f"has more than {MAX_TEXT >> 20} MiB of text",
         "convert it to .npy with another tool",
     )
     return bytes(contents.data)

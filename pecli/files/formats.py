@@ -114,6 +114,7 @@ class Format:
         is_written: whether the module has a function `write`.
         holds_one_array: whether a file holds a single array, without a name.
         is_tried_last: whether every other format is more likely; any text may hold numbers.
+        is_text: whether numbers are written in decimal, of which only so much is read.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Format:
     is_written: bool = False
     holds_one_array: bool = False
     is_tried_last: bool = False
+    is_text: bool = False
 
     def read(self, contents: "Contents") -> "LoadedFile":
         """Read a file of this format."""
@@ -154,8 +156,9 @@ FORMATS = [
         has_suffix(".csv", ".tsv"),
         is_written=True,
         holds_one_array=True,
+        is_text=True,
     ),
-    Format("json", "pecli.files.json_file", (".json",), is_json, is_written=True),
+    Format("json", "pecli.files.json_file", (".json",), is_json, is_written=True, is_text=True),
     Format(
         "safetensors",
         "pecli.files.safetensors",
@@ -165,7 +168,14 @@ FORMATS = [
     ),
     Format("onnx", "pecli.files.onnx_file", (".onnx",), has_suffix(".onnx")),
     Format("h", "pecli.files.c_header", (".h",), is_written=True),
-    Format("text", "pecli.files.text_file", _TEXT_SUFFIXES, is_number_text, is_tried_last=True),
+    Format(
+        "text",
+        "pecli.files.text_file",
+        _TEXT_SUFFIXES,
+        is_number_text,
+        is_tried_last=True,
+        is_text=True,
+    ),
     Format("zarr", "pecli.files.zarr_store", (".zarr",), is_written=True),
 ]
 """All formats, in the order in which their signatures are tried: those with a magic number first.

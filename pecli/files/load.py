@@ -13,6 +13,8 @@ from pecli.engine.arrays import Array, ArrayLike, numbers
 from pecli.errors import FileError, KindError, failure, listed, path_of, quoted
 from pecli.files.contents import (
     INDEX,
+    MAX_STREAM,
+    MAX_TEXT,
     STANDARD_INPUT,
     START,
     LoadedFile,
@@ -45,12 +47,17 @@ def load_file(path: str) -> LoadedFile:
         return _load_shards(path, shards_in_folder(path))
     if path.lower().endswith(INDEX):
         return _load_shards(path, shards_of_index(path))
-    contents = read_contents(path, format_of_bytes)
+    contents = read_contents(path, _max_stream)
     file_format = format_of_bytes(contents.path, bytes(contents.data[:START]))
     loaded = file_format.read(contents)
     for text in loaded.notes:
         note(f"{loaded.path}: {text}")
     return loaded
+
+
+def _max_stream(name: str, start: bytes) -> int:
+    """Return the most bytes of a pipe that are read; numbers in text take several times as many."""
+    return MAX_TEXT if format_of_bytes(name, start).is_text else MAX_STREAM
 
 
 class Shard(NamedTuple):

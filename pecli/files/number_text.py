@@ -15,9 +15,8 @@ import numpy as np
 
 from pecli.engine.arrays import AnyArray
 from pecli.errors import FileError, quoted
-from pecli.files.contents import MAX_AXES, Contents
+from pecli.files.contents import MAX_AXES, MAX_TEXT, Contents
 
-MAX_TEXT = 256 << 20  # bytes of a text file; its numbers take about as much memory
 PIECE = 1 << 16  # bytes of a line that are scanned at once
 MAX_NUMERAL = 2048  # bytes of a number; the longest exact float64 has 1,100
 MAX_EXACT_INTEGER = 2**53  # up to here, float64 holds every whole number

@@ -20,7 +20,7 @@ import pytest
 
 from pecli.engine.table import table_of
 from pecli.errors import FileError
-from pecli.files import contents, format_of, save_tables
+from pecli.files import format_of, save_tables
 from pecli.files.load import load
 from tests.files.conftest import ENVIRONMENT, SPEC, is_read, refusals
 from tests.tools.inject_faults import inject
@@ -350,13 +350,40 @@ def test_npz_compressed_members_that_lie() -> None:
 
 
 def test_a_pipe_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contents, "MAX_STREAM", 1 << 20)
+    monkeypatch.setattr("pecli.files.load.MAX_STREAM", 1 << 20)
     os.mkfifo("pipe")
     for size, said in (((1 << 20) + 1, "is a pipe of more than"), (1 << 20, "is truncated")):
         with ThreadPoolExecutor() as pool:
             pool.submit(Path("pipe").write_bytes, npy(described(shape=f"({size},)")).ljust(size))
             with pytest.raises(FileError, match=said):
                 load("pipe")
+
+
+def test_text_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pecli.files.load.MAX_TEXT", 1 << 20)
+    os.mkfifo("pipe")
+    with ThreadPoolExecutor() as pool:
+        pool.submit(Path("pipe").write_bytes, b"1.5 2.5\n" * (3 << 20))
+        with pytest.raises(FileError, match="is a pipe of more than 1 MiB of text"):
+            load("pipe")
+
+
+def test_a_file_that_does_not_fit_into_the_address_space() -> None:
+    """Nothing of it is read then: reading would need the same space."""
+    rows = np.lib.format.open_memmap("big.npy", "w+", np.float32, (1 << 18, 1024))  # 1 GiB, sparse
+    del rows
+    code = f"""
+import resource
+from pecli.cli.app import run
+resource.setrlimit(resource.RLIMIT_AS, ({900 << 20}, {900 << 20}))
+raise SystemExit(run(["inspect", "big.npy"]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=ENVIRONMENT
+    )
+    assert done.returncode == 3
+    assert "its 1,024 MiB do not fit into the address space" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 TABLES = [

@@ -103,7 +103,7 @@ LIMITS = [
     Limit("bomb.npz", "zip_archive.BOMB_BYTES", lambda path: member_size(path, "a.npy")),
     Limit("t.safetensors", "safetensors.MAX_HEADER", lambda path: little_endian(path, 0, 8)),
     Limit("t.safetensors", "safetensors.MAX_QUOTES", lambda path: path.read_bytes().count(b'"')),
-    Limit("t.csv", "decimals.MAX_BYTES", lambda path: path.stat().st_size),
+    Limit("t.csv", "decimals.MAX_TEXT", lambda path: path.stat().st_size),
     Limit("t.json", "json_file.MAX_LISTS", bracket_and_quote_count),
     Limit("t.json", "json_file.MAX_TENSORS", lambda path: 3),
     Limit("shards.npz.index.json", "shards.MAX_INDEX", lambda path: path.stat().st_size),
