@@ -39,7 +39,7 @@ WITHIN_ENGINE = {
     "numerics": {"numerics", "arrays"},
     "scalings": {"scalings", "numerics", "arrays", "named_values"},
     "runtimes": {"runtimes", "scalings", "numerics", "arrays", "named_values"},
-    "table": {"numerics", "arrays"},
+    "table": {"numerics", "arrays", "thread_pool"},
 }
 """Parts of the engine that a part may import. Parts without a row import everything except the
 schemes; the schemes import everything.
