@@ -425,62 +425,86 @@ def _in_order(candidate: Candidate, found: Array) -> Iterator[Candidate]:
                 yield Candidate((*candidate.edits, *edits), array)
 
 
-def _ordered(ours: Array, theirs: Array, axis: int, axes: int) -> Iterator[Candidate]:
-    """Yield ours in the order of theirs, along the first axis, with either sign."""
+def _ordered(expected: Array, found: Array, axis: int, axes: int) -> Iterator[Candidate]:
+    """Yield the expected slices along the first axis in the order in which they were found, with either sign.
+
+    Slices without a source are padding, if all of them hold one number.
+    """
     for sign in (1, -1):
-        order = _matched(ours, theirs, sign)
-        edit = _order_edit(order, len(ours), axis, axes)
-        is_lost = order < 0
-        if edit is None or (is_lost.any() and np.ptp(widened(theirs[is_lost]))):
+        sources = _matching_slices(expected, found, sign)
+        edit = _order_edit(sources, len(expected), axis, axes)
+        is_lost = sources < 0
+        is_padding = not is_lost.any() or not np.ptp(widened(found[is_lost]))
+        if edit is None or not is_padding:
             continue
-        moved = sign * widened(ours[np.maximum(order, 0)])
-        moved[is_lost] = widened(theirs[is_lost])
+        moved = sign * widened(expected[np.maximum(sources, 0)])
+        moved[is_lost] = widened(found[is_lost])
         signs: tuple[Edit, ...] = (Negated("all"),) if sign < 0 else ()
         yield Candidate((*signs, edit), moved)
 
 
-def _matched(ours: Array, theirs: Array, sign: int) -> Indices:
-    """Return for each of theirs the nearest of ours, by a few random sums of its numbers; −1 if none is near."""
-    size = math.prod(ours.shape[1:])
-    step = max(1, size // MATCHED_ELEMENTS)
-    sources = sign * _finite(ours.reshape(len(ours), size)[:, ::step])
-    targets = _finite(theirs.reshape(len(theirs), size)[:, ::step])
+def _matching_slices(expected: Array, found: Array, sign: int) -> Indices:
+    """Return for each found slice the index of the expected slice that is nearest to it; −1 if none is near.
+
+    If the rows of a table are reversed, the indices of four rows are 3 2 1 0. Comparing thousands of rows with each
+    other number by number takes minutes. So rows are compared by some random weighted sums: equal rows have equal
+    sums, and other rows practically never do.
+    """
+    sources = sign * _as_rows(expected)
+    targets = _as_rows(found)
     weights = np.random.default_rng(0).normal(size=(sources.shape[1], PROJECTIONS))
-    few = targets[:: max(1, len(targets) // FEW_MATCHED)]
-    if np.mean(_nearest(sources @ weights, few @ weights) < 0) > 0.5:
+    source_sums = sources @ weights
+    target_sums = targets @ weights
+    few = target_sums[:: max(1, len(targets) // FEW_MATCHED)]
+    share_lost = np.mean(_nearest(source_sums, few) < 0)
+    if share_lost > 0.5:
         return np.full(len(targets), -1)
-    return _nearest(sources @ weights, targets @ weights)
+    return _nearest(source_sums, target_sums)
 
 
-def _finite(rows: Array) -> Floats:
-    """Return rows in float64, with 0 for a mask."""
-    wide = widened(rows)
+def _as_rows(slices: Array) -> Floats:
+    """Return some numbers of each slice as a row in float64, with 0 for a mask."""
+    rows = slices.reshape(len(slices), -1)
+    step = max(1, rows.shape[1] // MATCHED_ELEMENTS)
+    wide = widened(rows[:, ::step])
     return np.where(np.isfinite(wide), wide, 0.0)
 
 
 def _nearest(sources: Floats, targets: Floats) -> Indices:
-    """Return the index of the source that is nearest to each target; −1 if none is near."""
-    powers = (sources**2).sum(axis=1)
-    distances = powers + (targets**2).sum(axis=1)[:, None] - 2 * targets @ sources.T
+    """Return the index of the source that is nearest to each target; −1 if none is near.
+
+    Distances follow from |s − t|² = |s|² + |t|² − 2·s·t, which needs one product of matrices.
+    """
+    source_squares = (sources**2).sum(axis=1)
+    target_squares = (targets**2).sum(axis=1)
+    distances = source_squares + target_squares[:, None] - 2 * targets @ sources.T
     nearest = distances.argmin(axis=1)
-    usual = float((targets**2).sum(axis=1).mean()) or 1.0
-    is_near = distances[np.arange(len(targets)), nearest] < NEAR * usual
+    usual_square = float(target_squares.mean()) or 1.0
+    is_near = distances[np.arange(len(targets)), nearest] < NEAR * usual_square
     return np.where(is_near, nearest, -1)
 
 
-def _order_edit(order: Indices, count: int, axis: int, axes: int) -> Edit | None:
-    """Return an order in words; None for the expected one, and if too few places have a source."""
-    known = order[order >= 0]
-    is_constant = not np.ptp(order)
-    has_few_sources = len(np.unique(known)) < min(MIN_SOURCES, count) and not is_constant
-    if len(known) < (1 - MAX_LOST) * len(order) or has_few_sources:
+def _order_edit(sources: Indices, count: int, axis: int, axes: int) -> Edit | None:
+    """Return the order of slices along an axis as an edit; None for the expected one, or without enough evidence.
+
+    Args:
+        sources: The index of the expected slice that each found one is; −1 for none.
+        count: The number of expected slices.
+        axis: The axis along which slices were taken.
+        axes: The number of axes: the last are channels, those before them rows, and others heads.
+    """
+    matched = sources[sources >= 0]
+    is_constant = not np.ptp(sources)
+    has_few_sources = len(np.unique(matched)) < min(MIN_SOURCES, count) and not is_constant
+    if len(matched) < (1 - MAX_LOST) * len(sources) or has_few_sources:
         return None
-    rows = _row_order(order, count)
+    rows = _row_order(sources, count)
     if rows is None or axis == axes - 2:
         return rows
-    if len(order) != count or len(np.unique(known)) < count:
+    is_permutation = len(sources) == count and len(np.unique(matched)) == count
+    if not is_permutation:
         return None
-    listed: str | tuple[int, ...] = tuple(order.tolist())
+    listed: str | tuple[int, ...] = tuple(sources.tolist())
     if rows.order in ("reversed", "shifted"):
         listed = rows.order
     return Channels(listed) if axis == axes - 1 else Heads(listed)

@@ -11,10 +11,10 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain.bias_making import BiasMaking
 from pecli.explain.hypothesis import Mistake
-from pecli.explain.law import Law
+from pecli.explain.law import Law, waves_of_law
 from pecli.explain.making import EXACT, FrequencyMaking, Making, SchemeMaking, WaveMaking
 from pecli.explain.planting import Tensors
-from pecli.explain.wave_tables import WaveTable, scheme_of_waves
+from pecli.explain.wave_tables import scheme_of_waves
 
 
 def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | None:
@@ -84,20 +84,8 @@ def _scheme_of_law(law: Law, amplitude: float) -> Scheme | None:
 
     All pairs rotate in it: which ones do is no part of the frequencies.
     """
-    waves = WaveTable(
-        dim=2 * law.pairs,
-        exponent=law.half,
-        base=law.base,
-        scale=law.scale,
-        scaling=law.scaling.brief(),
-        rotating=law.pairs,
-        amplitude=amplitude,
-        offset=0,
-        length=1,
-        layout="compact",
-        cos_first=True,
-        separate=True,
-    )
+    every_pair = replace(law, rotating=None)
+    waves = waves_of_law(every_pair, 2 * law.pairs, rows=1)._replace(amplitude=amplitude)
     rotary = scheme_of_waves(waves, dtype="float64")
     if rotary is not None:
         return rotary

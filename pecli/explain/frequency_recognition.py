@@ -9,7 +9,7 @@ from pecli.explain.catalogue.arithmetic import RoundedSteps
 from pecli.explain.catalogue.coarse_storage import Stored
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import accepted, explain_cases
-from pecli.explain.law import Law
+from pecli.explain.law import Law, waves_of_law
 from pecli.explain.law_priors import rotary_laws
 from pecli.explain.making import FREQUENCY_RTOL, TINY
 from pecli.explain.measure import Frequencies
@@ -18,7 +18,7 @@ from pecli.explain.storage import FloatStorage, storages_of
 from pecli.explain.subject import making_of
 from pecli.explain.tables import case_of
 from pecli.explain.time_limit import check_time
-from pecli.explain.wave_recognition import GRID_SIGMAS, MIN_BASE, waves_of_law
+from pecli.explain.wave_recognition import GRID_SIGMAS, MIN_BASE
 from pecli.explain.wave_tables import scheme_of_waves
 
 MIN_FREQUENCIES = 6

@@ -109,6 +109,36 @@ def attention_of(law: Law) -> float:
     return law.scaling.attention_value
 
 
+def waves_of_law(law: Law, dim: int, rows: int) -> WaveTable:
+    """Return rotary tables with the frequencies of a law, from position 0 on."""
+    unscaled = WaveTable(
+        dim=dim,
+        exponent=dim / 2,
+        base=law.base,
+        scale=1.0,
+        scaling=NO_SCALING,
+        rotating=dim // 2,
+        amplitude=law.scaling.attention_value,
+        offset=0,
+        length=rows,
+        layout="compact",
+        cos_first=True,
+        separate=True,
+    )
+    return with_law(unscaled, law)
+
+
+def with_law(waves: WaveTable, law: Law) -> WaveTable:
+    """Return a table with the frequencies of a law, and everything else as it is."""
+    return waves._replace(
+        exponent=law.half,
+        base=law.base,
+        scale=law.scale,
+        scaling=law.scaling.brief(),
+        rotating=law.pairs if law.rotating is None else law.rotating,
+    )
+
+
 def consecutive(scheme: Scheme) -> WaveTable | None:
     """Return the waves of a scheme; of one whose positions are listed, those that it has at consecutive ones."""
     waves = wave_table(scheme)

@@ -132,12 +132,24 @@ class Form(ABC):
         return None
 
 
-class Column(NamedTuple):
-    """Arrays with one entry per column of a table: its pair, whether it holds sines, and its sign; 0 for zeros."""
+class ColumnMap(NamedTuple):
+    """The number that each column of a table holds: a pair's cosine or sine, with a sign.
+
+    [s0 c0 s1 c1] has the pairs 0 0 1 1, of which columns 0 and 2 are sines. A sign of 0 makes a column of zeros.
+    """
 
     pair: Indices
     is_sine: Flags
     sign: Floats
+
+    def in_width(self, width: int) -> "ColumnMap":
+        """Return so many columns: those beyond are left out, and missing ones are zeros."""
+        missing = (0, max(0, width - len(self.pair)))
+        return ColumnMap(
+            np.pad(self.pair, missing)[:width],
+            np.pad(self.is_sine, missing)[:width],
+            np.pad(self.sign, missing)[:width],
+        )
 
 
 @dataclass(frozen=True)
@@ -159,47 +171,49 @@ class Columns(Form):
     reversed: bool = False
 
     @cached_property
-    def columns(self) -> Column:
-        pair, is_sine, used = self._laid_out()
-        sign = used.astype(np.float64)
-        if "cos" in self.negated:
-            sign = np.where(is_sine, sign, -sign)
-        if "sin" in self.negated:
-            sign = np.where(is_sine, -sign, sign)
-        if self.reversed:
-            pair = self.pairs - 1 - pair
-        return Column(pair, is_sine != self.swapped, sign)
+    def columns(self) -> ColumnMap:
+        """The contents of each column, with the mistakes that this form has."""
+        placed = self._added_columns() if self.tensors == ("pe",) else self._rotary_columns()
+        is_negated = np.where(placed.is_sine, "sin" in self.negated, "cos" in self.negated)
+        return ColumnMap(
+            self.pairs - 1 - placed.pair if self.reversed else placed.pair,
+            placed.is_sine != self.swapped,
+            np.where(is_negated, -placed.sign, placed.sign),
+        )
 
-    def _laid_out(self) -> tuple[Indices, Flags, Flags]:
-        """Return the pair of each column, whether it holds sines, and whether it holds anything."""
+    def _rotary_columns(self) -> ColumnMap:
+        """Return the columns of `cos` and `sin`, side by side if both are there.
+
+        Two pairs are 0 1 in compact tables, 0 1 0 1 in halves, and 0 0 1 1 in interleaved ones.
+        """
         every = np.arange(self.pairs)
-        if self.tensors != ("pe",):
-            pair = {
-                "compact": every,
-                "halves": np.tile(every, 2),
-                "interleaved": np.repeat(every, 2),
-            }[self.layout]
-            is_sine = np.repeat([name == "sin" for name in self.tensors], len(pair))
-            pair = np.tile(pair, len(self.tensors))
-            return pair, is_sine, np.ones(len(pair), bool)
+        by_layout = {
+            "compact": every,
+            "halves": np.tile(every, 2),
+            "interleaved": np.repeat(every, 2),
+        }
+        pair = by_layout[self.layout]
+        is_sine = np.repeat([name == "sin" for name in self.tensors], len(pair))
+        pair = np.tile(pair, len(self.tensors))
+        return ColumnMap(pair, is_sine, np.ones(len(pair)))
+
+    def _added_columns(self) -> ColumnMap:
+        """Return the columns of `pe`, which holds both functions.
+
+        An odd dim of 5 cuts the last cosine off three interleaved pairs, s0 c0 s1 c1 s2, and leaves a column of zeros
+        after two pairs in halves, s0 s1 c0 c1 0.
+        """
         if self.layout == "interleaved":
-            pair = np.repeat(every, 2)
-            is_second = np.tile([False, True], self.pairs)
+            pair = np.repeat(np.arange(self.pairs), 2)
+            is_second = np.arange(len(pair)) % 2 == 1
         else:
             sizes = self.blocks or (self.pairs,)
-            starts = np.cumsum((0, *sizes[:-1]))
-            halves = [
-                np.tile(start + np.arange(size), 2)
-                for start, size in zip(starts, sizes, strict=True)
-            ]
-            pair = np.concatenate(halves)
+            ends = np.cumsum(sizes)
+            blocks = [np.arange(end - size, end) for size, end in zip(sizes, ends, strict=True)]
+            pair = np.concatenate([np.tile(block, 2) for block in blocks])
             is_second = np.concatenate([np.repeat([False, True], size) for size in sizes])
         is_sine = is_second == self.cos_first
-        padding = max(0, self.dim - len(pair))
-        used = np.append(np.ones(len(pair), bool), np.zeros(padding, bool))[: self.dim]
-        pair = np.append(pair, np.zeros(padding, pair.dtype))[: self.dim]
-        is_sine = np.append(is_sine, np.zeros(padding, bool))[: self.dim]
-        return pair, is_sine, used
+        return ColumnMap(pair, is_sine, np.ones(len(pair))).in_width(self.dim)
 
     def lay(self, turns: Complex, rows: Indices) -> Floats:
         pair, is_sine, sign = self.columns

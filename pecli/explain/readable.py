@@ -105,22 +105,31 @@ def _has_positions(case: Case) -> bool:
 
 
 def is_lawful(measured: Frequencies, expected: Floats) -> bool:
-    """Return True if the first or the last frequencies are a geometric series, or are as the expected ones times one.
+    """Return True if some neighbouring frequencies follow a law, as those of rotary tables do and noise does not.
 
-    Scalings change some frequencies, but they leave the fast ones as they are or divide the slow ones by a factor.
+    Scalings change a part of the frequencies: llama3 and YaRN leave the fast ones as they are, and divide the slow ones
+    by one factor. So it is enough that either the fastest or the slowest follow one.
     """
     if measured.noise > MAX_NOISE:
         return False
     known = np.flatnonzero(measured.known & (expected != 0))
     if len(known) < MIN_PAIRS:
-        return len(expected) <= PAIRS
-    for some in (known[:PAIRS], known[-PAIRS:]):
-        logs = np.log(np.abs(measured.values[some]))
-        errors = measured.errors[some] / np.abs(measured.values[some])
-        for law in (np.zeros(len(some)), np.log(np.abs(expected[some]))):
-            if _is_line(some, logs - law, errors):
-                return True
-    return False
+        return len(expected) <= PAIRS  # A small head has too few pairs to show a law.
+    fastest = known[:PAIRS]
+    slowest = known[-PAIRS:]
+    return _follow_law(measured, expected, fastest) or _follow_law(measured, expected, slowest)
+
+
+def _follow_law(measured: Frequencies, expected: Floats, pairs: Indices) -> bool:
+    """Return True if frequencies are a geometric series b^(−i/d), or the expected ones times such a series.
+
+    Logarithms of a geometric series lie on a line.
+    """
+    values = np.abs(measured.values[pairs])
+    errors = measured.errors[pairs] / values
+    logs = np.log(values)
+    ratios = logs - np.log(np.abs(expected[pairs]))
+    return _is_line(pairs, logs, errors) or _is_line(pairs, ratios, errors)
 
 
 def _is_line(places: Indices, values: Floats, errors: Floats) -> bool:

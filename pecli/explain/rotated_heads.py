@@ -206,9 +206,9 @@ class RotatedHeads(Form):
         if self.formula != KEPT:
             first, second = self.channels.turns_of_channels
             pair = self.channels.pair(heads, self.channels.takes)
-            turned = self.formula.applied(pair, turns[:, first], turns[:, second])
+            rotated = self.formula.applied(pair, turns[:, first], turns[:, second])
             heads = heads.copy()
-            heads[..., self.channels.span] = joined(turned, self.channels.gives)
+            heads[..., self.channels.span] = joined(rotated, self.channels.gives)
         matrix = heads.reshape(len(heads), -1)
         return matrix if self.scale == 1 else self.scale * matrix
 
@@ -224,13 +224,21 @@ class RotatedHeads(Form):
 
     def errors(self, bound: Floats, rows: Indices) -> Floats:
         heads = self.before.at(rows)
-        errors = np.zeros(heads.shape)
+        errors = np.zeros(heads.shape)  # Channels that are not turned are exact.
         if self.formula != KEPT:
-            first, second = self.channels.turns_of_channels
-            pair = self.channels.pair(heads, self.channels.takes)
-            size = np.hypot(pair.first, pair.second)
-            if self.formula.in_place:
-                size = 2 * size  # The error of the first channel enters the second.
-            parts = (size * bound[:, None, first], size * bound[:, None, second])
-            errors[..., self.channels.span] = joined(parts, self.channels.gives)
+            errors[..., self.channels.span] = self._errors_of_pairs(heads, bound)
         return abs(self.scale) * errors.reshape(len(errors), -1)
+
+    def _errors_of_pairs(self, heads: Floats, bound: Floats) -> Floats:
+        """Return how far turned channels (rows, heads, channels) may be off if turns are off by a bound (rows, pairs).
+
+        The pair (3, 4) moves on a circle of radius 5: a turn that is off by 1e-6 moves its channels by 5e-6 at most.
+        """
+        pair = self.channels.pair(heads, self.channels.takes)
+        radius = np.hypot(pair.first, pair.second)
+        if self.formula.in_place:
+            radius = 2 * radius  # The error of the first channel enters the second.
+        first, second = self.channels.turns_of_channels
+        bound_of_heads = bound[:, None]
+        errors = (radius * bound_of_heads[..., first], radius * bound_of_heads[..., second])
+        return np.asarray(joined(errors, self.channels.gives))

@@ -8,9 +8,9 @@ import numpy as np
 from pecli.engine.arrays import Flags, Floats
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
-from pecli.explain.law import Law, consecutive, law_of
+from pecli.explain.law import Law, consecutive, law_of, waves_of_law, with_law
 from pecli.explain.making import Columns, FrequencyMaking, Making, SchemeMaking, Vector, WaveMaking
-from pecli.explain.wave_tables import WaveTable, scheme_of_waves
+from pecli.explain.wave_tables import scheme_of_waves
 
 
 def making_of(scheme: Scheme, tensors: tuple[str, ...]) -> WaveMaking | None:
@@ -111,16 +111,9 @@ def scheme_of(making: Making, specification: Scheme) -> Scheme | None:
         return _with_law(specification, law)
     first = int(positions[0]) if len(positions) else 0
     is_rotary = specification.applied_as == "rotation"
-    waves = WaveTable(
-        dim=form.dim,
-        exponent=law.half,
-        base=law.base,
-        scale=law.scale,
-        scaling=law.scaling.brief(),
-        rotating=law.pairs if law.rotating is None else law.rotating,
+    waves = waves_of_law(law, form.dim, rows=len(positions))._replace(
         amplitude=making.amplitude,
         offset=max(0, first),
-        length=len(positions),
         layout=form.layout,
         cos_first=form.cos_first or is_rotary,
         separate=is_rotary,
@@ -137,15 +130,8 @@ def _rotating(specification: Scheme, law: Law, making: WaveMaking) -> Scheme | N
     if law == law_of(waves) and making.amplitude == waves.amplitude:
         changes: Any = {"offset": max(0, first)}
         return replace(specification, **changes)
-    changed = waves._replace(
-        dim=2 * law.pairs,
-        exponent=law.half,
-        base=law.base,
-        scale=law.scale,
-        scaling=law.scaling.brief(),
-        rotating=law.pairs if law.rotating is None else law.rotating,
-        amplitude=making.amplitude,
-        offset=max(0, first),
+    changed = with_law(waves, law)._replace(
+        dim=2 * law.pairs, amplitude=making.amplitude, offset=max(0, first)
     )
     return scheme_of_waves(changed, dtype=specification.dtype)
 
@@ -155,12 +141,5 @@ def _with_law(specification: Scheme, law: Law) -> Scheme | None:
     waves = consecutive(specification)
     if waves is None:
         return None
-    changed = waves._replace(
-        exponent=law.half,
-        base=law.base,
-        scale=law.scale,
-        scaling=law.scaling.brief(),
-        rotating=law.pairs if law.rotating is None else law.rotating,
-        amplitude=law.scaling.attention_value,
-    )
+    changed = with_law(waves, law)._replace(amplitude=law.scaling.attention_value)
     return scheme_of_waves(changed, dtype=specification.dtype)

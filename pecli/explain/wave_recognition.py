@@ -20,7 +20,7 @@ from pecli.explain.catalogue.used_rows import ReversedRows, Wrapped
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypotheses import accepted, explain_cases, located, storages
 from pecli.explain.hypothesis import TABLE_RECIPES, Case, Mistake
-from pecli.explain.law import Law
+from pecli.explain.law import Law, waves_of_law
 from pecli.explain.law_priors import LawPrior, rotary_laws, sinusoidal_laws
 from pecli.explain.making import FLOAT32_FUNCTION, Columns
 from pecli.explain.measure import MAX_SIGMAS, Frequencies
@@ -29,7 +29,7 @@ from pecli.explain.storage import half_ulp, rounded_to
 from pecli.explain.subject import making_of
 from pecli.explain.time_limit import check_time
 from pecli.explain.wave_readings import Readings, WaveReading, wave_readings
-from pecli.explain.wave_tables import WaveTable, scheme_of_waves
+from pecli.explain.wave_tables import scheme_of_waves
 
 SHIFTS = (0.0, 1.0, 0.5)
 """Numbers that projects take off half the dim in the exponent, the likeliest first: fairseq takes 1."""
@@ -166,24 +166,6 @@ class OrientedReading:
             yield from dict.fromkeys((plain, *islice(sharp, 1)))
 
 
-def waves_of_law(law: Law, dim: int, rows: int) -> WaveTable:
-    """Return rotary tables with the frequencies of a law, from position 0 on."""
-    return WaveTable(
-        dim=dim,
-        exponent=law.half,
-        base=law.base,
-        scale=law.scale,
-        scaling=law.scaling.brief(),
-        rotating=law.pairs if law.rotating is None else law.rotating,
-        amplitude=law.scaling.attention_value,
-        offset=0,
-        length=rows,
-        layout="compact",
-        cos_first=True,
-        separate=True,
-    )
-
-
 def _oriented(reading: WaveReading, measured: Frequencies | None) -> Iterator[OrientedReading]:
     """Yield a reading so that most slow pairs turn forwards.
 
@@ -229,25 +211,31 @@ def _before_rounding(measured: Frequencies, dtype: str) -> Frequencies:
 def _by_laws(
     subject: OrientedReading, priors: Iterable[LawPrior], explain: Explain
 ) -> Explanation | None:
-    """Return the explanation by the plainest law; of fitted numbers, by those that make the table exactly."""
-    rough: Explanation | None = None
+    """Return the explanation by the first law that explains the table; the plainest ones come first.
+
+    A law with fitted numbers, such as base 10123.4, may only come near: another digit may make the table exactly. So it
+    is the answer only if it is exact, or if no later law explains the table better.
+    """
+    first_fitted: Explanation | None = None
     for prior in priors:
         check_time()
-        if prior.law.base < MIN_BASE:
-            continue
         explanation = _by_law(subject, prior, explain)
         if explanation is None:
             continue
-        if prior.cost >= PLAIN_COST:
-            explanation = _at_usual_base(subject, prior, explanation)
-        is_exact = explanation.residual <= FLOAT32_FUNCTION * max(1.0, subject.measured.amplitude)
-        if prior.cost < PLAIN_COST or is_exact:
+        if prior.cost < PLAIN_COST:
             return explanation
-        rough = rough or explanation
-    return rough
+        explanation = _at_usual_base(subject, prior, explanation)
+        if explanation.residual <= FLOAT32_FUNCTION * max(1.0, subject.measured.amplitude):
+            return explanation
+        if first_fitted is None:
+            first_fitted = explanation
+    return first_fitted
 
 
 def _by_law(subject: OrientedReading, prior: LawPrior, explain: Explain) -> Explanation | None:
+    """Return the explanation by one law, with the first amplitude that explains the table."""
+    if prior.law.base < MIN_BASE:
+        return None
     for scheme in subject.schemes(prior.law):
         case = _case(subject.reading, scheme)
         if case is None:
