@@ -11,6 +11,6 @@ def tree_of(path: Path) -> ast.Module:
 
 
 @cache
-def nodes_of(tree: ast.Module) -> list[ast.AST]:
+def nodes_of(tree: ast.AST) -> list[ast.AST]:
     """Return a tree's nodes in the order of `ast.walk`, which takes longer than all that looks at them."""
     return [*ast.walk(tree)]

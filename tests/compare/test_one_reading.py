@@ -31,7 +31,20 @@ from tests.tools.sweeps.judging import attempt_verdict
 UNDECIDED = (
     "frequencies in bfloat16",
     "frequencies in float16",
-)  # which are that law's, with no tolerance given
+    "within the tolerance",
+)
+"""Dumps that `identify` judges differently, because it has no tolerance: coarse frequencies are those of
+the law, and a table with 0.0005 added is not one that is only rounded.
+"""
+
+
+SLOW = [dump for dump in DUMPS if dump.startswith("int8")]
+"""Dumps that `identify` searches for seconds before it finds nothing."""
+QUICK = [dump for dump in DUMPS if dump not in SLOW]
+
+
+def thorough(dump: str) -> Any:
+    return pytest.param(dump, marks=pytest.mark.thorough)
 
 
 def is_identified(arrays: dict[str, Array]) -> bool:
@@ -52,7 +65,7 @@ def is_identified(arrays: dict[str, Array]) -> bool:
     )
 
 
-@pytest.mark.parametrize("dump", DUMPS)
+@pytest.mark.parametrize("dump", [*QUICK, *map(thorough, SLOW)])
 @pytest.mark.sample(6)
 def test_every_door_has_one_verdict(pecli_cli: Any, tmp_path: Path, dump: str) -> None:
     def passes(*words: object) -> bool:
@@ -129,7 +142,7 @@ MANY = [
 ]
 
 
-@pytest.mark.parametrize("seeds", [range(10), *MANY])
+@pytest.mark.parametrize("seeds", [range(6), *MANY])
 def test_verdicts_of_random_dumps(seeds: range) -> None:
     assert [*filter(None, (attempt_verdict(seed).problem for seed in seeds))] == []
 

@@ -9,6 +9,7 @@ import pytest
 
 import pecli
 from pecli.explain.explanation import Explanation
+from tests.source_trees import nodes_of, tree_of
 
 ROOT = Path(pecli.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -28,9 +29,9 @@ OTHER_COPIES = {
 """Files that copy a dataclass of another name with fields that an explanation has as well."""
 
 
-def calls(code: str, name: str) -> Iterator[ast.Call]:
+def calls(tree: ast.AST, name: str) -> Iterator[ast.Call]:
     """Yield the calls of a function or a class, as `name(…)` or `module.name(…)`."""
-    for node in ast.walk(ast.parse(code)):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Call):
             function = node.func
             called = function.attr if isinstance(function, ast.Attribute) else ast.unparse(function)
@@ -38,10 +39,10 @@ def calls(code: str, name: str) -> Iterator[ast.Call]:
                 yield node
 
 
-def copies(code: str) -> list[str]:
+def copies(tree: ast.Module) -> list[str]:
     """Return the calls of `dataclasses.replace` that set a field of explanations."""
     found = []
-    for call in calls(code, "replace"):
+    for call in calls(tree, "replace"):
         names = {keyword.arg for keyword in call.keywords}
         if names & FIELDS:
             found.append(ast.unparse(call))
@@ -53,29 +54,29 @@ def named(path: Path) -> str:
 
 
 def test_only_accept_constructs_an_explanation() -> None:
-    constructors = [named(path) for path in FILES if [*calls(path.read_text(), "Explanation")]]
+    constructors = [named(path) for path in FILES if [*calls(tree_of(path), "Explanation")]]
     assert constructors == ["explain/hypothesis.py"]
 
 
 def test_accept_is_the_function_that_does() -> None:
-    tree = ast.parse((ROOT / "explain/hypothesis.py").read_text())
+    tree = tree_of(ROOT / "explain/hypothesis.py")
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    names = [node.name for node in functions if [*calls(ast.unparse(node), "Explanation")]]
+    names = [node.name for node in functions if [*calls(node, "Explanation")]]
     assert names == ["accept"]
 
 
 def test_only_its_methods_copy_an_explanation() -> None:
-    copying = {named(path) for path in FILES if copies(path.read_text())}
+    copying = {named(path) for path in FILES if copies(tree_of(path))}
     assert copying == {"explain/explanation.py", *OTHER_COPIES}
 
 
 def test_no_copy_sets_what_was_measured() -> None:
     """A residual may only grow when two explanations are merged; the noise and the rows stay."""
-    tree = ast.parse((ROOT / "explain/explanation.py").read_text())
+    tree = tree_of(ROOT / "explain/explanation.py")
     copied = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
-            for call in calls(ast.unparse(node), "replace"):
+            for call in calls(node, "replace"):
                 copied[node.name] = {keyword.arg for keyword in call.keywords}
     measured = {"residual", "recipe_residual", "noise", "compared"}
     touching = {name: sets & measured for name, sets in copied.items() if sets & measured}
@@ -86,9 +87,9 @@ def test_no_copy_sets_what_was_measured() -> None:
     "code", ["replace(each, noise=0)", "dataclasses.replace(reason, scheme=None)"]
 )
 def test_a_copy_is_seen(code: str) -> None:
-    assert copies(code)
+    assert copies(ast.parse(code))
 
 
 @pytest.mark.parametrize("code", ["text.replace('a', 'b')", "replace(rope, base=1e4)"])
 def test_other_copies_are_not(code: str) -> None:
-    assert not copies(code)
+    assert not copies(ast.parse(code))

@@ -35,23 +35,30 @@ SECTIONS = {
 }
 
 
-def test_sections_of_time_rows_and_columns() -> None:
-    for name, (section, mixed) in SECTIONS.items():
-        config = {
-            "model_type": name,
-            "hidden_size": 2048,
-            "num_attention_heads": 16,
-            "head_dim": 128,
-        }
-        encoding = one(config)
-        assert agrees(encoding, {"mrope_section": section, "mrope_interleaved": mixed})
-        assert encoding.sources["mrope_section"].startswith("family default")
-        assert encoding.rope(8).mrope_section == tuple(section)
-        given = {**config, "rope_scaling": {"type": "mrope", "mrope_section": [32, 16, 16]}}
-        assert agrees(one(given), {"mrope_section": [32, 16, 16], "mrope_interleaved": mixed})
-        assert agrees(
-            one({**config, "head_dim": 64}), {"mrope_section": None}
-        )  # a head that they do not fit
+SIZES_OF_SECTIONS = {"hidden_size": 2048, "num_attention_heads": 16, "head_dim": 128}
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_family_has_sections_of_time_rows_and_columns_by_default(name: str) -> None:
+    section, mixed = SECTIONS[name]
+    encoding = one({"model_type": name, **SIZES_OF_SECTIONS})
+    assert agrees(encoding, {"mrope_section": section, "mrope_interleaved": mixed})
+    assert encoding.sources["mrope_section"].startswith("family default")
+    assert encoding.rope(8).mrope_section == tuple(section)
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_sections_of_a_configuration_replace_those_of_the_family(name: str) -> None:
+    scaling = {"type": "mrope", "mrope_section": [32, 16, 16]}
+    encoding = one({"model_type": name, **SIZES_OF_SECTIONS, "rope_scaling": scaling})
+    _, mixed = SECTIONS[name]
+    assert agrees(encoding, {"mrope_section": [32, 16, 16], "mrope_interleaved": mixed})
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_sections_of_the_family_that_do_not_fit_the_head_are_left_out(name: str) -> None:
+    encoding = one({"model_type": name, **SIZES_OF_SECTIONS, "head_dim": 64})
+    assert agrees(encoding, {"mrope_section": None})
 
 
 NOTHING = stored("tables.json")["nothing"]
