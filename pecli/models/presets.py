@@ -70,15 +70,25 @@ def stands_for(name: str) -> str:
 def advice(name: str) -> str:
     """Return a hint at presets that may be meant by an unknown name; empty if none is near.
 
-    >>> advice("llama-3.1-9b")
-    "did you mean 'llama-3.1-8b'?"
+    A preset of the same family is nearer than any other: `glm-4.6` is not `phi-4`.
+
+    >>> advice("llama-3.1-9b"), advice("glm-4.6")
+    ("did you mean 'llama-3.1-8b'?", "did you mean 'glm-4.5'?")
     """
     word = name.lower().rpartition("/")[2]
     key = _key(word)  # phi3 is meant as phi-3
     similar = [preset for preset in presets() if key in _key(preset)]
     if len(key) >= MIN_LETTERS and len(similar) > 1:
         return f"it could be: {listed(similar, MAX_OFFERED)}"
+    relatives = [preset for preset in presets() if _first_word(preset) == _first_word(word)]
+    if relatives:
+        return nearest(word, relatives) or f"it could be: {listed(relatives, MAX_OFFERED)}"
     return nearest(word, presets())
+
+
+def _first_word(name: str) -> str:
+    """Return the letters that a name begins with: `qwen` of `qwen3.5-9b`."""
+    return re.split(r"[^a-z]", name, maxsplit=1)[0]
 
 
 def _key(name: str) -> str:

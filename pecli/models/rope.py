@@ -106,8 +106,21 @@ def _layer_encoding(
     parameters |= scaling.settings
     encoding = _made(layer, head, axes, parameters, scaling, unrotated)
     encoding = encoding.checked(layer.settings.path)
+    _mark_repeated(layer.keys, encoding)
     warnings = [*rope_type.warnings, *head.warnings, *scaling.warnings]
     return encoding, [*warnings, *layer_warnings(layer, encoding, is_latent=head.is_latent)]
+
+
+def _mark_repeated(keys: Keys, encoding: Encoding) -> None:
+    """Record keys as read that only repeat what others state.
+
+    Qwen3.6 has its partial factor in `rope_parameters` and beside it; MiniMax-M3 has a `rotary_dim`
+    of 64 beside a factor of 0.5 of 128 channels.
+    """
+    read = {PARTIAL: encoding.parameters.get(PARTIAL), "rotary_dim": encoding.rotary_dim}
+    for name, value in read.items():
+        if value is not None and keys.data.get(name) == value:
+            keys.mark(name)
 
 
 def _made(

@@ -319,3 +319,21 @@ def test_heads_of_a_llama_have_128_channels() -> None:
 
 def test_the_base_of_sliding_layers_of_gemma_3() -> None:
     assert load_model("gemma-3-1b").one("sliding_attention").parameters["base"] == 10000.0
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "is_reported"),
+    [("partial_rotary_factor", 0.5, False), ("partial_rotary_factor", 0.25, True)],
+)
+def test_a_key_that_repeats_another_is_not_reported(
+    key: str, value: float, is_reported: bool
+) -> None:
+    config = {
+        "model_type": "glm4",
+        "hidden_size": 256,
+        "num_attention_heads": 4,
+        "rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5},
+        key: value,
+    }
+    warnings = load_config(config).warnings
+    assert any(key in warning for warning in warnings) is is_reported
