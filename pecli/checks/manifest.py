@@ -83,9 +83,7 @@ def _checks(path: str, keys: Keys, models: Models, *, reasons: bool) -> Iterator
     """
     pattern = _file_pattern(keys)
     tolerance = Tolerance(**{key: keys[key] for key in TOLERANCES if key in keys})
-    for value in keys.values():
-        if isinstance(value, str):
-            _require_files(os.path.join(models.folder, value))
+    _require_files(keys, models.folder)
     layout = _raw_layout(keys)
     with raw_files(layout):
         target = read_target({key: keys[key] for key in keys if key not in COMMON}, models)
@@ -94,12 +92,17 @@ def _checks(path: str, keys: Keys, models: Models, *, reasons: bool) -> Iterator
     is_pattern = files != [pattern]
     group = f"{path}: {pattern}" if is_pattern else ""
     for file in files:
-        label = name or file
-        if name and is_pattern:
-            label = f"{name}: {file}"
+        label = _label(name, file, is_pattern=is_pattern)
         full_path = os.path.join(models.folder, file)
         run = partial(_run, target, layout, full_path, tolerance, reasons=reasons)
         yield Check(full_path, run, label, path, group)
+
+
+def _label(name: str, file: str, *, is_pattern: bool) -> str:
+    """Return what reports call a check: its name, and the file unless the name stands for one file."""
+    if not name:
+        return file
+    return f"{name}: {file}" if is_pattern else name
 
 
 def _raw_layout(keys: Keys) -> RawLayout | None:
@@ -127,7 +130,14 @@ def _file_pattern(keys: Keys) -> str:
     return pattern
 
 
-def _require_files(path: str) -> None:
+def _require_files(keys: Keys, folder: str) -> None:
+    """Raise FileError if a value of a check is the path of a pipe or a device."""
+    for value in keys.values():
+        if isinstance(value, str):
+            _require_file(os.path.join(folder, value))
+
+
+def _require_file(path: str) -> None:
     """Raise FileError if a path, or the file of FILE:NAME, is a pipe or a device.
 
     Opening a pipe would wait for ever.

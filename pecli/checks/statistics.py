@@ -132,21 +132,32 @@ def profile(array: Array) -> JsonObject:
         # Quantiles take as long as the others together, so they begin first.
         jobs.insert(0, lambda: quantiles(rows, _slices(rows)))
     *quantile_results, slices, digest = results_in_order(call, jobs)
-    summary = _summary([piece.extent for piece in slices], array.size)
     statistics: JsonObject = {
         "shape": list(array.shape),
         "dtype": dtype_name(array.dtype),
-        **summary,
-        "std": _standard_deviation(slices, summary["mean"], array.size),
+        **_value_statistics(slices, array.size),
         "quantiles": quantile_results[0] if quantile_results else None,
-        "zeros": sum(piece.zeros for piece in slices),
-        "nan": sum(piece.nan for piece in slices),
-        "inf": sum(piece.inf for piece in slices),
+        **_counts(slices),
     }
     if array.ndim > 1 and is_ordered:
         statistics["rows"] = _row_statistics(slices)
     statistics["sha256"] = digest.hexdigest()
     return statistics
+
+
+def _value_statistics(slices: Sequence[SliceStatistics], size: int) -> JsonObject:
+    """Return minimum, maximum, mean and standard deviation."""
+    summary = _summary([piece.extent for piece in slices], size)
+    return {**summary, "std": _standard_deviation(slices, summary["mean"], size)}
+
+
+def _counts(slices: Sequence[SliceStatistics]) -> JsonObject:
+    """Return the numbers of zeros, of values that are not numbers, and of infinities."""
+    return {
+        "zeros": sum(piece.zeros for piece in slices),
+        "nan": sum(piece.nan for piece in slices),
+        "inf": sum(piece.inf for piece in slices),
+    }
 
 
 def _as_rows(array: Array) -> Array:

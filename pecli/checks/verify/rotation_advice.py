@@ -101,9 +101,10 @@ def _command(found: Found, applied: _Applied) -> list[str]:
 
 
 def _scheme_options(found: Found, applied: _Applied) -> list[str]:
-    """Return the options of the model if it rotates so, or those of the scheme that does."""
+    """Return the options of the model if it rotates so from some position on, or those of the scheme that does."""
     _, model = found.model[:2]
-    if applied.rope == found.plan.rope and model:
+    is_rope_of_model = replace(applied.rope, offset=found.plan.rope.offset) == found.plan.rope
+    if is_rope_of_model and model:
         words = [*found.model]
         if applied.rope.offset:
             words += ["--offset", str(applied.rope.offset)]

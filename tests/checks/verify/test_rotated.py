@@ -270,15 +270,16 @@ def test_tensors_of_the_same_name_go_together_also_in_a_manifest(pecli_cli, tmp_
     assert "the names must agree" in missing.err
 
 
-def test_the_command_rotates_as_the_file_was(pecli_cli, tmp_path) -> None:
+def test_the_command_rotates_as_the_file_was(pecli_cli, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)  # A command with a long path would not be printed.
     q = queries(48, 192)
     out, (cos, sin) = q.astype(np.float64), turns(np.arange(5, 53), YARN40)
     a, b = out[:, 128::2].copy(), out[:, 129::2].copy()
     out[:, 128:] = np.stack([a * cos - b * sin, b * cos + a * sin], axis=-1).reshape(48, 64)
     np.save(tmp_path / "q.npy", q)
     np.save(tmp_path / "after.npy", out.astype(np.float32))
-    given = ("--before", str(tmp_path / "q.npy"), "--model", "deepseek-v3", "--atol", "1e-5")
-    lines = pecli_cli("verify", tmp_path / "after.npy", *given, "--json").json["diagnosis"]
+    given = ("--before", "q.npy", "--model", "deepseek-v3", "--atol", "1e-5")
+    lines = pecli_cli("verify", "after.npy", *given, "--json").json["diagnosis"]
     command = next(
         line.removeprefix("reproduce with pecli ") for line in lines if line.startswith("reproduce")
     )
