@@ -251,6 +251,14 @@ def _contrast(edit: Edit) -> str:
 
 
 @dataclass(frozen=True)
+class AnyInterpolation(Doubt):
+    """A table that most interpolations make alike, as of an old one that is constant."""
+
+    def __str__(self) -> str:
+        return "most interpolations make this table: it does not show which was used"
+
+
+@dataclass(frozen=True)
 class MoreMistakes(Doubt):
     """Further mistakes that would have passed, of which only the number is reported."""
 

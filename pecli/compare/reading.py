@@ -496,9 +496,8 @@ def readings(
         return
     if guesses and not (real != real.flat[0]).any():
         return  # Memory that nobody set is as constant as position 0, and confirms nothing.
-    for form in target.forms():
-        if not _can_hold(target, form, is_complex=is_complex):
-            continue
+    forms = [form for form in target.forms() if _can_hold(target, form, is_complex=is_complex)]
+    for form in forms:
         if form.is_signed and not guesses:
             continue
         # A signed form is a guess by itself; its axes need not be folded in unusual ways as well.

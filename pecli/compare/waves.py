@@ -1,6 +1,6 @@
 """Cosines and sines in tensors whose frequencies are not known."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -32,12 +32,11 @@ def separate_tables(name: str, array: AnyArray) -> SeparateTables:
     Returns:
         The tables `cos` and `sin`, or the tensor itself under an empty name.
     """
-    unfolded = [array.reshape(-1, width) for width in reversed(row_widths(array))]
-    if unfolded:
-        return _both_functions(unfolded) or _unfolded(unfolded[-1])
+    widths = row_widths(array)
+    if widths:
+        return _separate_flat(array, widths)
     role = role_of(name)
-    may_hold_both = array.ndim > 2 or array.dtype.kind == "c" or role == "both"
-    if may_hold_both:
+    if array.ndim > 2 or array.dtype.kind == "c" or role == "both":
         both = _both_functions([array])
         if both is not None:
             return both
@@ -46,8 +45,14 @@ def separate_tables(name: str, array: AnyArray) -> SeparateTables:
     return SeparateTables({"": array})
 
 
-def _unfolded(table: AnyArray) -> SeparateTables:
-    return SeparateTables({"": table}, f"read as {bracketed(table.shape)}")
+def _separate_flat(array: AnyArray, widths: Sequence[int]) -> SeparateTables:
+    """Return the tables of a vector that was a table: cosines and sines if wider rows hold both."""
+    unfolded = [array.reshape(-1, width) for width in reversed(widths)]
+    both = _both_functions(unfolded)
+    if both is not None:
+        return both
+    narrow = unfolded[-1]
+    return SeparateTables({"": narrow}, f"read as {bracketed(narrow.shape)}")
 
 
 def _both_functions(tables: list[AnyArray]) -> SeparateTables | None:

@@ -4,7 +4,7 @@ Names are mapped to GGUF's, encodings compared by the frequencies that they mean
 through the order of rows that each form requires, and all other tensors by value.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypedDict
 
 from pecli.checks.model_forms.findings import TensorProblem
@@ -62,12 +62,8 @@ def diff_forms(a: object, b: object, tolerance: Tolerance) -> FormDifference | N
     pairs, problems = match_tensors(*forms)
     compared = _compare_pairs(pairs, tolerance)
     changed = [item for item in compared if item.result.mismatched]
-    for pair, result in changed:
-        finding = find_reason(pair, *forms, tolerance)
-        problems.append(TensorProblem(pair.name, finding, result.max_abs_error or 0.0))
-    checked = forms.checked.label
-    diagnosis = [settings_sentence(problem, checked) for problem in compare_settings(*forms)]
-    diagnosis += tensor_sentences(problems, forms)
+    problems += _changed_tensors(changed, forms, tolerance)
+    diagnosis = [*_settings_sentences(forms), *tensor_sentences(problems, forms)]
     if not pairs and not problems:
         diagnosis.append(NOTHING_COMPARED)
     return {
@@ -76,6 +72,21 @@ def diff_forms(a: object, b: object, tolerance: Tolerance) -> FormDifference | N
         "weak": _not_compared(forms),
         "forms": _summary(compared, len(changed), forms),
     }
+
+
+def _changed_tensors(
+    changed: Sequence[ComparedPair], forms: Forms, tolerance: Tolerance
+) -> Iterator[TensorProblem]:
+    """Yield the tensors that differ, each with the converter's mistake that explains it."""
+    for pair, result in changed:
+        finding = find_reason(pair, *forms, tolerance)
+        yield TensorProblem(pair.name, finding, result.max_abs_error or 0.0)
+
+
+def _settings_sentences(forms: Forms) -> Iterator[str]:
+    """Yield a sentence for each setting that both forms state differently."""
+    for problem in compare_settings(*forms):
+        yield settings_sentence(problem, forms.checked.label)
 
 
 def _read_forms(a: Source, b: Source) -> Forms:

@@ -40,31 +40,44 @@ def _problems_of(call: RecordedCall, weights: Mapping[str, Array]) -> Iterator[s
         return
     yield from _problems_of_positions(call, call.positions)
     for name, array in call.tensors.items():
-        place, _, role = name.rpartition(".")
         if not array.size or not array.ndim or not _is_float(array):
             yield _wrong(name, array, "an array of floats")
-        elif name.endswith((BEFORE, AFTER)):
-            yield from _problems_of_vector(name, call.tensors)
-        elif role == ROWS:
-            yield from _problems_of_rows(name, array, weights.get(place), call.positions)
-        elif array.ndim < 2 and role in ("cos", "sin"):
-            yield _wrong(name, array, "(…, L, D)")
+        else:
+            yield from _problems_of_tensor(name, call, call.positions, weights)
+
+
+def _problems_of_tensor(
+    name: str, call: RecordedCall, positions: Array, weights: Mapping[str, Array]
+) -> Iterator[str]:
+    """Yield a sentence if a tensor of floats has not the shape that its role requires."""
+    array = call.tensors[name]
+    place, _, role = name.rpartition(".")
+    if name.endswith((BEFORE, AFTER)):
+        yield from _problems_of_vector(name, call.tensors)
+    elif role == ROWS:
+        yield from _problems_of_rows(name, array, weights.get(place), positions)
+    elif array.ndim < 2 and role in ("cos", "sin"):
+        yield _wrong(name, array, "(…, L, D)")
 
 
 def _problems_of_positions(call: RecordedCall, positions: Array) -> Iterator[str]:
-    batch_and_length = positions.shape[-2:]
     if positions.ndim not in (2, 3) or not positions.size or not _are_positions(positions):
         yield _wrong(POSITIONS, positions, "(batch, L) or (axes, batch, L), whole numbers ≥ 0")
+    batch_and_length = positions.shape[-2:]
     mask = call.attention_mask
     if mask is not None and mask.shape != batch_and_length:
         yield _wrong(MASK, mask, bracketed(batch_and_length))
     ids = call.position_ids
-    if ids is None:
-        return
-    fits = ids.ndim <= 3 and (1, 1, *ids.shape)[-1] == batch_and_length[-1]
-    has_batch = (1, 1, *ids.shape)[-2] in (1, batch_and_length[0])
-    if not fits or not has_batch or not _are_positions(ids):
+    if ids is not None and not (_have_batch(ids, batch_and_length) and _are_positions(ids)):
         yield _wrong(USED_IDS, ids, f"{bracketed(batch_and_length)}, whole numbers ≥ 0")
+
+
+def _have_batch(ids: Array, batch_and_length: tuple[int, ...]) -> bool:
+    """Return True if ids are (L,), (batch, L) or (axes, batch, L); one sequence may stand for all."""
+    if ids.ndim > 3:
+        return False
+    *_, batch, length = (1, 1, *ids.shape)
+    return length == batch_and_length[-1] and batch in (1, batch_and_length[0])
 
 
 def _are_positions(array: Array) -> bool:

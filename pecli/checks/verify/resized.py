@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pecli.checks.doubts import AnyInterpolation
 from pecli.checks.verification import Verification
 from pecli.compare.comparison import Comparison, compare_arrays, problems_of
 from pecli.compare.tolerance import EXACT, Tolerance
@@ -95,12 +96,7 @@ def verify_resized(
     for name, value in others.items():
         if value is not None:
             raise KindError(name, "given", "it does not go with a resized table", "leave it out")
-    required = None
-    if method is not None:
-        required = Interpolation(method, antialias, align_corners, scale_offset)
-    elif antialias or align_corners or scale_offset:
-        rule = "antialias, align_corners and scale_offset belong to a method"
-        raise ParameterError("method", "missing", rule, "add it, such as cubic")
+    required = _required(method, antialias, align_corners, scale_offset)
     after = _table(new, "the new table")
     before = _table(resized_from, "the old table")
     jobs = list(_jobs(before, after, grid, to, KEPT.check("keep", keep or 0)))
@@ -113,19 +109,34 @@ def verify_resized(
     readings = {}
     if finding.ways:
         readings[result.name] = finding.job.sizes + _in_words(finding.ways)
-    weak: tuple[str, ...] = ()
-    if result.passed and required is None and len(finding.ways) > MOST_ALIKE:
-        weak = ("most interpolations make this table: it does not show which was used",)
-    return ResizeVerification(
+    answer = ResizeVerification(
         after.label,
         f"resized from {before.label}",
         (result,),
         problems_of([result]),
         reasons,
         readings,
-        weak=weak,
         interpolations=finding.ways,
     )
+    if result.passed and required is None and len(finding.ways) > MOST_ALIKE:
+        return answer.with_doubts([AnyInterpolation()])
+    return answer
+
+
+def _required(
+    method: str | None, antialias: bool, align_corners: bool, scale_offset: float
+) -> Interpolation | None:
+    """Return the interpolation that options state; None if any that a project uses will do.
+
+    Raises:
+        ParameterError: If options of a method are given without it.
+    """
+    if method is not None:
+        return Interpolation(method, antialias, align_corners, scale_offset)
+    if antialias or align_corners or scale_offset:
+        rule = "antialias, align_corners and scale_offset belong to a method"
+        raise ParameterError("method", "missing", rule, "add it, such as cubic")
+    return None
 
 
 class _Table(NamedTuple):

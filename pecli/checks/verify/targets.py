@@ -90,10 +90,8 @@ class Place:
         for name in given:
             if name not in PLACES or name == "seq_axis":
                 raise KindError(name, "given", "a model has no such option", "leave it out")
-        options = {}
-        for name, value in given.items():
-            if value is not None:
-                options[name] = PLACES[name].check(name, value)
+        stated = {name: value for name, value in given.items() if value is not None}
+        options = {name: PLACES[name].check(name, value) for name, value in stated.items()}
         own = {name: options.pop(name) for name in OWN_POSITIONS if name in options}
         if own and "offset" in options:
             rule = "positions are given otherwise"
