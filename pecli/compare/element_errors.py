@@ -87,7 +87,10 @@ class ElementErrors:
     def _measure_pieces(self, expected: Array, found: Array, start: int, wrong: Flags) -> None:
         """Measure elements that differ, and set those that are out of tolerance.
 
-        Single differing elements are collected until there are enough of them for one call.
+        Most tables are equal except for a few elements. They are found by their bits, piece by
+        piece, and collected until there are enough of them for one call. As soon as a piece has many
+        (a table computed in another way differs nearly everywhere), all pieces from there on are
+        *screened*: one pass over floats leaves few elements that must be measured one by one.
         """
         names = {dtype_name(expected.dtype), dtype_name(found.dtype)}
         are_floats = names <= {*SIGNIFICAND_BITS}

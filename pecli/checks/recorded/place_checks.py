@@ -109,6 +109,7 @@ class PlaceChecker:
                         self.unchecked += [f"{place}.{name}" for name in members]
 
     def _check_of(self, kind: str) -> Callable[[int, str, Mapping[str, Array]], PlaceCheck]:
+        """Return the method that checks tensors of a kind: a word for a group, or the name of the only one."""
         if kind == TABLES:
             return self._check_tables
         if kind == ROWS:

@@ -272,7 +272,11 @@ def _nearest_rows(added: Floats, weight: Floats) -> Indices:
 
 
 def _table_added(scheme: Scheme, sums: _Sums, atol: float) -> Iterator[Explanation]:
-    """Explain the differences of each sequence as a table, if its rows follow each other."""
+    """Explain the differences of each sequence as a table, if its rows follow each other.
+
+    after − before is the table that was added, up to the rounding of the sums: in bfloat16, inputs
+    of 8 leave errors of up to 1/32 in a table of sines.
+    """
     are_consecutive = sums.seen.all() and (np.diff(sums.places) == 1).all()
     if wave_table(scheme) is None or not are_consecutive:
         return
@@ -280,7 +284,8 @@ def _table_added(scheme: Scheme, sums: _Sums, atol: float) -> Iterator[Explanati
     after = widened(pair.after)
     tables = (after - widened(pair.before)).reshape(-1, *after.shape[-2:])
     largest = np.abs(after).max(keepdims=True).reshape(1)
-    limit = max(atol, ROUNDINGS * float(half_ulp(largest, pair.dtype)[0]))
+    rounding = ROUNDINGS * float(half_ulp(largest, pair.dtype)[0])
+    limit = max(atol, rounding)
     for number, table in enumerate(tables):
         first = int(sums.places[min(number, len(sums.places) - 1), 0])
         offset = scheme.value_of("offset", 0) + first

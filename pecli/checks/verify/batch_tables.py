@@ -1,6 +1,6 @@
 """Tables that a model made for a batch, (batch, L, D): a row for each token, at the token's position."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -77,16 +77,26 @@ def token_tables(label: str, tables: Tables, rows: "RowPositions", axes: int) ->
     if rows.seen is not None:
         seen = rows.seen.reshape(batch_shape)
     positions = ids[:, seen] if len(ids) > 1 else ids[0, seen]
-    by_token = dict(tables)
-    problems = []
-    for name in batched:
-        by_token[name] = tables[name][seen]
-        strange = int(np.count_nonzero(~np.isfinite(widest(tables[name][~seen]))))
-        if strange:
-            problems.append(TensorProblem(name, PaddingNotFinite(strange)))
+    by_token = {name: tables[name][seen] for name in batched}
+    padding = {name: tables[name][~seen] for name in batched}
     note = f"{seen.sum():,} tokens of {bracketed(batch_shape)}, one after the other"
-    notes = dict.fromkeys(batched, note)
-    return TokenTables(by_token, _checked_positions(positions), notes, tuple(problems))
+    return TokenTables(
+        {**tables, **by_token},
+        _checked_positions(positions),
+        dict.fromkeys(batched, note),
+        tuple(_strange_padding(padding)),
+    )
+
+
+def _strange_padding(padding: Tables) -> Iterator[TensorProblem]:
+    """Yield the tables whose rows for padding, which are not compared, hold infinities or NaN.
+
+    Attention multiplies them by 0, and 0 · NaN is NaN: they spoil the tokens as well.
+    """
+    for name, rows in padding.items():
+        strange = int(np.count_nonzero(~np.isfinite(widest(rows))))
+        if strange:
+            yield TensorProblem(name, PaddingNotFinite(strange))
 
 
 def _no_batch(label: str, name: str, shape: tuple[int, ...]) -> ParameterError:
