@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from pecli.checks.verify.tensor_pairs import TensorPair, tensor_pairs
 from pecli.compare.comparison import Comparison
 from pecli.compare.tolerance import EXACT, Tolerance
 from pecli.engine.arrays import Array, Floats, widened
+from pecli.engine.named_values import MutableValues, NamedValues
 from pecli.errors import ParameterError, PecliError, number
 from pecli.explain.explanation import Explanation
 from pecli.files.tensor_roles import role_of
@@ -149,7 +150,7 @@ class PlaceChecker:
         if not self.encodings.ropes():
             raise ParameterError(name, "recorded", "the model's encoding is not rotary")
         layer_type = self._layer_type(f"{place}.{name}")
-        options: dict[str, Any] = {"layer_type": layer_type}
+        options: MutableValues = {"layer_type": layer_type}
         if any(rope.follows_length for rope in self.encodings.ropes()):
             options["length"] = self.tokens[call].last + 1
         run = partial(verify_tables, tensors, self.encodings, self.tolerance, **options)
@@ -254,7 +255,7 @@ class RecordedRotation(NamedTuple):
     pair: TensorPair
     encodings: ModelEncodings
     tolerance: Tolerance
-    options: Mapping[str, Any]
+    options: NamedValues
     tokens: CallTokens
     is_turned: bool = False  #: whether the axes of heads and positions are exchanged
 
@@ -271,7 +272,7 @@ class RecordedRotation(NamedTuple):
         pair = self.pair._replace(before=before, after=after)
         return self._replace(pair=pair, is_turned=True)
 
-    def _job(self, *, reasons: bool, places: Mapping[str, Any]) -> RotationJob:
+    def _job(self, *, reasons: bool, places: NamedValues) -> RotationJob:
         return RotationJob.of(self.encodings, self.tolerance, reasons, **self.options, **places)
 
     def result(self) -> Comparison:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pecli.checks.verify.targets import Place
 from pecli.compare.factors import Shape
@@ -24,8 +25,8 @@ BEFORE_HEADS = -3  #: the axis of positions in (batch, L, heads, D)
 class Tokens(NamedTuple):
     """The positions of tokens by options; all None if they count from 0, or from an offset."""
 
-    positions: Any = None
-    attention_mask: Any = None
+    positions: ArrayLike | None = None
+    attention_mask: ArrayLike | None = None
     shift: int | None = None
 
     @property

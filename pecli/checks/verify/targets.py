@@ -99,11 +99,11 @@ class Place:
         return cls(**options, own=own)
 
     @property
-    def position_axes(self) -> tuple[tuple[Any, ...], ...]:
+    def position_axes(self) -> tuple[tuple[float, ...], ...]:
         """The given positions, axis by axis; empty if none are given."""
         if "positions" not in self.own:
             return ()
-        axes: tuple[tuple[Any, ...], ...] = self.own["positions"].axes
+        axes: tuple[tuple[float, ...], ...] = self.own["positions"].axes
         return axes
 
     def rope(self, encoding: Encoding, count: int, **others: Any) -> Rope:
