@@ -253,3 +253,60 @@ def test_openais_hparams_have_a_learned_table() -> None:
 def test_flagscale_may_leave_out_the_base() -> None:
     config = {"model": {**SIZES, "use_rotary_position_embeddings": True}}
     assert load_config(config).one().parameters["base"] == 10000.0
+
+
+SCALED_BY_8 = {
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}
+LLAMA_3_1 = {
+    "model_type": "llama",
+    **SIZES,
+    "rope_theta": 500000.0,
+    "rope_scaling": {"rope_type": "llama3", **SCALED_BY_8},
+}
+KERAS_LLAMA = {
+    "module": "keras_hub.src.models.llama3.llama3_backbone",
+    "class_name": "Llama3Backbone",
+    "registered_name": "keras_hub>Llama3Backbone",
+    "config": {
+        "hidden_dim": 256,
+        "num_query_heads": 4,
+        "rope_max_wavelength": 500000,
+        "rope_position_scaling_factor": 1.0,
+        "rope_frequency_adjustment_factor": 8.0,
+        "rope_low_freq_factor": 1.0,
+        "rope_high_freq_factor": 4.0,
+        "rope_pretraining_sequence_length": 8192,
+    },
+}
+LEVANTER_LLAMA = {
+    "model": {"type": "llama", "hidden_dim": 256, "num_heads": 4, "rope": {"type": "llama3"}}
+}
+FOUNDRY_LLAMA = {
+    "model": {
+        "name": "mpt_causal_lm",
+        "d_model": 256,
+        "n_heads": 4,
+        "max_seq_len": 8192,
+        "attn_config": {
+            "rope": True,
+            "rope_theta": 500000,
+            "rope_impl": "hf",
+            "rope_hf_config": {**SCALED_BY_8, "type": "llama3"},
+        },
+    }
+}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [KERAS_LLAMA, LEVANTER_LLAMA, FOUNDRY_LLAMA],
+    ids=["keras-hub", "levanter", "llm-foundry"],
+)
+def test_other_projects_scale_llama_3_1_alike(config: dict[str, Any]) -> None:
+    """All three write Meta's formula; levanter's class has its numbers as defaults."""
+    expected = load_config(LLAMA_3_1).one().inverse_frequencies()
+    assert load_config(config).one().inverse_frequencies() == expected

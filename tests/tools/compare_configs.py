@@ -13,6 +13,7 @@ Each checkout is run by its own `.venv/bin/python` if it has one.
 
 import argparse
 import copy
+import gzip
 import json
 import random
 import subprocess
@@ -169,6 +170,13 @@ def load(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+def text_of(path: Path) -> str:
+    data = path.read_bytes()
+    if path.suffix == ".gz":
+        data = gzip.decompress(data)
+    return data.decode("utf-8")
+
+
 def configs_within(value: Any) -> Iterator[dict[str, Any]]:
     """Yield the objects in a file of test data that are configurations, whatever its rows look
     like.
@@ -189,7 +197,7 @@ def configs_within(value: Any) -> Iterator[dict[str, Any]]:
 
 def stored_cases(folder: Path) -> Iterator[Case]:
     for path in sorted(folder.glob("*.json*")):
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = text_of(path).splitlines()
         rows = [load(path)] if path.suffix == ".json" else [json.loads(line) for line in lines]
         for row in rows:
             if isinstance(row, dict) and "text" in row:
