@@ -7,19 +7,21 @@ it by an implementation that imports a view when a notebook or `print` needs it.
 
 
 class Views:
-    """The functions of `pecli.views` that show a value."""
+    """The functions that show a value; without `pecli.views`, they show its representation."""
 
     def html(self, value: object) -> str:
         """Return the command's output as HTML, with a picture if there is one."""
-        raise NotImplementedError
+        from html import escape
+
+        return f"<pre>{escape(repr(value))}</pre>"
 
     def png(self, value: object) -> bytes | None:
         """Return a picture; None if there is none."""
-        raise NotImplementedError
+        return None
 
     def printed(self, value: object) -> str:
         """Return the command's output as text."""
-        raise NotImplementedError
+        return repr(value)
 
 
 views = Views()

@@ -275,14 +275,10 @@ def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Values) -> Ap
     has_own_rows = "positions" in parameters or "grid" in parameters
     arrays: list[Array] = []
     for tensor in inputs:
-        length, dim = tensor.check_sequence()
-        tensor.check_dim(kind.parameters()["dim"])
-        # Inputs may be empty (L = 0), but a table has at least one row.
-        seq_len = None if has_own_rows else max(1, length)
-        scheme = kind(**{"seq_len": seq_len, "dim": dim, **parameters})
-        rows = scheme.single_array().rows
-        if has_own_rows and rows != length:
-            raise tensor.wrong(f"{kind.name} at these positions has {rows} rows", f"L is {length}")
+        if has_own_rows:
+            scheme = _scheme_with_own_rows(kind, tensor, parameters)
+        else:
+            scheme = _scheme_of_length(kind, tensor, parameters)
         arrays.append(scheme.applied_to(tensor.array))
     spec = {name: getattr(scheme, name) for name in _added_parameters(kind)}
     first = scheme.first_position
@@ -291,6 +287,24 @@ def _add_rows(kind: type[Scheme], inputs: Sequence[Input], values: Values) -> Ap
     if "layout" in spec:
         words = f"{spec['layout']}, {words}"
     return Applied(arrays, spec, words)
+
+
+def _scheme_of_length(kind: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
+    """Return a scheme with as many rows as a tensor; an empty one (L = 0) still gets one row."""
+    length, dim = tensor.check_sequence()
+    tensor.check_dim(kind.parameters()["dim"])
+    return kind(**{"seq_len": max(1, length), "dim": dim, **parameters})
+
+
+def _scheme_with_own_rows(kind: type[Scheme], tensor: Input, parameters: Values) -> Scheme:
+    """Return a scheme whose positions or grid define its rows; refuse a tensor with others."""
+    length, dim = tensor.check_sequence()
+    tensor.check_dim(kind.parameters()["dim"])
+    scheme = kind(**{"seq_len": None, "dim": dim, **parameters})
+    rows = scheme.single_array().rows
+    if rows != length:
+        raise tensor.wrong(f"{kind.name} at these positions has {rows} rows", f"L is {length}")
+    return scheme
 
 
 def _add_learned(inputs: Sequence[Input], values: Values) -> Applied:

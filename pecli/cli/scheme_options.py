@@ -116,8 +116,7 @@ def parse_scheme(name: str, words: Sequence[str], defaults: Mapping[str, str]) -
     def keep(**parsed_values: object) -> None:
         values.update(parsed_values)
 
-    # A command that only keeps the values of its options.
-
+    # This command only keeps the values of its options.
     command = command_of(name, keep, options_of(kind), (), add_help_option=False)
     with command.make_context("pecli plot", list(words)) as context:
         command.invoke(context)

@@ -269,16 +269,24 @@ def _checks(
     checks: list[Check] = []
     for file in files:
         if is_manifest(file):
-            from pecli.checks.manifest import read_manifest
-
-            checks += read_manifest(file, tolerances, reasons=reasons)
+            checks += _manifest_checks(file, tolerances, reasons=reasons)
         elif not target and _is_golden_suite(file):
-            from pecli.golden import suite_checks
-
-            checks += suite_checks(file)
+            checks += _suite_checks(file)
         else:
             checks.append(Check(file, partial(verifier.verify, file), group=group))
     return checks
+
+
+def _manifest_checks(file: str, tolerances: NamedValues, *, reasons: bool) -> list[Check]:
+    from pecli.checks.manifest import read_manifest
+
+    return read_manifest(file, tolerances, reasons=reasons)
+
+
+def _suite_checks(folder: str) -> list[Check]:
+    from pecli.golden import suite_checks
+
+    return suite_checks(folder)
 
 
 def _refuse_target(target: Mapping[str, str]) -> None:

@@ -31,6 +31,15 @@ BOMB_BYTES = 64 << 20
 BOMB_RATIO = 100
 MAX_UNPACKED = 4 << 30  # bytes of all compressed members, which are unpacked into memory
 MAX_DIRECTORY = 16 << 20  # bytes: `zipfile` needs twenty times as many in memory
+DIRECTORY_ERRORS = (
+    zipfile.BadZipFile,
+    RuntimeError,
+    OSError,
+    ValueError,
+    IndexError,
+    OverflowError,
+)
+"""Errors of `zipfile` in reading a directory: a RuntimeError is a version that it does not know."""
 
 
 @dataclass(frozen=True)
@@ -164,14 +173,7 @@ def _directory(contents: Contents, *, is_empty: bool) -> Directory:
     try:
         with zipfile.ZipFile(file) as archive:
             return Directory(archive.infolist(), archive.start_dir)
-    except (
-        zipfile.BadZipFile,
-        NotImplementedError,
-        OSError,
-        ValueError,
-        IndexError,
-        OverflowError,
-    ) as problem:
+    except DIRECTORY_ERRORS as problem:
         raise contents.error(f"is a broken archive: {' '.join(str(problem).split())}") from None
 
 

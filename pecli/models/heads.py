@@ -202,8 +202,11 @@ def _mark_whole(keys: Keys) -> None:
 
 
 def _latent_head(layer: Layer, latent: Setting[int], *, scaled: bool) -> Head:
-    """Return the head of multi-head latent attention, `qk_nope_head_dim` + `qk_rope_head_dim`
-    channels.
+    """Return the head of multi-head latent attention, of which a part is made for rotation.
+
+    DeepSeek-V3 has 128 channels that never rotate (`qk_nope_head_dim`) and 64 that do (`latent`, its
+    `qk_rope_head_dim`). A `partial_rotary_factor` is a share of these 64, except in families in
+    which it is a share of the whole head.
     """
     keys = layer.keys
     family = layer.family

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pecli.checks.recorded.run_verification import RunVerification
 from pecli.checks.verification import Verification
-from pecli.compare.comparison import problems_of
+from pecli.compare.comparison import Comparison, problems_of
 from pecli.errors import PecliError, brief, listed, number
 from pecli.views import screen
 from pecli.views.screen import Styled
@@ -39,6 +39,18 @@ VERDICTS = {
 """The word for each status of a check."""
 
 
+class Checked(Protocol):
+    """A result that passed or failed."""
+
+    @property
+    def passed(self) -> bool: ...
+
+
+def status_of(result: Checked) -> str:
+    """Return the key of VERDICTS for a result."""
+    return "passed" if result.passed else "failed"
+
+
 def show_verification(result: Verification, status: str = "") -> None:
     """Print the verdict, then its reasons and tensors.
 
@@ -47,7 +59,7 @@ def show_verification(result: Verification, status: str = "") -> None:
         status: The status to print if it is not the result's own: a strict check can be «weak».
     """
     if not status:
-        status = "passed" if result.passed else "failed"
+        status = status_of(result)
     screen.print_labelled(*VERDICTS[status], f"  {result.file or 'arrays'}  {result.scheme}")
     if isinstance(result, RunVerification):
         _print_run(result)
@@ -72,12 +84,15 @@ def _kinds(result: RunVerification) -> Iterator[tuple[str, str, str, str]]:
 
     The error is that of the right ones: it shows how close the model's arithmetic comes.
     """
-    kinds = dict.fromkeys(tensor.name.rpartition(".")[2] for tensor in result.tensors)
-    for kind in kinds:
-        tensors = [tensor for tensor in result.tensors if tensor.name.endswith(f".{kind}")]
+    by_kind: dict[str, list[Comparison]] = {}
+    for tensor in result.tensors:
+        kind = tensor.name.rpartition(".")[2]
+        by_kind.setdefault(kind, []).append(tensor)
+    for kind, tensors in by_kind.items():
         right = [tensor for tensor in tensors if tensor.passed]
-        error = max((tensor.max_abs_error or 0.0 for tensor in right), default=None)
-        words = "" if error is None else number(error, 3)
+        words = ""
+        if right:
+            words = number(max(tensor.max_abs_error or 0.0 for tensor in right), 3)
         yield kind, str(len(right)), str(len(tensors) - len(right)), words
 
 

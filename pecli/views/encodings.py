@@ -257,13 +257,11 @@ def commands(model: ModelEncodings, model_option: str, length: int | None = None
             with suppress(ParameterError):  # the configuration lacks a parameter of the table
                 lines.append(_table_command(model, encoding, keys))
         elif not encoding.grid.axes:  # axes without a style: an image's own positions
-            if model.flags is None:
-                line = f"pecli rope {model_option} --seq-len {rows} -o rope.safetensors"
-            else:
+            option_words = [model_option, "--seq-len", str(rows)]
+            if model.flags is not None:
                 # No option of pecli rope names flags, so that the parameters are spelled out.
-                scheme = encoding.rope(rows)
-                line = shlex.join(["pecli", "rope", *options(scheme), "-o", "rope.safetensors"])
-            lines.append(line)
+                option_words = [shlex.join(options(encoding.rope(rows)))]
+            lines.append(" ".join(["pecli rope", *option_words, "-o rope.safetensors"]))
     return list(dict.fromkeys(lines))
 
 

@@ -163,16 +163,21 @@ def show(summary: FileSummary) -> None:
     if summary.tensors:
         _show_tensors(summary.tensors)
     for tensor in summary.tensors:
-        if tensor.statistics:
-            _show_statistics(tensor.name, tensor.statistics)
-        if tensor.numbers is not None:
-            _show_numbers(tensor.name, tensor.numbers)
+        _show_contents(tensor)
     for match in summary.matches or ():
         screen.print_wrapped(f"{', '.join(match.tensors)}: as made by {_source(match)}")
     for key, value in summary.metadata.items():
         screen.print_wrapped(f"{key}  {_line(value)}")
     if summary.sha256_holds is not None:
         screen.print_styled(_sha256_verdict(holds=summary.sha256_holds))
+
+
+def _show_contents(tensor: TensorSummary) -> None:
+    """Print the statistics and the numbers of a tensor, if the command has asked for them."""
+    if tensor.statistics:
+        _show_statistics(tensor.name, tensor.statistics)
+    if tensor.numbers is not None:
+        _show_numbers(tensor.name, tensor.numbers)
 
 
 def _source(match: Match) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.views import screen
+from pecli.views.check_results import VERDICTS, status_of
 from pecli.views.screen import Styled
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def _continues(run: tuple[int, int], following: tuple[int, int]) -> bool:
 
 def show_check(check: PositionCheck) -> None:
     """Print a verdict, what explains a failure, and the first wrong id."""
-    verdict = Styled("passed", "bold green") if check.passed else Styled("FAILED", "bold red")
+    verdict = VERDICTS[status_of(check)]
     shape = " × ".join(map(str, check.shape))
     screen.print_styled(verdict, Styled(f"  {check.subject}  {shape} ids"))
     for reason in check.reasons:

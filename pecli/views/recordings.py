@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pecli.checks.recorded.run_tensors import AFTER, BEFORE, layer_of
 from pecli.errors import counted, listed, number
 from pecli.views import screen
-from pecli.views.check_results import VERDICTS
+from pecli.views.check_results import VERDICTS, status_of
 from pecli.views.text_table import print_table
 
 if TYPE_CHECKING:
@@ -83,13 +83,14 @@ def _shape(array: AnyArray) -> str:
 
 def show_implementation(result: ImplementationCheck) -> None:
     """Print the verdict, a row per case, and the reasons for the first failure."""
-    status = "passed" if result.passed else "failed"
-    screen.print_labelled(*VERDICTS[status], f"  {result.function}  against {result.model}")
+    verdict = VERDICTS[status_of(result)]
+    screen.print_labelled(*verdict, f"  {result.function}  against {result.model}")
     for reason in result.diagnosis:
         screen.print_wrapped(f"  {reason}")
     rows = []
     for case in result.cases:
-        error = case.max_abs_error
-        found = "not comparable" if error is None else f"max error {number(error, 3)}"
-        rows.append((case.name, "passed" if case.passed else "FAILED", found))
+        error = "not comparable"
+        if case.max_abs_error is not None:
+            error = f"max error {number(case.max_abs_error, 3)}"
+        rows.append((case.name, VERDICTS[status_of(case)].text, error))
     print_table(("", "", ""), rows, indent="  ")

@@ -70,26 +70,31 @@ class CompiledTile(Tile):
         self._anchor_factors.set_anchors(self._steps)
 
     def _fill_leap(self, first: int, out: Array) -> Iterator[Doubtful]:
-        leap_start = self._leap * self.factors.leap
-        row = max(0, leap_start - first)
-        end = min(leap_start + self.factors.leap - first, len(out))
-        rows = out[row:end]
-        count = self._loops.add_products(
+        """Write the rows of `out` that lie in the current leap, all at once.
+
+        The loop writes into `_places` the numbers of the elements whose rounding is in doubt: with
+        64 columns, element 130 is in row 2 and column 2 of the rows that it was given.
+        """
+        in_leap = self._rows_in_leap(first, len(out))
+        rows = out[in_leap]
+        rows_after_leap_start = first + in_leap.start - self._leap * self.factors.leap
+        elements_per_row = rows.strides[0] // rows.itemsize
+        doubtful_count = self._loops.add_products(
             self._anchor_factors.first,
             self._anchor_factors.second,
             self._rows.first,
             self._rows.second,
-            first + row - leap_start,
+            rows_after_leap_start,
             _memory(rows),
-            rows.strides[0] // rows.itemsize,
+            elements_per_row,
             self.columns,
             self._scale[()],
             self._shift[()],
             self._places,
         )
-        if count:
-            rows_in_leap, columns = np.divmod(self._places[:count], self.columns)
-            yield Doubtful(row + rows_in_leap, columns)
+        if doubtful_count:
+            doubtful_rows, columns = np.divmod(self._places[:doubtful_count], self.columns)
+            yield Doubtful(in_leap.start + doubtful_rows, columns)
 
 
 def _memory(rows: Array) -> Array:

@@ -196,15 +196,27 @@ class Tile:
         """
         factors = self.factors
         leap_start = self._leap * factors.leap
-        row = max(0, leap_start - first)
-        end = min(leap_start + factors.leap - first, len(out))
-        while row < end:
+        rows = self._rows_in_leap(first, len(out))
+        row = rows.start
+        while row < rows.stop:
             anchor, rows_after_anchor = divmod(first + row - leap_start, factors.fine)
-            stop = min(end, row + factors.height - rows_after_anchor)
+            stop = min(rows.stop, row + factors.height - rows_after_anchor)
             doubtful = self._make(anchor, rows_after_anchor, out[row:stop])
             if doubtful is not None:
                 yield Doubtful(row + doubtful.rows, doubtful.columns)
             row = stop
+
+    def _rows_in_leap(self, first: int, count: int) -> slice:
+        """Return the rows of a block that lie in the current leap.
+
+        The block has `count` rows, and its row 0 is row `first` of the table. If leap 1 has rows
+        16384 … 32767 of the table, and a block of 1000 rows begins at row 16000, they are the rows
+        384 … 999 of the block.
+        """
+        leap_start = self._leap * self.factors.leap
+        start = max(0, leap_start - first)
+        stop = min(leap_start + self.factors.leap - first, count)
+        return slice(start, stop)
 
     def _make(self, anchor: int, rows_after_anchor: int, out: Array) -> Doubtful | None:
         """Write rows into `out`, from some rows after an anchor on; return the elements in doubt.

@@ -107,8 +107,12 @@ class GivenPositions(Parameter):
         items: list[object] = list(value)
         if not items:
             raise ParameterError(name, "empty", self.rule)
-        if not any(isinstance(item, (list, tuple)) for item in items):
-            return PositionList(_positions(name, items))
+        if any(isinstance(item, (list, tuple)) for item in items):
+            return self._several_axes(name, items)
+        return PositionList(_positions(name, items))
+
+    def _several_axes(self, name: str, items: Sequence[object]) -> PositionList:
+        """Return the positions of axes, which must be equally many."""
         axes = [_axis(item) for item in items]
         sizes = [len(axis) for axis in axes]
         if len({*sizes}) > 1 or not sizes[0]:

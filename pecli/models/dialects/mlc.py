@@ -13,18 +13,22 @@ NANOTRON = re.compile(r"is_(\w+)_config")
 
 
 def read(keys: Keys) -> Parsed:
-    """Return the encodings of a configuration whose base is `position_embedding_base` in MLC."""
+    """Return the encodings of the `model_config`, read by Hugging Face's rules.
+
+    MLC calls the base `position_embedding_base`, whether the family calls it `rope_theta` or
+    `rotary_emb_base`, and has the model type outside. nanotron has `model_config` within `model`.
+    """
     outer = keys.part("model") or keys
-    inner = outer.part("model_config") or keys
-    theta = _mlc_base(inner)
-    model_type = None if "model_type" in inner else keys.word("model_type")
-    flag = _nanotron_flag(inner)
+    config = outer.part("model_config") or keys
+    flag = _nanotron_flag(config)
+    base = _mlc_base(config)
+    model_type = None if "model_type" in config else keys.word("model_type")
     if flag:
-        model_type = Setting(NANOTRON.sub(r"\1", flag), inner.full_name(flag))
+        model_type = Setting(NANOTRON.sub(r"\1", flag), config.full_name(flag))
         # nanotron's code has no other positional encoding.
-        theta = theta or inner.number("rope_theta") or Setting(10000.0, "default of nanotron")
-    settings = {"rope_theta": theta, "rotary_emb_base": theta, "model_type": model_type}
-    return huggingface.read(inner.translated({}, settings))
+        base = base or config.number("rope_theta") or Setting(10000.0, "default of nanotron")
+    settings = {"rope_theta": base, "rotary_emb_base": base, "model_type": model_type}
+    return huggingface.read(config.translated({}, settings))
 
 
 def _mlc_base(keys: Keys) -> Setting[float] | None:

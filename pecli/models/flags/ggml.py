@@ -82,7 +82,10 @@ def apply_koboldcpp_flags(
 
 
 def _automatic_base(model: ModelEncodings, settings: FlagSettings) -> Setting[float] | None:
-    """Return the larger base that koboldcpp takes for a longer context; None if it keeps the model's."""
+    """Return the larger base that koboldcpp takes for a longer context; None if it keeps the model's.
+
+    It does so for the bases of Llama 2 and 3, unless a scaling stretches the context already.
+    """
     context = settings.get(Meaning.CONTEXT)
     ropes = model.ropes()
     if context is None or model.context is None or not ropes:

@@ -8,7 +8,7 @@ from enum import Enum
 
 import numpy as np
 
-from pecli.engine.arrays import Floats, widened
+from pecli.engine.arrays import Floats, Indices, widened
 from pecli.engine.table import Table, results_in_order, table_of
 
 MAX_ELEMENTS = 1 << 20  #: Elements that are read for one mean; of more, only some runs of rows are.
@@ -42,26 +42,36 @@ def reduced(table: Table, rows: int, columns: int, reduction: Reduction = Reduct
 def _row_means(table: Table, rows: int, column_step: int) -> Floats:
     """Return at most `rows` rows, each the mean of consecutive rows, and every n-th column.
 
-    10 rows in 4 are the means of rows 0–1, 2–4, 5–6 and 7–9. Several short means are computed
-    from one block of rows; a single one that is too long to read is estimated.
+    10 rows in 4 are the means of rows 0–1, 2–4, 5–6 and 7–9: their edges are 0, 2, 5, 7, 10. As many
+    means as one block of the table has rows for are computed from one reading.
     """
     count = min(table.rows, rows)
-    edges = np.arange(count + 1) * table.rows // count  # Mean k is of rows edges[k] … edges[k + 1].
+    edges = np.arange(count + 1) * table.rows // count
     means_per_read = max(1, table.block_rows() * count // table.rows)
 
     @np.errstate(over="ignore", invalid="ignore")
     def means_from(first: int) -> Floats:
-        bounds = edges[first : first + means_per_read + 1]
-        length = int(bounds[1] - bounds[0])
-        is_too_long = length > RUNS and length * table.width > MAX_ELEMENTS
-        if means_per_read == 1 and is_too_long:
-            return _mean_of_runs(table, int(bounds[0]), int(bounds[1]), column_step)
-        values = widened(table.read(int(bounds[0]), int(bounds[-1]))[:, ::column_step])
-        sums = np.add.reduceat(values, bounds[:-1] - bounds[0], axis=0)
-        return np.asarray(sums / np.diff(bounds)[:, None])
+        block_edges = edges[first : first + means_per_read + 1]
+        if means_per_read == 1 and _is_too_long(table, block_edges):
+            start, stop = block_edges.tolist()
+            return _mean_of_runs(table, start, stop, column_step)
+        return _means_between(table, block_edges, column_step)
 
     means = results_in_order(means_from, range(0, count, means_per_read))
     return np.concatenate(list(means))
+
+
+def _is_too_long(table: Table, edges: Indices) -> bool:
+    """Return True if there are too many rows between two edges to read them all."""
+    length = int(edges[1] - edges[0])
+    return length > RUNS and length * table.width > MAX_ELEMENTS
+
+
+def _means_between(table: Table, edges: Indices, column_step: int) -> Floats:
+    """Return a row per pair of neighbouring edges: the mean of the table's rows between them."""
+    values = widened(table.read(int(edges[0]), int(edges[-1]))[:, ::column_step])
+    sums = np.add.reduceat(values, edges[:-1] - edges[0], axis=0)
+    return np.asarray(sums / np.diff(edges)[:, None])
 
 
 def _mean_of_runs(table: Table, start: int, stop: int, column_step: int) -> Floats:

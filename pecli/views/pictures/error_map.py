@@ -89,11 +89,42 @@ def _error_map(
         most: The most rows and columns of the map.
     """
     shape = parts[0].expected.shape
-    is_vector = len(shape) < 2
-    height, width = (math.prod(shape), 1) if is_vector else shape[-2:]
-    cell_rows = min(height, MAX_POINTS if is_vector else most.rows)
-    worst = _WorstElements(cell_rows, min(width, most.columns))
     is_relative = result.allowed.rtol > 0 and not result.allowed.atol
+    if len(shape) < 2:  # A vector is drawn as a row.
+        height = 1
+        width = math.prod(shape)
+        worst = _worst_elements(parts, _Cells(MAX_POINTS, 1), is_relative).transposed()
+    else:
+        height, width = shape[-2:]
+        worst = _worst_elements(parts, most, is_relative)
+    expected = worst.expected
+    found = worst.found
+    if result.sides_swapped:
+        expected, found = found, expected
+    row_name, column_name = _axis_names(table_name, expected, shape)
+    return ErrorMap(
+        label,
+        (height, width),
+        expected,
+        found,
+        worst.errors,
+        result.allowed,
+        is_relative,
+        row_name,
+        column_name,
+        _count_layers(parts, result),
+    )
+
+
+def _worst_elements(parts: Sequence[Part], most: _Cells, is_relative: bool) -> "_WorstElements":
+    """Return the worst element of each cell; the arrays are read a few rows at a time.
+
+    A vector is read as a column: one row per element.
+    """
+    shape = parts[0].expected.shape
+    height, width = shape[-2:] if len(shape) > 1 else (math.prod(shape), 1)
+    cell_rows = min(height, most.rows)
+    worst = _WorstElements(cell_rows, min(width, most.columns))
     for part in parts:
         for slab in slabs(shape[:-1] or shape, max(1, READ_BYTES // (8 * width))):
             expected = widest(part.rows(slab)).reshape(slab.length, width)
@@ -103,24 +134,7 @@ def _error_map(
                 found = widest(part.decoded(part.found[(*copy, *slab.at)]))
                 found = found.reshape(slab.length, width)
                 worst.add(rows_to_cells, expected, found, is_relative)
-    expected, found, errors = worst.expected, worst.found, worst.errors
-    if is_vector:
-        expected, found, errors = expected.T, found.T, errors.T
-    if result.sides_swapped:
-        expected, found = found, expected
-    row_name, column_name = _axis_names(table_name, expected, shape)
-    return ErrorMap(
-        label,
-        (1, height) if is_vector else (height, width),
-        expected,
-        found,
-        errors,
-        result.allowed,
-        is_relative,
-        row_name,
-        column_name,
-        _count_layers(parts, result),
-    )
+    return worst
 
 
 def _count_layers(parts: Sequence[Part], result: Comparison) -> int:
@@ -141,6 +155,15 @@ class _WorstElements:
         self.expected = np.full((rows, columns), -1.0)
         self.found = np.full((rows, columns), -1.0)
         self.errors = np.full((rows, columns), -1.0)
+
+    def transposed(self) -> "_WorstElements":
+        """Return the same elements with rows and columns exchanged."""
+        columns, rows = self.errors.shape
+        worst = _WorstElements(rows, columns)
+        worst.expected = self.expected.T
+        worst.found = self.found.T
+        worst.errors = self.errors.T
+        return worst
 
     def add(
         self, rows_to_cells: Indices, expected: AnyArray, found: AnyArray, is_relative: bool

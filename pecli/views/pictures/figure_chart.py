@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
+    from matplotlib.projections.polar import PolarAxes
 
 MAX_POINTS = 2000  #: Points of a curve, twice as many as a figure has columns.
 MAX_NAMED_ENDS = 7  #: Curves that are named where they end.
@@ -132,7 +133,7 @@ def _set_axes(axes: Axes, chart: Chart, height: float) -> None:
     axes.grid(True)
     axes.set_axisbelow(True)
     if chart.polar:
-        _set_radius(axes, chart)
+        _set_radius(cast("PolarAxes", axes), chart)
         return
     y_name = chart.y
     if len(y_name) >= (height - 1) * LETTERS_PER_INCH:
@@ -140,6 +141,11 @@ def _set_axes(axes: Axes, chart: Chart, height: float) -> None:
     axes.set(xlabel=chart.x, ylabel=y_name)
     axes.margins(x=0.01 if chart.joined else 0.03)
     _include_ends(axes, chart)
+    _number_axes(axes, chart)
+
+
+def _number_axes(axes: Axes, chart: Chart) -> None:
+    """Set the scales of both axes, and the numbers at them."""
     if chart.log_x:
         axes.set_xscale("log")
     if chart.log_y:
@@ -150,7 +156,7 @@ def _set_axes(axes: Axes, chart: Chart, height: float) -> None:
     number_axis(axes.yaxis, axes.get_ylim() if chart.log_y else None)
 
 
-def _set_radius(axes: Any, chart: Chart) -> None:
+def _set_radius(axes: PolarAxes, chart: Chart) -> None:
     """Leave a hole in the middle, so that one turn of a spiral does not hide the one before."""
     axes.set(xticks=[], yticks=[])
     low, high = chart.curves[0].y[[0, -1]].tolist()

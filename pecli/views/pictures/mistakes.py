@@ -10,7 +10,7 @@ from pecli.checks.verification import Verification
 from pecli.compare.comparison import Comparison
 from pecli.engine.arrays import Floats
 from pecli.errors import PecliError, listed
-from pecli.views.check_results import reasons
+from pecli.views.check_results import VERDICTS, reasons, status_of
 from pecli.views.pictures import figure, figure_files, terminal_render
 from pecli.views.pictures.axis_labels import typeset
 from pecli.views.pictures.downsample import Reduction
@@ -142,7 +142,7 @@ def _summary(result: "Verification | Difference", sides: Sides) -> str:
 
 def _verdict(result: "Verification | Difference") -> str:
     if isinstance(result, Verification):
-        verdict = "passed" if result.passed else "FAILED"
+        verdict = VERDICTS[status_of(result)].text
         return f"{result.file}: {verdict}" if result.file else verdict
     files = {"A": result.a, "B": result.b}
     return ", ".join(f"{side}: {file}" for side, file in files.items() if file)

@@ -54,6 +54,11 @@ _DARK_START, _DARK_SPAN = 0.36, 0.64
 _LIGHT_START, _LIGHT_SPAN = 0.1, 0.78
 
 
+def palette(*, centred: bool) -> Palette:
+    """Return the colours of a heatmap; a centred one has zero in the middle of its scale."""
+    return DIVERGING if centred else SEQUENTIAL
+
+
 @cache
 def steps(palette: Palette) -> AnyArray:
     """Return a palette in 256 steps, an array of shape (256, 3)."""

@@ -165,23 +165,29 @@ def _rotary_subjects(
         seq_len: Rows of the tables.
     """
     encodings = [encoding for encoding in model if _is_drawable_rope(encoding)]
-    text_encodings = [encoding for encoding in encodings if not encoding.part]
     subjects: list[Subject] = []
     for encoding in encodings:
         name = _encoding_label(label, encoding) if len(encodings) > 1 else label
         if _is_drawn_on_grid(encoding, kind):
             subjects += of_scheme(encoding.rope(grid=IMAGE_GRID), name)
-            continue
-        scheme = encoding.rope(seq_len)
-        if encoding.part:
+        elif encoding.part:
             # The context and the window are the language model's.
             note = ", one axis" if encoding.grid.axes else ""
-            subjects += of_scheme(scheme, name + note)
-            continue
-        has_window = len(text_encodings) == 1 or _is_sliding(encoding.layer_type)
-        window = model.window if has_window else None
-        subjects += of_scheme(scheme, name, model.context, window)
+            subjects += of_scheme(encoding.rope(seq_len), name + note)
+        else:
+            window = _window_of(encoding, model, encodings)
+            subjects += of_scheme(encoding.rope(seq_len), name, model.context, window)
     return subjects
+
+
+def _window_of(
+    encoding: Encoding, model: ModelEncodings, encodings: Sequence[Encoding]
+) -> int | None:
+    """Return the window of an encoding's layers: full layers beside sliding ones have none."""
+    of_text = [other for other in encodings if not other.part]
+    if len(of_text) == 1 or _is_sliding(encoding.layer_type):
+        return model.window
+    return None
 
 
 def _encoding_label(label: str, encoding: Encoding) -> str:

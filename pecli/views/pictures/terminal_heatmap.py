@@ -158,20 +158,18 @@ def _drawn(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> list[st
     paper |= {UNKNOWN: escape(unknown, PAPER), BLANK: DEFAULT_PAPER}
     if len(levels) % 2:
         levels = np.pad(levels, ((0, 1), (0, 0)), constant_values=BLANK)
-    lines = []
-    for upper, lower in zip(levels[0::2].tolist(), levels[1::2].tolist(), strict=True):
-        cells = []
-        for above, below in zip(upper, lower, strict=True):
-            if not terminal.unicode:
-                cells.append((paper[above], " "))
-            elif above != BLANK:
-                cells.append((ink[above] + paper[below], "▀"))
-            elif below != BLANK:
-                cells.append((ink[below] + paper[above], "▄"))
-            else:
-                cells.append((ink[below] + paper[above], " "))
-        lines.append(coloured(cells))
-    return lines
+
+    def cell(above: int, below: int) -> tuple[str, str]:
+        if not terminal.unicode:
+            return paper[above], " "
+        if above != BLANK:
+            return ink[above] + paper[below], "▀"
+        if below != BLANK:
+            return ink[below] + paper[above], "▄"
+        return ink[below] + paper[above], " "
+
+    pairs_of_rows = zip(levels[0::2].tolist(), levels[1::2].tolist(), strict=True)
+    return [coloured([*map(cell, upper, lower)]) for upper, lower in pairs_of_rows]
 
 
 def _shaded(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> list[str]:
@@ -187,7 +185,7 @@ def _shaded(levels: AnyArray, panel: HeatmapPanel, terminal: Terminal) -> list[s
 def _colour_codes(panel: HeatmapPanel, terminal: Terminal) -> tuple[list[ColourCode], ColourCode]:
     """Return the colours of all levels, and of values that are not finite."""
     if terminal.colours > LEVELS:
-        palette = palettes.DIVERGING if panel.is_centred else palettes.SEQUENTIAL
+        palette = palettes.palette(centred=panel.is_centred)
         return palettes.steps(palette).tolist(), palettes.UNKNOWN
     few = palettes.DIVERGING_256 if panel.is_centred else palettes.SEQUENTIAL_256
     codes: list[ColourCode] = [few[level * len(few) // LEVELS] for level in range(LEVELS)]

@@ -40,23 +40,29 @@ def lines(picture: Picture, terminal: Terminal) -> list[str]:
     room = terminal.lines - 1 - len(shown)  # The shell's prompt takes one line.
     if heatmaps:
         room -= 1  # The line that explains the colours.
-    rows = _arranged(picture, terminal, room)
-    height = _row_height(picture, rows, room)
-    across = max(map(len, rows), default=1)
-    key = ""
+    rows = _rows(picture, terminal, room)
     for row in rows:
-        has_only_heatmaps = all(isinstance(panel, HeatmapPanel) for panel in row)
-        beside = across if has_only_heatmaps else len(row)
-        drawn = _Row(row, terminal, beside, height)
-        shown += drawn.lines()
-        if heatmaps and heatmaps[0] in row:
-            shape = drawn_shape(heatmaps[0], drawn.cell, drawn.panel_height)
-            key = key_line(heatmaps, terminal, shape)
+        shown += row.lines()
     if heatmaps:
-        shown.append(key)
+        first = next(row for row in rows if heatmaps[0] in row.panels)
+        shape = drawn_shape(heatmaps[0], first.cell, first.panel_height)
+        shown.append(key_line(heatmaps, terminal, shape))
     if not terminal.unicode:
         return list(map(ascii_text, shown))
     return shown
+
+
+def _rows(picture: Picture, terminal: Terminal, room: int) -> list["_Row"]:
+    """Return the rows of panels; heatmaps of a short row are as wide as those of a full one."""
+    arranged = _arranged(picture, terminal, room)
+    height = _row_height(picture, arranged, room)
+    across = max(map(len, arranged), default=1)
+    rows = []
+    for panels in arranged:
+        has_only_heatmaps = all(isinstance(panel, HeatmapPanel) for panel in panels)
+        beside = across if has_only_heatmaps else len(panels)
+        rows.append(_Row(panels, terminal, beside, height))
+    return rows
 
 
 def _title_lines(picture: Picture, terminal: Terminal) -> list[str]:

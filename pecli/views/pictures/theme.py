@@ -112,7 +112,7 @@ def colour_map(name: str | None = None, *, centred: bool = False) -> Colormap:
 
     chosen: Colormap
     if name is None:
-        palette = palettes.DIVERGING if centred else palettes.SEQUENTIAL
+        palette = palettes.palette(centred=centred)
         chosen = ListedColormap(palettes.steps(palette) / 255)
     elif name in matplotlib.colormaps:
         chosen = matplotlib.colormaps[name]

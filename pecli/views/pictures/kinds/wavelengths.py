@@ -118,30 +118,35 @@ def unscaled_wavelengths(rope: Rope) -> Floats:
 
 def _single(subject: Subject, waves: Sequence[_WaveCurve]) -> tuple[list[Chart], list[str]]:
     """Return the charts and notes of one subject: contexts are lines, ranges of pairs bands."""
-    is_scaled = any(wave.is_scaled for wave in waves)
-    curves = []
-    for wave in waves:
-        label = wave.wave.read_at
-        if not label and is_scaled:
-            label = "scaled"
-        curves.append(Curve(label, _pair_numbers(wave), wave.lengths))
     notes = [_scaling_note(wave.wave.subject) for wave in waves]
+    levels = _context_levels(subject)
+    if not any(wave.is_scaled for wave in waves):
+        curves = [_context_curve(wave, "") for wave in waves]
+        return [replace(_length_chart(curves, "pair"), levels=levels)], notes
+    curves = [_context_curve(wave, "scaled") for wave in waves]
     ranges: list[PairRange] = []
     rope = scaled_rope(subject)
-    if is_scaled and rope is not None:
+    if rope is not None:
         if len(waves) == 1:
             ranges = pair_ranges(waves[0].stretch)
         unscaled = unscaled_wavelengths(rope)
         curves.append(Curve("unscaled", curves[0].x, unscaled, reference=True))
         notes.append("; ".join(_range_note(rope, pairs) for pairs in ranges))
     bands = [Band(pairs.label, float(pairs.first), float(pairs.last)) for pairs in ranges]
-    chart = _length_chart(curves, "pair")
-    charts = [replace(chart, levels=_context_levels(subject), bands=bands)]
-    if is_scaled:
-        unlabelled = [band._replace(label="") for band in bands]
-        stretches = [_stretch_curve(wave, _pair_numbers(wave)) for wave in waves]
-        charts.append(replace(_stretch_chart(stretches, "pair"), bands=unlabelled))
-    return charts, notes
+    lengths = replace(_length_chart(curves, "pair"), levels=levels, bands=bands)
+    return [lengths, _stretches_of_contexts(waves, bands)], notes
+
+
+def _context_curve(wave: _WaveCurve, label: str) -> Curve:
+    """Return the wavelengths of a wave; its label is the context at which it is read, if any."""
+    return Curve(wave.wave.read_at or label, _pair_numbers(wave), wave.lengths)
+
+
+def _stretches_of_contexts(waves: Sequence[_WaveCurve], bands: Sequence[Band]) -> Chart:
+    """Return the chart below the wavelengths, whose bands are named there already."""
+    curves = [_stretch_curve(wave, _pair_numbers(wave)) for wave in waves]
+    unlabelled = [band._replace(label="") for band in bands]
+    return replace(_stretch_chart(curves, "pair"), bands=unlabelled)
 
 
 def _context_levels(subject: Subject) -> list[Level]:
