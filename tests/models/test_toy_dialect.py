@@ -1,0 +1,50 @@
+"""A new dialect is a module with a function `read`, and a row that names its keys."""
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from pecli import load_model
+from pecli.models import dialects
+from pecli.models.dialects import Dialect
+from pecli.models.dialects.translation import renamed, translated_ropes
+from pecli.models.encoding import ModelEncodings, Parsed
+from pecli.models.families import Family
+from pecli.models.keys import Keys
+
+CONFIG = {"toy_base": 12345.0, "hidden_size": 64, "num_attention_heads": 4}
+
+
+def read_toy(keys: Keys) -> Parsed:
+    settings = renamed(keys, rope_theta="toy_base")
+    reads = ("hidden_size", "num_attention_heads")
+    return translated_ropes(keys, Family("Toy"), reads=reads, settings=settings)
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> ModelEncodings:
+    module = ModuleType("pecli.models.dialects.toy")
+    monkeypatch.setattr(module, "read", read_toy, raising=False)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    row = Dialect.of({"module": "toy", "has": ["toy_base"]})
+    rows = (row, *dialects.dialects())
+    monkeypatch.setattr(dialects, "dialects", lambda: rows)
+    return load_model(CONFIG)
+
+
+def test_its_keys_are_read(model: ModelEncodings) -> None:
+    assert model.one().parameters["base"] == 12345.0
+
+
+def test_sources_are_its_own_names(model: ModelEncodings) -> None:
+    assert model.one().sources["base"] == "toy_base"
+
+
+def test_no_key_is_left_unread(model: ModelEncodings) -> None:
+    assert model.warnings == ()
+
+
+def test_other_files_are_read_as_before(model: ModelEncodings) -> None:
+    config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4}
+    assert load_model(config).one().parameters["base"] == 10000.0

@@ -1,0 +1,43 @@
+"""A new kind of picture is a function and a row of KINDS; the engine does not know of it."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pecli.views.pictures import fitting
+from pecli.views.pictures.kinds import KINDS
+from pecli.views.pictures.kinds.kind import PictureKind
+from pecli.views.pictures.panels import Chart, Curve, Picture
+from pecli.views.pictures.subjects import PlotRequest, Subject
+
+WORDS = ("sinusoidal", "--seq-len", "16", "--dim", "8")
+
+
+def draw_toy(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+    line = np.arange(4.0)
+    curves = [Curve(subject.label, line, line) for subject in subjects]
+    return Picture("a toy", [Chart("", curves)])
+
+
+@pytest.fixture(autouse=True)
+def toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KINDS, "toy", PictureKind("toy", "a line", draw_toy))
+    monkeypatch.setattr(fitting, "TABLE_KINDS", (*fitting.TABLE_KINDS, "toy"))
+
+
+def test_the_command_draws_it(pecli_cli: Callable) -> None:
+    outcome = pecli_cli("plot", *WORDS, "--kind", "toy")
+    assert outcome.code == 0
+    assert "a toy" in outcome.out
+
+
+def test_it_is_written_to_a_figure(pecli_cli: Callable, tmp_path: Path) -> None:
+    file = tmp_path / "t.svg"
+    assert pecli_cli("plot", *WORDS, "--kind", "toy", "-o", file).code == 0
+
+
+def test_a_scheme_that_it_does_not_fit_is_refused(pecli_cli: Callable) -> None:
+    outcome = pecli_cli("plot", "alibi", "--heads", "4", "--kind", "toy")
+    assert outcome.code == 2
