@@ -253,7 +253,8 @@ def _frequency_order(
     """
     if not family.order:
         return None
-    count = head.dim.value // 2
+    fraction = 1 if head.partial is None else head.partial.value
+    count = int(head.dim.value * fraction) // 2
     moving = count
     if family.order == "ernie":
         counts = value_of(section) or [ERNIE_TIME]

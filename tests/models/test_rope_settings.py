@@ -337,3 +337,11 @@ def test_a_key_that_repeats_another_is_not_reported(
     }
     warnings = load_config(config).warnings
     assert any(key in warning for warning in warnings) is is_reported
+
+
+def test_a_partial_factor_shortens_the_order_of_frequencies() -> None:
+    """Ernie stores all of its frequencies in an order of its own, however many there are."""
+    scaling = {"rope_type": "linear", "factor": 3.0, "partial_rotary_factor": 0.5}
+    encoding = load_config({"model_type": "ernie4_5_vl_moe_text", "rope_scaling": scaling}).one()
+    frequencies = encoding.inverse_frequencies() or []
+    assert sorted(encoding.order or ()) == list(range(len(frequencies)))
