@@ -5,6 +5,7 @@ field of the edit, of the explanation, or of the `Context`.
 """
 
 import math
+import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -615,13 +616,21 @@ def reproduction(explanation: Explanation) -> Iterator[str]:
     if set(explanation.mistakes) <= set(missing):
         return
     command = command_of(scheme, output=False)
-    if len(command) > MAX_COMMAND:
+    if not is_readable(command):
         return
     exception = ""
     if missing:
         statements = [_WRITERS[type(edit)](edit, BY_SPEC).statement for edit in missing]
         exception = f"apart from that ({', '.join(statements)}), "
     yield f"{exception}reproduce with {command}"
+
+
+def is_readable(command: str) -> bool:
+    """Return True if a command is short enough to be read; the folders of the user's files do not count."""
+    letters = -1  # There is a blank between two words.
+    for word in shlex.split(command):
+        letters += 1 + len(os.path.basename(word))
+    return letters <= MAX_COMMAND
 
 
 def command_of(scheme: Scheme, tensors: int = 1, output: bool = True) -> str:

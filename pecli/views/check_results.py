@@ -197,9 +197,9 @@ def show_identification(result: Identification) -> None:
 
 def _show_command(command: str) -> None:
     """Print a command alone on its line, so that it can be copied; one that lists factors is too long for that."""
-    from pecli.explain.words import MAX_COMMAND
+    from pecli.explain.words import is_readable
 
-    if len(command) <= MAX_COMMAND:
+    if is_readable(command):
         screen.print_styled(Styled(command, "bold"))
     else:
         screen.print_wrapped(f"  its command has {len(command):,} letters: --json prints it")

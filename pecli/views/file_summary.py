@@ -182,10 +182,10 @@ def _show_contents(tensor: TensorSummary) -> None:
 
 def _source(match: Match) -> str:
     """Return the command of a match without an output file; only its scheme if the command is too long to be read."""
-    from pecli.explain.words import MAX_COMMAND
+    from pecli.explain.words import is_readable
 
     command = match.command.partition(" -o ")[0]
-    return command if len(command) <= MAX_COMMAND else f"pecli {match.scheme.name} …"
+    return command if is_readable(command) else f"pecli {match.scheme.name} …"
 
 
 def _count(summary: FileSummary) -> str:

@@ -51,8 +51,9 @@ def test_rows_at_no_position_are_named_unless_they_are_most(count: int, is_expla
 
 
 def test_positions_of_a_long_table_that_wrap() -> None:
-    wrapped = LONG.tables()["pe"][np.arange(1 << 16) % 5000]
-    assert reason(wrapped, LONG) == "pe: positions wrap at row 5,000"
+    scheme = pecli.Sinusoidal(1 << 16, 36)
+    wrapped = scheme.tables()["pe"][np.arange(1 << 16) % 5000]
+    assert reason(wrapped, scheme) == "pe: positions wrap at row 5,000"
 
 
 @pytest.mark.parametrize(

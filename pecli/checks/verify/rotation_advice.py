@@ -14,7 +14,7 @@ from pecli.engine.schemes.rope import Rope
 from pecli.errors import bracketed
 from pecli.explain.explanation import Explanation
 from pecli.explain.rotated_making import HeadRotation
-from pecli.explain.words import MAX_COMMAND
+from pecli.explain.words import is_readable
 from pecli.tensors.inputs import SEQ_AXIS
 
 DEEPSEEK = "interleaved before, halves after"
@@ -52,7 +52,7 @@ def advice(found: Found, reasons: Sequence[Explanation]) -> Iterator[str]:
     if applied is None or not found.tensor.pair.source:
         return
     command = shlex.join(_command(found, applied))
-    if len(command) <= MAX_COMMAND:
+    if is_readable(command):
         yield f"reproduce with {command}"
 
 

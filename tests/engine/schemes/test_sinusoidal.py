@@ -68,7 +68,14 @@ def test_layouts_scale_amplitude_and_shift(dtype):
     for layout, cos_first in LAYOUTS:
         for dim in (1, 2, 3, 5, 64):
             hold_against_oracle(
-                100, dim, 200, 4, layout=layout, cos_first=cos_first, dtype=dtype, offset=123_456
+                100,
+                dim,
+                samples=200,
+                seed=4,
+                layout=layout,
+                cos_first=cos_first,
+                dtype=dtype,
+                offset=123_456,
             )
     for options in NUMBERS:
         hold_against_oracle(200, 64, samples=300, seed=5, dtype=dtype, **options)
