@@ -82,6 +82,17 @@ def write_torch(path: str, tensors: Tensors) -> None:
     Path(path).write_text("".join(lines))
 
 
+def write_with_torch(path: str, tensors: Tensors) -> None:
+    torch = pytest.importorskip("torch")
+    torch.set_printoptions(profile="full")
+    try:
+        Path(path).write_text(
+            "".join(f"{name} = {torch.from_numpy(array)}\n" for name, array in tensors.items())
+        )
+    finally:
+        torch.set_printoptions(profile="default")
+
+
 def write_c_initialiser(path: str, tensors: Tensors) -> None:
     lines = []
     for name, array in tensors.items():
@@ -157,6 +168,7 @@ FORMS: dict[str, tuple[str, Write]] = {
     "numpy repr": ("x.txt", write_numpy_repr),
     "numpy str": ("x.out", write_numpy_str),
     "torch print": ("x.txt", write_torch),
+    "print of torch": ("x.txt", write_with_torch),
     "C initialiser": ("x.h", write_c_initialiser),
     "log lines": ("x.log", write_log),
     "JSON": ("x.json", write_json),
@@ -264,6 +276,17 @@ def test_logs_of_eval_callback_have_the_same_verdict(pecli_cli: Callable, case: 
     Path("x.log").write_text(eval_callback_log(before, after, edge=4096))
     done = pecli_cli("verify", "x.log", "--config", "config.json")
     check(case, done.code, done.out + done.err)
+
+
+def test_diff_of_logs_of_eval_callback(pecli_cli: Callable, case: str) -> None:
+    """Queries of two runs are compared element by element, before and after the rotation."""
+    before = {"Qcur-0": queries().swapaxes(0, 1)}
+    for name, base in (("a.log", 10000.0), ("b.log", BASES[case])):
+        after = {"Qcur-0": rotated(queries(), base).swapaxes(0, 1)}
+        Path(name).write_text(eval_callback_log(before, after, edge=3))
+    done = pecli_cli("diff", "a.log", "b.log", "--atol", "1e-3")
+    assert done.code == (0 if case == "right" else 1), done.out + done.err
+    assert "Qcur-0_before  4 × 6 × 64  every element is equal" in done.out
 
 
 @pytest.mark.sample(1)
