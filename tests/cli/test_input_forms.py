@@ -278,6 +278,19 @@ def test_logs_of_eval_callback_have_the_same_verdict(pecli_cli: Callable, case: 
     check(case, done.code, done.out + done.err)
 
 
+def test_neighbours_of_a_short_log_of_eval_callback(pecli_cli: Callable, case: str) -> None:
+    """llama.cpp prints three channels of each end, and rotates neighbours in its Llama weights."""
+    x = queries()
+    angles = np.outer(np.arange(ROWS), BASES[case] ** (-np.arange(0, DIM, 2) / DIM))
+    turned = (x[..., ::2] + 1j * x[..., 1::2]) * np.exp(1j * angles)
+    after = np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)
+    before = {"Qcur-0": x.swapaxes(0, 1)}
+    log = eval_callback_log(before, {"Qcur-0": after.swapaxes(0, 1)}, edge=3)
+    Path("x.log").write_text(log)
+    done = pecli_cli("verify", "x.log", "--config", "config.json")
+    assert done.code == (0 if case == "right" else 1), done.out + done.err
+
+
 def test_diff_of_logs_of_eval_callback(pecli_cli: Callable, case: str) -> None:
     """Queries of two runs are compared element by element, before and after the rotation."""
     before = {"Qcur-0": queries().swapaxes(0, 1)}

@@ -23,6 +23,7 @@ from pecli.errors import FileError, ParameterError
 from pecli.files.contents import LoadedFile, PrintedPart
 from pecli.models.encoding import Encoding
 from pecli.models.find import Model
+from pecli.models.gguf_names import PERMUTED
 from pecli.tensors.inputs import SEQ_AXIS, Input
 from pecli.tensors.row_positions import RowPositions
 from pecli.tensors.row_rotation import model_rotation
@@ -88,21 +89,42 @@ class _Compared(NamedTuple):
 
 def _compared(label: str, pair: PrintedPair, job: RotationJob) -> _Compared:
     """Compare a tensor with each rotation that it may have, and return the nearest."""
-    encodings = job.encodings_for(pair.name, pair.part.shape[-1])
-    candidates = [_compared_with(pair, encoding, job) for encoding in encodings]
-    best = min(candidates, key=lambda candidate: candidate.result.mismatched or 0)
+    candidates = []
+    for encoding in job.encodings_for(pair.name, pair.part.shape[-1]):
+        for layout in _layouts(encoding, job):
+            candidates.append(_compared_with(pair, encoding, job, layout))
+    best = min(candidates, key=_distance)
     if not best.elements:
         problem = f"no printed element of {pair.name} has both channels of its pair"
         raise FileError(label, problem, PRINT_ALL)
     return best
 
 
-def _compared_with(pair: PrintedPair, encoding: Encoding, job: RotationJob) -> _Compared:
+def _distance(compared: _Compared) -> tuple[bool, int]:
+    """Return a key by which the nearest comparison comes first, and one of no element last."""
+    return compared.elements == 0, compared.result.mismatched or 0
+
+
+def _layouts(encoding: Encoding, job: RotationJob) -> tuple[str, ...]:
+    """Return the layouts of pairs that llama.cpp may have; an empty one is the model's own.
+
+    Its converter permutes the weights of Llama and some others so that pairs are neighbours, as
+    three channels of each end are: of halves, no printed channel has its other one printed.
+    """
+    if job.place.layout:
+        return (job.place.layout,)
+    is_permuted = encoding.layout == "halves" and encoding.family in PERMUTED
+    return ("interleaved", "") if is_permuted else ("",)
+
+
+def _compared_with(
+    pair: PrintedPair, encoding: Encoding, job: RotationJob, layout: str
+) -> _Compared:
     """Compare a tensor with the rotation of an encoding, at the elements that can be computed."""
     inputs = Input(widened(pair.before), pair.name)
     fields: dict[str, object] = {"seq_axis": SEQ_AXIS}
-    if job.place.layout:
-        fields["layout"] = job.place.layout
+    if layout:
+        fields["layout"] = layout
     rotation = model_rotation(
         [inputs],
         job.encodings.file,
