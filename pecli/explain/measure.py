@@ -153,8 +153,8 @@ def frequencies_on_grid(
 ) -> Frequencies | None:
     """Measure the frequency of each pair along its own axis of positions (axes, rows).
 
-    Rows at the same place of an axis have the same turns there, so their mean is a short table of that axis. Places that
-    are not evenly spaced are not measured.
+    Rows at the same place of an axis have the same turns there, so their mean is a short table of that axis. Its places
+    are 0, 1, 2, … steps, or those of text around an image: 0, 1, 2, 8, 9, ….
     """
     values = np.zeros(len(axes))
     errors = np.zeros(len(axes))
@@ -163,12 +163,17 @@ def frequencies_on_grid(
         pairs = np.flatnonzero(axes == axis)
         places, index = np.unique(positions[axis], return_inverse=True)
         step = places[1] - places[0] if len(places) > 1 else 0.0
-        if len(places) < 2 or not np.allclose(np.diff(places), step):
+        if len(places) < 2:
             return None
         means = np.stack([turns[index == k][:, pairs].mean(axis=0) for k in range(len(places))])
-        if len(places) < MIN_RUN and _is_coarse(means):
+        is_even = np.allclose(np.diff(places), step)
+        if is_even and len(places) < MIN_RUN and _roughness(means) > COARSE:
             return None
-        measured = frequencies_of(means, np.arange(len(places), dtype=np.float64), rounding)
+        if is_even:
+            measured = frequencies_of(means, np.arange(len(places), dtype=np.float64), rounding)
+        else:
+            step = 1.0
+            measured = frequencies_of(means, places, max(rounding, _roughness(means)))
         if measured is None:
             return None
         values[pairs] = measured.values / step
@@ -177,11 +182,11 @@ def frequencies_on_grid(
     return Frequencies(values, errors, float(np.mean(amplitudes)), False)
 
 
-def _is_coarse(turns: Complex) -> bool:
-    """Return True if turns were stored in 16 bits or with few decimals: a few tell no frequency."""
+def _roughness(turns: Complex) -> float:
+    """Return the share of the amplitude by which storage moved turns: 5e-4 in float16, at most."""
     sizes = np.abs(turns)
     typical = np.median(sizes)
-    return bool(np.abs(sizes - typical).max() > COARSE * typical)
+    return float(np.abs(sizes - typical).max() / typical) if typical else math.inf
 
 
 class Fit(NamedTuple):
