@@ -1,6 +1,6 @@
 """Every known mistake, planted in every scheme that can have it, is the first explanation.
 
-Tables are planted by the catalogue itself here; independent tables are in test_handwritten.py and test_reasons.py.
+Tables are planted by the catalogue itself here; independent tables are in test_reasons.py.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pecli
-from pecli.engine.edits import Edit, Negated, Parameter, Swapped
+from pecli.engine.edits import Edit, Negated, Parameter, RowsWrong, Swapped
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.explain import catalogue
 from pecli.explain.explanation import Explanation
@@ -36,6 +36,8 @@ EQUIVALENT: tuple[tuple[tuple[Edit, ...], tuple[Edit, ...]], ...] = (
     # Both axes of a grid are all of its axes.
     ((Parameter("positions along h and w", 0, 1.0),), (Parameter("all positions", 0, 1),)),
     ((Parameter("positions along h and w", 0, -1.0),), (Parameter("all positions", 0, -1),)),
+    # A damaged row that holds zeros is the row of a padding index.
+    ((RowsWrong((20,)),), (Parameter("padding_idx", None, 20),)),
     # Slopes of ten heads have so few bits that both dtypes round them to the same numbers.
     ((Parameter("slopes", "exact", "float16"),), (Parameter("slopes", "exact", "bfloat16"),)),
 )
