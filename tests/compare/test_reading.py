@@ -117,6 +117,16 @@ def test_an_axis_of_length_1_may_be_missing() -> None:
     assert copies((3, 6), keys) == []
 
 
+KEY_BIAS = np.arange(24.0).reshape(4, 1, 6)
+
+
+@pytest.mark.parametrize("bias", [KEY_BIAS, KEY_BIAS[:, 0]], ids=["three axes", "two axes"])
+def test_a_bias_of_keys_is_read_with_its_axis_of_length_1_and_without(bias: np.ndarray) -> None:
+    reading = best_reading(bias, [fixed({"bias": KEY_BIAS})])
+    assert reading is not None
+    assert reading.distance == 0.0
+
+
 def test_an_array_of_another_shape_has_no_reading() -> None:
     assert best_reading(np.ones((5, 5)), [COSINES]) is None
 
