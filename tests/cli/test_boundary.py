@@ -133,13 +133,15 @@ FOREIGN = [
 ]
 
 
-def test_what_libraries_raise_is_3_where_the_system_is_the_cause(pecli_cli, monkeypatch) -> None:
-    for raised, said in FOREIGN:
-        monkeypatch.setattr("typer.main.get_command", Mock(side_effect=raised))
-        result = pecli_cli("models")
-        assert result.code == (70 if "unexpected" in said else 3), said
-        assert result.out == "", said
-        assert result.err.startswith(f"pecli: error: {said}")
+@pytest.mark.parametrize(("raised", "message"), FOREIGN, ids=[message for _, message in FOREIGN])
+def test_what_libraries_raise_is_3_where_the_system_is_the_cause(
+    pecli_cli, monkeypatch: pytest.MonkeyPatch, raised: Exception, message: str
+) -> None:
+    monkeypatch.setattr("pecli.cli.app._program", Mock(side_effect=raised))
+    result = pecli_cli("models")
+    assert result.code == (70 if "unexpected" in message else 3)
+    assert result.out == ""
+    assert result.err.startswith(f"pecli: error: {message}")
 
 
 SPECS = {

@@ -7,7 +7,7 @@ import pecli
 from pecli.engine.schemes.scheme import Scheme
 from tests.checks.waves import Array
 
-LONG = pecli.Sinusoidal(1 << 16, 12)
+LONG = pecli.Sinusoidal(1 << 16, 36)
 PLAIN = pecli.Sinusoidal(512, 64)
 
 

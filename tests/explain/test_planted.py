@@ -46,7 +46,7 @@ EQUIVALENT: tuple[tuple[tuple[Edit, ...], tuple[Edit, ...]], ...] = (
 SAME_TABLE = 1e-9
 """Difference within which two schemes make the same table: then either of them is the answer."""
 
-EVERY = 19
+EVERY = 24
 """One in so many cells is tested by default."""
 
 
