@@ -36,6 +36,9 @@ MIN_HEADS = 3
 MAX_HEADS = 512
 """Heads of a bias: slopes of more differ by less than they are rounded by."""
 
+HEADS_AT_ONCE = 16
+"""Heads that are looked at together: copies of 65,536 keys take 8 MB each."""
+
 MAX_DIGITS = 3
 """Digits of a max_bias that somebody wrote."""
 
@@ -63,6 +66,8 @@ def recognise_bias(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
         yield from _by_rules("slopes", HeadBias(array.reshape(-1, 1, 1)), "symmetric")
         return
     for bias in _as_heads(array.reshape(shape)):
+        if not MIN_HEADS <= len(bias.values) <= MAX_HEADS:
+            continue  # A table of 65,536 rows is not a bias, and would be copied ten times below.
         for form in _forms(bias.values):
             check_time()
             found = [*_by_rules("bias", bias, form)]
@@ -105,23 +110,33 @@ def _once(bias: HeadBias) -> HeadBias:
 
 def _forms(values: Array) -> Iterator[str]:
     """Yield the forms that the last query of all heads may have."""
-    _, queries, keys = values.shape
-    last = _without_masks(widened(values[:, -1]))
-    size = float(np.nanmax(np.abs(last), initial=0.0))
+    heads, queries, keys = values.shape
+    blocks = [values[start : start + HEADS_AT_ONCE, -1] for start in range(0, heads, HEADS_AT_ONCE)]
+    size = max(_largest(_biases(block)) for block in blocks)
     if keys < 2 or not size:
         return
     for form in FORMS:
         has_queries = form in ("causal", "symmetric")
         if has_queries == (queries > 1):
             multiples = multiples_of(form, 1, keys).values[0]
-            slopes = _slopes(last, multiples)
-            left = np.abs(last - np.multiply.outer(slopes, multiples))
-            if np.nanmax(left, initial=0.0) <= MAX_LEFT * size:
+            if all(_left(_biases(block), multiples) <= MAX_LEFT * size for block in blocks):
                 yield form
 
 
-def _without_masks(values: Floats) -> Floats:
-    return np.where(np.abs(values) < FAR, values, np.nan)
+def _left(biases: Floats, multiples: Floats) -> float:
+    """Return the largest bias that the best slopes of some heads leave."""
+    slopes = _slopes(biases, multiples)
+    return _largest(biases - np.multiply.outer(slopes, multiples))
+
+
+def _largest(values: Floats) -> float:
+    return float(np.nanmax(np.abs(values), initial=0.0))
+
+
+def _biases(values: Array) -> Floats:
+    """Return the biases of one query as float64, with NaN for masks."""
+    numbers = widened(values)
+    return np.where(np.abs(numbers) < FAR, numbers, np.nan)
 
 
 def _slopes(last: Floats, multiples: Floats) -> Floats:
@@ -157,7 +172,7 @@ def _schemes(name: str, values: Array, form: str, rule: str) -> Iterator[Alibi]:
         return
     yield usual
     multiples = np.ones(1) if name == "slopes" else multiples_of(form, 1, keys).values[0]
-    slopes = _slopes(_without_masks(widened(values[:, -1])), multiples)
+    slopes = _slopes(_biases(values[:, -1]), multiples)
     for value in near_max_bias(np.abs(slopes), rule):
         if value >= 1 and digits(value) <= MAX_DIGITS and value != usual.max_bias:
             yield replace(usual, max_bias=value)

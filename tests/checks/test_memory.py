@@ -1,0 +1,63 @@
+"""Memory of commands that read large files: little more than the file itself, which is mapped."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BYTES = 96 << 20
+PROGRAM = 150 << 20
+"""Bytes that Python, NumPy and matplotlib take."""
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PECLI_THREADS": "1"}
+
+
+def peak_memory(folder: Path, *words: str) -> int:
+    """Return the most bytes that a command had in memory at a time, mapped files included."""
+    command = [sys.executable, "-m", "pecli", *words]
+    with subprocess.Popen(
+        command, cwd=folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.stderr is not None
+        errors = process.stderr.read()
+    assert process.returncode in (0, 1), errors
+    return usage.ru_maxrss << 10
+
+
+def write_noise(path: Path, *shape: int, dtype: str = "float32") -> None:
+    """Write a table that nothing identifies, of BYTES in all; one side of the shape is -1."""
+    count = BYTES // np.dtype(dtype).itemsize
+    noise = np.random.default_rng(0).random(count, np.float32)
+    np.save(path, noise.astype(dtype).reshape(shape))
+
+
+@pytest.mark.parametrize(
+    ("words", "shape"),
+    [
+        ("identify a.npy", (-1, 1024)),
+        pytest.param("identify a.npy", (512, -1), marks=pytest.mark.thorough),
+        pytest.param("identify a.npy", (-1, 512), marks=pytest.mark.thorough),
+        pytest.param("identify a.npy", (64, 512, -1), marks=pytest.mark.thorough),
+        pytest.param("identify a.npy", (-1,), marks=pytest.mark.thorough),
+        pytest.param("inspect --stats a.npy", (-1, 1024), marks=pytest.mark.thorough),
+        pytest.param("report a.npy -o report.html", (-1, 1024), marks=pytest.mark.thorough),
+        pytest.param("verify a.npy --model gpt2", (-1, 768), marks=pytest.mark.thorough),
+    ],
+)
+def test_a_large_file_that_is_not_identified(
+    tmp_path: Path, words: str, shape: tuple[int, ...]
+) -> None:
+    write_noise(tmp_path / "a.npy", *shape)
+    assert peak_memory(tmp_path, *words.split()) <= 1.5 * BYTES + PROGRAM
+
+
+@pytest.mark.thorough
+def test_two_large_files(tmp_path: Path) -> None:
+    write_noise(tmp_path / "a.npy", -1, 1024)
+    write_noise(tmp_path / "b.npy", -1, 1024)
+    assert peak_memory(tmp_path, "diff", "a.npy", "b.npy") <= 1.5 * 2 * BYTES + PROGRAM
