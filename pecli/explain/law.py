@@ -3,6 +3,7 @@
 The engine's exact frequencies take a millisecond; a search asks hundreds of times, so these are computed in float64.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -15,6 +16,7 @@ from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
+from pecli.explain.measure import Fit, Frequencies, fit_number
 from pecli.explain.wave_tables import WaveTable, wave_table
 
 NO_SCALING: Scaling = SCALINGS["none"]()
@@ -107,6 +109,17 @@ def law_of(waves: WaveTable) -> Law:
 def attention_of(law: Law) -> float:
     """Return the factor by which the law's scaling multiplies cosines and sines."""
     return law.scaling.attention_value
+
+
+def fit_parameter(
+    law: Law, name: str, measured: Frequencies, starts: Sequence[float]
+) -> Fit | None:
+    """Return the value of one number of a law for which it gives the measured frequencies; None if none does."""
+
+    def frequencies(value: float) -> Floats:
+        return law.having(name, value).frequencies
+
+    return fit_number(frequencies, measured, starts)
 
 
 def waves_of_law(law: Law, dim: int, rows: int) -> WaveTable:

@@ -16,8 +16,8 @@ from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.scalings.yarn import Yarn
 from pecli.explain.catalogue.law_numbers import NO_MOVE, USUAL_BASES, OtherBase
 from pecli.explain.catalogue.scalings import FACTORS, LENGTHS
-from pecli.explain.law import NO_SCALING, Law
-from pecli.explain.measure import FLOAT32_DRIFT, MAX_SIGMAS, SIGMAS, Fit, Frequencies, fit_number
+from pecli.explain.law import NO_SCALING, Law, fit_parameter
+from pecli.explain.measure import FLOAT32_DRIFT, MAX_SIGMAS, SIGMAS, Fit, Frequencies
 from pecli.explain.numbers import digits, plain_numbers
 from pecli.explain.time_limit import check_time
 
@@ -234,11 +234,7 @@ def _turning(measured: Frequencies) -> int:
 def _with_base(prior: LawPrior, measured: Frequencies) -> Iterator[LawPrior]:
     """Yield a law with each base that somebody may have written for the measured one."""
     law = prior.law
-
-    def frequencies(base: float) -> Floats:
-        return law.having("base", base).frequencies
-
-    fit = fit_number(frequencies, measured, (law.base,))
+    fit = fit_parameter(law, "base", measured, (law.base,))
     if fit is None:
         return
     doubt: tuple[str, ...] = ()

@@ -459,7 +459,12 @@ class WaveMaking(Making):
         """Return the positions of rows along one axis, from the pairs that follow it."""
         slowest = np.abs(frequencies[frequencies != 0]).min(initial=np.inf)
         if slowest < SLOW:
-            return measure.solve_positions(turns, frequencies, expected)
+            positions = measure.solve_positions(turns, frequencies, expected)
+            is_lost = np.isnan(positions)
+            # Far out, the slowest pair has turned several times: rows that wrapped are near 0 instead.
+            near_zero = np.zeros(np.count_nonzero(is_lost))
+            positions[is_lost] = measure.solve_positions(turns[is_lost], frequencies, near_zero)
+            return positions
 
         def rendered(positions: Floats) -> Floats:
             angles = np.multiply.outer(positions, frequencies)

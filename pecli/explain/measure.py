@@ -8,6 +8,7 @@ import numpy as np
 
 from pecli.engine.arrays import Complex, Flags, Floats, Indices
 from pecli.explain import wave_measurement
+from pecli.explain.time_limit import check_time
 from pecli.explain.wave_measurement import MIN_RUN, wrap
 
 COARSE = 1e-5
@@ -39,6 +40,9 @@ SCAN_STEPS = 100
 
 LARGEST_CANDIDATE = 2048
 """Positions that rows of only cosines or only sines are compared with."""
+
+MATCHED_AT_ONCE = 1 << 22
+"""Rows times candidates that are compared at once: 32 MiB. All rows of a long table would take gigabytes."""
 
 ALIKE = 0.98
 """Correlation of a row with the position that it is taken for, at least."""
@@ -325,15 +329,18 @@ def match_positions(matrix: Floats, render: Callable[[Floats], Floats], expected
     Candidates are 0 to 2,047 and the expected ones: tables of only cosines or only sines do not show a direction.
     """
     candidates = np.unique(np.concatenate([np.arange(LARGEST_CANDIDATE, dtype=float), expected]))
-    rows = render(candidates)
-    norms = np.linalg.norm(rows, axis=1)
-    sizes = np.linalg.norm(matrix, axis=1)
+    rendered = render(candidates)
     with np.errstate(all="ignore"):
-        likeness = (matrix @ rows.T) / norms / sizes[:, None]
-        likeness = np.nan_to_num(likeness, nan=-1.0)
-        nearest = likeness.argmax(axis=1)
-        best = likeness.max(axis=1)
-    return np.where(best >= ALIKE, candidates[nearest], np.nan)
+        directions = rendered / np.linalg.norm(rendered, axis=1, keepdims=True)
+        units = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+    step = max(1, MATCHED_AT_ONCE // len(candidates))
+    positions = []
+    for start in range(0, len(units), step):
+        check_time()
+        likeness = np.nan_to_num(units[start : start + step] @ directions.T, nan=-1.0)
+        nearest = candidates[likeness.argmax(axis=1)]
+        positions.append(np.where(likeness.max(axis=1) >= ALIKE, nearest, np.nan))
+    return np.concatenate(positions)
 
 
 __all__ = ["Fit", "Frequencies", "fit_number", "frequencies_of", "solve_positions", "wrap"]

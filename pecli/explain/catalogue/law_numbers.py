@@ -13,7 +13,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
 from pecli.explain.catalogue.kinds import LawMistake, WaveMistake
 from pecli.explain.hypothesis import Case, Stage
-from pecli.explain.law import NO_SCALING, Law
+from pecli.explain.law import NO_SCALING, Law, fit_parameter
 from pecli.explain.making import FrequencyMaking, WaveMaking
 from pecli.explain.measure import fit_number
 from pecli.explain.numbers import digits, plain_numbers
@@ -58,11 +58,7 @@ class ParameterMistake(LawMistake):
         expected = law.number(cls.name)
         if expected is None or case.frequencies is None:
             return
-
-        def frequencies(value: float) -> Floats:
-            return law.having(cls.name, value).frequencies
-
-        fit = fit_number(frequencies, case.frequencies, (expected, *cls.usual))
+        fit = fit_parameter(law, cls.name, case.frequencies, (expected, *cls.usual))
         if fit is None:
             return
         at_hand = [value for value in cls.at_hand(law) if abs(value - fit.value) <= fit.error]

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,11 +11,12 @@ from pecli.engine.edits import Edit, Parameter
 from pecli.engine.schemes.positions import Positioned
 from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import ParameterError
+from pecli.explain.catalogue.axis_sections import best_sections, best_split
 from pecli.explain.catalogue.kinds import WaveMistake
 from pecli.explain.catalogue.law_numbers import USUAL_BASES
 from pecli.explain.hypothesis import Case, Stage
 from pecli.explain.known_mistakes import neighbours
-from pecli.explain.making import Columns, Making, WaveMaking, turned
+from pecli.explain.making import Columns, Making, WaveMaking
 from pecli.explain.measure import Frequencies, fit_number
 from pecli.explain.numbers import plain_numbers
 from pecli.explain.subject import making_of
@@ -125,42 +125,11 @@ class OtherSections(OtherPlacement):
             return
         if case.turns is None or case.waves_were_replaced:
             return
-        found = _best_sections(case, case.turns, waves)
+        found = best_sections(case, case.turns, waves)
         edit = Parameter("mrope_section", scheme.mrope_section, found)
         if found != tuple(scheme.mrope_section) and min(found) > 0:
             changes: Any = {"mrope_section": found, "mrope_interleaved": False}
             yield cls(replace(scheme, **changes, **_rows(scheme)), (edit,))
-
-
-def _best_sections(case: Case, measured: Complex, waves: WaveMaking) -> tuple[int, ...]:
-    """Return how many pairs follow each of three axes, one after the other, so that least is left of the turns."""
-    rows = case.observations.sampled_rows
-    left = []
-    for positions in waves.positions[:, rows]:
-        turns = waves.amplitude * turned(np.multiply.outer(positions, waves.frequencies))
-        left.append((np.abs(measured - turns) ** 2).sum(axis=0))
-    return _best_split(np.array(left))
-
-
-def _best_split(left: Floats) -> tuple[int, ...]:
-    """Return how many pairs each axis has if the axes have them one after the other.
-
-    If the first two of four pairs are nearest to axis 0, the third to axis 1 and the fourth to axis 2, this is (2, 1, 1).
-
-    Args:
-        left: What is left of each pair (axes, pairs) if it follows an axis.
-    """
-    axes, pairs = left.shape
-    sums = np.cumsum(np.pad(left, ((0, 0), (1, 0))), axis=1)
-
-    def total(inner: tuple[int, ...]) -> float:
-        ends = pairwise((0, *inner, pairs))
-        return float(
-            sum(sums[axis, end] - sums[axis, start] for axis, (start, end) in enumerate(ends))
-        )
-
-    best = min(combinations(range(1, pairs), axes - 1), key=total)
-    return tuple(end - start for start, end in pairwise((0, *best, pairs)))
 
 
 class OtherAxes(OtherPlacement):
@@ -189,7 +158,7 @@ class OtherAxes(OtherPlacement):
         rows = case.observations.sampled_rows
         order = list(dict.fromkeys(waves.axes.tolist()))
         left = [_spread_at_places(case.turns, waves.positions[axis, rows]) for axis in order]
-        found = tuple(2 * pairs for pairs in _best_split(np.array(left)))
+        found = tuple(2 * pairs for pairs in best_split(np.array(left)))
         # All pairs may follow one axis if other positions are supposed.
         if len(order) == len(channels) and found != channels:
             yield cls._with_channels(case.scheme, channels, found)

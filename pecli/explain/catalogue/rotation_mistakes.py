@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 
 from pecli.engine.application import PairLayouts
-from pecli.engine.arrays import Complex
 from pecli.engine.edits import (
     Edit,
     Layout,
@@ -25,9 +24,10 @@ from pecli.engine.edits import (
 )
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.catalogue.arithmetic import RECIPES
+from pecli.explain.catalogue.axis_sections import best_sections
 from pecli.explain.catalogue.kinds import WaveMistake
 from pecli.explain.hypothesis import Case, Stage
-from pecli.explain.making import WaveMaking, turned
+from pecli.explain.making import WaveMaking
 from pecli.explain.numbers import plain_numbers
 from pecli.explain.rotated_heads import KEPT, RIGHT, Formula, RotaryChannels, Terms
 from pecli.explain.rotated_making import RotatedMaking
@@ -493,7 +493,7 @@ class OtherPairAxes(RotationMistake):
         yield cls(tuple(other.pair_axes), edit)
         if case.turns is None:
             return
-        sections = nearest_sections(case, case.turns, rotated)
+        sections = best_sections(case, case.turns, rotated)
         if sections != tuple(scheme.mrope_section) and min(sections) > 0:
             expected = ",".join(map(str, scheme.mrope_section))
             edit = Parameter("mrope_section", expected, ",".join(map(str, sections)))
@@ -502,29 +502,3 @@ class OtherPairAxes(RotationMistake):
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (self.edit,)
-
-
-def nearest_sections(case: Case, measured: Complex, rotated: RotatedMaking) -> tuple[int, ...]:
-    """Return how many pairs follow each axis, one axis after the other, so that least is left of the turns.
-
-    Entry k of `left` is what axis k leaves of each pair. Sections (8, 12, 12) leave the first 8 entries of axis 0, the
-    next 12 of axis 1 and the last 12 of axis 2; the best split of the first pairs is extended axis by axis.
-    """
-    rows = case.observations.sampled_rows
-    left = []
-    for positions in rotated.positions[:, rows]:
-        turns = rotated.amplitude * turned(np.multiply.outer(positions, rotated.frequencies))
-        left.append((np.abs(measured - turns) ** 2).sum(axis=0))
-    sums = np.cumsum(np.pad(left, ((0, 0), (1, 0))), axis=1)
-    least = sums[0]  # what is left of the first pairs if all of them follow the axes so far
-    starts = []  # for each number of pairs, where the last axis starts
-    for total in sums[1:]:
-        # Pairs before `start` follow the earlier axes, those from it on the next one.
-        every = least[:, None] - total[:, None] + total[None]
-        every[np.tril_indices(len(every), -1)] = np.inf
-        starts.append(every.argmin(axis=0))
-        least = every.min(axis=0)
-    ends = [len(rotated.frequencies)]
-    for start in reversed(starts):
-        ends.append(int(start[ends[-1]]))
-    return tuple(int(size) for size in np.diff([0, *reversed(ends)]))

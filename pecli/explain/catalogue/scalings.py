@@ -15,7 +15,7 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.catalogue.kinds import LawMistake
 from pecli.explain.catalogue.law_numbers import OtherBase, ParameterMistake
 from pecli.explain.hypothesis import Case
-from pecli.explain.law import NO_SCALING, Law
+from pecli.explain.law import NO_SCALING, Law, fit_parameter
 from pecli.explain.making import Making, WaveMaking
 from pecli.explain.measure import Frequencies, fit_number, fit_numbers
 from pecli.explain.numbers import plain_numbers
@@ -236,10 +236,7 @@ class OtherScalingNumber(LawMistake):
 
     @classmethod
     def _fitted(cls, name: str, expected: float, measured: Frequencies, law: Law) -> Iterator[Self]:
-        def frequencies(value: float) -> Floats:
-            return law.having(name, value).frequencies
-
-        fit = fit_number(frequencies, measured, (expected, *cls.usual))
+        fit = fit_parameter(law, name, measured, (expected, *cls.usual))
         if fit is not None:
             for value in plain_numbers(fit.value, fit.error):
                 if value != expected:
