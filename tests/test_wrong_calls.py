@@ -37,6 +37,7 @@ WRONG = [
     (lambda: pecli.runtimes("gpt-oss-20b", names=5), "names is 5; it must be a text, or several"),
     (lambda: pecli.convert(TABLE, 5, "halves"), "is 5; it must be one of"),
     (lambda: pecli.load_model("gpt2", flags=[1]), "flags is [1]; it must be a text"),
+    (lambda: pecli.positions("gpt2", []), "segments is empty; "),
     (lambda: pecli.load("x.bin", raw_dtype=5), "raw_dtype is 5; it must be a text"),
     (lambda: pecli.save("x.h", TABLE, prefix=5), "prefix is 5; it must be a text"),
     (lambda: pecli.verify(ROPE.tables(), ROPE, any_dtype=TABLE), "it must be true or false"),

@@ -19,21 +19,29 @@ LOW_RANK = 1e-5
 
 
 class Glance(NamedTuple):
-    """A tensor, or some of its rows."""
+    """A tensor, or some of it.
+
+    Attributes:
+        array: the whole tensor.
+        values: the elements that are looked at.
+        part: their number in words; empty if these are all elements.
+    """
 
     array: Array
     values: AnyArray
-    rows: int
-    is_whole: bool
+    part: str = ""
 
 
 def _glance(array: Array) -> Glance:
-    """Return a tensor, or about as many of its rows as are read whole."""
-    if array.size <= MAX_FULL_READ or array.ndim < 2:
-        return Glance(array, widest(array), array.shape[0] if array.ndim else 1, True)
+    """Return a tensor, or about as many of its rows or elements as are read whole."""
+    if array.size <= MAX_FULL_READ:
+        return Glance(array, widest(array))
     step = math.ceil(array.size / MAX_FULL_READ)
+    if array.ndim == 1:
+        some = array[::step]
+        return Glance(array, widest(some), f"{len(some):,} elements")
     some = array[..., ::step, :]
-    return Glance(array, widest(some), some.shape[-2], False)
+    return Glance(array, widest(some), f"{some.shape[-2]:,} rows")
 
 
 @np.errstate(all="ignore")
@@ -51,8 +59,8 @@ def describe(name: str, array: Array) -> list[str]:
         return [", ".join([*facts, "empty"])]
     glance = _glance(array)
     values = glance.values
-    if not glance.is_whole:
-        facts.append(f"of which {glance.rows:,} rows were looked at")
+    if glance.part:
+        facts.append(f"of which {glance.part} were looked at")
     finite = values[np.isfinite(values)]
     strange = values.size - finite.size
     if strange:

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.conftest import MEASURE
+
 ROOT = Path(__file__).parents[2]
 BYTES = 96 << 20
 PROGRAM = 150 << 20
@@ -17,16 +19,13 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PECLI_THREADS": "1"}
 
 def peak_memory(folder: Path, *words: str) -> int:
     """Return the most bytes that a command had in memory at a time, mapped files included."""
-    command = [sys.executable, "-m", "pecli", *words]
-    with subprocess.Popen(
-        command, cwd=folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    ) as process:
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        assert process.stderr is not None
-        errors = process.stderr.read()
-    assert process.returncode in (0, 1), errors
-    return usage.ru_maxrss << 10
+    command = [sys.executable, "-c", MEASURE, sys.executable, "-m", "pecli", *words]
+    done = subprocess.run(
+        command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=True
+    )
+    status, mebibytes = map(int, done.stdout.split())
+    assert os.waitstatus_to_exitcode(status) in (0, 1), done.stderr
+    return mebibytes << 20
 
 
 def write_noise(path: Path, *shape: int, dtype: str = "float32") -> None:
@@ -40,7 +39,6 @@ def write_noise(path: Path, *shape: int, dtype: str = "float32") -> None:
     ("words", "shape"),
     [
         ("identify a.npy", (-1, 1024)),
-        pytest.param("identify a.npy", (512, -1), marks=pytest.mark.thorough),
         pytest.param("identify a.npy", (-1, 512), marks=pytest.mark.thorough),
         pytest.param("identify a.npy", (64, 512, -1), marks=pytest.mark.thorough),
         pytest.param("identify a.npy", (-1,), marks=pytest.mark.thorough),

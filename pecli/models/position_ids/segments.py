@@ -61,7 +61,10 @@ Prompts = str | Sequence[str]
 
 def parse_prompts(prompts: Prompts) -> list[Prompt]:
     """Return the prompts of a batch; a text is a batch of one."""
-    return [parse_prompt(text) for text in texts_of("segments", prompts)]
+    texts = texts_of("segments", prompts)
+    if not texts:
+        raise ParameterError("segments", "empty", RULE)
+    return [parse_prompt(text) for text in texts]
 
 
 def parse_prompt(prompt: str) -> Prompt:

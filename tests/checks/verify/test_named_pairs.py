@@ -161,7 +161,7 @@ def test_a_wrong_base_in_a_log_fails_at_its_index(tmp_path: Path) -> None:
 def test_a_log_of_halves_has_no_pair(tmp_path: Path) -> None:
     (tmp_path / "x.log").write_text(log_of(10000, "halves", 3))
     with pytest.raises(FileError, match=r"both channels of its pair; print all .*debug\.cpp"):
-        pecli.verify(tmp_path / "x.log", CONFIG)
+        pecli.verify(tmp_path / "x.log", CONFIG, layout="halves")
 
 
 @pytest.mark.parametrize(("base", "passed"), [(10000, True), (500000, False)])
