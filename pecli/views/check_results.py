@@ -136,7 +136,8 @@ def print_findings(
     if screen.is_terminal():
         width = min(MAX_LINE, screen.console().width - len(indent))
     for reason in reasons(result):
-        screen.print_wrapped(indent + reason)
+        # The terminal breaks long lines, so that a command among them can be copied.
+        screen.print_line(indent + reason)
     for weakness in result.weak:
         screen.print_labelled(f"{indent}weak", "bold yellow", f": {weakness}")
     for parts in tensor_lines(result, passed=passed):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import pecli
+from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flags.command_line import parse_command_line
 
@@ -273,3 +274,9 @@ def test_server_that_caps_a_stretched_context() -> None:
 def test_server_whose_trained_context_is_replaced_too() -> None:
     flags = "llama-server -c 16384 --rope-scale 4 --override-kv llama.context_length=int:16384"
     assert notes("llama-2-7b", flags) == ()
+
+
+@pytest.mark.parametrize("word", ["foo", "YARN2", "dynamic"])
+def test_a_scaling_that_llama_cpp_does_not_know_is_an_error(word: str) -> None:
+    with pytest.raises(ParameterError, match="one of none, linear, yarn, longrope"):
+        pecli.load_model("qwen3-8b", f"llama-server --rope-scaling {word}")

@@ -49,7 +49,10 @@ def advice(found: Found, reasons: Sequence[Explanation]) -> Iterator[str]:
         shape = bracketed(found.tensor.pair.after.shape)
         yield f"if positions are along axis {number} of {shape}, verify with --seq-axis {number}"
     applied = _applied(found, reason)
-    if applied is None or not found.tensor.pair.source:
+    pair = found.tensor.pair
+    # `pecli apply` rotates arrays as they are in the file, and has no option for folded heads.
+    has_own_axes = found.tensor.before.shape == pair.before.shape
+    if applied is None or not pair.source or not has_own_axes:
         return
     command = shlex.join(_command(found, applied))
     if is_readable(command):

@@ -8,6 +8,7 @@ multiplies all positions, and an «ext factor» that mixes the scaled angles wit
 import math
 from typing import NamedTuple
 
+from pecli.errors import ParameterError, quoted
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.flag_report import Problem
 from pecli.models.flags.changed_encoding import (
@@ -55,6 +56,8 @@ METADATA = {
     "rope.scale_linear": Meaning.FACTOR,
     "rope.scaling.original_context_length": Meaning.ORIGINAL,
 }
+SCALING_NAMES = ("none", "linear", "yarn", "longrope")
+"""The scalings that llama.cpp reads; it refuses other words."""
 #: Bases for which koboldcpp chooses a larger one by itself: those of Llama 2 and Llama 3.
 KOBOLDCPP_BASES = (10000.0, 500000.0)
 #: The scalings of models that it does so for.
@@ -201,13 +204,22 @@ class _Change:
         self.findings = findings
         self.trained = _trained(encoding, context, model.context)
         self.base = self._base()
-        self.scaling = self._chosen(Meaning.SCALING, self.trained.scaling)
+        self.scaling = self._scaling()
         self.factor = self._factor()
         self.ext_factor = self._ext_factor()
         self.original = self._chosen(Meaning.ORIGINAL, self.trained.original)
 
     def _chosen(self, meaning: Meaning, default: object) -> FlagSetting:
         return self.settings.get(meaning) or Setting(default, "")
+
+    def _scaling(self) -> FlagSetting:
+        """Return the scaling of a flag, else the model's own."""
+        scaling = self._chosen(Meaning.SCALING, self.trained.scaling)
+        if scaling.source and scaling.value not in SCALING_NAMES:
+            shown = f"{scaling.source} {scaling.value}"
+            rule = f"it must be one of {', '.join(SCALING_NAMES)}"
+            raise ParameterError("flags", quoted(shown), rule)
+        return scaling
 
     def _base(self) -> Setting[float]:
         """Return the base; 0 stands for the model's own."""

@@ -1,5 +1,6 @@
 """Queries and keys whose axes lie differently before and after the rotation."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,9 @@ KEYS = RANDOM.normal(size=(BATCH, KEY_HEADS, LENGTH, DIM))
 SQUARE = RANDOM.normal(size=(BATCH, LENGTH + 1, LENGTH + 1, DIM))  # as many heads as positions
 
 
-def rotated(x: np.ndarray) -> np.ndarray:
+def rotated(x: np.ndarray, base: float = 1e4) -> np.ndarray:
     """Rotate (…, positions, channels) by the textbook formula."""
-    angles = np.outer(np.arange(x.shape[-2]), 1e4 ** (-np.arange(DIM // 2) / (DIM // 2)))
+    angles = np.outer(np.arange(x.shape[-2]), base ** (-np.arange(DIM // 2) / (DIM // 2)))
     cos, sin = np.cos(angles), np.sin(angles)
     first, second = np.split(x, 2, axis=-1)
     return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
@@ -179,3 +180,11 @@ def test_the_number_of_tokens_tells_where_positions_are() -> None:
     after = rotated(before)
     positions = np.arange(HEADS)
     assert pecli.verify(after, CONFIG, before=before, positions=positions, atol=1e-9).passed
+
+
+def test_no_command_is_printed_for_folded_heads(tmp_path: Path) -> None:
+    """`pecli apply` would rotate the first head only."""
+    np.save(tmp_path / "before.npy", folded(QUERIES))
+    np.save(tmp_path / "after.npy", folded(rotated(QUERIES, base=500.0)))
+    answer = pecli.verify(tmp_path / "after.npy", CONFIG, before=tmp_path / "before.npy")
+    assert not [line for line in answer.diagnosis if line.startswith("reproduce with")]
