@@ -117,12 +117,25 @@ def _schemes(reading: WaveReading) -> Iterator[Scheme]:
             for grid in _grids(len(turns), prior.style):
                 check_time()
                 if _has_equal_places(prior, grid, keep, limit):
-                    yield from _scheme(reading, prior, grid, keep)
+                    scheme = _scheme(reading, prior, grid, keep)
+                    if scheme is not None:
+                        yield scheme
 
 
 def _scheme(
     reading: WaveReading, prior: GridPrior, grid: tuple[int, ...], keep: int
-) -> Iterator[Scheme]:
+) -> Scheme | None:
+    """Return the scheme of a style on a grid; None if the style refuses the combination.
+
+    A refusal is not an error here: sizes are guessed from the number of rows, and not every style
+    takes every grid, every number of channels per axis, or rows beside the grid.
+
+    Args:
+        reading: The table, with its width and dtype.
+        prior: The style, and the channels per axis if they are not the style's own.
+        grid: Points along each axis.
+        keep: Rows beside the grid, such as a class token.
+    """
     options: dict[str, Any] = {"grid": grid, "style": prior.style.name, "dtype": reading.dtype}
     if prior.channels is not None:
         options["axes"] = prior.channels
@@ -130,11 +143,10 @@ def _scheme(
         options["keep"] = keep
     try:
         if reading.is_added:
-            yield Sinusoidal(dim=reading.width, **options)
-        else:
-            yield Rope(dim=2 * reading.pairs, layout=reading.layout, **options)
+            return Sinusoidal(dim=reading.width, **options)
+        return Rope(dim=2 * reading.pairs, layout=reading.layout, **options)
     except ParameterError:
-        return
+        return None
 
 
 def _priors(reading: WaveReading) -> Iterator[GridPrior]:

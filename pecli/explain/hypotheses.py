@@ -185,8 +185,9 @@ def _stands_out(case: Case, explanation: Explanation) -> bool:
     """Return True unless errors grow over the tolerance: what is left of the rest is then as large as the damage."""
     if not case.tolerance:
         return True
-    left = np.concatenate([case.errors(rows).left for rows in case.observations.blocks()])
-    return bool(explanation.residual <= MAX_REST * np.nanmax(np.abs(left), initial=0.0))
+    blocks = [case.errors(rows).residual for rows in case.observations.blocks()]
+    largest = np.nanmax(np.abs(np.concatenate(blocks)), initial=0.0)
+    return bool(explanation.residual <= MAX_REST * largest)
 
 
 def by_runtime(cases: Sequence[Case], explanations: Sequence[Explanation]) -> list[Explanation]:

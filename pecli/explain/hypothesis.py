@@ -402,19 +402,40 @@ class Case:
         return self._errors(self.observations.matrix(rows), rows)
 
     def _errors(self, data: Floats, rows: Indices) -> "Errors":
+        """Return the residuals of some rows, and the elements whose residual is not allowed.
+
+        An element that is NaN is wrong. Damaged elements are never wrong: a mistake has already
+        been stated for them.
+        """
         making = self.making
         with np.errstate(all="ignore"):
             rendered = making.rendered(rows)
-            allowed = self.tolerance + half_ulp(data, self.observations.dtype) + making.bound(rows)
-            middle = data
+            centres = data
             if making.storage is not None:
-                allowed = allowed + making.storage.half_unit(data)
-                middle = making.storage.middle(data)
-            left = np.where(data == rendered, 0.0, middle - rendered)  # masks are infinite in both
-            is_wrong = ~(np.abs(left) <= allowed)
+                # A number that was cut off, not rounded, is at the end of its interval:
+                # with one decimal, 0.30 to 0.40 are stored as 0.3, and their centre is 0.35.
+                centres = making.storage.middle(data)
+            # Masks are infinite in both, and their difference would be NaN.
+            residual = np.where(data == rendered, 0.0, centres - rendered)
+            # A comparison with NaN is False, so that «not allowed» includes NaN and «>» would not.
+            is_wrong = ~(np.abs(residual) <= self._allowed_residual(data, rows))
         if making.damaged is not None:
             is_wrong &= ~making.damaged[rows]
-        return Errors(left, is_wrong)
+        return Errors(residual, is_wrong)
+
+    def _allowed_residual(self, data: Floats, rows: Indices) -> Floats:
+        """Return how far each element may be from the rendered one: the sum of independent causes.
+
+        - the tolerance of the check, which is 0 unless the user grants one;
+        - half a ULP, since the file's dtype rounds;
+        - the bound of the making, since other libraries compute sines and powers differently;
+        - half a unit of the supposed storage, such as 0.05 for one decimal.
+        """
+        rounding = half_ulp(data, self.observations.dtype)
+        allowed = self.tolerance + rounding + self.making.bound(rows)
+        if self.making.storage is not None:
+            allowed = allowed + self.making.storage.half_unit(data)
+        return allowed
 
     def remainders(self, rows: Indices) -> Floats:
         """Return sizes of what the making leaves after it is stored, as computed in float32 or exactly: the smaller."""
@@ -475,7 +496,7 @@ class Case:
 class Errors(NamedTuple):
     """Differences of some rows (rows, columns), and the elements at which they are more than is allowed."""
 
-    left: Floats
+    residual: Floats
     is_wrong: Flags
 
 

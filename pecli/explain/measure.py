@@ -155,35 +155,60 @@ def _frequencies_of_neighbours(turns: Complex, rounding: float) -> Frequencies:
 def frequencies_on_grid(
     turns: Complex, positions: Floats, axes: Indices, rounding: float = FLOAT32_DRIFT
 ) -> Frequencies | None:
-    """Measure the frequency of each pair along its own axis of positions (axes, rows).
+    """Measure the frequency of each pair along its own axis.
 
-    Rows at the same place of an axis have the same turns there, so their mean is a short table of that axis. Its places
-    are 0, 1, 2, … steps, or those of text around an image: 0, 1, 2, 8, 9, ….
+    Args:
+        turns: cos + i·sin (rows, pairs).
+        positions: The position of each row on each axis (axes, rows).
+        axes: The axis that each pair follows.
+        rounding: Error of an angle, in radians.
+
+    Returns:
+        The frequencies of all pairs; None if those of any axis cannot be measured.
     """
     values = np.zeros(len(axes))
     errors = np.zeros(len(axes))
     amplitudes = []
     for axis in np.unique(axes):
         pairs = np.flatnonzero(axes == axis)
-        places, index = np.unique(positions[axis], return_inverse=True)
-        step = places[1] - places[0] if len(places) > 1 else 0.0
-        if len(places) < 2:
-            return None
-        means = np.stack([turns[index == k][:, pairs].mean(axis=0) for k in range(len(places))])
-        is_even = np.allclose(np.diff(places), step)
-        if is_even and len(places) < MIN_RUN and _roughness(means) > COARSE:
-            return None
-        if is_even:
-            measured = frequencies_of(means, np.arange(len(places), dtype=np.float64), rounding)
-        else:
-            step = 1.0
-            measured = frequencies_of(means, places, max(rounding, _roughness(means)))
+        measured = _frequencies_along_axis(turns, pairs, positions[axis], rounding)
         if measured is None:
             return None
-        values[pairs] = measured.values / step
-        errors[pairs] = measured.errors / step
+        values[pairs] = measured.values
+        errors[pairs] = measured.errors
         amplitudes.append(measured.amplitude)
     return Frequencies(values, errors, float(np.mean(amplitudes)), False)
+
+
+def _frequencies_along_axis(
+    turns: Complex, pairs: Indices, positions: Floats, rounding: float
+) -> Frequencies | None:
+    """Measure the frequencies of some pairs, all of which follow one axis.
+
+    Rows at the same place of the axis have the same turns, so their means are a short table with
+    one row per place: the 12 rows of a 3 × 4 grid become a table of 3 rows for the height.
+
+    Returns:
+        The frequencies; None if all rows are at one place, if so few places are stored so coarsely
+        that their angles show no frequency, or if the turns are not those of waves.
+    """
+    places, place_of_row = np.unique(positions, return_inverse=True)
+    if len(places) < 2:
+        return None
+    rows_by_place = [turns[place_of_row == place] for place in range(len(places))]
+    means = np.stack([rows[:, pairs].mean(axis=0) for rows in rows_by_place])
+    step = places[1] - places[0]
+    is_even = np.allclose(np.diff(places), step)
+    if not is_even:
+        # Text around an image is at 0, 1, 2, 8, 9, …: each place counts as it is.
+        return frequencies_of(means, places, max(rounding, _roughness(means)))
+    if len(places) < MIN_RUN and _roughness(means) > COARSE:
+        return None
+    # Places of a stretched grid may be 0, 0.5, 1, …: they are measured as 0, 1, 2, … steps.
+    per_step = frequencies_of(means, np.arange(len(places), dtype=np.float64), rounding)
+    if per_step is None:
+        return None
+    return per_step._replace(values=per_step.values / step, errors=per_step.errors / step)
 
 
 def _roughness(turns: Complex) -> float:

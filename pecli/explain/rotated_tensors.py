@@ -215,7 +215,7 @@ def _explained(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
             return explanations
     if tensor.has_common_positions:
         most = MAX_MISTAKES if tensor.sequences == 1 else BATCH_MISTAKES
-        explanation = _best(tensor, tolerance, most)
+        explanation = _shortest_explanation(tensor, tolerance, most)
         if explanation is not None:
             return [explanation]
     if tensor.sequences == 1:
@@ -223,24 +223,30 @@ def _explained(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
     return _by_sequence(tensor, tolerance)
 
 
-def _best(tensor: RotatedTensor, tolerance: float, most: int) -> Explanation | None:
-    """Return the shortest explanation of sequences that have common positions; None for padding only."""
+def _shortest_explanation(
+    tensor: RotatedTensor, tolerance: float, most_mistakes: int
+) -> Explanation | None:
+    """Return the shortest explanation of sequences that have common positions.
+
+    Returns:
+        The explanation; None if all rows are padding, if no mistakes of the catalogue explain the
+        tensor, or if it is right and only computed in float32.
+    """
     if not tensor.seen.any():
         return None
-    cases = [tensor.case, *tensor.along_heads]
     explanations = _at_other_positions(tensor.case, tolerance)
     if not explanations:
-        explanations = explain_cases(cases, tolerance, most)
+        cases = [tensor.case, *tensor.along_heads]
+        explanations = explain_cases(cases, tolerance, most_mistakes)
     for explanation in explanations:
-        # Queries are rotated in float32 nearly everywhere: it goes without saying.
-        named = explanation.without(Recipe("float32"))
-        if not named.edits:
+        # Nearly every model rotates in float32, so that this is not a mistake worth reporting.
+        reported = explanation.without(Recipe("float32"))
+        if not reported.edits:
             continue
-        if (
-            tensor.are_stated
-        ):  # `pecli apply` has no options for stated positions, or for some heads.
-            return named.made_by(None)
-        return named
+        if tensor.are_stated:
+            # No command reproduces it: `pecli apply` has no options for stated positions or heads.
+            return reported.made_by(None)
+        return reported
     return None
 
 
@@ -289,7 +295,7 @@ def _of_parts(
         rest = Part([sequence], others)
         if others and accept(tensor.part(rest).case.within(tolerance)) is None:
             return
-        explanation = _best(tensor.part(part), tolerance, PART_MISTAKES)
+        explanation = _shortest_explanation(tensor.part(part), tolerance, PART_MISTAKES)
         if explanation is None:
             return
         yield explanation.renamed([_name(tensor, part)])
@@ -355,7 +361,7 @@ def _by_sequence(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
     explanations: list[Explanation] = []
     for number in range(tensor.sequences):
         part = Part([number], range(tensor.heads))
-        explanation = _best(tensor.part(part), tolerance, MAX_MISTAKES)
+        explanation = _shortest_explanation(tensor.part(part), tolerance, MAX_MISTAKES)
         if explanation is not None:
             explanations.append(explanation.renamed([_name(tensor, part)]))
     mistakes = {explanation.mistakes for explanation in explanations}

@@ -15,7 +15,7 @@ from pecli.explain.hypotheses import CHEAP, MAX_MISTAKES
 from pecli.explain.storage import SIGNIFICANT_BITS, half_ulp
 from pecli.explain.tables import explain_tables
 from pecli.explain.time_limit import check_time, limited
-from pecli.explain.unfinished import completed
+from pecli.explain.unfinished import PAIR_LAYOUTS, functions_of_angles, with_second_columns
 
 BITS = {
     "bfloat16": ("uint16", "int16"),
@@ -149,10 +149,13 @@ def _read(tensors: Tensors) -> Iterator[tuple[tuple[Edit, ...], Tensors]]:
     """Yield the numbers of tensors: of bits, of unfinished tables, of integers with a scale, or as they are."""
     for edit, values in _from_bits(tensors):
         yield (edit,), values
-    for name in ("halves", "interleaved", "angles"):
-        finished = completed(name, tensors)
-        if finished is not None:
-            yield (Incomplete(name),), finished
+    for layout in PAIR_LAYOUTS:
+        doubled = with_second_columns(layout, tensors)
+        if doubled is not None:
+            yield (Incomplete(layout),), doubled
+    functions = functions_of_angles(tensors)
+    if functions is not None:
+        yield (Incomplete("angles"),), functions
     yield (), from_integers(tensors) or tensors
 
 

@@ -1,6 +1,7 @@
 """Tables that were written before they were complete: half of the columns, or the angles, are there."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 
@@ -10,45 +11,76 @@ LINEAR = 1e-5
 """Relative error of angles that grow in equal steps, computed in float32."""
 
 
-def completed(how: str, tensors: Mapping[str, Array]) -> dict[str, Array] | None:
-    """Return cosines and sines with their missing columns, or of their angles; None if nothing of them is missing.
+PairLayout = Literal["halves", "interleaved"]
 
-    Args:
-        how: «halves» or «interleaved» if the second copy of every column is zeros, or «angles».
-        tensors: Tables of cosines and sines, (positions, channels) each.
+PAIR_LAYOUTS: tuple[PairLayout, ...] = ("halves", "interleaved")
+
+
+def with_second_columns(
+    layout: PairLayout, tensors: Mapping[str, Array]
+) -> dict[str, Array] | None:
+    """Return cosines and sines with the second copy of every column, which was never written.
+
+    In halves, a row (c0, c1, 0, 0) becomes (c0, c1, c0, c1); interleaved, (c0, 0, c1, 0) becomes
+    (c0, c0, c1, c1).
+
+    Returns:
+        The completed tables; None if the tensors are not matrices of cosines and sines, or if any
+        of them has an odd width, values in its second columns, or none in its first.
     """
-    if not set(tensors) <= {"cos", "sin"} or any(array.ndim != 2 for array in tensors.values()):
+    if not _are_cos_and_sin(tensors):
         return None
     tables: dict[str, Array] = {}
     for name, array in tensors.items():
-        values = widened(array)
-        table = _taken(name, values) if how == "angles" else _doubled(how, values)
+        table = _doubled(layout, widened(array))
         if table is None:
             return None
         tables[name] = table.astype(np.float32)
     return tables
 
 
-def _doubled(layout: str, values: Floats) -> Floats | None:
-    """Return a table with the columns that are zeros filled from their copies; None if none are zeros."""
-    half = values.shape[1] // 2
+def functions_of_angles(tensors: Mapping[str, Array]) -> dict[str, Array] | None:
+    """Return the cosines and sines of tables that hold the angles instead.
+
+    A column 0, 1.2, 2.4, … of «cos» becomes cos(0), cos(1.2), cos(2.4), …: cosines do not exceed 1.
+
+    Returns:
+        The completed tables; None if the tensors are not matrices with the names of cosines and
+        sines, or if any of them does not hold angles.
+    """
+    if not _are_cos_and_sin(tensors):
+        return None
+    tables: dict[str, Array] = {}
+    for name, array in tensors.items():
+        angles = widened(array)
+        if not are_angles(angles):
+            return None
+        values = np.cos(angles) if name == "cos" else np.sin(angles)
+        tables[name] = values.astype(np.float32)
+    return tables
+
+
+def _are_cos_and_sin(tensors: Mapping[str, Array]) -> bool:
+    are_named = set(tensors) <= {"cos", "sin"}
+    return are_named and all(array.ndim == 2 for array in tensors.values())
+
+
+def _doubled(layout: PairLayout, values: Floats) -> Floats | None:
+    """Return a table with its second columns filled; None unless just these are zeros."""
+    width = values.shape[1]
+    if width == 0 or width % 2:
+        return None
     if layout == "halves":
-        filled, empty = slice(0, half), slice(half, None)
+        first = slice(0, width // 2)
+        second = slice(width // 2, None)
     else:
-        filled, empty = slice(0, None, 2), slice(1, None, 2)
-    is_half_empty = values.shape[1] % 2 == 0 and half and not values[:, empty].any()
-    if not is_half_empty or not values[:, filled].any():
+        first = slice(0, None, 2)
+        second = slice(1, None, 2)
+    if values[:, second].any() or not values[:, first].any():
         return None
     table = values.copy()
-    table[:, empty] = values[:, filled]
+    table[:, second] = values[:, first]
     return table
-
-
-def _taken(name: str, angles: Floats) -> Floats | None:
-    """Return the cosines or sines of angles that grow in equal steps; None if they do not."""
-    if not are_angles(angles):
-        return None
-    return np.cos(angles) if name == "cos" else np.sin(angles)
 
 
 LARGEST_ANGLE = 1e9

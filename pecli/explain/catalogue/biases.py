@@ -143,6 +143,7 @@ class OtherMaxBias(BiasMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
+        """Measure the slopes, and yield the plain values of max_bias that come near to them."""
         scheme = alibi_of(case)
         if scheme.head_range is not None:
             return  # The slopes of a shard do not begin with that of the first head.
@@ -235,6 +236,7 @@ class OtherForm(BiasMistake):
 
     @classmethod
     def examples_for(cls, bias: BiasMaking) -> Iterator[Self]:
+        """Yield all forms that a bias of as many queries can have."""
         if bias.multiples.size > 1:
             forms = (
                 ("symmetric", "causal", "key", "key-last")
@@ -287,6 +289,7 @@ class ReorderedHeads(BiasMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
+        """Measure the slopes; yield the reverse order, and the order that explains them."""
         slopes = measured(case, bias)
         count = len(slopes)
         if count < 2 or not np.isfinite(slopes).all():
@@ -342,6 +345,7 @@ class ScaledBias(BiasMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
+        """Measure the ratio of the slopes; yield powers of √2 and plain numbers near it."""
         slopes = measured(case, bias)
         if not np.isfinite(slopes).all():
             return
@@ -401,6 +405,7 @@ class OtherMask(BiasMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, bias: BiasMaking) -> Iterator[Self]:
+        """Yield the number that masks the data at its places, and 0 if masked places hold 0."""
         data = case.observations.matrix(slice(None))[: bias.queries]
         low = data[data <= MASKED]
         if low.size and (low == low[0]).all() and data.shape == bias.masked.shape:

@@ -92,6 +92,7 @@ class NegatedFunctions(WaveMistake):
 
     @classmethod
     def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:
+        """Yield all columns, and the sines and the cosines if a table has both."""
         if not isinstance(waves.form, (Columns, Vector)):
             return
         yield cls("all")

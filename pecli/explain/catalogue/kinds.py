@@ -66,6 +66,7 @@ class LawMistake(WaveMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        """Yield the laws worth testing, each computed once per law and reading of the data."""
         law = waves.law
         if law is None:
             return

@@ -55,6 +55,10 @@ class ParameterMistake(LawMistake):
 
     @classmethod
     def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
+        """Fit the number to the measured frequencies, and yield the plain values within its error.
+
+        A fit of 499,998 ± 5 yields 500,000. Values that the model itself suggests come first.
+        """
         expected = law.number(cls.name)
         if expected is None or case.frequencies is None:
             return
@@ -182,7 +186,10 @@ class OtherExponentDim(LawMistake):
 
     @classmethod
     def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
-        if case.frequencies is None or law.base <= 1:
+        """Fit the dimension to the measured frequencies; yield the usual sizes within its error."""
+        # Frequencies are base^(−2i/dim): with a base of 1 all are 1, whatever the dimension is.
+        has_dimension = law.base > 1
+        if case.frequencies is None or not has_dimension:
             return
 
         def frequencies(dim: float) -> Floats:
@@ -190,8 +197,11 @@ class OtherExponentDim(LawMistake):
 
         sizes = tuple(cls.sizes(law))
         fit = fit_number(frequencies, case.frequencies, sizes)
-        if fit is not None:
-            yield from (cls(dim) for dim in sizes if abs(dim - fit.value) <= fit.error)
+        if fit is None:
+            return
+        for size in sizes:
+            if abs(size - fit.value) <= fit.error:
+                yield cls(size)
 
     @staticmethod
     def sizes(law: Law) -> Iterator[float]:
@@ -233,6 +243,7 @@ class FewerPairs(LawMistake):
 
     @classmethod
     def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
+        """Yield how many pairs move, if these are the first ones and not as many as expected."""
         if case.frequencies is None:
             return
         is_still = np.abs(case.frequencies.values) <= NO_MOVE * case.frequencies.errors
@@ -272,6 +283,7 @@ class OtherAmplitude(WaveMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        """Measure the amplitude; yield typical ones, the specified one, and plain ones near it."""
         yield from cls.examples_for(waves)
         expected = waves.amplitude
         specified = case.expected_waves.amplitude

@@ -117,6 +117,7 @@ class OtherSections(OtherPlacement):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        """Measure which pairs follow each axis, and yield these sections if others are expected."""
         scheme: Any = case.scheme
         has_sections = (
             vars(scheme).get("mrope_section") is not None and scheme.positions is not None
@@ -152,16 +153,25 @@ class OtherAxes(OtherPlacement):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        channels = _channels_of_axes(case.scheme)
-        if channels is None or case.turns is None or case.waves_were_replaced:
+        """Yield the channels per axis with which the turns of every pair depend on its axis only.
+
+        A pair that follows the height has equal turns in all rows of equal height. So each pair is
+        given to the axis along which its turns at equal places differ least, in the order of axes.
+        """
+        expected = _channels_of_axes(case.scheme)
+        if expected is None or case.turns is None or case.waves_were_replaced:
             return
-        rows = case.observations.sampled_rows
-        order = list(dict.fromkeys(waves.axes.tolist()))
-        left = [_spread_at_places(case.turns, waves.positions[axis, rows]) for axis in order]
-        found = tuple(2 * pairs for pairs in best_split(np.array(left)))
-        # All pairs may follow one axis if other positions are supposed.
-        if len(order) == len(channels) and found != channels:
-            yield cls._with_channels(case.scheme, channels, found)
+        axes_in_order = list(dict.fromkeys(waves.axes.tolist()))
+        # A mistake of positions that is already supposed may have put all pairs on one axis. Then
+        # the order of the axes is lost, and there is nothing to split.
+        if len(axes_in_order) != len(expected):
+            return
+        positions = waves.positions[:, case.observations.sampled_rows]
+        spreads = [_spread_at_places(case.turns, positions[axis]) for axis in axes_in_order]
+        pairs_per_axis = best_split(np.array(spreads))
+        channels = tuple(2 * pairs for pairs in pairs_per_axis)  # A pair is two channels.
+        if channels != expected:
+            yield cls._with_channels(case.scheme, expected, channels)
 
     @classmethod
     def _with_channels(cls, scheme: Any, expected: tuple[int, ...], found: tuple[int, ...]) -> Self:
@@ -211,6 +221,7 @@ class OtherGridSpan(OtherPlacement):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        """Measure how far positions are stretched, and yield plain spans that stretch them so."""
         scheme: Any = case.scheme
         spans = vars(scheme).get("grid_base")
         if spans is None or len(spans) != 1 or case.turns is None or case.waves_were_replaced:
@@ -252,6 +263,7 @@ class OtherGridBase(OtherPlacement):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        """Yield the bases that give the measured frequencies, except the expected one."""
         scheme: Any = case.scheme
         is_grid = waves.law is None and isinstance(waves.form, Columns)
         if not is_grid or case.waves_were_replaced:

@@ -257,6 +257,7 @@ class OtherRotaryDim(RotationMistake):
 
     @classmethod
     def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+        """Yield the channels up to the last one that changed, and all, 1/2 and 1/4 of a head."""
         law = rotated.law
         if law is None or law.rotating is not None or len(rotated.positions) > 1:
             return
@@ -300,6 +301,7 @@ class ScaledHeads(RotationMistake):
 
     @classmethod
     def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+        """Fit a factor by least squares, and yield 1/√d and plain numbers that agree with it."""
         rows = case.observations.sampled_rows
         expected = rotated.rendered(rows)[:, : case.observations.sample.shape[1]]
         size = float((expected**2).sum())
@@ -426,6 +428,7 @@ class ZeroRows(RotationMistake):
 
     @classmethod
     def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+        """Yield the rows that are zeros after the rotation, and not before it."""
         if rotated.empty_rows is not None:
             return
         every = np.arange(rotated.rows)
@@ -455,6 +458,7 @@ class ZeroRowsBefore(RotationMistake):
 
     @classmethod
     def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+        """Yield the rows that are zeros before the rotation and not after it, unless all are."""
         every = np.arange(rotated.rows)
         has_values = case.observations.measured(every).any(axis=1)
         is_zero = ~rotated.heads.before.few.matrix(every).any(axis=1)
@@ -481,24 +485,35 @@ class OtherPairAxes(RotationMistake):
 
     @classmethod
     def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+        """Yield the other order of the sections, and the sections measured from the turns.
+
+        Text has the same position on all axes, so that it does not show which axis a pair follows.
+        """
         scheme: Any = case.scheme
         has_axes = len(rotated.positions) > 1 and (rotated.positions != rotated.positions[0]).any()
         if not has_axes or scheme.mrope_section is None:
             return
-        switched = None if scheme.mrope_interleaved else True
-        other = replace(scheme, mrope_interleaved=switched)
-        edit = Parameter(
-            "mrope_interleaved", bool(scheme.mrope_interleaved), bool(other.mrope_interleaved)
-        )
-        yield cls(tuple(other.pair_axes), edit)
-        if case.turns is None:
-            return
-        sections = best_sections(case, case.turns, rotated)
-        if sections != tuple(scheme.mrope_section) and min(sections) > 0:
-            expected = ",".join(map(str, scheme.mrope_section))
-            edit = Parameter("mrope_section", expected, ",".join(map(str, sections)))
-            every = range(len(sections))
-            yield cls(tuple(np.repeat(every, sections).tolist()), edit)
+        yield cls._in_other_order(scheme)
+        if case.turns is not None:
+            measured = best_sections(case, case.turns, rotated)
+            if measured != tuple(scheme.mrope_section) and min(measured) > 0:
+                yield cls._with_sections(scheme, measured)
+
+    @classmethod
+    def _in_other_order(cls, scheme: Any) -> Self:
+        """Return the same sections interleaved if they should be blocks, or the reverse."""
+        is_interleaved = bool(scheme.mrope_interleaved)  # None, the default, means blocks.
+        switched = replace(scheme, mrope_interleaved=not is_interleaved)
+        edit = Parameter("mrope_interleaved", is_interleaved, not is_interleaved)
+        return cls(tuple(switched.pair_axes), edit)
+
+    @classmethod
+    def _with_sections(cls, scheme: Any, sections: tuple[int, ...]) -> Self:
+        """Return other sections as blocks: (2, 1, 1) are pairs that follow the axes 0, 0, 1, 2."""
+        axes = np.repeat(np.arange(len(sections)), sections)
+        expected = ",".join(map(str, scheme.mrope_section))
+        edit = Parameter("mrope_section", expected, ",".join(map(str, sections)))
+        return cls(tuple(axes.tolist()), edit)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (self.edit,)

@@ -165,6 +165,7 @@ class OtherTwoNumbers(LawMistake):
 
     @classmethod
     def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
+        """Fit every two numbers of the law to the measured frequencies; yield those that fit."""
         if case.frequencies is None or law.scaling == NO_SCALING:
             return
         numbers = [name for name in ("base", *law.scaling.frequency_parameters()) if name in KINDS]
@@ -227,6 +228,7 @@ class OtherScalingNumber(LawMistake):
 
     @classmethod
     def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
+        """Fit each number that has no kind of its own; yield the plain values within its error."""
         if case.frequencies is None:
             return
         for name in law.scaling.frequency_parameters():

@@ -58,6 +58,7 @@ class OtherTokenPositions(RotationMistake):
 
     @classmethod
     def rotations_proposed(cls, case: Case, rotated: RotatedMaking) -> Iterator[Self]:
+        """Yield mixed-up axes, and the measured positions with the mistake that explains them."""
         has_axes = bool((rotated.positions != rotated.positions[0]).any())
         if has_axes:
             yield from cls._of_axes(case, rotated)

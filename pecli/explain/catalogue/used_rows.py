@@ -224,6 +224,7 @@ class OnePosition(RowMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        """Yield the median measured position, or 0 if none is measured and all rows are equal."""
         if case.observations.rows == 1:
             return
         positions = solved(case, waves)
@@ -338,6 +339,7 @@ class UsedPositions(RowMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        """Yield the measured positions if every row has one, and they are not the expected ones."""
         used = case.used_positions
         if used is None or len(case.observations.located_rows) < case.observations.rows:
             return
@@ -409,6 +411,7 @@ class PaddedRows(WaveMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        """Count the rows of zeros at the start and at the end of a table, and yield each count."""
         if waves.places_tokens:
             return
         empty = np.asarray(~case.observations.matrix(slice(None)).any(axis=1))
@@ -451,6 +454,7 @@ class OtherPaddingRow(WaveMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        """Yield the position of the only row of zeros, or None if the expected one is missing."""
         if "padding_idx" not in case.scheme.parameters():
             return
         expected = case.scheme.value_of("padding_idx")
