@@ -45,11 +45,14 @@ _POSITIONAL = re.compile(
     re.IGNORECASE,
 )
 
-TEXT_DTYPES = ("float32", "float16", "bfloat16", "float64")
-"""Dtypes of numbers in lines of text, the likeliest first; any number is one of the last."""
+NARROW_DTYPES = ("float32", "float16", "bfloat16")
+"""Dtypes that numbers in a text may have had before they were printed, the likeliest first.
 
-MAX_SPELT = 4096
-"""Numbers of a text that are written again, to see whether they are the shortest decimals of a dtype."""
+A text is loaded as float64, so that it need not be read as float64 again.
+"""
+
+MAX_REPRINTED = 4096
+"""Numbers of a text that are printed again, to test whether they are the shortest decimals of a dtype."""
 
 _PLACES = ("seq_len", "offset", "layout", "form", "slopes", "length", "attention_factor")
 """Parameters by which tables of one law may differ."""
@@ -145,17 +148,57 @@ def identify(source: Given) -> Identification:
 
 
 def _printed_readings(file: LoadedFile) -> Iterator[Mapping[str, Array]]:
-    """Yield the numbers of a text in the dtypes and shapes that they may have had; none for other files."""
+    """Yield the tensors that a text may have been printed from; nothing for files that state dtypes.
+
+    A .csv file states neither a dtype nor axes. Four lines "0.33333334,0.25" are read as float32,
+    because float32 prints a third so: as (4, 2), as cosines and sines (2, 2, 2), and as the biases
+    of two heads (2, 2, 2); then in the same shapes as float64. Other texts state shapes, and are
+    read in each narrow dtype.
+    """
     if file.printed is None:
         return
     if file.has_rows_only and len(file.tensors) == 1:
         ((name, lines),) = file.tensors.items()
         if lines.ndim == 2:
-            for array in _lines(lines):
+            for array in _readings_of_lines(lines):
                 yield {name: array}
             return
-    for dtype in TEXT_DTYPES[:-1]:  # The file itself is read as float64.
+    for dtype in NARROW_DTYPES:
         yield file.read_as(dtype).tensors
+
+
+def _readings_of_lines(lines: Array) -> Iterator[Array]:
+    """Yield a text's lines in the dtypes that they may have been printed from, each in several shapes."""
+    for dtype in NARROW_DTYPES:
+        array = round_to(widened(lines), dtype)
+        if _prints_as(array, lines):
+            yield from _shapes_of_lines(array)
+    yield from _shapes_of_lines(round_to(widened(lines), "float64"))
+
+
+def _prints_as(array: Array, lines: Array) -> bool:
+    """Return True if the shortest decimals of an array are the numbers of a text.
+
+    Programs print the fewest digits that identify a number: a third is 0.33333334 in float32, and
+    0.3333 in float16. So a text with 0.33333334 is not a print of float16, whose digits are fewer.
+    """
+    width = lines.shape[1]
+    rows = max(1, MAX_REPRINTED // max(1, width))
+    reprinted = [float(text) for text in numerals(array[:rows])]
+    return np.array_equal(reprinted, lines[:rows].reshape(-1), equal_nan=True)
+
+
+def _shapes_of_lines(array: Array) -> Iterator[Array]:
+    """Yield an array of lines as it is, as cosines above sines, and as square biases of heads.
+
+    A text has no third axis: the biases of 4 heads for 8 positions, (4, 8, 8), have 32 lines.
+    """
+    rows, width = array.shape
+    yield array
+    if rows % 2 == 0:
+        yield array.reshape(2, rows // 2, width)
+    if width and rows % width == 0:
+        yield array.reshape(rows // width, width, width)
 
 
 def identify_tensors(file: str, tensors: Mapping[str, Array]) -> Identification:
@@ -343,18 +386,3 @@ def _joined(first: Match, second: Match) -> Match:
         max_abs_error=max(first.max_abs_error, second.max_abs_error),
         edits=edits,
     )
-
-
-def _lines(lines: Array) -> Iterator[Array]:
-    """Yield lines of text in every dtype whose shortest decimals they are, in the shapes whose rows they can be."""
-    rows, width = lines.shape
-    some = lines[: max(1, MAX_SPELT // max(1, width))]
-    for dtype in TEXT_DTYPES:
-        array = round_to(widened(lines), dtype)
-        spelt = [float(text) for text in numerals(array[: len(some)])]
-        if dtype == "float64" or np.array_equal(spelt, some.reshape(-1), equal_nan=True):
-            yield array
-            if rows % 2 == 0:  # cosines, then sines
-                yield array.reshape(2, rows // 2, width)
-            if width and rows % width == 0:  # the biases of heads
-                yield array.reshape(rows // width, width, width)
