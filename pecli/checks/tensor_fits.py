@@ -261,7 +261,7 @@ def _fit(name: str, name_in_b: str, a: Array, b: Array, rules: _Rules) -> Fit:
     sides.sort(key=lambda side: side.doubts(by_ulps=rules.by_ulps))
     if a.shape == b.shape and not (has_waves and is_quantised):
         side = sides[0]
-        reading = _same_shape(name, side, has_waves, rules)
+        reading = _read_upright_or_transposed(name, side, has_waves, rules)
         return replace(fit, reading=reading, reads_a=side.reads_a)
     fit = _fit_either(fit, sides, has_waves, rules)
     is_settled = fit.reading is not None and fit.reading.is_near
@@ -320,15 +320,24 @@ def _significand_bits(array: Array) -> int:
     return {**SIGNIFICAND_BITS, **FLOAT8}.get(dtype_name(array.dtype), 0)
 
 
-def _same_shape(name: str, side: _Side, has_waves: bool, rules: _Rules) -> Reading:
-    """Read an array as another of the same shape; a square table may be transposed."""
+def _read_upright_or_transposed(name: str, side: _Side, has_waves: bool, rules: _Rules) -> Reading:
+    """Read an array as another of the same shape: element by element, or transposed if only that fits.
+
+    Some programs store cosines and sines as (frequencies, positions). The shape does not show it if
+    a table is square: 64 positions of 64 columns are (64, 64) both ways. Other roles are not read so:
+    a transposed bias exchanges queries and keys, which is a mistake to report, and frequencies and
+    slopes have one axis.
+    """
     expected = side.expected
     found = np.asarray(side.found, order="C")
     masked = rules.masks_alike and _is_masked(expected) and _is_masked(found)
     straight = Reading.straight(name, expected, found, masked=masked)
-    may_be_transposed = role_of(name) in PLURALS and expected.ndim > 1 and not rules.upright
+    is_cos_or_sin = role_of(name) in PLURALS
+    has_two_axes = expected.ndim > 1
+    may_be_transposed = is_cos_or_sin and has_two_axes and not rules.upright
     if not may_be_transposed or straight.is_near:
         return straight
+    # Of all arrangements that are searched here, only a transposed one is better than `straight`.
     best = best_reading(found, _targets(name, expected, has_waves, rules), is_text=rules.is_text)
     if best is not None and best.transposed and best.is_near:
         return best
