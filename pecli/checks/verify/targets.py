@@ -390,26 +390,55 @@ def _computed_biases(encoding: Encoding, scheme: Alibi, slopes: Array) -> dict[s
 def _sinusoidal(
     encoding: Encoding, array: AnyArray, role: str | None, place: Place
 ) -> Iterator[Target]:
-    """Yield the sinusoidal tables that a model may store: on its grid, or with as many rows as the array.
-
-    A model whose first position is not 0 (fairseq's is 2) is also compared from position 0, unless the user states
-    where rows start: dumps leave out the rows of padding as often as not.
-    """
-    parameters = {**encoding.parameters, "recipe": place.recipe, "dtype": _dtype(array)}
-    stated_offset = parameters.pop("offset", 0)
-    words = f"as in {parameters['style']}"
+    """Yield the sinusoidal tables that a model may store: on a grid, or with as many rows as the array."""
     is_placed_by_user = bool(place.own)
-    if is_placed_by_user or "grid" in parameters:
-        yield _on_grid(parameters, place, words)
-        if parameters.get("keep") and array.ndim > len(parameters.get("grid", ())):
-            words = f"{words}, without rows for other tokens"
-            yield _on_grid({**parameters, "keep": 0}, place, words)
-        return
-    offsets = (stated_offset, 0) if place.offset is None else (place.offset,)
+    if is_placed_by_user or "grid" in encoding.parameters:
+        return _sinusoidal_on_grid(encoding, array, place)
+    return _sinusoidal_from_offsets(encoding, array, place)
+
+
+def _sinusoidal_parameters(encoding: Encoding, array: AnyArray, place: Place) -> NamedValues:
+    """Return the parameters of a table, except the position of its first row."""
+    parameters = dict(encoding.parameters)
+    parameters.pop("offset", None)
+    parameters["recipe"] = place.recipe
+    parameters["dtype"] = _dtype(array)
+    return parameters
+
+
+def _sinusoidal_on_grid(encoding: Encoding, array: AnyArray, place: Place) -> Iterator[Target]:
+    """Yield the table at the points of a grid, or at positions that the user gave.
+
+    MAE's table for 14 × 14 patches has a row of zeros for CLS, (197, D), which `keep` counts. An
+    array (14, 14, D) has an axis for each side of the grid and so no place for that row: then the
+    table without it is yielded as well.
+    """
+    parameters = _sinusoidal_parameters(encoding, array, place)
+    words = f"as in {parameters['style']}"
+    yield _on_grid(parameters, place, words)
+    # If only the user states the grid, the model has no sides to count, and both are yielded.
+    sides = len(parameters.get("grid", ()))
+    has_axis_per_side = array.ndim > sides
+    if parameters.get("keep") and has_axis_per_side:
+        without_other_tokens = {**parameters, "keep": 0}
+        yield _on_grid(without_other_tokens, place, f"{words}, without rows for other tokens")
+
+
+def _sinusoidal_from_offsets(encoding: Encoding, array: AnyArray, place: Place) -> Iterator[Target]:
+    """Yield tables whose rows are consecutive positions, for each position that the first may have.
+
+    It is the one that the user states. Otherwise it is the model's, or 0: fairseq's first position
+    is 2, after the rows of padding, and dumps leave those rows out as often as not.
+    """
+    parameters = _sinusoidal_parameters(encoding, array, place)
+    model_offset = encoding.parameters.get("offset", 0)
+    offsets = [model_offset, 0] if place.offset is None else [place.offset]
     for offset in dict.fromkeys(offsets):
+        words = f"as in {parameters['style']}"
+        if offset or model_offset:
+            words = f"{words}, from position {offset}"
         make = cache(partial(_sinusoidal_rows, parameters, offset))
-        note = f"{words}, from position {offset}" if offset or stated_offset else words
-        yield Target(("pe",), (None, parameters["dim"]), make, words=note, quantised=True)
+        yield Target(("pe",), (None, parameters["dim"]), make, words=words, quantised=True)
 
 
 def _on_grid(parameters: NamedValues, place: Place, words: str) -> Target:
@@ -460,4 +489,7 @@ _TABLES_BY_SCHEME: Mapping[
     "learned": _learned,
     "relative": _relative,
 }
-"""By scheme, the function that yields the tables of an encoding that an array may be."""
+"""By scheme, the function that yields the tables of an encoding that an array may be.
+
+All take the same arguments; those of schemes with one kind of table ignore the role.
+"""
