@@ -107,7 +107,7 @@ class _Job(NamedTuple):
         best = _best_answer(checks, self.tolerance, self.reasons)
         if best is not None:
             return best
-        return _ModelCheck(label, tensors, notes).answer(self.tolerance, self.reasons)
+        return _ModelCheck(label, tensors, notes).verify(self.tolerance, self.reasons)
 
 
 class _Attempt(NamedTuple):
@@ -173,11 +173,11 @@ def _best_answer(
     answers = []
     for check in checks:
         with suppress(NoTablesError):  # There may be tables of the other layers only.
-            answers.append(check.answer(tolerance, reasons=False))
+            answers.append(check.verify(tolerance, reasons=False))
             possible.append(check)
     if reasons and not any(answers):
         with time_limit.time_limit():
-            answers = [check.answer(tolerance, reasons) for check in possible]
+            answers = [check.verify(tolerance, reasons) for check in possible]
     return min(answers, key=_doubts, default=None)
 
 
@@ -205,31 +205,35 @@ class _ModelCheck:
         self.tensors = tensors
         self.notes = notes or {}
 
-    def answer(self, tolerance: Tolerance, reasons: bool) -> Verification:
-        """Compare all tables.
+    def verify(self, tolerance: Tolerance, reasons: bool) -> Verification:
+        """Compare all tables; search for reasons for failures if `reasons` is True.
 
         Raises:
-            NoTablesError: If there are none.
+            NoTablesError: If there is nothing to compare, and that is not a mistake by itself.
         """
-        tolerance = tolerance.against_model()
         tables = find_tables(self.tensors)
-        problems = []
-        if not tables:
+        if tables:
+            problems = doubling_problems(_doublings(tables))
+        else:
+            # Most checkpoints have no tables, and there is nothing to verify. But a .gguf file of a
+            # model with llama3 scaling fails: it has lost the factors that only a tensor can hold.
             problems = self._lost_scalings()
             if not problems:
                 raise self._no_tables()
-        problems += doubling_problems(_doublings(tables))
+        model_tolerance = tolerance.against_model()
         answer = conclusion(
-            self.path,
-            ", ".join(sorted(_schemes(tables) or self.tensors.schemes)),
-            [self._checked(table, tolerance) for table in tables],
-            tolerance,
-            problems,
-            reasons,
-            self.tensors.tensors,
+            path=self.path,
+            scheme=", ".join(sorted(_schemes(tables) or self.tensors.schemes)),
+            checked=[self._checked(table, model_tolerance) for table in tables],
+            tolerance=model_tolerance,
+            problems=problems,
+            reasons=reasons,
+            present=self.tensors.tensors,
         )
-        if answer.passed or answer.explanations or not self._may_hold_queries():
+        is_answered = answer.passed or bool(answer.explanations)
+        if is_answered or not self._may_hold_queries():
             return answer
+        # A failure that nothing explains: the user may have dumped rotated queries for tables.
         return replace(answer, reasons=(*answer.reasons, QUERIES))
 
     def _may_hold_queries(self) -> bool:
