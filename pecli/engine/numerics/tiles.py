@@ -52,6 +52,8 @@ _FLOAT64_BITS = 53
 _MAX_HEIGHT = 1 << 10
 _LIMBS = 5
 """Digits of a frequency that count at the farthest position, and one that `cos_sin` leaves out."""
+_NO_LEAP = -1
+"""The leap of a tile that has not computed any anchors; leaps are counted from 0."""
 _BUFFER_ELEMENTS = 256
 """NumPy copies a row that is multiplied with many others again and again to fill its buffer, unless
 the row is longer than the buffer."""
@@ -143,7 +145,17 @@ class Tile:
     """Memory for some rows of some waves, which is used again for every tile.
 
     Threads wait for each other whenever Python runs between two NumPy calls, so that little is
-    left to do there.
+    left to do there: all memory is allocated once, here.
+
+    The memory, with the shapes for 64 waves, tiles of 512 rows, 64 rows per anchor, and 128 anchors
+    per leap:
+
+        _steps         (128, 64)    complex E at all anchors of the current leap
+        _anchor_parts  (128, 64)    its cosines and its sines, if the table has only one of them
+        _work          (8, 64, 64)  products of 8 anchors with 64 rows: complex for pairs, else two
+                                    arrays of float64, of which the first becomes the result
+        _values        (512, 64)    the result as rows of float64, a view of the first of `_work`;
+                                    (512, 128) for pairs
     """
 
     is_compiled = False
@@ -153,19 +165,13 @@ class Tile:
         self.factors = factors
         self.columns = columns
         self.dtype = dtype
-        # The test looks at the bits after the first s + 1; shifting left drops all others.
-        lower_bits = _FLOAT64_BITS - (SIGNIFICAND_BITS[dtype] + 1)
-        self._shift = np.array(64 - lower_bits, np.uint64)
+        self._shift = _shift_of_test(dtype)
         self._scale = np.array(1 / factors.unit, np.float32)  # a power of two
-        anchors_per_tile = factors.height // factors.fine
-        self._work = tuple(_blocks(anchors_per_tile, rows) for rows in factors.rows)
+        self._steps: Complex = _memory_like(factors.steps)
+        self._anchor_parts = _memory_for_anchor_parts(factors)
+        self._work = _memory_for_products(factors)
         self._values: Floats = self._work[0].view(np.float64).reshape(factors.height, -1)
-        steps = factors.steps
-        self._steps = aligned_buffer(steps.size, steps.dtype).reshape(steps.shape)
-        self._anchors: tuple[AnyArray, ...] = (self._steps,)
-        if not factors.has_pairs:
-            self._anchors = (np.empty(steps.shape), np.empty(steps.shape))
-        self._leap = -1
+        self._leap = _NO_LEAP
 
     def fill(self, first: int, out: Array) -> Iterator[Doubtful]:
         """Write positions first, first + 1, … into the rows of `out`; yield elements in doubt.
@@ -250,7 +256,7 @@ class Tile:
         """Compute the anchors of a leap, given E at its first position."""
         np.multiply(self.factors.steps, start, self._steps)
         if not self.factors.has_pairs:
-            cosines, sines = self._anchors
+            cosines, sines = self._anchor_parts
             cosines[...] = self._steps.real
             sines[...] = self._steps.imag
         self._leap = leap
@@ -266,7 +272,7 @@ class Tile:
             np.multiply(self._steps[anchors, None], self.factors.rows[0], products)
             return
         row_cosines, row_sines = self.factors.rows
-        cosines, sines = self._anchors
+        cosines, sines = self._anchor_parts
         anchor_cosines = cosines[anchors, None]
         anchor_sines = sines[anchors, None]
         second_products = self._work[1][:count]
@@ -280,9 +286,42 @@ class Tile:
             np.add(products, second_products, products)
 
 
-def _blocks(count: int, rows: AnyArray) -> AnyArray:
-    """Return uninitialised memory for some blocks of the shape of `rows`."""
-    return aligned_buffer(count * rows.size, rows.dtype).reshape(count, *rows.shape)
+def _shift_of_test(dtype: str) -> AnyArray:
+    """Return by how many bits the test shifts a float64 to the left.
+
+    The test decides whether a value is so near a tie that the error leaves its rounding open: if the
+    bits after its first s + 1 are all 0 (see the top of this module). Shifting drops the sign, the
+    exponent and those first bits. For float32, s is 24, so that 53 − 25 = 28 bits remain of 64.
+    """
+    tested_bits = _FLOAT64_BITS - (SIGNIFICAND_BITS[dtype] + 1)
+    return np.array(64 - tested_bits, np.uint64)
+
+
+def _memory_like(array: AnyArray) -> AnyArray:
+    """Return uninitialised aligned memory of the shape and dtype of an array."""
+    return aligned_buffer(array.size, array.dtype).reshape(array.shape)
+
+
+def _memory_for_anchor_parts(factors: Factors) -> tuple[Floats, ...]:
+    """Return memory for the cosines and the sines of anchors; nothing for pairs.
+
+    Pairs are multiplied as complex numbers. A table that has only cosines, or only sines, needs real
+    products, which are faster with the parts in arrays of their own.
+    """
+    if factors.has_pairs:
+        return ()
+    shape = factors.steps.shape
+    return (np.empty(shape), np.empty(shape))
+
+
+def _memory_for_products(factors: Factors) -> tuple[AnyArray, ...]:
+    """Return memory for a tile's products (anchors, rows, waves): one array per array of rows."""
+    anchors_per_tile = factors.height // factors.fine
+    buffers = []
+    for rows in factors.rows:
+        buffer = aligned_buffer(anchors_per_tile * rows.size, rows.dtype)
+        buffers.append(buffer.reshape(anchors_per_tile, *rows.shape))
+    return tuple(buffers)
 
 
 def power_of_two(number: int) -> int:
