@@ -113,10 +113,16 @@ def scaling_of(layer: Layer, rope_type: RopeType) -> Scaling:
         alpha = nonzero(settings.number("alpha"))
         if alpha is not None:
             return _ntk_by_alpha(settings, alpha, rope_type)
-    values = _values(layer, kind)
-    parameters = {"scaling": Setting(kind, rope_type.source), **values.settings}
+    given = _given_parameters(layer, kind)
+    parameters = {"scaling": Setting(kind, rope_type.source), **given.parameters}
     parameters = _with_defaults(parameters, MAGNITUDES.get(rope_type.name))
-    return Scaling(kind, parameters, values.warnings, values.lacks_original_length, ignored_alpha)
+    return Scaling(
+        kind=kind,
+        settings=parameters,
+        warnings=given.warnings,
+        lacks_original_length=given.lacks_original_length,
+        ignored_alpha=ignored_alpha,
+    )
 
 
 def _ntk_by_alpha(settings: Keys, alpha: Setting[float], rope_type: RopeType) -> Scaling:
@@ -126,29 +132,38 @@ def _ntk_by_alpha(settings: Keys, alpha: Setting[float], rope_type: RopeType) ->
     return Scaling(rope_type.scaling, {"scaling": scaling, "factor": alpha}, [])
 
 
-class _Values(NamedTuple):
-    """The parameters of a scaling, and what the configuration leaves open."""
+class _GivenParameters(NamedTuple):
+    """The parameters of a scaling that a configuration gives, and what it leaves open."""
 
-    settings: dict[str, Setting[object]]
+    parameters: dict[str, Setting[object]]
     warnings: list[str]
     lacks_original_length: bool
 
 
-def _values(layer: Layer, scaling: str) -> _Values:
-    """Return the parameters of a scaling that the configuration gives."""
-    settings = layer.settings
+def _given_parameters(layer: Layer, scaling: str) -> _GivenParameters:
+    """Return the parameters of a scaling that the configuration of a layer gives.
+
+    For YaRN with `{"factor": 4, "original_max_position_embeddings": 32768}` they are these two.
+    """
     names = SCALINGS[scaling].names()
-    original = _original(layer) if ORIGINAL in names else _Original(None)
-    given: dict[str, Setting[object]] = {}
-    for name in names:
-        setting = original.length if name == ORIGINAL else _parameter(layer, name)
-        if setting is not None:
-            given[name] = setting
-    if "factor" in given and scaling != "dynamic":
+    original_context = _OriginalContext(None)
+    if ORIGINAL in names:
+        original_context = _original_context(layer)
+    # The original context has substitutes and warnings; the others are just keys.
+    settings: dict[str, Setting[object] | None] = {
+        name: _parameter(layer, name) for name in names if name != ORIGINAL
+    }
+    settings[ORIGINAL] = original_context.length
+    if settings.get("factor") is not None and scaling != "dynamic":
         # YaRN and longrope need the context only to compute a factor that is missing.
-        given.pop(LENGTH, None)
-    warnings = [*original.warnings, *_unused_values(settings, scaling)]
-    return _Values(given, warnings, original.is_substitute)
+        settings[LENGTH] = None
+    parameters: dict[str, Setting[object]] = {}
+    for name in names:
+        setting = settings[name]
+        if setting is not None:
+            parameters[name] = setting
+    warnings = [*original_context.warnings, *_unused_values(layer.settings, scaling)]
+    return _GivenParameters(parameters, warnings, original_context.is_substitute)
 
 
 def _unused_values(settings: Keys, scaling: str) -> list[str]:
@@ -175,15 +190,15 @@ def _parameter(layer: Layer, name: str) -> Setting[object] | None:
     return settings.number(name)
 
 
-class _Original(NamedTuple):
-    """The original context length; a substitute if the configuration does not give it."""
+class _OriginalContext(NamedTuple):
+    """The context length before scaling; a substitute if the configuration does not give it."""
 
     length: Setting[int] | None
     warnings: tuple[str, ...] = ()
     is_substitute: bool = False
 
 
-def _original(layer: Layer) -> _Original:
+def _original_context(layer: Layer) -> _OriginalContext:
     """Return the context length before scaling.
 
     The key at the top takes precedence over the one in flat settings, as in transformers; settings
@@ -196,14 +211,14 @@ def _original(layer: Layer) -> _Original:
     winner, loser = (inner, outer) if layer.name else (outer, inner)
     given = winner or loser
     if given is not None or length is None:
-        return _Original(given, tuple(contradictions(winner, loser)))
+        return _OriginalContext(given, tuple(contradictions(winner, loser)))
     substitute = Setting(length.value, f"{length.source} ({ORIGINAL} is missing)")
     if layer.family.renamed.before == "yarn":
         # Phi-3 is documented to leave it out.
-        return _Original(substitute, is_substitute=True)
+        return _OriginalContext(substitute, is_substitute=True)
     missing = f"{layer.settings.prefix}{ORIGINAL} is missing"
     warning = f"{missing}: {length.source} is used instead, as in transformers"
-    return _Original(substitute, (warning,), is_substitute=True)
+    return _OriginalContext(substitute, (warning,), is_substitute=True)
 
 
 def _with_defaults(
