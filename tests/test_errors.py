@@ -1,26 +1,38 @@
 """Values in messages, and the errors that those of the system become."""
 
-from typing import Any
-
 import pytest
 
 from pecli import errors
 from pecli.cli.messages import option_name
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("x" * 60, repr("x" * 60)),
-        ("x" * 61, repr("x" * 60 + "…")),
-        ([1] * 20, str([1] * 20)),
-        ([1] * 21, str([1] * 21)[:59] + "…"),
-        ([10**5000], "a number of thousands of digits"),
-    ],
-    ids=["60 characters", "61 characters", "60 columns", "63 columns", "5,001 digits"],
-)
-def test_a_quoted_value_has_60_characters_at_most(value: Any, text: str) -> None:
-    assert errors.quoted(value) == text
+def test_a_string_of_60_letters_is_quoted_whole() -> None:
+    assert errors.quoted("x" * 60) == f"'{'x' * 60}'"
+
+
+def test_a_longer_string_keeps_60_letters_to_which_dots_and_quotes_are_added() -> None:
+    text = errors.quoted("x" * 61)
+    assert text == f"'{'x' * 60}…'"
+    assert len(text) == 60 + len("…") + len("''")
+
+
+def test_a_list_whose_text_has_60_characters_is_quoted_whole() -> None:
+    """20 ones with 19 separators ", " and two brackets: 20 + 38 + 2 = 60."""
+    text = errors.quoted([1] * 20)
+    assert text == f"[{'1, ' * 19}1]"
+    assert len(text) == 60
+
+
+def test_a_longer_list_is_cut_to_60_characters_with_the_dots() -> None:
+    """The text of 21 ones has 63 characters. The 59 that remain are a bracket, 19 "1, ", and a 1."""
+    text = errors.quoted([1] * 21)
+    assert text == f"[{'1, ' * 19}1…"
+    assert len(text) == 60
+
+
+def test_a_number_that_python_does_not_format_is_described() -> None:
+    """By default, Python refuses to print integers of more than 4,300 digits."""
+    assert errors.quoted([10**5000]) == "a number of thousands of digits"
 
 
 @pytest.mark.parametrize(("value", "text"), [(0.5, "0.5"), (0.1 + 0.2, "0.30000000000000004")])

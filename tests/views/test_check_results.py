@@ -226,13 +226,26 @@ def test_a_learned_table_of_zeros_fails() -> None:
     assert str(result).endswith("all its values are 0")
 
 
-@pytest.mark.parametrize(("length", "lines"), [(90, 2), (91, 3)])
-def test_a_long_line_about_a_tensor_is_broken_between_its_parts(length: int, lines: int) -> None:
-    tensor = Comparison(
-        "x", (2,), 2, mismatched=None, max_abs_error=None, finding=Stated("p" * length)
-    )
+def lines_about_a_tensor(finding: str) -> list[str]:
+    """Return the lines about a tensor x of 2 elements, below the line about its file."""
+    tensor = Comparison("x", (2,), 2, mismatched=None, max_abs_error=None, finding=Stated(finding))
     result = Verification("f", "rope", (tensor,))
-    assert len(show_text(check_results.show_verification, result)) == lines
+    _, *lines = show_text(check_results.show_verification, result)
+    return lines
+
+
+LONGEST_FINDING = 96 - len("x  2  ")
+"""Letters of a finding that fits behind a name and a shape: lines have 96 columns and an indent."""
+
+
+def test_a_line_of_96_columns_about_a_tensor_is_not_broken() -> None:
+    finding = "p" * LONGEST_FINDING
+    assert lines_about_a_tensor(finding) == [f"  x  2  {finding}"]
+
+
+def test_a_longer_line_about_a_tensor_is_broken_between_its_parts() -> None:
+    finding = "p" * (LONGEST_FINDING + 1)
+    assert lines_about_a_tensor(finding) == ["  x  2", f"      {finding}"]
 
 
 def test_two_forms_of_a_model_are_compared_by_layers_not_by_tensors() -> None:

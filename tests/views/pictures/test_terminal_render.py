@@ -199,15 +199,45 @@ def test_a_terminal_is_what_it_says_and_a_pipe_80_columns_of_plain_characters(
         assert terminal() == found
 
 
-@pytest.mark.parametrize("kind", TERMINALS.values())
-@pytest.mark.parametrize("columns", [18, 19, 39, 45, 80])
-def test_both_ends_of_the_colours_are_whole_however_narrow(kind: Terminal, columns: int) -> None:
+def key_of_colours(kind: Terminal, columns: int) -> str:
+    """Return the line below a heatmap of positions, from "−0.8656" (7 letters) to "0.8656" (6)."""
     panel = HeatmapPanel("", np.zeros((2, 2)), columns="position", limits=(-0.8656, 0.8656))
-    (line,) = plain([terminal_heatmap.key_line([panel], kind._replace(columns=columns), (2, 2))])
+    terminal_of_width = kind._replace(columns=columns)
+    (line,) = plain([terminal_heatmap.key_line([panel], terminal_of_width, (2, 2))])
     assert len(line) <= columns
-    assert re.search(r"−0\.8656( |\S)* 0\.8656$", line)
-    assert ("position" in line) is (columns == 80)
-    assert (" to " in line) is (columns == 18)
+    return line
+
+
+@pytest.mark.parametrize("kind", TERMINALS.values(), ids=TERMINALS)
+def test_a_key_without_room_for_a_bar_of_4_cells_has_words_instead(kind: Terminal) -> None:
+    """Both ends, two spaces and 4 cells need 7 + 6 + 2 + 4 = 19 columns."""
+    assert key_of_colours(kind, columns=18) == "−0.8656 to 0.8656"
+
+
+@pytest.mark.parametrize("kind", TERMINALS.values(), ids=TERMINALS)
+@pytest.mark.parametrize("columns", [19, 39, 45])
+def test_a_key_without_room_for_the_names_of_axes_is_a_bar_between_its_ends(
+    kind: Terminal, columns: int
+) -> None:
+    """The names "position ↓  position →   " have 25 letters, and need a bar of 6 cells beside them.
+
+    So the key has names from 25 + 7 + 6 + 2 + 6 = 46 columns on, and in ASCII, whose names are
+    longer, from more on.
+    """
+    line = key_of_colours(kind, columns)
+    assert line.startswith("−0.8656 ")
+    assert line.endswith(" 0.8656")
+    assert " to " not in line
+    assert "position" not in line
+
+
+@pytest.mark.parametrize("kind", TERMINALS.values(), ids=TERMINALS)
+def test_a_key_with_room_has_the_names_of_axes_before_the_bar(kind: Terminal) -> None:
+    line = key_of_colours(kind, columns=80)
+    assert line.startswith("position ")
+    assert "   −0.8656 " in line
+    assert line.endswith(" 0.8656")
+    assert " to " not in line
 
 
 @pytest.mark.parametrize(
