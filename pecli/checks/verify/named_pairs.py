@@ -53,13 +53,13 @@ def split_by_names(file: LoadedFile) -> RotatedFile | None:
     paired = {name for names in pairs.values() for name in names}
     others = {name: name for name in file.outlines if name not in paired}
     return RotatedFile(
-        _renamed(file, {stem: names.before for stem, names in pairs.items()}),
-        _renamed(file, {stem: names.after for stem, names in pairs.items()}),
-        _renamed(file, others),
+        renamed(file, {stem: names.before for stem, names in pairs.items()}),
+        renamed(file, {stem: names.after for stem, names in pairs.items()}),
+        renamed(file, others),
     )
 
 
-def _renamed(file: LoadedFile, sources: Mapping[str, str]) -> LoadedFile:
+def renamed(file: LoadedFile, sources: Mapping[str, str]) -> LoadedFile:
     """Return some tensors of a file under other names; `sources` has their names in the file."""
     tensors: dict[str, Array] = {}
     parts: dict[str, PrintedPart] = {}

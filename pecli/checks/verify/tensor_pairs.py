@@ -5,8 +5,10 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from pecli.checks.verify.named_pairs import pair_names, renamed
 from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, Array, as_dtype, dtype_name, widened
 from pecli.errors import FileError, ParameterError, listed
+from pecli.files.contents import LoadedFile
 from pecli.files.load import Given, Opened, opened
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.tensor_roles import layer_in_stem
@@ -73,6 +75,9 @@ def tensor_pairs(after: Given, before: Given) -> TensorPairs:
         raise FileError(label, problem, advice)
     tensors = file.read_as(TEXT_DTYPE).tensors
     tensors_before: Mapping[str, Array] = source.file.read_as(TEXT_DTYPE).tensors
+    if not set(tensors) & set(tensors_before):
+        source = source._replace(file=_named_alike(source.file, [*tensors]))
+        tensors_before = source.file.read_as(TEXT_DTYPE).tensors
     _require_real(tensors)
     _require_real(tensors_before)
     if len(tensors) == len(tensors_before) == 1:
@@ -94,6 +99,18 @@ def tensor_pairs(after: Given, before: Given) -> TensorPairs:
     return TensorPairs(label, pairs, unmatched, rounding)
 
 
+def _named_alike(before: LoadedFile, names: list[str]) -> LoadedFile:
+    """Return a file with the names of the tensors after the rotation, if endings state both sides.
+
+    `q_before` is renamed `q_after` if there is a tensor of that name after the rotation.
+    """
+    sources = {}
+    for pair in pair_names([*before.outlines, *names]).values():
+        if pair.before in before.outlines and pair.after in names:
+            sources[pair.after] = pair.before
+    return renamed(before, sources) if len(sources) == len(names) else before
+
+
 def _require_real(tensors: Mapping[str, Array]) -> None:
     """Raise ParameterError for complex queries and keys: in which order channels make pairs is not known."""
     for name, array in tensors.items():
@@ -110,7 +127,7 @@ def _label_of(name: str, label: str) -> str:
 
 def _source_of(name: str, source: Opened, *, is_one_of_several: bool) -> str:
     """Return the file that holds a tensor before the rotation, or FILE:NAME; empty for an array."""
-    if not source.label:
+    if not source.label or source.file.format == "raw":  # `pecli apply` would need its shape
         return ""
     if name in source.file.renamed:
         return f"{source.label}:{source.file.renamed[name]}"

@@ -177,3 +177,18 @@ def test_a_log_is_not_a_file_before(tmp_path: Path) -> None:
     (tmp_path / "x.log").write_text(log_of(10000, "interleaved", 3))
     with pytest.raises(FileError, match="verify it without --before"):
         pecli.verify(tmp_path / "x.log", CONFIG, before=tmp_path / "x.log")
+
+
+def test_two_files_whose_names_end_in_before_and_after(tmp_path: Path) -> None:
+    queries = np.random.default_rng(1).normal(size=(9, 64)).astype(np.float32)
+    keys = 2 * queries
+    scheme = pecli.Rope(9, 64)
+    np.savez(tmp_path / "b.npz", q_before=queries, k_before=keys)
+    np.savez(
+        tmp_path / "a.npz",
+        q_after=pecli.apply(queries, scheme),
+        k_after=pecli.apply(keys, scheme),
+    )
+    result = pecli.verify(tmp_path / "a.npz", CONFIG, before=tmp_path / "b.npz")
+    assert [tensor.name for tensor in result.tensors] == ["q_after", "k_after"]
+    assert result.passed
