@@ -227,6 +227,18 @@ class OwnRope(Module):
         return x
 
 
+class HeadsLast(Module):
+    """A module that rotates (batch, L, heads, D): its tables get their axis of heads at 2."""
+
+    def forward(self, query: Tensor) -> Tensor:
+        angles = np.outer(np.arange(query.shape[1]), frequencies())[None]
+        doubled = join(angles, angles)
+        cos = np.cos(doubled)
+        sin = np.sin(doubled)
+        rotated, _ = apply_rotary_pos_emb(query, query, cos, sin, unsqueeze_dim=2)
+        return rotated
+
+
 class OwnModel(Module):
     """A model that keeps its cache to itself: nobody tells it where a call begins."""
 

@@ -14,9 +14,11 @@ from tests.record.fake_models import (
     LLAMA,
     SMOLLM,
     Cache,
+    HeadsLast,
     LearnedModel,
     MetaModel,
     OwnModel,
+    OwnRope,
     Transformer,
     frequencies,
     token_ids,
@@ -255,6 +257,20 @@ def test_a_module_of_its_own_that_rotates_in_place() -> None:
     assert "base is 10000 (the spec says 500000)" in "\n".join(result.diagnosis)
 
 
+def test_queries_alone_have_tokens_at_their_third_axis() -> None:
+    queries = np.random.default_rng(2).standard_normal((2, 4, 12, 16)).astype(np.float32)
+    run = recorded(OwnRope(10000.0), tensor(queries), offset=5)
+    np.testing.assert_array_equal(run.calls[0].positions, [np.arange(5, 17)] * 2)
+
+
+def test_the_axis_of_heads_is_the_one_that_the_function_is_told() -> None:
+    """With as many tokens as heads, the shape does not say which axis is which."""
+    queries = np.random.default_rng(2).standard_normal((2, 4, 4, 16)).astype(np.float32)
+    run = recorded(HeadsLast(), tensor(queries))
+    before = run.calls[0].tensors["q_before"]
+    np.testing.assert_array_equal(before, np.swapaxes(queries, 1, 2))
+
+
 def test_a_model_with_learned_positions_is_verified() -> None:
     assert recorded(LearnedModel(), token_ids()).verify()
 
@@ -466,6 +482,13 @@ def test_a_damaged_run_is_refused(case: str) -> None:
     tensors, problem = DAMAGED[case]
     with pytest.raises(pecli.FileError, match=problem):
         pecli.verify(tensors, LLAMA)
+
+
+def test_one_row_does_not_stand_for_those_of_all_tokens() -> None:
+    rows = LEARNED_RUN["calls.0.wpe.rows"]
+    assert rows.shape[-2] == 12
+    with pytest.raises(pecli.FileError, match=r"positions are not the model's: wpe\.rows"):
+        pecli.verify({**LEARNED_RUN, "calls.0.wpe.rows": rows[..., :1, :]}, LearnedModel().config)
 
 
 def test_tensors_without_a_role_are_listed() -> None:
