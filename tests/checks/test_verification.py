@@ -271,3 +271,20 @@ def test_a_printed_result_is_what_the_command_prints(pecli_cli: Any, tmp_path: P
     audit = pecli.audit(ROPE, recipes=("float32",))
     assert "float32" in str(audit)
     assert len(repr(audit)) < 200
+
+
+def test_positions_of_one_axis_do_not_show_sections() -> None:
+    rope = pecli.Rope(dim=16, positions=[0, 1, 2, 500], mrope_section=[2, 3, 3])
+    lines = pecli.verify(rope.tables(), rope).weak
+    assert any("cannot tell M-RoPE sections" in line for line in lines)
+
+
+def test_a_layer_type_that_was_chosen_is_not_in_doubt() -> None:
+    tables = pecli.load_model("gemma-3-4b").one("full_attention").rope(64).tables()
+    waves_of_rope = {"cos": tables["cos"], "sin": tables["sin"]}
+    chosen = pecli.verify(waves_of_rope, "gemma-3-4b", layer_type="full_attention", atol=1e-5)
+    assert chosen.passed
+    assert not any("full_attention" in line for line in chosen.weak)
+    assert "which it fits best" not in str(chosen)
+    guessed = pecli.verify(waves_of_rope, "gemma-3-4b", atol=1e-5)
+    assert any("it fits full_attention layers" in line for line in guessed.weak)

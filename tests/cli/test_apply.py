@@ -317,3 +317,13 @@ def test_a_grid_is_added(apply):
     assert np.array_equal(
         found, pecli.Sinusoidal(grid=(2, 3), dim=16, style="mae", dtype="float64").tables()["pe"]
     )
+
+
+def test_whole_numbers_are_places_on_axes_if_channels_of_axes_are_given(apply):
+    """Two rows of ids would be those of a batch of two."""
+    x = random(2, 6, 8, dtype=np.float64)
+    ids = np.array([[0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]])
+    words = ("--positions", "ids.npy", "--axes", "4,4")
+    found = apply("rope", "x.npy", *words, output="y.npy", x=x, ids=ids)["array"]
+    angles = np.concatenate([np.outer(places, [1.0, 0.01]) for places in ids], axis=1)
+    np.testing.assert_allclose(found, turned(x, angles, "halves"), rtol=0, atol=1e-12)
