@@ -36,6 +36,21 @@ def test_axes_of_a_tensor(scheme: Scheme, tensor: str, axes: Axes) -> None:
     assert scheme.axes_of(tensor) == axes
 
 
+def test_a_grid_of_two_axes_says_which_pair_follows_which() -> None:
+    """EVA rotates the first half of the pairs by rows, and the second half by columns."""
+    rope = Rope(grid=(2, 3), dim=8, style="eva")
+    assert rope.tables()["axis"].tolist() == [0, 0, 1, 1]
+
+
+def test_positions_in_one_row_need_no_axes() -> None:
+    assert "axis" not in Rope(4, 8).tables()
+
+
+@pytest.mark.parametrize("scheme", [Sinusoidal(4, 8), Alibi(2, 4), Relative("t5", 4)], ids=str)
+def test_schemes_that_rotate_nothing_have_an_attention_factor_of_one(scheme: Scheme) -> None:
+    assert scheme.attention_factor_value() == 1.0
+
+
 @pytest.mark.parametrize(
     ("scheme", "shapes"),
     [
