@@ -264,3 +264,21 @@ def test_temporary_names_are_hidden_and_fit() -> None:
     assert name.startswith(".a.")
     assert name.endswith(".tmp")
     assert len(temporary_name("x" * 300)) == 255
+
+
+def test_without_locks_a_file_is_closed_before_it_is_renamed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows has no fcntl, and renames no file that is open."""
+    monkeypatch.setattr("pecli.files.output.fcntl", None)
+    replace = os.replace
+
+    def replace_if_closed(source: str, target: str) -> None:
+        with pytest.raises(FileError):
+            output.write(b"more")
+        replace(source, target)
+
+    monkeypatch.setattr("os.replace", replace_if_closed)
+    with open_output("a.bin") as output:
+        output.write(b"new")
+    assert Path("a.bin").read_bytes() == b"new"
