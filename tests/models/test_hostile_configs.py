@@ -135,3 +135,15 @@ def test_mutations_never_raise_anything_else() -> None:
     for config in mutations:
         with contextlib.suppress(pecli.PecliError):
             pecli.load_config(config).as_json()
+
+
+def test_a_json_file_that_cannot_be_opened_is_no_configuration(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(PLAIN))
+    assert config_files.is_config(str(path))
+
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("builtins.open", refuse)
+    assert not config_files.is_config(str(path))

@@ -102,3 +102,9 @@ def test_scale_that_is_no_number_above_zero_is_none(value: str, tmp_path: Path) 
     lines = f"print_info: freq_scale_train = {value}\nllama_context: freq_scale = {value}\n"
     model = read(tmp_path, lines + INFO)
     assert model.one().parameters["scaling"] == "none"
+
+
+def test_stored_key_names_the_architecture(tmp_path: Path) -> None:
+    stored = "llama_model_loader: - kv   0: general.architecture str = llama\n"
+    without_architecture = INFO.partition("\n")[2]
+    assert read(tmp_path, stored + without_architecture).model_type == "llama"

@@ -280,3 +280,14 @@ def test_server_whose_trained_context_is_replaced_too() -> None:
 def test_a_scaling_that_llama_cpp_does_not_know_is_an_error(word: str) -> None:
     with pytest.raises(ParameterError, match="one of none, linear, yarn, longrope"):
         pecli.load_model("qwen3-8b", f"llama-server --rope-scaling {word}")
+
+
+@pytest.mark.parametrize("scale", ["1", "1.5"])
+def test_scale_of_one_or_more_is_not_inverted(scale: str) -> None:
+    assert "inverted-scale" not in problems(
+        "llama-2-7b", f"--rope-scaling linear --rope-scale {scale}"
+    )
+
+
+def test_scale_below_one_is_inverted() -> None:
+    assert "inverted-scale" in problems("llama-2-7b", "--rope-scaling linear --rope-scale 0.5")
