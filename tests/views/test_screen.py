@@ -1,5 +1,6 @@
 """Lines on terminals and in pipes, sizes and shapes."""
 
+import io
 import re
 from collections.abc import Callable
 
@@ -105,3 +106,10 @@ def test_commands_of_ci_systems_are_escaped() -> None:
 
 def test_a_picture_is_drawn_for_80_by_24_without_colours_by_default() -> None:
     assert screen.Terminal() == screen.Terminal(columns=80, lines=24, colours=0, unicode=True)
+
+
+def test_a_stream_without_an_encoding_gets_no_unicode(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stdout", stream)
+    assert stream.encoding is None
+    assert not screen.terminal().unicode

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pecli.engine.table import table_of
+from pecli.engine.table import Table, table_of
 from pecli.views.pictures.downsample import Reduction, envelope, fitted_to, reduced, stride
 
 
@@ -99,3 +99,17 @@ def test_means_are_of_equal_shares_of_rows_whatever_the_width(shape: tuple[int, 
 def test_means_of_very_many_rows_are_of_some_of_them() -> None:
     table = table_of("t", np.full((1 << 16, 64), 0.25))
     assert reduced(table, 2, 4).tolist() == [[0.25] * 4] * 2
+
+
+def test_of_very_many_rows_only_some_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pecli.engine.table.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("pecli.views.pictures.downsample.MAX_ELEMENTS", 400)
+    rows_read = []
+
+    def fill(start: int, out: np.ndarray) -> None:
+        rows_read.append(len(out))
+        out[:] = np.arange(start, start + len(out))[:, None]
+
+    means = reduced(Table("x", "float64", (100_000, 4), fill), 2, 4)
+    np.testing.assert_allclose(means[:, 0], [25_000, 75_000], rtol=0.05)
+    assert sum(rows_read) <= 2 * 400 / 4

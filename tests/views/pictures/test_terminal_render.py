@@ -291,6 +291,15 @@ def test_curves_fit_and_are_named(terminal: Terminal, count: int) -> None:
     assert terminal.unicode or "".join(shown).isascii()
 
 
+def test_the_number_in_the_middle_of_an_axis_is_on_the_middle_line() -> None:
+    shown = curves([Curve("", X, X)], Terminal(80, 25, 0))
+    labels = [line.split("│")[0].strip() for line in shown if "│" in line]
+    middle = (len(labels) - 1) / 2
+    assert labels[0] == "200"
+    assert labels[-1] == "0"
+    assert abs(labels.index("100") - middle) <= 0.5
+
+
 def test_a_logarithmic_axis_has_powers_of_ten() -> None:
     shown = curves([Curve("", X, 10 ** (X / 40))], log_y=True)
     labels = [
