@@ -337,7 +337,7 @@ def _read_upright_or_transposed(name: str, side: _Side, has_waves: bool, rules: 
     may_be_transposed = is_cos_or_sin and has_two_axes and not rules.upright
     if not may_be_transposed or straight.is_near:
         return straight
-    # Of all arrangements that are searched here, only a transposed one is better than `straight`.
+    # The shapes agree, so that every arrangement except a transposed one is reported as a difference.
     best = best_reading(found, _targets(name, expected, has_waves, rules), is_text=rules.is_text)
     if best is not None and best.transposed and best.is_near:
         return best
