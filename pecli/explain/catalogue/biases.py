@@ -237,13 +237,13 @@ class OtherForm(BiasMistake):
     @classmethod
     def examples_for(cls, bias: BiasMaking) -> Iterator[Self]:
         """Yield all forms that a bias of as many queries can have."""
-        if bias.multiples.size > 1:
-            forms = (
-                ("symmetric", "causal", "key", "key-last")
-                if bias.queries > 1
-                else ("key", "key-last")
-            )
-            yield from map(cls, forms)
+        if bias.multiples.size <= 1:
+            return
+        if bias.queries > 1:
+            yield cls("symmetric")
+            yield cls("causal")
+        yield cls("key")
+        yield cls("key-last")
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
         return (Parameter("form", alibi_of(case).form, self.form),)

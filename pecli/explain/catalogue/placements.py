@@ -126,10 +126,10 @@ class OtherSections(OtherPlacement):
             return
         if case.turns is None or case.waves_were_replaced:
             return
-        found = best_sections(case, case.turns, waves)
-        edit = Parameter("mrope_section", scheme.mrope_section, found)
-        if found != tuple(scheme.mrope_section) and min(found) > 0:
-            changes: Any = {"mrope_section": found, "mrope_interleaved": False}
+        sections = best_sections(case, case.turns, waves)
+        if sections != tuple(scheme.mrope_section) and min(sections) > 0:
+            edit = Parameter("mrope_section", scheme.mrope_section, sections)
+            changes: Any = {"mrope_section": sections, "mrope_interleaved": False}
             yield cls(replace(scheme, **changes, **_rows(scheme)), (edit,))
 
 
