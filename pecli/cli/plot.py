@@ -112,7 +112,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
         _check_page(values)
         request = PlotRequest(PAGE_ROWS, PAGE_COLUMNS, channels)
     else:
-        check_suffix(output, moving=is_animated)
+        check_suffix(output, moving=is_animated, page=True)
         request = data_request(size, dpi, channels)
     subjects = _SubjectReader(kind, values["flags"]).read(what, values["label"] or ())
     subjects = [identified(subject, kind) for subject in subjects]

@@ -1,7 +1,6 @@
 """The panels of a picture as traces and layouts of plotly."""
 
 import base64
-from functools import singledispatch
 
 import numpy as np
 
@@ -19,14 +18,14 @@ _GREY = "#888888"
 """The colour of curves, levels and bands that are there for comparison; seen on both papers."""
 
 
-@singledispatch
 def plotly_panel(panel: Panel, *, dark: bool) -> JsonObject:
     """Return the title, traces and layout of a panel, as plotly's JavaScript takes them."""
-    raise NotImplementedError(type(panel))
+    if isinstance(panel, HeatmapPanel):
+        return _heatmap(panel)
+    return _chart(panel, dark=dark)
 
 
-@plotly_panel.register
-def _(panel: HeatmapPanel, *, dark: bool) -> JsonObject:
+def _heatmap(panel: HeatmapPanel) -> JsonObject:
     drawn_rows, drawn_columns = panel.values.shape
     rows, columns = panel.shape
     row_name, column_name = panel.axis_names(drawn_rows, drawn_columns)
@@ -89,8 +88,7 @@ def _colour_scale(palette: palettes.Palette) -> list[list[object]]:
     return scale
 
 
-@plotly_panel.register
-def _(panel: Chart, *, dark: bool) -> JsonObject:
+def _chart(panel: Chart, *, dark: bool) -> JsonObject:
     traces: list[JsonObject] = []
     for number, curve in enumerate(panel.curves):
         colour = _curve_colour(panel, number, dark=dark)

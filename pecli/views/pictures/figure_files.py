@@ -36,12 +36,13 @@ def is_page(path: str) -> bool:
     return path.lower().endswith((".html", ".htm"))
 
 
-def check_suffix(path: str, *, moving: bool = False) -> str:
+def check_suffix(path: str, *, moving: bool = False, page: bool = False) -> str:
     """Return the format that a path's suffix names, before any work is done.
 
     Args:
         path: The path of a picture.
         moving: True if the picture can move, so that it may be a .gif.
+        page: True if it could also be an interactive page, which the message names.
 
     Raises:
         ParameterError: There is no such format.
@@ -53,6 +54,8 @@ def check_suffix(path: str, *, moving: bool = False) -> str:
     formats = (*SUFFIXES, "gif") if moving else SUFFIXES
     if suffix[1:].lower() in formats:
         return suffix[1:].lower()
+    if page:
+        formats = (*formats, "html")
     names = ", ".join(f".{name}" for name in formats)
     rule = f"the suffix of a picture must be one of {names}"
     advice = "pecli plot --kind circle makes a .gif" if suffix == ".gif" else ""

@@ -204,3 +204,8 @@ def test_every_slider_moves(drawn: dict[str, Any]) -> None:
     opened = drawn["as-opened"]
     for move in ("theta", "factor", "original-length"):
         assert drawn[move]["wavelengths"] != opened["wavelengths"]
+
+
+def test_another_suffix_names_pages_too(pecli_cli: Callable[..., Outcome], tmp_path: Path) -> None:
+    done = pecli_cli("plot", "rope", "-o", tmp_path / "x.jpg")
+    assert done.err.rstrip().endswith("must be one of .png, .svg, .pdf, .html")
