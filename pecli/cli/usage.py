@@ -114,8 +114,11 @@ def _meant_option(word: str, names: Sequence[str], option_synonyms: dict[str, li
     for name in names:
         if name.startswith(word):
             return f"did you mean {name}?"
+    if not word.startswith("--"):  # Single letters are not spelled alike.
+        return ""
     # Without the dashes, which would make all options look alike.
-    return nearest(word[2:], [name[2:] for name in names], "--{}".format)
+    long_names = [name.removeprefix("--") for name in names if name.startswith("--")]
+    return nearest(word.removeprefix("--"), long_names, "--{}".format)
 
 
 def _meant_argument(word: str, context: Context) -> str:
