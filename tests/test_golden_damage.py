@@ -13,12 +13,12 @@ import pytest
 
 from pecli.golden import write
 from pecli.golden.suite_index import INDEX
-from tests.tools.damage_golden import CASES, Outcome, Suite, campaign, small_suite
+from tests.tools.campaigns.golden import CASES, Suite, attempt, suite_of_process
 
 
 @pytest.fixture(scope="module")
-def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
-    return small_suite(tmp_path_factory.mktemp("whole"))
+def suite() -> Suite:
+    return suite_of_process()
 
 
 @pytest.fixture
@@ -244,14 +244,9 @@ def test_answers_to_a_damaged_case_get_no_verdict(
 
 
 @pytest.mark.parametrize("count", [15, pytest.param(1500, marks=pytest.mark.thorough)])
-def test_random_damage_gives_a_verdict_or_an_error_of_one_line(
-    pecli_cli: Callable, suite: Suite, tmp_path: Path, count: int
-) -> None:
-    def run(words: list[str]) -> Outcome:
-        outcome = pecli_cli(*words)
-        return Outcome(outcome.code, outcome.err)
-
-    assert campaign(suite, tmp_path, count, 2, run) == []
+def test_random_damage_gives_a_verdict_or_an_error_of_one_line(count: int) -> None:
+    for result in attempt(range(count), seed=2):
+        assert result.problems == []
 
 
 def test_the_damaged_suites_have_a_case_of_every_kind(suite: Suite) -> None:

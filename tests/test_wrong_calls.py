@@ -1,5 +1,6 @@
 """Wrong arguments of public functions: only errors of pecli, in one line."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import pytest
 
 import pecli
 from pecli.errors import ResourceError
-from tests.tools.wrong_calls import CALLS, NOT_CALLED, nested
+from tests.tools.campaigns.calls import CALLS, NOT_CALLED, nested
 
 ROOT = Path(__file__).parents[1]
 DEEP = nested(lambda value: [value], 1.0)
@@ -89,7 +90,10 @@ def test_every_public_name_is_called_wrongly() -> None:
 @pytest.mark.parametrize("count", [150, pytest.param(5000, marks=pytest.mark.thorough)])
 def test_random_wrong_calls(count: int) -> None:
     """In a process of its own, whose memory is limited."""
-    words = [sys.executable, "-m", "tests.tools.wrong_calls", "--calls", str(count), "--seed", "3"]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
-    assert done.stdout.endswith("0 problems\n"), done.stdout
+    campaign = [sys.executable, "-m", "tests.tools.campaign", "calls", "--json"]
+    options = ["--cases", str(count), "--seed", "3", "--processes", "1"]
+    done = subprocess.run([*campaign, *options], cwd=ROOT, capture_output=True, text=True)
+    report = json.loads(done.stdout)
+    assert report["problems"] == []
+    assert report["cases"] == count
     assert done.stderr == ""

@@ -2,15 +2,12 @@
 
 import pytest
 
-from tests.tools.damage_inputs import damage
+from tests.tools.campaigns.readers import attempt
 
 
-def test_damaged_files_are_answered_in_one_line() -> None:
-    campaign = damage(30, seed=1)
-    assert campaign.problems == []
-    assert campaign.count == 30
-
-
-@pytest.mark.thorough
-def test_many_damaged_files_are_answered_in_one_line() -> None:
-    assert damage(2000, seed=0).problems == []
+@pytest.mark.parametrize("count", [30, pytest.param(2000, marks=pytest.mark.thorough)])
+def test_damaged_files_are_answered_in_one_line(count: int) -> None:
+    results = list(attempt(range(count), seed=1))
+    assert len(results) == count
+    for result in results:
+        assert result.problems == []

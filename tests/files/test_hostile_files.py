@@ -23,7 +23,7 @@ from pecli.errors import FileError
 from pecli.files import format_of, save_tables
 from pecli.files.load import load
 from tests.files.conftest import ENVIRONMENT, SPEC, is_read, refusals
-from tests.tools.inject_faults import inject
+from tests.tools.campaigns.faults import attempt_writer
 
 MEMORY = 200 << 20
 pytestmark = pytest.mark.usefixtures("folder")
@@ -451,6 +451,6 @@ def can_trace() -> bool:
 def test_a_system_call_that_fails_leaves_the_old_file_or_the_new_one(
     writer: str, most: int
 ) -> None:
-    tried, wrong = inject([writer], most=most)
-    assert tried >= most
-    assert not wrong
+    result = attempt_writer(writer, most, seed=1)
+    assert result.cases == most
+    assert result.problems == []

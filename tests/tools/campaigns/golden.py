@@ -1,18 +1,18 @@
 """Damaged golden suites: whatever is wrong with one, the command says so in one line.
 
-`python -m tests.tools.damage_golden [COUNT [SEED]]` writes a small suite, damages its index or one
-of its cases at random, checks the suite and a port's answers to it, and reports every outcome that
-is not a verdict (exit 0 or 1) or a file's error in one line (exit 3).
+A small suite is written, its index or one of its cases is damaged at random, and the suite and a
+port's answers to it are checked. Every outcome must be a verdict (exit 0 or 1) or a file's error in
+one line (exit 3).
 """
 
 import copy
 import hashlib
 import json
 import random
-import subprocess
-import sys
+import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +20,8 @@ import numpy as np
 
 from pecli.golden import write
 from pecli.golden.suite_index import INDEX
+from tests.tools.campaigns import Result
+from tests.tools.campaigns.answers import Answer, answer_to
 
 CASES = (
     "table-dim-2",
@@ -69,6 +71,13 @@ def small_suite(folder: Path) -> Suite:
     index["cases"] = [entry for entry in index["cases"] if entry["name"] in CASES]
     files = [file for entry in index["cases"] for file in entry["files"]]
     return Suite(index, {file: json.loads((folder / file).read_text()) for file in files})
+
+
+@cache
+def suite_of_process() -> Suite:
+    """Return the cases, made once for all parts of a campaign in this process."""
+    with tempfile.TemporaryDirectory() as folder:
+        return small_suite(Path(folder))
 
 
 def write_answers(path: Path) -> None:
@@ -136,59 +145,43 @@ def damage(suite: Suite, folder: Path, rng: random.Random) -> None:
         (folder / file).write_bytes(data)
 
 
-class Outcome(NamedTuple):
-    code: int
-    err: str
-
-
-Run = Callable[[list[str]], Outcome]
-
-
-def problem_of(outcome: Outcome) -> str:
-    """Return what is wrong with an outcome; nothing if it is a verdict or an error in one line."""
-    if outcome.code not in (0, 1, 3):
-        return f"exit {outcome.code}: {outcome.err[:300]}"
-    lines = outcome.err.splitlines()
-    if outcome.code == 3 and len(lines) > len(CASES) + 1:
-        return f"{len(lines)} lines: {outcome.err[:300]}"
+def problem_of(answer: Answer) -> str:
+    """Return what is wrong with an answer; nothing if it is a verdict or an error in one line."""
+    if answer.code not in (0, 1, 3):
+        return f"exit {answer.code}: {answer.error[:300]}"
+    lines = answer.error.splitlines()
+    if answer.code == 3 and len(lines) > len(CASES) + 1:
+        return f"{len(lines)} lines: {answer.error[:300]}"
     if any(len(line) > MAX_LINE for line in lines):
-        return f"a line of {max(map(len, lines))} letters: {outcome.err[:300]}"
+        return f"a line of {max(map(len, lines))} letters: {answer.error[:300]}"
     return ""
 
 
-def campaign(suite: Suite, root: Path, count: int, seed: int, run: Run) -> list[str]:
-    """Damage a suite `count` times and return what went wrong."""
-    answers = root / "answers.npz"
-    write_answers(answers)
-    problems = []
-    for number in range(count):
-        rng = random.Random(f"{seed}/{number}")
-        folder = root / f"suite{number}"
-        folder.mkdir()
-        damage(suite, folder, rng)
-        for words in (["verify", str(folder)], ["verify", "--golden", str(folder), str(answers)]):
-            problem = problem_of(run(words))
-            if problem:
-                problems.append(f"{seed}/{number} {words[1]}: {problem}")
-    return problems
-
-
-def run_command(words: list[str]) -> Outcome:
-    """Run a command as a process of its own."""
-    command = [sys.executable, "-m", "pecli", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    return Outcome(done.returncode, done.stderr)
-
-
-def main(count: int = 100, seed: int = 0) -> int:
+def attempt(numbers: Iterable[int], seed: int) -> Iterator[Result]:
+    """Damage a suite per number, and yield the answers to it."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
-        (root / "whole").mkdir()
-        suite = small_suite(root / "whole")
-        failures = campaign(suite, root, count, seed, run_command)
-    print(*failures, f"{count} damaged suites, {len(failures)} failures", sep="\n")
-    return 1 if failures else 0
+        suite = suite_of_process()
+        answers = root / "answers.npz"
+        write_answers(answers)
+        for number in numbers:
+            folder = root / f"suite{number}"
+            folder.mkdir()
+            damage(suite, folder, random.Random(f"{seed}/{number}"))
+            yield attempt_suite(folder, answers, f"suite {seed}/{number}")
+            shutil.rmtree(folder)
 
 
-if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+def attempt_suite(folder: Path, answers: Path, label: str) -> Result:
+    """Check a suite, and answers to it."""
+    outcomes = []
+    problems = []
+    for words in (["verify", str(folder)], ["verify", "--golden", str(folder), str(answers)]):
+        answer = answer_to(*words)
+        outcomes.append(f"exit {answer.code:d}")
+        problem = problem_of(answer)
+        if problem:
+            problems.append(f"{words[1]}: {problem}")
+    result = Result()
+    result.add(label, outcomes, problems)
+    return result

@@ -1,22 +1,17 @@
 """Wrong calls of every public name: whatever the arguments are, only errors of pecli are raised.
 
-python -m tests.tools.wrong_calls [--calls 5000] [--seed 0]
-
 Each call is a right one with one or two arguments replaced by something hostile: another type, a
 number out of range, a list nested thousands of levels deep, an array that only pretends to fit into
 memory. It may succeed. What must never happen is an exception that is not pecli's, a warning, a
 message of several lines or thousands of letters, or many seconds of work.
 """
 
-import argparse
 import inspect
 import random
 import signal
-import sys
 import tempfile
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +20,7 @@ import numpy as np
 
 import pecli
 from pecli.errors import DefectError
+from tests.tools.campaigns import Result
 
 MAX_MESSAGE = 1200  # letters
 MAX_CPU_SECONDS = 20
@@ -347,30 +343,20 @@ def prepare_files() -> None:
     Path("config.json").write_text(str(CONFIG).replace("'", '"'))
 
 
-class Campaign(NamedTuple):
-    """The problems of wrong calls, and how often calls had which outcome."""
-
-    problems: list[str]
-    outcomes: Counter[str]
-
-
-def campaign(count: int, seed: int) -> Campaign:
-    """Make so many wrong calls, of every public name in turn."""
-    problems = []
-    outcomes: Counter[str] = Counter()
+def attempt(numbers: Iterable[int], seed: int) -> Iterator[Result]:
+    """Make a wrong call per number, of every public name in turn, and yield what came of it."""
+    limit_memory()
     names = sorted(CALLS)
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
-        for number in range(count):
+        for number in numbers:
             prepare_files()
-            chance = random.Random(f"{seed}/{number}")
-            wrong = draw_call(names[number % len(names)], chance)
+            wrong = draw_call(names[number % len(names)], random.Random(f"{seed}/{number}"))
             error = outcome_of(wrong.call)
-            outcomes["success" if error is None else type(error).__name__] += 1
+            outcome = "success" if error is None else type(error).__name__
             problem = problem_of(error)
-            if problem:
-                problems.append(f"{seed}/{number} {wrong.label} {problem}")
-                print(problems[-1], flush=True)
-    return Campaign(problems, outcomes)
+            result = Result()
+            result.add(f"call {seed}/{number} {wrong.label}", [outcome], filter(None, [problem]))
+            yield result
 
 
 def limit_memory() -> None:
@@ -378,19 +364,3 @@ def limit_memory() -> None:
     import resource
 
     resource.setrlimit(resource.RLIMIT_AS, (MAX_ADDRESS_SPACE, MAX_ADDRESS_SPACE))
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--calls", type=int, default=5000)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    limit_memory()
-    result = campaign(options.calls, options.seed)
-    print(f"{options.calls} calls, {dict(result.outcomes.most_common())}")
-    print(f"{len(result.problems)} problems")
-    return 1 if result.problems else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,35 +1,29 @@
 """Damage files of every format: every answer is right or one clear line, and memory stays small.
 
-python -m tests.tools.damage_inputs [--files 2000] [--cpu-minutes 20] [--seed 0]
-
 Each file is a good one with a few changes: bytes replaced, inserted and removed, lines cut, moved
 and repeated, words of other files put in. Tables are inspected and verified, configurations read;
 what must never happen is a traceback, exit code 70, an error of several lines, or more than four
 times its size of memory.
 """
 
-import argparse
 import io
 import json
-import math
 import random
 import sys
 import tempfile
-import time
 import tracemalloc
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from collections.abc import Iterable, Iterator
+from contextlib import chdir
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 import pecli
-from pecli.cli.app import run
 from pecli.errors import FileError
 from pecli.files.load import load_file
 from tests.eval_callback_log import eval_callback_log
+from tests.tools.campaigns import Result
+from tests.tools.campaigns.answers import Answer, answer_to
 
 ROWS = 24
 DIM = 64
@@ -56,20 +50,13 @@ SPLINTERS = (
 )
 
 
-DATA = Path(__file__).parents[1] / "files" / "data"
+DATA = Path(__file__).parents[2] / "files" / "data"
 BINARY_SAMPLES = (
     DATA / "torch_views.pt",
     DATA / "tiny.gguf",
     DATA / "tiny_llama" / "onnx" / "model.onnx",
 )
 CONFIG = "config.json"
-
-
-class Answer(NamedTuple):
-    """The answer of a command to a damaged file."""
-
-    code: int
-    error: str
 
 
 def good_files() -> dict[str, bytes]:
@@ -173,15 +160,6 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
     return bytes(result)
 
 
-def answer_to(*words: str) -> Answer:
-    """Run a command line in this process."""
-    error = io.StringIO()
-    with redirect_stdout(io.StringIO()), redirect_stderr(error):
-        code = run(words)
-    lines = error.getvalue().splitlines()
-    return Answer(code, "\n".join(line for line in lines if not line.startswith("pecli: note:")))
-
-
 def peak_memory(path: str) -> int:
     """Return the most bytes that reading a file took at a time."""
     tracemalloc.start()
@@ -210,65 +188,43 @@ def commands_for(path: str) -> list[tuple[str, ...]]:
     ]
 
 
-def problems_of(path: str, data: bytes, codes: Counter[int]) -> Iterator[str]:
-    """Yield what is wrong with the answers to a file, and count their exit codes."""
+def attempt_file(path: str, data: bytes, label: str) -> Result:
+    """Run the commands that read a file, and measure the memory that reading it takes."""
+    outcomes = []
+    problems = []
     for words in commands_for(path):
         answer = answer_to(*words)
-        codes[answer.code] += 1
-        if answer.code not in CODES:
-            yield f"{words[0]} exits with {answer.code}: {answer.error}"
-        if answer.code == 3 and answer.error.count("\n"):
-            yield f"{words[0]} prints several lines: {answer.error}"
-        if answer.code == 3 and not answer.error.startswith("pecli: error: "):
-            yield f"{words[0]} gives no reason"
+        outcomes.append(f"exit {answer.code:d}")
+        problems += [f"{words[0]} {problem}" for problem in problems_of(answer)]
     peak = peak_memory(path)
     if peak > MAX_FACTOR * len(data) + SMALL:
-        yield f"takes {peak:,} bytes of memory for {len(data):,}"
+        problems.append(f"takes {peak:,} bytes of memory for {len(data):,}")
+    result = Result()
+    result.add(label, outcomes, problems)
+    return result
 
 
-class Campaign(NamedTuple):
-    """The problems of damaged files, the number of the files, and how often each exit code came."""
+def problems_of(answer: Answer) -> Iterator[str]:
+    """Yield what is wrong with an answer."""
+    if answer.code not in CODES:
+        yield f"exits with {answer.code}: {answer.error}"
+    if answer.code == 3 and answer.error.count("\n"):
+        yield f"prints several lines: {answer.error}"
+    if answer.code == 3 and not answer.error.startswith("pecli: error: "):
+        yield "gives no reason"
 
-    problems: list[str]
-    count: int
-    codes: Counter[int]
 
-
-def damage(count: float, seed: int, cpu_seconds: float = math.inf) -> Campaign:
-    """Damage so many files, or as many as the CPU time allows, and check the answers to them."""
+def attempt(numbers: Iterable[int], seed: int) -> Iterator[Result]:
+    """Damage a file per number, and yield the answers to it."""
     files = good_files()
-    problems: list[str] = []
-    codes: Counter[int] = Counter()
-    stop = time.process_time() + cpu_seconds
-    number = 0
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         for name, data in files.items():
             # Modules that a format needs are imported here: their memory is not the file's.
             Path(name).write_bytes(data)
             peak_memory(name)
-        while number < count and time.process_time() < stop:
+        for number in numbers:
             chance = random.Random(f"{seed}/{number}")
             name = chance.choice(sorted(files))
             data = damaged(files[name], chance)
             Path(name).write_bytes(data)
-            for problem in problems_of(name, data, codes):
-                problems.append(f"file {seed}/{number}, {name}: {problem}")
-                print(problems[-1], flush=True)
-            number += 1
-    return Campaign(problems, number, codes)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--files", type=float, default=2000)
-    parser.add_argument("--cpu-minutes", type=float, default=math.inf)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    campaign = damage(options.files, options.seed, 60 * options.cpu_minutes)
-    codes = {int(code): campaign.codes[code] for code in sorted(campaign.codes)}
-    print(f"{campaign.count} files, exit codes {codes}, {len(campaign.problems)} problems")
-    return 1 if campaign.problems else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+            yield attempt_file(name, data, f"file {seed}/{number}, {name}")

@@ -1,28 +1,48 @@
 """System calls that fail, one after the other, under every command that writes.
 
-`python -m tests.tools.inject_faults` runs each writer under strace, lets one call that touches its
-folder fail, and checks what is left: the exit code is the usual one or 3, an error is one line, an
-output is the old file or the new one, whole, and nothing else is in the folder. It takes some
-minutes; arguments are names of writers.
+Each writer runs under strace, one call that touches its folder fails, and the folder is examined:
+the exit code is the usual one or 3, an error is one line, an output is the old file or the new one,
+whole, and nothing else is in the folder.
 """
 
+import math
 import os
+import random
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 import pecli
+from tests.tools.campaigns import Result
 
-START = "import os; os.urandom = bytes; from pecli.__main__ import main; main()"
+START = "import os; os.urandom = bytes; "
 """A temporary file then has a name that strace can be given."""
+COMMAND = f"{START}from pecli.__main__ import main; main()"
+RECORD = (
+    START
+    + """
+import sys, pecli
+from tests.record.fake_models import LLAMA, Transformer, token_ids
+model = Transformer(LLAMA)
+with pecli.record(model) as run:
+    model(token_ids())
+try:
+    run.save(sys.argv[1])
+except pecli.FileError as problem:
+    print(f"pecli: error: {problem}", file=sys.stderr)
+    sys.exit(3)
+"""
+)
+"""A program that records a model and saves the run, with the exit codes of a command."""
 
 
 class Writer(NamedTuple):
@@ -33,6 +53,7 @@ class Writer(NamedTuple):
 
     command: str
     outputs: tuple[str, ...]
+    program: str = COMMAND
 
 
 def table_writer(suffix: str) -> Writer:
@@ -74,6 +95,15 @@ WRITERS = {
             "index.json",
         ),
     ),
+    "record": Writer("out.safetensors", ("out.safetensors",), RECORD),
+    "record npz": Writer("out.npz", ("out.npz",), RECORD),
+    "extend": Writer("extend qwen2.5-7b --to 65536 -q -o out.svg", ("out.svg",)),
+    "report": Writer("report gpt2 -q -o out.html", ("out.html",)),
+    "positions": Writer(
+        "positions --model qwen2.5-vl-7b --segments text:4,image:1x4x4 -q -o out.npy",
+        ("out.npy",),
+    ),
+    "gif": Writer("plot rope --dim 8 --seq-len 8 --kind circle -q -o out.gif", ("out.gif",)),
 }
 FAULTS = {
     "openat": "EIO EMFILE ENOSPC EACCES",
@@ -127,8 +157,8 @@ def traced(writer: Writer, folder: Path, *options: str) -> subprocess.CompletedP
     for path in paths:
         strace += ["-P", path]
     environment = {**os.environ, "PECLI_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    environment["PYTHONPATH"] = str(Path(__file__).parents[2])
-    command = [sys.executable, "-P", "-c", START, *writer.command.split()]
+    environment["PYTHONPATH"] = str(Path(__file__).parents[3])
+    command = [sys.executable, "-P", "-c", writer.program, *writer.command.split()]
     return subprocess.run(
         [*strace, *options, *command],
         cwd=folder,
@@ -211,33 +241,45 @@ def _is_complete(writer: str, data: bytes, expected: bytes) -> bool:
     return data == expected
 
 
-def inject(names: Sequence[str], most: int | None = None) -> tuple[int, dict[Fault, list[str]]]:
-    """Return how many faults were tried, and the problems of those that left any."""
-    tried = 0
-    wrong = {}
-    with tempfile.TemporaryDirectory() as temporary:
-        root = Path(temporary).resolve()
+class Workshop:
+    """A folder in which one writer runs, and what it leaves without a fault."""
+
+    def __init__(self, root: Path, writer: str) -> None:
+        self.root = root.resolve()
+        self.writer = writer
         (root / "inputs").mkdir()
         prepare(root / "inputs")
-        for name in names:
-            folder = new_folder(root, WRITERS[name])
-            done = traced(WRITERS[name], folder)
-            assert done.returncode in (0, 1), (name, done.stderr)
-            complete = contents_of(folder)
-            every = list(faults(root, name))
-            step = max(1, len(every) // most) if most else 1
-            for fault in every[::step]:
-                tried += 1
-                found = problems(root, fault, complete, done.returncode)
-                if found:
-                    wrong[fault] = found
-                    print(fault, *found, sep="\n    ", flush=True)
-    return tried, wrong
+        folder = new_folder(self.root, WRITERS[writer])
+        done = traced(WRITERS[writer], folder)
+        if done.returncode not in (0, 1):
+            raise RuntimeError(f"{writer} fails without a fault: {done.stderr.decode()}")
+        self.complete = contents_of(folder)
+        self.usual_code = done.returncode
+        self.faults = list(faults(self.root, writer))
+
+    def attempt(self, fault: Fault) -> Result:
+        """Run the writer with a fault."""
+        result = Result()
+        found = problems(self.root, fault, self.complete, self.usual_code)
+        result.add(str(fault), [f"{fault.call} {fault.error}"], found)
+        return result
 
 
-if __name__ == "__main__":
+def attempt_writer(writer: str, most: int, seed: int) -> Result:
+    """Try at most so many faults of a writer, drawn by a seed."""
+    result = Result()
+    with tempfile.TemporaryDirectory() as folder:
+        workshop = Workshop(Path(folder), writer)
+        chance = random.Random(f"{seed}/{writer}")
+        for fault in chance.sample(workshop.faults, min(most, len(workshop.faults))):
+            result.merge(workshop.attempt(fault))
+    return result
+
+
+def parts(count: int, seed: int) -> Iterator[Callable[[], Result]]:
+    """Yield a part per writer. Together, they try at least `count` faults, if there are so many."""
     if shutil.which("strace") is None:
         sys.exit("strace is not installed")
-    count, failed = inject(sys.argv[1:] or list(WRITERS))
-    print(f"{count} faults, {len(failed)} with something wrong")
-    sys.exit(1 if failed else 0)
+    most = math.ceil(count / len(WRITERS))
+    for writer in WRITERS:
+        yield partial(attempt_writer, writer, most, seed)

@@ -1,0 +1,21 @@
+"""Random command lines: a result or an error of one line, whatever the words are."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("count", [40, pytest.param(10_000, marks=pytest.mark.thorough)])
+def test_random_command_lines(count: int) -> None:
+    """In a process of its own, whose files are limited."""
+    campaign = [sys.executable, "-m", "tests.tools.campaign", "commands", "--json"]
+    options = ["--cases", str(count), "--seed", "3", "--processes", "1"]
+    done = subprocess.run([*campaign, *options], cwd=ROOT, capture_output=True, text=True)
+    report = json.loads(done.stdout)
+    assert report["problems"] == []
+    assert report["cases"] == count
