@@ -108,6 +108,8 @@ class Checked:
         layers: The layer type that it belongs to, if there are several.
         right_for: Another layer type whose table it is.
         doubt: Why a pass proves less than it seems to.
+        has_length: False if the scheme's number of rows is a guess at the one in the file, since a
+            model does not state it.
     """
 
     tensor: str
@@ -118,6 +120,7 @@ class Checked:
     layers: str = ""
     right_for: str = ""
     doubt: Doubt | None = None
+    has_length: bool = True
 
     @classmethod
     def of(
@@ -266,6 +269,8 @@ def _reasons(checked: Sequence[Checked], tolerance: Tolerance, *, search: bool) 
             reasons.lines.append(f"{listed(names, MAX_LISTED)}: {plain_reason}")
             continue
         explanations = _explained(_by_scheme(failure.checked), tolerance) if search else []
+        if not all(tensor.has_length for tensor in failure.checked):
+            explanations = [reason.without_parameter("seq_len") for reason in explanations]
         reasons.explanations.extend(explanations)
         results = [tensor.result for tensor in failure.checked]
         for line in diagnosis(explanations, results, tolerance):

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pecli.engine.edits import Edit
+from pecli.engine.edits import Edit, Parameter
 from pecli.engine.schemes.scheme import Scheme
 
 ARRANGED_COST = 0.9
@@ -62,6 +62,14 @@ class Explanation:
         """Return the explanation without an edit that goes without saying."""
         others = tuple(other for other in self.edits if other != edit)
         return replace(self, edits=others)
+
+    def without_parameter(self, name: str) -> "Explanation":
+        """Return the explanation without an edit of a parameter that nobody stated."""
+        others = []
+        for edit in self.edits:
+            if not isinstance(edit, Parameter) or edit.name != name:
+                others.append(edit)
+        return replace(self, edits=tuple(others))
 
     def supposing(
         self, edits: tuple[Edit, ...], cost: float, doubts: tuple[str, ...]

@@ -311,7 +311,7 @@ class _ModelCheck:
         fits_transposed = transposed is not None and (transposed.is_learned or transposed.is_near)
         problem = OtherShape(shape, " or ".join(shapes), fits_transposed)
         result = Comparison.impossible(name, shape, problem)
-        return Checked(name, result, *self._likeliest(name))
+        return Checked(name, result, *self._likeliest(name), has_length=False)
 
     def _likeliest(self, name: str) -> tuple[Scheme | None, dict[str, Array]]:
         """Return a rotary scheme that may have made a tensor of another shape, for a search for reasons."""
