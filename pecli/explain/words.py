@@ -251,6 +251,7 @@ _ROTATIONS = {
     "in float16": "rotated in float16, which rounds the tables, each product and each sum",
     "first channels": "the first channels of a head are rotated, not the last",
     "last channels": "the last channels of a head are rotated, not the first",
+    "across the head": "channels are paired across the whole head, not in its rotary part",
 }
 _ROWS = {
     "reversed": "rows are in reverse order",

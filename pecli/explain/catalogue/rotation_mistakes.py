@@ -216,22 +216,61 @@ class OtherDoubling(RotationMistake):
 class OtherChannels(RotationMistake):
     """The first channels of a head instead of the last, or the other way round."""
 
-    first: int
+    are_last: bool
     summary = "the first channels of a head are rotated instead of the last, or the reverse"
     seen_in = ("DeepSeek-V3 ports, whose last 64 of 192 channels rotate",)
 
     def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
-        return with_channels(rotated, first=self.first)
+        # Another rotary dimension, 128 for 64, moves the start of the last channels from 128 to 64.
+        first = _channels_left(rotated) if self.are_last else 0
+        return with_channels(rotated, first=first)
 
     @classmethod
     def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
-        channels = rotated.heads.channels
-        last = rotated.heads.before.channels - 2 * channels.pairs
-        if last > 0:
-            yield cls(0 if channels.first else last)
+        if _channels_left(rotated) > 0:
+            yield cls(are_last=rotated.heads.channels.first == 0)
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        return (Rotation("last channels" if self.first else "first channels"),)
+        return (Rotation("last channels" if self.are_last else "first channels"),)
+
+
+def _channels_left(rotated: RotatedMaking) -> int:
+    """Return how many channels of a head are not rotated."""
+    return rotated.heads.before.channels - 2 * rotated.heads.channels.pairs
+
+
+@dataclass(frozen=True)
+class PairsAcrossHead(RotationMistake):
+    """Some channels rotate, and each is paired with the one half a head away.
+
+    In Phi-2, 32 of 80 channels rotate: channel 0 with 16, not with 40, the half of the head.
+    """
+
+    summary = "channels are paired across the whole head where only its rotary part should be"
+    seen_in = ("rotate_half of a whole head in ports of models with a partial_rotary_factor",)
+    stage = Stage.PARAMETERS
+
+    def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:
+        law = rotated.law
+        assert law is not None
+        pairs = rotated.heads.before.channels // 2
+        waves = rotated.with_law(replace(law, pairs=pairs, rotating=law.pairs))
+        assert isinstance(waves, RotatedMaking)
+        whole = replace(waves, axes=np.zeros(pairs, np.intp))
+        return with_channels(whole, pairs=pairs, first=0)
+
+    @classmethod
+    def typical(cls, rotated: RotatedMaking) -> Iterator[Self]:
+        law = rotated.law
+        has_one_axis = len(rotated.positions) == 1
+        if law is None or law.rotating is not None or not has_one_axis:
+            return
+        has_whole_pairs = rotated.heads.before.channels % 2 == 0
+        if has_whole_pairs and _channels_left(rotated) > 0:
+            yield cls()
+
+    def edits(self, case: Case) -> tuple[Edit, ...]:
+        return (Rotation("across the head"),)
 
 
 @dataclass(frozen=True)
