@@ -1,5 +1,6 @@
 """Known mistakes: schemes that are easily taken for another one, with the edits between them."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, replace
 from fractions import Fraction
@@ -51,6 +52,14 @@ class Points(NamedTuple):
             places = [PositionList.kept(Fraction(position + shift)) for position in positions]
             every.append([places[row] for row in rows])
         return every
+
+    def numbered_from_one(self, *, in_turns: bool) -> list[list[float]]:
+        """Return the positions 1, 2, … of all rows along each axis, as DETR has without `normalize`.
+
+        A style whose positions are turns multiplies them by 2π, by which they are divided here.
+        """
+        unit = 1 / (2 * math.pi) if in_turns else 1.0
+        return [[unit * (row + 1) for row in rows] for rows in self.rows]
 
 
 class Neighbour(NamedTuple, Generic[MistakenT]):
@@ -264,6 +273,10 @@ def _other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Neighbour[PlacedT]
             yield neighbour(scheme, keep=keep)
     yield neighbour(scheme, grid_base=None)
     yield neighbour(scheme, grid_scale=None)
+    style = scheme.grid_style
+    if style is not None and style.grid_scale is not None:
+        # diffusers does not divide the positions of LTX if rope_interpolation_scale is left out.
+        yield neighbour(scheme, grid_scale=(1.0,) * len(style.grid_scale))
 
 
 def _other_styles(
@@ -298,6 +311,9 @@ def _other_points(scheme: PlacedT, style: GridStyle) -> Iterator[Neighbour[Place
     for moved, by in product((*points.axes, "hw"), (Fraction(1), Fraction(-1), Fraction(1, 2))):
         edit = edit_of(f"positions along {' and '.join(moved)}", 0, float(by))
         yield _at_positions(scheme, points.listed(moved, by), edit)
+    if style.coordinate == "share":
+        edit = edit_of("normalize", True, False)
+        yield _at_positions(scheme, points.numbered_from_one(in_turns=style.in_turns), edit)
 
 
 def _permuted_axes(

@@ -5,6 +5,7 @@ import numpy as np
 from pecli.engine.arrays import Flags, Floats, Indices
 from pecli.explain.bias_making import MASKED, BiasMaking
 from pecli.explain.catalogue.columns import OtherLayout, SwappedFunctions
+from pecli.explain.catalogue.placements import OtherAxes, OtherPlacement
 from pecli.explain.catalogue.rotation_mistakes import (
     OtherChannels,
     OtherFormula,
@@ -12,7 +13,6 @@ from pecli.explain.catalogue.rotation_mistakes import (
     OtherRotaryDim,
 )
 from pecli.explain.hypothesis import Case, Mistake
-from pecli.explain.making import WaveMaking
 from pecli.explain.measure import MAX_SIGMAS, Frequencies
 from pecli.explain.rotated_making import RotatedMaking, turn_fit
 from pecli.explain.wave_measurement import MIN_RUN
@@ -43,7 +43,7 @@ def is_readable(case: Case) -> bool:
         is_rotated = _shows_rotation(case, waves)
         if waves.heads.before.count > 1 or not is_rotated:
             return is_rotated
-    return _has_lawful_frequencies(case, waves) or _has_positions(case)
+    return _has_lawful_frequencies(case) or _has_positions(case)
 
 
 def _shows_rotation(case: Case, rotated: RotatedMaking) -> bool:
@@ -82,17 +82,30 @@ def is_as_supposed(case: Case) -> bool:
     return has_amplitude and np.array_equal(case.used_positions, expected)
 
 
-def _has_lawful_frequencies(case: Case, waves: WaveMaking) -> bool:
-    """Return True if frequencies follow a law in some form of the table."""
-    readings = [case]
-    kinds: tuple[type[Mistake], ...] = (OtherLayout, SwappedFunctions, OtherPairs, OtherChannels)
-    for kind in kinds:
-        readings += [case.given(mistake) for mistake in kind.proposals(case)]
-    measured = [reading.frequencies for reading in readings]
-    return any(
-        frequencies is not None and is_lawful(frequencies, waves.frequencies)
-        for frequencies in measured
+def _has_lawful_frequencies(case: Case) -> bool:
+    """Return True if frequencies follow a law in some form of the table, or in some places of its rows."""
+    if _is_lawful_case(case):
+        return True
+    kinds: tuple[type[Mistake], ...] = (
+        OtherLayout,
+        SwappedFunctions,
+        OtherPairs,
+        OtherChannels,
+        OtherAxes,
+        OtherPlacement,
     )
+    for kind in kinds:
+        for mistake in kind.proposals(case):
+            if _is_lawful_case(case.given(mistake)):
+                return True
+    return False
+
+
+def _is_lawful_case(case: Case) -> bool:
+    waves = case.waves
+    if waves is None or case.frequencies is None:
+        return False
+    return is_lawful(case.frequencies, waves.frequencies)
 
 
 def _has_positions(case: Case) -> bool:

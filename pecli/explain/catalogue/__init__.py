@@ -41,6 +41,7 @@ from pecli.explain.catalogue.placements import (
     OtherGridBase,
     OtherGridSpan,
     OtherPlacement,
+    OtherPlacementAndBase,
     OtherSections,
 )
 from pecli.explain.catalogue.regimes import OnlyInRows
@@ -55,6 +56,7 @@ from pecli.explain.catalogue.rotation_mistakes import (
     OtherPairAxes,
     OtherPairs,
     OtherRotaryDim,
+    PairsAcrossHead,
     ScaledHeads,
     ZeroRows,
     ZeroRowsBefore,
@@ -99,7 +101,7 @@ DAMAGE: tuple[type[Mistake], ...] = (
 
 ROTATIONS: tuple[type[Mistake], ...] = (
     NotRotated, OtherTokenPositions, OtherFormula, OtherPairs, OtherDoubling, OtherChannels, OtherRotaryDim,
-    OtherPairAxes, ZeroRows, ZeroRowsBefore, ScaledHeads, NarrowTables, NarrowProducts, NarrowModule,
+    PairsAcrossHead, OtherPairAxes, ZeroRows, ZeroRowsBefore, ScaledHeads, NarrowTables, NarrowProducts, NarrowModule,
 )  # fmt: skip
 
 MISTAKES: list[type[Mistake]] = [
@@ -111,6 +113,7 @@ MISTAKES: list[type[Mistake]] = [
     InvertedFrequencies, RoundedSteps, CoarsePi, ComputedByRuntime, UsedPositions, OnlyInRows,
     OtherRule, OtherMaxBias, OtherShard, OtherForm, DistanceOffByOne, ReorderedHeads, NegatedBias, ScaledBias, RoundedSlopes,
     OtherMask, Unmasked, OtherSchemeParameter, OtherPlacement, OtherSections, OtherAxes, OtherGridSpan, OtherGridBase,
+    OtherPlacementAndBase,
 ]  # fmt: skip
 
 

@@ -42,7 +42,7 @@ class OtherPlacement(WaveMistake):
     named: tuple[Edit, ...]
     summary = "exchanged axes of a grid, another style, other rows beside it, positions off by one"
     seen_in: ClassVar[tuple[str, ...]] = (
-        "Swin's 6×8 for 8×6",
+        "DETR without normalize",
         "class tokens that shift a grid by one row",
     )
     stage = Stage.PARAMETERS
@@ -268,13 +268,13 @@ class OtherGridBase(OtherPlacement):
         is_grid = waves.law is None and isinstance(waves.form, Columns)
         if not is_grid or case.waves_were_replaced:
             return
-        for base in cls._bases(scheme, case.frequencies):
+        for base in cls.fitting(scheme, case.frequencies):
             if base != scheme.base:
                 edit = Parameter("base", scheme.base, base)
                 yield cls(replace(scheme, base=base, **_rows(scheme)), (edit,))
 
     @classmethod
-    def _bases(cls, scheme: Scheme, measured: Frequencies | None) -> Iterator[float]:
+    def fitting(cls, scheme: Scheme, measured: Frequencies | None) -> Iterator[float]:
         """Yield the bases that fit; the usual ones if a grid is too small to measure frequencies."""
         if measured is None:
             yield from USUAL_BASES
@@ -288,6 +288,45 @@ class OtherGridBase(OtherPlacement):
             return
         near = [base for base in USUAL_BASES if abs(base - fit.value) <= fit.error]
         yield from dict.fromkeys((*near, *plain_numbers(fit.value, fit.error)))
+
+
+class OtherPlacementAndBase(OtherPlacement):
+    """A grid with the base of another model, and with other channels for its axes or other places.
+
+    The base is measured once the axes are supposed: which of them a pair follows decides how far it
+    turns from one row to the next.
+    """
+
+    summary = (
+        "a grid with the base of another model and other channels of its axes, or other places"
+    )
+    weight = 2.1
+    counts_as = 2
+
+    @classmethod
+    def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
+        yield from ()  # Each of the two mistakes has examples of its own.
+
+    @classmethod
+    def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
+        """Yield each misplacement with the bases that give the frequencies measured in its places."""
+        is_grid = waves.law is None and isinstance(waves.form, Columns)
+        if not is_grid or case.waves_were_replaced:
+            return
+        for kind in (OtherAxes, OtherPlacement):
+            for placement in kind.proposals_for(case, waves):
+                yield from cls._with_bases(case.given(placement), placement)
+
+    @classmethod
+    def _with_bases(cls, case: Case, placement: OtherPlacement) -> Iterator[Self]:
+        if case.frequencies is None:
+            return
+        expected: Any = case.scheme
+        placed: Any = placement.scheme
+        for base in OtherGridBase.fitting(placed, case.frequencies):
+            if base not in (expected.base, placed.base):
+                moved = replace(placed, base=base, **_rows(placed))
+                yield cls(moved, (*placement.named, Parameter("base", expected.base, base)))
 
 
 def _with_base(scheme: Any, base: float) -> Floats:

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from pecli.engine.edits import Edit, Parameter
 from pecli.engine.schemes.bias_parts import HeadSlice
+from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.parameters import Choice, Flag, Real, Whole
 from pecli.engine.schemes.parameters import Parameter as SchemeParameter
 from pecli.engine.schemes.scheme import Scheme, default_of
@@ -95,6 +96,9 @@ def _values(scheme: Scheme, name: str, parameter: SchemeParameter) -> Iterator[A
         yield not given
     elif isinstance(parameter, Choice):
         yield from (option for option in parameter.options if option != given)
+    elif isinstance(given, GridSize):
+        if len(set(given)) > 1:
+            yield GridSize(reversed(given))  # A window of 6×8 for 8×6.
     elif isinstance(given, HeadSlice):
         yield from (shard for shard in given.shards(MOST_SHARDS) if shard != given)
     elif isinstance(parameter, (Whole, Real)) and given is not None:
