@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pecli.engine.arrays import Floats
+import numpy as np
+
+from pecli.checks.position_errors import ErrorCurve
 from pecli.models.encoding import ModelEncodings
 from pecli.views.pictures import figure, kinds
 from pecli.views.pictures.axis_labels import typeset
 from pecli.views.pictures.figure import Figure
-from pecli.views.pictures.panels import Chart, Curve, Level, Picture
+from pecli.views.pictures.panels import Chart, Curve, Level, Picture, Spread
 from pecli.views.pictures.subjects import PlotRequest, of_model, of_scheme
 from pecli.views.pictures.titles import labelled, title_of
 
@@ -19,8 +21,15 @@ if TYPE_CHECKING:
     from pecli.checks.extension import Extension
     from pecli.checks.runtimes import RuntimeComparison, RuntimeResult
 
-Points = tuple[Floats, Floats]
-"""Positions and errors."""
+ALIKE_RATIO = 3.0
+"""Errors that differ by less at every position are drawn as one curve, in the range between them.
+
+The axis spans about eight decades, of which a factor of 3 is a sixteenth. Of the fourteen recipes
+of an audit, eight curves are left, each with a colour of its own.
+"""
+
+LINE_RATIO = 1.1
+"""Errors that differ by less cannot be distinguished: the line is as wide as the range."""
 
 MIN_LOG_TOLERANCE = 1e-150
 MAX_LOG_TOLERANCE = 1e150
@@ -55,27 +64,32 @@ def audits_picture(audits: Mapping[str, Audit]) -> Figure:
         recipes = ", ".join(drift.recipe for drift in first.drifts)
         sentence = f"no error to draw: {recipes} equals the exact table everywhere"
         return _figure(titles[0], [], sentence)
+    notes = [_no_error_note(layer_type, audit) for layer_type, audit in audits.items()]
     if len(audits) == 1:
-        return _figure(titles[0], [_audit_chart("", first, axis)])
+        return _figure(titles[0], [_audit_chart("", first, axis)], notes[0])
     charts = [
         _audit_chart(title, audit, axis)
         for title, audit in zip(titles, audits.values(), strict=True)
     ]
-    return _figure(shows.capitalize(), charts)
+    return _figure(shows.capitalize(), charts, ". ".join(filter(None, notes)))
 
 
 def _has_error(audit: Audit) -> bool:
     return any(drift.max_abs_error for drift in audit.drifts)
 
 
+def _no_error_note(layer_type: str, audit: Audit) -> str:
+    """Return the recipes that have no curve, because zero is not on a logarithmic axis."""
+    recipes = [drift.recipe for drift in audit.drifts if not drift.max_abs_error]
+    if not recipes:
+        return ""
+    prefix = f"{layer_type}: " if layer_type else ""
+    return f"{prefix}no error: {', '.join(recipes)}"
+
+
 def _audit_chart(title: str, audit: Audit, axis: str) -> Chart:
-    """Return a curve per recipe. The legend names also those without a curve: 0 has no logarithm."""
-    curves: dict[str, Points] = {}
-    for drift in audit.drifts:
-        name = drift.recipe
-        if not drift.max_abs_error:
-            name += " (no error)"
-        curves[name] = audit.curve(drift)
+    """Return the curves of all recipes that have errors."""
+    curves = {drift.recipe: audit.curve(drift) for drift in audit.drifts if drift.max_abs_error}
     return _error_chart(title, curves, audit.tolerance, axis)
 
 
@@ -89,28 +103,70 @@ def runtimes_picture(comparison: RuntimeComparison) -> Figure:
     return _figure(title, charts)
 
 
-def _runtime_curves(results: Sequence[RuntimeResult]) -> dict[str, Points]:
+def _runtime_curves(results: Sequence[RuntimeResult]) -> dict[str, ErrorCurve]:
     return {result.runtime: result.curve for result in results if result.curve is not None}
 
 
 def _error_chart(
-    title: str, curves: Mapping[str, Points], tolerance: float, axis: str = "position"
+    title: str, curves: Mapping[str, ErrorCurve], tolerance: float, axis: str = "position"
 ) -> Chart:
-    """Return errors over positions on logarithmic axes, with the tolerance as a line.
-
-    Curves with the same points are drawn once, with all their names.
-    """
+    """Return errors over positions on logarithmic axes, with the tolerance as a line."""
     levels: list[Level] = []
     if MIN_LOG_TOLERANCE < tolerance < MAX_LOG_TOLERANCE:
         levels.append(Level(f"tolerance {typeset(tolerance)}", tolerance))
-    names_by_points: dict[tuple[bytes, bytes], list[str]] = {}
-    for name, (positions, errors) in curves.items():
-        key = (positions.tobytes(), errors.tobytes())
-        names_by_points.setdefault(key, []).append(name)
-    lines = [Curve(", ".join(names), *curves[names[0]]) for names in names_by_points.values()]
     return Chart(
-        title, lines, axis, "largest absolute error", log_x=True, log_y=True, levels=levels
+        title,
+        merged_curves(curves),
+        axis,
+        "largest absolute error",
+        log_x=True,
+        log_y=True,
+        levels=levels,
     )
+
+
+def merged_curves(curves: Mapping[str, ErrorCurve]) -> list[Curve]:
+    """Return the curves, the worst first; those that nearly coincide are one, with all their names.
+
+    The worst has the largest error on average over the logarithmic axis. A curve that stands for
+    several is the largest of their errors, in the range between the smallest and the largest.
+    """
+    groups: list[list[str]] = []
+    for name in sorted(curves, key=lambda name: -_mean_log_error(curves[name])):
+        for group in groups:
+            if all(_nearly_coincide(curves[name], curves[member]) for member in group):
+                group.append(name)
+                break
+        else:
+            groups.append([name])
+    return [_group_curve(", ".join(group), [curves[name] for name in group]) for group in groups]
+
+
+def _mean_log_error(curve: ErrorCurve) -> float:
+    """Return the mean logarithm of a curve's errors; −inf if it has none."""
+    errors = curve.errors[np.isfinite(curve.errors)]
+    return float(np.log(errors).mean()) if errors.size else -np.inf
+
+
+def _nearly_coincide(first: ErrorCurve, second: ErrorCurve) -> bool:
+    """Return True if errors differ by less than `ALIKE_RATIO`, and are missing at the same places."""
+    if not np.array_equal(first.positions, second.positions):
+        return False
+    is_error = np.isfinite(first.errors)
+    if not np.array_equal(is_error, np.isfinite(second.errors)):
+        return False
+    ratios = first.errors[is_error] / second.errors[is_error]
+    return bool(np.all(ratios < ALIKE_RATIO) and np.all(ratios > 1 / ALIKE_RATIO))
+
+
+def _group_curve(label: str, group: Sequence[ErrorCurve]) -> Curve:
+    """Return curves that nearly coincide as one: their maximum, and the range down to their minimum."""
+    errors = np.stack([curve.errors for curve in group])
+    low = errors.min(axis=0)
+    high = errors.max(axis=0)
+    is_wider_than_line = bool(np.any(high > LINE_RATIO * low))
+    spread = Spread(low, high) if is_wider_than_line else None
+    return Curve(label, group[0].positions, high, spread=spread)
 
 
 def _figure(title: str, charts: Sequence[Chart], subtitle: str = "") -> Figure:
@@ -120,7 +176,18 @@ def _figure(title: str, charts: Sequence[Chart], subtitle: str = "") -> Figure:
         height = TEXT_INCHES
     elif len(charts) == 1:
         height = SINGLE_CHART_INCHES
-    return figure.render(Picture(title, charts, subtitle=subtitle), size=(8.0, height))
+    return figure.render(
+        Picture(title, charts, subtitle=_with_shading(subtitle, charts)), size=(8.0, height)
+    )
+
+
+def _with_shading(subtitle: str, charts: Sequence[Chart]) -> str:
+    """Return the subtitle with the meaning of shaded ranges, if a curve has one."""
+    has_spread = any(curve.spread is not None for chart in charts for curve in chart.curves)
+    shading = (
+        f"shaded: curves within a factor of {ALIKE_RATIO:g} of each other" if has_spread else ""
+    )
+    return ". ".join(filter(None, [subtitle, shading]))
 
 
 def extension_picture(extension: Extension) -> Figure:

@@ -1,10 +1,12 @@
 """The figure of an audit: in the style of all figures, with every word to be read."""
 
+import numpy as np
 import pytest
 
 import pecli
 from pecli.checks.audit import audit
-from pecli.views.drift_pictures import audits_picture
+from pecli.checks.position_errors import ErrorCurve
+from pecli.views.drift_pictures import audits_picture, merged_curves
 from tests.views.pictures.test_figure import assert_readable
 
 RECIPES = ("float32", "bfloat16-positions", "bfloat16-table")
@@ -46,7 +48,7 @@ def test_biases_have_distances_and_a_recipe_without_an_error_says_so() -> None:
         "alibi, 12 heads: largest error by distance",
         "distance",
         "float16-table",
-        "exact (no error)",
+        "no error: exact",
     }
     assert shown <= set(assert_readable(made))
     made = audits_picture(
@@ -61,3 +63,42 @@ def test_the_first_position_alone_and_extreme_tolerances_have_no_place_on_the_ax
     tolerance: float,
 ) -> None:
     assert_readable(audits_picture({"": audit(pecli.Rope(1, 8), ("float32",), tolerance)}))
+
+
+def error_curve(*errors: float) -> ErrorCurve:
+    return ErrorCurve(np.arange(1.0, len(errors) + 1), np.array(errors))
+
+
+def test_curves_within_a_factor_of_three_are_one_range() -> None:
+    (curve,) = merged_curves({"a": error_curve(1e-3, 2e-3), "b": error_curve(2.9e-3, 1e-3)})
+    assert curve.label == "b, a"
+    assert curve.y.tolist() == [2.9e-3, 2e-3]
+    assert curve.spread is not None
+    assert curve.spread.low.tolist() == [1e-3, 1e-3]
+
+
+def test_curves_farther_apart_at_one_position_stay_apart() -> None:
+    curves = merged_curves({"a": error_curve(1e-3, 1e-3), "b": error_curve(1e-3, 4e-3)})
+    assert [curve.label for curve in curves] == ["b", "a"]
+
+
+def test_a_missing_error_is_not_a_small_one() -> None:
+    curves = merged_curves({"a": error_curve(np.nan, 1.0), "b": error_curve(1.0, 1.0)})
+    assert len(curves) == 2
+
+
+def test_curves_are_the_worst_first() -> None:
+    errors = {"small": error_curve(1e-6), "large": error_curve(1.0), "middle": error_curve(1e-3)}
+    assert [curve.label for curve in merged_curves(errors)] == ["large", "middle", "small"]
+
+
+def test_every_recipe_of_an_audit_is_named_at_the_end_of_a_curve() -> None:
+    measured = audit(pecli.Rope(1024, 64))
+    made = audits_picture({"": measured})
+    (axes,) = made.axes
+    names = ", ".join(text.get_text().replace("\n", " ") for text in axes.texts)
+    named = set(names.split(", "))
+    assert {drift.recipe for drift in measured.drifts} <= named
+    colours = [line.get_color() for line in axes.lines if line.get_linestyle() != "--"]
+    assert axes.get_legend() is None
+    assert len(set(colours)) == len(colours)

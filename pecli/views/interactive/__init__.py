@@ -17,6 +17,7 @@ from pecli.errors import ParameterError
 from pecli.files.output import open_output
 from pecli.views.interactive.panel_data import plotly_panel
 from pecli.views.interactive.rope_sliders import RopeSettings
+from pecli.views.pictures import palettes
 from pecli.views.pictures.panels import Picture
 from pecli.views.pictures.theme import theme
 from pecli.views.report.html import text
@@ -62,7 +63,7 @@ def page(
         "ink": colours.ink,
         "paper": colours.paper,
         "faint": colours.faint,
-        "curve": "#{:02x}{:02x}{:02x}".format(*colours.curves[0]),
+        "curve": palettes.as_hex(colours.curves[0]),
     }
     template = Template((_FOLDER / "page.html").read_text(encoding="utf-8"))
     return template.substitute(

@@ -115,7 +115,7 @@ def _curve_colour(chart: Chart, number: int, *, dark: bool) -> str:
     else:
         colours = theme(dark=dark).curves
         colour = colours[number % len(colours)]
-    return "#{:02x}{:02x}{:02x}".format(*colour)
+    return palettes.as_hex(colour)
 
 
 def _curve_trace(chart: Chart, curve: Curve, colour: str) -> JsonObject:

@@ -66,6 +66,23 @@ def typeset(text: str | float) -> str:
     return _NUMBER.sub(lambda match: match[0].replace("-", "−"), plain)
 
 
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+MAX_PLAIN_POWER = 3  #: 1000 and 0.001 are written out; 10⁴ and 10⁻⁴ are powers.
+
+
+def log_label(value: float) -> str:
+    """Return the label of a number on a logarithmic axis: powers of ten are written as such.
+
+    >>> log_label(1000), log_label(1e6), log_label(1e-7), log_label(20000)
+    ('1000', '10⁶', '10⁻⁷', '20000')
+    """
+    power = round(math.log10(value)) if value > 0 else 0
+    is_power = math.isclose(value, 10.0**power)
+    if is_power and abs(power) > MAX_PLAIN_POWER:
+        return "10" + str(power).translate(_SUPERSCRIPTS)
+    return typeset(value)
+
+
 def apart(low: float, high: float) -> tuple[float, float]:
     """Return the ends of an axis, moved apart if hardly any numbers lie between them.
 

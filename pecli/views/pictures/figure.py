@@ -25,6 +25,7 @@ from pecli.views.pictures.theme import LETTERS_PER_INCH, blank_figure, theme
 
 if TYPE_CHECKING:
     import matplotlib.figure
+    from matplotlib.axes import Axes
     from matplotlib.gridspec import SubplotSpec
 
 Figure: TypeAlias = "matplotlib.figure.Figure"
@@ -72,6 +73,8 @@ def render(
             title = _panel_title(panel, room)
             if isinstance(panel, Chart):
                 draw_chart(axes, panel, title, room, colours)
+                if panel.continues:
+                    _join_axes(figure.axes[-2], axes)
                 continue
             axes.set_title(title)
             pixels = Pixels(inches.width * dpi, inches.height * dpi)
@@ -84,6 +87,13 @@ def render(
     bar_height = BAR_SHARE * layout.height / len(layout.rows)
     add_colour_bars(figure, heatmaps, bar_height / layout.scale * LETTERS_PER_INCH)
     return figure
+
+
+def _join_axes(upper: Axes, lower: Axes) -> None:
+    """Give two charts one horizontal axis, whose numbers and name are below the lower one."""
+    upper.sharex(lower)
+    upper.set_xlabel("")
+    upper.tick_params(labelbottom=False)
 
 
 class _Inches(NamedTuple):

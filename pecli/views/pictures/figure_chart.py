@@ -25,15 +25,21 @@ if TYPE_CHECKING:
     from matplotlib.projections.polar import PolarAxes
 
 MAX_POINTS = 2000  #: Points of a curve, twice as many as a figure has columns.
-MAX_NAMED_ENDS = 7  #: Curves that are named where they end.
+MAX_NAMED_ENDS = 10  #: Curves that are named where they end: as many as there are colours.
 END_LINES = 4  #: Lines of such a name.
-END_SHARE = 0.22  #: The share of a panel's width for such names.
+END_SHARE = 0.25  #: The share of a panel's width for such names.
 END_INCHES = 0.15  #: The height of a line of such a name.
+END_DIGITS = 3  #: Digits of the height of an end; ends that differ by less are drawn as one.
+END_GAP = 1.02  #: Where such names begin; 1 is the right end of the axes.
+MOVED_SHARE = 0.02  #: A name that is moved up or down by more is joined to its curve by a line.
 CLOSE_LEVELS = 2.0  #: The ratio of two levels below which the lower one is named below its line.
 MARKERS = "os^Dv<>p"  #: Of points that no line joins: open ones, so that those below are seen.
 BAND_SHADES = (0.04, 0.12, 0.24)  #: How dark the bands are, one after the other.
 LEGEND_LINES = 8
 SPREAD_SHADE = 0.25  #: How dark the range around a curve is.
+_POINTER = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
+"""A line from the left end of a name to the curve that it names."""
+_UNBROKEN_HYPHEN = "\N{NON-BREAKING HYPHEN}"
 
 
 class Room(NamedTuple):
@@ -57,8 +63,7 @@ def draw_chart(axes: Axes, chart: Chart, title: str, room: Room, colours: Theme)
         _draw_level(axes, level, chart.levels, colours)
     _set_axes(axes, chart, room.height)
     names: dict[Artist, str] = {}
-    has_several = len(lines) + len(bands) > 1
-    if has_several and not _name_ends(axes, chart, lines, room):
+    if not _name_ends(axes, chart, lines, room, colours):
         for line, curve in zip(lines, chart.curves, strict=True):
             names[line] = curve.label
     for patch, band in zip(bands, chart.bands, strict=True):
@@ -181,9 +186,11 @@ def _ensure_positive_range(axes: Axes, chart: Chart) -> None:
     axes.set_ylim(middle / 10, middle * 10)
 
 
-def _name_ends(axes: Axes, chart: Chart, lines: Sequence[Line2D], room: Room) -> bool:
+def _name_ends(
+    axes: Axes, chart: Chart, lines: Sequence[Line2D], room: Room, colours: Theme
+) -> bool:
     """Name curves where they end; return False if names are too many or too long for that."""
-    if not chart.joined or not 1 < len(chart.curves) <= MAX_NAMED_ENDS:
+    if not chart.joined or len(chart.curves) > MAX_NAMED_ENDS:
         return False
     names = []
     for curve in chart.curves:
@@ -195,21 +202,32 @@ def _name_ends(axes: Axes, chart: Chart, lines: Sequence[Line2D], room: Room) ->
     heights = line_counts * END_INCHES / (AXES_SHARE * room.height)
     if heights.sum() > 1:
         return False
-    ends = _end_places(axes, chart)
-    places = _stacked(ends, heights)
-    for k in np.argsort(ends).tolist():
+    ends = _ends(axes, chart)
+    places = _stacked(np.array([end.height for end in ends]), heights)
+    for name, end, place, line in zip(names, ends, places.tolist(), lines, strict=True):
+        colour = _letter_colour(line, colours)
+        is_moved = abs(place - end.height) > MOVED_SHARE
+        pointer = {**_POINTER, "color": colour}
         axes.annotate(
-            names[k],
-            (1, float(places[k])),
-            (4, 0),
-            xycoords="axes fraction",
-            textcoords="offset points",
+            name,
+            end.point,
+            (END_GAP, place),
+            textcoords="axes fraction",
             fontsize="small",
             va="center",
-            color=lines[k].get_color(),
+            color=colour,
+            arrowprops=pointer if is_moved else None,
             annotation_clip=False,
         )
     return True
+
+
+def _letter_colour(line: Line2D, colours: Theme) -> str:
+    """Return the colour of a curve's name, as in HTML."""
+    from matplotlib.colors import to_hex
+
+    curve_colour = palettes.from_hex(to_hex(line.get_color()))
+    return palettes.as_hex(palettes.legible(curve_colour, palettes.from_hex(colours.paper)))
 
 
 def _is_drawn(chart: Chart, curve: Curve) -> Flags:
@@ -222,33 +240,43 @@ def _is_drawn(chart: Chart, curve: Curve) -> Flags:
 
 def _end_name(label: str, letters: float) -> str | None:
     """Return a label in a few lines, None if it does not fit."""
-    unbroken = re.sub(r" (?=\d+$)", "\xa0", drawable_text(label))  # «pair 18» is not broken.
+    # Neither «pair 18» nor «float16-inv-freq» is broken.
+    unbroken = re.sub(r" (?=\d+$)", "\xa0", drawable_text(label)).replace("-", _UNBROKEN_HYPHEN)
     lines = fit_text(unbroken, letters, END_LINES + 1)
     if not lines or len(lines) > END_LINES:
         return None
     longest_word = max(map(len, unbroken.split()))
     if longest_word > letters:
         return None
-    return "\n".join(lines).replace("\xa0", " ")
+    return "\n".join(lines).replace("\xa0", " ").replace(_UNBROKEN_HYPHEN, "-")
 
 
-def _end_places(axes: Axes, chart: Chart) -> Floats:
-    """Return the height of each curve's last point, from 0 to 1."""
+class _End(NamedTuple):
+    """The last point of a curve that is drawn."""
+
+    point: tuple[float, float]  #: Its place on the axes of the data.
+    height: float  #: Its height in the panel, from 0 to 1.
+
+
+def _ends(axes: Axes, chart: Chart) -> list[_End]:
+    """Return the end of each curve."""
     axes.get_ylim()  # The transforms are out of date until the limits are read.
     to_axes = axes.transScale + axes.transLimits
-    places = []
+    ends = []
     for curve in chart.curves:
         last = np.flatnonzero(_is_drawn(chart, curve))[-1]
-        places.append(to_axes.transform((curve.x[last], curve.y[last]))[1])
-    return np.array(places)
+        point = float(curve.x[last]), float(curve.y[last])
+        ends.append(_End(point, float(to_axes.transform(point)[1])))
+    return ends
 
 
 def _stacked(places: Floats, heights: Floats) -> Floats:
     """Move names apart, so that none lies on another; they keep their order and stay inside.
 
-    Names at 0.5, 0.5 and 0.9 of height 0.1 move to 0.5, 0.6 and 0.9.
+    Names at 0.5, 0.5 and 0.9 of height 0.1 move to 0.6, 0.5 and 0.9: of curves that end at the
+    same height, the first is named at the top.
     """
-    order = np.argsort(places)
+    order = np.lexsort((-np.arange(len(places)), places.round(END_DIGITS)))
     ordered_heights = heights[order]
     # The middles of names that are stacked from the bottom; gaps are what is added to them.
     without_gaps = np.cumsum(ordered_heights) - ordered_heights / 2
@@ -268,11 +296,12 @@ def _add_legend(axes: Axes, names: Mapping[Artist, str], title: str, width: floa
             labels[artist] = fitted_lines(name, letters - 5, LEGEND_LINES)
     longest_line = max(map(len, "\n".join(labels.values()).split("\n")))
     # A column also has the sample of its line and a gap, together as wide as 10 letters.
-    columns = int(letters / (10 + longest_line))
+    columns = max(1, min(len(labels), int(letters / (10 + longest_line))))
+    in_rows = _in_rows(list(labels), columns)
     axes.legend(
-        list(labels),
-        list(labels.values()),
-        ncols=max(1, min(len(labels), columns)),
+        in_rows,
+        [labels[artist] for artist in in_rows],
+        ncols=columns,
         title=title or None,
         title_fontsize="medium",
         loc="lower left",
@@ -281,3 +310,14 @@ def _add_legend(axes: Axes, names: Mapping[Artist, str], title: str, width: floa
         borderaxespad=0.2,
         borderpad=0,
     )
+
+
+def _in_rows(artists: Sequence[Artist], columns: int) -> list[Artist]:
+    """Return artists in the order of a legend that is read row by row; matplotlib fills columns.
+
+    0 1 2 3 4 in 2 columns become 0 2 4 1 3: the first column is 0 2 4, and the first row 0 1.
+    """
+    ordered: list[Artist] = []
+    for column in range(columns):
+        ordered += artists[column::columns]
+    return ordered

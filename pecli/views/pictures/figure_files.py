@@ -14,6 +14,7 @@ from pecli.engine.arrays import Floats
 from pecli.engine.named_values import NamedValues
 from pecli.errors import ParameterError
 from pecli.files.output import open_output
+from pecli.views.pictures import palettes
 from pecli.views.pictures.figure import Figure
 from pecli.views.pictures.theme import LIGHT
 
@@ -217,6 +218,9 @@ def svg(figure: Figure, prefix: str) -> str:
 def _page_colours() -> dict[str, str]:
     """Return the colours of a light figure by the names of the page's variables."""
     colours = {"ink": LIGHT.ink, "paper": LIGHT.paper, "faint": LIGHT.faint, "quiet": QUIET}
-    for number, (red, green, blue) in enumerate(LIGHT.curves):
-        colours[f"c{number}"] = f"#{red:02x}{green:02x}{blue:02x}"
+    paper = palettes.from_hex(LIGHT.paper)
+    for number, colour in enumerate(LIGHT.curves):
+        colours[f"c{number}"] = palettes.as_hex(colour)
+        letters = palettes.as_hex(palettes.legible(colour, paper))
+        colours[f"t{number}"] = letters
     return colours

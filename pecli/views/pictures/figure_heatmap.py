@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from pecli.engine.arrays import Floats
 from pecli.views.pictures.axis_labels import typeset
 from pecli.views.pictures.downsample import fitted_to
 from pecli.views.pictures.figure_text import drawable, fitted_lines, number_axis
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 AXES_SHARE = 0.75  #: The share of a panel that its axes take beside their numbers and names.
 BAR_LABEL_LINES = 3
+RING_POINTS = 9.0  #: The width of the ring around an element.
+_SEEN_ON_ALL = (("white", 2.5), ("black", 1.2))
+"""Colours and widths of lines: a black one on a white one is seen on every colour."""
 MIN_BAR_ASPECT = 30  #: Height of a colour bar over its width.
 
 
@@ -70,6 +74,8 @@ def draw_heatmap(
         extent=(-0.5, columns - 0.5, top + rows, top),
     )
     axes.spines[:].set_visible(False)
+    _draw_contour(axes, panel, values)
+    _draw_ring(axes, panel)
     if panel.is_square:
         axes.set_box_aspect(rows / columns)
     row_name, column_name = panel.axis_names(*values.shape)
@@ -78,6 +84,49 @@ def draw_heatmap(
     axes.set(xlabel=column_name, ylabel=row_name)
     number_axis(axes.xaxis, whole=True)
     number_axis(axes.yaxis, whole=True)
+
+
+def _draw_contour(axes: Axes, panel: HeatmapPanel, values: Floats) -> None:
+    """Draw the line between elements below and above the marked value, if there are both.
+
+    It is interpolated between the middles of cells on the scale of the colours.
+    """
+    if panel.marked is None or not panel.log or min(values.shape) < 2:
+        return
+    limit = panel.marked.value
+    if not np.any(values > limit) or not np.any(values < limit):
+        return
+    rows, columns = panel.shape
+    cells_down, cells_across = values.shape
+    x = (np.arange(cells_across) + 0.5) * columns / cells_across - 0.5
+    y = (np.arange(cells_down) + 0.5) * rows / cells_down - 0.5 + panel.first_row
+    logarithms = np.log10(np.ma.masked_invalid(values))
+    for colour, width in _SEEN_ON_ALL:
+        axes.contour(
+            *(x, y, logarithms, [np.log10(limit)]),
+            colors=colour,
+            linewidths=width,
+            linestyles="solid",
+        )
+
+
+def _draw_ring(axes: Axes, panel: HeatmapPanel) -> None:
+    """Draw a ring around the worst element, which may lie at the edge of the panel."""
+    if panel.worst is None:
+        return
+    x = panel.worst.column
+    y = panel.worst.row + panel.first_row
+    for colour, width in _SEEN_ON_ALL:
+        axes.plot(
+            x,
+            y,
+            marker="o",
+            markersize=RING_POINTS,
+            markerfacecolor="none",
+            markeredgecolor=colour,
+            markeredgewidth=width,
+            clip_on=False,
+        )
 
 
 def share_axis_labels(heatmaps: Sequence[DrawnHeatmap], place_count: int) -> None:
@@ -149,6 +198,5 @@ def _bar_label(group: Sequence[DrawnHeatmap]) -> str:
 
 
 def _mark(bar: Colorbar, value: float) -> None:
-    """Draw a black line on a white one, which is seen on every colour."""
-    bar.ax.axhline(value, color="white", linewidth=2.5)
-    bar.ax.axhline(value, color="black", linewidth=1.2)
+    for colour, width in _SEEN_ON_ALL:
+        bar.ax.axhline(value, color=colour, linewidth=width)

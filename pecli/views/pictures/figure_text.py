@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pecli.engine.arrays import Floats
-from pecli.views.pictures.axis_labels import MAX_VALUE, fit_text, typeset
+from pecli.views.pictures.axis_labels import MAX_VALUE, fit_text, log_label, typeset
 from pecli.views.screen import escaped
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def drawable(values: Floats) -> Floats:
 def number_axis(
     axis: XAxis | YAxis, log_ends: tuple[float, float] | None = None, *, whole: bool = False
 ) -> None:
-    """Number an axis in plain digits; matplotlib would set powers of ten as formulas.
+    """Number an axis in plain characters; matplotlib would set powers of ten as formulas.
 
     Args:
         axis: The horizontal or vertical axis, or the one of a colour bar.
@@ -59,4 +59,5 @@ def number_axis(
         axis.set_minor_locator(NullLocator())
     elif whole:
         axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
-    axis.set_major_formatter(FuncFormatter(lambda value, place: typeset(value)))
+    label = typeset if log_ends is None else log_label
+    axis.set_major_formatter(FuncFormatter(lambda value, place: label(value)))

@@ -80,6 +80,8 @@ def comparison_picture(checked: "Sequence[Verification | Difference | PecliError
 def _caption(maps: Sequence[ErrorMap], left_out: Sequence[str]) -> str:
     """Return the text below the panels: what is not drawn, and why."""
     sentences = []
+    if any(not errors.is_vector for errors in maps):
+        sentences.append("Ring: the largest error of a table")
     if not maps:
         sentences.append("No element to draw, as all are equal, or none can be compared")
     if left_out:
@@ -232,6 +234,7 @@ def _heatmap(title: str, values: Floats, errors: ErrorMap, reduction: Reduction)
         errors.columns,
         table_shape=errors.shape,
         reduction=reduction,
+        worst=errors.worst,
     )
 
 

@@ -13,29 +13,44 @@ Colour = tuple[int, int, int]  #: Red, green and blue, each from 0 to 255.
 Palette = tuple[Colour, ...]
 
 
-def _from_hex(text: str) -> Palette:
-    """Return colours that are written as in HTML, separated by blanks."""
-    palette = []
-    for digits in text.split():
-        red, green, blue = bytes.fromhex(digits)
-        palette.append((red, green, blue))
-    return tuple(palette)
+def from_hex(digits: str) -> Colour:
+    """Return a colour that is written as in HTML.
+
+    >>> from_hex("#ff8000")
+    (255, 128, 0)
+    """
+    red, green, blue = bytes.fromhex(digits.removeprefix("#"))
+    return red, green, blue
 
 
-DIVERGING = _from_hex("143a78 3068ac 6a9ed0 aecde6 f6f6f4 f6cea4 e89656 c45c24 80300e")
+def as_hex(colour: Colour) -> str:
+    """Return a colour as HTML writes it.
+
+    >>> as_hex((255, 128, 0))
+    '#ff8000'
+    """
+    return "#{:02x}{:02x}{:02x}".format(*colour)
+
+
+def _palette(text: str) -> Palette:
+    """Return colours that are separated by blanks."""
+    return tuple(map(from_hex, text.split()))
+
+
+DIVERGING = _palette("143a78 3068ac 6a9ed0 aecde6 f6f6f4 f6cea4 e89656 c45c24 80300e")
 """Blue below the middle, orange above it, and as light as paper in it."""
 
-SEQUENTIAL = _from_hex("12103a 2e2a70 325692 288296 3aac8a 88d06c f8ec60")
+SEQUENTIAL = _palette("12103a 2e2a70 325692 288296 3aac8a 88d06c f8ec60")
 """From dark blue to bright yellow; the lightness rises all the way."""
 
-CURVES = _from_hex("0072b2 d55e00 009e73 cc79a7 56b4e9 e69f00 6644aa 7a5230 b21848 708400")
+CURVES = _palette("0072b2 d55e00 009e73 cc79a7 56b4e9 e69f00 6644aa 7a5230 b21848 708400")
 """One colour per curve on light paper.
 
 The first six are from Okabe and Ito (2008). Four more follow, so that each of the ten precision
 recipes of an audit has its own.
 """
 
-BRIGHT = _from_hex("56b4e9 e69f00 009e73 cc79a7 d55e00 0072b2 b09cf0 c49c70 f4708c bed054")
+BRIGHT = _palette("56b4e9 e69f00 009e73 cc79a7 d55e00 0072b2 b09cf0 c49c70 f4708c bed054")
 """One colour per curve on dark paper and in terminals: those of `CURVES`, the lightest first."""
 
 UNKNOWN: Colour = (128, 128, 128)
@@ -51,7 +66,7 @@ UNKNOWN_256 = 244
 # `SEQUENTIAL` from end to end is too dark for dark paper and too light for light paper, so curves
 # take only the part of it that can be seen: it starts at this share and spans that share.
 _DARK_START, _DARK_SPAN = 0.36, 0.64
-_LIGHT_START, _LIGHT_SPAN = 0.1, 0.78
+_LIGHT_START, _LIGHT_SPAN = 0.14, 0.74
 
 
 def palette(*, centred: bool) -> Palette:
@@ -67,6 +82,45 @@ def steps(palette: Palette) -> AnyArray:
     channels = np.array(palette, float).T
     interpolated = [np.interp(places, stops, channel) for channel in channels]
     return np.asarray(np.rint(np.stack(interpolated, axis=1)), np.uint8)
+
+
+MIN_CONTRAST = 4.5
+"""Contrast of a text with its paper that WCAG 2 (level AA) requires of small letters."""
+
+_SHADES = 50  #: Steps in which a colour is made darker or lighter.
+
+
+def contrast(first: Colour, second: Colour) -> float:
+    """Return the contrast of two colours by WCAG 2: 1 if they are equal, 21 for black on white.
+
+    >>> contrast((0, 0, 0), (255, 255, 255))
+    21.0
+    """
+    darker, lighter = sorted((_luminance(first), _luminance(second)))
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(colour: Colour) -> float:
+    """Return the relative luminance of an sRGB colour, from 0 to 1."""
+    shares = np.array(colour) / 255
+    linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+    return float(linear @ (0.2126, 0.7152, 0.0722))
+
+
+def legible(colour: Colour, paper: Colour) -> Colour:
+    """Return the colour of letters that name a curve: darker or lighter, so that they can be read.
+
+    Orange has a contrast of only 2.25 with white paper:
+
+    >>> legible((230, 159, 0), paper=(255, 255, 255))
+    (156, 108, 0)
+    """
+    goal = 255 if _luminance(paper) < 0.5 else 0
+    for shade in range(_SHADES + 1):
+        red, green, blue = (round(part + (goal - part) * shade / _SHADES) for part in colour)
+        if contrast((red, green, blue), paper) >= MIN_CONTRAST:
+            return red, green, blue
+    return goal, goal, goal
 
 
 def step(number: int, count: int, *, dark: bool) -> Colour:

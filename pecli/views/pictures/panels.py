@@ -48,6 +48,13 @@ class Level(NamedTuple):
     value: float
 
 
+class Place(NamedTuple):
+    """An element of a table, or the middle of the cell that stands for it."""
+
+    row: float
+    column: float
+
+
 @dataclass(frozen=True, eq=False)
 class HeatmapPanel:
     """A matrix whose values are colours."""
@@ -65,7 +72,8 @@ class HeatmapPanel:
     meaning: str = ""  #: The label of the colour bar.
     log: bool = False  #: True if colours follow the logarithm; zero is left blank.
     reduction: Reduction = Reduction.MEAN  #: The rule for rows and columns without room.
-    marked: Level | None = None  #: A value that is marked on the colour bar.
+    marked: Level | None = None  #: A value that is marked on the colour bar, and by a contour.
+    worst: Place | None = None  #: The element that a figure marks with a ring.
     quantity: str = ""  #: The name of the values in front of a terminal's colour bar: |bias|.
 
     @property
@@ -215,6 +223,7 @@ class Chart:
     joined: bool = True  #: True if a line joins the points of a curve.
     ordered: bool = False  #: True if curves are steps of one quantity; so are their colours.
     polar: bool = False  #: True if x is an angle and y a radius. Terminals have no such charts.
+    continues: bool = False  #: True if its horizontal axis is that of the chart above it.
     share: float = 1.0
     """Its height in a figure as a share of other panels' height. Below 1, terminals omit it."""
 

@@ -210,3 +210,15 @@ def test_the_label_of_the_colour_bar_fits_beside_one_table() -> None:
     result = pecli.verify({"cos": np.stack([cos] * 3)}, "llama-2-7b", Tolerance(atol=1e-3))
     label = render(comparison_picture([result])).axes[-1].get_ylabel()
     assert max(len(line) for line in label.splitlines()) < 47
+
+
+def test_the_worst_element_lies_in_the_marked_cell() -> None:
+    expected = np.zeros((8192, 64), np.float32)
+    found = expected.copy()
+    found[3629, 31] = 2.0
+    found[100, 5] = 1.0
+    (errors,) = error_maps(pecli.diff(expected, found).tensors[0])
+    assert abs(errors.worst.row - 3629) <= 8192 / 192 / 2
+    assert errors.worst.column == 31
+    *_, difference = comparison_picture([pecli.diff(expected, found)]).heatmaps
+    assert difference.worst == errors.worst

@@ -18,9 +18,9 @@ import pecli
 from pecli.views.pictures import palettes
 from pecli.views.pictures.figure import render
 from pecli.views.pictures.figure_files import save, svg
-from pecli.views.pictures.panels import Band, Chart, Curve, HeatmapPanel, Level, Picture
+from pecli.views.pictures.panels import Band, Chart, Curve, HeatmapPanel, Level, Picture, Place
 from pecli.views.pictures.subjects import PlotRequest
-from pecli.views.pictures.theme import colour_map
+from pecli.views.pictures.theme import colour_map, theme
 from tests.pixels import decoded
 from tests.views.pictures.drawing import BESIDE, CASES, SCHEMES, made
 
@@ -82,7 +82,7 @@ def assert_readable(figure: Figure) -> list[str]:
             and text.get_text().strip()
             and (text.axes is None or text.axes.get_visible())
         )
-        box = text.get_window_extent(renderer)
+        box = Text.get_window_extent(text, renderer)  # Without the line to a curve.
         if shown and box.width and box.x1 > 0 and box.x0 < figure.bbox.x1:
             boxes.append((text.get_text(), box))
     for k, (text, box) in enumerate(boxes):
@@ -158,7 +158,9 @@ def test_ten_curves_have_ten_colours(dark: bool, ordered: bool) -> None:
 
 
 @pytest.mark.parametrize("log", [False, True])
-def test_fewer_than_eight_curves_are_named_where_they_end(log: bool) -> None:
+def test_up_to_ten_curves_are_named_where_they_end(log: bool) -> None:
+    from matplotlib.text import Text
+
     ends = {"low": 1.0, "high": 10.0, "next to it": 9.9, "gone": 5.0}
     lines = [Curve(name, X, np.linspace(5.0, end, 50)) for name, end in ends.items()]
     lines[3].y[30:] = np.nan
@@ -167,7 +169,8 @@ def test_fewer_than_eight_curves_are_named_where_they_end(log: bool) -> None:
     (axes,) = figure.axes
     upright = axes.transAxes.inverted()
     places = {
-        text.get_text(): upright.transform(text.get_window_extent())[:, 1] for text in axes.texts
+        text.get_text(): upright.transform(Text.get_window_extent(text))[:, 1]
+        for text in axes.texts
     }
     middles = {name: float(place.mean()) for name, place in places.items()}
     assert [*dict(sorted(middles.items(), key=lambda each: each[1]))] == [
@@ -179,19 +182,33 @@ def test_fewer_than_eight_curves_are_named_where_they_end(log: bool) -> None:
     for name in ("low", "gone"):  # whose neighbours are far
         at = axes.transAxes.inverted().transform(axes.transData.transform((49.0, ends[name])))[1]
         assert middles[name] == pytest.approx(at, abs=0.03)
-    colours = {line.get_color() for line in axes.lines}
-    assert {text.get_color() for text in axes.texts} == colours
+    assert len({text.get_color() for text in axes.texts}) == len(ends)
+    for text in axes.texts:
+        colour = palettes.from_hex(str(text.get_color()))
+        assert palettes.contrast(colour, (255, 255, 255)) >= 4.5
     assert axes.get_legend() is None
     tall = [
         f"{k} of those names of curves that take several lines of letters where they end"
         for k in range(7)
     ]
-    for names in ([f"curve {k}" for k in range(8)], ["a" * 30, "b"], tall):
+    for names in ([f"curve {k}" for k in range(11)], ["a" * 40, "b"], tall):
         many = [Curve(name, X, X * k) for k, name in enumerate(names)]
         (axes,) = render(Picture("", [Chart("", many)]), size=(8.0, 3.0)).axes
-        assert [
-            " ".join(text.get_text().split()) for text in axes.get_legend().get_texts()
-        ] == names
+        legend = axes.get_legend()
+        shown = [" ".join(text.get_text().split()) for text in legend.get_texts()]
+        columns = legend._ncols
+        in_rows = sorted(range(len(names)), key=lambda k: (k % columns, k))
+        assert shown == [names[k] for k in in_rows]
+
+
+SUPERSCRIPTS = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+
+
+def number_on_axis(label: str) -> float:
+    """Return the number that a label shows, such as «−0.5» or «10⁻⁷»."""
+    if label[-1] in "⁰¹²³⁴⁵⁶⁷⁸⁹":
+        return 10.0 ** int(label.removeprefix("10").translate(SUPERSCRIPTS))
+    return float(label.replace("−", "-"))
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
@@ -207,7 +224,7 @@ def test_numbers_on_axes_are_those_of_their_places(name: str, kind: str) -> None
                 text = tick.label1.get_text() or tick.label2.get_text()
                 assert "-" not in text
                 if text:
-                    assert float(text.replace("−", "-")) == pytest.approx(
+                    assert number_on_axis(text) == pytest.approx(
                         tick.get_loc(), rel=1e-3, abs=1e-12
                     )
     for axes, panel in zip(figure.axes, picture.panels, strict=False):
@@ -295,7 +312,7 @@ def test_a_logarithmic_scale_marks_the_tolerance() -> None:
         "e", values, limits=(1e-9, 0.1), log=True, meaning="error", marked=Level("tolerance", 1e-3)
     )
     figure = render(Picture("t", [panel]))
-    assert {"error, line: tolerance 0.001", "1e−5"} <= set(assert_readable(figure))
+    assert {"error, line: tolerance 0.001", "10⁻⁵"} <= set(assert_readable(figure))
     bar = figure.axes[1]
     assert bar.get_ylim() == pytest.approx((1e-9, 0.1))
     assert [line.get_ydata()[0] for line in bar.lines] == pytest.approx([1e-3, 1e-3])
@@ -413,3 +430,38 @@ def test_a_spiral_leaves_a_hole_in_the_middle() -> None:
 def test_the_label_of_a_colour_bar_explains_blank_and_grey_cells() -> None:
     bar = render(made("heatmap", pecli.Alibi(1, 4, form="causal"))).axes[-1]
     assert bar.get_ylabel() == "|bias|, logarithmic, none: blank, grey: not finite"
+
+
+def test_a_failure_is_ringed_and_the_tolerance_is_a_contour() -> None:
+    """Errors of 2^−row: those of the rows 0 to 6 exceed 0.01."""
+    errors = 2.0 ** -np.arange(16.0)[:, None] * np.ones((16, 8))
+    panel = HeatmapPanel(
+        "e",
+        errors,
+        limits=(1e-5, 1.0),
+        log=True,
+        marked=Level("tolerance", 0.01),
+        worst=Place(0, 3),
+    )
+    (axes, _) = render(Picture("t", [panel])).axes
+    for ring in axes.lines:
+        assert ring.get_xydata().tolist() == [[3.0, 0.0]]
+    contour = axes.collections[0].get_paths()[0].vertices
+    np.testing.assert_allclose(contour[:, 1], np.log2(100), rtol=1e-9)
+
+
+def test_a_chart_that_continues_another_has_its_axis() -> None:
+    upper, lower = render(
+        Picture("", [Chart("", [Curve("", X, X)]), Chart("", [Curve("", X, X)], continues=True)])
+    ).axes
+    assert upper.get_xlabel() == ""
+    assert lower.get_xlabel() == "position"
+    assert upper.get_xlim() == lower.get_xlim()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_names_of_curves_can_be_read(dark: bool) -> None:
+    paper = palettes.from_hex(theme(dark=dark).paper)
+    colours = [*theme(dark=dark).curves, *(palettes.step(k, 8, dark=dark) for k in range(8))]
+    for colour in colours:
+        assert palettes.contrast(palettes.legible(colour, paper), paper) >= 4.5

@@ -22,7 +22,7 @@ def last_line(kind: str, scheme: pecli.Scheme, terminal: Terminal) -> str:
 
 
 def test_a_constant_panel_does_not_widen_the_common_scale() -> None:
-    picture = made("heatmap", VIDEO)
+    picture = made("heatmap", VIDEO, request=PlotRequest(channels=(0, 4, 10)))
     assert any(np.ptp(panel.values) == 0 for panel in picture.heatmaps)
     for panel in picture.heatmaps:
         assert panel.ends == (-1.0, 1.0)
@@ -149,3 +149,24 @@ def test_no_bound_exceeds_1() -> None:
 
 def test_a_spiral_states_what_its_radius_is() -> None:
     assert made("circle", pecli.Rope(64, 8)).subtitle == "radius = position"
+
+
+def test_maps_of_a_grid_are_of_channels_that_vary() -> None:
+    image = pecli.Sinusoidal(grid=(14, 14), dim=64, style="mae")
+    picture = made("heatmap", image)
+    variances = pecli.Sinusoidal(grid=(14, 14), dim=64, style="mae").tables()["pe"].var(axis=0)
+    assert len(picture.heatmaps) == 8
+    for panel in picture.heatmaps:
+        assert np.var(panel.values) >= 0.24 * variances.max()
+    assert picture.subtitle == "some of 64 channels, by their variance"
+
+
+@pytest.mark.parametrize("kind", ["curves", "decay", "heatmap"])
+def test_heads_that_are_left_out_are_counted(kind: str) -> None:
+    picture = made(kind, pecli.Alibi(16, 8))
+    assert "of 16 heads" in picture.subtitle
+
+
+@pytest.mark.parametrize("kind", ["curves", "decay", "heatmap"])
+def test_all_of_eight_heads_are_drawn(kind: str) -> None:
+    assert made(kind, pecli.Alibi(8, 8)).subtitle == ""

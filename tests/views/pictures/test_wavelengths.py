@@ -233,3 +233,29 @@ def test_the_contexts_of_a_scheme_follow_from_its_model_or_its_scaling(
 ) -> None:
     lengths = [(each.length, each.label) for each in scheme_contexts(rope, model_context)]
     assert lengths == contexts
+
+
+QWEN2_VL = pecli.Rope(64, 128, base=1e6, mrope_section=(16, 24, 24))
+
+
+def test_sections_that_follow_each_other_are_bands() -> None:
+    picture = made("wavelengths", QWEN2_VL)
+    (chart,) = picture.panels
+    assert chart.bands == [("time", 0, 15), ("height", 16, 39), ("width", 40, 63)]
+    assert picture.subtitle == "M-RoPE: time 0–15, height 16–39, width 40–63"
+
+
+def test_sections_that_take_turns_are_counted() -> None:
+    scheme = pecli.Rope(64, 128, base=5e6, mrope_section=(24, 20, 20), mrope_interleaved=True)
+    picture = made("wavelengths", scheme)
+    (chart,) = picture.panels
+    assert chart.bands == []
+    assert picture.subtitle == "M-RoPE, axes take turns: 24 time, 20 height, 20 width pairs"
+
+
+def test_the_one_scaling_of_two_tables_is_shaded() -> None:
+    """As `pecli extend` draws it: before and after."""
+    lengths, stretch = made("wavelengths", pecli.Rope(64, 128, base=5e5), LLAMA3).panels
+    assert [band.label for band in lengths.bands] == ["kept", "blended", "stretched ×8"]
+    assert [band.start for band in stretch.bands] == [band.start for band in lengths.bands]
+    assert stretch.continues

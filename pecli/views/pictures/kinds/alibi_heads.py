@@ -34,6 +34,15 @@ def heads_of(subjects: Sequence[Subject], request: PlotRequest) -> Iterator[Head
             yield Head(f"{prefix}head {head}", float(slopes[head]), keys)
 
 
+def heads_note(subjects: Sequence[Subject], request: PlotRequest) -> str:
+    """Return «8 of 16 heads» if not all heads are drawn, and nothing if they are or were chosen."""
+    if request.channels is not None:
+        return ""
+    drawn = len(list(heads_of(subjects, request)))
+    total = sum(len(slopes_of(subject)) for subject in subjects)
+    return f"{drawn} of {total} heads; --channels chooses others" if drawn < total else ""
+
+
 def slopes_of(subject: Subject) -> Floats:
     """Return the slope of each head."""
     (slopes,) = [table for table in subject.tables if table.name == "slopes"]

@@ -11,7 +11,7 @@ from pecli.engine.table import Table
 from pecli.errors import ParameterError
 from pecli.views.pictures.downsample import envelope
 from pecli.views.pictures.fitting import is_on_grid
-from pecli.views.pictures.kinds.alibi_heads import heads_of
+from pecli.views.pictures.kinds.alibi_heads import heads_note, heads_of
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, informative_pairs
 from pecli.views.pictures.kinds.kind import PictureKind
 from pecli.views.pictures.panels import Chart, Curve, Picture
@@ -51,7 +51,7 @@ def _biases(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
         distances = np.linspace(0, head.keys - 1, BIAS_POINTS)
         lines.append(Curve(head.label, distances, -head.slope * distances))
     chart = Chart("", lines, x="distance", y="bias", ordered=len(subjects) == 1)
-    return Picture("bias by distance", [chart])
+    return Picture("bias by distance", [chart], subtitle=heads_note(subjects, request))
 
 
 def _are_buckets(subjects: Sequence[Subject]) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from pecli.engine.arrays import Floats, Indices
 from pecli.errors import ParameterError, number
 from pecli.views.pictures.downsample import stride
-from pecli.views.pictures.kinds.alibi_heads import heads_of
+from pecli.views.pictures.kinds.alibi_heads import heads_note, heads_of
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, scaled_rope
 from pecli.views.pictures.kinds.kind import PictureKind
 from pecli.views.pictures.panels import Chart, Curve, Picture, Spread
@@ -55,7 +55,8 @@ def _alibi_weights(subjects: Sequence[Subject], request: PlotRequest) -> Picture
         log_y=True,
         ordered=len(subjects) == 1,
     )
-    return Picture("attention weight by distance, content aside", [chart])
+    title = "attention weight by distance, content aside"
+    return Picture(title, [chart], subtitle=heads_note(subjects, request))
 
 
 def _rotary_scores(subjects: Sequence[Subject]) -> Picture:

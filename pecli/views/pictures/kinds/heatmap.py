@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import widened
+from pecli.engine.arrays import Floats, widened
 from pecli.engine.table import Table, table_of
 from pecli.errors import ParameterError
 from pecli.views.pictures.downsample import Reduction, reduced
@@ -17,6 +17,7 @@ from pecli.views.pictures.subjects import PlotRequest, Subject, are_biases
 from pecli.views.pictures.titles import count_positions, names_of
 
 MAX_MAPS = 8  #: Channels of tables on a grid that are drawn, each as a map.
+VARIED_SHARE = 0.25  #: The variance of such channels, as a share of the largest.
 MAX_HEADS = 8  #: Matrices of one tensor that are drawn, such as the heads of a bias.
 PANELS_ACROSS = {4: 2, 5: 3, 6: 3, 9: 3}  #: By the number of panels; otherwise as many as fit.
 MAX_ACROSS = 4
@@ -30,6 +31,7 @@ class _Matrix(NamedTuple):
     rows: str  #: The name of its rows: position, head, query, row.
     columns: str
     value: str  #: The name of its elements: cosine, sine, bias, value.
+    chosen_from: str = ""  #: «32 heads» if only some of them are drawn, and nobody chose them.
 
 
 def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
@@ -38,16 +40,20 @@ def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     is_bias = are_biases(subjects)
     panels: list[HeatmapPanel] = []
     values: list[str] = []
+    chosen_from: list[str] = []
     for subject, name in zip(subjects, names_of(subjects), strict=True):
         for matrix in _matrices(subject, request, len(subjects)):
             check_panels(len(panels) + 1)
             first_row = subject.first if matrix.rows == "position" else 0
             panels.append(_panel(matrix, name, first_row, request, is_bias))
             values.append(matrix.value)
+            chosen_from.append(matrix.chosen_from)
     if not panels:
         raise _no_matrix(subjects)
     across = PANELS_ACROSS.get(len(panels), min(MAX_ACROSS, len(panels)))
-    return Picture(_title(panels, values), on_one_scale(panels), across)
+    groups = dict.fromkeys(filter(None, chosen_from))
+    subtitle = f"some of {', '.join(groups)}" if groups else ""
+    return Picture(_title(panels, values), on_one_scale(panels), across, subtitle)
 
 
 HEATMAP = PictureKind(
@@ -138,10 +144,29 @@ def _maps(subject: Subject, request: PlotRequest, subject_count: int) -> Iterato
         word = axes.names[-1]
         prefix = f"{table.name}, " if len(tables) > 1 else ""
         values = widened(table.pick(points.reshape(-1)))
-        for column in request.choose(table.width, most, f"{word}s"):
+        columns = request.choose(table.width, most, f"{word}s")
+        chosen_from = ""
+        if request.channels is None:
+            columns = varied_columns(values, most)
+            if len(columns) < table.width:
+                chosen_from = f"{table.width} {word}s, by their variance"
+        for column in columns:
             channel = table_of(table.name, values[:, column].reshape(points.shape))
             title = f"{prefix}{word} {column}{suffix}"
-            yield _Matrix(channel, title, "row", "column", axes.value)
+            yield _Matrix(channel, title, "row", "column", axes.value, chosen_from)
+
+
+def varied_columns(values: Floats, most: int) -> list[int]:
+    """Return at most `most` columns that vary over the grid, evenly spaced among those that do.
+
+    The slow half of a table's channels is nearly constant over an image of 14 × 14 patches. A
+    column varies if its variance is at least a quarter of the largest.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        variances = np.nan_to_num(values.var(axis=0))
+    varied = np.flatnonzero(variances >= VARIED_SHARE * variances.max())
+    chosen = PlotRequest().choose(len(varied), most)
+    return [int(varied[index]) for index in chosen]
 
 
 def _matrices_of(
@@ -164,13 +189,18 @@ def _matrices_of(
         yield _Matrix(heads_by_keys, title, "head", column_name, axes.value)
         return
     matrix_count = table.rows // matrix_rows
+    chosen_from = ""
+    if request.channels is None and matrix_count > MAX_HEADS:
+        things = f"{axes.names[0]}s" if axes.names[0] else "matrices"
+        chosen_from = f"{matrix_count:,} {things}"
     for number in request.choose(matrix_count, MAX_HEADS, "heads"):
         if axes.names[0]:
             matrix_title = f"{axes.names[0]} {number}"
         else:  # An axis of a file has no name: the matrix is called by its index, as in NumPy.
             index = ", ".join(map(str, np.unravel_index(number, table.shape[:-2])))
             matrix_title = f"{table.name}[{index}]"
-        yield _Matrix(slab(table, number), matrix_title, row_name, column_name, axes.value)
+        matrix = slab(table, number)
+        yield _Matrix(matrix, matrix_title, row_name, column_name, axes.value, chosen_from)
 
 
 def slab(table: Table, index: int) -> Table:

@@ -23,6 +23,7 @@ from pecli.errors import number
 from pecli.views.pictures.kinds.contexts import contexts_of
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, scaled_rope
 from pecli.views.pictures.kinds.kind import PictureKind
+from pecli.views.pictures.kinds.mrope_sections import section_bands, section_note
 from pecli.views.pictures.panels import Band, Chart, Curve, Level, Picture
 from pecli.views.pictures.subjects import PlotRequest, Subject
 
@@ -119,10 +120,12 @@ def unscaled_wavelengths(rope: Rope) -> Floats:
 def _single(subject: Subject, waves: Sequence[_WaveCurve]) -> tuple[list[Chart], list[str]]:
     """Return the charts and notes of one subject: contexts are lines, ranges of pairs bands."""
     notes = [_scaling_note(wave.wave.subject) for wave in waves]
+    notes.append(section_note(subject))
     levels = _context_levels(subject)
     if not any(wave.is_scaled for wave in waves):
         curves = [_context_curve(wave, "") for wave in waves]
-        return [replace(_length_chart(curves, "pair"), levels=levels)], notes
+        chart = _length_chart(curves, "pair")
+        return [replace(chart, levels=levels, bands=section_bands(subject))], notes
     curves = [_context_curve(wave, "scaled") for wave in waves]
     ranges: list[PairRange] = []
     rope = scaled_rope(subject)
@@ -132,9 +135,13 @@ def _single(subject: Subject, waves: Sequence[_WaveCurve]) -> tuple[list[Chart],
         unscaled = unscaled_wavelengths(rope)
         curves.append(Curve("unscaled", curves[0].x, unscaled, reference=True))
         notes.append("; ".join(_range_note(rope, pairs) for pairs in ranges))
-    bands = [Band(pairs.label, float(pairs.first), float(pairs.last)) for pairs in ranges]
+    bands = _range_bands(ranges)
     lengths = replace(_length_chart(curves, "pair"), levels=levels, bands=bands)
     return [lengths, _stretches_of_contexts(waves, bands)], notes
+
+
+def _range_bands(ranges: Sequence["PairRange"]) -> list[Band]:
+    return [Band(pairs.label, float(pairs.first), float(pairs.last)) for pairs in ranges]
 
 
 def _context_curve(wave: _WaveCurve, label: str) -> Curve:
@@ -145,8 +152,11 @@ def _context_curve(wave: _WaveCurve, label: str) -> Curve:
 def _stretches_of_contexts(waves: Sequence[_WaveCurve], bands: Sequence[Band]) -> Chart:
     """Return the chart below the wavelengths, whose bands are named there already."""
     curves = [_stretch_curve(wave, _pair_numbers(wave)) for wave in waves]
-    unlabelled = [band._replace(label="") for band in bands]
-    return replace(_stretch_chart(curves, "pair"), bands=unlabelled)
+    return replace(_stretch_chart(curves, "pair"), bands=_unlabelled(bands))
+
+
+def _unlabelled(bands: Sequence[Band]) -> list[Band]:
+    return [band._replace(label="") for band in bands]
 
 
 def _context_levels(subject: Subject) -> list[Level]:
@@ -173,13 +183,17 @@ def _several(waves: Sequence[_WaveCurve]) -> tuple[list[Chart], list[str]]:
         label = ", ".join(filter(None, words))
         curves.append(Curve(label, x, wave.lengths, marks=_marks(wave, x)))
         stretches.append(_stretch_curve(wave, x))
-        scaling = _scaling_note(subject)
-        notes.append(f"{subject.label}: {scaling}" if scaling else "")
+        details = "; ".join(filter(None, [_scaling_note(subject), section_note(subject)]))
+        notes.append(f"{subject.label}: {details}" if details else "")
     if any(curve.marks for curve in curves):
         notes.append("dots: contexts and windows")
-    charts = [_length_chart(curves, axis)]
-    if any(wave.is_scaled for wave in waves):
-        charts.append(_stretch_chart(stretches, axis))
+    bands: list[Band] = []
+    scaled = [wave for wave in waves if wave.is_scaled]
+    if has_equal_pairs and len(scaled) == 1:
+        bands = _range_bands(pair_ranges(scaled[0].stretch))
+    charts = [replace(_length_chart(curves, axis), bands=bands)]
+    if scaled:
+        charts.append(replace(_stretch_chart(stretches, axis), bands=_unlabelled(bands)))
     return charts, notes
 
 
@@ -192,7 +206,7 @@ def _length_chart(curves: Sequence[Curve], axis: str) -> Chart:
 
 
 def _stretch_chart(curves: Sequence[Curve], axis: str) -> Chart:
-    return Chart("", curves, axis, "stretch", share=STRETCH_SHARE)
+    return Chart("", curves, axis, "stretch", share=STRETCH_SHARE, continues=True)
 
 
 def _stretch_curve(wave: _WaveCurve, x: Floats) -> Curve:
