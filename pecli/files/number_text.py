@@ -25,6 +25,11 @@ MANY_DECIMALS = 6  # so many decimals are never all digits that a number happens
 MIN_SHARE = 0.5  # share of the numerals that have the most decimals, if printing rounded them
 
 _PIECES = re.compile(rb"[^\n]{0,%d}[^\s,;\[\]{}]{0,%d}\n?" % (PIECE, 2 * MAX_NUMERAL))
+_COLUMN = re.compile(
+    rb"(?:[ \t]{0,99}+[-+]?[0-9]{1,99}+(?:\.[0-9]{0,99}+)?(?:[eE][-+]?[0-9]{1,9}+)?[,;]?"
+    rb"[ \t]{0,99}+\r?\n){16,4096}+"
+)
+"""Lines of one number each. They are taken many at a time, which is ten times as fast."""
 _SEPARATORS = bytes.maketrans(b',;|()"\t', b"       ")
 _REAL = re.compile(rb"[.eEnNxX]")
 _LITERAL_SUFFIX = re.compile(rb"(?<=[0-9.])(?:_?[fiu](?:8|16|32|64)|[fFlLuUhHdD]{1,3})$")
@@ -48,11 +53,19 @@ _WORDS = {
 
 
 class Piece(NamedTuple):
-    """A line, or a part of a long one that ends between two numbers."""
+    """A line, a part of a long one that ends between two numbers, or many lines of one number each."""
 
     text: bytes
     offset: int  #: of its first byte in the file
     ends_line: bool
+    is_column: bool = False  #: whether there are many lines
+
+    def lines(self) -> Iterator["Piece"]:
+        """Yield the lines of a column one by one."""
+        offset = self.offset
+        for line in self.text.splitlines(keepends=True):
+            yield Piece(line, offset, ends_line=True)
+            offset += len(line)
 
 
 def pieces(contents: Contents, start: int = 0, stop: int | None = None) -> Iterator[Piece]:
@@ -69,6 +82,11 @@ def pieces(contents: Contents, start: int = 0, stop: int | None = None) -> Itera
     if stop is None:
         stop = len(contents.data)
     while start < stop:
+        column = _COLUMN.match(contents.data, start, stop)
+        if column is not None:
+            yield Piece(column[0], start, ends_line=True, is_column=True)
+            start = column.end()
+            continue
         match = _PIECES.match(contents.data, start, stop)
         assert match is not None  # It matches the empty text, too.
         text = match[0]
@@ -153,9 +171,21 @@ class NumberList:
         flat = np.frombuffer(self.values, np.float64)
         if self.is_real:
             return flat.reshape(shape)
-        too_large = bool((np.abs(flat) > MAX_EXACT_INTEGER).any())
+        too_large = flat.size > 0 and max(-flat.min(), flat.max()) > MAX_EXACT_INTEGER
         contents.refuse_if(too_large, "holds whole numbers beyond 2^53", "write .npy")
-        return flat.astype(np.int64).reshape(shape)
+        return _in_place_as_integers(flat).reshape(shape)
+
+
+def _in_place_as_integers(numbers: AnyArray) -> AnyArray:
+    """Return whole float64 numbers as int64 in the same memory; `numbers` is not valid afterwards.
+
+    A number of one digit takes 2 bytes of text, and its float64 and int64 would take 16 together.
+    """
+    integers = numbers.view(np.int64)
+    for start in range(0, len(numbers), PIECE):
+        part = slice(start, start + PIECE)
+        integers[part] = numbers[part].astype(np.int64)
+    return integers
 
 
 def _spelled_otherwise(

@@ -8,29 +8,29 @@ llama.cpp's eval-callback have a reader of their own.
 
 import math
 import re
-from array import array
 from collections.abc import Sequence
 
 from pecli.engine.arrays import AnyArray
-from pecli.errors import counted, listed, quoted
+from pecli.errors import FileError, counted, quoted
 from pecli.files import eval_callback
 from pecli.files.contents import Contents, LoadedFile, Printed
 from pecli.files.npy import ARRAY_NAME
 from pecli.files.number_text import (
     NestedNumbers,
-    NumberList,
     Piece,
     error_at,
-    line_of,
     number_of,
     pieces,
 )
 from pecli.files.text_labels import NO_LABEL, Label, first_word, split_indexed_row, split_label
+from pecli.files.text_rows import Rows
 
 MAX_TENSORS = 10_000
-MAX_NAMED = 6  # labels that a note names
 
 _DOTS = re.compile(rb"\.\.\.|\xe2\x80\xa6|\bmore items\b")
+_SENTENCE_END = re.compile(rb"[A-Za-z\])]$")
+_LETTER = re.compile(rb"[A-Za-z]")
+_DIGIT = re.compile(rb"[0-9]")
 _NUMERALS = re.compile(rb"[^\s,;\[\]{}()]+")
 _PLAIN_ROW = re.compile(rb"[-+0-9.eE,; \t\r\n]+")
 """A line of numbers only, which needs no search for labels: most lines are."""
@@ -69,71 +69,16 @@ def read(contents: Contents) -> LoadedFile:
     return reader.finish()
 
 
-class _Rows:
-    """The rows of a tensor: lines, or lists without lists in them."""
-
-    def __init__(self) -> None:
-        self.numbers = NumberList()
-        self.count = 0
-        self.width = 0
-        self.is_list = False  # whether the last row has brackets around it
-        self.row_numbers = array("q")  # the first index in the label of each row that has one
-        self.last_indices: tuple[int, ...] = ()
-
-    def end_row(self, contents: Contents, label: Label, offset: int, *, is_list: bool) -> None:
-        """End a row whose numbers were scanned, if there are any; it ends at an offset."""
-        width = len(self.numbers.values) - self.count * self.width
-        if not width:
-            return
-        if not self.count:
-            self.width = width
-        elif width != self.width:
-            line = line_of(contents, offset)
-            row = counted(width, "number")
-            raise contents.error(f"line {line} has {row}, and the first has {self.width}")
-        self.count += 1
-        self.is_list = is_list
-        if label.indices:
-            self.row_numbers.append(label.indices[0])
-            self.last_indices = label.indices
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape: (rows, numbers per row), or a vector for a single list.
-
-        Elements that are labelled one by one have the shape of their indices: with x[0][0], x[0][1],
-        x[1][0] and x[1][1] before one number each, it is (2, 2).
-        """
-        if self.is_list and self.count == 1:
-            return (self.width,)
-        sides = tuple(index + 1 for index in self.last_indices)
-        are_elements = self.width == 1 and len(self.row_numbers) == self.count
-        if are_elements and math.prod(sides) == self.count:
-            return sides
-        return (self.count, self.width)
-
-    def label_note(self) -> str:
-        """Return a note if the labels do not count the rows from 0 on; empty if they do."""
-        numbers = [*self.row_numbers]
-        has_rows = self.shape == (self.count, self.width)
-        if not numbers or not has_rows or numbers == [*range(len(numbers))]:
-            return ""
-        first = numbers[0]
-        if numbers == [*range(first, first + len(numbers))]:
-            return f"labels start at {first}, rows are read as 0, 1, …; --offset {first} states it"
-        labels = listed([str(number) for number in numbers], MAX_NAMED)
-        return f"labels are {labels}, rows are read as 0, 1, …; --positions states others"
-
-
 class _TextReader:
     """The tensors of a text, as far as it has been read."""
 
     def __init__(self, contents: Contents) -> None:
         self.contents = contents
-        self.title = ""  # the name on a line of its own, for the numbers below it
+        self.title = NO_LABEL  # the label on a line of its own, for the numbers below it
+        self.title_rows = 0  # rows since the title
         self.label = NO_LABEL  # of the line or list that is being read
         self.is_line_start = True
-        self.rows: dict[str, _Rows] = {}
+        self.rows: dict[str, Rows] = {}
         self.lists: dict[str, list[AnyArray]] = {}
         self.nested: NestedNumbers | None = None  # the list that is open
         self.decimals: list[int] = []  # of every tensor
@@ -141,12 +86,33 @@ class _TextReader:
 
     def add(self, piece: Piece) -> None:
         """Read a piece of the text."""
-        self._refuse_cut_print(piece)
+        if piece.is_column and self.nested is None:
+            self._add_column(piece)
+            return
+        dots = _DOTS.search(piece.text)
+        if dots is not None and self._is_in_sentence(piece, dots):
+            self.title = NO_LABEL
+            self.sentences += 1
+            return
+        if dots is not None:
+            raise self._cut_print(piece, dots)
         if not self.is_line_start or self.nested is not None or not self._add_row(piece):
             self._add_mixed(piece)
         self.is_line_start = piece.ends_line
         if piece.ends_line and self.nested is None:
             self._end_row(piece.offset, is_list=False)
+
+    def _add_column(self, piece: Piece) -> None:
+        """Read many lines of one number each; at once, if they need no labels."""
+        rows = self.rows.get(self.title.name) or Rows()
+        if self.title.indices or not self.is_line_start or rows.width > 1:
+            for line in piece.lines():
+                self.add(line)
+            return
+        self.label = NO_LABEL
+        self.rows[self.title.name] = rows
+        rows.add_column(self.contents, piece.text, piece.offset)
+        self._check_count(piece.offset)
 
     def _add_row(self, piece: Piece) -> bool:
         """Read a line of numbers only, or with a plain label before them; return False for others."""
@@ -170,10 +136,7 @@ class _TextReader:
             start = self._read_label(text, piece.offset)
         self._read_numbers(text[start:], piece.offset + start)
 
-    def _refuse_cut_print(self, piece: Piece) -> None:
-        dots = _DOTS.search(piece.text)
-        if dots is None:
-            return
+    def _cut_print(self, piece: Piece, dots: re.Match[bytes]) -> FileError:
         beginning = bytes(self.contents.data[: piece.offset]) + piece.text
         advice = f"print all of it: {_FULL_PRINT[b'array']}"
         for word, setting in _FULL_PRINT.items():
@@ -181,7 +144,15 @@ class _TextReader:
                 advice = f"print all of it: {setting}"
                 break
         problem = f"the numbers are cut short by «{dots[0].decode()}»"
-        raise error_at(self.contents, piece.offset + dots.start(), problem, advice)
+        return error_at(self.contents, piece.offset + dots.start(), problem, advice)
+
+    def _is_in_sentence(self, piece: Piece, dots: re.Match[bytes]) -> bool:
+        """Return True for dots of a log: «Loading model...», «reading the file ... done»."""
+        if self.nested is not None or not self.is_line_start or not piece.ends_line:
+            return False
+        follows_word = _SENTENCE_END.search(piece.text[: dots.start()]) is not None
+        has_words_only = bool(_LETTER.search(piece.text)) and not _DIGIT.search(piece.text)
+        return follows_word or has_words_only
 
     def _read_label(self, text: bytes, offset: int) -> int:
         """Take the label of a line, and return where the numbers begin."""
@@ -190,10 +161,18 @@ class _TextReader:
         is_title = end > 0 and not text[end:].translate(None, b" \t\r\n(),;")
         self._refuse_numbers_before(text[:end], offset, is_title=is_title)
         if is_title:  # It names the lines below it.
-            self.title = self.label.name
-            if not self.title:
-                self.sentences += 1
+            self._set_title()
         return end
+
+    def _set_title(self) -> None:
+        """Name the lines below by a label without numbers; `head 1:` continues what `q:` began."""
+        title = self.label
+        if not title.name and title.indices:
+            title = title._replace(name=self.title.name)
+        elif not title.name:
+            self.sentences += 1
+        self.title = title
+        self.title_rows = 0
 
     def _refuse_numbers_before(self, label: bytes, offset: int, *, is_title: bool) -> None:
         """Raise FileError for a word between or after numbers: a label comes first.
@@ -224,13 +203,13 @@ class _TextReader:
 
     @property
     def _name(self) -> str:
-        return self.label.name or self.title
+        return self.label.name or self.title.name
 
     def _add_numbers(self, text: bytes, offset: int) -> None:
         if self.nested is not None:
             self.nested.add(self.contents, text, offset)
             return
-        rows = self.rows.get(self._name) or _Rows()
+        rows = self.rows.get(self._name) or Rows()
         if rows.numbers.scan(self.contents, text, offset):
             self.rows[self._name] = rows
             self._check_count(offset)
@@ -259,7 +238,7 @@ class _TextReader:
         if is_c and math.prod(sides) == values.size:
             self._add_list(self._name, values.reshape(sides), offset)  # float q[2][64] = {0.1f, …}
         elif values.ndim == 1:
-            rows = self.rows.setdefault(self._name, _Rows())
+            rows = self.rows.setdefault(self._name, Rows())
             rows.numbers.extend(values)
             self._end_row(offset, is_list=True)
         else:
@@ -273,7 +252,18 @@ class _TextReader:
     def _end_row(self, offset: int, *, is_list: bool) -> None:
         rows = self.rows.get(self._name)
         if rows is not None:
-            rows.end_row(self.contents, self.label, offset, is_list=is_list)
+            count = rows.count
+            rows.end_row(self.contents, self._row_indices(), offset, is_list=is_list)
+            self.title_rows += rows.count - count
+
+    def _row_indices(self) -> tuple[int, ...]:
+        """Return the indices of a row: those of its title and its label.
+
+        Below `q head 2:`, rows without labels are counted: (2, 0), (2, 1), and so on.
+        """
+        if not self.title.indices:
+            return self.label.indices
+        return (*self.title.indices, *(self.label.indices or (self.title_rows,)))
 
     def finish(self) -> LoadedFile:
         """Return the tensors.
@@ -293,7 +283,7 @@ class _TextReader:
         for name, rows in self.rows.items():
             label = name or ARRAY_NAME
             contents.refuse_if(label in tensors, f"prints {quoted(label)} as rows and as lists")
-            tensors[label] = rows.numbers.array(contents, rows.shape)
+            tensors[label] = rows.array(contents)
             self.decimals.append(rows.numbers.decimals)
             note = rows.label_note()
             if note:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from pecli.files.number_text import number_of
 
+MAX_COUNT = 32  # bytes of a word that counts, and its number
 MAX_WORDS = 4  # a longer title is a sentence, not a name
 
 _WORD = re.compile(rb"(?<![\w.])[A-Za-z_\x80-\xff][\w.\-/\x80-\xff]*")
@@ -21,11 +22,18 @@ _INDEXED_ROW = re.compile(
     rb"([A-Za-z_]\w*)((?:\[[0-9]{1,9}\])+) ?[=:]((?:[-+0-9.,; \t\r\n]|(?<=[0-9.])[eE])+)", re.ASCII
 )
 """A name, indices in brackets, and numbers without a word or a bracket among them."""
-_END = re.compile(rb".*[=:]", re.DOTALL)
+_END = re.compile(rb".*(?:[=:]|->)", re.DOTALL)
 _INTEGER = re.compile(r"\d{1,9}")
 _LAST_NUMBERS = re.compile(
     r"(?:(?<=\w)\s*[\[(]\s*|(?<=[A-Za-z_])\s+|=)\d{1,9}(?:[\s\[\](),]+\d{1,9})*[\s\])]*[\s=:]*$"
 )
+_COUNTED = re.compile(
+    r"\b(?:(?:head|row|position|pos|token|tok|line|step)\s*[=#:]?\s*|[hijt]\s*=\s*)(\d{1,9})(?![\w.])",
+    re.IGNORECASE,
+)
+"""The number after a word that counts: `pos 3 head 0`, `token=5`. Single letters need the sign: `t5`
+is also the name of a model."""
+_SHAPE = re.compile(r"\b(?:shape|size)\b", re.IGNORECASE)
 _NAME_WORD = re.compile(r"[^\W\d][\w.\-/]*(?:\[\d+\]\.[\w.]*\w)?")
 _KEYWORDS = {
     *("static", "const", "constexpr", "pub", "let", "var", "new", "auto", "unsigned"),
@@ -78,8 +86,23 @@ def split_label(line: bytes) -> Label:
     sign = _END.match(line, last_word.end())
     if sign is not None:
         end = sign.end()
+    end = max(end, _end_of_count(line, last_word.start()))
     text = line[:end].decode("utf-8", "replace")
     return Label(_name(text), _indices(text), end)
+
+
+def _end_of_count(line: bytes, word_start: int) -> int:
+    """Return the offset after the number of a word that counts, the 3 of `pos=3 0.5`; 0 for others.
+
+    The bracket of `q[head=2, pos=3] 0.5` is closed after it.
+    """
+    text = line[word_start : word_start + MAX_COUNT].decode("latin-1")  # one letter per byte
+    count = _COUNTED.match(text)
+    if count is None:
+        return 0
+    end = word_start + count.end()
+    has_bracket = line[end : end + 1] in (b"]", b")")
+    return end + 1 if has_bracket else end
 
 
 def split_indexed_row(line: bytes) -> Label | None:
@@ -125,7 +148,7 @@ def _name(text: str) -> str:
     if re.search(r"\b(?:const|let|static|pub)\b", left):
         left = left.partition(":")[0]  # A type follows in Rust and Swift: `COS: [f32; 4]`.
     layer = _LAYER.search(left)
-    words = _NAME_WORD.findall(_LAYER.sub(" ", left))
+    words = _NAME_WORD.findall(_COUNTED.sub(" ", _LAYER.sub(" ", left)))
     kept = [word for word in words if not _is_keyword(word.lower())]
     if len(kept) > MAX_WORDS:
         return ""
@@ -138,12 +161,18 @@ def _is_keyword(word: str) -> bool:
 
 
 def _indices(text: str) -> tuple[int, ...]:
-    """Return the numbers at the end of a label, which count rows, or rows and columns.
+    """Return the numbers after words that count, and those at the end of a label.
 
-    >>> _indices("cos[3][5] ="), _indices("layer 3 q:"), _indices("row 7:")
-    ((3, 5), (), (7,))
+    They count heads and rows, or rows and columns.
+
+    >>> _indices("cos[3][5] ="), _indices("layer 3 q:"), _indices("q pos 7 head 2:")
+    ((3, 5), (), (7, 2))
     """
-    tail = _LAST_NUMBERS.search(text)
-    if tail is None or _LAYER.search(text[: tail.end()].rstrip("=: ")):
+    if _SHAPE.search(text):
         return ()
-    return tuple(int(number) for number in _INTEGER.findall(tail[0]))
+    text = _LAYER.sub("", text)
+    indices = [int(match[1]) for match in _COUNTED.finditer(text)]
+    tail = _LAST_NUMBERS.search(_COUNTED.sub("", text))
+    if tail is not None:
+        indices += map(int, _INTEGER.findall(tail[0]))
+    return tuple(indices)

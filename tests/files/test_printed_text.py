@@ -81,6 +81,71 @@ def test_rows_of_several_tensors_may_alternate() -> None:
     assert tensors["sin"].tolist() == [[0.25, 2], [1.25, 2], [2.25, 2]]
 
 
+HEADS_AND_ROWS = [[[1.5, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.5]]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "q[0][0] = 1.5 2\nq[0][1] = 3 4\nq[1][0] = 5 6\nq[1][1] = 7 8.5\n",
+        "q[0][0] = 1.5 2\nq[1][0] = 5 6\nq[0][1] = 3 4\nq[1][1] = 7 8.5\n",
+        "q head 0 pos 0: 1.5 2\nq head 0 pos 1: 3 4\nq head 1 pos 0: 5 6\nq head 1 pos 1: 7 8.5\n",
+        "q h=0 t=0 -> 1.5 2\nq h=0 t=1 -> 3 4\nq h=1 t=0 -> 5 6\nq h=1 t=1 -> 7 8.5\n",
+        "q[head=0, pos=0] 1.5 2\nq[head=0, pos=1] 3 4\nq[head=1, pos=0] 5 6\nq[head=1, pos=1] 7 8.5\n",
+        "q head 0:\n1.5 2\n3 4\nq head 1:\n5 6\n7 8.5\n",
+        "q:\nhead 0:\n1.5 2\n3 4\n\nhead 1:\n5 6\n7 8.5\n",
+        "q head 0\nrow 0: 1.5 2\nrow 1: 3 4\nq head 1\nrow 0: 5 6\nrow 1: 7 8.5\n",
+        "q[3][0][0] = 1.5 2\nq[3][0][1] = 3 4\nq[3][1][0] = 5 6\nq[3][1][1] = 7 8.5\n",
+    ],
+)
+def test_labels_count_heads_and_rows(text: str) -> None:
+    Path("x.log").write_text(text)
+    assert pecli.load("x.log")["q"].tolist() == HEADS_AND_ROWS
+
+
+def test_a_line_per_head_is_a_row() -> None:
+    Path("x.log").write_text("q head 0: 1.5 2 3 4\nq head 1: 5 6 7 8.5\n")
+    assert pecli.load("x.log")["q"].tolist() == [[1.5, 2, 3, 4], [5, 6, 7, 8.5]]
+
+
+def test_labels_that_leave_places_out_leave_rows_in_their_order() -> None:
+    Path("x.log").write_text("q[0][0] = 1 2\nq[0][1] = 3 4\nq[1][1] = 7 8\n")
+    assert pecli.load("x.log")["q"].tolist() == [[1, 2], [3, 4], [7, 8]]
+
+
+def test_a_shape_in_a_title_is_not_an_index() -> None:
+    Path("x.log").write_text("q shape (2, 2):\n1.5 0.5\n-2 0.25\n")
+    assert pecli.load("x.log")["q"].tolist() == TWO_ROWS
+
+
+@pytest.mark.parametrize("end", ["\n", ",\n", "\r\n"])
+def test_a_long_column_is_read_like_a_short_one(end: str) -> None:
+    Path("x.txt").write_text("q:\n" + "".join(f"{number}.5{end}" for number in range(10_000)))
+    numbers = pecli.load("x.txt")["q"]
+    assert numbers.shape == (10_000, 1)
+    assert numbers.sum() == 10_000 * 5_000
+
+
+@pytest.mark.parametrize("count", [3, 40])
+def test_a_column_after_longer_rows_is_an_error(count: int) -> None:
+    Path("x.txt").write_text("1 2\n" + "3\n" * count)
+    with pytest.raises(FileError, match=r"line 2 has 1 number, and the first has 2$"):
+        pecli.load("x.txt")
+
+
+def test_columns_below_titles_that_count_are_rows_of_one_number() -> None:
+    Path("x.txt").write_text("".join(f"q head {head}:\n" + f"{head}.5\n" * 20 for head in (0, 1)))
+    assert pecli.load("x.txt")["q"].tolist() == [[0.5] * 20, [1.5] * 20]
+
+
+@pytest.mark.parametrize(
+    "sentence", ["Loading model...", "reading 12 tokens... done", "reading ... done", "(wait)..."]
+)
+def test_dots_of_a_sentence_cut_nothing(sentence: str) -> None:
+    Path("x.log").write_text(f"{sentence}\nq[0] = 1.5 0.5\nq[1] = -2 0.25\n{sentence}\n")
+    assert pecli.load("x.log")["q"].tolist() == TWO_ROWS
+
+
 def test_a_single_list_is_a_vector() -> None:
     Path("x.txt").write_text("Float32Array(3) [\n  1, 0.5,\n  0.25\n]\n")
     assert pecli.load("x.txt")["array"].tolist() == [1, 0.5, 0.25]
@@ -152,6 +217,8 @@ def test_errors_name_the_place(text: str, problem: str) -> None:
             r"print all of it: torch\.set_printoptions\(profile='full'",
         ),
         ("[[1. 2. ... 3.]]", r"numpy\.set_printoptions\(threshold=sys\.maxsize\)"),
+        ("q[0] = 1, 2, ...\n", "line 1, column 14: the numbers are cut short"),
+        ("q[0] = 1 2\n...\nq[9] = 3 4\n", "line 2, column 1: the numbers are cut short"),
         ("[[1, 2],\n …\n]", "line 2, column 2: the numbers are cut short by «…»"),
         (
             "Float32Array(100) [\n 1, 2,\n ... 98 more items\n]",
@@ -177,6 +244,11 @@ def notes_of(path: str) -> list[str]:
     [
         ("q[5] = 1 2\nq[6] = 3 4\n", "q: labels start at 5, rows are read as 0, 1, …; --offset 5"),
         ("q[0] = 1 2\nq[9] = 3 4\n", "q: labels are 0, 9, rows are read as 0, 1, …; --positions"),
+        ("q[0][5] = 1 2\nq[0][6] = 3 4\n", "q: labels start at 5, rows are read as 0, 1, …"),
+        (
+            "q[1][5] = 1 2\nq[2][5] = 3 4\nq[1][6] = 1 2\nq[2][6] = 3 4\n",
+            "q: labels start at [1][5], rows are read from 0 on; --offset states a first position",
+        ),
         ("q = [[1]]\nq = [[2]]\n", "q is printed 2 times, and read as q.0 … q.1"),
         ("this is the dump of a model\n1 2\n", "1 line without numbers left out"),
     ],

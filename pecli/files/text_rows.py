@@ -1,0 +1,145 @@
+"""Rows of printed numbers, and the axes that their labels imply.
+
+A loop over heads and positions prints `q[0][0] = …`, `q[0][1] = …`, and so on: these rows of D
+numbers are (heads, positions, D).
+"""
+
+import math
+from array import array
+from typing import NamedTuple
+
+import numpy as np
+
+from pecli.engine.arrays import AnyArray, Indices
+from pecli.errors import counted, listed
+from pecli.files.contents import Contents
+from pecli.files.number_text import NumberList, line_of
+
+MAX_NAMED = 6  # labels that a note names
+
+
+class _Places(NamedTuple):
+    """The places of rows on the axes that their labels count.
+
+    Attributes:
+        sides: the lengths of the axes.
+        order: the place of each row in C order.
+        first: the smallest index of each axis in the labels.
+    """
+
+    sides: tuple[int, ...]
+    order: Indices
+    first: tuple[int, ...]
+
+
+class Rows:
+    """The rows of a tensor: lines, or lists without lists in them.
+
+    Attributes:
+        numbers: the numbers of all rows.
+        count: how many rows have ended.
+        width: how many numbers a row has.
+    """
+
+    def __init__(self) -> None:
+        self.numbers = NumberList()
+        self.count = 0
+        self.width = 0
+        self._is_list = False  # whether the last row has brackets around it
+        self._rank = 0  # indices in the label of the first row
+        self._labels = array("q")  # the indices of all rows that have as many
+
+    def end_row(
+        self, contents: Contents, indices: tuple[int, ...], offset: int, *, is_list: bool
+    ) -> None:
+        """End a row whose numbers were scanned, if there are any.
+
+        Args:
+            contents: the file, for errors.
+            indices: the indices in the label of the row.
+            offset: the place in the file at which the row ends.
+            is_list: whether there are brackets around it.
+        """
+        width = len(self.numbers.values) - self.count * self.width
+        if not width:
+            return
+        if not self.count:
+            self.width = width
+            self._rank = len(indices)
+        elif width != self.width:
+            line = line_of(contents, offset)
+            row = counted(width, "number")
+            raise contents.error(f"line {line} has {row}, and the first has {self.width}")
+        self.count += 1
+        self._is_list = is_list
+        if len(indices) == self._rank:
+            self._labels.extend(indices)
+
+    def add_column(self, contents: Contents, text: bytes, offset: int) -> None:
+        """Add rows of one number each, without labels; the first row has one number as well."""
+        if not self.count:
+            self.width = 1
+        self.count += self.numbers.scan(contents, text, offset)
+        self._is_list = False
+
+    def array(self, contents: Contents) -> AnyArray:
+        """Return the rows in the order of their labels, with an axis for each index of a label.
+
+        Without labels that number all places, rows are in the order of the text: (rows, numbers per
+        row), or a vector for a single list. Elements that are labelled one by one need no axis of
+        their own: x[0][0], x[0][1], x[1][0] and x[1][1] are (2, 2).
+        """
+        rows = self.numbers.array(contents, (self.count, self.width))
+        if self._is_list and self.count == 1:
+            return rows.reshape(-1)
+        places = self._places()
+        if places is None:
+            return rows
+        ordered = rows
+        if (places.order[1:] < places.order[:-1]).any():
+            ordered = np.empty_like(rows)
+            ordered[places.order] = rows
+        if self.width == 1:
+            return ordered.reshape(places.sides)
+        return ordered.reshape(*places.sides, self.width)
+
+    def _label_table(self) -> Indices:
+        """Return the indices of labels, (rows, axes), without leading axes on which all agree.
+
+        Of q[3][0], q[3][1] and q[3][2], the last index counts the rows.
+        """
+        labels = np.array(self._labels, np.int64).reshape(-1, max(1, self._rank))
+        while labels.shape[1] > 1 and (labels[:, 0] == labels[0, 0]).all():
+            labels = labels[:, 1:]
+        return labels
+
+    def _places(self) -> _Places | None:
+        """Return the places of the rows; None unless labels number every place once."""
+        labels = self._label_table()
+        if len(labels) != self.count:
+            return None
+        first = labels.min(axis=0)
+        sides = tuple((labels.max(axis=0) - first + 1).tolist())
+        if math.prod(sides) != self.count:
+            return None
+        order = np.ravel_multi_index(tuple((labels - first).T), sides)
+        if np.bincount(order).max() > 1:
+            return None
+        return _Places(sides, order, tuple(first.tolist()))
+
+    def label_note(self) -> str:
+        """Return a note if the labels do not count from 0 on; empty if they do, or there are none."""
+        labels = self._label_table()
+        if not len(labels) or self.width == 1:
+            return ""
+        places = self._places()
+        if places is None:
+            numbers = listed([str(number) for number in labels[:, 0].tolist()], MAX_NAMED)
+            return f"labels are {numbers}, rows are read as 0, 1, …; --positions states others"
+        if not any(places.first):
+            return ""
+        if len(places.first) == 1:
+            first = places.first[0]
+            return f"labels start at {first}, rows are read as 0, 1, …; --offset {first} states it"
+        start = "".join(f"[{index}]" for index in places.first)
+        return f"labels start at {start}, rows are read from 0 on; --offset states a first position"
