@@ -87,72 +87,42 @@ class ElementErrors:
     def _measure_pieces(self, expected: Array, found: Array, start: int, wrong: Flags) -> None:
         """Measure elements that differ, and set those that are out of tolerance.
 
-        Most tables are equal except for a few elements. They are found by their bits, piece by
-        piece, and collected until there are enough of them for one call. As soon as a piece has many
-        (a table computed in another way differs nearly everywhere), all pieces from there on are
-        *screened*: one pass over floats leaves few elements that must be measured one by one.
+        Most tables are equal except for a few elements, which are found by their bits. A table that
+        was computed in another way differs nearly everywhere: such a piece is *screened*, so that
+        only few of its elements must be measured one by one.
         """
         names = {dtype_name(expected.dtype), dtype_name(found.dtype)}
         are_floats = names <= {*SIGNIFICAND_BITS}
         step = PIECE_BYTES // max(4, expected.itemsize, found.itemsize)
-        is_dense = False
-        collected: Indices = np.empty(0, np.intp)
         for low in range(0, expected.size, step):
             piece = slice(low, low + step)
-            if not is_dense:
-                suspects = _differing(expected[piece], found[piece])
-                is_dense = are_floats and bool(
-                    np.count_nonzero(suspects) > MIN_DENSE * suspects.size
-                )
-            if is_dense:  # What follows is likely to be dense as well.
+            suspects = _differing(expected[piece], found[piece])
+            if are_floats and suspects.mean() > MIN_DENSE:
                 suspects = self._screen(expected[piece], found[piece], start + low, wrong[piece])
-            collected = np.append(collected, np.flatnonzero(suspects) + low)
-            is_last = low + step >= expected.size
-            if collected.size > MIN_DENSE * step or (collected.size and is_last):
-                wrong[collected] = self._add(
-                    expected[collected], found[collected], collected + start
-                )
-                collected = collected[:0]
+            places = np.flatnonzero(suspects) + low
+            if places.size:
+                wrong[places] = self._add(expected[places], found[places], places + start)
 
     def _screen(self, expected: Array, found: Array, start: int, wrong: Flags) -> Flags:
         """Set elements that are out of tolerance, and return those that must be measured one by one.
 
-        These are the elements for which rounding decides, and those whose errors may be the largest so far; all that
-        differ, if ULPs decide or errors are not finite.
-
-        float32 numbers are screened in float32, which is twice as fast. Differences, products and ratios are then
-        rounded, by less than `margin`, or by `tiny` if they are subnormal (a ratio of a difference is not); and
-        rounding keeps their order.
+        These are the elements whose errors may be the largest so far; all that differ, if ULPs
+        decide or errors are not finite.
         """
-        is_single = max(expected.itemsize, found.itemsize) <= 4
-        dtype: Any = np.float32 if is_single else np.float64
-        margin = 2.0**-20 if is_single else 2.0**-49
-        tiny = 2.0**-126 if is_single else 2.0**-1022
-        wide = expected.astype(dtype, copy=False)
-        error = np.subtract(wide, found, dtype=dtype)
-        np.abs(error, out=error)
-        largest = error.max()
-        if not np.isfinite(largest):
+        wide_expected = widened(expected)
+        wide_found = widened(found)
+        error = np.abs(wide_expected - wide_found)
+        if not np.isfinite(error.max()):
             return _differing(expected, found)
-        size = np.abs(wide)
-        suspects = np.zeros(expected.size, bool)
+        size = np.abs(wide_expected)
         tolerance = self.tolerance
-        if tolerance.atol or tolerance.rtol:
-            allowed: Any = tolerance.atol
-            if tolerance.rtol:
-                allowed = tolerance.rtol * tolerance.sizes(size, found) + tolerance.atol
-            np.greater(error, allowed * (1 + margin) + tiny, out=wrong)
-            np.greater(error, allowed * (1 - margin) - tiny, out=suspects)
-            suspects ^= wrong
-        else:
-            np.greater(error, 0, out=wrong)
+        allowed = tolerance.atol + tolerance.rtol * tolerance.sizes(size, wide_found)
+        np.greater(error, allowed, out=wrong)
         may_pass_by_ulps = tolerance.max_ulp > 0 or expected.dtype != found.dtype
-        if may_pass_by_ulps and (wrong.any() or suspects.any()):
+        if may_pass_by_ulps and wrong.any():
             return _differing(expected, found)
         limit = self._largest_known_ratio(expected, found)
-        suspects |= np.divide(error, size, out=size) > limit * (1 - margin)
-        suspects |= self._may_be_worst(expected, found, error, start)
-        return suspects
+        return np.asarray((error / size > limit) | self._may_be_worst(error, start))
 
     def _largest_known_ratio(self, expected: Array, found: Array) -> float:
         """Return the relative error above which an element may have the largest relative error, or most ULPs.
@@ -166,17 +136,14 @@ class ElementErrors:
         bits = SIGNIFICAND_BITS[dtype_name(found.dtype)]
         return min(self.max_rel_error, ulps / ((1 << bits) + ulps))
 
-    def _may_be_worst(self, expected: Array, found: Array, error: AnyArray, start: int) -> Flags:
-        """Return the elements of a screened piece whose absolute errors may be the largest so far."""
-        known = self.max_abs_error
-        may_be_worst = np.zeros(expected.size, bool)
-        if error.max() < known:
-            return may_be_worst
-        large = np.flatnonzero(error >= known)
-        exact = np.abs(widened(expected[large]) - widened(found[large]))
-        is_earlier = self.worst is None or start < self.worst.place
-        may_be_worst[large] = exact >= known if is_earlier else exact > known
-        return may_be_worst
+    def _may_be_worst(self, error: Floats, start: int) -> Flags:
+        """Return the elements of a piece whose absolute errors may be the largest so far.
+
+        Of equal errors the first element counts, and threads may measure a later piece before.
+        """
+        if self.worst is None or start < self.worst.place:
+            return np.asarray(error >= self.max_abs_error)
+        return np.asarray(error > self.max_abs_error)
 
     def _add(self, expected: Array, found: Array, places: Indices) -> Flags:
         """Add the errors of elements, and return those that are out of tolerance."""
