@@ -210,15 +210,22 @@ class UndetectedMistake(Doubt):
     Attributes:
         subject: What was compared: «2 rows».
         edits: The mistake.
-        advice: What to compare instead, in words that end the sentence.
+        length: The number of rows that would show it; None if, within the tolerance, none would.
+        is_at_given_positions: True if rows were compared at positions that the user gave.
     """
 
     subject: str
     edits: tuple[Edit, ...]
-    advice: str
+    length: int | None
+    is_at_given_positions: bool = False
 
     def __str__(self) -> str:
-        return f"{self.subject} cannot tell {self._mistake()}{self.advice}"
+        sentence = f"{self.subject} cannot tell {self._mistake()}"
+        if self.length is None:
+            return f"{sentence} within this tolerance, and no number of rows would"
+        if self.is_at_given_positions:
+            return f"{sentence}: compare positions up to {self.length:,}"
+        return f"{sentence}: compare {self.length:,} or more"
 
     def _mistake(self) -> str:
         """Return the mistake as the object of «cannot tell».

@@ -34,6 +34,9 @@ class Explained(Protocol):
     @property
     def explanations(self) -> tuple[Explanation, ...]: ...
 
+    @property
+    def tensors(self) -> tuple[Comparison, ...]: ...
+
 
 class Compare(Protocol):
     """Compares two dumps, as `diff` does."""
@@ -127,18 +130,24 @@ def _rotations_explained(a: Dump, b: Dump, layer: _Layer, compare: Compare) -> l
 
     Queries and keys that are rotated by the same wrong table share a sentence.
     """
-    names: dict[object, list[str]] = {}
-    sentences: dict[object, str] = {}
+    reasons: dict[object, _RotationReason] = {}
     for before, after in _rotated_pairs(layer.wrong, layer.right):
         difference = _rotation_difference(a, b, before, after, compare)
         if difference is not None:
-            reason = _reason(difference)
-            names.setdefault(reason, []).append(after)
-            sentences.setdefault(reason, difference.diagnosis[0])
-    return [
-        f"the rotation of {listed(names[reason], MAX_NAMES)}, as tables: {sentences[reason]}"
-        for reason in names
-    ]
+            reason = _RotationReason(difference.diagnosis[0], [])
+            reasons.setdefault(_cause(difference), reason).rotated.append(after)
+    return [reason.about_tensors for reason in reasons.values()]
+
+
+class _RotationReason(NamedTuple):
+    """The sentence for a reason, and the tensors that are rotated differently for it."""
+
+    sentence: str
+    rotated: list[str]
+
+    @property
+    def about_tensors(self) -> str:
+        return f"the rotation of {listed(self.rotated, MAX_NAMES)}, as tables: {self.sentence}"
 
 
 def _rotated_pairs(wrong: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -156,12 +165,12 @@ def _rotated_pairs(wrong: Sequence[str], right: Sequence[str]) -> Iterator[tuple
                 yield before, after
 
 
-def _reason(difference: Explained) -> object:
-    """Return what makes two differences the same: their mistakes, or else their sentences."""
+def _cause(difference: Explained) -> object:
+    """Return what makes two differences the same: their mistakes, or else the problems of their tables."""
     if difference.explanations:
         explanation = difference.explanations[0]
         return (explanation.tensors, explanation.mistakes)
-    return difference.diagnosis[0]
+    return tuple(tensor.finding for tensor in difference.tensors)
 
 
 def _rotation_difference(

@@ -41,10 +41,15 @@ SPREAD_ROWS = 128
 
 
 class Undetected(NamedTuple):
-    """A known mistake that compared tables do not show, and what to compare instead, in words."""
+    """A known mistake that compared tables do not show.
+
+    Attributes:
+        edits: The mistake.
+        length: The number of rows that would show it; None if no number would.
+    """
 
     edits: tuple[Edit, ...]
-    advice: str
+    length: int | None
 
 
 def undetected_mistakes(
@@ -60,10 +65,25 @@ def undetected_mistakes(
     kinds = [kind for kind in catalogue.MISTAKES if kind.stage in STAGES]
     for kind in sorted(kinds, key=lambda kind: (kind.stage, kind.rank)):
         for number, mistake in enumerate(compared.examples(kind)):
-            if not compared.shows(mistake):
-                advice = compared.advice(kind, number, mistake)
-                if advice:
-                    yield Undetected(compared.tensors[0].edits(mistake), advice)
+            if compared.shows(mistake):
+                continue
+            longer = compared.longer_tables(kind, number, mistake)
+            does_harm = longer.error > 1
+            if does_harm:
+                yield Undetected(compared.tensors[0].edits(mistake), longer.length)
+
+
+class LongerTables(NamedTuple):
+    """The tables that were tried because those that were compared do not show a mistake.
+
+    Attributes:
+        length: The number of rows that shows the mistake; None if no number does.
+        error: The largest error that it causes, as a multiple of one that does no harm; infinity if
+            it shows.
+    """
+
+    length: int | None
+    error: float
 
 
 class Compared:
@@ -85,19 +105,17 @@ class Compared:
         few = self.error(mistake, _last_places)
         return few == math.inf or self.error(mistake, _many_places) == math.inf
 
-    def advice(self, kind: type[Mistake], number: int, mistake: Mistake) -> str:
-        """Return what to do about a mistake that does not show; nothing if it does no harm."""
+    def longer_tables(self, kind: type[Mistake], number: int, mistake: Mistake) -> "LongerTables":
+        """Return how long tables must be to show a mistake: the example of a kind with this number."""
         error = self.error(mistake, _many_places)
-        is_given = self.scheme.value_of("positions") is not None
-        for length, longer in self._longer(is_given):
+        for length, longer in self._longer():
             examples = longer.examples(kind)
             if number >= len(examples):
                 break  # Longer tables cannot have this mistake.
             error = max(error, longer.error(examples[number], _last_places))
             if error == math.inf:
-                rows = f"positions up to {length:,}" if is_given else f"{length:,} or more"
-                return f": compare {rows}"
-        return " within this tolerance, and no number of rows would" if error > 1 else ""
+                return LongerTables(length, error)
+        return LongerTables(None, error)
 
     def error(self, mistake: Mistake, places: Callable[[int], Indices]) -> float:
         """Return the largest error that a mistake causes, as a multiple of one that does no harm.
@@ -146,9 +164,11 @@ class Compared:
         limit = allowed.atol + (allowed.rtol + units) * size
         return bool(np.abs(found - expected).max(initial=0.0) > 2 * limit)
 
-    def _longer(self, is_given: bool) -> Iterator[tuple[int, "Compared"]]:
+    def _longer(self) -> Iterator[tuple[int, "Compared"]]:
         """Yield longer and longer tables, with their lengths."""
-        scheme = _at_consecutive_positions(self.scheme) if is_given else self.scheme
+        scheme = self.scheme
+        if scheme.value_of("positions") is not None:
+            scheme = _at_consecutive_positions(scheme)
         length = scheme.value_of("seq_len") or 0
         has_rows = any(tensors.making.rows > 1 or length == 1 for tensors in self.tensors)
         if not length or not has_rows:

@@ -100,11 +100,12 @@ def _undetected_mistakes(
     tables = named_tensors(scheme)
     compared = [name for name in names if name in tables]
     subject = _subject(tables, compared)
-    doubts: dict[str, Doubt] = {}  # Two mistakes may have the same sentence.
-    for edits, advice in undetected_mistakes(scheme, compared, tolerance):
-        doubt = UndetectedMistake(subject, edits, advice)
-        doubts.setdefault(str(doubt), doubt)
-    yield from [*doubts.values()][:MAX_DOUBTS]
+    is_at_given_positions = scheme.value_of("positions") is not None
+    # A scaling that is applied twice is an example of two mistakes of the catalogue.
+    doubts: dict[Doubt, None] = {}
+    for edits, length in undetected_mistakes(scheme, compared, tolerance):
+        doubts[UndetectedMistake(subject, edits, length, is_at_given_positions)] = None
+    yield from [*doubts][:MAX_DOUBTS]
     if len(doubts) > MAX_DOUBTS:
         yield MoreMistakes(subject, len(doubts) - MAX_DOUBTS)
 
