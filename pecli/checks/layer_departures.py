@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from pecli.compare.comparison import Comparison
+from pecli.compare.forms import DOUBLED_LAYOUTS
 from pecli.engine.arrays import Array, widened
 from pecli.errors import listed
 from pecli.explain.explanation import Explanation
@@ -20,7 +21,6 @@ SIDES = (("before", "after"), ("pre", "post"))
 MAX_RESIDUAL = 1e-2  #: share of the values that a quotient may leave if all heads are rotated alike
 TABLE_ATOL = 1e-4  #: tolerance for tables that were computed from rotated queries
 MAX_NAMES = 4  #: tensors of a layer that a line names
-LAYOUTS = ("halves", "interleaved")
 
 Dump = Mapping[str, Array]
 
@@ -177,7 +177,7 @@ def _rotation_difference(
     a: Dump, b: Dump, before: str, after: str, compare: Compare
 ) -> Explained | None:
     """Compare the tables by which two runs rotate a tensor; None if they do not rotate it, or alike."""
-    for layout in LAYOUTS:  # A single row fits either.
+    for layout in DOUBLED_LAYOUTS:  # A single row fits either.
         table_a = rotation_tables(a[before], a[after], layout)
         table_b = rotation_tables(b[before], b[after], layout)
         if table_a is None or table_b is None:

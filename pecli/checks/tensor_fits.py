@@ -1,18 +1,19 @@
 """The tensors of two files that belong together, and how one of them is read as the other."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from pecli.compare.comparison import Comparison
 from pecli.compare.factors import Shape
-from pecli.compare.forms import columns, halved
+from pecli.compare.forms import DOUBLED_LAYOUTS, columns, halved
 from pecli.compare.problems import OtherDtype
 from pecli.compare.reading import Reading, best_reading, lone_transposes
-from pecli.compare.target import PLURALS, Target, fixed
+from pecli.compare.target import PLURALS, Target, Waves, cos_and_sin, fixed
 from pecli.compare.tolerance import EXACT, Tolerance
 from pecli.compare.waves import wave_readings
 from pecli.engine.arrays import FLOAT8, SIGNIFICAND_BITS, AnyArray, Array, dtype_name
@@ -25,7 +26,6 @@ MATCHED_ROLES = ("cos", "sin", "inv_freq", "slopes", "bias")
 """Roles of tensors that belong together under other names."""
 WAVE_ROLES = ("cos", "sin", "both", ANYTHING, None)
 """Roles of tensors whose columns may belong to frequencies."""
-DOUBLED_LAYOUTS = ("halves", "interleaved")
 MASK = (
     -6e4
 )  #: value below which there are only masks; the most negative number of float16 is −65504
@@ -130,32 +130,20 @@ def find_fits(a: LoadedFile, b: LoadedFile, tolerance: Tolerance) -> list[Fit]:
     in_b = b.read_as(_float_dtype(a)).tensors
     is_text = a.has_rows_only or b.has_rows_only
     rules = _Rules(is_text, masks_alike=tolerance != EXACT, by_ulps=tolerance.max_ulp > 0)
-    if len(in_a) == len(in_b) == 1:
-        ((name, ours),) = in_a.items()
-        ((other_name, theirs),) = in_b.items()
-        only = _fit(name, other_name, ours, theirs, rules)
-        return _without_lone_transposes([only], rules)
     both = _fit_both(in_b, in_a, rules, reads_a=False)
     if both is None:
         both = _fit_both(in_a, in_b, rules, reads_a=True)
     if both is not None:
         return [both]
     names = _matched_names(in_a, in_b)
-    fits = [_fit(name, names[name], in_a[name], in_b[names[name]], rules) for name in names]
-    return _without_lone_transposes(fits, rules)
-
-
-def _without_lone_transposes(fits: Sequence[Fit], rules: _Rules) -> list[Fit]:
-    """Compare tables as they stand if they only fit transposed, and the table beside them does not."""
-    lone = lone_transposes({fit.name: fit.reading for fit in fits})
-    settled = []
-    for fit in fits:
-        if fit.name in lone:
-            names = (fit.names_in_a[0], fit.names_in_b[0])
-            settled.append(_fit(*names, *fit.arrays, rules._replace(upright=True)))
-        else:
-            settled.append(fit)
-    return settled
+    fits = {}
+    for name, name_in_b in names.items():
+        fits[name] = _fit(name, name_in_b, in_a[name], in_b[name_in_b], rules)
+    # A table that only fits transposed, unlike the table beside it, is wrong: it is compared as it stands.
+    for name in lone_transposes({name: fit.reading for name, fit in fits.items()}):
+        upright = rules._replace(upright=True)
+        fits[name] = _fit(name, names[name], *fits[name].arrays, upright)
+    return [*fits.values()]
 
 
 def _float_dtype(file: LoadedFile) -> str:
@@ -168,7 +156,9 @@ def _float_dtype(file: LoadedFile) -> str:
 
 
 def _matched_names(in_a: Tensors, in_b: Tensors) -> dict[str, str]:
-    """Return the names in B of tensors in A: the same, or the only one with the same role."""
+    """Return the names in B of tensors in A: the only one, the same, or the only one with the same role."""
+    if len(in_a) == len(in_b) == 1:
+        return dict(zip(in_a, in_b, strict=True))
     names = {name: name for name in in_a if name in in_b}
     roles_in_a = _by_role([name for name in in_a if name not in names])
     roles_in_b = _by_role([name for name in in_b if name not in names])
@@ -200,11 +190,11 @@ def _fit_both(whole: Tensors, parts: Tensors, rules: _Rules, *, reads_a: bool) -
         rules: The rules of the comparison.
         reads_a: True if A is the file with one array.
     """
-    tables = _cos_and_sin(parts)
-    if len(whole) != 1 or tables is None:
+    waves = cos_and_sin(parts)
+    if len(whole) != 1 or waves is None:
         return None
     ((name, array),) = whole.items()
-    reading = best_reading(array, _targets_of_both(tables), is_text=rules.is_text)
+    reading = best_reading(array, _targets_of_both(waves), is_text=rules.is_text)
     if reading is None:
         return None
     whole_names = [name]
@@ -214,23 +204,10 @@ def _fit_both(whole: Tensors, parts: Tensors, rules: _Rules, *, reads_a: bool) -
     return Fit("cos_sin", part_names, whole_names, (array, array), reading, reads_a)
 
 
-def _cos_and_sin(tensors: Tensors) -> dict[str, Array] | None:
-    """Return the cosines and sines of a file by role; None unless both are there, as tables of one shape."""
-    tables: dict[str, Array] = {}
-    for name, array in tensors.items():
-        role = role_of(name)
-        if role is not None and role in PLURALS:
-            tables[role] = array
-    if len(tables) != 2 or tables["cos"].shape != tables["sin"].shape:
-        return None
-    is_scalar = tables["cos"].ndim == 0
-    return None if is_scalar else tables
-
-
-def _targets_of_both(tables: Tensors) -> Iterator[Target]:
+def _targets_of_both(waves: Waves) -> Iterator[Target]:
     """Yield cosines and sines in one array, with columns as they are, and once if they are doubled."""
-    cos = _single_columns(tables["cos"])
-    sin = _single_columns(tables["sin"])
+    cos = _single_columns(waves.cos)
+    sin = _single_columns(waves.sin)
     for doubled in cos:
         if doubled in sin:
             both = {"cos": cos[doubled], "sin": sin[doubled]}
@@ -263,33 +240,21 @@ def _fit(name: str, name_in_b: str, a: Array, b: Array, rules: _Rules) -> Fit:
         side = sides[0]
         reading = _read_upright_or_transposed(name, side, has_waves, rules)
         return replace(fit, reading=reading, reads_a=side.reads_a)
-    fit = _fit_either(fit, sides, has_waves, rules)
+    fit = _with_first_reading(fit, sides, partial(_read_as_table, name, has_waves, rules))
     is_settled = fit.reading is not None and fit.reading.is_near
     if is_settled or not has_waves:
         return fit
-    return _fit_as_both(fit, sides, rules)
+    return _with_first_reading(fit, sides, partial(_read_as_both, rules))
 
 
-def _fit_either(fit: Fit, sides: Sequence["_Side"], has_waves: bool, rules: _Rules) -> Fit:
-    """Read the first side that can be read as the other; return the fit as it was if none can."""
+def _with_first_reading(
+    fit: Fit, sides: Sequence["_Side"], read: Callable[["_Side"], Reading | None]
+) -> Fit:
+    """Return a fit with the reading of the first side that can be read as the other; as it was if none can."""
     for side in sides:
-        targets = _targets(fit.name, side.expected, has_waves, rules)
-        best = best_reading(side.found, targets, is_text=rules.is_text)
-        if best is not None:
-            return replace(fit, reading=best, reads_a=side.reads_a)
-    return fit
-
-
-def _fit_as_both(fit: Fit, sides: Sequence["_Side"], rules: _Rules) -> Fit:
-    """Fit two arrays that each hold cosines and sines; return the fit as it was if they do not.
-
-    Both files may have both functions in one array, in different ways: (L, D) with cosines, then
-    sines, and (L, D/2, 2) with pairs.
-    """
-    for side in sides:
-        both = _read_as_both(side.expected, side.found, rules)
-        if both is not None:
-            return replace(fit, reading=both, reads_a=side.reads_a)
+        reading = read(side)
+        if reading is not None:
+            return replace(fit, reading=reading, reads_a=side.reads_a)
     return fit
 
 
@@ -320,6 +285,12 @@ def _significand_bits(array: Array) -> int:
     return {**SIGNIFICAND_BITS, **FLOAT8}.get(dtype_name(array.dtype), 0)
 
 
+def _read_as_table(name: str, has_waves: bool, rules: _Rules, side: _Side) -> Reading | None:
+    """Read an array as the table that another one is."""
+    targets = _targets(name, side.expected, has_waves, rules)
+    return best_reading(side.found, targets, is_text=rules.is_text)
+
+
 def _read_upright_or_transposed(name: str, side: _Side, has_waves: bool, rules: _Rules) -> Reading:
     """Read an array as another of the same shape: element by element, or transposed if only that fits.
 
@@ -338,7 +309,7 @@ def _read_upright_or_transposed(name: str, side: _Side, has_waves: bool, rules: 
     if not may_be_transposed or straight.is_near:
         return straight
     # The shapes agree, so that every arrangement except a transposed one is reported as a difference.
-    best = best_reading(found, _targets(name, expected, has_waves, rules), is_text=rules.is_text)
+    best = _read_as_table(name, has_waves, rules, side)
     if best is not None and best.transposed and best.is_near:
         return best
     return straight
@@ -402,16 +373,18 @@ def _is_masked(array: AnyArray) -> bool:
     return bool(first_row[-1] <= MASK)
 
 
-def _read_as_both(expected: AnyArray, array: AnyArray, rules: _Rules) -> Reading | None:
-    """Read an array as the cosines and sines that another holds, both in one array each."""
-    for both in wave_readings(expected):
+def _read_as_both(rules: _Rules, side: _Side) -> Reading | None:
+    """Read an array as the cosines and sines that another holds.
+
+    Both files may have both functions in one array, in different ways: (L, D) with cosines, then
+    sines, and (L, D/2, 2) with pairs.
+    """
+    for both in wave_readings(side.expected):
         if not both.has_equal_copies():
             continue
-        tables: dict[str, Array] = {}
-        for part in both.parts:
-            if not part.negated:
-                tables[part.name] = part.first_copy
-        reading = best_reading(array, _targets_of_both(tables), is_text=rules.is_text)
+        tables = both.first_copies()
+        targets = _targets_of_both(Waves(tables["cos"], tables["sin"]))
+        reading = best_reading(side.found, targets, is_text=rules.is_text)
         if reading is not None and reading.is_near:
             return reading
     return None

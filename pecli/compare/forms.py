@@ -46,6 +46,9 @@ ARRANGEMENTS: Mapping[str, Pattern] = {
 DOUBLINGS: Mapping[str, str] = {"": "", "halves": "c0 c1 … c0 c1 …", "interleaved": "c0 c0 c1 c1 …"}
 """The times that each column of a part is there: once, or twice, in that order."""
 
+DOUBLED_LAYOUTS = ("halves", "interleaved")
+"""The ways in which each column is there twice."""
+
 _DOUBLED_FACTORS: Mapping[str, str] = {"": "f", "halves": "d f", "interleaved": "f d"}
 """The letters that replace f in a pattern if columns are doubled."""
 

@@ -18,7 +18,7 @@ from pecli.compare.factors import Shape
 from pecli.compare.forms import ARRANGEMENTS, STEPS, Form, columns, joined, stands_for_one
 from pecli.compare.part import Part, is_float_table
 from pecli.compare.problems import DoubledDifferently
-from pecli.compare.target import PLURALS, Expected, Target, fixed
+from pecli.compare.target import PLURALS, Expected, Origin, Target, fixed
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import COMPLEX, AnyArray, Indices, dtype_name, numpy_dtype, widest
 from pecli.engine.named_values import NamedValues
@@ -80,6 +80,12 @@ class Reading:
     @property
     def is_guess(self) -> bool:
         return self.arrangement.folding.is_guess or self.form.is_signed
+
+    @property
+    def origin(self) -> Origin:
+        """The encoding of a model that the table belongs to; only tables of models have one."""
+        assert self.target.origin is not None
+        return self.target.origin
 
     @property
     def is_learned(self) -> bool:
@@ -167,6 +173,10 @@ class Reading:
             pairs.setdefault(part.name, (part.expected, part.first_copy))
         return pairs
 
+    def first_copies(self) -> dict[str, AnyArray]:
+        """Return, by the names of the tables, one copy of what was found."""
+        return {name: found for name, (_, found) in self.pairs().items()}
+
     def has_equal_copies(self, atol: float = 0.0, *, doubled: bool = True) -> bool:
         """Return True if all copies of a table are the same, within a tolerance.
 
@@ -176,7 +186,7 @@ class Reading:
         """
         # Rotation matrices hold cosines twice and sines once as they are and once negated, so that
         # several parts may have the same name.
-        first_copies: dict[str, AnyArray] = {}
+        first_by_name: dict[str, AnyArray] = {}
         may_differ = bool(self.form.doubled) and not doubled and not self.form.is_signed
         for part in self.parts:
             values = widest(part.found)
@@ -185,14 +195,14 @@ class Reading:
             index = [slice(1)] * len(part.copies)
             if may_differ:
                 index[0] = slice(None)  # The axis of doubled columns comes first.
-            first = first_copies.setdefault(part.name, values[tuple(index)])
+            first = first_by_name.setdefault(part.name, values[tuple(index)])
             if not np.isclose(values, first, rtol=0, atol=atol, equal_nan=True).all():
                 return False
         return True
 
     def explained(self) -> "SchemeTables":
         """Return one copy of the tables, and the scheme that makes such tables, for a search for reasons."""
-        tables = {name: found for name, (_, found) in self.pairs().items()}
+        tables = self.first_copies()
         if self.form.functions > 1:
             return SchemeTables(self.scheme, tables)
         scheme = self.scheme

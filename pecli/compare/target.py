@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pecli.compare.forms import READABLE, SIGNED, Form
 from pecli.engine.arrays import Array
 from pecli.engine.table import Table
+from pecli.files.tensor_roles import role_of
 
 if TYPE_CHECKING:  # comparing two files needs no scheme
     from pecli.engine.schemes.scheme import Scheme
@@ -87,6 +88,24 @@ class Target:
         if not self.layout or not form.doubled:
             return False
         return form.doubled != self.layout
+
+
+class Waves(NamedTuple):
+    """Cosines and sines of one table."""
+
+    cos: Array
+    sin: Array
+
+
+def cos_and_sin(tensors: Mapping[str, Array]) -> Waves | None:
+    """Return the cosines and sines of a file by their names; None unless it has one table of each, of one shape."""
+    cosines = [array for name, array in tensors.items() if role_of(name) == "cos"]
+    sines = [array for name, array in tensors.items() if role_of(name) == "sin"]
+    if len(cosines) != 1 or len(sines) != 1:
+        return None
+    waves = Waves(cosines[0], sines[0])
+    is_table = waves.cos.ndim > 0 and waves.cos.shape == waves.sin.shape
+    return waves if is_table else None
 
 
 def fixed(

@@ -60,8 +60,7 @@ def _both_functions(tables: list[AnyArray]) -> SeparateTables | None:
     for table in tables:
         for reading in wave_readings(table):
             if reading.has_constant_power:
-                functions = {part: found for part, (_, found) in reading.pairs().items()}
-                return SeparateTables(functions, reading.note)
+                return SeparateTables(reading.first_copies(), reading.note)
     return None
 
 

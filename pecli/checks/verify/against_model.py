@@ -11,14 +11,13 @@ import numpy as np
 from pecli.checks.doubts import Doubt, LayersNotNamed
 from pecli.checks.verification import Checked, Verification, compared, conclusion
 from pecli.checks.verify.batch_tables import (
-    Tables,
     counted_rows,
     per_batch,
     solved_positions,
     token_tables,
 )
 from pecli.checks.verify.model_tensors import ModelTensors
-from pecli.checks.verify.table_search import FoundTable, find_tables
+from pecli.checks.verify.table_search import Tables, find_tables
 from pecli.checks.verify.targets import Place
 from pecli.compare.comparison import Comparison
 from pecli.compare.problems import OtherShape
@@ -120,7 +119,7 @@ class _Attempt(NamedTuple):
     """
 
     answer: Verification
-    tables: Tables
+    tables: Mapping[str, Array]
     rows: "RowPositions | None"
 
 
@@ -224,7 +223,7 @@ class _ModelCheck:
         answer = conclusion(
             path=self.path,
             scheme=", ".join(sorted(_schemes(tables) or self.tensors.schemes)),
-            checked=[self._checked(table, model_tolerance) for table in tables],
+            checked=[self._checked(*table, model_tolerance) for table in tables.items()],
             tolerance=model_tolerance,
             problems=problems,
             reasons=reasons,
@@ -247,14 +246,11 @@ class _ModelCheck:
             return False
         return bool(np.abs(widened(array[:1])).max(initial=0.0) > MAX_TABLE_VALUE)
 
-    def _checked(self, table: FoundTable, tolerance: Tolerance) -> Checked:
-        name, reading = table
+    def _checked(self, name: str, reading: Reading | None, tolerance: Tolerance) -> Checked:
         if reading is None:
             return self._unreadable(name)
         label = reading.name if name == ARRAY_NAME else name
-        layers = ""
-        if self.tensors.has_several_layer_types and reading.target.origin is not None:
-            layers = reading.target.origin.layer_type
+        layers = reading.origin.layer_type if self.tensors.has_several_layer_types else ""
         stated = self.tensors.stated_name(name)
         checked = Checked.of(name, label, reading, tolerance, stated=stated)
         note = ", ".join(filter(None, self._notes(name, label, layers, reading)))
@@ -284,13 +280,13 @@ class _ModelCheck:
 
         Layers whose heads have other sizes, or that rotate alike, are not mistaken for these.
         """
-        origin = reading.target.origin
-        if origin is None or self.tensors.layer_named(name) is not None:
+        if self.tensors.layer_named(name) is not None:
             return None
-        encoding = self.tensors.model.one(origin.layer_type)
+        layer_type = reading.origin.layer_type
+        encoding = self.tensors.model.one(layer_type)
         if not any(_are_rivals(encoding, other) for other in self.tensors.all_encodings):
             return None
-        return LayersNotNamed(label, origin.layer_type)
+        return LayersNotNamed(label, layer_type)
 
     def _notes(self, name: str, label: str, layers: str, reading: Reading) -> Iterator[str]:
         """Yield what a tensor is, the layers that it belongs to, and how it was read."""
@@ -362,20 +358,15 @@ class _ModelCheck:
         return list(dict.fromkeys(sentences))
 
 
-def _schemes(tables: Sequence[FoundTable]) -> set[str]:
+def _schemes(tables: Tables) -> set[str]:
     """Return the schemes of the tables that were found."""
-    schemes = set()
-    for table in tables:
-        if table.reading is not None and table.reading.target.origin is not None:
-            schemes.add(table.reading.target.origin.scheme)
-    return schemes
+    return {reading.origin.scheme for reading in tables.values() if reading is not None}
 
 
-def _doublings(tables: Sequence[FoundTable]) -> Iterator[Doubling]:
-    for table in tables:
-        reading = table.reading
-        if reading is not None and reading.target.origin is not None:
-            yield Doubling(reading.target.origin.layer_type, reading, reading.form.doubled)
+def _doublings(tables: Tables) -> Iterator[Doubling]:
+    for reading in tables.values():
+        if reading is not None:
+            yield Doubling(reading.origin.layer_type, reading, reading.form.doubled)
 
 
 def _are_rivals(encoding: Encoding, other: Encoding) -> bool:

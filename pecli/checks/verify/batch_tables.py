@@ -10,6 +10,7 @@ from pecli.checks.verification import Verification
 from pecli.checks.verify.targets import PLACES
 from pecli.compare.forms import joined
 from pecli.compare.problems import PaddingNotFinite
+from pecli.compare.target import cos_and_sin
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS
 from pecli.engine.arrays import Array, widest
@@ -157,7 +158,7 @@ def solved_positions(
     """
     from pecli.checks.verify.rotated import verify_rotated
 
-    waves = _cos_and_sin(tables)
+    waves = cos_and_sin(tables)
     if waves is None:
         return None
     pairs = min(waves.cos.shape[-1], encoding.rope(1).rotary_dim // 2)
@@ -176,20 +177,6 @@ def solved_positions(
     except ParameterError:  # Tables may have another width.
         return None
     return result if _names_positions(result) else None
-
-
-class _Waves(NamedTuple):
-    cos: Array
-    sin: Array
-
-
-def _cos_and_sin(tables: Tables) -> _Waves | None:
-    """Return the only cosines and the only sines of a file; None unless they have the same shape."""
-    cosines = [table for name, table in tables.items() if role_of(name) == "cos"]
-    sines = [table for name, table in tables.items() if role_of(name) == "sin"]
-    if len(cosines) != 1 or len(sines) != 1 or cosines[0].shape != sines[0].shape:
-        return None
-    return _Waves(cosines[0], sines[0])
 
 
 def _names_positions(result: Verification) -> bool:

@@ -1,7 +1,5 @@
 """The tensors of a file that are to be checked against a model: found by their names, or by their values."""
 
-from typing import NamedTuple
-
 from pecli.checks.verify.model_tensors import ModelTensors
 from pecli.compare.reading import Reading, lone_transposes
 from pecli.engine.arrays import Array, dtype_name
@@ -13,57 +11,46 @@ NUMBER_ROLES = ("index", "cos", "sin", "both")
 ROW_SCHEMES = {"sinusoidal", "learned"}  #: schemes of tables whose rows are added to inputs
 
 
-class FoundTable(NamedTuple):
-    """A tensor to check, and the reading that fits it best; None if its shape is that of no table."""
-
-    name: str
-    reading: Reading | None
+Tables = dict[str, Reading | None]
+"""The reading that fits each tensor best; None if its shape is that of no table."""
 
 
-def find_tables(tensors: ModelTensors) -> list[FoundTable]:
+def find_tables(tensors: ModelTensors) -> Tables:
     """Return the tensors to check: the only one, or those whose names state it, or those that look like it.
 
     64 positions of 64 frequencies may be read transposed. A table that only fits so, beside one
     that stands upright, is wrong, and is read upright as well.
     """
     tables = _candidates(tensors)
-    lone = lone_transposes({table.name: table.reading for table in tables})
-    settled = []
-    for table in tables:
-        if table.name in lone:
-            role = tensors.role(table.name)
-            table = table._replace(reading=tensors.best_reading(table.name, role, upright=True))
-        settled.append(table)
-    return settled
+    for name in lone_transposes(tables):
+        tables[name] = tensors.best_reading(name, tensors.role(name), upright=True)
+    return tables
 
 
-def _candidates(tensors: ModelTensors) -> list[FoundTable]:
+def _candidates(tensors: ModelTensors) -> Tables:
     names = [*tensors.tensors]
     if len(names) == 1:
-        return [_only_table(tensors, names[0])]
+        return {names[0]: _only_table(tensors, names[0])}
     by_name = _found_by_name(tensors)
     if by_name or len(names) > MAX_UNNAMED:
         return by_name
     return _found_by_values(tensors)
 
 
-def _only_table(tensors: ModelTensors, name: str) -> FoundTable:
-    """Return the only tensor of a file, as what its name states if it can be that."""
-    reading = tensors.best_reading(name, tensors.role(name))
-    if reading is None:
-        reading = tensors.best_reading(name, None)
-    return FoundTable(name, reading)
+def _only_table(tensors: ModelTensors, name: str) -> Reading | None:
+    """Read the only tensor of a file, as what its name states if it can be that."""
+    return tensors.best_reading(name, tensors.role(name)) or tensors.best_reading(name, None)
 
 
-def _found_by_name(tensors: ModelTensors) -> list[FoundTable]:
-    tables = []
+def _found_by_name(tensors: ModelTensors) -> Tables:
+    tables: Tables = {}
     for name, array in tensors.tensors.items():
         role = role_of(name)
         if role is None or not _is_named_as_table(tensors, name, role, array):
             continue
         reading = tensors.best_reading(name, role)
         if reading is not None or _must_be_table(tensors, role):
-            tables.append(FoundTable(name, reading))
+            tables[name] = reading
     return tables
 
 
@@ -84,14 +71,14 @@ def _must_be_table(tensors: ModelTensors, role: str) -> bool:
     return role != ANYTHING
 
 
-def _found_by_values(tensors: ModelTensors) -> list[FoundTable]:
-    tables = []
+def _found_by_values(tensors: ModelTensors) -> Tables:
+    tables: Tables = {}
     for name, array in tensors.tensors.items():
         if not _holds_floats(array):
             continue
         reading = tensors.best_reading(name, None)
         if reading is not None and reading.is_near:
-            tables.append(FoundTable(name, reading))
+            tables[name] = reading
     return tables
 
 

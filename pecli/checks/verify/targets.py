@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pecli.checks.verify.alibi_parts import alibi_parts
+from pecli.compare.forms import DOUBLED_LAYOUTS
 from pecli.compare.target import PLURALS, Making, Origin, Target, fixed
 from pecli.engine.arrays import (
     COMPLEX,
@@ -44,7 +45,6 @@ from pecli.models.encoding import Encoding
 OWN_POSITIONS = ("positions", "grid", "keep", "grid_base", "grid_scale")
 """Options that state where rows are, if they are not a range."""
 COS_FIRST = ("cos", "sin")  #: the order in names such as freqs_cis, which do not state it
-DOUBLED_LAYOUTS = ("halves", "interleaved")
 ALIBI_FORMS = ("symmetric", "causal", "key", "key-last")
 PLACES: Mapping[str, Parameter] = {
     "offset": Whole(help="position of the first row", low=0, high=LAST_POSITION),
