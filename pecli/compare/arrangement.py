@@ -118,10 +118,12 @@ def arrangements(
         guesses: True for the arrangements that only values can confirm, False for the others.
     """
     case = _Case(shape, target, form, is_text)
+    # A signed form is a guess by itself: its axes are not folded in unusual ways as well.
+    wants_guesses = guesses and not form.is_signed
     seen = set()
     for find_foldings in (*FOLDINGS, *GUESSES):
         for folding in find_foldings(case):
-            if folding.is_guess != guesses:
+            if folding.is_guess != wants_guesses:
                 continue
             key = (folding.shape, folding.transposed)
             if key in seen or len(folding.shape) > MAX_AXES:
@@ -136,7 +138,7 @@ def _factors(folding: Folding, target: Target, form: Form) -> Iterator[tuple[Fac
     shape = folding.shape[::-1] if folding.transposed else folding.shape
     last_axes = form.last_axes(target.width)
     depth = len(shape) - len(last_axes)
-    if depth < 0 or shape[depth:] != form.axes(target.width):
+    if shape[depth:] != form.axes(target.width):
         return
     leading = form.leading_axes(shape[:depth])
     if leading is None:

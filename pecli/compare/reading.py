@@ -148,12 +148,10 @@ class Reading:
         the rotation would combine channels of two pairs.
         """
         result = compare(self.parts, tolerance, name=name, role=self.name, any_dtype=any_dtype)
-        found = self.form.doubled
-        wanted = self.target.layout
-        if not found or not wanted or found == wanted or result.finding is not None:
+        if result.finding is not None or not self.target.is_doubled_differently(self.form):
             return result
         if not result.mismatched or self._has_equal_columns():
-            result.finding = DoubledDifferently(found, wanted)
+            result.finding = DoubledDifferently(self.form.doubled, self.target.layout)
         return result
 
     def _has_equal_columns(self) -> bool:
@@ -506,13 +504,10 @@ def readings(
         return
     if guesses and not (real != real.flat[0]).any():
         return  # Memory that nobody set is as constant as position 0, and confirms nothing.
-    forms = [form for form in target.forms() if _can_hold(target, form, is_complex=is_complex)]
-    for form in forms:
-        if form.is_signed and not guesses:
+    for form in target.forms(guesses=guesses):
+        if not _can_hold(target, form, is_complex=is_complex):
             continue
-        # A signed form is a guess by itself; its axes need not be folded in unusual ways as well.
-        unusual = guesses and not form.is_signed
-        for arrangement in arrangements(real.shape, target, form, is_text=is_text, guesses=unusual):
+        for arrangement in arrangements(real.shape, target, form, is_text=is_text, guesses=guesses):
             for parts, scheme in _parts(real, target, arrangement):
                 yield Reading(real, target, arrangement, parts, scheme, is_complex)
 

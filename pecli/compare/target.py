@@ -75,19 +75,21 @@ class Target:
     def width(self) -> int:
         return self.shape[-1] or 1
 
-    def forms(self) -> list[Form]:
-        """Return the forms that it may have in a tensor; columns as the model rotates them come first."""
+    def forms(self, *, guesses: bool = False) -> list[Form]:
+        """Return the forms that it may have in a tensor; columns as the model rotates them come first.
+
+        With `guesses`, sines that have the sign of the rotation folded in are among them.
+        """
         if not self.waves:
             return [Form("alone")]
         forms = [form for form in READABLE if form.functions == len(self.names)]
-        if self.names == ("sin",):
+        if guesses and self.names == ("sin",):
             forms += SIGNED
-        return sorted(forms, key=self._is_doubled_differently)
+        return sorted(forms, key=self.is_doubled_differently)
 
-    def _is_doubled_differently(self, form: Form) -> bool:
-        if not self.layout or not form.doubled:
-            return False
-        return form.doubled != self.layout
+    def is_doubled_differently(self, form: Form) -> bool:
+        """Return True if a form doubles columns in another way than the model rotates them."""
+        return self.layout != form.doubled and bool(self.layout and form.doubled)
 
 
 class Waves(NamedTuple):

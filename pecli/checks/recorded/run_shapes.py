@@ -1,6 +1,7 @@
 """Rules for the shapes and dtypes of a recorded run, which may come from a damaged file."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from pecli.engine.arrays import FLOATS, Array, dtype_name
 from pecli.engine.schemes.given_positions import LAST_POSITION
 from pecli.errors import FileError, bracketed
 
+ADVICE = "record the run again"
+
 
 def check_shapes(run: RecordedRun, label: str) -> None:
     """Raise FileError if tensors of a run do not belong together.
@@ -27,96 +30,106 @@ def check_shapes(run: RecordedRun, label: str) -> None:
         label: The file, for the error.
     """
     for place, weight in run.weights.items():
-        if weight.ndim != 2 or not weight.size or not _is_float(weight):
-            raise FileError(label, _wrong(f"{place}.weight", weight, "(rows, D), floats"))
+        table = _Tensor(label, f"{place}.weight", weight)
+        table.require_floats(weight.ndim == 2, "(rows, D), floats")
     for number, call in enumerate(run.calls):
-        for problem in _problems_of(call, run.weights):
-            raise FileError(label, f"calls.{number}.{problem}", "record the run again")
+        _CallRules(label, f"calls.{number}.", call, run.weights).check()
 
 
-def _problems_of(call: RecordedCall, weights: Mapping[str, Array]) -> Iterator[str]:
-    if call.positions is None:
-        yield f"{POSITIONS} is missing"
-        return
-    yield from _problems_of_positions(call, call.positions)
-    for name, array in call.tensors.items():
-        if not array.size or not array.ndim or not _is_float(array):
-            yield _wrong(name, array, "an array of floats")
-        else:
-            yield from _problems_of_tensor(name, call, call.positions, weights)
+class _Tensor(NamedTuple):
+    """A tensor of a run, and the file and the name by which errors call it."""
+
+    label: str
+    name: str
+    array: Array
+
+    def require(self, is_right: bool, rule: str) -> None:
+        """Raise FileError with the rule that the tensor breaks, unless it is right."""
+        if not is_right:
+            array = f"{bracketed(self.array.shape)}, {dtype_name(self.array.dtype)}"
+            problem = f"{self.name} is {array}; it must be {rule}"
+            raise FileError(self.label, problem, ADVICE)
+
+    def require_floats(self, is_shaped: bool, rule: str) -> None:
+        """Raise FileError unless the tensor has such a shape, and holds floats."""
+        is_float = dtype_name(self.array.dtype) in FLOATS
+        self.require(is_shaped and is_float and self.array.size > 0, rule)
+
+    def require_positions(self, is_shaped: bool, rule: str) -> None:
+        """Raise FileError unless the tensor has such a shape, and holds positions that are supported."""
+        self.require(is_shaped and self._holds_positions(), f"{rule}, whole numbers ≥ 0")
+
+    def _holds_positions(self) -> bool:
+        if self.array.dtype.kind not in "iu" or not self.array.size:
+            return False
+        positions = self.array.astype(np.int64)
+        return bool(positions.min() >= 0) and bool(positions.max() <= LAST_POSITION)
 
 
-def _problems_of_tensor(
-    name: str, call: RecordedCall, positions: Array, weights: Mapping[str, Array]
-) -> Iterator[str]:
-    """Yield a sentence if a tensor of floats has not the shape that its role requires."""
-    array = call.tensors[name]
-    place, _, role = name.rpartition(".")
-    if name.endswith((BEFORE, AFTER)):
-        yield from _problems_of_vector(name, call.tensors)
-    elif role == ROWS:
-        yield from _problems_of_rows(name, array, weights.get(place), positions)
-    elif array.ndim < 2 and role in ("cos", "sin"):
-        yield _wrong(name, array, "(…, L, D)")
+class _CallRules(NamedTuple):
+    """The rules for the tensors of one call."""
 
+    label: str
+    prefix: str  #: of the names that its tensors have in the file: `calls.0.`
+    call: RecordedCall
+    weights: Mapping[str, Array]  #: the learned tables of the run, by place
 
-def _problems_of_positions(call: RecordedCall, positions: Array) -> Iterator[str]:
-    if positions.ndim not in (2, 3) or not positions.size or not _are_positions(positions):
-        yield _wrong(POSITIONS, positions, "(batch, L) or (axes, batch, L), whole numbers ≥ 0")
-    batch_and_length = positions.shape[-2:]
-    mask = call.attention_mask
-    if mask is not None and mask.shape != batch_and_length:
-        yield _wrong(MASK, mask, bracketed(batch_and_length))
-    ids = call.position_ids
-    if ids is not None and not (_have_batch(ids, batch_and_length) and _are_positions(ids)):
-        yield _wrong(USED_IDS, ids, f"{bracketed(batch_and_length)}, whole numbers ≥ 0")
+    def check(self) -> None:
+        """Raise FileError for the first tensor that breaks a rule."""
+        if self.call.positions is None:
+            raise self._missing(f"{POSITIONS} is missing")
+        self._check_positions(self.call.positions)
+        for name, array in self.call.tensors.items():
+            self._tensor(name, array).require_floats(array.ndim > 0, "an array of floats")
+            self._check_role(name, array, batch=self.call.positions.shape[-2])
 
+    def _tensor(self, name: str, array: Array) -> _Tensor:
+        return _Tensor(self.label, f"{self.prefix}{name}", array)
 
-def _have_batch(ids: Array, batch_and_length: tuple[int, ...]) -> bool:
-    """Return True if ids are (L,), (batch, L) or (axes, batch, L); one sequence may stand for all."""
-    if ids.ndim > 3:
-        return False
-    *_, batch, length = (1, 1, *ids.shape)
-    return length == batch_and_length[-1] and batch in (1, batch_and_length[0])
+    def _missing(self, problem: str) -> FileError:
+        return FileError(self.label, f"{self.prefix}{problem}", ADVICE)
 
+    def _check_positions(self, positions: Array) -> None:
+        """Check positions, the mask and the ids that the model used; all have a batch and a length."""
+        tensor = self._tensor(POSITIONS, positions)
+        tensor.require_positions(positions.ndim in (2, 3), "(batch, L) or (axes, batch, L)")
+        batch, length = positions.shape[-2:]
+        rule = bracketed((batch, length))
+        mask = self.call.attention_mask
+        if mask is not None:
+            self._tensor(MASK, mask).require(mask.shape == (batch, length), rule)
+        ids = self.call.position_ids
+        if ids is not None:
+            # Ids are (L,), (batch, L) or (axes, batch, L); one sequence may stand for all.
+            *_, ids_batch, ids_length = (1, 1, *ids.shape)
+            has_batch = ids_batch in (1, batch) and ids.ndim <= 3
+            self._tensor(USED_IDS, ids).require_positions(has_batch and ids_length == length, rule)
 
-def _are_positions(array: Array) -> bool:
-    """Return True for whole numbers from 0 to the largest position that is supported."""
-    if array.dtype.kind not in "iu":
-        return False
-    positions = array.astype(np.int64)
-    return bool(((positions >= 0) & (positions <= LAST_POSITION)).all())
+    def _check_role(self, name: str, array: Array, batch: int) -> None:
+        """Check the shape that the role of a tensor requires."""
+        place, _, role = name.rpartition(".")
+        if name.endswith((BEFORE, AFTER)):
+            self._check_vector(name, array)
+        elif role == ROWS:
+            self._check_rows(name, array, place, batch)
+        elif role in ("cos", "sin"):
+            self._tensor(name, array).require(array.ndim > 1, "(…, L, D)")
 
+    def _check_vector(self, name: str, array: Array) -> None:
+        """Check that queries or keys have another side, of the same shape."""
+        vector = name.removesuffix(BEFORE).removesuffix(AFTER)
+        for side in (vector + BEFORE, vector + AFTER):
+            if side not in self.call.tensors:
+                raise self._missing(f"{name} is there, and {side.rpartition('.')[2]} is missing")
+            shape = self.call.tensors[side].shape
+            is_alike = array.ndim > 1 and array.shape == shape
+            self._tensor(name, array).require(is_alike, f"(…, L, D), as {bracketed(shape)}")
 
-def _problems_of_vector(name: str, tensors: Mapping[str, Array]) -> Iterator[str]:
-    """Yield a sentence if queries or keys have no other side, or one of another shape."""
-    if name.endswith(BEFORE):
-        other = name.removesuffix(BEFORE) + AFTER
-    else:
-        other = name.removesuffix(AFTER) + BEFORE
-    if other not in tensors:
-        yield f"{name} is there, and {other.rpartition('.')[2]} is missing"
-    elif tensors[name].ndim < 2 or tensors[name].shape != tensors[other].shape:
-        yield _wrong(name, tensors[name], f"(…, L, D), as {bracketed(tensors[other].shape)}")
-
-
-def _problems_of_rows(
-    name: str, rows: Array, weight: Array | None, positions: Array
-) -> Iterator[str]:
-    """Yield a sentence if rows are not those of a learned table that is recorded."""
-    if weight is None:
-        yield f"{name} is there, and the table with its weight is missing"
-        return
-    batch = positions.shape[-2]
-    has_batch = rows.ndim == 2 or (rows.ndim == 3 and len(rows) in (1, batch))
-    if not has_batch or rows.shape[-1] != weight.shape[-1]:
-        yield _wrong(name, rows, f"({batch}, L, {weight.shape[-1]})")
-
-
-def _is_float(array: Array) -> bool:
-    return dtype_name(array.dtype) in FLOATS
-
-
-def _wrong(name: str, array: Array, rule: str) -> str:
-    shape = bracketed(np.shape(array))
-    return f"{name} is {shape}, {dtype_name(array.dtype)}; it must be {rule}"
+    def _check_rows(self, name: str, rows: Array, place: str, batch: int) -> None:
+        """Check that rows are those of a learned table that is recorded."""
+        if place not in self.weights:
+            raise self._missing(f"{name} is there, and the table with its weight is missing")
+        width = self.weights[place].shape[-1]
+        is_alike = rows.shape[:-2] in ((), (1,), (batch,)) and rows.shape[-1] == width
+        has_rows = rows.ndim > 1
+        self._tensor(name, rows).require(is_alike and has_rows, f"({batch}, L, {width})")

@@ -14,7 +14,7 @@ import numpy as np
 from pecli.checks.doubts import FewElements
 from pecli.checks.printed import printed_tolerance
 from pecli.checks.verification import Verification
-from pecli.checks.verify.rotation_job import RotationJob
+from pecli.checks.verify.rotation_job import RotationJob, has_permuted_weights
 from pecli.compare.comparison import Comparison, compare_arrays, problems_of
 from pecli.compare.factors import Index
 from pecli.compare.tolerance import Tolerance
@@ -23,10 +23,8 @@ from pecli.errors import FileError, ParameterError
 from pecli.files.contents import LoadedFile, PrintedPart
 from pecli.models.encoding import Encoding
 from pecli.models.find import Model
-from pecli.models.gguf_names import PERMUTED
 from pecli.tensors.inputs import SEQ_AXIS, Input
 from pecli.tensors.row_positions import RowPositions
-from pecli.tensors.row_rotation import model_rotation
 
 PRINT_ALL = (
     "print all elements: in llama.cpp's common/debug.cpp, call common_debug_print_tensor with 4096 "
@@ -113,8 +111,7 @@ def _layouts(encoding: Encoding, job: RotationJob) -> tuple[str, ...]:
     """
     if job.place.layout:
         return (job.place.layout,)
-    is_permuted = encoding.layout == "halves" and encoding.family in PERMUTED
-    return ("interleaved", "") if is_permuted else ("",)
+    return ("interleaved", "") if has_permuted_weights(encoding) else ("",)
 
 
 def _compared_with(
@@ -122,21 +119,8 @@ def _compared_with(
 ) -> _Compared:
     """Compare a tensor with the rotation of an encoding, at the elements that can be computed."""
     inputs = Input(widened(pair.before), pair.name)
-    fields: dict[str, object] = {"seq_axis": SEQ_AXIS}
-    if layout:
-        fields["layout"] = layout
-    rotation = model_rotation(
-        [inputs],
-        job.encodings.file,
-        encoding,
-        RowPositions(0, _positions(pair.part, job)),
-        (),
-        fields,
-        length=job.place.length,
-        recipe=job.place.recipe,
-        runtime=job.place.runtime,
-        dtype="float64",
-    )
+    rows = RowPositions(0, _positions(pair.part, job))
+    rotation = job.rotation(inputs, encoding, rows, seq_axis=SEQ_AXIS, layout=layout)
     expected = widened(rotation.apply(inputs))  # NaN if a channel of the pair is
     is_computed = np.isfinite(expected)
     is_printed = np.zeros(pair.after.shape, bool)

@@ -23,7 +23,7 @@ from pecli.checks.printed import printed_tolerance
 from pecli.checks.verification import Verification
 from pecli.checks.verify.head_tensors import HeadTensor, head_tensor, unfolded_shape
 from pecli.checks.verify.rotation_advice import Found, advice
-from pecli.checks.verify.rotation_job import RotationJob
+from pecli.checks.verify.rotation_job import LLAMA_CPP, RotationJob, has_permuted_weights
 from pecli.checks.verify.tensor_pairs import TensorPair, tensor_pairs
 from pecli.compare.comparison import Comparison, compare, compare_arrays, problems_of
 from pecli.compare.problems import CopiesDiffer, NotFinite, PaddingNotFinite
@@ -31,7 +31,6 @@ from pecli.compare.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS, PairLayouts
 from pecli.engine.arrays import Array, Floats, as_dtype, widened
 from pecli.engine.edits import Rotation
-from pecli.engine.named_values import MutableValues
 from pecli.errors import counted
 from pecli.explain.explanation import Explanation
 from pecli.explain.rotated_making import HeadRotation
@@ -40,9 +39,8 @@ from pecli.files.load import Given
 from pecli.files.tensor_roles import layer_number
 from pecli.models.encoding import Encoding
 from pecli.models.find import Model
-from pecli.models.gguf_names import PERMUTED
 from pecli.tensors.inputs import SEQ_AXIS, Input
-from pecli.tensors.row_rotation import RowRotation, model_rotation
+from pecli.tensors.row_rotation import RowRotation
 
 KEYS = re.compile(r"(?<![a-z])k", re.IGNORECASE)  #: the name of keys: `k_3`, not `blk.3.q`
 
@@ -168,31 +166,20 @@ class RotatedCheck:
         place = self.job.place
         after = Input(self.tensor.after, self.tensor.pair.label)
         after.check_sequence(self.tensor.axis)
-        fields: MutableValues = {"seq_axis": self.tensor.axis, "shift": self.job.tokens.shift}
-        if place.layout:
-            fields["layout"] = place.layout
-        elif self._has_permuted_weights():
-            fields["layout"] = "interleaved"
-        return model_rotation(
-            [after],
-            self.job.encodings.file,
+        return self.job.rotation(
+            after,
             self.encoding,
             self.rows,
-            (),
-            fields,
+            seq_axis=self.tensor.axis,
+            layout="interleaved" if self._has_permuted_weights() else place.layout,
             offset=place.offset or 0,
-            length=place.length,
-            recipe=place.recipe,
-            runtime=place.runtime,
-            dtype="float64",
         )
 
     def _has_permuted_weights(self) -> bool:
         """Return True if llama.cpp rotates a model of halves as neighbours, after permuting its weights."""
         place = self.job.place
-        is_llama_cpp = place.runtime == "llama.cpp" and not place.layout
-        is_permuted = self.encoding.layout == "halves" and self.encoding.family in PERMUTED
-        return is_llama_cpp and is_permuted
+        is_llama_cpp = place.runtime == LLAMA_CPP and not place.layout
+        return is_llama_cpp and has_permuted_weights(self.encoding)
 
     def _plan_shift(self, shift: int) -> None:
         """Plan a rotation by the same positions for all rows; the attention factor is applied already."""

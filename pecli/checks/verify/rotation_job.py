@@ -12,14 +12,22 @@ from numpy.typing import ArrayLike
 from pecli.checks.verify.targets import Place
 from pecli.compare.factors import Shape
 from pecli.compare.tolerance import Tolerance
+from pecli.engine.named_values import MutableValues
 from pecli.errors import ParameterError, PecliError, quoted
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
-from pecli.tensors.inputs import SEQ_AXIS
+from pecli.models.gguf_names import PERMUTED
+from pecli.tensors.inputs import SEQ_AXIS, Input
 from pecli.tensors.row_positions import RowPositions, row_positions
-from pecli.tensors.row_rotation import head_counts
+from pecli.tensors.row_rotation import RowRotation, head_counts, model_rotation
 
+LLAMA_CPP = "llama.cpp"
 BEFORE_HEADS = -3  #: the axis of positions in (batch, L, heads, D)
+
+
+def has_permuted_weights(encoding: Encoding) -> bool:
+    """Return True if llama.cpp's converter permutes a model's weights, so that pairs are neighbours, not halves."""
+    return encoding.layout == "halves" and encoding.family in PERMUTED
 
 
 class Tokens(NamedTuple):
@@ -115,6 +123,43 @@ class RotationJob:
     def is_unrotated(self, name: str) -> bool:
         """Return True if a tensor's name states a layer without rope, and no layer type is given."""
         return self.layer_type is None and self.encodings.is_unrotated(name)
+
+    def rotation(
+        self,
+        tensor: Input,
+        encoding: Encoding,
+        rows: RowPositions,
+        *,
+        seq_axis: int,
+        layout: str,
+        offset: int = 0,
+    ) -> RowRotation:
+        """Return how the layers of an encoding rotate a tensor.
+
+        Args:
+            tensor: Queries or keys before or after the rotation.
+            encoding: The encoding.
+            rows: The positions of their rows.
+            seq_axis: The axis of positions.
+            layout: The channels that make a pair; empty for the model's own layout.
+            offset: The position of the first row, if rows are consecutive.
+        """
+        fields: MutableValues = {"seq_axis": seq_axis, "shift": self.tokens.shift}
+        if layout:
+            fields["layout"] = layout
+        return model_rotation(
+            [tensor],
+            self.encodings.file,
+            encoding,
+            rows,
+            (),
+            fields,
+            offset=offset,
+            length=self.place.length,
+            recipe=self.place.recipe,
+            runtime=self.place.runtime,
+            dtype="float64",
+        )
 
     def position_axis(self, shape: Shape) -> int:
         """Return the axis of positions: the one before the last, unless that is a number of heads.
