@@ -12,7 +12,7 @@ import pytest
 
 import pecli
 from pecli.errors import ResourceError
-from tests.tools.campaigns.calls import CALLS, NOT_CALLED, nested
+from tests.tools.campaigns.calls import CALLS, CONFIG, NOT_CALLED, Silent, nested
 
 ROOT = Path(__file__).parents[1]
 DEEP = nested(lambda value: [value], 1.0)
@@ -44,6 +44,9 @@ WRONG = [
     (lambda: pecli.verify(ROPE.tables(), ROPE, any_dtype=TABLE), "it must be true or false"),
     (lambda: pecli.Rope(DEEP, 8), "seq_len is of type list; it must be a whole number"),
     (lambda: pecli.Tolerance(atol=DEEP), "atol is of type list; it must be a finite number"),
+    (lambda: pecli.Rope(4, 8, dtype=Silent()), "dtype is 'of type Silent'; it must be one of"),
+    (lambda: pecli.Rope(TABLE, 8, grid=(2, 3)), "seq_len is array([[1., 1."),
+    (lambda: pecli.verify(3.0, CONFIG, before=TABLE), "of shape (); before it is of shape (4, 8)"),
     (lambda: pecli.Scheme.from_spec("a" * 100_000), "…"),
     (lambda: pecli.load("a" * 100_000), "file name too long"),
 ]

@@ -161,6 +161,9 @@ def _row_errors(table: Array, exact: Array, skipped: int) -> BlockErrors:
         error = widened(table) - widened(exact)
     np.abs(error, out=error)
     by_row = error.max(axis=1).astype(np.float64)
+    if np.isnan(by_row).any():  # An element that is not a number is farther off than any other.
+        error[np.isnan(error)] = np.inf
+        by_row = error.max(axis=1).astype(np.float64)
     sums = error.sum(axis=1, dtype=np.float64)
     return BlockErrors(by_row, sums, error.max(axis=0), first_equal)
 

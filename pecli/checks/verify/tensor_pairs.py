@@ -160,6 +160,8 @@ def _pair(name: str, label: str, before: Array, after: Array) -> TensorPair:
         dtype = "float32"
     exact = before if dtype_name(before.dtype) == dtype else widened(before)
     pair = TensorPair(name, label, dtype, exact, as_dtype(after, dtype))
+    if not before.ndim or not after.ndim:  # A single number has no channels to rotate.
+        raise pair.unlike_shapes()
     if pair.has_equal_shapes and after.ndim >= 2 and not after.size:
         given = f"of shape {after.shape}"
         raise ParameterError(label, given, "it holds no numbers", "give some to compare")

@@ -263,7 +263,7 @@ class DtypeChoice(Choice):
             return None  # NumPy would take it for float64.
         try:
             return dtype(cast("DTypeLike", value)).name
-        except (TypeError, ValueError, SyntaxError):
+        except Exception:  # NumPy also raises what an object's own text or attributes raise.
             text = value if isinstance(value, str) else quoted(value)
             return text.rpartition(".")[2]  # torch.bfloat16
 

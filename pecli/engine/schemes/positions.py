@@ -89,6 +89,7 @@ class Positioned(Scheme):
             self._set("keep", preset["keep"])
         rows = self._rows_of_place()
         if rows is not None:
+            self._check_first("seq_len")
             is_other = self.seq_len not in (None, rows)
             self._refuse_if(
                 is_other, "seq_len", f"{place_of_rows(self)} has {rows} rows", "leave it out"

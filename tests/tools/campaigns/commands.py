@@ -270,7 +270,11 @@ def most_errors(words: list[str]) -> int:
     """Return how many lines of errors there may be: one per file of commands that read several."""
     if words[0] not in ("config", "verify", "identify"):
         return 1
-    return max(1, sum(not word.startswith("-") for word in words[1:]))
+    before, separator, after = " ".join(words[1:]).partition("-- ")
+    files = [word for word in before.split() if not word.startswith("-")]
+    if separator:  # Whatever follows is a file, even if it looks like an option.
+        files += after.split()
+    return max(1, len(files))
 
 
 def _json_problems(output: str) -> Iterator[str]:
