@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pecli.checks.diff import Difference
 from pecli.checks.diff import diff as compare
-from pecli.checks.verification import Verification
 from pecli.cli import options
 from pecli.cli.answers import answer_with_figure, provenance
 from pecli.cli.commands import command
 from pecli.engine.named_values import NamedValues
 from pecli.errors import ParameterError
 from pecli.views import check_results, screen
+
+if TYPE_CHECKING:  # Two tables are compared without importing what verifies them.
+    from pecli.checks.verification import Verification
 
 
 @command(
@@ -107,7 +111,7 @@ def _difference(a: str, b: str, settings: NamedValues) -> Difference:
 
 
 def _show(result: Verification | Difference) -> None:
-    if isinstance(result, Verification):
-        check_results.show_verification(result)
-    else:
+    if isinstance(result, Difference):
         check_results.show_difference(result)
+    else:
+        check_results.show_verification(result)

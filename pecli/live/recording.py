@@ -7,7 +7,8 @@ from dataclasses import asdict, is_dataclass
 from typing import cast
 
 from pecli.checks.recorded.run_tensors import RecordedCall, RecordedRun
-from pecli.checks.recorded.run_verification import RunVerification, verify_run
+from pecli.checks.recorded.run_result import RunVerification
+from pecli.checks.recorded.run_verification import verify_run
 from pecli.compare.tolerance import Tolerance, tolerance_of
 from pecli.display import Printed
 from pecli.engine.arrays import Array

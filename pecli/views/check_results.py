@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from pecli.checks.recorded.run_verification import RunVerification
-from pecli.checks.verification import Verification
 from pecli.compare.comparison import Comparison, problems_of
 from pecli.errors import PecliError, brief, listed, number
 from pecli.views import screen
@@ -25,6 +23,8 @@ if TYPE_CHECKING:
 
     from pecli.checks.diff import Difference
     from pecli.checks.identify import Identification, Match
+    from pecli.checks.recorded.run_result import RunVerification
+    from pecli.checks.verification import Verification
 
 MAX_LINE = 96
 """Characters of a line about a tensor; a longer one is broken between its parts."""
@@ -58,6 +58,8 @@ def show_verification(result: Verification, status: str = "") -> None:
         result: The verification.
         status: The status to print if it is not the result's own: a strict check can be «weak».
     """
+    from pecli.checks.recorded.run_result import RunVerification
+
     if not status:
         status = status_of(result)
     screen.print_labelled(*VERDICTS[status], f"  {result.file or 'arrays'}  {result.scheme}")
@@ -166,7 +168,9 @@ def reasons(result: Verification | Difference) -> list[str]:
 
 def tensor_lines(result: Verification | Difference, *, passed: bool) -> list[list[str]]:
     """Return the parts of a line for each tensor; tensors that passed a verification share lines."""
-    if not isinstance(result, Verification):
+    from pecli.checks.diff import Difference
+
+    if isinstance(result, Difference):
         return failed_tensor_lines(result.tensors, result, COMPARED)
     lines: list[list[str]] = []
     if passed:

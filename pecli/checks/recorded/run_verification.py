@@ -1,7 +1,7 @@
 """A recorded run compared with what the model's configuration requires: the first wrong layer."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pecli.checks.doubts import Doubt, ImagesAsRecorded, OnlyTables
 from pecli.checks.file_problems import (
@@ -13,37 +13,16 @@ from pecli.checks.file_problems import (
 )
 from pecli.checks.recorded.call_tokens import CallTokens
 from pecli.checks.recorded.place_checks import PlaceCheck, PlaceChecker, Reasons
+from pecli.checks.recorded.run_result import RunVerification
 from pecli.checks.recorded.run_shapes import check_shapes
 from pecli.checks.recorded.run_tensors import AFTER, RecordedCall, RecordedRun, layer_of
-from pecli.checks.verification import Verification
 from pecli.compare.comparison import problems_of
 from pecli.compare.tolerance import Tolerance
-from pecli.engine.named_values import JsonObject
 from pecli.errors import NoTablesError, counted, listed
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.find import Model, load_model
 
 MAX_LISTED = 8  #: layers or tensors that a sentence names
-
-
-@dataclass(frozen=True, repr=False)
-class RunVerification(Verification):
-    """The answer for a recorded run.
-
-    Attributes:
-        first_place: The first layer that is wrong, as the model names it, such as `model.layers.3`;
-            empty if none is.
-        wrong_layers: The numbers of all layers that are wrong.
-    """
-
-    first_place: str = ""
-    wrong_layers: tuple[int, ...] = ()
-
-    def as_json(self) -> JsonObject:
-        fields = super().as_json()
-        fields["first_place"] = self.first_place
-        fields["wrong_layers"] = list(self.wrong_layers)
-        return fields
 
 
 def verify_run(
