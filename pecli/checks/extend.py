@@ -102,7 +102,7 @@ class ContextLength(Whole):
 
 TO = ContextLength(help="positions of the longer context", high=LAST_POSITION)
 ORIGINAL_LEN = ContextLength(help="the context without any scaling", high=LAST_POSITION)
-FACTOR = Real(help="the factor of the scaling", at_least=1)
+FACTOR = Real(help="the factor of the scaling", at_least=1, up_to=1e30)
 KEPT = ("beta_fast", "beta_slow", "truncate", "mscale", "mscale_all_dim")
 """Parameters of a model's own YaRN that stay if it is stretched further."""
 

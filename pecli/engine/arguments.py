@@ -19,12 +19,18 @@ def within_limits(function: Callable[_Arguments, _Result]) -> Callable[_Argument
 
     A view such as `np.broadcast_to(1.0, (10**6, 10**6))` takes 8 bytes until it is copied, and a
     list that is nested 5,000 levels deep cannot even be printed.
+
+    NumPy does not warn of overflow in such a function: tables and files may hold infinities, and
+    what is wrong with them is part of the result.
     """
 
     @wraps(function)
     def limited(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
+        from numpy import errstate
+
         try:
-            return function(*arguments, **named)
+            with errstate(all="ignore"):
+                return function(*arguments, **named)
         except MemoryError:
             raise out_of_memory() from None
         except RecursionError:

@@ -7,14 +7,24 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
+import numpy as np
+
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
+
+
+def _ignore_overflow() -> None:
+    """Let NumPy not warn in this thread: a thread does not have the settings of its caller."""
+    np.seterr(all="ignore")
 
 
 class ThreadPool(ThreadPoolExecutor):
     """A pool that goes on with the threads it has, or without any, if the system starts no more."""
 
     _works_alone = False  # True once not even the first thread could be started
+
+    def __init__(self, max_workers: int) -> None:
+        super().__init__(max_workers, initializer=_ignore_overflow)
 
     def submit(
         self,

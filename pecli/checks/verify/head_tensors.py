@@ -69,9 +69,9 @@ def unfolded_shape(shape: Shape, widths: Collection[int], heads: Collection[int]
     >>> unfolded_shape((2, 4, 5, 16), [16], [4, 2])
     (2, 4, 5, 16)
     """
-    columns = shape[-1]
-    if columns in widths:
+    if not shape or shape[-1] in widths:
         return shape
+    columns = shape[-1]
     for width in widths:
         count, rest = divmod(columns, width)
         if rest == 0 and count > 1 and (not heads or count in heads):

@@ -111,6 +111,8 @@ def power(base: float, exponent: float) -> float:
 
 def log_single(value: float) -> float:
     """Return the natural logarithm of a positive float32 number, rounded to float32."""
+    if math.isinf(value):
+        return value
     return round_fixed(numerics.log(Fraction(value), 128), 128, "float32")
 
 
@@ -162,6 +164,8 @@ def torch_powers(base: float, exponents: Singles) -> Singles:
     exponents, SLEEF computes the first 64.
     """
     base = round_single(base)
+    if math.isinf(base):  # NTK-aware scaling by 1e39 has a base that float32 cannot hold.
+        return np.where(exponents == 0, np.float32(1), np.float32(np.inf))
     in_vectors = len(exponents) // _TWO_VECTORS * _TWO_VECTORS
     log_base = numerics.log(Fraction(base), 128) / 2.0**128
     logarithms = log_base * exponents[:in_vectors].astype(np.float64)

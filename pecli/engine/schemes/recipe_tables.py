@@ -122,9 +122,12 @@ class RecipeFiller:
         Interleaved M-RoPE has axes 0 1 2 0 1 2 …: every pair is a band. Sections 0 0 1 1 1 are two
         bands.
         """
+        # A runtime divides float32 numbers by factors such as 1e39, which are infinite there.
+        with np.errstate(all="ignore"):
+            functions = [*self._waves.phases()]
         bands = []
         pair = 0  # among the pairs of all functions
-        for phases, indices in self._waves.phases():
+        for phases, indices in functions:
             axes = self._waves.axes[pair : pair + len(indices)]
             taken = 0  # of the indices of this function
             for axis, run in groupby(axes):
