@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from typing import cast
 
-from pecli.checks.recorded.run_tensors import RecordedCall, RecordedRun
 from pecli.checks.recorded.run_result import RunVerification
+from pecli.checks.recorded.run_tensors import RecordedCall, RecordedRun
 from pecli.checks.recorded.run_verification import verify_run
 from pecli.compare.tolerance import Tolerance, tolerance_of
 from pecli.display import Printed
