@@ -48,7 +48,7 @@ WRONG = [
     (lambda: pecli.Rope(DEEP, 8), "seq_len is of type list; it must be a whole number"),
     (lambda: pecli.Tolerance(atol=DEEP), "atol is of type list; it must be a finite number"),
     (lambda: pecli.Rope(4, 8, dtype=Silent()), "dtype is 'of type Silent'; it must be one of"),
-    (lambda: pecli.Rope(TABLE, 8, grid=(2, 3)), "seq_len is array([[1., 1."),
+    (lambda: pecli.Rope(TABLE, 8, positions=[0, 1]), "seq_len is array([[1., 1."),
     (lambda: pecli.verify(3.0, CONFIG, before=TABLE), "of shape (); before it is of shape (4, 8)"),
     (lambda: pecli.Scheme.from_spec("a" * 100_000), "…"),
     (lambda: pecli.load("a" * 100_000), "file name too long"),
