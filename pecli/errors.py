@@ -46,6 +46,22 @@ def _joined(*parts: str) -> str:
 class PecliError(Exception):
     """The base class of pecli's errors."""
 
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines that IPython shows: the user's call and the message.
+
+        The frames below it, within this package, would fill a screen.
+        """
+        import traceback
+
+        package = os.path.dirname(os.path.abspath(__file__))
+        lines = [f"{type(self).__name__}: {self}"]
+        for frame in reversed(traceback.extract_tb(self.__traceback__)):
+            is_written_by_user = not frame.filename.startswith(package) and frame.line
+            if is_written_by_user:  # Methods that a dataclass generates have no source.
+                lines.insert(0, f"line {frame.lineno}: {frame.line}")
+                break
+        return lines
+
 
 class ParameterError(PecliError, ValueError):
     """A parameter breaks its rule.

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from pecli.cli.app import COMMANDS
+from pecli.views.pictures.theme import FONT_POINTS
 from tests.command_reference import all_commands, option_names
 from tests.pixels import assert_alike, decoded
 from tests.readme import README, REFERENCE, environment, written
@@ -118,25 +119,33 @@ def test_every_sample_runs(
 
 GALLERY = README.parent / "samples" / "gallery"
 SCRIPT = (GALLERY / "gallery.sh").read_text(encoding="utf-8")
-DRAWN = re.findall(r"^pecli .*$", SCRIPT, re.M)
+DRAWN = re.findall(r"^pecli plot .*$", SCRIPT, re.M)
+DUMP, FAILURE = re.findall(r"^pecli (?:rope|verify) .*$", SCRIPT, re.M)
 PICTURES = sorted(GALLERY.glob("*.png"))
 
 
+def picture_of(command: str) -> str:
+    """Return the name of the picture that a command draws."""
+    words = shlex.split(command)
+    return words[words.index("-o") + 1]
+
+
 def test_pictures_and_commands_go_together_in_the_gallery_and_the_readme() -> None:
-    assert sorted(command.rsplit(" ", 1)[1] for command in DRAWN) == [
-        picture.name for picture in PICTURES
-    ]
-    others = {
-        line for line in SCRIPT.splitlines() if line not in DRAWN and not line.startswith("#")
-    }
-    assert others == {"set -e"}
+    drawn = sorted(map(picture_of, [*DRAWN, FAILURE]))
+    assert drawn == [picture.name for picture in PICTURES]
     text = README.read_text(encoding="utf-8")
+    for name in drawn:
+        assert f"samples/gallery/{name}" in text
     for command in DRAWN:
-        assert f"samples/gallery/{command.rsplit(' ', 1)[1]}" in text
         assert f"`{command}`" in text
 
 
-@pytest.mark.parametrize("command", DRAWN, ids=lambda command: command.rsplit(" ", 1)[1])
+def test_nothing_else_is_in_the_script_of_the_gallery() -> None:
+    lines = {line for line in SCRIPT.splitlines() if not line.startswith("#")}
+    assert lines - {*DRAWN, DUMP, FAILURE} == {"set -e", "rm dump.npz"}
+
+
+@pytest.mark.parametrize("command", DRAWN, ids=picture_of)
 @pytest.mark.sample(2)
 def test_its_commands_draw_the_pictures(
     command: str, pecli_cli, tmp_path: Path, monkeypatch
@@ -147,15 +156,38 @@ def test_its_commands_draw_the_pictures(
     assert_alike((tmp_path / words[-1]).read_bytes(), (GALLERY / words[-1]).read_bytes())
 
 
+@pytest.mark.thorough
+def test_the_failure_of_the_readme_draws_its_picture(
+    pecli_cli, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _, *words = shlex.split(DUMP)
+    assert pecli_cli(*words).code == 0
+    _, *words = shlex.split(FAILURE.removesuffix(" || test $? = 1"))
+    assert pecli_cli(*words).code == 1
+    drawn = (tmp_path / "failure.png").read_bytes()
+    assert_alike(drawn, (GALLERY / "failure.png").read_bytes())
+
+
 def test_pictures_are_small_and_told_apart() -> None:
     assert all(len(picture.read_bytes()) < 250_000 for picture in PICTURES)
-    assert {decoded(picture.read_bytes()).shape for picture in PICTURES} == {
-        (1000, 1600, 3),
-        (1300, 1600, 3),
-    }
     for one, other in zip(PICTURES, PICTURES[1:] + PICTURES[:1], strict=True):
         with pytest.raises(AssertionError):
             assert_alike(one.read_bytes(), other.read_bytes())
+
+
+SHOWN_WIDTH = 350  #: Pixels of a picture in the gallery on GitHub.
+MIN_LETTERS = 8.0  #: Height of letters, in pixels, that can be read.
+
+
+@pytest.mark.parametrize("command", DRAWN, ids=picture_of)
+def test_pictures_of_the_gallery_can_be_read_at_their_size(command: str) -> None:
+    words = shlex.split(command)
+    width, height = map(float, words[words.index("--size") + 1].split("x"))
+    pixels = decoded((GALLERY / picture_of(command)).read_bytes())
+    assert pixels.shape == (round(200 * height), round(200 * width), 3)
+    points_per_inch = 72
+    assert FONT_POINTS / points_per_inch * SHOWN_WIDTH / width >= MIN_LETTERS
 
 
 HOOKS = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}

@@ -23,6 +23,7 @@ from pecli.views.pictures.figure_files import check_suffix, is_page, save
 from pecli.views.pictures.figure_size import (
     CHANNELS,
     DEFAULT_DPI,
+    GIF_DPI,
     WHOLE_DPI,
     Inches,
     data_request,
@@ -33,6 +34,7 @@ from pecli.views.pictures.kinds import KINDS
 from pecli.views.pictures.panels import Picture
 from pecli.views.pictures.subjects import PlotRequest, Subject
 from pecli.views.pictures.titles import labelled
+from pecli.views.pictures.value_range import parse_range, with_range
 
 DEFAULTS = {"seq_len": "512", "max_len": "512", "dim": "64", "heads": "8"}
 """Sizes of the tables that are drawn if the user gives none: `pecli plot rope` is a valid command.
@@ -73,7 +75,17 @@ _WHAT = (
         _LOOK,
     ),
     options.text(
-        "--dpi", "INTEGER", f"Dots per inch. (default: {DEFAULT_DPI})", _LOOK, rule=WHOLE_DPI
+        "--range",
+        "LOW:HIGH",
+        "Ends of the colours, or of the vertical axis. (default: those of the data)",
+        _LOOK,
+    ),
+    options.text(
+        "--dpi",
+        "INTEGER",
+        f"Dots per inch. (default: {DEFAULT_DPI}; of a .gif {GIF_DPI})",
+        _LOOK,
+        rule=WHOLE_DPI,
     ),
     options.flag("--dark", "Dark theme.", _LOOK),
     options.text("--cmap", "NAME", "One of matplotlib's colour maps.", _LOOK),
@@ -87,7 +99,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
 
     Examples:
       pecli plot sinusoidal --seq-len 512 --dim 64
-      pecli plot rope.safetensors --kind similarity -o rope.png
+      pecli plot rope.safetensors --kind similarity --range 0:1 -o rope.png
       pecli plot before.npy after.npy -o both.svg
       pecli plot rope --model llama-3.1-8b --against rope --theta 10000 --kind wavelengths
       pecli plot llama-2-7b llama-3.1-8b --kind wavelengths -o models.png
@@ -100,7 +112,8 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
     """
     channels = _parse_channels(values["channels"])
     size = parse_size(values["size"])
-    dpi = values["dpi"] or DEFAULT_DPI
+    value_range = parse_range(values["range"])
+    dpi = values["dpi"] or _default_dpi(output)
     is_animated = False
     if kind is not None:
         figures.check(kind)
@@ -117,6 +130,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
     subjects = _SubjectReader(kind, values["flags"]).read(what, values["label"] or ())
     subjects = [identified(subject, kind) for subject in subjects]
     picture = figures.titled(subjects, request, kind, values["title"])
+    picture = with_range(picture, value_range)
     if output is not None:
         style = _FigureStyle(size, dpi, values["dark"], values["cmap"])
         about = provenance(["plot", *what], {"kind": kind, **values})
@@ -138,6 +152,11 @@ def _labelled_specs(subjects: Sequence[Subject]) -> list[dict[str, object]]:
         for subject in subjects
         if subject.scheme is not None
     ]
+
+
+def _default_dpi(output: str | None) -> int:
+    is_gif = output is not None and output.lower().endswith(".gif")
+    return GIF_DPI if is_gif else DEFAULT_DPI
 
 
 def _parse_channels(text: str | None) -> tuple[int, ...] | None:

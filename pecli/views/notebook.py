@@ -25,11 +25,18 @@ from pecli.views import drift_pictures
 from pecli.views.pictures import figure, kinds, subjects
 from pecli.views.pictures.figure import Figure
 from pecli.views.pictures.figure_files import encoded
-from pecli.views.pictures.figure_size import CHANNELS, DPI, check_size, data_request
+from pecli.views.pictures.figure_size import (
+    CHANNELS,
+    DEFAULT_DPI,
+    DPI,
+    check_size,
+    data_request,
+)
 from pecli.views.pictures.identification import identified
 from pecli.views.pictures.mistakes import comparison_picture
 from pecli.views.pictures.subjects import Subject
 from pecli.views.pictures.titles import labelled
+from pecli.views.pictures.value_range import check_range, with_range
 from pecli.views.report.draft import drawing_of
 from pecli.views.report.html import html_of
 from pecli.views.show import show
@@ -37,11 +44,17 @@ from pecli.views.show import show
 MAX_ROWS = 4096
 """Rows of a table that a display shows."""
 
-STYLE = (
-    "<style>.pecli .said { margin: 0; white-space: pre-wrap } .pecli .number { text-align: right } "
-    ".pecli .good { color: #2a9d3a } .pecli .bad { color: #e5484d } .pecli .warn { color: #d97706 }</style>"
-)
-"""Colours of verdicts that can be read on light and dark notebooks."""
+STYLE = """<style>
+.pecli .said { margin: 0; white-space: pre-wrap; font-family: monospace; text-align: left }
+.pecli table { margin: 0.3em 0; border: 0 }
+.pecli tr :is(th, td) { text-align: left; vertical-align: top; white-space: pre-wrap }
+.pecli tr .number { text-align: right; font-variant-numeric: tabular-nums }
+.pecli .good { color: #2a9d3a } .pecli .bad { color: #e5484d } .pecli .warn { color: #d97706 }
+</style>"""
+"""The look of results in notebooks, which would align all cells to the right, in a wide font.
+
+Lines have the columns of a terminal. The colours of verdicts can be read on light and dark paper.
+"""
 
 
 @within_limits
@@ -52,7 +65,8 @@ def plot(
     labels: Sequence[str] = (),
     title: str | None = None,
     size: tuple[float, float] | None = None,
-    dpi: float = 100,
+    value_range: tuple[float, float] | None = None,
+    dpi: float = DEFAULT_DPI,
     dark: bool = False,
     cmap: str | None = None,
 ) -> Figure:
@@ -65,6 +79,7 @@ def plot(
         labels: Names of the curves or panels, in order.
         title: A title that replaces the default one.
         size: Width and height in inches.
+        value_range: The ends of the colours, or of the vertical axis.
         dpi: Dots per inch.
         dark: Use a dark theme.
         cmap: A colour map of matplotlib.
@@ -85,6 +100,7 @@ def plot(
         rule = "a picture shows a scheme, a model, a file or an array"
         raise ParameterError("what", "missing", rule, "name one")
     inches = check_size(size)
+    values = check_range(value_range)
     dpi = DPI.check("dpi", dpi)
     dark = flag_of("dark", dark)
     if kind is not None:
@@ -104,9 +120,11 @@ def plot(
     if not drawn:
         raise ParameterError("what", "a model without encodings", "there is nothing to draw")
     drawn = [identified(subject, kind) for subject in labelled(drawn, names)]
-    picture = kinds.titled(drawn, request, kind, title)
+    picture = with_range(kinds.titled(drawn, request, kind, title), values, "value_range")
     rendered: Any = figure.render(picture, size=inches, dpi=dpi, dark=dark, cmap=cmap)
-    rendered._repr_png_ = partial(encoded, rendered)  # notebooks know figures of pyplot only
+    rendered.set_dpi(dpi)
+    # Notebooks know figures of pyplot only.
+    rendered._repr_png_ = partial(encoded, rendered, dpi=dpi)
     return cast("Figure", rendered)
 
 
@@ -144,7 +162,10 @@ def html(value: object) -> str:
     if image is None:
         return text
     data = base64.b64encode(image).decode()
-    return f'{text}<img alt="" style="max-width: 100%" src="data:image/png;base64,{data}">'
+    width_in_pixels = int.from_bytes(image[16:20])  # By the header of a .png.
+    inches = width_in_pixels / DEFAULT_DPI
+    style = f"max-width: 100%; width: {inches:g}in"
+    return f'{text}<img alt="" style="{style}" src="data:image/png;base64,{data}">'
 
 
 @singledispatch

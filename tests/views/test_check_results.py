@@ -33,7 +33,7 @@ def drawn(a: np.ndarray, b: np.ndarray, **tolerance: float) -> Picture:
 
 def pixels(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The pixels of the third column, left of its colour bar."""
-    return decoded(encoded(render(drawn(a, b)))).astype(int)[50:380, 650:915]
+    return decoded(encoded(render(drawn(a, b), dpi=100), dpi=100)).astype(int)[50:380, 650:915]
 
 
 def seen(area: np.ndarray, colour: palettes.Colour) -> int:
@@ -90,7 +90,7 @@ def test_the_title_has_the_reason_and_what_is_left_out_is_named() -> None:
     left = comparison_picture([pecli.diff(many | {"bias": np.ones((3, 3))}, others)])
     shape = "bias (its shape is (2, 2) where (3, 3) is expected)"
     assert len(left.heatmaps) == 12
-    assert left.subtitle == f"Left out: t4, t5, {shape}"
+    assert left.subtitle == f"Ring: the largest error of a table. Left out: t4, t5, {shape}"
     result = pecli.diff(A, A)
     for files, title in (
         ({}, ""),
@@ -120,7 +120,7 @@ def test_of_heads_the_worst_is_drawn_and_what_passed_is_named() -> None:
     titles = [panel.title for panel in picture.heatmaps if "worst" in panel.title]
     assert titles == ["difference, the worst of 2 heads", "difference, the worst of 3 matrices"]
     np.testing.assert_array_equal(picture.heatmaps[1].values, -np.eye(4))
-    assert picture.subtitle == "Left out: same (no error)"
+    assert picture.subtitle == "Ring: the largest error of a table. Left out: same (no error)"
     assert (
         "found −1" not in picture.title
     )  # a picture holds plain text, and what draws it sets a minus

@@ -1,5 +1,6 @@
 """What notebooks show, and `pecli.plot`."""
 
+import re
 from base64 import b64decode
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ def test_failures_are_coloured_and_figures_and_reports_show_themselves() -> None
         decoded(RESULTS["verification"][0]._repr_png_()),
         comparison_picture([RESULTS["verification"][0]]),
     )
-    assert found.shape[:2] == tuple(round(100 * inches) for inches in reversed(expected.inches))
+    assert found.shape[:2] == tuple(round(200 * inches) for inches in reversed(expected.inches))
     assert [panel.title for panel in expected.panels] == [
         "cos, expected",
         "cos, found",
@@ -155,3 +156,29 @@ def test_plot_takes_files_and_names_curves(tmp_path: Path) -> None:
 )
 def test_the_repr_of_a_layer_has_only_what_was_set(layer: Any, text: str) -> None:
     assert repr(layer) == text
+
+
+def test_the_traceback_of_a_bad_parameter_is_two_lines() -> None:
+    with pytest.raises(pecli.ParameterError) as raised:
+        pecli.Rope(64, 15)
+    call, message = raised.value._render_traceback_()
+    assert call.endswith("pecli.Rope(64, 15)")
+    assert message.startswith("ParameterError: dim is 15; ")
+
+
+def test_an_error_that_was_not_raised_has_only_its_message() -> None:
+    error = pecli.ParameterError("dim", 15, "it must be even")
+    assert error._render_traceback_() == ["ParameterError: dim is 15; it must be even"]
+
+
+def test_cells_of_a_notebook_are_aligned_left_and_lines_have_columns() -> None:
+    shown = RESULTS["runtimes"][0]._repr_html_()
+    assert ".pecli tr :is(th, td) { text-align: left" in shown
+    assert re.search(r"\.pecli \.said \{[^}]*font-family: monospace", shown)
+
+
+def test_a_range_of_values_is_the_ends_of_colours_and_axes() -> None:
+    heatmap = pecli.plot(ROPE, value_range=(-0.5, 0.25))
+    assert heatmap.axes[0].images[0].get_clim() == (-0.5, 0.25)
+    chart = pecli.plot(ROPE, kind="curves", value_range=(-0.5, 0.25))
+    assert chart.axes[0].get_ylim() == (-0.5, 0.25)

@@ -104,6 +104,9 @@ def _chart(panel: Chart, *, dark: bool) -> JsonObject:
         "annotations": _level_names(panel) + _band_names(panel),
         "showlegend": len(panel.curves) > 1,
     }
+    if panel.y_limits is not None:
+        ends = np.log10(panel.y_limits) if panel.log_y else np.array(panel.y_limits)
+        layout["yaxis"]["range"] = ends.tolist()
     return {"title": panel.title, "data": traces, "layout": layout}
 
 

@@ -19,6 +19,7 @@ from pecli.views.pictures.figure_heatmap import (
     draw_heatmap,
     share_axis_labels,
 )
+from pecli.views.pictures.figure_size import DEFAULT_DPI
 from pecli.views.pictures.figure_text import fitted_lines
 from pecli.views.pictures.panels import Chart, HeatmapPanel, Panel, Picture, row_share
 from pecli.views.pictures.theme import LETTERS_PER_INCH, blank_figure, theme
@@ -41,7 +42,7 @@ def render(
     picture: Picture,
     *,
     size: tuple[float, float] | None = None,
-    dpi: float = 100,
+    dpi: float = DEFAULT_DPI,
     dark: bool = False,
     cmap: str | None = None,
 ) -> Figure:

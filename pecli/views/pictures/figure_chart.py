@@ -158,6 +158,8 @@ def _number_axes(axes: Axes, chart: Chart) -> None:
         _ensure_positive_range(axes, chart)
     has_whole_numbers = any(len(curve.x) and curve.x[-1] > 1 for curve in chart.curves)
     number_axis(axes.xaxis, axes.get_xlim() if chart.log_x else None, whole=has_whole_numbers)
+    if chart.y_limits is not None:
+        axes.set_ylim(chart.y_limits)
     number_axis(axes.yaxis, axes.get_ylim() if chart.log_y else None)
 
 
@@ -245,7 +247,7 @@ def _end_name(label: str, letters: float) -> str | None:
     lines = fit_text(unbroken, letters, END_LINES + 1)
     if not lines or len(lines) > END_LINES:
         return None
-    longest_word = max(map(len, unbroken.split()))
+    longest_word = max(map(len, unbroken.split(" ")))
     if longest_word > letters:
         return None
     return "\n".join(lines).replace("\xa0", " ").replace(_UNBROKEN_HYPHEN, "-")

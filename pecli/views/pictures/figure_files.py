@@ -16,6 +16,8 @@ from pecli.errors import ParameterError
 from pecli.files.output import open_output
 from pecli.views.pictures import palettes
 from pecli.views.pictures.figure import Figure
+from pecli.views.pictures.figure_pixels import whole_pixels
+from pecli.views.pictures.figure_size import DEFAULT_DPI
 from pecli.views.pictures.theme import LIGHT
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ def check_suffix(path: str, *, moving: bool = False, page: bool = False) -> str:
 
 
 def save(
-    figure: Figure, path: str, dpi: float = 100, about: Mapping[str, object] | None = None
+    figure: Figure, path: str, dpi: float = DEFAULT_DPI, about: Mapping[str, object] | None = None
 ) -> None:
     """Write a figure in the format of its path's suffix; the file appears when it is complete.
 
@@ -100,7 +102,7 @@ _METADATA = {
 
 
 def encoded(
-    figure: Figure, kind: str = "png", dpi: float = 100, about: NamedValues | None = None
+    figure: Figure, kind: str = "png", dpi: float = DEFAULT_DPI, about: NamedValues | None = None
 ) -> bytes:
     """Return the bytes of a figure in that format, without a date."""
     omitted, place = _METADATA[kind]
@@ -114,7 +116,8 @@ def encoded(
         if kind == "png":  # savefig would draw it twice, the first time only for its layout.
             canvas: Any = figure.canvas
             figure.set_dpi(dpi)
-            canvas.print_png(data, metadata=metadata)
+            with whole_pixels(figure):
+                canvas.print_png(data, metadata=metadata)
         else:
             figure.savefig(data, format=kind, dpi=dpi, metadata=metadata)
     return data.getvalue()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 AXES_SHARE = 0.75  #: The share of a panel that its axes take beside their numbers and names.
 BAR_LABEL_LINES = 3
 RING_POINTS = 9.0  #: The width of the ring around an element.
+MIN_CONTOUR_CELLS = 5  #: Cells, down or across, that a contour spans at least.
 _SEEN_ON_ALL = (("white", 2.5), ("black", 1.2))
 """Colours and widths of lines: a black one on a white one is seen on every colour."""
 MIN_BAR_ASPECT = 30  #: Height of a colour bar over its width.
@@ -73,6 +74,7 @@ def draw_heatmap(
         norm,
         extent=(-0.5, columns - 0.5, top + rows, top),
     )
+    axes.autoscale(enable=False)  # The contour and the ring do not move its ends.
     axes.spines[:].set_visible(False)
     _draw_contour(axes, panel, values)
     _draw_ring(axes, panel)
@@ -89,25 +91,27 @@ def draw_heatmap(
 def _draw_contour(axes: Axes, panel: HeatmapPanel, values: Floats) -> None:
     """Draw the line between elements below and above the marked value, if there are both.
 
-    It is interpolated between the middles of cells on the scale of the colours.
+    It is interpolated between the middles of cells on the scale of the colours. Around a few cells
+    there is no line, because it would hide them.
     """
+    from contourpy import contour_generator
+
     if panel.marked is None or not panel.log or min(values.shape) < 2:
-        return
-    limit = panel.marked.value
-    if not np.any(values > limit) or not np.any(values < limit):
         return
     rows, columns = panel.shape
     cells_down, cells_across = values.shape
     x = (np.arange(cells_across) + 0.5) * columns / cells_across - 0.5
     y = (np.arange(cells_down) + 0.5) * rows / cells_down - 0.5 + panel.first_row
     logarithms = np.log10(np.ma.masked_invalid(values))
-    for colour, width in _SEEN_ON_ALL:
-        axes.contour(
-            *(x, y, logarithms, [np.log10(limit)]),
-            colors=colour,
-            linewidths=width,
-            linestyles="solid",
-        )
+    contours = contour_generator(x, y, logarithms)
+    cell = np.array([columns / cells_across, rows / cells_down])
+    for line in contours.lines(np.log10(panel.marked.value)):
+        points = np.asarray(line, np.float64)
+        extent = np.ptp(points, axis=0) / cell
+        if extent.max() < MIN_CONTOUR_CELLS:
+            continue
+        for colour, width in _SEEN_ON_ALL:
+            axes.plot(*points.T, color=colour, linewidth=width, linestyle="-")
 
 
 def _draw_ring(axes: Axes, panel: HeatmapPanel) -> None:

@@ -10,7 +10,9 @@ from pecli.views.pictures.subjects import PlotRequest
 WHOLE_DPI = Whole(help="dots per inch", low=10, high=2400)
 DPI = Real(help="dots per inch", at_least=10, up_to=2400)
 """In Python, dots per inch may have a fraction; TeX has 72.27 points per inch."""
-DEFAULT_DPI = 100
+DEFAULT_DPI = 200
+GIF_DPI = 100
+"""Dots per inch of a figure by default: a .gif of 200 frames would take a minute, and megabytes."""
 INCHES = Real(help="inches", above=0.99, up_to=100)
 CHANNELS = ListOf(help="channels", each=Whole(help="a channel", low=0, high=2**40))
 
@@ -61,7 +63,7 @@ def check_size(size: object) -> Inches | None:
 def data_request(size: Inches | None, dpi: float, channels: tuple[int, ...] | None) -> PlotRequest:
     """Return the rows and columns of data that a figure of this size can show.
 
-    At 8 × 5 inches and 100 dots per inch, these are 2,000 rows (four per dot) and 800 columns.
+    At 8 × 5 inches and 200 dots per inch, these are 4,000 rows (four per dot) and 1,600 columns.
 
     Raises:
         ParameterError: The figure would have more than MAX_PIXELS pixels.

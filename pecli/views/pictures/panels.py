@@ -218,6 +218,7 @@ class Chart:
     y: str = "value"
     log_x: bool = False
     log_y: bool = False
+    y_limits: tuple[float, float] | None = None  #: The ends of the vertical axis; None: the data's.
     levels: Sequence[Level] = ()  #: Horizontal lines.
     bands: Sequence[Band] = ()
     joined: bool = True  #: True if a line joins the points of a curve.

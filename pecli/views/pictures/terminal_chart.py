@@ -45,6 +45,8 @@ def chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
     heights = [levels]
     for curve in chart.curves:
         heights += [curve.y, *(curve.spread or ())]
+    if chart.y_limits is not None:
+        heights = [np.array(chart.y_limits)]
     up = _Axis(heights, chart.log_y)
     pens = _pens(chart, terminal)
     legend = _legend(chart, terminal, pens)

@@ -288,22 +288,22 @@ def test_rows_of_pixels_are_means_of_rows_and_columns_are_never_mixed(
     figure = render(Picture("t", [HeatmapPanel("", values, limits=(-1.0, 1.0))]))
     drawn = np.asarray(figure.axes[0].images[0].get_array())
     assert drawn.shape == (
-        min(rows, 375),
-        -(-columns // -(-columns // 600)),
+        min(rows, 750),
+        -(-columns // -(-columns // 1200)),
     )  # three quarters of 8 × 5 inches
     edges = [k * rows // len(drawn) for k in range(len(drawn) + 1)]
     for k in range(0, len(drawn), 13):
-        part = values[edges[k] : edges[k + 1], :: -(-columns // 600)]
+        part = values[edges[k] : edges[k + 1], :: -(-columns // 1200)]
         np.testing.assert_allclose(drawn[k], part.mean(axis=0), atol=1e-12)
 
 
 def test_axes_say_what_of_a_table_is_shown() -> None:
     panel = HeatmapPanel("", np.zeros((5000, 2000)), table_shape=(10_000_000, 4000))
     axes, _ = render(Picture("t", [panel])).axes
-    assert axes.get_ylabel() == f"position (means of {1e7 / 375:,.0f})"
+    assert axes.get_ylabel() == f"position (means of {1e7 / 750:,.0f})"
     assert (
-        axes.get_xlabel() == "channel (one in 8)"
-    )  # every fourth of 2000, each of which is one in two
+        axes.get_xlabel() == "channel (one in 4)"
+    )  # every second of 2000, each of which is one in two
 
 
 def test_a_logarithmic_scale_marks_the_tolerance() -> None:
@@ -337,9 +337,9 @@ def drawn(folder: Path, name: str = "x.png", *, dark: bool = False) -> bytes:
 
 def test_a_gradient_has_the_colours_of_the_palette_on_light_and_dark_paper(tmp_path: Path) -> None:
     pixels = decoded(drawn(tmp_path))
-    assert pixels.shape == (300, 400, 3)
+    assert pixels.shape == (600, 800, 3)
     for colour in (palettes.DIVERGING[0], palettes.DIVERGING[-1]):
-        assert np.abs(pixels[150].astype(int) - np.array(colour)).max(axis=1).min() <= 3
+        assert np.abs(pixels[300].astype(int) - np.array(colour)).max(axis=1).min() <= 3
     assert pixels[0, 0].min() > 200
     assert decoded(drawn(tmp_path, dark=True))[0, 0].max() < 60
 
@@ -444,10 +444,21 @@ def test_a_failure_is_ringed_and_the_tolerance_is_a_contour() -> None:
         worst=Place(0, 3),
     )
     (axes, _) = render(Picture("t", [panel])).axes
-    for ring in axes.lines:
+    rings = [line for line in axes.lines if line.get_marker() == "o"]
+    contours = [line for line in axes.lines if line.get_linestyle() == "-" and line not in rings]
+    for ring in rings:
         assert ring.get_xydata().tolist() == [[3.0, 0.0]]
-    contour = axes.collections[0].get_paths()[0].vertices
-    np.testing.assert_allclose(contour[:, 1], np.log2(100), rtol=1e-9)
+    for contour in contours:
+        np.testing.assert_allclose(contour.get_ydata(), np.log2(100), rtol=1e-9)
+    assert len(rings) == len(contours) == 2
+
+
+def test_a_contour_around_one_cell_would_hide_it() -> None:
+    errors = np.full((16, 16), 1e-4)
+    errors[8, 8] = 1.0
+    panel = HeatmapPanel("e", errors, limits=(1e-5, 1.0), log=True, marked=Level("tolerance", 0.01))
+    (axes, _) = render(Picture("t", [panel])).axes
+    assert not axes.lines
 
 
 def test_a_chart_that_continues_another_has_its_axis() -> None:
