@@ -49,8 +49,7 @@ _SCALING = Choice(
     options=tuple(SCALINGS),
     panel=_SCALING_PANEL,
 )
-# Runtimes hold the factor and its reciprocal in float32, whose largest number is 3e38.
-_FACTOR = _scaling_real("context extension factor", at_least=1, up_to=1e30)
+_FACTOR = _scaling_real("context extension factor", at_least=1)
 _ORIGINAL = _scaling_whole("length before scaling (O)", aliases=("--original-len",))
 _EXTENDED = _scaling_whole(
     "length after scaling, as the model states it (M)", aliases=("--max-len",)
