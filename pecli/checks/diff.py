@@ -1,12 +1,13 @@
 """Two files compared, tensor by tensor."""
 
 import os
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pecli.checks import Answer, plain_fields
-from pecli.checks.file_problems import OnlyInOneFile
+from pecli.checks.file_problems import NothingInCommon, OnlyInOneFile
 from pecli.checks.printed import printed_tolerance
 from pecli.checks.tensor_fits import Fit, find_fits
 from pecli.compare.comparison import Comparison, problems_of, where_json
@@ -127,6 +128,7 @@ def diff(
     schemes = [scheme, _carried_scheme(file_b)]
     problems = [
         *map(str, _missing_tensors(file_a, file_b, fits, schemes)),
+        *map(str, _nothing_in_common(both, fits)),
         *problems_of(tensors),
         *doubling_problems(_doublings(fits)),
     ]
@@ -217,6 +219,23 @@ def _missing_tensors(
         yield OnlyInOneFile(name, "A", "B")
     for name in _unfitted(b, fitted_in_b, fits):
         yield OnlyInOneFile(name, "B", "A")
+
+
+def _nothing_in_common(both: _Both, fits: Sequence[Fit]) -> Iterator[NothingInCommon]:
+    """Yield the command that compares one tensor of each file, if no names agree."""
+    has_files = bool(both.a.label and both.b.label)
+    if fits or not has_files:
+        return
+    words = ["pecli", "diff", _first_tensor(both.a), _first_tensor(both.b)]
+    yield NothingInCommon(shlex.join(words))
+
+
+def _first_tensor(opened_file: Opened) -> str:
+    """Return the first tensor of a file as FILE:NAME; the file, if it has only one."""
+    names = [*opened_file.file.outlines]
+    if len(names) < 2:
+        return opened_file.label
+    return f"{opened_file.label}:{names[0]}"
 
 
 def _unfitted(file: LoadedFile, fitted: Collection[str], fits: Sequence[Fit]) -> Iterator[str]:

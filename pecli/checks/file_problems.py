@@ -70,6 +70,16 @@ class OnlyInOneFile(FileProblem):
         return f"{self.name}: only {self.owner} has it, {self.other} does not"
 
 
+@dataclass(frozen=True)
+class NothingInCommon(FileProblem):
+    """Two files without a tensor that has the same name, or the same role, in both."""
+
+    command: str  #: a command that compares one tensor of each
+
+    def __str__(self) -> str:
+        return f"no tensors belong together by their names; compare one of each: {self.command}"
+
+
 # Tensors that do not belong together
 
 

@@ -1,7 +1,12 @@
 """Numbers that were printed as text: how closely they can be compared."""
 
+import math
+
 from pecli.compare.tolerance import Tolerance
 from pecli.notes import note
+
+COARSE = 1e-3  #: a tolerance that hides mistakes which are small, such as another recipe
+MORE_DIGITS = "print 6 decimals or more (%.6f) for a closer check"
 
 
 def printed_tolerance(label: str, tolerance: Tolerance, rounding: float) -> Tolerance:
@@ -12,8 +17,21 @@ def printed_tolerance(label: str, tolerance: Tolerance, rounding: float) -> Tole
         tolerance: The tolerance that was given.
         rounding: The largest error that printing made; 0 if the numbers have all their digits.
     """
+    if 0 < tolerance.atol < rounding and not tolerance.rtol and not tolerance.max_ulp:
+        decimals = decimals_for(tolerance.atol)
+        problem = f"printing rounded numbers by up to {rounding:.1g}, more than --atol"
+        note(f"{label}: {problem}; print {decimals} decimals (%.{decimals}f), or leave --atol out")
     allowed = tolerance.for_printed(rounding)
     if allowed != tolerance:
         bound = f"compared within {allowed.atol:.2g}, as exactly as they were printed"
-        note(f"{label}: numbers are {bound}; --atol states another tolerance")
+        advice = MORE_DIGITS if allowed.atol > COARSE else "--atol states another tolerance"
+        note(f"{label}: numbers are {bound}; {advice}")
     return allowed
+
+
+def decimals_for(atol: float) -> int:
+    """Return how many decimals show errors of a size: 4 for 1e-3, and for 2e-3.
+
+    The last decimal is rounded, before and after a rotation, which is up to 1.2 of its units.
+    """
+    return math.ceil(-math.log10(atol)) + 1

@@ -18,9 +18,10 @@ from pecli.engine.arrays import Floats, widened
 from pecli.engine.schemes.parameters import Whole
 from pecli.errors import ParameterError, PecliError, quoted
 from pecli.files.load import load_file
+from pecli.models.config_files import CONFIGS
 from pecli.models.dialects import read_object
 from pecli.models.encoding import ModelEncodings
-from pecli.models.find import describe
+from pecli.models.find import describe, describe_standard_input
 from pecli.models.presets import Preset, presets
 from pecli.views import encodings as view
 from pecli.views import screen
@@ -28,6 +29,7 @@ from pecli.views import screen
 _CONTEXT = "Context length for dynamic and longrope. (default: before any call)"
 _MODEL = f"{options.MODEL[0].upper()}{options.MODEL[1:]}; or llama.cpp's log of loading a model."
 
+STANDARD_INPUT_NAME = "-"
 STORED_RTOL = 1e-2
 """Relative difference up to which stored frequencies are the configured ones: bfloat16 keeps 8 bits."""
 
@@ -64,6 +66,7 @@ def config(
       pecli config old/config.json new/config.json
       pecli config --model gpt-oss-20b --strict
       pecli config server.log
+      curl -s https://huggingface.co/Qwen/Qwen3-8B/raw/main/config.json | pecli config -
       pecli config llama-2-7b --flags 'llama-server -c 8192 --rope-scale 2'
     """
     sources = _sources(files or [], model or [])
@@ -103,6 +106,8 @@ class _Source(NamedTuple):
 
 def _read(source: _Source, flags: str | None) -> ModelEncodings:
     """Read a model; weights beside the configuration add a warning if they hold other frequencies."""
+    if source.name == STANDARD_INPUT_NAME:
+        return describe_standard_input().encodings(flags)
     encodings = describe(source.name, source.parameter).encodings(flags)
     if os.path.isdir(source.name) and flags is None:
         warnings = (*encodings.warnings, *_stored_frequencies(source.name, encodings))
@@ -118,7 +123,11 @@ def _print(
         screen.print_json(encodings.as_json(seq_len))
         return
     view.show(encodings, seq_len, first=first)
-    option = "--config" if os.path.exists(name) else "--model"
+    if name == STANDARD_INPUT_NAME:
+        name = CONFIGS[0]  # Commands need a file; this is the name that it usually has.
+        option = "--config"
+    else:
+        option = "--config" if os.path.exists(name) else "--model"
     for line in view.commands(encodings, f"{option} {shlex.quote(name)}", seq_len):
         screen.print_line(line)
 

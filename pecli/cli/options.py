@@ -195,8 +195,8 @@ TOLERANCES = (
     ),
 )
 RAW = (
-    text("--shape", "N,N,…", "Shape of raw binary files; one length may be -1.", RAW_FILES),
-    text("--raw-dtype", "NAME", "Their dtype: f32, f16, bf16, …; >f4 is big-endian.", RAW_FILES),
+    text("--shape", "N,N,…", "Shape of raw files or text; one length may be -1.", RAW_FILES),
+    text("--raw-dtype", "NAME", "Raw dtype: f32, f16, bf16, …; >f4 is big-endian.", RAW_FILES),
 )
 """Options of a command that reads arrays. They apply to all its files without a known format, and
 every command handles them in the same way: see `commands.command_of`."""

@@ -103,6 +103,11 @@ class RotatedTensor:
         has_finite_rows = np.isfinite(self.before) & np.isfinite(self.after)
         return bool((has_finite_rows | ~self.seen[:, None, :, None]).all())
 
+    def with_finite_rows(self) -> "RotatedTensor":
+        """Return the tensor with rows that are not finite as padding: one NaN spoils only its row."""
+        is_finite = np.isfinite(self.before) & np.isfinite(self.after)
+        return replace(self, seen=self.seen & is_finite.all(axis=(0, 1, 3)))
+
     def count_spoilt_padding(self) -> int:
         """Return how many values of padding are finite before the rotation, and not after it."""
         is_spoilt = np.isfinite(self.before) & ~np.isfinite(self.after)
@@ -204,6 +209,9 @@ def explain_rotated(tensor: RotatedTensor, tolerance: float) -> list[Explanation
             # Nothing is measured in values that are not finite; the part that holds them may be named.
             damage = located([tensor.case.within(tolerance)])
             explanations.extend(ranked(damage)[:1])
+            finite = tensor.with_finite_rows()
+            if not explanations and finite.seen.any():
+                explanations.extend(_explained(finite, tolerance))
     return explanations
 
 

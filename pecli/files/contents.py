@@ -171,16 +171,11 @@ class LazyTensors(UserDict[str, Array]):
         return self._read(name)
 
 
-MIN_DECIMALS = 3
-"""Digits after the decimal point from which on numbers count as rounded by printing: 0.5 and 1.0
-may be all digits that these numbers have."""
-
-
 class Printed(NamedTuple):
     """Text that numbers were read from. It states no dtype, and has as many digits as were printed.
 
     Attributes:
-        decimals: the most digits after a decimal point, if they may have been cut; else 0.
+        decimals: the digits after the decimal point, if printing rounded the numbers; else 0.
         are_rows: whether lines are the only axes, so that a column may stand for a vector.
     """
 
@@ -190,7 +185,7 @@ class Printed(NamedTuple):
     @property
     def rounding(self) -> float:
         """The largest error of numbers that were rounded to so many decimals: 5e-5 for 4."""
-        if self.decimals < MIN_DECIMALS:
+        if not self.decimals:
             return 0.0
         return 0.5 * 10.0**-self.decimals
 
@@ -314,6 +309,8 @@ def read_contents(path: str, max_stream: MaxStream = _accept) -> Contents:
                 max_stream(label, mapped[:START])
                 return Contents(label, memoryview(mapped))
             return Contents(label, _read_stream(file, label, max_stream))
+    except PecliError:
+        raise  # A ParameterError is a ValueError as well.
     except (OSError, ValueError) as error:
         raise failure(label, error) from None
 

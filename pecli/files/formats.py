@@ -18,7 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from pecli.errors import FileError
-from pecli.files.raw_layout import current_layout
+from pecli.files.raw_layout import current_layout, missing_dtype
 
 if TYPE_CHECKING:
     from pecli.files.contents import Contents, LoadedFile
@@ -70,7 +70,9 @@ def is_raw(suffix: str, start: bytes) -> bool:
     Formats with a magic number come first in FORMATS, so that `--shape` leaves a .npy beside a
     raw file what it is. A .bin is torch's only if it is an archive.
     """
-    return current_layout() is not None and suffix not in _OWN_SUFFIXES
+    layout = current_layout()
+    has_dtype = layout is not None and layout.dtype is not None
+    return has_dtype and suffix not in _OWN_SUFFIXES
 
 
 def is_json(suffix: str, start: bytes) -> bool:
@@ -199,6 +201,7 @@ def format_of_bytes(path: str, start: bytes) -> Format:
 
     Raises:
         FileError: no format recognises the file.
+        ParameterError: it may be raw, and only its shape is stated.
     """
     if not start:
         raise FileError(path, "is empty")
@@ -210,6 +213,9 @@ def format_of_bytes(path: str, start: bytes) -> Format:
         problem = "is a pickle without an archive around it, and those are never loaded"
         advice = "write the tensors with safetensors.torch.save_file or numpy.save"
         raise FileError(path, problem, advice)
+    layout = current_layout()
+    if layout is not None and layout.dtype is None:
+        raise missing_dtype()
     suffixes = one_of(readable_suffixes())
     advice = ADVICE.get(suffix, _RAW_ADVICE)
     raise FileError(path, f"is not a {suffixes} file of tables", advice)

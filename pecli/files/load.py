@@ -26,6 +26,7 @@ from pecli.files.npy import ARRAY_NAME
 from pecli.files.raw_layout import parse_layout, raw_files
 from pecli.files.shards import SHARD_KINDS as SHARD_KINDS
 from pecli.files.shards import Shards, shards_in_folder, shards_of_index
+from pecli.files.stated_shape import in_stated_shape
 from pecli.files.torch_module import positional_tensors
 from pecli.notes import note
 
@@ -49,7 +50,7 @@ def load_file(path: str) -> LoadedFile:
         return _load_shards(path, shards_of_index(path))
     contents = read_contents(path, _max_stream)
     file_format = format_of_bytes(contents.path, bytes(contents.data[:START]))
-    loaded = file_format.read(contents)
+    loaded = in_stated_shape(file_format.read(contents))
     for text in loaded.notes:
         note(f"{loaded.path}: {text}")
     return loaded
@@ -164,8 +165,8 @@ def load(
 
     Args:
         path: a file, a folder or an index of a checkpoint; or `FILE:NAME` for one tensor.
-        shape: the shape of a raw binary file; one length may be -1. By default, a vector.
-        raw_dtype: its dtype, such as "f16"; ">f4" is big-endian.
+        shape: the shape of a raw binary file, or of numbers in text; one length may be -1.
+        raw_dtype: the dtype of a raw file, such as "f16"; ">f4" is big-endian.
 
     Returns:
         Arrays by name. The array of a .npy, .csv or raw file is called "array". They are copies:

@@ -22,7 +22,9 @@ MAX_NUMERAL = 2048  # bytes of a number; the longest exact float64 has 1,100
 MAX_EXACT_INTEGER = 2**53  # up to here, float64 holds every whole number
 SAMPLE = 4096  # numerals of a tensor whose decimals are counted
 MANY_DECIMALS = 6  # so many decimals are never all digits that a number happens to have
+FEW_DECIMALS = 2  # Up to so many may be all digits that numbers have, such as 0.5 and 0.25.
 MIN_SHARE = 0.5  # share of the numerals that have the most decimals, if printing rounded them
+MIN_NUMERALS = 64  # So many numerals with the same few decimals were rounded: printf's %.2f.
 
 _PIECES = re.compile(rb"[^\n]{0,%d}[^\s,;\[\]{}]{0,%d}\n?" % (PIECE, 2 * MAX_NUMERAL))
 _COLUMN = re.compile(
@@ -130,10 +132,14 @@ class NumberList:
         their digits, such as 0.5, 0.25 and 0.125, most have fewer decimals than the longest one.
         """
         longest = max(self._decimals, default=0)
-        share = self._decimals[longest] / max(1, self._decimals.total())
-        if longest >= MANY_DECIMALS or share >= MIN_SHARE:
+        total = self._decimals.total()
+        if longest >= MANY_DECIMALS:
             return longest
-        return 0
+        if longest <= FEW_DECIMALS:
+            are_rounded = total >= MIN_NUMERALS and self._decimals[longest] == total
+        else:
+            are_rounded = self._decimals[longest] >= MIN_SHARE * total
+        return longest if are_rounded else 0
 
     def scan(self, contents: Contents, text: bytes, offset: int) -> int:
         """Add the numbers of a text and return their count.

@@ -5,6 +5,7 @@ may be nested; a tensor's name is its path, as in `layers.0.q`. Other values are
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from typing import NamedTuple
 from pecli.engine.arrays import AnyArray
 from pecli.errors import FileError, counted, quoted
 from pecli.files.contents import Contents, LoadedFile, Printed
-from pecli.files.number_text import NestedNumbers, error_at, pieces
+from pecli.files.number_text import MANY_DECIMALS, NestedNumbers, NumberList, error_at, pieces
 from pecli.files.output import is_text
 from pecli.files.strict_json import MAX_DEPTH
 
@@ -23,6 +24,10 @@ _NOT_FINITE = (b'"NaN"', b'"Infinity"', b'"-Infinity"')
 _IN_LIST = re.compile(rb'"(?:NaN|-?Infinity)"|[\[\]{}"]')
 """A bracket, or what lists of numbers do not have: an object, or another text."""
 _BRACKET = re.compile(rb"[\[\]]")
+_TYPED_ARRAY = re.compile(rb'\s*"0"\s*:\s*[-0-9n]')
+"""The beginning of a JavaScript typed array; Infinity and NaN are null."""
+_MEMBER = re.compile(rb'\s*"([0-9]{1,9})"\s*:\s*([^\s,"{}\[\]]{1,99})\s*([,}])')
+"""A member of it: its index, its number, and the comma or brace after it."""
 
 
 class _Found(NamedTuple):
@@ -51,23 +56,59 @@ def read_plain(contents: Contents) -> LoadedFile:
     if parser.left_out:
         notes.append(f"{counted(parser.left_out, 'value')} beside the lists left out")
     tensors = _with_shapes(tensors)
-    printed = Printed(are_rows=False)
+    printed = Printed(parser.decimals, are_rows=False)
     return LoadedFile(contents.path, "json", tensors, printed=printed, notes=tuple(notes))
 
 
+_SHAPE_KEYS = ("shape", "dims")
+_DATA_KEYS = ("data", "cpuData", "values")
+"""Keys of the numbers in tensors of JavaScript libraries; onnxruntime-web has `cpuData` and `dims`."""
+
+
 def _with_shapes(tensors: dict[str, AnyArray]) -> dict[str, AnyArray]:
-    """Return the tensors with `x.data` and `x.shape` as one tensor `x`, if their sizes agree."""
+    """Return the tensors in the shapes that stand beside them.
+
+    `q.data` beside `q.shape` becomes `q`. Other lists keep their names: one `shape` may be that of
+    both `q_before` and `q_after`.
+    """
     shaped = dict(tensors)
     for name, sides in tensors.items():
-        prefix = name.removesuffix("shape").removesuffix("dims")
-        data = tensors.get(f"{prefix}data")
-        if prefix == name or data is None or sides.dtype.kind != "i":
+        if not _is_shape(name, sides):
             continue
-        shape = tuple(sides.reshape(-1).tolist())
-        if min(shape) > 0 and data.size == sides.prod():
-            del shaped[name], shaped[f"{prefix}data"]
-            shaped[prefix.rstrip(".") or "data"] = data.reshape(shape)
+        shape = tuple(sides.tolist())
+        for sibling in _lists_beside(tensors, name):
+            values = tensors[sibling]
+            if values.ndim == 1 and values.size == math.prod(shape):
+                shaped.pop(name, None)
+                shaped.pop(sibling, None)
+                shaped[_name_without_data(sibling)] = values.reshape(shape)
     return shaped
+
+
+def _is_shape(name: str, sides: AnyArray) -> bool:
+    """Return True for a list of lengths that is called `shape`, `q.shape` or `q_shape`."""
+    word = re.split(r"[._]", name.lower())[-1]
+    is_list = sides.ndim == 1 and sides.dtype.kind == "i"
+    return word in _SHAPE_KEYS and is_list and sides.min() > 0
+
+
+def _lists_beside(tensors: dict[str, AnyArray], shape_name: str) -> list[str]:
+    """Return the lists that a shape may be about: `q` for `q_shape`, else all of its object."""
+    path, _, key = shape_name.rpartition(".")
+    if "_" in key:
+        owner = shape_name.rpartition("_")[0]
+        return [owner] if owner in tensors else []
+    return [name for name in tensors if name.rpartition(".")[0] == path and name != shape_name]
+
+
+def _name_without_data(name: str) -> str:
+    """Return the name of a tensor without its last part, if that is a word for numbers.
+
+    >>> _name_without_data("q.data"), _name_without_data("data"), _name_without_data("q.before")
+    ('q', 'data', 'q.before')
+    """
+    path, _, key = name.rpartition(".")
+    return path if path and key in _DATA_KEYS else name
 
 
 class _Parser:
@@ -77,6 +118,7 @@ class _Parser:
         self.contents = contents
         self.offset = 0
         self.left_out = 0  # values that are neither lists nor objects
+        self.decimals = 0  # to which the numbers were rounded; 0 if they have all their digits
 
     def lists(self) -> Iterator[_Found]:
         """Yield the lists of numbers of the file, which is one value."""
@@ -108,7 +150,9 @@ class _Parser:
         if depth > MAX_DEPTH:
             raise self._error(f"is nested more than {MAX_DEPTH} levels deep")
         token = self._token()
-        if token == b"{":
+        if token == b"{" and _TYPED_ARRAY.match(self.contents.data, self.offset):
+            yield _Found(path, self._typed_array())
+        elif token == b"{":
             yield from self._members(path, depth)
         elif token == b"[" and self._holds_numbers():
             yield _Found(path, self._numbers())
@@ -198,9 +242,37 @@ class _Parser:
                 nested.close_list(contents, offset)
                 if not nested.depth:
                     self.offset = offset + 1
+                    self._note_decimals(nested.numbers.decimals)
                     return nested.array(contents, offset)
             nested.add(contents, piece.text[end:], piece.offset + end)
         raise AssertionError("the end of the list was found before")
+
+    def _typed_array(self) -> AnyArray:
+        """Return the numbers of an object {"0": 1.5, "1": 0.25}, whose brace was read.
+
+        JSON.stringify writes a Float32Array so.
+        """
+        start = self.offset
+        numbers = NumberList()
+        for member in _MEMBER.finditer(self.contents.data, start):
+            if member.start() != self.offset:
+                break
+            if int(member[1]) != len(numbers.values):
+                raise self._error(f"member {len(numbers.values)} of a list is missing")
+            numbers.scan(self.contents, member[2], member.start(2))
+            self.offset = member.end()
+            if member[3] == b"}":
+                self._note_decimals(numbers.decimals)
+                return numbers.array(self.contents, (len(numbers.values),))
+        raise self._error("a list does not end with its members in order")
+
+    def _note_decimals(self, decimals: int) -> None:
+        """Keep the fewest decimals of all lists, if numbers were rounded before they were written.
+
+        JSON.stringify and json.dumps write all digits, which are six or more of most numbers.
+        """
+        if 0 < decimals < MANY_DECIMALS:
+            self.decimals = min(decimals, self.decimals or decimals)
 
 
 def _joined(path: str, name: str) -> str:

@@ -6,13 +6,18 @@ Their dtype and shape are the current layout; see `raw_layout.raw_files`.
 import math
 from collections.abc import Iterator
 
-from pecli.engine.arrays import numpy_dtype
+import numpy as np
+
+from pecli.engine.arrays import FLOATS, Array, numpy_dtype
 from pecli.errors import FileError
 from pecli.files.contents import Contents, LoadedFile
 from pecli.files.npy import ARRAY_NAME
-from pecli.files.raw_layout import DTYPE_NAMES, RawLayout, Shape, current_layout
+from pecli.files.raw_layout import DTYPE_NAMES, RawLayout, Shape, current_layout, spelled
 
 MAX_SHAPES = 4  # other shapes that an error lists
+SAMPLE = 4096  # elements whose byte order is judged
+USUAL_SIZES = (1e-4, 1e3)
+MIN_DIFFERENCE = 0.2  # by which the share of usual sizes must be larger in the other byte order
 
 
 def read(contents: Contents) -> LoadedFile:
@@ -23,9 +28,39 @@ def read(contents: Contents) -> LoadedFile:
     """
     layout = current_layout()
     assert layout is not None  # Otherwise no file is taken for a raw one.
+    assert layout.dtype is not None
     shape = _resolved_shape(contents, layout)
     array = contents.array(layout.dtype, shape, 0, big_endian=layout.big_endian)
-    return LoadedFile(contents.path, "raw", {ARRAY_NAME: array})
+    notes = []
+    if array.dtype in FLOATS and _seems_swapped(array.reshape(-1)[:SAMPLE]):
+        order = "" if layout.big_endian else ">"
+        notes.append(
+            f"the byte order seems wrong; --raw-dtype '{order}{layout.dtype}' is the other"
+        )
+    return LoadedFile(contents.path, "raw", {ARRAY_NAME: array}, notes=tuple(notes))
+
+
+def _seems_swapped(numbers: Array) -> bool:
+    """Return True if many more numbers have a usual size once their bytes are reversed.
+
+    The exponents of swapped float32 numbers are bits of their significands: one of ten has a usual
+    size.
+    """
+    swapped = numbers.view(f"u{numbers.itemsize}").byteswap().view(numbers.dtype)
+    return _usual_share(swapped) > _usual_share(numbers) + MIN_DIFFERENCE
+
+
+def _usual_share(numbers: Array) -> float:
+    """Return the share of numbers whose size queries, keys and tables have."""
+    with np.errstate(invalid="ignore"):
+        sizes = np.abs(numbers.astype(np.float64))
+    is_usual = (sizes > USUAL_SIZES[0]) & (sizes < USUAL_SIZES[1])
+    return float(is_usual.mean()) if numbers.size else 0.0
+
+
+def _itemsize(layout: RawLayout) -> int:
+    assert layout.dtype is not None
+    return numpy_dtype(layout.dtype).itemsize
 
 
 def _resolved_shape(contents: Contents, layout: RawLayout) -> Shape:
@@ -34,7 +69,7 @@ def _resolved_shape(contents: Contents, layout: RawLayout) -> Shape:
     With the shape (2, -1, 64) of float16, a file of 2,560 bytes is (2, 10, 64): 10 is 2,560
     divided by the 2 · 64 · 2 bytes of the other axes.
     """
-    itemsize = numpy_dtype(layout.dtype).itemsize
+    itemsize = _itemsize(layout)
     stated = [length for length in layout.shape if length != -1]
     stated_bytes = contents.data_bytes(tuple(stated), itemsize)
     size = len(contents.data)
@@ -55,8 +90,8 @@ def _wrong_size(contents: Contents, layout: RawLayout, expected: int) -> FileErr
     needed = f"{expected:,} bytes"
     if -1 in layout.shape:
         needed = f"a multiple of {needed}"
-    problem = f"has {size:,} bytes, and {_spelled(layout.shape)} of {layout.dtype} takes {needed}"
-    fitting = [f"--shape {_spelled(shape)}" for shape in _fitting_shapes(layout, size)]
+    problem = f"has {size:,} bytes, and {spelled(layout.shape)} of {layout.dtype} takes {needed}"
+    fitting = [f"--shape {spelled(shape)}" for shape in _fitting_shapes(layout, size)]
     fitting += [f"--raw-dtype {dtype}" for dtype in _fitting_dtypes(layout, size)]
     advice = f"what fits: {', '.join(fitting[:MAX_SHAPES])}" if fitting else ""
     return contents.error(problem, advice)
@@ -68,7 +103,7 @@ def _fitting_shapes(layout: RawLayout, size: int) -> Iterator[Shape]:
     A file of 24,576 bytes, read as (2, 8, 24, 128) of float16, has 12,288 elements: (2, 8, 6, 128)
     and (2, 2, 24, 128) fit, and no other first axis does.
     """
-    count, rest = divmod(size, numpy_dtype(layout.dtype).itemsize)
+    count, rest = divmod(size, _itemsize(layout))
     if rest or not count:
         return
     for axis in range(len(layout.shape)):
@@ -92,7 +127,3 @@ def _fitting_dtypes(layout: RawLayout, size: int) -> Iterator[str]:
         if numpy_dtype(dtype).itemsize == width:
             yield dtype
             return
-
-
-def _spelled(shape: Shape) -> str:
-    return ",".join(map(str, shape))

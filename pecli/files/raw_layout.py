@@ -46,13 +46,18 @@ class RawLayout(NamedTuple):
 
     Attributes:
         shape: the lengths of the axes; one of them may be -1, for as many as there are.
-        dtype: the name of the dtype.
+        dtype: the name of the dtype; None if only the shape is stated, for numbers in text.
         big_endian: whether the most significant byte of an element comes first.
     """
 
     shape: Shape
-    dtype: str
+    dtype: str | None
     big_endian: bool = False
+
+    @property
+    def is_flat(self) -> bool:
+        """True if no shape is stated."""
+        return self.shape == FLAT
 
 
 _layout: ContextVar[RawLayout | None] = ContextVar("raw_layout", default=None)
@@ -83,23 +88,52 @@ def raw_files(layout: RawLayout | None) -> Iterator[None]:
 def parse_layout(shape: str | Sequence[int] | None, raw_dtype: str | None) -> RawLayout | None:
     """Return the layout that the values of `shape` and `raw_dtype` state; None without both.
 
-    Without a shape, all elements are one vector.
+    Without a shape, all elements are one vector. Without a dtype, only text is read in that shape.
 
     >>> parse_layout("2,-1,64", ">f4")
     RawLayout(shape=(2, -1, 64), dtype='float32', big_endian=True)
 
     Raises:
-        ParameterError: one of them is wrong, or only the dtype is missing.
+        ParameterError: one of them is wrong.
     """
     if raw_dtype is None:
-        if shape is not None:
-            rule = "`shape` describes raw files, which do not state their dtype"
-            raise ParameterError("raw_dtype", "missing", rule, f"give {_SHORT_NAMES}")
-        return None
+        return None if shape is None else RawLayout(_parse_shape(shape), None)
     raw_dtype = text_of("raw_dtype", raw_dtype)
     dtype = _parse_dtype(raw_dtype)
     sides = FLAT if shape is None else _parse_shape(shape)
     return RawLayout(sides, dtype, big_endian=raw_dtype.startswith(">"))
+
+
+def layout_options(layout: RawLayout | None) -> list[str]:
+    """Return the options that state a layout.
+
+    >>> layout_options(RawLayout((4, -1, 64), "float32", big_endian=True))
+    ['--shape', '4,-1,64', '--raw-dtype', '>float32']
+    """
+    words: list[str] = []
+    if layout is None:
+        return words
+    if not layout.is_flat:
+        words += ["--shape", spelled(layout.shape)]
+    if layout.dtype is not None:
+        order = ">" if layout.big_endian else ""
+        words += ["--raw-dtype", order + layout.dtype]
+    return words
+
+
+def missing_dtype() -> ParameterError:
+    """Return the error for a raw file of which only the shape is stated."""
+    rule = "raw files do not state their dtype"
+    return ParameterError("raw_dtype", "missing", rule, f"give {_SHORT_NAMES}")
+
+
+def spelled(shape: Shape) -> str:
+    """Return a shape as options have it.
+
+    >>> spelled((4, -1, 64))
+    '4,-1,64'
+    """
+    return ",".join(map(str, shape))
 
 
 def _parse_shape(shape: str | Sequence[int]) -> Shape:

@@ -3,6 +3,7 @@ cache.
 """
 
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,7 +11,7 @@ from typing import Protocol
 from pecli.engine.arguments import text_of, within_limits
 from pecli.engine.named_values import JsonObject
 from pecli.errors import FileError, KindError, ParameterError, failure, quoted
-from pecli.files.contents import GGUF
+from pecli.files.contents import GGUF, STANDARD_INPUT
 from pecli.files.gguf_file import Header, header_of
 from pecli.files.named_pipe import open_to_read
 from pecli.models import config_files, presets
@@ -242,6 +243,20 @@ def _read(path: str, label: str) -> Description:
         raise failure(path, problem) from None
     if data.startswith(GGUF):
         return _read_gguf(path, label)
+    return _parse(path, label, data)
+
+
+def describe_standard_input() -> Description:
+    """Return the values that describe a model, from standard input, which can be read only once."""
+    data = sys.stdin.buffer.read(config_files.MAX_CONFIG_BYTES + 1)
+    if data.startswith(GGUF):
+        problem = "is a GGUF file, whose parts are not read in order"
+        raise FileError(STANDARD_INPUT, problem, "save it to a file first")
+    return _parse(STANDARD_INPUT, STANDARD_INPUT, data)
+
+
+def _parse(path: str, label: str, data: bytes) -> Description:
+    """Return the values of a configuration, or of a log that llama.cpp writes."""
     if path.lower().endswith(".gguf"):
         raise FileError(path, "is not a GGUF file")
     if llama_cpp_log.is_log(data):

@@ -271,6 +271,10 @@ def test_a_plain_table_needs_no_note() -> None:
         ("1.2500e-03 5.0000e-01", 4),
         ("0.5 0.25 0.125 0.0625", 0),  # all digits that these numbers have
         ("0.84147096 0.5 1.0 2.0", 8),
+        ("0.5 1.0 " * 32, 1),  # so many numbers of one decimal are printf's "%.1f"
+        ("0.5 1.0 " * 31, 0),
+        ("0.50 1.25 " * 32, 2),
+        ("0.5 0.25 " * 32, 0),
         ("1 2 3", 0),
     ],
 )
@@ -281,10 +285,25 @@ def test_decimals_that_were_printed(text: str, decimals: int) -> None:
     assert printed.decimals == decimals
 
 
+@pytest.mark.parametrize(
+    ("numbers", "decimals"),
+    [("0.1235, 0.5, 0.9877", 4), ("0.12345678, 0.5", 0), ("1, 2", 0)],
+)
+def test_decimals_to_which_json_was_rounded(numbers: str, decimals: int) -> None:
+    Path("x.json").write_text(f'{{"q": [{numbers}]}}')
+    printed = load_file("x.json").printed
+    assert printed is not None
+    assert printed.decimals == decimals
+
+
 JSON_TABLES = {
     "object of lists": '{"cos": [[1, 0.5]], "sin": [[0, 0.25]]}',
     "with other values": '{"model": "x", "n": 2, "cos": [[1, 0.5]], "sin": [[0, 0.25]], "z": null}',
     "with line breaks": '{\n  "cos": [\n    [1,\n 0.5]\n  ],\n  "sin": [[0, 0.25]]\n}\n',
+    "a shape for both": '{"shape": [1, 2], "cos": [1, 0.5], "sin": [0, 0.25]}',
+    "shapes by name": '{"cos": [1, 0.5], "cos_shape": [1, 2], "sin": [0, 0.25], "sin_dims": [1, 2]}',
+    "typed arrays of JavaScript": '{"cos": {"shape": [1, 2], "data": {"0": 1, "1": 0.5}},'
+    ' "sin": {"dims": [1, 2], "cpuData": {"0":0,"1":0.25}, "type": "float32"}}',
     "data and shape": '{"cos": {"shape": [1, 2], "data": [1, 0.5]},'
     ' "sin": {"dims": [1, 2], "data": [0, 0.25]}}',
 }
@@ -296,6 +315,32 @@ def test_an_object_of_lists(text: str) -> None:
     tensors = pecli.load("x.json")
     assert tensors["cos"].tolist() == [[1, 0.5]]
     assert tensors["sin"].tolist() == [[0, 0.25]]
+
+
+def test_a_typed_array_is_a_list() -> None:
+    Path("x.json").write_text('{"q": {"0": 0.5, "1": null, "2": -2e-3}}')
+    assert np.array_equal(pecli.load("x.json")["q"], [0.5, np.nan, -0.002], equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"q": {"0": 1, "2": 3}}', "line 1, column 15: member 1 of a list is missing$"),
+        ('{"q": {"0": 1, "1": "x"}}', "a list does not end with its members in order$"),
+        ('{"q": {"0": 1, "1": 2', "a list does not end with its members in order$"),
+        ('{"q": {"0": 1, "1": nil}}', "'nil' is not a number$"),
+    ],
+)
+def test_a_typed_array_with_a_hole(text: str, problem: str) -> None:
+    Path("x.json").write_text(text)
+    with pytest.raises(FileError, match=problem):
+        pecli.load("x.json")
+
+
+@pytest.mark.parametrize("shape", ["[0, 2]", "[-1, 2]", "[3, 2]", "[0.5]", "[[1, 2]]"])
+def test_a_shape_that_does_not_fit_is_a_list(shape: str) -> None:
+    Path("x.json").write_text(f'{{"shape": {shape}, "q": [1, 0.5]}}')
+    assert pecli.load("x.json")["q"].tolist() == [1, 0.5]
 
 
 def test_nested_objects_have_paths() -> None:

@@ -10,6 +10,7 @@ import pytest
 import pecli
 from pecli.errors import FileError, ParameterError
 from pecli.files.raw_layout import DTYPE_NAMES, RawLayout, parse_layout
+from pecli.notes import passed_to
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -116,6 +117,27 @@ def test_a_shape_needs_a_dtype(pecli_cli: Callable) -> None:
     assert "--raw-dtype is missing" in refused.err
 
 
+@pytest.mark.parametrize("shape", ["2,3,4", "2,-1,4"])
+def test_a_shape_without_a_dtype_is_that_of_text(shape: str) -> None:
+    Path("x.txt").write_text("".join(f"{value}\n" for value in VALUES.reshape(-1)))
+    array = pecli.load("x.txt", shape=[int(side) for side in shape.split(",")])["array"]
+    assert array.tolist() == VALUES.tolist()
+
+
+@pytest.mark.parametrize(
+    ("shape", "problem"),
+    [
+        ("2,12,2", "array has 24 numbers, and --shape 2,12,2 takes 48 numbers"),
+        ("-1,7", "array has 24 numbers, and --shape -1,7 takes a multiple of 7 numbers"),
+    ],
+)
+def test_text_of_another_size_is_refused(pecli_cli: Callable, shape: str, problem: str) -> None:
+    Path("x.txt").write_text("".join(f"{value}\n" for value in VALUES.reshape(-1)))
+    refused = pecli_cli("inspect", "x.txt", "--shape", shape)
+    assert refused.code == 3
+    assert problem in refused.err
+
+
 def test_bytes_of_no_format_name_the_options(pecli_cli: Callable) -> None:
     VALUES.astype("f4").tofile("x.bin")
     refused = pecli_cli("inspect", "x.bin")
@@ -134,6 +156,28 @@ def test_other_formats_stay_what_they_are() -> None:
 
 def queries() -> np.ndarray:
     return np.random.default_rng(0).standard_normal((32, 6, 128)).astype(np.float16)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("is_table", [False, True])
+def test_a_wrong_byte_order_is_noted(dtype: str, is_table: bool) -> None:
+    values = pecli.Rope(64, 64).tables()["sin"] if is_table else queries()
+    array = values.astype(np.dtype(getattr(ml_dtypes, dtype, dtype)))
+    array.tofile("x.bin")
+    array.view(f"u{array.itemsize}").byteswap().tofile("swapped.bin")
+    assert notes_of("x.bin", dtype) == []
+    assert notes_of("swapped.bin", f">{dtype}") == []
+    (note,) = notes_of("swapped.bin", dtype)
+    assert f"the byte order seems wrong; --raw-dtype '>{dtype}'" in note
+    (note,) = notes_of("x.bin", f">{dtype}")
+    assert f"--raw-dtype '{dtype}'" in note
+
+
+def notes_of(path: str, dtype: str) -> list[str]:
+    notes: list[str] = []
+    with passed_to(notes.append):
+        pecli.load(path, raw_dtype=dtype)
+    return notes
 
 
 def test_all_raw_files_of_a_command(pecli_cli: Callable) -> None:

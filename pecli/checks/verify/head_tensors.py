@@ -1,5 +1,6 @@
 """Queries or keys before and after a rotation, with an axis for heads and one for positions."""
 
+import math
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -10,7 +11,8 @@ from pecli.compare.factors import Shape, View
 from pecli.compare.head_axes import head_axes
 from pecli.compare.part import Part
 from pecli.engine.arrays import AnyArray, Array
-from pecli.errors import counted
+from pecli.errors import ParameterError, counted
+from pecli.notes import note
 
 
 class HeadTensor(NamedTuple):
@@ -77,6 +79,50 @@ def unfolded_shape(shape: Shape, widths: Collection[int], heads: Collection[int]
         if rest == 0 and count > 1 and (not heads or count in heads):
             return (*shape[:-1], count, width)
     return shape
+
+
+def unfold_positions(
+    pair: TensorPair, widths: Collection[int], heads: Collection[int]
+) -> TensorPair:
+    """Return a pair of (H, L·D), a line of all positions per head, as (H, L, D); others as they are.
+
+    A model with 4 heads of 64 has no 12 heads, so that (4, 768) cannot be (L, H·D).
+    """
+    shape = pair.before.shape
+    if len(shape) < 2 or shape[-2] not in heads or not pair.has_equal_shapes:
+        return pair
+    if shape[-1] in widths or unfolded_shape(shape, widths, heads) != shape:
+        return pair
+    for width in widths:
+        if shape[-1] % width == 0:
+            positions = shape[-1] // width
+            note(f"{pair.label}: a row per head, of {counted(positions, 'position')} of {width}")
+            unfolded = (*shape[:-1], positions, width)
+            return pair._replace(
+                before=pair.before.reshape(unfolded),
+                after=pair.after.reshape(unfolded),
+                source="",  # `pecli apply` rotates arrays as they are in the file.
+            )
+    return pair
+
+
+def refuse_flat(pair: TensorPair, widths: Collection[int], heads: Collection[int]) -> None:
+    """Raise ParameterError for numbers of several heads in one row or column; name their shapes."""
+    shape = pair.before.shape
+    size = math.prod(shape)
+    is_flat = size == max(shape, default=0)
+    if not is_flat or shape[-1] in widths or unfolded_shape(shape, widths, heads) != shape:
+        return
+    for width in widths:
+        for count in heads:
+            positions, rest = divmod(size, width * count)
+            if positions and not rest:
+                advice = (
+                    f"state it: --shape {count},{positions},{width} for (heads, positions, D), "
+                    f"or --shape {positions},{count},{width} for (positions, heads, D)"
+                )
+                rule = "a list of numbers does not state the axes of heads and positions"
+                raise ParameterError(pair.label, f"of shape {shape}", rule, advice)
 
 
 def head_tensor(

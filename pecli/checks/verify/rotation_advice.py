@@ -15,6 +15,7 @@ from pecli.errors import bracketed
 from pecli.explain.explanation import Explanation
 from pecli.explain.rotated_making import HeadRotation
 from pecli.explain.words import is_readable
+from pecli.files.raw_layout import current_layout, layout_options
 from pecli.tensors.inputs import SEQ_AXIS
 
 DEEPSEEK = "interleaved before, halves after"
@@ -99,6 +100,7 @@ def _command(found: Found, applied: _Applied) -> list[str]:
     words = _scheme_options(found, applied)
     if applied.axis != SEQ_AXIS:
         words += ["--seq-axis", str(applied.axis + found.tensor.before.ndim)]
+    words += layout_options(current_layout())
     output = "again.safetensors" if pair.dtype == "bfloat16" else "again.npy"
     return ["pecli", "apply", "rope", pair.source, *words, "-o", output]
 

@@ -127,7 +127,7 @@ def _label_of(name: str, label: str) -> str:
 
 def _source_of(name: str, source: Opened, *, is_one_of_several: bool) -> str:
     """Return the file that holds a tensor before the rotation, or FILE:NAME; empty for an array."""
-    if not source.label or source.file.format == "raw":  # `pecli apply` would need its shape
+    if not source.label:
         return ""
     if name in source.file.renamed:
         return f"{source.label}:{source.file.renamed[name]}"

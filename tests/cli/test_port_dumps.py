@@ -1,0 +1,164 @@
+"""Queries as loops of ports print them: a line per head, few digits, flat lists, wrong byte order."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.test_input_forms import CONFIG, HEADS, ROWS, Array, queries, rotated
+
+MODEL = ("--config", "config.json")
+BASES = {"right": 10000.0, "wrong base": 500000.0}
+
+
+@pytest.fixture(autouse=True)
+def config(here: Path) -> None:
+    Path("config.json").write_text(json.dumps(CONFIG))
+
+
+def sides(case: str) -> dict[str, Array]:
+    return {"q_before": queries(), "q_after": rotated(queries(), BASES[case])}
+
+
+def spelled(numbers: Array, decimals: int) -> str:
+    return " ".join(f"{number:.{decimals}f}" for number in numbers.reshape(-1))
+
+
+def lines_per_head_and_row(name: str, array: Array, decimals: int) -> Iterator[str]:
+    for head in range(HEADS):
+        for row in range(ROWS):
+            yield f"{name}[{head}][{row}] = {spelled(array[head, row], decimals)}\n"
+
+
+def lines_per_row_and_head(name: str, array: Array, decimals: int) -> Iterator[str]:
+    for row in range(ROWS):
+        for head in range(HEADS):
+            yield f"{name} pos {row} head {head}: {spelled(array[head, row], decimals)}\n"
+
+
+def lines_per_head(name: str, array: Array, decimals: int) -> Iterator[str]:
+    for head in range(HEADS):
+        yield f"{name} head {head}: {spelled(array[head], decimals)}\n"
+
+
+def blocks_per_head(name: str, array: Array, decimals: int) -> Iterator[str]:
+    for head in range(HEADS):
+        yield f"{name}, head {head}:\n"
+        for row in range(ROWS):
+            yield f"{spelled(array[head, row], decimals)}\n"
+
+
+LOOPS = [lines_per_head_and_row, lines_per_row_and_head, lines_per_head, blocks_per_head]
+
+
+def write_loop(loop: Callable, case: str, decimals: int = 6) -> None:
+    lines = ["Loading model...\n"]
+    for name, array in sides(case).items():
+        lines += loop(name, array, decimals)
+    Path("x.log").write_text("".join(lines))
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_loops_over_heads_are_verified(pecli_cli: Callable, loop: Callable) -> None:
+    write_loop(loop, "right")
+    done = pecli_cli("verify", "x.log", *MODEL)
+    assert done.code == 0, done.out + done.err
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("loop", LOOPS)
+def test_loops_over_heads_name_a_wrong_base(pecli_cli: Callable, loop: Callable) -> None:
+    write_loop(loop, "wrong base")
+    done = pecli_cli("verify", "x.log", *MODEL)
+    assert done.code == 1
+    assert "base is 500000" in done.out
+
+
+def test_a_line_per_head_is_noted(pecli_cli: Callable) -> None:
+    write_loop(lines_per_head, "right")
+    done = pecli_cli("verify", "x.log", *MODEL)
+    assert "q of x.log: a row per head, of 12 positions of 64" in done.err
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize(("decimals", "bound"), [(1, "0.12"), (2, "0.012"), (3, "0.0012")])
+@pytest.mark.parametrize("case", [*BASES])
+def test_few_digits_are_compared_as_far_as_they_go(
+    pecli_cli: Callable, case: str, decimals: int, bound: str
+) -> None:
+    write_loop(lines_per_head_and_row, case, decimals)
+    done = pecli_cli("verify", "x.log", *MODEL)
+    assert done.code == (0 if case == "right" else 1), done.out + done.err
+    assert f"compared within {bound}, as exactly as they were printed" in done.err
+    assert "print 6 decimals or more (%.6f) for a closer check" in done.err
+    if case != "right":
+        assert "base is 500000" in done.out
+
+
+def test_a_tolerance_that_the_digits_do_not_reach_names_how_many_do(pecli_cli: Callable) -> None:
+    write_loop(lines_per_head_and_row, "right", decimals=2)
+    done = pecli_cli("verify", "x.log", *MODEL, "--atol", "1e-3")
+    assert done.code == 1
+    assert "printing rounded numbers by up to 0.01, more than --atol" in done.err
+    assert "print 4 decimals (%.4f), or leave --atol out" in done.err
+    write_loop(lines_per_head_and_row, "right", decimals=4)
+    again = pecli_cli("verify", "x.log", *MODEL, "--atol", "1e-3")
+    assert again.code == 0, again.out + again.err
+
+
+@pytest.mark.parametrize("case", [*BASES])
+def test_flat_lists_need_a_shape(pecli_cli: Callable, case: str) -> None:
+    """The error has the option that the second command needs."""
+    for name, array in sides(case).items():
+        Path(f"{name}.txt").write_text("\n".join(f"{value:.6f}" for value in array.reshape(-1)))
+    words = ("verify", "q_after.txt", "--before", "q_before.txt", *MODEL)
+    refused = pecli_cli(*words)
+    assert refused.code == 2
+    assert "--shape 4,12,64 for (heads, positions, D)" in refused.err
+    done = pecli_cli(*words, "--shape", "4,12,64")
+    assert done.code == (0 if case == "right" else 1), done.out + done.err
+    if case != "right":
+        assert "base is 500000" in done.out
+        assert "--theta 500000 --shape 4,12,64 -o again.npy" in done.out
+
+
+@pytest.mark.parametrize("case", [*BASES])
+def test_typed_arrays_of_javascript(pecli_cli: Callable, case: str) -> None:
+    """JSON.stringify writes a Float32Array as an object of its indices."""
+    tensors: dict[str, object] = {"shape": [HEADS, ROWS, 64]}
+    for name, array in sides(case).items():
+        flat = array.reshape(-1)
+        tensors[name] = {str(index): float(value) for index, value in enumerate(flat)}
+    Path("x.json").write_text(json.dumps(tensors))
+    done = pecli_cli("verify", "x.json", *MODEL, "--atol", "1e-5")
+    assert done.code == (0 if case == "right" else 1), done.out + done.err
+    if case != "right":
+        assert "base is 500000" in done.out
+
+
+def test_the_command_for_raw_files_states_their_layout(pecli_cli: Callable) -> None:
+    for name, array in sides("wrong base").items():
+        array.tofile(f"{name}.bin")
+    raw = ("--shape", "4,-1,64", "--raw-dtype", "f32")
+    done = pecli_cli("verify", "q_after.bin", "--before", "q_before.bin", *raw, *MODEL)
+    command = (
+        "pecli apply rope q_before.bin --dim 64 --theta 500000 "
+        "--shape 4,-1,64 --raw-dtype float32 -o again.npy"
+    )
+    assert f"reproduce with {command}" in done.out
+    again = pecli_cli(*command.split()[1:])
+    assert again.code == 0, again.err
+    assert np.array_equal(np.load("again.npy"), sides("wrong base")["q_after"])
+
+
+def test_a_wrong_byte_order_gets_a_note(pecli_cli: Callable) -> None:
+    for name, array in sides("right").items():
+        array.astype(">f4").tofile(f"{name}.bin")
+    words = ("verify", "q_after.bin", "--before", "q_before.bin", *MODEL, "--shape", "4,12,64")
+    failed = pecli_cli(*words, "--raw-dtype", "f32")
+    assert failed.code == 1
+    assert "--raw-dtype '>float32' is the other" in failed.err
+    done = pecli_cli(*words, "--raw-dtype", ">float32", "--atol", "1e-5")
+    assert done.code == 0, done.out + done.err
