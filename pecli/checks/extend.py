@@ -8,6 +8,7 @@ from pecli.checks.extension import FACTOR_TENSORS, Extension
 from pecli.checks.rope_settings import Settings, unscaled_parameters
 from pecli.checks.runtimes import RuntimeResult, rotary_layers, runtimes
 from pecli.engine.arguments import within_limits
+from pecli.engine.scalings import yarn
 from pecli.engine.schemes.given_positions import LAST_POSITION
 from pecli.engine.schemes.parameters import Choice, Real, Whole
 from pecli.engine.schemes.rope import Rope
@@ -15,6 +16,7 @@ from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import family_of
 from pecli.models.find import Model, find_model
+from pecli.models.keys import place
 
 
 class Recommendation(NamedTuple):
@@ -368,18 +370,22 @@ def _stretched(encoding: Encoding, method: str, original: int, factor: float) ->
         parameters["scaling"] = "none"
         del parameters["factor"]
         printed += ["scaling", "factor"]
-    sources = {**encoding.sources, **dict.fromkeys(printed, "printed")}
-    return replace(encoding, parameters=parameters, sources=sources, lacks_original_length=False)
+    origins = {**encoding.origins, **dict.fromkeys(printed, place("printed"))}
+    return replace(encoding, parameters=parameters, origins=origins, lacks_original_length=False)
 
 
 def _stated_yarn(encoding: Encoding) -> Settings:
-    """Return the parameters of the model's own YaRN that its configuration states."""
+    """Return the parameters of the model's own YaRN that its configuration or its class states.
+
+    Those that are stated by neither are the defaults of YaRN, as in any other model.
+    """
     if encoding.parameters["scaling"] != "yarn":
         return {}
     stated = {}
     for name in KEPT:
-        if encoding.sources.get(name, "default") != "default":
-            stated[name] = encoding.parameters[name]
+        value = encoding.parameters.get(name)
+        if encoding.stated_by(name) or value != yarn.DEFAULTS.get(name):
+            stated[name] = value
     return stated
 
 

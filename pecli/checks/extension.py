@@ -131,7 +131,7 @@ class Extension(Printed):
         if self.method != "ntk":
             return {"rope_scaling": self.rope_scaling}
         # "rope_scaling.rope_theta" is the key rope_theta; other models call it rotary_emb_base.
-        key = self.before.sources.get("base", "").rpartition(".")[2]
+        key = self._base_path[-1]
         is_theta = key in THETAS and self.is_hugging_face
         settings: Settings = {key if is_theta else "rope_theta": self.theta}
         if self.before.parameters["scaling"] != "none":
@@ -163,10 +163,16 @@ class Extension(Printed):
         """
         if not self.is_hugging_face:
             return []
-        *parents, key = self.before.sources.get("base", "").split(".")
+        *parents, key = self._base_path
         if key in THETAS:
             return parents
         return self.before.prefix.split(".")[:-1]
+
+    @property
+    def _base_path(self) -> list[str]:
+        """The key that states the base, from the top of the config; an empty name if none does."""
+        names = self.before.stated_by("base") or ("",)
+        return names[0].split(".")
 
     def _within(self, settings: Settings) -> Settings:
         """Return settings in the part of the configuration that they belong to."""

@@ -36,9 +36,12 @@ def rope_parameters(encoding: Encoding) -> Settings:
 
 
 def _rotary_share(encoding: Encoding) -> float | None:
-    """Return the share of a head that rotates, if the configuration states it or a `rotary_dim`."""
-    is_from_rotary_dim = "rotary" in encoding.sources.get("dim", "")
-    if encoding.head_dim and is_from_rotary_dim:
+    """Return the share of a head that rotates, if it is not all of it.
+
+    GPT-J states the 64 rotating channels of its 256 (`rotary_dim`), Phi-2 a fraction.
+    """
+    is_part_of_head = not encoding.trailing and encoding.grid.axes is None
+    if encoding.head_dim and is_part_of_head and encoding.parameters["dim"] != encoding.head_dim:
         return float(encoding.parameters["dim"] / encoding.head_dim)
     share: float | None = encoding.parameters.get(PARTIAL)
     return share

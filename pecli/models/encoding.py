@@ -15,9 +15,11 @@ from pecli.errors import KindError, ParameterError, quoted
 from pecli.files.tensor_roles import layer_named, layer_number
 from pecli.models.flag_report import FlagReport
 from pecli.models.key_names import FULL
+from pecli.models.keys import Origin
 
 #: Rows and columns of a small image, to read frequencies that do not depend on its size.
 SMALL_GRID = (2, 2)
+NO_ORIGIN = Origin("")
 
 
 class _Described:
@@ -100,7 +102,7 @@ class Encoding:
         layer_type: The layers that use it, such as `sliding_attention`; empty if all layers do.
         scheme: `rope`, `sinusoidal`, `learned`, `alibi` or `relative`.
         parameters: Parameters of that scheme, except the length of the table.
-        sources: The key or the default that each value comes from, by the value's name.
+        origins: The key or the default that each value comes from, by the value's name.
         layout: How the model pairs the channels that it rotates: `halves`, `interleaved`, or
             `deepseek`.
         head_dim: Channels of a head, rotating or not.
@@ -112,7 +114,7 @@ class Encoding:
     layer_type: str
     scheme: str
     parameters: NamedValues
-    sources: Mapping[str, str] = field(default_factory=dict)
+    origins: Mapping[str, Origin] = field(default_factory=dict)
     layout: str | None = None
     head_dim: int | None = None
     part: str = ""
@@ -159,6 +161,22 @@ class Encoding:
     def is_rotary(self) -> bool:
         """Return True if the encoding rotates; only then it has frequencies."""
         return self.scheme == "rope"
+
+    @cached_property
+    def sources(self) -> Mapping[str, str]:
+        """The key or the default that each value comes from, in words, by the value's name."""
+        return {name: origin.source for name, origin in self.origins.items()}
+
+    def stated_by(self, name: str) -> tuple[str, ...]:
+        """Return the keys, flags and tensors that a value was read or computed from.
+
+        A value that is a default, or that the encoding does not have, is stated by none.
+
+        >>> from pecli import load_model
+        >>> load_model("llama-3.1-8b").one().stated_by("head_dim")
+        ('hidden_size', 'num_attention_heads')
+        """
+        return self.origins.get(name, NO_ORIGIN).stated_by
 
     def rope(
         self, seq_len: int | None = None, *, length: int | None = None, **options: object

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pecli.errors import FileError
 from pecli.models.families import Family
 from pecli.models.key_names import HEADS, PARTIAL, PARTIALS, SIZES, SIZES_OF_LAYERS, WIDTHS
-from pecli.models.keys import NO_CLASS, Keys, Setting, default, nonzero
+from pecli.models.keys import NO_CLASS, Keys, Setting, computed, default, nonzero
 from pecli.models.layer_types import Layer
 
 #: The width of the memory attention of SAM 2 video models, which has a rate of its own beside it.
@@ -53,13 +53,13 @@ def head_size(keys: Keys, layer_type: str = "") -> Setting[int]:
         return size
     width = keys.needed(width_of(keys), "head_dim")
     heads = keys.needed(keys.whole(*HEADS), "number of attention heads")
-    if width.key == MEMORY_WIDTH:
+    if width == keys.whole(MEMORY_WIDTH):
         width = _downsampled(keys, width)
     source = f"{width.source} // {heads.source}"
     if width.value < heads.value:
         problem = f"{source} is {width.value} // {heads.value}"
         raise FileError(keys.path, problem, "a head must have a channel")
-    return Setting(width.value // heads.value, source)
+    return computed(width.value // heads.value, "{} // {}", width, heads)
 
 
 def _size_of_all(keys: Keys) -> Setting[int] | None:
@@ -105,7 +105,7 @@ def _downsampled(keys: Keys, width: Setting[int]) -> Setting[int]:
     rate = keys.whole("memory_attention_downsample_rate")
     if rate is None or rate.value <= 1:
         return width
-    return Setting(width.value // rate.value, f"{width.source} // {rate.source}")
+    return computed(width.value // rate.value, "{} // {}", width, rate)
 
 
 def head_of(layer: Layer, *, axes: int, scaled: bool) -> Head:
@@ -146,12 +146,11 @@ def _dim_of_axis(size: Setting[int], axes: int, family: Family) -> Setting[int]:
     rotate (V-JEPA 2). In Pixtral, the axes take turns among the frequencies of the whole head.
     """
     if axes == 3:
-        return Setting(
-            2 * (size.value // 3 // 2), f"2 · (({size.source}) // 3 // 2), one of 3 axes"
-        )
+        channels = 2 * (size.value // 3 // 2)
+        return computed(channels, "2 · (({}) // 3 // 2), one of 3 axes", size)
     if family.order == "axes":
         return size
-    return Setting(size.value // 2, f"({size.source}) // 2, one of 2 axes")
+    return computed(size.value // 2, "({}) // 2, one of 2 axes", size)
 
 
 def _rotary_dim(layer: Layer) -> Setting[int] | None:
@@ -166,7 +165,7 @@ def _rotary_dim(layer: Layer) -> Setting[int] | None:
 
 
 def _multiplied(size: Setting[int], partial: Setting[float]) -> Setting[int]:
-    return Setting(int(size.value * partial.value), f"{size.source} · {partial.source}")
+    return computed(int(size.value * partial.value), "{} · {}", size, partial)
 
 
 def _partial(layer: Layer, *, scaled: bool) -> Setting[float] | None:
@@ -238,7 +237,7 @@ def _latent_size(keys: Keys, latent: Setting[int], given: Setting[int] | None) -
     if size is not None:
         return size
     if nope is not None:
-        return Setting(latent.value + nope.value, f"{nope.source} + {latent.source}")
+        return computed(latent.value + nope.value, "{} + {}", nope, latent)
     if given is not None and given.value > latent.value:
         return given
     return latent

@@ -23,7 +23,27 @@ WIDTH = re.compile(
 )
 
 T = TypeVar("T")
+U = TypeVar("U")
 T_co = TypeVar("T_co", covariant=True)
+
+
+class Origin(NamedTuple):
+    """The key or the rule that a value comes from.
+
+    `Origin("rotary_base", ("rotary_base",))` is the origin of a value that a key states, and
+    `Origin("default", ())` that of a value that nothing states.
+    """
+
+    #: The key or the rule in words, for tables, messages and JSON.
+    source: str
+    #: Full names of the keys, flags and tensors that the value was read or computed from; empty for
+    #: a default.
+    stated_by: tuple[str, ...] = ()
+
+
+def place(name: str) -> Origin:
+    """Return the origin of a value that a key, a flag, a tensor or a line of a log states."""
+    return Origin(name, (name,))
 
 
 @dataclass(frozen=True)
@@ -36,12 +56,39 @@ class Setting(Generic[T_co]):
 
     value: T_co
     source: str
-    #: The key that it was read from, without the name of its section; empty if it was computed.
-    key: str = ""
+    #: The names of `Origin.stated_by`.
+    stated_by: tuple[str, ...] = ()
+
+    @property
+    def origin(self) -> Origin:
+        return Origin(self.source, self.stated_by)
+
+    def with_value(self, value: U) -> "Setting[U]":
+        """Return another value with the same source."""
+        return Setting(value, self.source, self.stated_by)
 
 
 Settings = Mapping[str, Setting[object] | None]
 """Settings by name; None for one that the configuration leaves out."""
+
+
+def stated(value: T, name: str) -> Setting[T]:
+    """Return a setting that the key, flag or tensor of a name states."""
+    return Setting(value, name, (name,))
+
+
+def computed(value: T, formula: str, *operands: Setting[object]) -> Setting[T]:
+    """Return a setting that is computed from others, which are the operands of a formula.
+
+    >>> heads = stated(32, "num_heads")
+    >>> computed(128, "{} // {}", stated(4096, "hidden_size"), heads).source
+    'hidden_size // num_heads'
+    """
+    source = formula.format(*(operand.source for operand in operands))
+    names: list[str] = []
+    for operand in operands:
+        names += operand.stated_by
+    return Setting(value, source, tuple(names))
 
 
 def default(value: T | None, source: str) -> Setting[T] | None:
@@ -64,10 +111,10 @@ def values_of(settings: Settings) -> NamedValues:
     return {name: setting.value for name, setting in settings.items() if setting is not None}
 
 
-def sources_of(settings: Settings) -> dict[str, str]:
-    """Return the sources of settings, without those that have none."""
+def origins_of(settings: Settings) -> dict[str, Origin]:
+    """Return the origins of settings, without those that have none."""
     return {
-        name: setting.source for name, setting in settings.items() if setting and setting.source
+        name: setting.origin for name, setting in settings.items() if setting and setting.source
     }
 
 
@@ -189,7 +236,10 @@ class _Match(NamedTuple):
 
     name: str
     value: object
-    source: str
+    origin: Origin
+
+    def setting(self, value: T) -> Setting[T]:
+        return Setting(value, self.origin.source, self.origin.stated_by)
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,8 +257,9 @@ class Keys:
         prefix: The full name of the object with a dot, such as `text_config.`; empty at the top.
         defaults: The defaults of the configuration class.
         account: The record of keys that were read.
-        origins: Full names of keys that the file has elsewhere, or under another name: a dialect
-            may present `rotary_base` as `rope_theta`.
+        origins: Places of keys that the file has elsewhere, or under another name: a dialect may
+            present `rotary_base` as `rope_theta`.
+        is_implied: The object is not in the file: it holds the defaults of a class.
     """
 
     data: NamedValues
@@ -216,10 +267,17 @@ class Keys:
     prefix: str = ""
     defaults: ClassDefaults = NO_CLASS
     account: Account = field(default_factory=Account)
-    origins: Mapping[str, str] = field(default_factory=dict)
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+    is_implied: bool = False
+
+    def origin(self, name: str) -> Origin:
+        if name in self.origins:
+            return self.origins[name]
+        full_name = self.prefix + name
+        return Origin(full_name) if self.is_implied else place(full_name)
 
     def full_name(self, name: str) -> str:
-        return self.origins.get(name, self.prefix + name)
+        return self.origin(name).source
 
     def mark(self, *names: str) -> None:
         """Record keys as read."""
@@ -263,7 +321,7 @@ class Keys:
         for name in names:
             if name in self:
                 self.mark(name)
-                return _Match(name, self.data[name], self.full_name(name))
+                return _Match(name, self.data[name], self.origin(name))
         return None
 
     def _class_default(self, names: tuple[str, ...]) -> _Match | None:
@@ -273,7 +331,7 @@ class Keys:
                 if WIDTH.fullmatch(name):
                     self.account.lacks_width.add(self.prefix)
                 source = f"class default of {self.defaults.name}.{name}"
-                return _Match(name, self.defaults.values[name], source)
+                return _Match(name, self.defaults.values[name], Origin(source))
         return None
 
     def _read(
@@ -288,12 +346,12 @@ class Keys:
         value = convert(match.value)
         if value is None:
             raise self.wrong(match.name, rule)
-        return Setting(value, match.source, match.name)
+        return match.setting(value)
 
     def value(self, *names: str) -> Setting[object] | None:
         """Return a value of any kind."""
         match = self._first(names)
-        return None if match is None else Setting(match.value, match.source, match.name)
+        return None if match is None else match.setting(match.value)
 
     def whole(self, *names: str, low: int = 1) -> Setting[int] | None:
         rule = f"it must be a whole number from {low} to 2^40"
@@ -379,9 +437,11 @@ class Keys:
             raise self.wrong(name, "it must be an object")
         self.mark(name)
         prefix = f"{self.full_name(name)}."
-        return Keys(value, self.path, prefix, account=self.account, origins=self._origins_in(name))
+        return replace(
+            self, data=value, prefix=prefix, defaults=NO_CLASS, origins=self._origins_in(name)
+        )
 
-    def _origins_in(self, section: str) -> dict[str, str]:
+    def _origins_in(self, section: str) -> dict[str, Origin]:
         """Return the origins of keys within a section, by their names there."""
         start = f"{section}."
         return {
@@ -402,21 +462,16 @@ class Keys:
             settings: Settings that become keys beside it.
         """
         data = {**self.data, **values_of(settings)}
-        origins = {**self.origins, **_all_sources(settings)}
+        origins = {**self.origins, **origins_of(settings)}
         inner = values_of(scaling)
         if inner:
             data["rope_scaling"] = inner
             # The object has no name in the file: a warning about it says "settings".
-            origins["rope_scaling"] = "settings"
-        for name, source in _all_sources(scaling).items():
-            origins[f"rope_scaling.{name}"] = source
+            origins["rope_scaling"] = place("settings")
+        for name, origin in origins_of(scaling).items():
+            origins[f"rope_scaling.{name}"] = origin
         return replace(self, data=data, origins=origins)
 
 
 def _holds_objects(value: object) -> bool:
     return isinstance(value, Mapping) and any(isinstance(item, Mapping) for item in value.values())
-
-
-def _all_sources(settings: Settings) -> dict[str, str]:
-    """Return the sources of settings, empty ones included."""
-    return {name: setting.source for name, setting in settings.items() if setting is not None}

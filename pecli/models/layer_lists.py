@@ -5,7 +5,17 @@ from dataclasses import replace
 
 from pecli.errors import FileError
 from pecli.models.key_names import PARTIAL, SETTINGS
-from pecli.models.keys import Keys, Setting, Settings, as_numbers, sources_of, values_of
+from pecli.models.keys import (
+    Keys,
+    Origin,
+    Setting,
+    Settings,
+    as_numbers,
+    origins_of,
+    place,
+    stated,
+    values_of,
+)
 
 #: Keys that may be lists, with the names that their values have in the settings of a layer type.
 LISTS = {"rope_theta": "rope_theta", "partial_rotary_factors": PARTIAL}
@@ -47,18 +57,18 @@ def _settings_of_type(
     settings = _scaling_of(keys, layer_type)
     for name in names:
         value = _value_of_type(keys, name, types, layer_type)
-        settings[LISTS[name]] = Setting(value, keys.full_name(name))
+        settings[LISTS[name]] = stated(value, keys.full_name(name))
     return settings
 
 
-def _origins(nested: Mapping[str, Settings]) -> dict[str, str]:
+def _origins(nested: Mapping[str, Settings]) -> dict[str, Origin]:
     """Return the keys of the file by the names of nested settings, `rope_scaling.full.rope_theta`."""
-    origins = {"rope_scaling": "settings"}
+    origins = {"rope_scaling": place("settings")}
     for layer_type, settings in nested.items():
-        place = f"rope_scaling.{layer_type}"
-        origins[place] = f"settings of {layer_type}"
-        for name, source in sources_of(settings).items():
-            origins[f"{place}.{name}"] = source
+        section = f"rope_scaling.{layer_type}"
+        origins[section] = place(f"settings of {layer_type}")
+        for name, origin in origins_of(settings).items():
+            origins[f"{section}.{name}"] = origin
     return origins
 
 
@@ -68,7 +78,7 @@ def _scaling_of(keys: Keys, layer_type: str) -> dict[str, Setting[object]]:
     section = keys.section("rope_scaling") or keys.section("rope_parameters")
     if section is None or (scaled and layer_type not in scaled):
         return {}
-    return {name: Setting(value, section.full_name(name)) for name, value in section.data.items()}
+    return {name: stated(value, section.full_name(name)) for name, value in section.data.items()}
 
 
 def _value_of_type(keys: Keys, name: str, types: list[str], layer_type: str) -> float:

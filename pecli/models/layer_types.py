@@ -18,7 +18,7 @@ from pecli.models.key_names import (
     SLIDING,
     THETAS,
 )
-from pecli.models.keys import Keys, Setting, default
+from pecli.models.keys import Keys, Origin, Setting, computed, default
 
 MAX_TYPES = 64
 MAX_LAYERS = 4096
@@ -94,7 +94,8 @@ def _class_settings(keys: Keys, implied: Setting[object]) -> Keys:
     values = dict(implied.value)
     if keys.any(*THETAS):
         values = _without_theta(values)
-    return Keys(values, keys.path, f"{implied.source}.", account=keys.account)
+    prefix = f"{implied.source}."
+    return Keys(values, keys.path, prefix, account=keys.account, is_implied=True)
 
 
 def _without_theta(values: Mapping[str, object]) -> dict[str, object]:
@@ -209,7 +210,7 @@ def _nested_layer(name: str, section: Keys, settings: Keys, keys: Keys, family: 
     """Return a layer type with its own settings, and with those that stand beside the layer types."""
     shared_keys = (settings.data.keys() & SHARED) - section.data.keys()
     shared = {key: value for key, value in settings.data.items() if key in shared_keys}
-    origins = {key: settings.full_name(key) for key in shared}
+    origins = {key: settings.origin(key) for key in shared}
     both = replace(section, data={**shared, **section.data}, origins={**section.origins, **origins})
     theta = None
     if name == SLIDING and "rope_theta" not in both:
@@ -262,7 +263,7 @@ def _compressed_settings(settings: Keys) -> Keys:
     data = _without("rope_theta", settings.data)
     if "yarn" in (data.get("rope_type"), data.get("type")):
         data.setdefault("attention_factor", 1.0)
-    origins = {**settings.origins, "attention_factor": "compressed layers have none"}
+    origins = {**settings.origins, "attention_factor": Origin("compressed layers have none")}
     return replace(settings, data=data, origins=origins)
 
 
@@ -330,7 +331,7 @@ def _unrotated_numbers(
     layers = keys.whole("num_hidden_layers")
     if rotates.value:
         zeros = tuple(k for k, value in enumerate(rotates.value) if not value)
-        return Setting(zeros, f"{rotates.source} is 0 there")
+        return computed(zeros, "{} is 0 there", rotates)
     if layers is None:
         return Setting((), "")
     return _repeated(min(layers.value, MAX_LAYERS), interval, family)
@@ -342,7 +343,7 @@ def _repeated(
     """Return the layers without rope of `count` layers, if every so many have none."""
     if interval is not None:
         every = tuple(range(interval.value - 1, count, interval.value))
-        return Setting(every, f"one layer in {interval.value} ({interval.source})")
+        return computed(every, f"one layer in {interval.value} ({{}})", interval)
     step = family.unrotated_from_last
     if step:
         from_last = tuple(range((count - 1) % step, count, step))

@@ -62,10 +62,11 @@ class OnlyPlace(NamedTuple):
 
 def _only_place(encoding: Encoding, name: str, old_key: str, section: NamedValues) -> OnlyPlace:
     """Return the only place of a value; without a key if both places have it, or neither does."""
-    source = encoding.sources.get(name, "").removeprefix(encoding.prefix)
-    if source.startswith(f"{NEW}.") and section.get(old_key) is None:
+    keys = [key.removeprefix(encoding.prefix) for key in encoding.stated_by(name)]
+    is_new = any(key.startswith(f"{NEW}.") for key in keys)
+    if is_new and section.get(old_key) is None:
         return OnlyPlace(NEW, "code written for transformers 4")
-    is_old = source == old_key or source.startswith(f"{OLD_SCALING}.")
+    is_old = old_key in keys or any(key.startswith(f"{OLD_SCALING}.") for key in keys)
     if is_old and NEW not in section:
         return OnlyPlace(old_key, f"code that reads only {NEW}, as transformers 5 writes it,")
     return OnlyPlace("", "")

@@ -26,7 +26,16 @@ from pecli.models.key_names import (
     SHORT_MSCALE,
     THETAS,
 )
-from pecli.models.keys import Keys, Setting, default, nonzero, sources_of, value_of, values_of
+from pecli.models.keys import (
+    Keys,
+    Setting,
+    computed,
+    default,
+    nonzero,
+    origins_of,
+    value_of,
+    values_of,
+)
 from pecli.models.layer_lists import by_layer_type
 from pecli.models.layer_types import Layer, layers_of, unrotated_layers, unrotated_type
 from pecli.models.rope_scaling import RopeType, Scaling, rope_type_of, scaling_of
@@ -150,7 +159,7 @@ def _made(
     beta = _query_scaling(settings)
     mscales = _mscales(settings, scaling.kind)
     layout = _layout(layer.keys, family)
-    sources = {
+    described = {
         **parameters,
         **sections,
         **grid,
@@ -164,7 +173,7 @@ def _made(
         layer_type=layer.name,
         scheme="rope",
         parameters=values_of(parameters),
-        sources=sources_of(sources),
+        origins=origins_of(described),
         layout=layout.value,
         head_dim=head.size.value,
         trailing=family.trailing or (head.is_latent and head.size.value > head.dim.value),
@@ -190,7 +199,7 @@ def _axes(family: Family, rope_type: RopeType, *, vision: bool) -> Setting[int] 
     if family.axes:
         return Setting(family.axes, family.source)
     if rope_type.name == "axial":
-        return Setting(2, rope_type.source)
+        return rope_type.given.with_value(2)
     if vision:
         return Setting(2, "default: it reads images")
     return None
@@ -224,7 +233,7 @@ def _theta_by_ratio(keys: Keys) -> Setting[float] | None:
     ratio = keys.number("rope_ratio")
     if ratio is None:
         return None
-    return Setting(DEFAULT_BASE * ratio.value, f"10000 · {ratio.source}")
+    return computed(DEFAULT_BASE * ratio.value, "10000 · {}", ratio)
 
 
 def _ignored_alpha(alpha: object) -> float | None:
@@ -274,7 +283,7 @@ def _sections(
         section = _family_section(head, family)
     if section is None:
         return {}
-    counts = Setting(tuple(section.value), section.source)
+    counts = section.with_value(tuple(section.value))
     interleaved = _are_interleaved(settings, family)
     return {"mrope_section": counts, "mrope_interleaved": interleaved}
 
@@ -331,7 +340,7 @@ def _mscales(settings: Keys, scaling: str) -> Setting[Mscales] | None:
         return None
     short = settings.number_or(1.0, SHORT_MSCALE)
     long = settings.number_or(1.0, LONG_MSCALE)
-    return Setting(Mscales(short.value, long.value), f"{short.source}, {long.source}")
+    return computed(Mscales(short.value, long.value), "{}, {}", short, long)
 
 
 def _layout(keys: Keys, family: Family) -> Setting[str]:
@@ -343,9 +352,9 @@ def _layout(keys: Keys, family: Family) -> Setting[str]:
     interleave = keys.flag("rope_interleave", "rotary_emb_interleaved", "rope_interleaved")
     is_latent = "qk_rope_head_dim" in keys
     if interleave is not None and not interleave.value:
-        return Setting(HALVES, interleave.source)
+        return interleave.with_value(HALVES)
     if interleave is not None:
-        return Setting(DEEPSEEK if is_latent else INTERLEAVED, interleave.source)
+        return interleave.with_value(DEEPSEEK if is_latent else INTERLEAVED)
     if family.name:
         return Setting(family.layout, family.source)
     if is_latent and "kv_lora_rank" in keys:

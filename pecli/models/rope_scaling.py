@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pecli.engine.scalings import SCALINGS, yarn
 from pecli.errors import FileError
 from pecli.models.key_names import LENGTH, LENGTHS, ORIGINAL
-from pecli.models.keys import Keys, Setting, contradictions, nonzero
+from pecli.models.keys import Keys, Setting, computed, contradictions, nonzero
 from pecli.models.layer_types import Layer
 
 #: pecli's scaling by the names that rope types have in configurations.
@@ -31,9 +31,12 @@ MAGNITUDES = {"telechat3-yarn": 0.07}
 class RopeType:
     """The rope type that a configuration names, and pecli's scaling for it."""
 
-    name: str
-    source: str
+    given: Setting[str]
     warnings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.given.value
 
     @property
     def scaling(self) -> str:
@@ -69,18 +72,17 @@ def rope_type_of(layer: Layer) -> RopeType:
     family = layer.family
     given = settings.word("rope_type", "type")
     if given is None:
-        return RopeType("default", "default: no scaling is asked for")
+        return RopeType(Setting("default", "default: no scaling is asked for"))
     name = given.value.lower()
-    source = given.source
-    warnings = _warnings_about_type(layer, Setting(name, source))
+    warnings = _warnings_about_type(layer, given.with_value(name))
     renamed = family.renamed
     if renamed.before and name == renamed.before:
-        meaning = f"{source} ({name} means {renamed.after} in {family.name})"
-        return RopeType(renamed.after, meaning, warnings)
+        meaning = f"({name} means {renamed.after} in {family.name})"
+        return RopeType(computed(renamed.after, f"{{}} {meaning}", given), warnings)
     if name not in KINDS:
-        problem = f"{source} is {given.value[:40]!r}"
+        problem = f"{given.source} is {given.value[:40]!r}"
         raise FileError(settings.path, problem, f"known are {', '.join(KINDS)}")
-    return RopeType(name, source, warnings)
+    return RopeType(given.with_value(name), warnings)
 
 
 def _warnings_about_type(layer: Layer, given: Setting[str]) -> tuple[str, ...]:
@@ -114,7 +116,7 @@ def scaling_of(layer: Layer, rope_type: RopeType) -> Scaling:
         if alpha is not None:
             return _ntk_by_alpha(settings, alpha, rope_type)
     given = _given_parameters(layer, kind)
-    parameters = {"scaling": Setting(kind, rope_type.source), **given.parameters}
+    parameters = {"scaling": rope_type.given.with_value(kind), **given.parameters}
     parameters = _with_defaults(parameters, MAGNITUDES.get(rope_type.name))
     return Scaling(
         kind=kind,
@@ -128,7 +130,7 @@ def scaling_of(layer: Layer, rope_type: RopeType) -> Scaling:
 def _ntk_by_alpha(settings: Keys, alpha: Setting[float], rope_type: RopeType) -> Scaling:
     # Hunyuan's files have these keys as well, and its code does not read them.
     settings.mark("factor", "mscale", "mscale_all_dim", "beta_fast", "beta_slow")
-    scaling = Setting("ntk", f"{rope_type.source} with alpha")
+    scaling = computed("ntk", "{} with alpha", rope_type.given)
     return Scaling(rope_type.scaling, {"scaling": scaling, "factor": alpha}, [])
 
 
@@ -212,7 +214,7 @@ def _original_context(layer: Layer) -> _OriginalContext:
     given = winner or loser
     if given is not None or length is None:
         return _OriginalContext(given, tuple(contradictions(winner, loser)))
-    substitute = Setting(length.value, f"{length.source} ({ORIGINAL} is missing)")
+    substitute = computed(length.value, f"{{}} ({ORIGINAL} is missing)", length)
     if layer.family.renamed.before == "yarn":
         # Phi-3 is documented to leave it out.
         return _OriginalContext(substitute, is_substitute=True)
@@ -244,8 +246,8 @@ def _with_defaults(
             parameters["factor"] = ratio
     if magnitude is not None and factor is not None and "attention_factor" not in parameters:
         value = 1 + magnitude * math.log(max(_number(factor), 1.0))
-        source = f"1 + {magnitude:g} · ln factor, as {given['scaling'].source} has it"
-        parameters["attention_factor"] = Setting(value, source)
+        formula = f"1 + {magnitude:g} · ln factor, as {{}} has it"
+        parameters["attention_factor"] = computed(value, formula, given["scaling"])
     return parameters
 
 
@@ -256,7 +258,7 @@ def _ratio_of_lengths(given: Mapping[str, Setting[object]]) -> Setting[float] | 
     if length is None or original is None:
         return None
     ratio = _number(length) / _number(original)
-    return Setting(ratio, f"{length.source} / {original.source}")
+    return computed(ratio, "{} / {}", length, original)
 
 
 def _number(setting: Setting[object]) -> float:

@@ -16,7 +16,7 @@ from pecli.engine.schemes.sinusoidal import STYLES
 from pecli.models.encoding import Encoding
 from pecli.models.heads import head_size, width_of
 from pecli.models.key_names import HEADS
-from pecli.models.keys import Keys, Setting, Settings, sources_of, value_of, values_of
+from pecli.models.keys import Keys, Setting, Settings, computed, origins_of, value_of, values_of
 
 #: Keys for the number of positions of a table.
 ROWS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_source_positions", "n_ctx")
@@ -31,7 +31,7 @@ def encoding_of(
 ) -> Encoding:
     """Return an encoding with these parameters and their sources."""
     values = values_of(parameters)
-    return Encoding(layer_type, scheme, values, sources_of(parameters), part=part)
+    return Encoding(layer_type, scheme, values, origins_of(parameters), part=part)
 
 
 def patch_grid(keys: Keys) -> Setting[GridSize]:
@@ -39,7 +39,7 @@ def patch_grid(keys: Keys) -> Setting[GridSize]:
     image = keys.pair("image_size")
     patch = keys.pair("patch_size")
     sides = (image.value[0] // patch.value[0], image.value[1] // patch.value[1])
-    return Setting(GridSize(sides), f"{image.source} // {patch.source}")
+    return computed(GridSize(sides), "{} // {}", image, patch)
 
 
 def patch_count(keys: Keys) -> Setting[int]:
@@ -54,9 +54,9 @@ def patch_count(keys: Keys) -> Setting[int]:
     height = keys.whole("init_pos_emb_height")
     width = keys.whole("init_pos_emb_width")
     if height is not None and width is not None:
-        return Setting(height.value * width.value, f"{height.source} · {width.source}")
+        return computed(height.value * width.value, "{} · {}", height, width)
     grid = patch_grid(keys)
-    return _with_frames(keys, Setting(math.prod(grid.value), f"({grid.source})²"))
+    return _with_frames(keys, computed(math.prod(grid.value), "({})²", grid))
 
 
 def _with_frames(keys: Keys, patches: Setting[int]) -> Setting[int]:
@@ -66,8 +66,7 @@ def _with_frames(keys: Keys, patches: Setting[int]) -> Setting[int]:
     if frames is None or tube is None:
         return patches
     tubes = frames.value // tube.value
-    source = f"{frames.source} // {tube.source} · {patches.source}"
-    return Setting(tubes * patches.value, source)
+    return computed(tubes * patches.value, "{} // {} · {}", frames, tube, patches)
 
 
 def table_width(keys: Keys, names: tuple[str, ...]) -> Setting[int]:
@@ -155,7 +154,7 @@ class TableRule(EncodingRule):
                 first row 0.
         """
         token = keys.whole_or(1, "pad_token_id", low=low)
-        return Padding(token, Setting(token.value + 1, f"{token.source} + 1"))
+        return Padding(token, computed(token.value + 1, "{} + 1", token))
 
 
 @dataclass(frozen=True)
@@ -176,14 +175,14 @@ class LearnedRule(TableRule):
     def encodings(self, keys: Keys) -> list[Encoding]:
         rows, dim = self.size(keys)
         if self.more:
-            rows = Setting(rows.value + self.more, f"{rows.source} + {self.more}")
+            rows = computed(rows.value + self.more, f"{{}} + {self.more}", rows)
         std = keys.number("initializer_range", "init_std")
         first = self._first_row(keys)
         encoding = encoding_of("learned", {"max_len": rows, "dim": dim, "std": std}, self.name)
         if not first.value:
             return [encoding]
-        sources = {**encoding.sources, "offset": first.source}
-        return [replace(encoding, sources=sources, offset=first.value)]
+        origins = {**encoding.origins, "offset": first.origin}
+        return [replace(encoding, origins=origins, offset=first.value)]
 
     def _first_row(self, keys: Keys) -> Setting[int]:
         """Return the row of the first position: 2 in OPT and RoBERTa, 0 in GPT-2."""
@@ -308,7 +307,7 @@ class DebertaRule(EncodingRule):
             "style": Setting("deberta", FAMILY),
             "seq_len": length,
             "buckets": keys.needed(buckets, "number of buckets (position_buckets)"),
-            "max_distance": Setting(int(far.value), far.source),
+            "max_distance": far.with_value(int(far.value)),
         }
         return [encoding_of("relative", parameters)]
 
@@ -323,7 +322,7 @@ class SwinRule(EncodingRule):
         size = Setting((7, 7), "default")
         if keys.resolves("window_size"):
             size = keys.pair("window_size")
-        grid = Setting(GridSize(size.value), size.source)
+        grid = size.with_value(GridSize(size.value))
         return [encoding_of("relative", {"style": Setting("swin", FAMILY), "grid": grid})]
 
 
@@ -354,7 +353,7 @@ class AlibiRule(EncodingRule):
         divisor = self._divisor(keys)
         fields: Settings = {"slope_dtype": dtype, "bias_divisor": divisor}
         encoding = replace(
-            encoding_of("alibi", parameters), sources=sources_of({**parameters, **fields})
+            encoding_of("alibi", parameters), origins=origins_of({**parameters, **fields})
         )
         return [replace(encoding, slope_dtype=value_of(dtype), bias_divisor=value_of(divisor))]
 
@@ -367,7 +366,7 @@ class AlibiRule(EncodingRule):
         if not self.scaled:
             return None
         size = head_size(keys)
-        return Setting(math.sqrt(size.value), f"√({size.source})")
+        return computed(math.sqrt(size.value), "√({})", size)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,9 @@ from pecli.checks.model_forms.findings import (
 )
 from pecli.checks.model_forms.form import Form, FormKind
 from pecli.checks.model_forms.matching import has_latent_keys
+from pecli.models.dialects.gguf import FREQS
 from pecli.models.encoding import Encoding
+from pecli.models.keys import Origin
 
 SAME_FREQUENCY = 1e-5  #: relative; GGUF keeps bases and factors in float32
 ROTARY_DIM = "rotary dimension"
@@ -132,9 +134,14 @@ def _encoding_changes(
 def _rotary_dim_change(expected: Encoding, found: Encoding, kind: FormKind) -> ValueChanged:
     """Return a different rotary dimension; if nothing was read from its key, the key is missing."""
     key = KEYS[kind].get(ROTARY_DIM)
-    is_stated = key is None or any(key in source for source in found.sources.values())
+    is_stated = key is None or any(_is_read_from(origin, key) for origin in found.origins.values())
     dims = (expected.rotary_dim or 0, found.rotary_dim or 0)
     return _changed(ROTARY_DIM, *dims, kind, is_key_missing=not is_stated)
+
+
+def _is_read_from(origin: Origin, key: str) -> bool:
+    """Return True if a value was read from a key; a .gguf has the architecture before it."""
+    return any(name.endswith(key) for name in origin.stated_by)
 
 
 def _parameter_changes(
@@ -144,7 +151,7 @@ def _parameter_changes(
     base = expected.parameters["base"]
     found_base = found.parameters["base"]
     if not math.isclose(base, found_base, rel_tol=SAME_FREQUENCY):
-        is_default = "default" in found.sources.get("base", "default")
+        is_default = not found.stated_by("base")
         yield _changed("base", base, found_base, kind, is_key_missing=is_default)
     sections = _sections(expected)
     found_sections = _sections(found)
@@ -178,7 +185,7 @@ def _frequency_changes(
 def find_lost_scaling(encoding: Encoding, kind: FormKind) -> ScalingLost:
     """Return the scaling that a form without any has lost, and the key that it lacks."""
     scaling = encoding.parameters["scaling"]
-    if "rope_freqs" in encoding.sources.get("long_factor", ""):
+    if FREQS in encoding.stated_by("long_factor"):
         scaling = "llama3"  # A .gguf keeps the factors of llama3 like those of longrope.
     any_key = "rope.scaling.type" if kind == FormKind.GGUF else "rope_scaling"
     return ScalingLost(scaling, KEYS[kind].get(scaling, any_key))

@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 
 from pecli.engine.runtimes.runtime import (
-    FROM_DEFAULT,
     UNCHANGED,
     Adaptation,
     Definition,
@@ -58,7 +57,7 @@ def _with_limits_over_head(yarn: Yarn, definition: Definition[Yarn]) -> Yarn:
 
 def _adapted(encoding: ModelRope) -> Adaptation:
     """Leave out a beta_fast that the config does not have."""
-    if encoding.sources.get("beta_fast") == FROM_DEFAULT:
+    if "beta_fast" in encoding.parameters and not encoding.stated_by("beta_fast"):
         return Adaptation({"beta_fast": None}, "")
     return UNCHANGED
 

@@ -25,8 +25,6 @@ from pecli.engine.scalings.yarn import Yarn
 from pecli.errors import NoScalingError
 
 ORIGINAL_LENGTH = "original_max_position_embeddings"
-FROM_DEFAULT = "default"
-"""The source of a parameter that the config does not state."""
 _LIMIT_BITS = 120
 _SAME_ATTENTION = 1e-9
 """Relative difference up to which two attention factors are the same number, rounded."""
@@ -93,8 +91,7 @@ class ModelRope(Protocol):
 
     @property
     def parameters(self) -> NamedValues: ...
-    @property
-    def sources(self) -> Mapping[str, str]: ...
+    def stated_by(self, name: str) -> tuple[str, ...]: ...
     @property
     def family(self) -> str: ...
     @property

@@ -18,7 +18,7 @@ from pecli.models.data import plain_name, stored, synonyms, value_at
 from pecli.models.encoding import ModelEncodings, Parsed
 from pecli.models.families import family_of
 from pecli.models.key_names import FULL, LENGTHS, ORIGINAL, SLIDING, TEXTS
-from pecli.models.keys import Keys, value_of
+from pecli.models.keys import Keys, place, value_of
 from pecli.models.layer_types import MAX_LAYERS
 from pecli.models.readers import reader_notes
 from pecli.models.unread import unread_keys
@@ -109,7 +109,8 @@ def read_object(
         origins: The flags that keys come from, by full names of keys, if not from the file.
         served: The context that the settings are made for, if it is not the configuration's.
     """
-    keys = Keys(config, label, origins=origins or {})
+    places = {name: place(flag) for name, flag in (origins or {}).items()}
+    keys = Keys(config, label, origins=places)
     dialect = next(dialect for dialect in dialects() if dialect.matches(config))
     encodings, warnings = dialect.read(keys)
     named = keys.word("model_type", "_class_name")
@@ -155,7 +156,7 @@ def _mark_own_names(keys: Keys) -> None:
 
     A key that was read as `--hf-overrides.rope_parameters.factor` is `rope_parameters.factor`.
     """
-    for name, flag in keys.origins.items():
+    for name, (flag, _) in keys.origins.items():
         for source in tuple(keys.account.read):
             if source == flag or source.startswith(f"{flag}."):
                 keys.account.read.add(name + source.removeprefix(flag))

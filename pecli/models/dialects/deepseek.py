@@ -8,7 +8,7 @@ from pecli.models.dialects.translation import (
 )
 from pecli.models.encoding import Parsed
 from pecli.models.families import INTERLEAVED, Family
-from pecli.models.keys import Keys, Setting, Settings
+from pecli.models.keys import Keys, Setting, Settings, computed
 
 READS = ("qk_rope_head_dim", "qk_nope_head_dim", "rope_theta")
 
@@ -52,6 +52,6 @@ def _yarn(keys: Keys, length: Setting[int], original: Setting[int]) -> Settings:
             beta_fast="beta_fast",
             beta_slow="beta_slow",
         ),
-        "rope_type": Setting("yarn", f"{length.source}: {exceeds}"),
+        "rope_type": computed("yarn", f"{{}}: {exceeds}", length),
         "attention_factor": Setting(1.0, "DeepSeek's code leaves cos and sin as they are"),
     }

@@ -17,7 +17,7 @@ from pecli.models.dialects import renamed_keys
 from pecli.models.encoding import Encoding, Grid, Parsed
 from pecli.models.families import INTERLEAVED
 from pecli.models.heads import head_size
-from pecli.models.keys import ClassDefaults, Keys, Setting, sources_of, values_of
+from pecli.models.keys import ClassDefaults, Keys, Setting, computed, origins_of, values_of
 from pecli.models.table_rules import FAMILY, encoding_of
 
 DEFAULT_BASE = 10000.0
@@ -89,12 +89,12 @@ def _axial_rope(keys: Keys, row: NamedValues) -> Encoding:
         "scaling": Setting("none", "default"),
     }
     layout = Setting(row.get("layout", INTERLEAVED), FAMILY)
-    sources = {**parameters, **grid, "head_dim": channels.head, "layout": layout}
+    settings = {**parameters, **grid, "head_dim": channels.head, "layout": layout}
     return Encoding(
         layer_type="",
         scheme="rope",
         parameters=values_of(parameters),
-        sources=sources_of(sources),
+        origins=origins_of(settings),
         layout=layout.value,
         head_dim=channels.head.value,
         no_table=f"its positions have {axes}",
@@ -110,7 +110,7 @@ def _style_options(keys: Keys, row: NamedValues) -> dict[str, Setting[object]]:
     for option in ("grid_base", "axis_factors"):
         numbers = keys.numbers(row[option]) if option in row else None
         if numbers is not None:
-            options[option] = Setting(tuple(numbers.value), numbers.source)
+            options[option] = numbers.with_value(tuple(numbers.value))
     return options
 
 
@@ -119,23 +119,23 @@ def _channels(keys: Keys, style: str, axes_key: str) -> Channels:
     listed = keys.numbers(axes_key) if axes_key else None
     if listed is not None:
         counts = tuple(int(count) for count in listed.value)
-        head = Setting(sum(counts), f"the sum of {listed.source}")
-        return Channels(head, Setting(counts, listed.source))
+        head = computed(sum(counts), "the sum of {}", listed)
+        return Channels(head, listed.with_value(counts))
     head = head_size(keys)
     if ROTARY[style].mixed:
         # LTX rotates all heads together, as one vector.
         heads = _size(keys, "num_attention_heads")
-        head = Setting(heads.value * head.value, f"{heads.source} · {head.source}")
+        head = computed(heads.value * head.value, "{} · {}", heads, head)
     shares: Sequence[int] = ROTARY[style].split(head.value)
-    source = f"{head.source}, shared out by the style {style}"
-    return Channels(head, Setting(tuple(int(share) for share in shares), source))
+    counts = tuple(int(share) for share in shares)
+    return Channels(head, computed(counts, f"{{}}, shared out by the style {style}", head))
 
 
 def _all_heads(keys: Keys) -> Setting[int]:
     """Return the channels of all heads together."""
     heads = _size(keys, "num_attention_heads")
     head = _size(keys, "attention_head_dim")
-    return Setting(heads.value * head.value, f"{heads.source} · {head.source}")
+    return computed(heads.value * head.value, "{} · {}", heads, head)
 
 
 def _table(keys: Keys, style: str, grid: Setting[GridSize], **options: Setting[object]) -> Encoding:
@@ -166,18 +166,18 @@ def _cut_table(keys: Keys, **options: Setting[object]) -> Encoding:
     """
     size = _size(keys, "sample_size")
     patch = _size(keys, "patch_size")
-    side = Setting(size.value // patch.value, f"{size.source} // {patch.source}")
+    side = computed(size.value // patch.value, "{} // {}", size, patch)
     largest = keys.whole("pos_embed_max_size") or side
-    grid = Setting(GridSize((largest.value, largest.value)), largest.source)
-    grid_base = Setting((float(side.value),), side.source)
+    grid = largest.with_value(GridSize((largest.value, largest.value)))
+    grid_base = side.with_value((float(side.value),))
     return _table(keys, "sd3", grid, grid_base=grid_base, **options)
 
 
 def _cogview3(keys: Keys) -> Encoding:
     """Return CogView 3's table of its largest grid, at whole positions."""
     side = _size(keys, "pos_embed_max_size")
-    grid = Setting(GridSize((side.value, side.value)), side.source)
-    grid_base = Setting((float(side.value),), side.source)
+    grid = side.with_value(GridSize((side.value, side.value)))
+    grid_base = side.with_value((float(side.value),))
     return _table(keys, "sd3", grid, grid_base=grid_base)
 
 
@@ -193,8 +193,8 @@ def _pixart(keys: Keys) -> Encoding:
     scale = keys.number("interpolation_scale")
     if scale is None:
         stretch = max(size.value // PIXART_SIZE, 1)
-        scale = Setting(float(stretch), f"max({size.source} // {PIXART_SIZE}, 1)")
-    return _cut_table(keys, grid_scale=Setting((scale.value,), scale.source))
+        scale = computed(float(stretch), f"max({{}} // {PIXART_SIZE}, 1)", size)
+    return _cut_table(keys, grid_scale=scale.with_value((scale.value,)))
 
 
 def _cogvideox(keys: Keys) -> Encoding:
@@ -212,13 +212,11 @@ def _cogvideox(keys: Keys) -> Encoding:
     time = (frames.value - 1) // ratio.value + 1
     space = keys.number_or(1.0, "spatial_interpolation_scale")
     pace = keys.number_or(1.0, "temporal_interpolation_scale")
-    source = (
-        f"({frames.source} − 1) // {ratio.source} + 1,"
-        f" {height.source}, {width.source} // {patch.source}"
-    )
     size = GridSize((time, height.value // patch.value, width.value // patch.value))
-    scale = Setting((pace.value, space.value, space.value), f"{pace.source}, {space.source}")
-    return _table(keys, "cogvideox", Setting(size, source), grid_scale=scale)
+    formula = "({} − 1) // {} + 1, {}, {} // {}"
+    grid = computed(size, formula, frames, ratio, height, width, patch)
+    scale = computed((pace.value, space.value, space.value), "{}, {}", pace, space)
+    return _table(keys, "cogvideox", grid, grid_scale=scale)
 
 
 TABLES = {

@@ -28,7 +28,7 @@ def read(keys: Keys) -> Parsed:
     halves = keys.flag("use_hf_rope")
     settings: dict[str, Setting[object] | None] = {"num_hidden_layers": keys.whole("n_layers")}
     if halves is not None:
-        settings["rope_interleave"] = Setting(not halves.value, halves.source)
+        settings["rope_interleave"] = halves.with_value(not halves.value)
     reads: tuple[str, ...] = READS
     if halves is not None and halves.value:
         reads += HF_READS
@@ -50,9 +50,9 @@ def _longrope(keys: Keys) -> Settings:
     attention = keys.number("rope_scaling_attention_factor")
     if short is None and long is None:
         return {}
-    source = "rope_scaling_short_factor, rope_scaling_long_factor"
+    lists = ("rope_scaling_short_factor", "rope_scaling_long_factor")
     return {
-        "rope_type": Setting("longrope", source),
+        "rope_type": Setting("longrope", ", ".join(lists), lists),
         "short_factor": short or long,
         "long_factor": long or short,
         "attention_factor": attention,

@@ -20,7 +20,17 @@ from pecli.models.data import stored
 from pecli.models.encoding import Encoding, ModelEncodings, Parsed
 from pecli.models.families import HALVES, INTERLEAVED, Family
 from pecli.models.key_names import ORIGINAL
-from pecli.models.keys import Account, Keys, Setting, Settings, nonzero, sources_of, value_of
+from pecli.models.keys import (
+    Account,
+    Keys,
+    Origin,
+    Setting,
+    Settings,
+    computed,
+    nonzero,
+    stated,
+    value_of,
+)
 from pecli.models.rope import rope_encodings
 from pecli.models.table_rules import AlibiRule, LearnedRule
 from pecli.models.unread import unread_keys
@@ -81,7 +91,7 @@ class Model:
         return any(self.architecture in names for names in ARCHITECTURES.values())
 
 
-def _model_of(header: Metadata, label: str, origins: Mapping[str, str] | None = None) -> Model:
+def _model_of(header: Metadata, label: str, origins: Mapping[str, Origin] | None = None) -> Model:
     """Return a file's keys without the name of the architecture: `llama.block_count` is `block_count`."""
     architecture = header.values.get("general.architecture")
     if not isinstance(architecture, str) or not architecture:
@@ -96,7 +106,9 @@ def _model_of(header: Metadata, label: str, origins: Mapping[str, str] | None = 
     return Model(header, architecture, keys)
 
 
-def read(header: Metadata, label: str, origins: Mapping[str, str] | None = None) -> ModelEncodings:
+def read(
+    header: Metadata, label: str, origins: Mapping[str, Origin] | None = None
+) -> ModelEncodings:
     """Return the encodings of a GGUF file.
 
     Args:
@@ -125,7 +137,7 @@ def read(header: Metadata, label: str, origins: Mapping[str, str] | None = None)
 def _mark_own_names(keys: Keys) -> None:
     """Record keys that were read from lines of a log as read under their names in a .gguf."""
     for name, origin in keys.origins.items():
-        if origin in keys.account.read:
+        if origin.source in keys.account.read:
             keys.account.read.add(keys.prefix + name)
 
 
@@ -231,7 +243,7 @@ def _head(keys: Keys) -> HeadSizes:
     if size is None and width is not None and not is_list:
         heads = keys.whole("attention.head_count")
         if heads is not None:
-            size = Setting(width.value // heads.value, f"{width.source} // {heads.source}")
+            size = computed(width.value // heads.value, "{} // {}", width, heads)
     rotary = keys.whole("rope.dimension_count")
     return HeadSizes(size or rotary, rotary)
 
@@ -241,7 +253,8 @@ def _ropes(model: Model) -> Parsed:
     keys = model.keys
     scaling = {**_scaling(model), **_sections(model)}
     warnings = []
-    if FREQS in sources_of(scaling).values():
+    divisors = scaling.get("long_factor")
+    if divisors is not None and divisors.stated_by == (FREQS,):
         warnings.append(
             f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says"
         )
@@ -308,7 +321,7 @@ def _sections(model: Model) -> Settings:
         return {}
     source = f"ggml's rope type of {model.architecture}"
     return {
-        "mrope_section": Setting(counts, given.source),
+        "mrope_section": given.with_value(counts),
         "mrope_interleaved": Setting(model.follows("mixed_sections"), source),
     }
 
@@ -351,9 +364,9 @@ def _scaling_by_tensors(
     """Return longrope with the factors that a file's tensors hold; empty if it has none."""
     divisors = header.numbers(FREQS)
     if divisors:
-        both = Setting(divisors, FREQS)
+        both = stated(divisors, FREQS)
         return {
-            "rope_type": Setting("longrope", FREQS),
+            "rope_type": stated("longrope", FREQS),
             ORIGINAL: original,
             "short_factor": both,
             "long_factor": both,
@@ -363,10 +376,10 @@ def _scaling_by_tensors(
     if not short or not long:
         return {}
     return {
-        "rope_type": Setting("longrope", kind.source),
+        "rope_type": kind.with_value("longrope"),
         ORIGINAL: original,
-        "short_factor": Setting(short, SHORT),
-        "long_factor": Setting(long, LONG),
+        "short_factor": stated(short, SHORT),
+        "long_factor": stated(long, LONG),
     }
 
 
@@ -383,8 +396,7 @@ def _yarn(
     if attention is not None and factor is not None and factor.value > 1:
         # ggml multiplies the factor that is given by YaRN's own.
         product = attention.value * (1 + 0.1 * math.log(factor.value))
-        source = f"{attention.source} · (1 + 0.1 ln factor)"
-        scaling["attention_factor"] = Setting(product, source)
+        scaling["attention_factor"] = computed(product, "{} · (1 + 0.1 ln factor)", attention)
     return scaling
 
 
@@ -402,6 +414,6 @@ def _mscales(model: Model) -> Settings:
     mscale_all_dim = round(multiplier.value * scale, FLOAT32_DIGITS)
     mscale = mscale_all_dim if architecture == "deepseek2" else 1.0
     return {
-        "mscale_all_dim": Setting(mscale_all_dim, multiplier.source),
+        "mscale_all_dim": multiplier.with_value(mscale_all_dim),
         "mscale": Setting(mscale, f"as llama.cpp has it for {architecture}"),
     }

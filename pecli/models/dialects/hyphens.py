@@ -31,7 +31,7 @@ def plain_keys(keys: Keys) -> PlainKeys:
             both = f"{_shown(keys, earlier)} and {_shown(keys, full_name)}"
             warnings.append(f"{both}, which are one key: the last one counts")
     data = {name: keys.data[full_name] for name, full_name in full_names.items()}
-    origins = {name: keys.full_name(full_name) for name, full_name in full_names.items()}
+    origins = {name: keys.origin(full_name) for name, full_name in full_names.items()}
     return PlainKeys(replace(keys, data=data, origins=origins), warnings)
 
 

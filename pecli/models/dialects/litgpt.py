@@ -9,7 +9,7 @@ from pecli.models.dialects.translation import (
 )
 from pecli.models.encoding import Parsed
 from pecli.models.families import Family
-from pecli.models.keys import Keys, Setting, Settings
+from pecli.models.keys import Keys, Settings, stated
 
 READS = (
     "n_embd",
@@ -58,7 +58,7 @@ def _adjusted(adjustments: Keys) -> Settings:
         raise FileError(adjustments.path, problem, "read the model's own config.json")
     kind = "llama3" if "low_freq_factor" in adjustments else "linear"
     return {
-        "rope_type": Setting(kind, "rope_adjustments"),
+        "rope_type": stated(kind, "rope_adjustments"),
         **renamed(
             adjustments,
             factor="factor",

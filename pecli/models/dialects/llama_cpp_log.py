@@ -13,7 +13,7 @@ from pecli.engine.named_values import MutableValues
 from pecli.models.dialects import gguf
 from pecli.models.encoding import Encoding, ModelEncodings
 from pecli.models.families import HALVES, INTERLEAVED
-from pecli.models.keys import as_number
+from pecli.models.keys import Origin, as_number, place
 
 MARKS = (b"print_info:", b"llm_load_print_meta:", b"llama_model_loader: - kv")
 #: Lines may begin with a time, a host and a level, as journald and Docker write them.
@@ -73,7 +73,7 @@ class LoadLog:
     """
 
     values: MutableValues
-    origins: dict[str, str]
+    origins: dict[str, Origin]
     layout: str
     warnings: tuple[str, ...]
 
@@ -95,13 +95,13 @@ def parse_log(data: bytes) -> LoadLog:
     architecture = shown.get("arch") or _stored_architecture(stored)
     prefix = f"{architecture}."
     values: MutableValues = {**stored, "general.architecture": architecture}
-    origins: dict[str, str] = {}
+    origins: dict[str, Origin] = {}
     for name, text in shown.items():
         key = KEYS.get(name, "")
         value = _shown_value(key, text) if key else None
         if value is not None:
             values[prefix + key] = value
-            origins[key] = f"print_info: {name}"
+            origins[key] = place(f"print_info: {name}")
     layout = LAYOUTS.get(shown.get("rope type", ""), "")
     warnings = _warnings_about_tensors(values, prefix)
     warnings += _warnings_about_flags(lines, values, prefix)
@@ -120,8 +120,8 @@ def read(log: LoadLog, label: str) -> ModelEncodings:
 def _with_layout(encoding: Encoding, layout: str) -> Encoding:
     if not encoding.is_rotary:
         return encoding
-    sources = {**encoding.sources, "layout": "print_info: rope type"}
-    return replace(encoding, layout=layout, sources=sources)
+    origins = {**encoding.origins, "layout": place("print_info: rope type")}
+    return replace(encoding, layout=layout, origins=origins)
 
 
 def _stored_architecture(stored: MutableValues) -> str:

@@ -13,7 +13,7 @@ from pecli.models.dialects.translation import (
 )
 from pecli.models.encoding import Parsed
 from pecli.models.families import DEEPSEEK, HALVES, INTERLEAVED, Family
-from pecli.models.keys import Keys, Setting, Settings
+from pecli.models.keys import Keys, Setting, Settings, stated
 from pecli.models.table_rules import LearnedRule
 
 #: Values of `decoder_block`.
@@ -38,7 +38,7 @@ def read(keys: Keys) -> Parsed:
     scaling = _scaling(keys, kind)
     if keys.is_true("use_mrope"):
         sections = keys.numbers("mrope_section")
-        interleaved = Setting(True, "use_mrope")
+        interleaved = stated(True, "use_mrope")
         scaling = {**scaling, "mrope_section": sections, "mrope_interleaved": interleaved}
     is_latent = keys.data.get("attention_type") == "mla"
     warnings = []
@@ -94,7 +94,7 @@ def _scaling(keys: Keys, kind: str) -> Settings:
     proportion = keys.number("global_rope_proportion")
     if proportion is not None and keys.data.get("decoder_block") == GEMMA4:
         # The pairs of full layers beyond this fraction have frequency 0.
-        kind_of_gemma = Setting("proportional", proportion.source)
+        kind_of_gemma = proportion.with_value("proportional")
         return {"rope_type": kind_of_gemma, "partial_rotary_factor": proportion}
     return {}
 

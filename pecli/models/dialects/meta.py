@@ -7,7 +7,7 @@ from pecli.models.dialects.translation import llama3_scaling, renamed, translate
 from pecli.models.encoding import Encoding, Parsed
 from pecli.models.families import INTERLEAVED, Family
 from pecli.models.key_names import ORIGINAL
-from pecli.models.keys import Keys, Setting, Settings
+from pecli.models.keys import Keys, Setting, Settings, place, stated
 from pecli.models.rope_warnings import multiplied_queries
 
 READS = (
@@ -77,9 +77,11 @@ def _scaling(keys: Keys) -> Settings:
         beta_fast="beta",
         beta_slow="alpha",
     )
-    scaling["rope_type"] = Setting("yarn", "yarn")
+    scaling["rope_type"] = stated("yarn", "yarn")
     if yarn.is_false("apply_scale"):
-        scaling["attention_factor"] = Setting(1.0, "yarn.apply_scale is false")
+        scaling["attention_factor"] = Setting(
+            1.0, "yarn.apply_scale is false", ("yarn.apply_scale",)
+        )
     return scaling
 
 
@@ -89,7 +91,7 @@ def _tower(keys: Keys, name: str, model_type: str) -> Parsed:
     if inner is None:
         return Parsed([], [])
     data = {"vision_config": {"model_type": model_type, **inner.data}}
-    return huggingface.read(replace(keys, data=data, origins={"vision_config": name}))
+    return huggingface.read(replace(keys, data=data, origins={"vision_config": place(name)}))
 
 
 def _interleaved(encoding: Encoding) -> Encoding:

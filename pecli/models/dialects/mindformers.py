@@ -56,4 +56,4 @@ def _scaling(model: Keys) -> Settings:
         return linear_scaling(model.needed(model.number("scaling_factor"), "scaling_factor"))
     settings = model.within("scaling_factor")
     names = {name: name for name in SCALING_NAMES}
-    return {"rope_type": Setting(kind.lower(), method.source), **renamed(settings, **names)}
+    return {"rope_type": method.with_value(kind.lower()), **renamed(settings, **names)}

@@ -6,7 +6,7 @@ import re
 
 from pecli.models.dialects import huggingface
 from pecli.models.encoding import Parsed
-from pecli.models.keys import Keys, Setting
+from pecli.models.keys import Keys, Setting, stated
 
 #: nanotron marks the kind of model by a flag: `is_llama_config: true`.
 NANOTRON = re.compile(r"is_(\w+)_config")
@@ -24,7 +24,7 @@ def read(keys: Keys) -> Parsed:
     base = _mlc_base(config)
     model_type = None if "model_type" in config else keys.word("model_type")
     if flag:
-        model_type = Setting(NANOTRON.sub(r"\1", flag), config.full_name(flag))
+        model_type = stated(NANOTRON.sub(r"\1", flag), config.full_name(flag))
         # nanotron's code has no other positional encoding.
         base = base or config.number("rope_theta") or Setting(10000.0, "default of nanotron")
     settings = {"rope_theta": base, "rotary_emb_base": base, "model_type": model_type}
@@ -36,7 +36,7 @@ def _mlc_base(keys: Keys) -> Setting[float] | None:
     base = keys.data.get("position_embedding_base")
     if not base:
         return None
-    return Setting(base, keys.full_name("position_embedding_base"))
+    return stated(base, keys.full_name("position_embedding_base"))
 
 
 def _nanotron_flag(keys: Keys) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pecli.models.dialects.translation import translated_ropes, with_defaults
 from pecli.models.encoding import Parsed
 from pecli.models.families import Family
-from pecli.models.keys import Keys, Setting
+from pecli.models.keys import Keys, Setting, place
 from pecli.models.non_rotary import project_rules
 
 #: What the keys of the depth transformer begin with.
@@ -41,7 +41,8 @@ def _depth_keys(keys: Keys) -> Keys:
     """Return the keys of the depth transformer without their prefix."""
     names = {name.removeprefix(DEPTH): name for name in keys.data if name.startswith(DEPTH)}
     data = {name: keys.data[full_name] for name, full_name in names.items()}
-    return replace(keys, data=data, origins=names)
+    origins = {name: place(full_name) for name, full_name in names.items()}
+    return replace(keys, data=data, origins=origins)
 
 
 def _part(name: str, keys: Keys, kind: Setting[str]) -> Parsed:
@@ -53,7 +54,7 @@ def _part(name: str, keys: Keys, kind: Setting[str]) -> Parsed:
     if word in ("rope", "sin_rope", "rope_concat"):
         settings = {
             "rope_theta": base,
-            "rope_interleave": Setting(word != "rope_concat", kind.source),
+            "rope_interleave": kind.with_value(word != "rope_concat"),
         }
         parsed = translated_ropes(keys, Family(), reads=("dim", "num_heads"), settings=settings)
         encodings += parsed.encodings

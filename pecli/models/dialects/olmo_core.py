@@ -7,7 +7,7 @@ from typing import NamedTuple
 from pecli.models.dialects.translation import renamed, translated_ropes, with_defaults
 from pecli.models.encoding import Parsed
 from pecli.models.families import HALVES, INTERLEAVED, Family
-from pecli.models.keys import Keys, Setting, Settings, value_of
+from pecli.models.keys import Keys, Settings, computed, value_of
 
 
 class ScalingClass(NamedTuple):
@@ -87,7 +87,7 @@ def _scaling(keys: Keys | None) -> Settings:
     name = keys.known_kind(class_name, *SCALINGS)
     rope_type, names = SCALINGS[name]
     keys = with_defaults(keys, name)
-    scaling = {"rope_type": Setting(rope_type, kind.source), **renamed(keys, **names)}
+    scaling = {"rope_type": kind.with_value(rope_type), **renamed(keys, **names)}
     if keys.data.get("attention_rescale_factor") == 1:
         # Any other value is reported as a key that nothing reads.
         keys.mark("attention_rescale_factor")
@@ -104,6 +104,6 @@ def _stepwise_factors(keys: Keys) -> Settings:
     if low is None or high is None or low.value >= 1 or not high.value:
         return {}
     return {
-        "low_freq_factor": Setting(1 / (1 - low.value), f"1 / (1 − {low.source})"),
-        "high_freq_factor": Setting(1 / high.value, f"1 / {high.source}"),
+        "low_freq_factor": computed(1 / (1 - low.value), "1 / (1 − {})", low),
+        "high_freq_factor": computed(1 / high.value, "1 / {}", high),
     }

@@ -11,7 +11,15 @@ from pecli.models.data import stored
 from pecli.models.encoding import Parsed
 from pecli.models.families import Family
 from pecli.models.key_names import ORIGINAL
-from pecli.models.keys import NO_CLASS, Account, ClassDefaults, Keys, Setting, Settings
+from pecli.models.keys import (
+    NO_CLASS,
+    Account,
+    ClassDefaults,
+    Keys,
+    Setting,
+    Settings,
+    stated,
+)
 from pecli.models.rope import rope_encodings
 
 #: The scaling that `use_scaled_rope` stands for in Meta's code.
@@ -74,15 +82,15 @@ def llama3_scaling(
         return {}
     source = keys.full_name(flag)
     given = renamed(keys, **names)
-    scaling: dict[str, Setting[object]] = {"rope_type": Setting("llama3", source)}
+    scaling: dict[str, Setting[object]] = {"rope_type": stated("llama3", source)}
     for name, value in LLAMA3.items():
-        scaling[name] = given.get(name) or Setting(value, source)
+        scaling[name] = given.get(name) or stated(value, source)
     return scaling
 
 
 def linear_scaling(factor: Setting[float]) -> Settings:
     """Return a scaling that divides positions by a factor."""
-    return {"rope_type": Setting("linear", factor.source), "factor": factor}
+    return {"rope_type": factor.with_value("linear"), "factor": factor}
 
 
 def yarn_magnitude(factor: Setting[float] | None, mscale: Setting[float] | None) -> float:

@@ -7,7 +7,7 @@ from pecli.engine.named_values import MutableValues
 from pecli.errors import ParameterError
 from pecli.models.encoding import Encoding
 from pecli.models.key_names import ORIGINAL, PARTIAL
-from pecli.models.keys import Setting
+from pecli.models.keys import Setting, origins_of
 
 Parameters = dict[str, Setting[Any]]
 """Parameters of a rotary scheme by name; an empty source means the model's own value."""
@@ -29,12 +29,10 @@ def with_parameters(encoding: Encoding, parameters: Parameters) -> Encoding:
     values = {**kept, **{name: setting.value for name, setting in parameters.items()}}
     # Parameters that are gone have no source; other facts, such as the layout, keep theirs.
     removed = encoding.parameters.keys() - values.keys()
-    sources = {name: text for name, text in encoding.sources.items() if name not in removed}
-    for name, setting in parameters.items():
-        if setting.source:
-            sources[name] = setting.source
+    origins = {name: origin for name, origin in encoding.origins.items() if name not in removed}
+    origins |= origins_of(parameters)
     return replace(
-        encoding, parameters=values, sources=sources, lacks_original_length=False, mscales=None
+        encoding, parameters=values, origins=origins, lacks_original_length=False, mscales=None
     )
 
 
@@ -54,18 +52,17 @@ def own_divisors(encoding: Encoding, length: int | None = None) -> tuple[float, 
 
 
 def divisor_parameters(
-    divisors: tuple[float, ...], attention: Setting[float], original: int | None, source: str
+    divisors: Setting[tuple[float, ...]], attention: Setting[float], original: int | None
 ) -> Parameters:
     """Return a divisor per frequency, for what no scaling of config.json can express.
 
     That is, for example, a scaling on top of another one, or positions that are sped up. Both
     lists of longrope are the same, so that the context does not matter.
     """
-    lists = Setting(divisors, source)
     return {
-        "scaling": Setting("longrope", source),
+        "scaling": divisors.with_value("longrope"),
         ORIGINAL: Setting(original or 1, ""),
-        "short_factor": lists,
-        "long_factor": lists,
+        "short_factor": divisors,
+        "long_factor": divisors,
         "attention_factor": attention,
     }

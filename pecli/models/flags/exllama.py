@@ -24,7 +24,7 @@ from pecli.models.flags.larger_base import alpha_of_base, automatic_alpha, base_
 from pecli.models.flags.servers import Meaning
 from pecli.models.flags.values import FlagSettings
 from pecli.models.key_names import LENGTH, ORIGINAL
-from pecli.models.keys import Setting
+from pecli.models.keys import Setting, computed, stated
 
 #: The loader of text-generation-webui that passes alpha on as the factor of dynamic scaling.
 TRANSFORMERS = "transformers"
@@ -57,7 +57,7 @@ def _with_automatic_alpha(
     ratio = 1.0
     if trained and context:
         ratio = context / trained
-    automatic = Setting(automatic_alpha(ratio), f"{alpha.source} auto")
+    automatic = computed(automatic_alpha(ratio), "{} auto", alpha)
     return {**settings, Meaning.ALPHA: automatic}
 
 
@@ -104,16 +104,16 @@ def _base(encoding: Encoding, settings: FlagSettings, findings: Findings) -> Set
     findings.note(
         f"alpha {alpha_flag.value:.6g} is theta {base:,.0f} for heads of {dim} with base {own:g}"
     )
-    return Setting(base, f"{alpha_flag.source} {alpha_flag.value:.6g}")
+    return computed(base, f"{{}} {alpha_flag.value:.6g}", alpha_flag)
 
 
 def _dynamic(settings: FlagSettings, trained: int | None) -> Parameters:
     """Return transformers' dynamic scaling, which text-generation-webui makes of alpha."""
     alpha = settings[Meaning.ALPHA]
     return {
-        "scaling": Setting("dynamic", f"{alpha.source} with the loader {TRANSFORMERS}"),
+        "scaling": computed("dynamic", f"{{}} with the loader {TRANSFORMERS}", alpha),
         "factor": alpha,
-        LENGTH: Setting(trained or 2048, "max_position_embeddings"),
+        LENGTH: stated(trained or 2048, "max_position_embeddings"),
     }
 
 
@@ -127,9 +127,9 @@ def _yarn(
         warn_of_replaced_scaling(findings, factor.source, encoding)
     original = encoding.parameters.get(ORIGINAL) or trained or 2048
     return {
-        "scaling": Setting("yarn", factor.source),
+        "scaling": factor.with_value("yarn"),
         "factor": factor,
-        ORIGINAL: Setting(original, encoding.sources.get(ORIGINAL, "max_position_embeddings")),
+        ORIGINAL: stated(original, encoding.sources.get(ORIGINAL, "max_position_embeddings")),
         "beta_fast": Setting(32.0, "default"),
         "beta_slow": Setting(1.0, "default"),
     }
@@ -144,7 +144,7 @@ def _linear(encoding: Encoding, factor: Setting[float], findings: Findings) -> P
     if own == "linear":
         warn_of_replaced_scaling(findings, factor.source, encoding)
     if own in REPLACEABLE and factor.value > 1:
-        return {"scaling": Setting("linear", factor.source), "factor": factor}
+        return {"scaling": factor.with_value("linear"), "factor": factor}
     if own not in REPLACEABLE:
         sentence = f"{factor.source} divides positions beside the model's own {own} scaling"
         findings.warn(Problem.STACKED, sentence)
@@ -158,4 +158,4 @@ def _stacked(encoding: Encoding, factor: Setting[float]) -> Parameters:
         divisors = own_divisors(encoding)
     stretched = tuple(factor.value * divisor for divisor in divisors)
     attention = Setting(encoding.attention_factor() or 1.0, "")
-    return divisor_parameters(stretched, attention, None, f"exllamav2, {factor.source}")
+    return divisor_parameters(computed(stretched, "exllamav2, {}", factor), attention, None)

@@ -27,7 +27,7 @@ from pecli.models.flags.larger_base import alpha_of_base, automatic_base
 from pecli.models.flags.servers import Meaning
 from pecli.models.flags.values import FlagSetting, FlagSettings
 from pecli.models.key_names import ORIGINAL, SLIDING
-from pecli.models.keys import Setting
+from pecli.models.keys import Setting, computed, stated
 
 #: Parameters of a model's own YaRN that no flag replaces.
 KEPT_IN_YARN = ("mscale", "mscale_all_dim")
@@ -99,7 +99,7 @@ def _automatic_base(model: ModelEncodings, settings: FlagSettings) -> Setting[fl
     if context.value <= max(model.context, KOBOLDCPP_MIN_CONTEXT):
         return None
     larger = automatic_base(base, model.context, context.value)
-    return Setting(larger, f"koboldcpp's automatic scaling for {context.source} {context.value}")
+    return computed(larger, f"koboldcpp's automatic scaling for {{}} {context.value}", context)
 
 
 def apply_ggml_flags(model: ModelEncodings, settings: FlagSettings, findings: Findings) -> Applied:
@@ -132,7 +132,7 @@ def _with_metadata(settings: FlagSettings, findings: Findings) -> FlagSettings:
     translated: FlagSettings = {}
     for key, value in metadata.value.items():
         for meaning in _meanings_of_metadata(key):
-            translated[meaning] = Setting(value, f"{metadata.source} {key}")
+            translated[meaning] = stated(value, f"{metadata.source} {key}")
     return {**translated, **settings}
 
 
@@ -240,7 +240,7 @@ class _Change:
         """Return the factor: of a flag, else the model's own; 1 if the scaling is none."""
         if self.scaling.value == "none":
             self._warn_of_unused_factor()
-            return Setting(1.0, self.scaling.source)
+            return self.scaling.with_value(1.0)
         scale = self.settings.get(Meaning.SCALE)
         if scale is not None and scale.value > 0:
             return self._factor_of_scale(scale)
@@ -256,7 +256,7 @@ class _Change:
         factor = 1 / scale.value
         if scale.value > 1:
             warn_of_inverted_scale(self.findings, scale.source, scale.value, factor)
-        return Setting(factor, f"1 / {scale.source}")
+        return computed(factor, "1 / {}", scale)
 
     def _warn_of_unused_factor(self) -> None:
         for meaning in (Meaning.SCALE, Meaning.FACTOR):
@@ -272,7 +272,7 @@ class _Change:
         flag = self.settings.get(Meaning.EXT_FACTOR)
         if flag is not None and flag.value >= 0:
             return flag
-        return Setting(1.0 if self.scaling.value == "yarn" else 0.0, self.scaling.source)
+        return self.scaling.with_value(1.0 if self.scaling.value == "yarn" else 0.0)
 
     def changed(self) -> Encoding:
         """Return the encoding with the flags."""
@@ -318,11 +318,11 @@ class _Change:
         is_sped_up = self.factor.value < 1
         if has_divisors or is_sped_up or self._attention(has_yarn) is not None:
             return self._divisors(has_yarn)
-        source = self.scaling.source or self.factor.source
+        flag = self.scaling if self.scaling.source else self.factor
         if self.factor.value == 1:
-            return {"scaling": Setting("none", source)}
+            return {"scaling": flag.with_value("none")}
         if not has_yarn:
-            return {"scaling": Setting("linear", source), "factor": self.factor}
+            return {"scaling": flag.with_value("linear"), "factor": self.factor}
         if self.ext_factor.value == 1:
             return self._yarn_parameters()
         return self._divisors(has_yarn)  # No scaling of config.json is YaRN in part.
@@ -355,9 +355,9 @@ class _Change:
         return flag
 
     def _yarn_parameters(self) -> Parameters:
-        source = self.scaling.source or self.ext_factor.source
+        flag = self.scaling if self.scaling.source else self.ext_factor
         parameters: Parameters = {
-            "scaling": Setting("yarn", source),
+            "scaling": flag.with_value("yarn"),
             "factor": self.factor,
             ORIGINAL: self.original,
         }
@@ -384,12 +384,12 @@ class _Change:
         divisors = tuple(
             divisor / (scale * (1 - mix) + mix) for divisor, mix in zip(own, mixes, strict=True)
         )
-        source = self.factor.source or self.scaling.source or self.base.source
+        flags = (self.factor, self.scaling, self.base)
+        flag = next((flag for flag in flags if flag.source), self.base)
         return divisor_parameters(
-            divisors,
+            computed(divisors, "llama.cpp, {}", flag),
             self._attention_of_divisors(has_yarn),
             self.original.value,
-            f"llama.cpp, {source}",
         )
 
     def _attention_of_divisors(self, has_yarn: bool) -> Setting[float]:
@@ -398,7 +398,7 @@ class _Change:
         attention = self.trained.attention * flag.value
         if has_yarn and self.factor.value > 1:
             attention *= 1 + 0.1 * math.log(self.factor.value)
-        return Setting(attention, flag.source)
+        return flag.with_value(attention)
 
     def _yarn_mixes(self, pairs: int) -> list[float]:
         """Return the share of the unscaled angle in each pair: 1 for fast pairs, 0 for slow ones.

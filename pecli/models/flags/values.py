@@ -10,7 +10,7 @@ from pecli.engine.named_values import MutableValues
 from pecli.errors import ParameterError
 from pecli.models.flags.command_line import Flag
 from pecli.models.flags.servers import Meaning, ReadFlag
-from pecli.models.keys import MAX_WHOLE, Setting, as_number, as_whole
+from pecli.models.keys import MAX_WHOLE, Setting, as_number, as_whole, stated
 
 FlagSetting = Setting[Any]
 """The value of a flag: a number, a word or an object, as its meaning requires."""
@@ -40,7 +40,7 @@ def settings_of(flags: Iterable[ReadFlag]) -> FlagSettings:
         for meaning, setting in _settings_of_flag(flag, meanings):
             if meaning in MERGED and meaning in settings:
                 value = {**settings[meaning].value, **setting.value}
-                setting = Setting(value, setting.source)
+                setting = setting.with_value(value)
             settings[meaning] = setting
     return settings
 
@@ -53,7 +53,7 @@ def _settings_of_flag(
         is_left_out = index > 0 and index >= len(flag.values)
         value = None if is_left_out else _value(flag, meaning, index)
         if value is not None:
-            yield meaning, Setting(value, flag.spelled)
+            yield meaning, stated(value, flag.spelled)
 
 
 def _value(flag: Flag, meaning: Meaning, index: int) -> object:
