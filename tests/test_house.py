@@ -291,9 +291,9 @@ def test_the_stub_has_the_same_names_from_the_same_modules() -> None:
 
 
 def test_the_package_is_imported_from_a_zip_archive(tmp_path: Path) -> None:
-    """As zipapps and frozen programs have it: modules only, no stub."""
+    """As zipapps and frozen programs have it: modules and data, no stub."""
     with ZipFile(tmp_path / "pecli.zip", "w") as archive:
-        for path in MODULES.values():
+        for path in (*MODULES.values(), *ROOT.rglob("*.json")):
             archive.write(path, path.relative_to(ROOT.parent))
     script = """
 import sys
@@ -301,13 +301,15 @@ sys.path.insert(0, "pecli.zip")
 import pecli
 print(pecli.__file__)
 print(pecli.Rope(seq_len=1, dim=2).tables()["cos"])
+print(pecli.load_model("gpt-j-6b").one().rotary_dim)
 """
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    file, cosines = done.stdout.splitlines()
+    file, cosines, rotary_dim = done.stdout.splitlines()
     assert "pecli.zip" in file
     assert cosines == "[[1.]]"
+    assert rotary_dim == "64"
 
 
 TABLE = "sinusoidal --seq-len 8 --dim 4 -q -o pe.npy"

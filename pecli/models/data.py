@@ -1,18 +1,18 @@
 """Data files of this folder: families, class defaults, synonyms of keys, presets."""
 
 import json
+import pkgutil
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
-
-FOLDER = Path(__file__).parent
 
 
 @cache
 def stored(name: str) -> Any:
-    """Return the content of a JSON file in this folder."""
-    return json.loads((FOLDER / name).read_text(encoding="utf-8"))
+    """Return the content of a JSON file in this folder, which may be in a zip archive."""
+    data = pkgutil.get_data("pecli.models", name)
+    assert data is not None  # Loaders of modules on disk and in archives return data.
+    return json.loads(data)
 
 
 def synonyms(meaning: str) -> tuple[str, ...]:

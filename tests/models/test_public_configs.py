@@ -158,18 +158,23 @@ def test_megatron_has_yarn_by_its_position_type() -> None:
     assert encoding.attention_factor() == 1.0
 
 
+@pytest.mark.parametrize("block", ["gemma4", "gemma4_small"])
 @pytest.mark.parametrize("layer_type", ["full_attention", "sliding_attention"])
-def test_maxtexts_gemma_4_is_that_of_transformers(layer_type: str) -> None:
+def test_maxtexts_gemma_4_is_that_of_transformers(layer_type: str, block: str) -> None:
+    """MaxText's gemma4.py and gemma4_small.py, with keys of gemma4-26b.yml and gemma4-e2b.yml."""
     maxtext = {
-        "decoder_block": "gemma4",
+        "decoder_block": block,
         "base_emb_dim": 2048,
         "base_num_query_heads": 8,
         "head_dim": 256,
         "global_head_dim": 512,
         "global_rope_proportion": 0.25,
-        "rope_max_timescale": 1000000,
+        "local_rope_proportion": 1.0,
+        "global_rope_max_timescale": 1000000,
+        "rope_max_timescale": 10000,
         "local_rope_max_timescale": 10000,
     }
+    assert load_config(maxtext).warnings == ()
     expected = load_config({"model_type": "gemma4_text"}).one(layer_type)
     encoding = load_config(maxtext).one(layer_type)
     assert encoding.inverse_frequencies() == expected.inverse_frequencies()

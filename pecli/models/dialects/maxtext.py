@@ -18,7 +18,12 @@ from pecli.models.table_rules import LearnedRule
 
 #: Values of `decoder_block`.
 DEEPSEEK4 = "deepseek4"
-GEMMA4 = "gemma4"
+#: Gemma 4, and its models with embeddings per layer (E2B, E4B).
+GEMMAS_4 = ("gemma4", "gemma4_small")
+
+#: The base of Gemma 4's full layers, which replaces `rope_max_timescale` if it is positive.
+GLOBAL_BASE = "global_rope_max_timescale"
+LOCAL_PROPORTION = "local_rope_proportion"
 
 
 def read(keys: Keys) -> Parsed:
@@ -34,6 +39,10 @@ def read(keys: Keys) -> Parsed:
     settings["local_rope_theta"] = _if_positive(keys, "local_rope_max_timescale")
     settings["compress_rope_theta"] = _if_positive(keys, "compressed_rope_max_timescale")
     settings["no_rope_layer_interval"] = _if_positive(keys, "nope_layer_interval")
+    block = keys.data.get("decoder_block")
+    if block in GEMMAS_4:
+        settings["rope_theta"] = _if_positive(keys, GLOBAL_BASE) or settings["rope_theta"]
+        _account_for_local_proportion(keys)
     layout = _layout(keys, kind)
     scaling = _scaling(keys, kind)
     if keys.is_true("use_mrope"):
@@ -46,15 +55,21 @@ def read(keys: Keys) -> Parsed:
     if is_latent:
         reads = ("qk_rope_head_dim", "qk_nope_head_dim")
         warnings += softmax_warnings(keys.number("rope_factor"), keys.number("mscale"))
-    if keys.data.get("decoder_block") == DEEPSEEK4:
+    if block == DEEPSEEK4:
         reads = ("head_dim", "qk_rope_head_dim")
-    if keys.data.get("decoder_block") == GEMMA4:
+    if block in GEMMAS_4:
         reads = (*reads, "global_head_dim")
     # Only Gemma 3 and 4 leave their sliding layers unscaled.
-    scales_all = keys.data.get("decoder_block") not in ("gemma3", GEMMA4)
+    scales_all = block not in ("gemma3", *GEMMAS_4)
     family = Family("MaxText", layout=layout, scales_all_layers=scales_all)
     parsed = translated_ropes(keys, family, reads=reads, scaling=scaling, settings=settings)
     return parsed.after(warnings)
+
+
+def _account_for_local_proportion(keys: Keys) -> None:
+    """Record that all channels of sliding layers rotate; another proportion is reported as unread."""
+    if keys.data.get(LOCAL_PROPORTION) == 1:
+        keys.mark(LOCAL_PROPORTION)
 
 
 def _if_positive(keys: Keys, name: str) -> Setting[float] | None:
@@ -92,7 +107,7 @@ def _scaling(keys: Keys, kind: str) -> Settings:
     if linear.value != 1:
         return linear_scaling(linear)
     proportion = keys.number("global_rope_proportion")
-    if proportion is not None and keys.data.get("decoder_block") == GEMMA4:
+    if proportion is not None and keys.data.get("decoder_block") in GEMMAS_4:
         # The pairs of full layers beyond this fraction have frequency 0.
         kind_of_gemma = proportion.with_value("proportional")
         return {"rope_type": kind_of_gemma, "partial_rotary_factor": proportion}
