@@ -299,4 +299,13 @@ def _has_encodings(part: ModelPart) -> bool:
     without_class = replace(part.keys, defaults=NO_CLASS)
     if part.is_text or without_class.any("model_type", *EVIDENCE):
         return True
-    return part.keys.resolves(*WIDTHS, "embed_dim")
+    return part.keys.resolves(*WIDTHS, "embed_dim") or _is_known(part.model_type)
+
+
+def _is_known(model_type: str | None) -> bool:
+    """Return True for a type whose tables or parts are known without a width.
+
+    CLAP's audio tower states its windows, and the tower of SAM 3 is all in its `backbone_config`.
+    """
+    name = plain_name(model_type)
+    return name in non_rotary.FAMILIES or bool(_towers(name))

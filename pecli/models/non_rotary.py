@@ -6,10 +6,13 @@ for: in `families` a model's only encoding, in `beside` a table beside a rotary 
 the tables of class_tables.json.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pecli.engine.named_values import JsonObject, MutableValues
 from pecli.models.data import plain_name, stored
+from pecli.models.encoding import Encoding
 from pecli.models.table_rules import (
     AlibiRule,
     ChoiceRule,
@@ -113,6 +116,41 @@ def _learned_rule(tensor: str, key: str, more: int, dim: str) -> LearnedRule:
     """Return the rule of a table; without a key for its rows, they are the patches of an image."""
     rows = (key,) if key else ()
     return LearnedRule(rows=rows, more=more, dim=(dim,), name=tensor, offset=0)
+
+
+def notes_on_absent_tables(model_type: str | None, encodings: Sequence[Encoding]) -> list[str]:
+    """Return a note on the tables of a class, at its defaults, that no encoding describes.
+
+    Grounding DINO has a table of 900 queries beside the positions of its text.
+    """
+    rows = stored("class_tables.json").get(plain_name(model_type), [])
+    shapes = [row for row in rows if len(row) == 2]
+    absent = [row for row in shapes if not _is_described(encodings, row[1])]
+    note = _note_on_others(absent)
+    return [note] if note else []
+
+
+def _is_described(encodings: Sequence[Encoding], shape: str) -> bool:
+    return any(_has_shape(encoding, shape) for encoding in encodings)
+
+
+def _has_shape(encoding: Encoding, shape: str) -> bool:
+    """Return True if an encoding has a table of a shape such as `900 × 256` or `64 × 64 × 768`."""
+    *sides, dim = map(int, shape.split(" × "))
+    rows = math.prod(sides)
+    parameters = encoding.parameters
+    match encoding.scheme:
+        case "learned":
+            return bool(rows == parameters["max_len"] and dim == parameters["dim"])
+        case "sinusoidal":
+            return bool(dim == parameters["dim"])
+        case "relative" if "grid" in parameters:
+            # Swin's windows of 7 x 7 patches have 13 x 13 relative positions.
+            return bool(rows == math.prod(2 * side - 1 for side in parameters["grid"]))
+        case "relative":
+            return bool(rows == parameters["buckets"])
+        case _:
+            return False
 
 
 def _note_on_others(rows: list[list[str]]) -> str:

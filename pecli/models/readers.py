@@ -27,7 +27,12 @@ OLD_PLACES = {
 
 
 def reader_notes(encodings: Sequence[Encoding], config: NamedValues) -> list[str]:
-    """Return notes about the values of the language model that stand in one place only."""
+    """Return notes about the values of the language model that stand in one place only.
+
+    A config of diffusers has no such places.
+    """
+    if "_class_name" in config:
+        return []
     notes: dict[str, None] = {}
     for encoding in encodings:
         if encoding.is_rotary and not encoding.part:

@@ -162,3 +162,34 @@ def test_a_file_that_only_names_a_model_has_all_of_its_parts() -> None:
     model = load_config({"model_type": "clip"})
     sizes = {encoding.part: encoding.parameters["max_len"] for encoding in model}
     assert sizes == {"": 77, "vision": 50}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "layer_type", "frequencies"),
+    [
+        ("evolla", "protein_encoder", 32),
+        ("mlcd", "", 26),
+        ("nemo_speechlm", "audio.asr", 32),
+        ("nemo_speechlm", "audio.diarization.audio", 32),
+        ("qwen2_5_omni", "token2wav.dit", 32),
+        ("sam3", "vision.backbone", 16),
+    ],
+)
+def test_parts_within_parts_of_a_file_that_only_names_a_model(
+    model_type: str, layer_type: str, frequencies: int
+) -> None:
+    """The numbers of frequencies are those of the models of transformers 5.23.0."""
+    encoding = load_config({"model_type": model_type}).one(layer_type)
+    assert len(encoding.inverse_frequencies() or []) == frequencies
+
+
+def test_a_tower_without_a_width_has_the_windows_of_its_class() -> None:
+    """CLAP's audio tower has biases of 15 x 15 relative positions in transformers 5.23.0."""
+    assert load_config({"model_type": "clap"}).one("audio").parameters["grid"] == (8, 8)
+
+
+def test_tables_of_a_class_that_no_encoding_describes_are_named() -> None:
+    """Grounding DINO has 900 queries in transformers 5.23.0, beside BERT's positions."""
+    (warning,) = load_config({"model_type": "grounding-dino"}).warnings
+    assert "query_position_embeddings (900 × 256)" in warning
+    assert "512 × 768" not in warning

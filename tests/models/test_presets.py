@@ -13,10 +13,13 @@ from pecli.models.presets import advice, stands_for
         ("lama-3.1-8b", "did you mean 'llama-3.1-8b'?"),
         ("Qwen/Qwen3-VL", "it could be: qwen3-vl-2b, qwen3-vl-4b, qwen3-vl-30b-a3b, qwen3-vl-32b"),
         ("tiiuae/Falcon-H1-7B-Instruct", "did you mean 'falcon-h1-0.5b'?"),
-        ("minimax", "it could be: minimax-text-01, minimax-m1, minimax-m2, minimax-m3"),
+        (
+            "minimax",
+            "it could be: minimax-text-01, minimax-m1, minimax-m2, minimax-m2.5, minimax-m3",
+        ),
         ("whisper", "it could be: whisper-tiny, whisper-large-v3"),
         ("glm-4.6", "did you mean 'glm-4.5'?"),
-        ("t5-base", "it could be: t5-small"),
+        ("t5-large", "did you mean 't5-base'?"),
         ("xyzzy", ""),
     ],
 )

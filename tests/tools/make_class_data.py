@@ -357,6 +357,7 @@ def towers() -> dict[str, Any]:
     """Return the parts of larger models by their keys: model_type, and what differs from its own class.
 
     A `text_config` is left out if `parts` has it, and so are parts of types that pecli does not know.
+    Rows that were written by hand stay: parts within parts (sam3), and a part without a type (evolla).
     """
     from transformers.models.auto import configuration_auto
 
@@ -374,7 +375,8 @@ def towers() -> dict[str, Any]:
                 row[key] = tower(part)
         if row:
             rows[plain_name(model_type)] = row
-    return rows
+    written = stored("class_towers.json")
+    return {name: {**written.get(name, {}), **rows.get(name, {})} for name in {*written, *rows}}
 
 
 def is_known(key: str, part: Any) -> bool:

@@ -49,11 +49,11 @@ def read(keys: Keys) -> Parsed:
     encodings, warnings = _read_part(top, MAX_DEPTH)
     if not encodings:
         warnings += _nothing_found(top)
-    tables = non_rotary.tables_of(model_type)
     has_defaults = lacks_text_model(top) or only_names_model(top)
     has_tables = any(not encoding.is_rotary for encoding in encodings)
-    if encodings and not has_tables and tables is not None and has_defaults:
-        warnings += tables.notes(keys)
+    names_all = has_tables and bool(warnings)
+    if encodings and has_defaults and not names_all:
+        warnings += non_rotary.notes_on_absent_tables(model_type, encodings)
     return Parsed(encodings, warnings)
 
 
