@@ -148,3 +148,82 @@ def test_cogvideox_compresses_48_frames_to_12() -> None:
 def test_the_scale_of_pixart_may_be_given() -> None:
     config = {"_class_name": "PixArtTransformer2DModel", "interpolation_scale": 3.0}
     assert load_config(config).encodings[0].parameters["grid_scale"] == (3.0,)
+
+
+FUNASR: Config = {
+    "model": "Conformer",
+    "model_conf": {"ctc_weight": 0.3},
+    "encoder": "ConformerEncoder",
+    "decoder": "TransformerDecoder",
+    "decoder_conf": {"attention_heads": 4},
+    "frontend": "WavFrontend",
+}
+
+
+@pytest.mark.parametrize(
+    ("encoder", "relative"),
+    [
+        ({"pos_enc_layer_type": "rel_pos", "rel_pos_type": "latest"}, True),
+        ({"pos_enc_layer_type": "rel_pos"}, None),
+        ({"pos_enc_layer_type": "abs_pos"}, None),
+    ],
+)
+def test_encoders_of_funasr(encoder: Config, relative: bool | None) -> None:
+    """RelPositionalEncoding in FunASR's transformer/embedding.py has 2 · 5000 − 1 rows."""
+    model = load_config({**FUNASR, "encoder_conf": {"output_size": 512, **encoder}})
+    table = model.one("encoder")
+    assert table.parameters["dim"] == 512
+    assert table.parameters["seq_len"] == 5000
+    assert table.parameters.get("relative") is relative
+    assert model.one("decoder").parameters["dim"] == 512
+
+
+def test_the_order_of_a_legacy_table_of_funasr_is_reported() -> None:
+    (warning,) = load_config({**FUNASR, "encoder_conf": {"output_size": 512}}).warnings
+    assert "from the last position to the first" in warning
+
+
+def test_sanm_encoders_of_funasr_are_named() -> None:
+    config = {**FUNASR, "encoder": "SANMEncoder", "encoder_conf": {"output_size": 512}}
+    assert "SinusoidalPositionEncoder" in load_config(config).warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "channels"),
+    [("vit_large", 20), ("vit_huge", 26), ("vit_giant_xformers", 20), ("vit_gigantic", 34)],
+)
+@pytest.mark.parametrize("place", ["model", "model_kwargs"])
+def test_sizes_of_v_jepa_2_follow_from_its_name(name: str, channels: int, place: str) -> None:
+    """V-JEPA 2's modules.py rotates 2 · (head_dim // 3 // 2) channels per axis."""
+    encoder: Config = {"model_name": name, "use_rope": True, "patch_size": 16}
+    config: Config = {"model": encoder}
+    if place == "model_kwargs":
+        config = {"model_kwargs": {"pretrain_kwargs": {"encoder": encoder}}}
+    encoding = load_config(config).one()
+    assert encoding.axis_dim == channels
+    assert encoding.grid.axes == 3
+
+
+def test_memory_attention_of_sam_2() -> None:
+    """sam2.1_hiera_b+.yaml; compute_axial_cis of SAM 2 has dim // 4 = 64 frequencies per axis."""
+    attention: Config = {
+        "_target_": "sam2.modeling.sam.transformer.RoPEAttention",
+        "rope_theta": 10000.0,
+        "embedding_dim": 256,
+        "num_heads": 1,
+        "downsample_rate": 1,
+    }
+    layer: Config = {"layer": {"self_attention": attention}}
+    encoding = load_config({"model": {"image_encoder": {}, "memory_attention": layer}}).one()
+    assert len(encoding.inverse_frequencies() or []) == 64
+    assert encoding.layout == "interleaved"
+
+
+@pytest.mark.parametrize(
+    ("word", "schemes"), [("rope", ["rope"]), ("sin", ["sinusoidal"]), (None, ["sinusoidal"])]
+)
+def test_transformers_of_audiocraft(word: str | None, schemes: list[str]) -> None:
+    """StreamingTransformer of audiocraft's transformer.py adds sines unless it is told otherwise."""
+    keys: Config = {"dim": 1024, "num_heads": 16, "num_layers": 24, "positional_embedding": word}
+    model = load_config({"transformer_lm": keys})
+    assert [encoding.scheme for encoding in model] == schemes

@@ -1,4 +1,6 @@
-"""Kyutai's configurations of Moshi and its relatives, and of their depth transformers."""
+"""Kyutai's configurations of Moshi and its relatives, and of their depth transformers; and
+audiocraft's, which has the same transformer in `transformer_lm`.
+"""
 
 from dataclasses import replace
 
@@ -17,6 +19,7 @@ def read(keys: Keys) -> Parsed:
     """Return the encodings that `positional_embedding` names, of the transformer and of the depth
     transformer.
     """
+    keys = keys.part("transformer_lm") or keys
     warnings = []
     kind = keys.word("positional_embedding")
     if kind is None:
