@@ -65,7 +65,7 @@ class Case:
 
     def tolerances(self) -> dict[str, float]:
         """Return the maximum error by dtype; `float32_arithmetic` is for angles in float32."""
-        size = max(_largest(array) for array in self.tensors.values())
+        size = max(map(_largest, self.tensors.values()))
         tolerances = {name: tolerance * size for name, tolerance in TOLERANCES.items()}
         tolerances["float64"] += FLOAT64_ANGLE_ERROR * self.largest_position * size
         angle_error = FLOAT32_ANGLE_ERROR * self.largest_position
@@ -138,7 +138,7 @@ def _model_cases(name: str) -> Iterator[Case]:
         raise ParameterError("model", quoted(name), rule)
     for encoding in encodings:
         parts = (os.path.basename(name), encoding.layer_type.replace("/", "-"))
-        label = "-".join(part for part in parts if part)
+        label = "-".join(filter(None, parts))
         tests = f"frequencies of {model.file} before any call"
         yield _frequency_case(f"frequencies-{label}", tests, encoding.frequency_rope())
         table = encoding.rope(None, positions=FAR_AND_NEAR)

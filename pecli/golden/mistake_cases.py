@@ -81,8 +81,9 @@ def mistakes() -> Iterator[MistakenTable]:
     """Yield each mistake of the catalogue once, in the first scheme that can have it."""
     done: set[type[Mistake]] = set()
     for tensors in _specimen_tensors():
-        remaining = [kind for kind in catalogue.every_kind() if kind not in done]
-        for kind in remaining:
+        for kind in catalogue.every_kind():
+            if kind in done:
+                continue
             planted = _planted(tensors, kind)
             if planted is not None:
                 done.add(kind)

@@ -153,12 +153,12 @@ def _mistake_problems(entry: Entry, result: Verification) -> tuple[str, ...]:
     subjects: set[str] = set()
     for explanation in result.explanations:
         subjects.update(edit.subject for edit in explanation.edits)
-    missing = [subject for subject in entry.edits if subject not in subjects]
-    if not missing:
-        return ()
-    if not subjects:
-        return ("no reason is found for a known mistake",)
-    return (f"its reason is not {missing[0]}: {'; '.join(result.diagnosis)}",)
+    for subject in entry.edits:
+        if not subjects:
+            return ("no reason is found for a known mistake",)
+        if subject not in subjects:
+            return (f"its reason is not {subject}: {'; '.join(result.diagnosis)}",)
+    return ()
 
 
 def _verify_answer(
@@ -182,7 +182,7 @@ def _compare_with_files(
     # The diagnosis of a difference is about A and B; a case is what the port should have made.
     from pecli.explain.words import sentence
 
-    reasons = tuple(sentence(explanation) for explanation in result.explanations)
+    reasons = tuple(map(sentence, result.explanations))
     problems = reasons or result.diagnosis
     return Verification(entry.name, entry.scheme.name, result.tensors, problems, weak=result.weak)
 

@@ -102,7 +102,7 @@ def _spelled(array: Array, dtypes: Iterable[str]) -> dict[str, object]:
     for dtype in dtypes:
         if dtype == "float64":
             spelled["decimal"] = _json_numbers(values.tolist())
-            spelled[HEX] = [value.hex() for value in values.tolist()]
+            spelled[HEX] = [*map(float.hex, values.tolist())]
         else:
             # The shortest text of a float32 is a shorter decimal than its value as a float64.
             shortest = [float(str(value)) for value in round_to(values, dtype)]
@@ -233,7 +233,8 @@ def _is_rounded(stored: Array, numbers: Array) -> bool:
     """
     candidates = [numbers]
     if numbers.dtype == np.float32:
-        candidates += [np.nextafter(numbers, np.float32(end)) for end in (-np.inf, np.inf)]
+        candidates.append(np.nextafter(numbers, np.float32(-np.inf)))
+        candidates.append(np.nextafter(numbers, np.float32(np.inf)))
     is_rounded = np.zeros(numbers.shape, bool)
     for candidate in candidates:
         rounded = round_to(candidate.astype(np.float64), dtype_name(stored.dtype))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from pecli.display import Printed
 from pecli.engine.named_values import JsonObject, MutableValues, NamedValues
@@ -227,7 +227,7 @@ class Encoding:
         given.pop("offset", None)
         return Rope(**given)
 
-    def _rope(self, seq_len: int | None, *, length: int | None, **options: Any) -> Rope:
+    def _rope(self, seq_len: int | None, *, length: int | None, **options: object) -> Rope:
         """Return the scheme of a table over text.
 
         Args:
@@ -235,7 +235,7 @@ class Encoding:
             length: The context at which a scaling that depends on it (dynamic, longrope) is read.
             options: Parameters that replace the model's. A runtime may read the model differently.
         """
-        parameters = {**self.parameters, **options, "seq_len": seq_len}
+        parameters: MutableValues = {**self.parameters, **options, "seq_len": seq_len}
         runtime = parameters.get("runtime", "none")
         if runtime != "none":
             parameters |= runtime_named(runtime).adapted(self)[0]

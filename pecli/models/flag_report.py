@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pecli.engine.named_values import MutableValues
 
@@ -33,8 +33,8 @@ class ParameterChange(NamedTuple):
 
     layer_type: str
     name: str
-    before: Any
-    after: Any
+    before: object
+    after: object
     source: str
 
 

@@ -139,18 +139,12 @@ def _has_shape(encoding: Encoding, shape: str) -> bool:
     *sides, dim = map(int, shape.split(" × "))
     rows = math.prod(sides)
     parameters = encoding.parameters
-    match encoding.scheme:
-        case "learned":
-            return bool(rows == parameters["max_len"] and dim == parameters["dim"])
-        case "sinusoidal":
-            return bool(dim == parameters["dim"])
-        case "relative" if "grid" in parameters:
-            # Swin's windows of 7 x 7 patches have 13 x 13 relative positions.
-            return bool(rows == math.prod(2 * side - 1 for side in parameters["grid"]))
-        case "relative":
-            return bool(rows == parameters["buckets"])
-        case _:
-            return False
+    if "grid" in parameters:
+        # Swin's windows of 7 x 7 patches have 13 x 13 relative positions.
+        offsets = math.prod(2 * side - 1 for side in parameters["grid"])
+        return rows in (offsets, math.prod(parameters["grid"]))
+    lengths = [parameters.get(name) for name in ("max_len", "seq_len", "buckets")]
+    return rows in lengths and bool(parameters.get("dim", dim) == dim)
 
 
 def _note_on_others(rows: list[list[str]]) -> str:
