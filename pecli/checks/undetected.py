@@ -1,7 +1,7 @@
 """Known mistakes that would have passed a check as well: what a pass does not prove."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -29,6 +29,9 @@ MAX_ROWS = 1 << 20
 MAX_ELEMENTS = 1 << 22
 """Elements in one row of a longer table, or in all of a longer bias."""
 
+MAX_KEPT = 1 << 17
+"""Elements of rows without a mistake that are kept for the next mistake: 1 MiB per length."""
+
 PROBED_ROWS = 16
 """Rows of the second half of a table that are looked at first: they show most mistakes."""
 
@@ -38,6 +41,17 @@ COARSEST_UNIT = 2.0**-7
 FIRST_ROWS = 512
 SPREAD_ROWS = 128
 """Rows that are looked at next: the first ones, and some of the rest."""
+
+
+Places = Callable[[int], Indices]
+"""Returns the rows of a head that are looked at, of as many as it has."""
+
+
+class ExpectedRows(NamedTuple):
+    """Rows of tables without a mistake, and their values by the names of tensors."""
+
+    rows: Indices
+    values: Mapping[str, Floats]
 
 
 class Undetected(NamedTuple):
@@ -94,6 +108,9 @@ class Compared:
         self.names = names
         self.tolerance = tolerance
         self.tensors = list(makings(scheme, names))
+        # Every mistake is planted in the same tables, here and in longer ones.
+        self._expected: dict[tuple[Places, int], ExpectedRows] = {}
+        self._longer_tables: dict[int, Compared | None] = {}
 
     def examples(self, kind: type[Mistake]) -> list[Mistake]:
         """Return typical mistakes of a kind: as many, and in the same order, for any length."""
@@ -117,7 +134,7 @@ class Compared:
                 return LongerTables(length, error)
         return LongerTables(None, error)
 
-    def error(self, mistake: Mistake, places: Callable[[int], Indices]) -> float:
+    def error(self, mistake: Mistake, places: Places) -> float:
         """Return the largest error that a mistake causes, as a multiple of one that does no harm.
 
         Args:
@@ -128,16 +145,27 @@ class Compared:
             The multiple; infinity if the comparison shows the mistake.
         """
         error = 0.0
-        for tensors in self.tensors:
+        for number, tensors in enumerate(self.tensors):
             try:
                 wrong = tensors.with_mistake(mistake)
             except TypeError:  # Frequencies have no columns that could be exchanged.
                 continue
-            rows = _rows(tensors, places)
-            expected = tensors.rows(rows)
-            for name, found in wrong.rows(rows).items():
-                error = max(error, self._difference(name, expected[name], found))
+            expected = self._expected_rows(number, places)
+            for name, found in wrong.rows(expected.rows).items():
+                error = max(error, self._difference(name, expected.values[name], found))
         return error
+
+    def _expected_rows(self, number: int, places: Places) -> ExpectedRows:
+        """Return some rows of the tensors with a number, without any mistake."""
+        key = (places, number)
+        if key in self._expected:
+            return self._expected[key]
+        tensors = self.tensors[number]
+        rows = _rows(tensors, places)
+        expected = ExpectedRows(rows, tensors.rows(rows))
+        if sum(values.size for values in expected.values.values()) <= MAX_KEPT:
+            self._expected[key] = expected
+        return expected
 
     def _difference(self, name: str, expected: Floats, found: Floats) -> float:
         """Return the difference of two arrays, as a multiple of one that does no harm."""
@@ -175,10 +203,19 @@ class Compared:
             return
         while 2 * length <= MAX_ROWS:
             length *= 2
-            longer = _with_length(scheme, length)
-            if longer is None or not all(map(_is_affordable, longer.tensors())):
+            if length not in self._longer_tables:
+                self._longer_tables[length] = self._with_length(scheme, length)
+            longer = self._longer_tables[length]
+            if longer is None:
                 return
-            yield length, Compared(longer, self.names, self.tolerance)
+            yield length, longer
+
+    def _with_length(self, scheme: Scheme, length: int) -> "Compared | None":
+        """Return the tables of a scheme with so many rows; None if they are too large or none."""
+        longer = _with_length(scheme, length)
+        if longer is None or not all(map(_is_affordable, longer.tensors())):
+            return None
+        return Compared(longer, self.names, self.tolerance)
 
 
 def _at_consecutive_positions(scheme: Scheme) -> Scheme:
@@ -206,7 +243,7 @@ def _is_affordable(table: Table) -> bool:
     return table.size // table.shape[-2] <= MAX_ELEMENTS
 
 
-def _rows(tensors: Tensors, places: Callable[[int], Indices]) -> Indices:
+def _rows(tensors: Tensors, places: Places) -> Indices:
     """Return some rows of each head: heads lie below each other."""
     shape = named_tensors(tensors.scheme)[tensors.names[0]].shape
     count = shape[-2] if len(shape) > 1 else tensors.making.rows
