@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, settings
 # Dozens of processes are started, each of which would compile the package again.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Collected tests live to the end: collecting garbage among them would find none.
+gc.disable()
 # The matrices are small, and threads that wait for work take CPU time.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Failed assertions in helpers show their values, as those in tests do.
@@ -42,6 +44,23 @@ settings.register_profile("thorough", SAME_EXAMPLES, max_examples=1000)
 settings.load_profile("pecli")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Run all tests of a module by one worker, so that fixtures of modules are made once."""
+    from xdist.scheduler import LoadFileScheduling
+
+    return LoadFileScheduling(config, log)
+
+
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: object) -> list[pytest.Item] | None:
+    """Skip the thousands of cases of thorough tests if the run excludes them."""
+    is_excluded = collector.config.option.markexpr == "not thorough"
+    marks = getattr(obj, "pytestmark", [])
+    if is_excluded and any(mark.name == "thorough" for mark in marks):
+        return []
+    return None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as thorough all but `count` cases of a test with the marker `sample(count)`.
@@ -60,11 +79,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Exempt the collected tests from garbage collection.
+    """Collect garbage from now on, except among the collected tests.
 
     There are thousands, they live to the end, and every full collection would visit them all.
     """
     gc.freeze()
+    gc.enable()
 
 
 @dataclass(frozen=True)
