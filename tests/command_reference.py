@@ -1,6 +1,7 @@
 """Tables of the options of every command, from the commands themselves."""
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any, NamedTuple
 
 from pecli.cli.app import COMMANDS, command_named
@@ -19,6 +20,7 @@ def subcommands(name: str) -> dict[str, Any]:
     return {f"{name} {scheme}": nested[scheme] for scheme in nested if not nested[scheme].hidden}
 
 
+@cache
 def all_commands() -> dict[str, Any]:
     """Return every command and subcommand by its words."""
     commands: dict[str, Any] = {}

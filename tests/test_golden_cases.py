@@ -86,6 +86,12 @@ def test_the_cases_of_a_model(name: str, position: float, tensors: list[str]) ->
     assert case.scheme.value_of("dtype") == "float64"
 
 
+@pytest.fixture(scope="module")
+def reasons() -> dict[str, tuple[Edit, ...]]:
+    """Return the edits of the suite's known mistakes by name."""
+    return {mistake.name: mistake.edits for mistake in mistakes()}
+
+
 @pytest.mark.parametrize(
     ("name", "edit"),
     [
@@ -94,8 +100,9 @@ def test_the_cases_of_a_model(name: str, position: float, tensors: list[str]) ->
         ("stored", Dtype("bfloat16")),
     ],
 )
-def test_a_known_mistake_has_its_reason(name: str, edit: Edit) -> None:
-    reasons = {mistake.name: mistake.edits for mistake in mistakes()}
+def test_a_known_mistake_has_its_reason(
+    name: str, edit: Edit, reasons: dict[str, tuple[Edit, ...]]
+) -> None:
     assert reasons[f"mistake-{name}"] == (edit,)
 
 

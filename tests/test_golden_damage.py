@@ -38,6 +38,13 @@ def write_index(folder: Path, *entries: object) -> None:
     (folder / INDEX).write_text(json.dumps({"cases": entries}))
 
 
+def only_case(suite: Suite, name: str) -> Suite:
+    """Return a copy of a suite with a single case."""
+    index = {**suite.index, "cases": [case_of(suite, name)]}
+    file = f"{name}.json"
+    return Suite(index, {file: copy.deepcopy(suite.cases[file])})
+
+
 ENTRY = "table-dim-2"
 WRONG_FIELDS = [
     ("name", None, "is not the index of a golden suite"),
@@ -57,6 +64,8 @@ WRONG_FIELDS = [
     ("tolerances", {"float32": "1e-6"}, "has no tolerances by dtype"),
     ("tensors", {}, "has no shapes of tensors by name"),
     ("tensors", {"cos": [-1, 2]}, "has no shapes of tensors by name"),
+    ("tensors", {"cos": "21"}, "has no shapes of tensors by name"),
+    ("tensors", {"cos": {"2": 1}}, "has no shapes of tensors by name"),
     ("files", None, "has no sha256 of files by name"),
     ("files", {"a.json": 1}, "has no sha256 of 'a.json'"),
     ("files", {"../a.json": "0"}, "names '../a.json', which is no file in its own folder"),
@@ -195,7 +204,7 @@ def test_every_list_of_numbers_is_checked(
     problem: str,
 ) -> None:
     """A port reads one of the lists: the others must hold the same numbers."""
-    damaged = copy.deepcopy(suite)
+    damaged = only_case(suite, case)
     damaged.cases[f"{case}.json"]["tensors"][tensor][numbers][0] = value
     damaged.save(folder, digests=True)
     outcome = pecli_cli("verify", folder)
@@ -243,7 +252,7 @@ def test_answers_to_a_damaged_case_get_no_verdict(
     assert "rotate-interleaved.json: its sha256 is not that of the index" in outcome.err
 
 
-@pytest.mark.parametrize("count", [15, pytest.param(1500, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("count", [6, pytest.param(1500, marks=pytest.mark.thorough)])
 def test_random_damage_gives_a_verdict_or_an_error_of_one_line(count: int) -> None:
     for result in attempt(range(count), seed=2):
         assert result.problems == []

@@ -122,8 +122,13 @@ main()
 
 
 @needs_proc
-def test_formats_and_the_tour_of_the_readme_need_nothing_of_posix(tmp_path: Path) -> None:
-    done = hidden(FORMATS + TOUR + WAY_OUT, tmp_path)
+@pytest.mark.parametrize(
+    "code",
+    [FORMATS, pytest.param(TOUR, marks=pytest.mark.thorough)],
+    ids=["formats", "the tour of the README"],
+)
+def test_commands_need_nothing_of_posix(code: str, tmp_path: Path) -> None:
+    done = hidden(code + WAY_OUT, tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout == "0.0625\n0.00390625\n", done.stderr[-3000:]
 

@@ -406,3 +406,13 @@ def test_both_orders_count_the_same_errors(seed: int, rtol: float) -> None:
     backwards = pecli.diff(b, a, rtol=rtol, reasons=False)
     assert forwards.passed == backwards.passed
     assert forwards.tensors[0].mismatched == backwards.tensors[0].mismatched
+
+
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_no_layer_departs_if_only_one_side_of_the_rotation_is_dumped(side: str) -> None:
+    """What a layer's input was is not known: each tensor is judged by itself."""
+    queries = np.random.default_rng(0).normal(size=(2, 4, 8)).astype(np.float32)
+    one = {f"layers.{layer}.q.{side}": queries for layer in range(2)}
+    other = {**one, f"layers.1.q.{side}": 2 * queries}
+    result = pecli.diff(one, other)
+    assert result.diagnosis == (f"layers.1.q.{side}: in B, values are scaled by 2; exact",)

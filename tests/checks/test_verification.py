@@ -288,3 +288,20 @@ def test_a_layer_type_that_was_chosen_is_not_in_doubt() -> None:
     assert "which it fits best" not in str(chosen)
     guessed = pecli.verify(waves_of_rope, "gemma-3-4b", atol=1e-5)
     assert any("it fits full_attention layers" in line for line in guessed.weak)
+
+
+def test_a_row_at_position_1_is_not_doubted_for_left_padding() -> None:
+    """Five rows of padding leave nothing of a single row, and the padding itself is at position 1."""
+    rope = pecli.Rope(1, 16, offset=1)
+    assert pecli.verify(rope.tables(), rope, atol=1e-5).weak == (
+        "1 row cannot tell whether rows are in reverse order: compare 2 or more",
+    )
+
+
+def test_rounding_is_not_the_advice_beside_a_tensor_of_another_shape() -> None:
+    rope = pecli.Rope(8, 16)
+    tables = rope.tables()
+    near = {"cos": np.nextafter(tables["cos"], np.float32(2)), "sin": tables["sin"]}
+    assert "allow --max-ulp 1" in str(pecli.verify(near, rope))
+    short = {**near, "sin": tables["sin"][:4]}
+    assert "--max-ulp" not in str(pecli.verify(short, rope, reasons=False))

@@ -8,7 +8,7 @@ import pytest
 import pecli
 
 LLAMA = "llama-2-7b"
-BEFORE = np.random.default_rng(0).normal(size=(2, 4, 33, 128)).astype("f4")
+BEFORE = np.random.default_rng(0).normal(size=(2, 2, 33, 128)).astype("f4")
 AFTER = pecli.apply(BEFORE, LLAMA)
 OTHER_BASE = pecli.apply(BEFORE, pecli.Rope(33, 128, base=500.0), layout="halves")
 PLACES: list[dict[str, Any]] = [
@@ -46,7 +46,7 @@ def test_zeros_on_both_sides_pass(place: dict[str, Any]) -> None:
     assert pecli.verify(after, LLAMA, before=zeroed(BEFORE, 20), atol=1e-5, **place).passed
 
 
-@pytest.mark.parametrize("is_zero_before", [True, False])
+@pytest.mark.parametrize("is_zero_before", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_a_mistake_in_the_rows_before_the_zeros_is_named(is_zero_before: bool) -> None:
     before = zeroed(BEFORE, 20) if is_zero_before else BEFORE
     result = pecli.verify(zeroed(OTHER_BASE, 20), LLAMA, before=before, atol=1e-5)
@@ -65,7 +65,7 @@ def test_padding_of_queries_that_is_not_finite_fails(value: float) -> None:
     options: dict[str, Any] = {"before": BEFORE, "attention_mask": MASK, "atol": 1e-5}
     after[1, :, :5] = 7
     assert pecli.verify(after, LLAMA, **options).passed
-    after[1, 2, 3, 0] = value
+    after[1, 1, 3, 0] = value
     result = pecli.verify(after, LLAMA, **options)
     assert result.diagnosis == ("array: 1 of its values in padding are infinite or not numbers",)
 

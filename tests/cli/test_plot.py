@@ -99,7 +99,7 @@ FIGURES = ("heatmap", "curves", "similarity")
 
 
 @pytest.mark.parametrize("place", range(len(EXTREMES)), ids=EXTREMES)
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 def test_numbers_at_the_ends_of_float64_are_drawn_or_refused(pecli_cli, place: int) -> None:
     values = [*EXTREMES.values()][place]
     np.save("x.npy", values)

@@ -131,8 +131,10 @@ def test_python_takes_paths_and_refuses_bare_numbers(here) -> None:
     ids=["wrong", "wrong, without an axis", "right"],
 )
 def test_a_single_frequency_gives_no_base_away(
-    pecli_cli, value: float | list[float], code: int
+    pecli_cli, value: float | list[float], code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Any law has this frequency: the search goes on until its time is over."""
+    monkeypatch.setattr("pecli.explain.time_limit.SECONDS", 0.2)
     Path("config.json").write_text('{"model_type": "llama", "head_dim": 2, "hidden_size": 8}')
     np.save("inv_freq.npy", np.array(value))
     outcome = pecli_cli("verify", "inv_freq.npy", "--config", "config.json")
@@ -189,7 +191,8 @@ def test_failures_are_drawn(pecli_cli, here) -> None:
     Path("config.json").write_text(
         '{"model_type": "llama", "hidden_size": 16, "num_attention_heads": 1}'
     )
-    outcome, quiet = pecli_cli(*words), pecli_cli("verify", *words[2:-1], "x.svg", "-q")
+    outcome = pecli_cli(*words)
+    quiet = pecli_cli("verify", *words[2:-1], "x.svg", "-q")
     text = Path("fail.svg").read_text(encoding="utf-8")
     assert outcome.code == 3
     assert "fail.svg:" in outcome.out

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.engine.edits import Parameter
 from pecli.engine.schemes.scheme import Scheme
 from tests.checks.waves import Array
 
@@ -27,7 +28,7 @@ def spoilt(table: Array, rows: range | list[int]) -> Array:
     ("rows", "words"),
     [
         (range(30000, 30100), "pe: only rows 30000–30099 differ"),
-        ([50000], "pe: only row 50000 differs"),
+        pytest.param([50000], "pe: only row 50000 differs", marks=pytest.mark.thorough),
     ],
 )
 def test_rows_of_a_long_table(rows: range | list[int], words: str) -> None:
@@ -208,3 +209,20 @@ def test_a_scaling_that_is_applied_to_its_own_result() -> None:
     found = {"cos": np.cos(angles), "sin": np.sin(angles)}
     answer = pecli.verify(found, "llama-3.1-8b", atol=1e-4)
     assert "the llama3 scaling is applied twice" in answer.diagnosis[0]
+
+
+@pytest.mark.parametrize(("expected", "found"), [(None, 3), (1, 3), (1, None)])
+def test_another_row_of_padding_is_named(expected: int | None, found: int | None) -> None:
+    """fairseq keeps the row of `padding_idx` zero."""
+    table = pecli.Sinusoidal(64, 32, padding_idx=found).tables()
+    result = pecli.verify(table, pecli.Sinusoidal(64, 32, padding_idx=expected), atol=1e-5)
+    (reason,) = result.explanations
+    assert reason.edits == (Parameter("padding_idx", expected, found),)
+
+
+@pytest.mark.parametrize(("first", "are_angles"), [(10**8, True), (2 * 10**9, False)])
+def test_numbers_beyond_every_position_are_not_called_angles(first: int, are_angles: bool) -> None:
+    """The frequency of the first pair is 1, so that its angles are the positions."""
+    angles = np.arange(first, first + 8)[:, None] * 10000.0 ** (-np.arange(8) / 8)
+    words = reason({"cos": angles, "sin": angles}, pecli.Rope(8, 16, offset=first))
+    assert ("values are the angles" in words) == are_angles

@@ -65,8 +65,8 @@ def is_explained(subject: int, mistake: int, storage: str) -> bool | None:
 
 
 def test_planted_mistakes_are_the_first_explanation() -> None:
-    verdicts = {cell: is_explained(*cell) for cell in CELLS[::127]}
-    assert sum(verdict is not None for verdict in verdicts.values()) > 8
+    verdicts = {cell: is_explained(*cell) for cell in CELLS[::254]}
+    assert sum(verdict is not None for verdict in verdicts.values()) >= 3
     assert [cell for cell, verdict in verdicts.items() if verdict is False] == []
 
 
@@ -77,7 +77,7 @@ def test_97_of_100_planted_mistakes_are_the_first_explanation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "count"), [(7, 5), pytest.param(1, 500, marks=pytest.mark.thorough)]
+    ("seed", "count"), [(7, 2), pytest.param(1, 500, marks=pytest.mark.thorough)]
 )
 def test_nothing_is_claimed_of_what_is_no_table(seed: int, count: int) -> None:
     claimed = [(k, name) for k, (name, found) in enumerate(unrelated.claims(seed, count)) if found]
@@ -115,11 +115,13 @@ def test_rotated_queries_explain_themselves(name: str) -> None:
 SPEC = {**LLAMA3, "base": 5e5}
 
 
-def test_two_numbers_that_nobody_has() -> None:
+@pytest.mark.parametrize(
+    "names", [pytest.param(["cos", "sin"], marks=pytest.mark.thorough), ["inv_freq"]]
+)
+def test_two_numbers_that_nobody_has(names: list[str]) -> None:
     tables = Rope(1024, 64, **{**SPEC, "factor": 5.5, "high_freq_factor": 6.0}).tables()
-    for names in (("cos", "sin"), ("inv_freq",)):
-        found = explain(Rope(1024, 64, **SPEC), {name: tables[name] for name in names})
-        assert found[0].mistakes == (
-            Parameter("factor", 8.0, 5.5),
-            Parameter("high_freq_factor", 4.0, 6.0),
-        )
+    found = explain(Rope(1024, 64, **SPEC), {name: tables[name] for name in names})
+    assert found[0].mistakes == (
+        Parameter("factor", 8.0, 5.5),
+        Parameter("high_freq_factor", 4.0, 6.0),
+    )

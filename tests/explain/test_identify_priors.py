@@ -91,7 +91,7 @@ def test_llama3_scaling_in_one_function() -> None:
 
 @pytest.mark.parametrize("exponent", [1.1, 1.2, 1.4, 1.6])
 @pytest.mark.parametrize("as_table", [True, False], ids=["table", "frequencies"])
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 def test_frequencies_of_an_unknown_law_are_not_claimed(exponent: float, as_table: bool) -> None:
     index = np.arange(32)
     frequencies = 1e4 ** (-index / 32) / 4 ** ((index / 32) ** exponent)

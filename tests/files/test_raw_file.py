@@ -224,3 +224,13 @@ def test_raw_numbers_are_read_from_standard_input(process: Callable) -> None:
     words = ("sinusoidal", "--seq-len", 6, "--dim", 8, "--verify", "-")
     done = process(*words, "--shape", "6,8", "--raw-dtype", "f32", input=data)
     assert done.returncode == 0, done.stderr
+
+
+def test_no_shape_is_proposed_for_half_an_element() -> None:
+    """26 bytes are six numbers of float32 and a half."""
+    Path("x.bin").write_bytes(bytes(26))
+    with pytest.raises(FileError) as caught:
+        pecli.load("x.bin", shape=(2, 4), raw_dtype="float32")
+    message = str(caught.value)
+    assert "has 26 bytes, and 2,4 of float32 takes 32 bytes" in message
+    assert "--shape" not in message

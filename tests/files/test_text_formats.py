@@ -393,3 +393,11 @@ def test_the_prefix_of_a_command(folder: Path, pecli_cli: Callable) -> None:
     done = pecli_cli("alibi", "--heads", "2", "--slopes", "-o", "a.h", "--prefix", "model_a", "-q")
     assert done.code == 0, done.err
     assert "static const float model_a_slopes[2]" in Path("a.h").read_text()
+
+
+def test_a_word_of_thousands_of_letters_is_refused_at_its_place(tmp_path: Path) -> None:
+    """A piece of a line has 65,536 bytes, and the rest of its last word at most 4,096."""
+    path = tmp_path / "x.txt"
+    path.write_text("1" * 70_000 + " 2\n")
+    with pytest.raises(FileError, match="line 1, column 65537: a word of thousands of letters"):
+        pecli.load(path)

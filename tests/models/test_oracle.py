@@ -23,7 +23,7 @@ DIALECTS = stored("dialects.json")
 
 
 @pytest.mark.parametrize("case", [*CASES, *MORE], ids=lambda case: case["case"])
-@pytest.mark.sample(150)
+@pytest.mark.sample(100)
 def test_transformers_computes_the_same(case: dict[str, Any]) -> None:
     model = load_config(case["config"])
     found = {encoding.layer_type: encoding for encoding in model if encoding.is_rotary}
@@ -210,6 +210,7 @@ def near(ends: list[float]) -> Any:
 
 
 @pytest.mark.parametrize("name", sorted({*map(class_of, MADE["rope"])}))
+@pytest.mark.sample(80)
 def test_rotary_tables_of_class_defaults(name: str) -> None:
     wrong = []
     for case, made in MADE["rope"].items():
@@ -238,6 +239,7 @@ for class_name, *settings_and_tables in stored("class_settings_made.jsonl"):
 
 
 @pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.sample(80)
 def test_settings_that_are_given_to_a_class(name: str) -> None:
     wrong = []
     for config, tables in SETTINGS[name]:

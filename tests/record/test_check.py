@@ -1,7 +1,9 @@
 """`pecli.check` on implementations over NumPy: right ones pass, and mistakes are named."""
 
 import functools
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -218,3 +220,15 @@ def test_a_library_that_is_not_imported_is_refused(monkeypatch: pytest.MonkeyPat
 def test_a_library_of_another_name_is_refused() -> None:
     with pytest.raises(pecli.ParameterError, match="arrays is 'tensorflow'"):
         pecli.check(rope, MODEL, arrays="tensorflow")
+
+
+def test_a_library_that_a_function_names_only_as_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`jnp` is a module, which cannot be called, and `jnp.cos` is not called before the check."""
+    library = ModuleType("jax")
+    monkeypatch.setitem(sys.modules, "jax", library)
+    monkeypatch.setitem(globals(), "jnp", ModuleType("jax.numpy"))
+
+    def turned(q: Any, k: Any, positions: Any) -> Any:
+        return jnp.cos(positions)  # type: ignore[name-defined] # noqa: F821
+
+    assert library_of(turned).name == "jax"

@@ -216,6 +216,17 @@ def test_calls_go_on_at_the_end_of_the_cache() -> None:
     assert run.verify()
 
 
+def test_a_recording_that_begins_with_a_full_cache_goes_on_at_its_end() -> None:
+    model = llama()
+    cache = Cache()
+    model(token_ids(), past_key_values=cache)
+    with pecli.record(model) as run:
+        model(token_ids(length=1), past_key_values=cache)
+    (call,) = run.calls
+    assert call.positions.tolist() == [[12], [12]]
+    assert run.verify(reasons=False).passed
+
+
 def test_the_call_of_a_mistake_is_named() -> None:
     result = generate(llama(), fault_from=1).verify(reasons=False)
     assert result.first_place == "layers.2"

@@ -271,3 +271,10 @@ def test_rows_of_every_head_move_alike() -> None:
 def test_projections_of_one_tower_alone_need_no_pattern() -> None:
     tower = {"vision_model.q_proj": np.zeros((8, 2)), "vision_model.k_proj": np.zeros((8, 2))}
     assert [*convert(tower, "interleaved", "halves", heads=2)] == [*tower]
+
+
+def test_a_model_without_layouts_is_refused() -> None:
+    """A model states how heads are divided, which a cast does not need."""
+    weights = {"model.layers.0.self_attn.q_proj.weight": np.zeros((4, 4), np.float32)}
+    with pytest.raises(ParameterError, match="from is missing; `heads`, `rotary_dim` and"):
+        pecli.convert(weights, model="llama-2-7b", dtype="float16")

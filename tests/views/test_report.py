@@ -3,6 +3,7 @@
 import json
 import re
 from base64 import b64decode
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -72,7 +73,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A model and a file that is wrong, drawn; the tests of other pages draw nothing."""
     folder = tmp_path_factory.mktemp("page")
     (folder / "config.json").write_text(json.dumps(CONFIG))
-    pecli.save(folder / "wrong.npz", {"cos": pecli.Rope(64, 16).tables()["cos"]})
+    wrong = replace(RIGHT, seq_len=64, base=10000.0)
+    pecli.save(folder / "wrong.npz", {"cos": wrong.tables()["cos"]})
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         return report("config.json", "wrong.npz", atol=1e-3)
@@ -142,7 +144,7 @@ def test_it_tells_what_the_model_uses_with_sources_and_commands_and_failures_hav
 
 
 def test_verdicts_come_first_with_reasons(pictures: list[Picture]) -> None:
-    wrong = pecli.Rope(4096, 16).tables()["cos"]
+    wrong = replace(RIGHT, base=10000.0).tables()["cos"]
     for name, cos in {
         "right": RIGHT.tables()["cos"],
         "wrong": wrong,

@@ -343,8 +343,13 @@ class OtherScaling(LawMistake):
 
     @classmethod
     def _with_factor(cls, scaling: Scaling, measured: Frequencies, law: Law) -> Iterator[Self]:
+        # The law of `in_law`, but completed once: hundreds of factors are tried.
+        complete = scaling.complete()
+        unscaled = law.unscaled()
+
         def frequencies(factor: float) -> Floats:
-            return cls(scaling, factor).in_law(law).frequencies
+            changes: Any = {"factor": factor}
+            return replace(unscaled, scaling=replace(complete, **changes)).frequencies
 
         fit = fit_number(frequencies, measured, FACTORS)
         if fit is None or not 1 < fit.value < MAX_FACTOR:

@@ -117,6 +117,7 @@ PHASES = {"none": 0.0, "any": np.random.default_rng(9).uniform(0, 6, 16), "half 
 
 
 @pytest.mark.parametrize("phases", PHASES)
+@pytest.mark.sample(1)
 def test_waves_of_no_law_or_that_no_position_starts_are_nothing(phases: str) -> None:
     angles = np.outer(np.arange(64 if phases == "none" else 512), ANY) + PHASES[phases]
     assert pecli.identify({"cos": np.cos(angles), "sin": np.sin(angles)}).matches == ()

@@ -27,6 +27,7 @@ def others_of(interpolation: Interpolation, case: dict[str, Any]) -> list[np.nda
 
 @pytest.mark.parametrize("keep", [0, 1, 5])
 @pytest.mark.parametrize("case", GROWN_OR_SHRUNK, ids=case_name)
+@pytest.mark.sample(50)
 def test_the_interpolation_of_torch_is_named(case: dict[str, Any], keep: int) -> None:
     kept = np.random.default_rng(keep).standard_normal((keep, 2)).astype(np.float32)
     old = np.concatenate((kept, decoded(case["given"], case["old"]))).astype(np.float32)

@@ -104,7 +104,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "dtype", "layout", "heads_first", "heads"), CASES)
-@pytest.mark.sample(40)
+@pytest.mark.sample(16)
 def test_wrong_positions_are_named_in_every_dtype_and_layout(
     name: str, dtype: str, layout: str, heads_first: bool, heads: int
 ) -> None:
@@ -231,45 +231,56 @@ def test_positions_of_tables_per_batch_are_named_in_either_layout(model: dict[st
     assert first.startswith("sequence 1: positions are 7 … 30; expected 0 … 23: all 7 too far;")
 
 
-def test_tables_per_batch(pecli_cli, tmp_path) -> None:
-    """As the rotary modules of transformers return them: (batch, L, head_dim), padding included."""
+def tables_at(places: np.ndarray) -> dict[str, np.ndarray]:
+    """Return tables per batch, as the rotary modules of transformers do: (batch, L, head_dim)."""
     inverse = 10000.0 ** (-np.arange(DIM // 2) / (DIM // 2))
+    angles = np.tile(places[..., None] * inverse, 2)
+    return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
 
-    def tables(places: np.ndarray) -> dict[str, np.ndarray]:
-        angles = np.tile(places[..., None] * inverse, 2)
-        return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
 
-    ones = np.where(MASK, COUNTED, 1)
-    uncounted = pecli.verify(
-        tables(np.stack([ones[1], PLAIN + 7])), config(), atol=1e-6
-    ).diagnosis  # no mask is given
+PADDED_BY_ONES = np.where(MASK, COUNTED, 1)
+
+
+def test_positions_of_tables_per_batch_are_named_per_sequence() -> None:
+    """No mask is given: the padding of the first sequence is positions, too."""
+    places = np.stack([PADDED_BY_ONES[1], PLAIN + 7])
+    uncounted = pecli.verify(tables_at(places), config(), atol=1e-6).diagnosis
     assert uncounted[0].startswith("sequence 0: positions are 1 × 9, then 0 … 14; expected 0 … 23;")
     assert uncounted[1].startswith(
         "sequence 1: positions are 7 … 30; expected 0 … 23: all 7 too far;"
     )
-    narrow = {name: table[..., :10] for name, table in tables(ones).items()}
+
+
+def test_tables_per_batch_that_are_too_narrow_get_no_reason() -> None:
+    narrow = {name: table[..., :10] for name, table in tables_at(PADDED_BY_ONES).items()}
     assert pecli.verify(narrow, config(), atol=1e-6).reasons == ()
-    assert pecli.verify(tables(ones), config(), attention_mask=MASK, atol=1e-6)
-    assert pecli.verify(tables(COUNTED), config(), positions=COUNTED, atol=1e-6)
-    assert not pecli.verify(tables(ones), config(), positions=COUNTED, atol=1e-6, reasons=False)
-    ignored = tables(np.stack([PLAIN] * 2))
+
+
+def test_tables_per_batch_pass_with_their_mask_or_positions() -> None:
+    ones = tables_at(PADDED_BY_ONES)
+    assert pecli.verify(ones, config(), attention_mask=MASK, atol=1e-6)
+    assert pecli.verify(tables_at(COUNTED), config(), positions=COUNTED, atol=1e-6)
+    assert not pecli.verify(ones, config(), positions=COUNTED, atol=1e-6, reasons=False)
+
+
+def test_tables_per_batch_that_ignore_left_padding() -> None:
+    ignored = tables_at(np.stack([PLAIN] * 2))
     result = pecli.verify(ignored, config(), attention_mask=MASK, atol=1e-6)
     assert "expected 0 × 9, then 0 … 14: left padding is ignored" in result.diagnosis[0]
     gemma = config(model_type="gemma3_text", rope_theta=1e6, rope_local_base_freq=1e4)
     for names in (["cos"], ["cos", "sin"]):  # whose layers are of two types, of which none is named
         tensors = {name: ignored[name] for name in names}
         assert not pecli.verify(tensors, gemma, positions=COUNTED, atol=1e-6, reasons=False)
-    np.savez(tmp_path / "dump.npz", **ignored)
+
+
+def test_the_command_takes_a_mask_for_tables_per_batch(pecli_cli, tmp_path) -> None:
+    np.savez(tmp_path / "dump.npz", **tables_at(np.stack([PLAIN] * 2)))
     np.save(tmp_path / "mask.npy", MASK)
-    words = (
-        "verify",
-        tmp_path / "dump.npz",
-        "--model",
-        "llama-2-7b",
-        "--attention-mask",
-        tmp_path / "mask.npy",
-    )
-    assert pecli_cli(*words, "--atol", "1e-6").code == 1
+    (tmp_path / "config.json").write_text(json.dumps(config()))
+    words = ("verify", tmp_path / "dump.npz", "--model", tmp_path / "config.json", "--atol", "1e-6")
+    outcome = pecli_cli(*words, "--attention-mask", tmp_path / "mask.npy")
+    assert outcome.code == 1
+    assert "left padding is ignored" in outcome.out
 
 
 def test_what_a_mask_hides_is_not_passed() -> None:

@@ -103,7 +103,9 @@ def test_bundles_and_text_files_go_by_name_and_element(tmp_path) -> None:
     text = (tmp_path / "t.json").read_text()
     (tmp_path / "t.json").write_text(text.replace("0.5403023", "0.5403024"))  # cos 1
     assert [
-        tensor.name for tensor in pecli.verify(tmp_path / "t.json").tensors if not tensor.passed
+        tensor.name
+        for tensor in pecli.verify(tmp_path / "t.json", reasons=False).tensors
+        if not tensor.passed
     ] == ["cos"]
 
 

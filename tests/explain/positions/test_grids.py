@@ -21,7 +21,7 @@ UNKNOWN = ("t5", "deberta", "swin", "timesteps", "mrope")
 
 
 @pytest.mark.parametrize("name", [name for name in INDEX if not name.startswith(UNKNOWN)])
-@pytest.mark.sample(6)
+@pytest.mark.sample(4)
 def test_tables_of_other_projects_are_recognised(name: str, tmp_path: Path) -> None:
     found = pecli.identify(DATA / f"{name}.npz")
     assert found.identified

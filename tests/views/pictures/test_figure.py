@@ -35,7 +35,7 @@ X = np.arange(50.0)
 @pytest.mark.parametrize("size", [None, (3.0, 2.0)], ids=["as it likes", "small"])
 @pytest.mark.parametrize("beside", [False, True])
 @pytest.mark.parametrize(("name", "kind"), CASES)
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 def test_texts_are_inside_and_apart(
     name: str, kind: str, beside: bool, size: tuple[float, float] | None
 ) -> None:
@@ -212,7 +212,7 @@ def number_on_axis(label: str) -> float:
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
-@pytest.mark.sample(5)
+@pytest.mark.sample(3)
 def test_numbers_on_axes_are_those_of_their_places(name: str, kind: str) -> None:
     """Read as numbers, with a minus that is no hyphen; and the data lie within the ends of every axis."""
     picture = made(kind, SCHEMES[name])
@@ -355,29 +355,37 @@ assert "matplotlib.pyplot" not in sys.modules
 """
 
 
-def test_the_same_figure_is_the_same_bytes(tmp_path: Path, monkeypatch) -> None:
+def test_the_same_figure_is_the_same_bytes_whatever_the_settings_of_matplotlib(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "matplotlibrc").write_text(
         "figure.facecolor: red\nlines.linewidth: 9\nno.such.key: 1\n"
     )
-    monkeypatch.setenv("MPLBACKEND", "module://nowhere")
-    written = []
-    for k, folder in enumerate((Path.cwd(), tmp_path)):
-        paths = [tmp_path / f"{k}.{suffix}" for suffix in ("png", "svg", "pdf")]
-        settings = {**os.environ, "PYTHONPATH": str(Path.cwd()), "SOURCE_DATE_EPOCH": str(k * 1000)}
-        command = [sys.executable, "-c", SCRIPT, *map(str, paths)]
-        result = subprocess.run(command, cwd=folder, env=settings, capture_output=True)
-        assert result.returncode == 0
-        assert result.stderr == b""
-        written.append([path.read_bytes() for path in paths])
-    assert written[0] == written[1]
+    settings = {
+        **os.environ,
+        "PYTHONPATH": str(Path.cwd()),
+        "MPLBACKEND": "module://nowhere",
+        "SOURCE_DATE_EPOCH": "1000",
+    }
+    elsewhere = [tmp_path / f"elsewhere.{suffix}" for suffix in ("png", "svg", "pdf")]
+    command = [sys.executable, "-c", SCRIPT, *map(str, elsewhere)]
+    result = subprocess.run(command, cwd=tmp_path, env=settings, capture_output=True)
+    assert result.stderr == b""
+    assert result.returncode == 0
+    figure = render(Picture("", [Chart("", [Curve("", np.arange(5.0), np.arange(5.0))])]))
+    for path in elsewhere:
+        here = tmp_path / f"here{path.suffix}"
+        save(figure, str(here))
+        assert here.read_bytes() == path.read_bytes()
+    written = [path.read_bytes() for path in elsewhere]
     for word in (b"Matplotlib v", b"CreationDate", b"dc:date"):
-        assert not any(word in data for data in written[0])
+        assert not any(word in data for data in written)
 
 
 @pytest.mark.parametrize(
     ("scheme", "pairs", "step"),
     [
-        (pecli.Rope(97, 12), (0, 5), 1),
+        (pecli.Rope(33, 12), (0, 5), 1),
         pytest.param(pecli.Sinusoidal(1991, 64, offset=3), None, 10, marks=pytest.mark.thorough),
     ],
 )
@@ -392,7 +400,7 @@ def test_pairs_turn_in_a_gif(
     with Image.open(tmp_path / "x.gif") as image:
         assert image.n_frames == 1 + (scheme.seq_len - 1) // step
         assert image.info["comment"] == b'{"command": "it"}'
-        for k in (1, 50, 96):
+        for k in (1, image.n_frames // 2, image.n_frames - 1):
             image.seek(k)
             is_last = k == image.n_frames - 1
             assert image.info["duration"] == (1500 if is_last else 50)  # 20 frames a second

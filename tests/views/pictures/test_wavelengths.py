@@ -72,6 +72,8 @@ def test_the_limits_of_yarn_are_those_of_its_formula() -> None:
         (math.ceil(high), 31),
     ]
     assert f"attention factor {0.1 * math.log(32) + 1:.4g}" in picture.subtitle
+    assert f"kept: pairs 0–{math.floor(low)} (over 32 turns)" in picture.subtitle
+    assert f"pairs {math.ceil(high)}–31 (under 1)" in picture.subtitle
 
 
 def test_where_every_pair_has_a_factor_of_its_own_there_are_no_bands() -> None:
