@@ -93,7 +93,7 @@ def _audit(kind: type[Scheme], **values: Any) -> None:
     if output is not None:
         specs = [part.spec() for part in parts.values()]
         about = {**_provenance(kind, values), "specs": specs}
-        figure_files.save(drift_pictures.audits_picture(audits), output, about=about)
+        figure_files.save(drift_pictures.audits_figure(audits), output, about=about)
     answer_with_figure(
         _Audits(scheme, audits),
         lambda result: drift.show_audits(result.by_layer_type, details=values["details"]),

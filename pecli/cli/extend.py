@@ -61,5 +61,5 @@ def extend(
         layer_type=named["layer_type"],
     )
     if output is not None:
-        figure_files.save(drift_pictures.extension_picture(extension), output)
+        figure_files.save(drift_pictures.extension_figure(extension), output)
     answer_with_figure(extension, show_extension, output, json=json, quiet=quiet)

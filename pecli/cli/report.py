@@ -30,11 +30,20 @@ from pecli.views.report.draft import Page
         default="none",
         choices=tuple(RUNTIMES),
     ),
+    options.flag(
+        "--interactive",
+        "Add sliders for the settings of rotary encodings (pip install plotly; 4.7 MB more).",
+    ),
     *options.RAW,
     options.QUIET,
 )
 def report(
-    sources: list[str], output: str | None, runtime: str, quiet: bool, **tolerances: Any
+    sources: list[str],
+    output: str | None,
+    runtime: str,
+    interactive: bool,
+    quiet: bool,
+    **tolerances: Any,
 ) -> int:
     """Write one page of HTML: a model's encodings, its scaling explained, drift, a heatmap, checks of files.
 
@@ -47,12 +56,15 @@ def report(
       pecli report llama-3.1-8b -o report.html
       pecli report config.json dump.npz --atol 1e-3 -o report.html
       pecli report golden.safetensors port.npz -o report.html
+      pecli report llama-2-7b llama-3.1-8b --interactive -o report.html
     """
     if output is None or not output.endswith((".html", ".htm")):
         rule = "a report is one page of HTML"
         raise ParameterError("output", output or "missing", rule, "add -o report.html")
     settings = options.tolerances(tolerances)
-    page = reports.report(*sources, output=output, runtime=runtime, **settings)
+    page = reports.report(
+        *sources, output=output, runtime=runtime, interactive=interactive, **settings
+    )
     if not quiet:
         screen.print_written(output)
     return _exit_code(page)

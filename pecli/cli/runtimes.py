@@ -76,6 +76,6 @@ def runtimes(
         tolerance=tolerance,
     )
     if output is not None:
-        figure_files.save(drift_pictures.runtimes_picture(comparison), output)
+        figure_files.save(drift_pictures.runtimes_figure(comparison), output)
     code = answer_with_figure(comparison, show_runtimes, output, json=json, quiet=quiet)
     return code if strict else Exit.DONE

@@ -43,15 +43,20 @@ TEXT_INCHES = 2.0
 """Heights of a figure's title, of one of several charts, of a figure with one chart, and of one without."""
 
 
-def audit_picture(audit: Audit) -> Figure:
+def audit_figure(audit: Audit) -> Figure:
     """Draw the largest error over positions, a curve per recipe."""
-    return audits_picture({"": audit})
+    return audits_figure({"": audit})
 
 
-def audits_picture(audits: Mapping[str, Audit]) -> Figure:
-    """Draw the largest error over positions, a curve per recipe and a panel per layer type.
+def audits_figure(audits: Mapping[str, Audit]) -> Figure:
+    """Draw the largest error over positions, a panel per layer type."""
+    return _render(audits_picture(audits))
 
-    If no recipe has an error, the figure is a sentence that states it.
+
+def audits_picture(audits: Mapping[str, Audit]) -> Picture:
+    """Return the largest error over positions, a curve per recipe and a panel per layer type.
+
+    If no recipe has an error, the picture is a sentence that states it.
     """
     first = next(iter(audits.values()))
     axis = "distance" if first.numbers.kind == "slopes" else "position"
@@ -63,15 +68,15 @@ def audits_picture(audits: Mapping[str, Audit]) -> Figure:
     if not any(map(_has_error, audits.values())):
         recipes = ", ".join(drift.recipe for drift in first.drifts)
         sentence = f"no error to draw: {recipes} equals the exact table everywhere"
-        return _figure(titles[0], [], sentence)
+        return Picture(titles[0], subtitle=sentence)
     notes = [_no_error_note(layer_type, audit) for layer_type, audit in audits.items()]
     if len(audits) == 1:
-        return _figure(titles[0], [_audit_chart("", first, axis)], notes[0])
+        return _picture(titles[0], [_audit_chart("", first, axis)], notes[0])
     charts = [
         _audit_chart(title, audit, axis)
         for title, audit in zip(titles, audits.values(), strict=True)
     ]
-    return _figure(shows.capitalize(), charts, ". ".join(filter(None, notes)))
+    return _picture(shows.capitalize(), charts, ". ".join(filter(None, notes)))
 
 
 def _has_error(audit: Audit) -> bool:
@@ -93,14 +98,14 @@ def _audit_chart(title: str, audit: Audit, axis: str) -> Chart:
     return _error_chart(title, curves, audit.tolerance, axis)
 
 
-def runtimes_picture(comparison: RuntimeComparison) -> Figure:
+def runtimes_figure(comparison: RuntimeComparison) -> Figure:
     """Draw the largest error over positions, a curve per runtime and a panel per layer type."""
     charts = [
         _error_chart(layer_type, _runtime_curves(results), comparison.tolerance)
         for layer_type, results in comparison.layers.items()
     ]
     title = f"{comparison.model}: what runtimes compute, compared with its definition"
-    return _figure(title, charts)
+    return _render(_picture(title, charts))
 
 
 def _runtime_curves(results: Sequence[RuntimeResult]) -> dict[str, ErrorCurve]:
@@ -169,28 +174,27 @@ def _group_curve(label: str, group: Sequence[ErrorCurve]) -> Curve:
     return Curve(label, group[0].positions, high, spread=spread)
 
 
-def _figure(title: str, charts: Sequence[Chart], subtitle: str = "") -> Figure:
-    """Render charts below each other, 8 inches wide; without any, only the title and the subtitle."""
-    height = TITLE_INCHES + CHART_INCHES * len(charts)
-    if not charts:
-        height = TEXT_INCHES
-    elif len(charts) == 1:
-        height = SINGLE_CHART_INCHES
-    return figure.render(
-        Picture(title, charts, subtitle=_with_shading(subtitle, charts)), size=(8.0, height)
-    )
-
-
-def _with_shading(subtitle: str, charts: Sequence[Chart]) -> str:
-    """Return the subtitle with the meaning of shaded ranges, if a curve has one."""
+def _picture(title: str, charts: Sequence[Chart], subtitle: str = "") -> Picture:
+    """Return charts below each other, with the meaning of shaded ranges, if a curve has one."""
     has_spread = any(curve.spread is not None for chart in charts for curve in chart.curves)
-    shading = (
-        f"shaded: curves within a factor of {ALIKE_RATIO:g} of each other" if has_spread else ""
-    )
-    return ". ".join(filter(None, [subtitle, shading]))
+    shading = ""
+    if has_spread:
+        shading = f"shaded: curves within a factor of {ALIKE_RATIO:g} of each other"
+    return Picture(title, charts, subtitle=". ".join(filter(None, [subtitle, shading])))
 
 
-def extension_picture(extension: Extension) -> Figure:
+def _render(picture: Picture) -> Figure:
+    """Draw charts 8 inches wide; without any, only the title and the subtitle."""
+    count = len(picture.panels)
+    height = TITLE_INCHES + CHART_INCHES * count
+    if count == 0:
+        height = TEXT_INCHES
+    elif count == 1:
+        height = SINGLE_CHART_INCHES
+    return figure.render(picture, size=(8.0, height))
+
+
+def extension_figure(extension: Extension) -> Figure:
     """Draw the wavelengths of a model before and after it is extended."""
     before = ModelEncodings(extension.model, None, (extension.before,), context=extension.longest)
     after = ModelEncodings(extension.model, None, (extension.after,), context=extension.to)

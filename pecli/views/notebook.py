@@ -22,6 +22,7 @@ from pecli.files.load import opened
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import named_model
 from pecli.views import drift_pictures
+from pecli.views.html import html_of
 from pecli.views.pictures import figure, kinds, subjects
 from pecli.views.pictures.figure import Figure
 from pecli.views.pictures.figure_files import encoded
@@ -37,8 +38,7 @@ from pecli.views.pictures.mistakes import comparison_picture
 from pecli.views.pictures.subjects import Subject
 from pecli.views.pictures.titles import labelled
 from pecli.views.pictures.value_range import check_range, with_range
-from pecli.views.report.draft import drawing_of
-from pecli.views.report.html import html_of
+from pecli.views.report.draft import picture_of
 from pecli.views.show import show
 
 MAX_ROWS = 4096
@@ -193,12 +193,12 @@ def _failure_png(result: Verification | Difference) -> bytes | None:
 
 @png.register
 def _(result: Audit) -> bytes:
-    return encoded(drift_pictures.audit_picture(result))
+    return encoded(drift_pictures.audit_figure(result))
 
 
 @png.register
 def _(result: RuntimeComparison) -> bytes:
-    return encoded(drift_pictures.runtimes_picture(result))
+    return encoded(drift_pictures.runtimes_figure(result))
 
 
 @png.register
@@ -214,8 +214,8 @@ def _(model: ModelEncodings) -> bytes | None:
     if not drawn:
         return None
     has_wavelengths = all("wavelengths" in subject.picture_kinds for subject in drawn)
-    drawing = drawing_of(drawn, "wavelengths" if has_wavelengths else None)
-    return encoded(drawing.figure)
+    picture = picture_of(drawn, "wavelengths" if has_wavelengths else None)
+    return encoded(figure.render(picture))
 
 
 @png.register
@@ -224,7 +224,7 @@ def _(scheme: Scheme) -> bytes:
     for subject in subjects.of_scheme(scheme):
         tables = tuple(map(_first_rows, subject.tables))
         drawn.append(subject._replace(tables=tables))
-    return encoded(drawing_of(drawn, None).figure)
+    return encoded(figure.render(picture_of(drawn, None)))
 
 
 def _first_rows(table: Table) -> Table:

@@ -16,7 +16,7 @@ import pecli
 from pecli.checks.extension import Extension
 from pecli.errors import ParameterError
 from pecli.models.presets import presets
-from pecli.views.drift_pictures import extension_picture
+from pecli.views.drift_pictures import extension_figure
 from tests.checks.small_models import CONFIG, TWO_LAYER_TYPES
 from tests.checks.waves import LLAMA3
 
@@ -201,7 +201,7 @@ def test_a_gguf_file_that_keeps_factors_is_converted_again(extended_llama3: Exte
 
 
 def test_the_figure_names_both_contexts(extended_llama3: Extension) -> None:
-    figure = extension_picture(extended_llama3)
+    figure = extension_figure(extended_llama3)
     texts = [text.get_text() for text in figure.findobj(Text)]
     assert "llama-3.1-8b: wavelength of each rotary pair" in texts
     labels = [text.get_text().split()[-1] for axes in figure.axes for text in axes.texts]

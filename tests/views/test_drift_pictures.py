@@ -6,14 +6,14 @@ import pytest
 import pecli
 from pecli.checks.audit import audit
 from pecli.checks.position_errors import ErrorCurve
-from pecli.views.drift_pictures import audits_picture, merged_curves
+from pecli.views.drift_pictures import audits_figure, merged_curves
 from tests.views.pictures.test_figure import assert_readable
 
 RECIPES = ("float32", "bfloat16-positions", "bfloat16-table")
 
 
 def test_one_scheme_is_the_title_and_recipes_are_named() -> None:
-    made = audits_picture({"": audit(pecli.Rope(1024, 64), RECIPES, 0.001)})
+    made = audits_figure({"": audit(pecli.Rope(1024, 64), RECIPES, 0.001)})
     shown = set(assert_readable(made))
     assert {
         "rope, dim 64: largest error by position",
@@ -31,7 +31,7 @@ def test_one_scheme_is_the_title_and_recipes_are_named() -> None:
 
 def test_layers_are_below_each_other() -> None:
     parts = {"full": pecli.Rope(512, 32, base=1e6), "sliding": pecli.Rope(512, 32)}
-    made = audits_picture({name: audit(part, RECIPES[1:], 0.5) for name, part in parts.items()})
+    made = audits_figure({name: audit(part, RECIPES[1:], 0.5) for name, part in parts.items()})
     shown = assert_readable(made)
     assert {
         "Largest error by position",
@@ -43,7 +43,7 @@ def test_layers_are_below_each_other() -> None:
 
 
 def test_biases_have_distances_and_a_recipe_without_an_error_says_so() -> None:
-    made = audits_picture({"": audit(pecli.Alibi(12, 64), ("exact", "float16-table"), 0.0)})
+    made = audits_figure({"": audit(pecli.Alibi(12, 64), ("exact", "float16-table"), 0.0)})
     shown = {
         "alibi, 12 heads: largest error by distance",
         "distance",
@@ -51,7 +51,7 @@ def test_biases_have_distances_and_a_recipe_without_an_error_says_so() -> None:
         "no error: exact",
     }
     assert shown <= set(assert_readable(made))
-    made = audits_picture(
+    made = audits_figure(
         {"": audit(pecli.Alibi(8, 64), None, 5e-324)}
     )  # all slopes are powers of two
     assert not made.axes
@@ -62,7 +62,7 @@ def test_biases_have_distances_and_a_recipe_without_an_error_says_so() -> None:
 def test_the_first_position_alone_and_extreme_tolerances_have_no_place_on_the_axes(
     tolerance: float,
 ) -> None:
-    assert_readable(audits_picture({"": audit(pecli.Rope(1, 8), ("float32",), tolerance)}))
+    assert_readable(audits_figure({"": audit(pecli.Rope(1, 8), ("float32",), tolerance)}))
 
 
 def error_curve(*errors: float) -> ErrorCurve:
@@ -94,7 +94,7 @@ def test_curves_are_the_worst_first() -> None:
 
 def test_every_recipe_of_an_audit_is_named_at_the_end_of_a_curve() -> None:
     measured = audit(pecli.Rope(1024, 64))
-    made = audits_picture({"": measured})
+    made = audits_figure({"": measured})
     (axes,) = made.axes
     names = ", ".join(text.get_text().replace("\n", " ") for text in axes.texts)
     named = set(names.split(", "))

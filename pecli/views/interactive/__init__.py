@@ -9,18 +9,19 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from string import Template
+from typing import NamedTuple
 
 import orjson
 
 from pecli.engine.named_values import JsonObject
 from pecli.errors import ParameterError
 from pecli.files.output import open_output
+from pecli.views.html import text
 from pecli.views.interactive.panel_data import plotly_panel
 from pecli.views.interactive.rope_sliders import RopeSettings
 from pecli.views.pictures import palettes
 from pecli.views.pictures.panels import Picture
-from pecli.views.pictures.theme import theme
-from pecli.views.report.html import text
+from pecli.views.pictures.theme import Theme, theme
 
 _FOLDER = Path(__file__).parent
 
@@ -60,23 +61,66 @@ def page(
         "across": picture.across,
         "panels": [plotly_panel(panel, dark=dark) for panel in picture.panels],
         "sliders": [settings.as_json() for settings in sliders],
-        "ink": colours.ink,
-        "paper": colours.paper,
-        "faint": colours.faint,
-        "curve": palettes.as_hex(colours.curves[0]),
+        "colours": _colours(colours),
     }
-    template = Template((_FOLDER / "page.html").read_text(encoding="utf-8"))
+    template = Template(_text_of("page.html"))
     return template.substitute(
         title=text(picture.title),
         subtitle=text(picture.subtitle),
         ink=colours.ink,
         paper=colours.paper,
         faint=colours.faint,
+        style=_text_of("page.css"),
         about=text(json.dumps(about, ensure_ascii=False, sort_keys=True)),
-        plotly=_plotly_script(),
-        data=_script_data(data),
-        script=(_FOLDER / "page.js").read_text(encoding="utf-8"),
+        scripts=_scripts(data),
     )
+
+
+class SliderParts(NamedTuple):
+    """The parts of another page that let its reader change settings; empty without any."""
+
+    policy: str = ""  #: The content security policy that they need.
+    style: str = ""
+    body: str = ""  #: The place of the sliders, and the scripts that fill it.
+
+
+def slider_parts(sliders: Sequence[RopeSettings]) -> SliderParts:
+    """Return the parts of a page that follows the reader's light or dark theme."""
+    if not sliders:
+        return SliderParts()
+    data: JsonObject = {
+        "panels": [],
+        "sliders": [settings.as_json() for settings in sliders],
+        "colours": _colours(theme(dark=False)),
+        "dark_colours": _colours(theme(dark=True)),
+    }
+    return SliderParts(
+        policy="; script-src 'unsafe-inline'",
+        style=_text_of("page.css"),
+        body=f'<div id="sliders"></div>\n{_scripts(data)}',
+    )
+
+
+def _colours(colours: Theme) -> JsonObject:
+    return {
+        "ink": colours.ink,
+        "paper": colours.paper,
+        "faint": colours.faint,
+        "curve": palettes.as_hex(colours.curves[0]),
+    }
+
+
+def _scripts(data: JsonObject) -> str:
+    """Return plotly, the data, and the script that draws it."""
+    return f"""<script>{_plotly_script()}</script>
+<script type="application/json" id="data">{_script_data(data)}</script>
+<script>
+{_text_of("page.js")}
+</script>"""
+
+
+def _text_of(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8")
 
 
 def _script_data(data: JsonObject) -> str:

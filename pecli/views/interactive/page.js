@@ -3,10 +3,14 @@
 
 const page = JSON.parse(document.getElementById("data").textContent);
 
+// A report follows the reader's theme, so it has the colours of both.
+const prefersDark = matchMedia("(prefers-color-scheme: dark)").matches;
+const colours = prefersDark && page.dark_colours ? page.dark_colours : page.colours;
+
 const COMMON_LAYOUT = {
-  paper_bgcolor: page.paper,
-  plot_bgcolor: page.paper,
-  font: { color: page.ink, size: 12 },
+  paper_bgcolor: colours.paper,
+  plot_bgcolor: colours.paper,
+  font: { color: colours.ink, size: 12 },
   margin: { l: 64, r: 16, t: 28, b: 48 },
   hovermode: "closest",
   legend: { orientation: "h", y: 1.02, yanchor: "bottom" },
@@ -16,7 +20,7 @@ const PIECES = 300; // Points of a curve of scores; each stands for many distanc
 const SAMPLES = 32; // Distances that are computed for each of them.
 
 function drawPanel(panel, title, data, layout) {
-  const axis = { gridcolor: page.faint, zerolinecolor: page.faint };
+  const axis = { gridcolor: colours.faint, zerolinecolor: colours.faint };
   const wholeLayout = {
     ...COMMON_LAYOUT,
     ...layout,
@@ -157,7 +161,7 @@ function drawWavelengths(panel, settings) {
   const unscaled = lengths(unscaledFrequencies(settings));
   const data = [
     { name: "unscaled", x: pairs, y: unscaled, line: { dash: "dot", color: "#888888" } },
-    { name: settings.method, x: pairs, y: lengths(frequenciesOf(settings)), line: { color: page.curve } },
+    { name: settings.method, x: pairs, y: lengths(frequenciesOf(settings)), line: { color: colours.curve } },
   ];
   for (const trace of data) Object.assign(trace, { mode: "lines", hovertemplate: hover });
   return drawPanel(panel, "wavelength of each pair", data, {
@@ -184,9 +188,9 @@ function drawScores(panel, settings) {
   const edge = { x: curves.x, mode: "lines", line: { width: 0 }, showlegend: false, hoverinfo: "skip" };
   const data = [
     { ...edge, y: curves.low },
-    { ...edge, y: curves.high, fill: "tonexty", fillcolor: `${page.curve}40` },
+    { ...edge, y: curves.high, fill: "tonexty", fillcolor: `${colours.curve}40` },
     {
-      name: "median", x: curves.x, y: curves.median, mode: "lines", line: { color: page.curve },
+      name: "median", x: curves.x, y: curves.median, mode: "lines", line: { color: colours.curve },
       hovertemplate: "distance %{x}<br>score %{y:.7g}<extra></extra>",
     },
   ];
@@ -279,10 +283,12 @@ function addSliders(parent, start) {
 
 // ---- The page
 
-const panels = document.getElementById("panels");
-panels.style.gridTemplateColumns = `repeat(${page.across}, minmax(0, 1fr))`;
-for (const panel of page.panels) {
-  drawPanel(newPanel(panels), panel.title, panel.data, panel.layout);
+const panels = document.getElementById("panels"); // A report has none: its figures do not move.
+if (panels) {
+  panels.style.gridTemplateColumns = `repeat(${page.across}, minmax(0, 1fr))`;
+  for (const panel of page.panels) {
+    drawPanel(newPanel(panels), panel.title, panel.data, panel.layout);
+  }
 }
 const sliders = document.getElementById("sliders");
 for (const settings of page.sliders) addSliders(sliders, settings);

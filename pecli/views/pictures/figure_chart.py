@@ -28,6 +28,7 @@ MAX_POINTS = 2000  #: Points of a curve, twice as many as a figure has columns.
 MAX_NAMED_ENDS = 10  #: Curves that are named where they end: as many as there are colours.
 END_LINES = 4  #: Lines of such a name.
 END_SHARE = 0.25  #: The share of a panel's width for such names.
+SMALL_LETTERS_PER_INCH = 1.2 * LETTERS_PER_INCH  #: matplotlib's «small» letters.
 END_INCHES = 0.15  #: The height of a line of such a name.
 END_DIGITS = 3  #: Digits of the height of an end; ends that differ by less are drawn as one.
 END_GAP = 1.02  #: Where such names begin; 1 is the right end of the axes.
@@ -196,7 +197,7 @@ def _name_ends(
         return False
     names = []
     for curve in chart.curves:
-        name = _end_name(curve.label, END_SHARE * room.width * LETTERS_PER_INCH)
+        name = _end_name(curve.label, END_SHARE * room.width * SMALL_LETTERS_PER_INCH)
         if name is None or not _is_drawn(chart, curve).any():
             return False
         names.append(name)

@@ -1,6 +1,6 @@
 """A report as one page of HTML: what a model uses or a file holds, checks, pictures, and their commands.
 
-The page needs no network and no scripts, follows the reader's light or dark theme, and can be printed.
+The page needs no network and, unless it has sliders, no scripts. It follows the reader's light or dark theme, and can be printed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pecli.checks.diff import diff
 from pecli.checks.verify import verify
 from pecli.compare.tolerance import Tolerance, tolerance_of
-from pecli.engine.arguments import within_limits
+from pecli.engine.arguments import flag_of, within_limits
 from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.table import Table, table_of
 from pecli.errors import path_of
@@ -24,8 +24,10 @@ from pecli.files.output import KEY, open_output
 from pecli.models.encoding import Encoding
 from pecli.models.find import Model, NamedModel, named_model
 from pecli.views import drift, drift_pictures, encodings, file_summary, runtime_results
+from pecli.views.interactive.rope_sliders import slider_settings
 from pecli.views.pictures.subjects import Subject, of_file, of_model, of_scheme
-from pecli.views.report.draft import Draft, Drawing, Page
+from pecli.views.report.draft import Draft, Page
+from pecli.views.report.scaling_prose import scaling_sentences
 from pecli.views.screen import shape
 
 MAX_ROWS = 256
@@ -33,7 +35,10 @@ MAX_COLUMNS = 4096
 """Rows and columns of a tensor that a page shows."""
 
 AUDITED_ROWS = 4096
-"""Positions over which drift is measured; the command beside it takes others."""
+"""Positions over which drift is measured if the model does not state its context."""
+
+MAX_AUDITED_ROWS = 1 << 18
+"""Positions over which drift is measured at most, in about 15 seconds of one core."""
 
 NO_RUNTIME = "none"
 
@@ -47,6 +52,7 @@ def report(
     rtol: float | None = None,
     max_ulp: int | None = None,
     runtime: str = NO_RUNTIME,
+    interactive: bool = False,
 ) -> Page:
     """Return a page of HTML about models and files of tensors.
 
@@ -61,6 +67,7 @@ def report(
         rtol: Its relative part, instead of `tolerance`.
         max_ulp: Its part in ULPs, instead of `tolerance`.
         runtime: The runtime whose tables the files should hold.
+        interactive: Add sliders for the settings of rotary encodings; plotly has to be installed.
 
     Returns:
         The page, a `str` that is true if all checks passed.
@@ -79,15 +86,17 @@ def report(
     named = _named(sources)
     settings = _Settings(tolerance, runtime if named.models else NO_RUNTIME)
     draft = Draft()
-    for model in named.models:
-        _add_model(draft, model)
     if len(named.models) > 1:
-        _add_all_wavelengths(draft, named.models)
+        _add_model_comparison(draft, named.models)
+    for model in named.models:
+        _add_model(draft, model, with_sliders=flag_of("interactive", interactive))
     for file in named.files:
         _add_file(draft, file, named.models, settings)
     for file in named.files[1:]:
         _add_comparison(draft, named.files[0], file, tolerance)
     words = ["pecli", "report", *named.names, *_options(_Settings(tolerance, runtime))]
+    if interactive:
+        words.append("--interactive")
     command = shlex.join([*words, "-o", "report.html"])
     page = draft.page(", ".join(map(os.path.basename, named.names)), command)
     if output is not None:
@@ -139,7 +148,7 @@ def _options(settings: _Settings) -> list[str]:
     return words
 
 
-def _add_model(draft: Draft, model: NamedModel) -> None:
+def _add_model(draft: Draft, model: NamedModel, *, with_sliders: bool) -> None:
     """Add a model: its encodings, pictures of them, and the commands that make its tables."""
     option = f"{model.option} {shlex.quote(model.name)}"
     draft.heading(model.label)
@@ -149,6 +158,8 @@ def _add_model(draft: Draft, model: NamedModel) -> None:
     if ropes:
         _add_ropes(draft, model, ropes, option)
         commands.append(f"pecli plot rope {option} --kind wavelengths -o wavelengths.svg")
+        if with_sliders:
+            draft.sliders += slider_settings(of_model(model.encodings, model.label, "wavelengths"))
     else:
         _add_first_table(draft, model)
     _add_patches(draft, model)
@@ -161,7 +172,11 @@ def _add_ropes(draft: Draft, model: NamedModel, ropes: Sequence[Encoding], optio
     is_scaled = any(rope.parameters.get("scaling", "none") != "none" for rope in ropes)
     draft.subheading("Scaling explained" if is_scaled else "Wavelengths")
     rotary = replace(model.encodings, encodings=tuple(ropes))
-    draft.subjects(of_model(rotary, model.label), "wavelengths")
+    subjects = of_model(rotary, model.label)
+    for sentences in dict.fromkeys(map(scaling_sentences, subjects)):
+        if sentences:
+            draft.paragraph(sentences)
+    draft.subjects(subjects, "wavelengths")
     draft.subheading("The table")
     draft.subjects(of_scheme(ropes[0].rope(MAX_ROWS), model.label), "heatmap")
     _add_drift(draft, model, ropes, option)
@@ -179,16 +194,11 @@ def _add_drift(draft: Draft, model: NamedModel, ropes: Sequence[Encoding], optio
     """
     from pecli.checks.audit import audit
 
-    rows = min(AUDITED_ROWS, model.encodings.context or AUDITED_ROWS)
+    rows = min(model.encodings.context or AUDITED_ROWS, MAX_AUDITED_ROWS)
     audits = {rope.layer_type: audit(rope.rope(rows)) for rope in ropes}
     draft.subheading("Drift by recipe")
     draft.view(lambda: drift.show_audits(audits))
-    sentences: list[str] = []
-    for layer_audit in audits.values():
-        for verdict in drift.verdicts(layer_audit):
-            sentences.append(f"{verdict.words.strip()}{verdict.recipes}")
-    title = f"largest error by position: {'; '.join(sentences)}"
-    draft.figure(Drawing(title, drift_pictures.audits_picture(audits)))
+    draft.picture(drift_pictures.audits_picture(audits))
     draft.commands(f"pecli audit rope {option} --seq-len {rows}")
 
 
@@ -217,16 +227,20 @@ def _add_patches(draft: Draft, model: NamedModel) -> None:
         draft.subjects(towers, "patch")
 
 
-def _add_all_wavelengths(draft: Draft, models: Sequence[NamedModel]) -> None:
-    """Add one figure of the wavelengths of several models, if at least two have any."""
+def _add_model_comparison(draft: Draft, models: Sequence[NamedModel]) -> None:
+    """Add the differences of several models as a table, and their wavelengths in one figure."""
+    draft.heading("Comparison")
+    encodings_of_all = [model.encodings for model in models]
+    draft.view(lambda: encodings.show_differences(encodings_of_all, None))
     subjects: list[Subject] = []
     for model in models:
         for subject in of_model(model.encodings, model.label, "wavelengths"):
             if "wavelengths" in subject.picture_kinds:
                 subjects.append(subject)
     if len(subjects) > 1:
-        draft.heading("Wavelengths of all models")
         draft.subjects(subjects, "wavelengths")
+    names = [shlex.quote(model.name) for model in models]
+    draft.commands(f"pecli config {' '.join(names)}")
 
 
 def _add_file(draft: Draft, name: str, models: Sequence[NamedModel], settings: _Settings) -> None:
@@ -258,9 +272,12 @@ def _add_check_against_model(
     """Add the verification of a file against a model, and the command that repeats it."""
     draft.subheading(f"Verified against {model.name}")
     command = ["pecli", "verify", name, model.option, model.name, *_options(settings)]
+    option = f"{model.option} {shlex.quote(model.name)}"
+    table_commands = encodings.commands(model.encodings, option)
     draft.check(
         lambda: verify(name, model.encodings, settings.tolerance, runtime=settings.runtime),
         command,
+        fix=table_commands[0] if table_commands else "",
     )
 
 

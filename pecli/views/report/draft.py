@@ -15,18 +15,29 @@ from pecli.checks.verification import Verification
 from pecli.engine import __version__
 from pecli.errors import PecliError
 from pecli.views import check_results
+from pecli.views.html import Html, block, element, html_of, lines, table, text
+from pecli.views.interactive import slider_parts
+from pecli.views.interactive.rope_sliders import RopeSettings
 from pecli.views.pictures import kinds
-from pecli.views.pictures.figure import Figure, render
+from pecli.views.pictures.figure import render
 from pecli.views.pictures.figure_files import svg
+from pecli.views.pictures.figure_size import Inches
 from pecli.views.pictures.mistakes import comparison_picture
+from pecli.views.pictures.panels import Chart, Panel, Picture
 from pecli.views.pictures.subjects import PlotRequest, Subject
 from pecli.views.pictures.titles import labelled
-from pecli.views.report.html import Html, block, element, html_of, lines, table, text
 from pecli.views.screen import size
 from pecli.views.show import show
 
 MAX_PICTURE_SIZE = 1000
 """Rows and columns of a table that a picture shows."""
+
+ALONE_INCHES = Inches(6.0, 4.0)
+BESIDE_INCHES = Inches(4.0, 3.2)
+"""The size of a panel alone, and beside others: letters are as large as those of the page."""
+
+DRAWN_DPI = 150.0
+"""The resolution by which the cells of a heatmap are chosen."""
 
 CheckResult = Verification | Difference | Identification
 
@@ -47,13 +58,6 @@ class Page(str):
         return f'<iframe srcdoc="{escape(self)}" style="{style}"></iframe>'
 
 
-class Drawing(NamedTuple):
-    """A figure, and the title under which a screen reader announces it."""
-
-    title: str
-    figure: Figure
-
-
 class _Verdict(NamedTuple):
     """The conclusion of a check."""
 
@@ -69,6 +73,9 @@ class Draft:
         self.parts: list[Html] = []
         self.answers: list[bool | PecliError] = []
         self.verdicts: list[Html] = []  #: rows of a table
+        self.failures: list[Html] = []  #: the evidence below that table
+        self.drawing_count = 0
+        self.sliders: list[RopeSettings] = []  #: encodings that a reader can change in the page
         self.headings: list[str] = []
 
     def heading(self, words: str) -> None:
@@ -83,19 +90,46 @@ class Draft:
         """Add the output of a view."""
         self.parts.append(html_of(print_view))
 
-    def figure(self, drawing: Drawing) -> None:
-        """Add a figure, as SVG whose ids no other figure of the page has."""
-        drawn = Html(svg(drawing.figure, f"f{len(self.parts)}-"))
-        self.parts.append(element("figure", block(drawn), role="img", aria_label=drawing.title))
+    def paragraph(self, words: str) -> None:
+        self.parts.append(element("p", words))
+
+    def picture(self, picture: Picture) -> None:
+        self.parts.append(self._figure(picture))
+
+    def _figure(self, picture: Picture) -> Html:
+        """Return a picture: an SVG per panel, which wrap on a narrow screen, and a caption.
+
+        The ids of an SVG begin with its number, so that no other SVG of the page has them.
+        """
+        groups = _panel_groups(picture)
+        size = ALONE_INCHES if len(groups) == 1 else BESIDE_INCHES
+        drawn: list[Html] = []
+        for group in groups:
+            self.drawing_count += 1
+            height = size.height * sum(panel.share for panel in group)
+            figure = render(Picture("", group), size=(size.width, height), dpi=DRAWN_DPI)
+            drawn.append(Html(svg(figure, f"f{self.drawing_count}-")))
+        caption = ". ".join(filter(None, [picture.title, picture.subtitle]))
+        css_class = "alone" if len(groups) == 1 else "beside"
+        panels = element("div", block(*drawn), class_=css_class, role="img", aria_label=caption)
+        return element("figure", block(element("figcaption", caption), panels))
 
     def subjects(self, subjects: Sequence[Subject], kind: str | None) -> None:
-        self.figure(drawing_of(subjects, kind))
+        self.picture(picture_of(subjects, kind))
 
     def commands(self, *commands: str) -> None:
-        self.parts.append(element("pre", "\n".join(commands)))
+        self.parts.append(_commands(*commands))
 
-    def check(self, run: Callable[[], CheckResult], command: Sequence[str] = ()) -> None:
-        """Run a check and add its verdict, its text, a picture if it failed, and its command."""
+    def check(
+        self, run: Callable[[], CheckResult], command: Sequence[str] = (), fix: str = ""
+    ) -> None:
+        """Run a check; add its verdict, its text and its command, and the evidence of a failure.
+
+        Args:
+            run: The check.
+            command: The command that repeats it.
+            fix: The command that generates the table that was expected, if there is one.
+        """
         try:
             result = run()
         except PecliError as problem:
@@ -104,11 +138,22 @@ class Draft:
         self.answers.append(bool(result))
         self._conclude(_verdict(result))
         self.view(lambda: show(result))
-        if not isinstance(result, Identification) and not result:
-            picture = comparison_picture([result])
-            self.figure(Drawing(picture.title, render(picture)))
         if command:
             self.commands(shlex.join(command))
+        if not isinstance(result, Identification) and not result:
+            self._add_failure(result, shlex.join(command), fix)
+
+    def _add_failure(self, result: Verification | Difference, command: str, fix: str) -> None:
+        """Add the reasons, the fix and the picture of a failure, directly below the verdicts."""
+        parts = [element("h3", self.headings[-1])]
+        reason, *details = check_results.reasons(result) or ["No known mistake explains it."]
+        parts.append(element("p", reason, class_="reason"))
+        parts += [element("p", detail) for detail in details]
+        if fix:
+            parts.append(element("p", "Fix: compute what this command writes, then check again."))
+            parts.append(_commands(fix, command))
+        parts.append(self._figure(comparison_picture([result])))
+        self.failures += parts
 
     def _add_error(self, problem: PecliError) -> None:
         self.answers.append(problem)
@@ -135,12 +180,20 @@ class Draft:
             heading = element("h2", "Verdicts")
             rows = table(("file", "verdict", "reason"), self.verdicts)
             parts.append(element("section", block(heading, rows), class_="verdicts"))
+            parts += self.failures
         parts.append(self._contents())
         parts += self.parts
         template = Template((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
+        sliders = slider_parts(self.sliders)
         page = Page(
             template.substitute(
-                title=text(title), version=__version__, command=text(command), parts=lines(parts)
+                title=text(title),
+                version=__version__,
+                command=text(command),
+                parts=lines(parts),
+                policy=sliders.policy,
+                slider_style=sliders.style,
+                slider_body=sliders.body,
             )
         )
         page.answers = self.answers
@@ -169,9 +222,22 @@ def _verdict(result: CheckResult) -> _Verdict:
     return _Verdict("passed", "good", reason)
 
 
-def drawing_of(subjects: Sequence[Subject], kind: str | None) -> Drawing:
-    """Draw subjects as a picture of that kind, or of the kind that fits."""
+def _commands(*commands: str) -> Html:
+    return element("pre", "\n".join(commands))
+
+
+def _panel_groups(picture: Picture) -> list[list[Panel]]:
+    """Return the panels one by one; a chart that continues another stays below it."""
+    groups: list[list[Panel]] = []
+    for panel in picture.panels:
+        if isinstance(panel, Chart) and panel.continues:
+            groups[-1].append(panel)
+        else:
+            groups.append([panel])
+    return groups
+
+
+def picture_of(subjects: Sequence[Subject], kind: str | None) -> Picture:
+    """Return the picture of subjects of that kind, or of the kind that fits."""
     request = PlotRequest(MAX_PICTURE_SIZE, MAX_PICTURE_SIZE)
-    picture = kinds.titled(labelled(subjects), request, kind)
-    title = f"{picture.title} {picture.subtitle}".strip()
-    return Drawing(title, render(picture))
+    return kinds.titled(labelled(subjects), request, kind)

@@ -109,6 +109,9 @@ MOVES: dict[str, dict[str, Any]] = {
 }
 """Controls that are moved, with their steps."""
 
+HOVERED_PAIR = 40
+"""The pair over which the mouse is moved."""
+
 DRIVER = """
 <script>
 (async () => {
@@ -132,6 +135,20 @@ DRIVER = """
       wavelengths: drawn(plots[0], 1), low: drawn(plots[1], 0), median: drawn(plots[1], 2),
     };
   }
+  document.querySelector("#sliders button").click();
+  await new Promise((done) => setTimeout(done, 300));
+  results.hovers = {};
+  for (const [name, selector, trace] of [["panel", "#panels .plot", 0], ["sliders", "#sliders .plot", 1]]) {
+    const plot = document.querySelector(selector);
+    const area = plot.querySelector(".nsewdrag");
+    const corner = area.getBoundingClientRect();
+    const { xaxis, yaxis } = plot._fullLayout;
+    const clientX = corner.left + xaxis.d2p(plot.data[trace].x[HOVERED_PAIR]);
+    const clientY = corner.top + yaxis.d2p(plot.data[trace].y[HOVERED_PAIR]);
+    area.dispatchEvent(new MouseEvent("mousemove", { bubbles: true, clientX, clientY }));
+    await new Promise((done) => setTimeout(done, 500));
+    results.hovers[name] = plot.querySelector(".hoverlayer").textContent;
+  }
   const output = document.createElement("pre");
   output.id = "results";
   output.textContent = JSON.stringify(results);
@@ -153,6 +170,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     subprocess.run([sys.executable, "-m", "pecli", *words], check=True)
     page = path.read_text("utf-8")
     driver = DRIVER.replace("MOVES", json.dumps(MOVES))
+    driver = driver.replace("HOVERED_PAIR", str(HOVERED_PAIR))
     path.write_text(page.replace("</body>", driver + "</body>"), "utf-8")
     profile = f"--user-data-dir={folder / 'profile'}"
     done = subprocess.run(
@@ -204,6 +222,16 @@ def test_every_slider_moves(drawn: dict[str, Any]) -> None:
     opened = drawn["as-opened"]
     for move in ("theta", "factor", "original-length"):
         assert drawn[move]["wavelengths"] != opened["wavelengths"]
+
+
+@pytest.mark.parametrize("plot", ["panel", "sliders"])
+def test_hovering_shows_the_pair_and_its_wavelength(drawn: dict[str, Any], plot: str) -> None:
+    frequency = rope_of(drawn["as-opened"]).angular_frequencies()[HOVERED_PAIR]
+    shown = drawn["hovers"][plot]
+    label = f"pair {HOVERED_PAIR}"
+    assert label in shown
+    (wavelength,) = re.findall(r"[\d.]{6,}", shown.replace(label, ""))
+    assert float(wavelength) == pytest.approx(2 * math.pi / frequency, rel=1e-6)
 
 
 def test_another_suffix_names_pages_too(pecli_cli: Callable[..., Outcome], tmp_path: Path) -> None:

@@ -140,6 +140,14 @@ def _single(subject: Subject, waves: Sequence[_WaveCurve]) -> tuple[list[Chart],
     return [lengths, _stretches_of_contexts(waves, bands)], notes
 
 
+def scaled_ranges(subject: Subject) -> list["PairRange"]:
+    """Return the ranges of pairs that a scaling treats alike; none if it depends on the length."""
+    waves = waves_of(subject)
+    if len(waves) > 1:
+        return []
+    return pair_ranges(_curve(waves[0]).stretch)
+
+
 def _range_bands(ranges: Sequence["PairRange"]) -> list[Band]:
     return [Band(pairs.label, float(pairs.first), float(pairs.last)) for pairs in ranges]
 
