@@ -168,6 +168,7 @@ def _model_tables(keys: Keys, kind: str, models: Models) -> Target:
         model.one(layer_type)
     options |= {"spec": model, "layer_type": layer_type}
     if before:
+        # From the path, `verify` reads the numbers of heads as well, which encodings do not have.
         options |= {"spec": path, "before": os.path.join(models.folder, before)}
     return Target(options, arrays)
 

@@ -169,26 +169,19 @@ def _failed(
 ) -> PositionCheck:
     """Return a failure with its reasons, and its first wrong id if the shapes agree."""
     reasons = tuple(_mistakes(case, found, expected))
+    check = PositionCheck(subject, found.shape, expected.shape, None, notes=notes)
     if found.shape != expected.shape:
-        if not reasons:
-            reasons = (f"they have the shape {found.shape}, and the model's {expected.shape}",)
-        return PositionCheck(
-            subject, found.shape, expected.shape, None, reasons=reasons, notes=notes
-        )
+        shapes = f"they have the shape {found.shape}, and the model's {expected.shape}"
+        return replace(check, reasons=reasons or (shapes,))
     wrong = np.argwhere(found != expected)
     first = tuple(int(place) for place in wrong[0])
-    if not reasons:
-        reasons = tuple(_beginnings(case, found, expected))
-    return PositionCheck(
-        subject,
-        found.shape,
-        expected.shape,
-        len(wrong),
-        first,
-        int(expected[first]),
-        int(found[first]),
-        reasons,
-        notes,
+    return replace(
+        check,
+        mismatched=len(wrong),
+        first=first,
+        expected=int(expected[first]),
+        found=int(found[first]),
+        reasons=reasons or tuple(_beginnings(case, found, expected)),
     )
 
 

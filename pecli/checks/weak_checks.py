@@ -38,9 +38,7 @@ def weak_checks(tables: Tables, tolerance: Tolerance) -> list[Doubt]:
     for scheme, found in tables.items():
         doubts += _undetected_mistakes(scheme, found, tolerance)
     doubts += _unequal_lengths(tables)
-    names: set[str] = set()
-    for found in tables.values():
-        names.update(found)
+    names = set[str]().union(*tables.values())
     for scheme, found in tables.items():
         doubts += _undetectable(scheme, found, names)
     return doubts

@@ -390,18 +390,22 @@ def _wrong_places(
 
 
 def _wrong_rows(errors: ElementErrors) -> dict[str, Ranges]:
-    """Return the rows that have elements out of tolerance, and their heads and sequences if the table has such."""
+    """Return the rows that have elements out of tolerance, and their heads and sequences if the table has such.
+
+    A table (64, 128) has rows; a bias (12, 64, 64) has heads and rows, and (2, 12, 64, 64) sequences, heads and rows.
+    The elements of a vector are columns of its only row.
+    """
     if len(errors.shape) < 2:
         return {"columns": ranges(np.flatnonzero(errors.rows))}
-    heads = (1, *errors.shape)[-3]
-    rows = errors.rows.reshape(-1, heads, errors.shape[-2])  # (batch, heads, rows)
-    flags: dict[str, AnyArray] = {
-        "rows": np.asarray(rows.any(axis=(0, 1))),
-        "heads": np.asarray(rows.any(axis=(0, 2))),
-        "batch": np.asarray(rows.any(axis=(1, 2))),
+    _, heads, row_count = (1, 1, *errors.shape[:-1])[-3:]
+    is_wrong = errors.rows.reshape(-1, heads, row_count)
+    wrong: dict[str, AnyArray] = {
+        "rows": np.flatnonzero(is_wrong.any(axis=(0, 1))),
+        "heads": np.flatnonzero(is_wrong.any(axis=(0, 2))),
+        "batch": np.flatnonzero(is_wrong.any(axis=(1, 2))),
     }
-    axes = [*flags][: len(errors.shape) - 1]
-    return {name: ranges(np.flatnonzero(flags[name])) for name in axes}
+    names_of_axes = [*wrong][: len(errors.shape) - 1]
+    return {name: ranges(wrong[name]) for name in names_of_axes}
 
 
 def _wrong_columns(

@@ -179,7 +179,9 @@ class Form:
     def parts(self, array: AnyArray) -> list[FunctionView] | None:
         """Return the functions in an array of one table; None if its shape does not allow this form.
 
-        An odd last column has a sine and no cosine, and is left out of the interleaved form.
+        An array (12, 16) of the form `halves` has 12 rows, each with 8 cosines and then 8 sines: the last axis of this
+        form is 2 for one frequency, so that 16 columns are 8 frequencies. An odd last column has a sine and no cosine,
+        and is left out of the interleaved form.
         """
         is_complex = array.dtype.kind == "c"
         if (self.arrangement == "complex") != is_complex:
@@ -188,11 +190,11 @@ class Form:
             array = np.stack([array.real, array.imag], axis=-1)
         elif self.arrangement == "interleaved":
             array = array[..., : array.shape[-1] // 2 * 2]
-        unit = self.axes(1)
-        depth = array.ndim - len(unit)
+        axes_of_one = self.axes(1)
+        depth = array.ndim - len(axes_of_one)
         if depth < 1:
             return None
-        frequencies = array.shape[depth] // unit[0]
+        frequencies = array.shape[depth] // axes_of_one[0]
         leading = self.leading_axes(array.shape[:depth])
         if leading is None or array.shape[depth:] != self.axes(frequencies):
             return None

@@ -246,6 +246,7 @@ class Reading:
         return not holds_both or self.has_constant_power
 
     def _has_alike_samples(self) -> bool:
+        """Return True if some rows are the same in the first and the last copies, doubled columns included."""
         if self.form.is_signed:
             first, second = (_sample(part) for part in self.parts)
             return bool(np.array_equal(-first, second, equal_nan=True))
@@ -362,16 +363,22 @@ def _is_square(reading: Reading) -> bool:
 
 
 def _probes(shape: Shape) -> tuple[Indices, ...]:
-    """Return some indices along each axis except the last: the first rows, one in the middle, the last."""
+    """Return some indices along each axis except the last: the first rows, one in the middle, the last.
+
+    Of a bias (32, 4096, 4096), these are 16 of the heads, and the rows 0, 1, 2, 3, 2048 and 4095. Of a vector, they
+    are its first elements.
+    """
     if len(shape) < 2:
         return (np.arange(min(math.prod(shape), PROBE_ELEMENTS)),)
     *outer, length, _ = shape
     rows = np.unique(np.r_[: min(PROBE_ROWS, length), length // 2, length - 1])
-    groups = [
-        np.unique(np.linspace(0, count - 1, min(count, PROBE_GROUPS)).astype(np.intp))
-        for count in outer
-    ]
+    groups = [_spread_indices(count) for count in outer]
     return (*groups, rows)
+
+
+def _spread_indices(count: int) -> Indices:
+    """Return some of the first `count` indices, at equal distances, the first and the last among them."""
+    return np.unique(np.linspace(0, count - 1, min(count, PROBE_GROUPS)).astype(np.intp))
 
 
 def _sample(part: Part) -> AnyArray:

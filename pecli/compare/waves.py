@@ -107,16 +107,19 @@ def _zero_tables(width: int, rows: int) -> Making:
 def row_widths(array: AnyArray) -> tuple[int, ...]:
     """Return the numbers of columns that a flat table may have.
 
-    At position 0 all cosines are 1 and all sines 0, so the first row is a run of equal values. A row of cosines and
-    sines is twice as long as the run.
+    At position 0 all cosines are 1 and all sines 0, so the first row begins with a run of equal values, one per
+    frequency. If a vector begins with 64 ones, its rows are 64 cosines, or 64 cosines and 64 sines: 64 or 128 columns.
     """
-    if array.ndim != 1 or not MIN_FLAT_ROWS < array.size <= MAX_FLAT:
+    if array.ndim != 1 or array.size > MAX_FLAT:
         return ()
-    width = int((array != array[0]).argmax())
-    if width < 2:
+    frequencies = int((array != array[:1]).argmax()) if array.size else 0
+    if frequencies < 2:
         return ()
-    return tuple(
-        columns
-        for columns in (width, 2 * width)
-        if array.size % columns == 0 and array.size >= MIN_FLAT_ROWS * columns
-    )
+    widths = (frequencies, 2 * frequencies)
+    return tuple(width for width in widths if _divides_into_rows(array, width))
+
+
+def _divides_into_rows(array: AnyArray, width: int) -> bool:
+    """Return True if a vector is made of enough rows of so many columns."""
+    rows, rest = divmod(array.size, width)
+    return rest == 0 and rows >= MIN_FLAT_ROWS

@@ -119,7 +119,7 @@ def find_source(given: object) -> Source | None:
     is_weight_file = os.path.isfile(path) and path.endswith(WEIGHT_FILES)
     config = config_files.config_file(folder if is_weight_file else path)
     if os.path.basename(path) in CONFIG_FILES:
-        path = folder
+        path = folder  # The weights are beside the configuration.
     if config.endswith(".gguf"):
         return Source(FormKind.GGUF, path, config)
     kind = CONFIG_FILES.get(os.path.basename(config))

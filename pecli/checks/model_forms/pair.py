@@ -1,6 +1,7 @@
 """A tensor in two forms of a model, and whether both are equal apart from rounding."""
 
 import math
+from collections.abc import Iterator
 from functools import reduce
 from typing import NamedTuple
 
@@ -123,20 +124,33 @@ class Pair(NamedTuple):
     def _limits(
         self, values: AnyArray, slack: AnyArray | None, stored: Array | None
     ) -> list[AnyArray]:
-        """Return the largest allowed errors, by the rounding of each form that decides about it."""
-        forms = [form for form in (self.reference, self.checked) if form.is_quantised]
-        if not forms:
-            forms = [self.reference, self.checked]
+        """Return the largest allowed errors, one array per form whose rounding causes them.
+
+        An error passes if one of the arrays allows it. Quantising changes values far more than the
+        rounding to a dtype does, so that a quantised form decides alone.
+
+        Args:
+            values: Rows of the checked tensor as floats.
+            slack: What the tolerance allows for each element beside that; None if nothing.
+            stored: The bytes of these rows in the checked form, which hold the scales of Q8_0.
+        """
         limits = [np.zeros((len(values), 1), np.float32)]
-        if self.is_rounded:
-            limits = [
-                form.rounding_steps(values, stored if form is self.checked else None)
-                for form in forms
-            ]
+        if self.is_rounded and self.is_quantised:
+            limits = [*self._quantisation_steps(values, stored)]
+        elif self.is_rounded:
+            limits = [form.rounding_steps(values) for form in (self.reference, self.checked)]
         if slack is None:
             return limits
+        # A limit may have one column for each block of values that share a scale.
         width = values.shape[1]
         return [np.repeat(limit, width // limit.shape[1], axis=1) + slack for limit in limits]
+
+    def _quantisation_steps(self, values: AnyArray, stored: Array | None) -> Iterator[AnyArray]:
+        """Yield the steps of each form that is quantised."""
+        if self.reference.is_quantised:
+            yield self.reference.rounding_steps(values)
+        if self.checked.is_quantised:
+            yield self.checked.rounding_steps(values, stored)
 
 
 def _slack(expected: AnyArray, tolerance: Tolerance) -> AnyArray | None:

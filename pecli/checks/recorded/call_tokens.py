@@ -75,6 +75,10 @@ class CallTokens:
         positions = self.by_axis
         if self.seen is not None and self.used_ids is not None:
             positions = np.where(self.seen, positions, self.used_ids)
+        return self._on_all_axes(positions)
+
+    def _on_all_axes(self, positions: Indices) -> MutableValues:
+        """Return the option that states positions (axes or 1, …, L) on each axis that the model has."""
         if self.axes == 1:
             return {"positions": positions[0]}
         return {"positions": np.broadcast_to(positions, (self.axes, *positions.shape[1:]))}
@@ -89,15 +93,10 @@ class CallTokens:
         sequence = 0
         if self.seen is not None:
             sequence = int(self.seen.sum(axis=1).argmax())
-        if len(self.by_axis) > 1:  # images
-            return {"positions": self.by_axis[:, sequence]}
-        positions = self.positions[sequence : sequence + 1]
+        positions = self.by_axis[:, sequence]
         if _are_consecutive(positions):
             return {"offset": int(positions[0, 0])}
-        shared = positions[0]
-        if self.axes > 1:
-            return {"positions": np.broadcast_to(shared, (self.axes, self.length))}
-        return {"positions": shared}
+        return self._on_all_axes(positions)
 
     def id_problems(self) -> Iterator[WrongIds]:
         """Yield a problem for the first sequence whose ids are not the positions of its tokens."""
@@ -135,6 +134,6 @@ def _tokens_of_mask(mask: Array | None) -> Flags | None:
 
 
 def _are_consecutive(positions: Indices) -> bool:
-    """Return True if every sequence has the same positions n, n + 1, n + 2, …"""
+    """Return True if every sequence, or every axis, has the same positions n, n + 1, n + 2, …"""
     first = int(positions[0, 0])
     return bool((positions == np.arange(first, first + positions.shape[-1])).all())

@@ -56,7 +56,7 @@ def verify_scheme(
     check = _SchemeCheck(file, scheme, tolerance, any_dtype)
     tensors = file.tensors
     named = check.named_tables()
-    # Frequencies and slopes state a table by themselves.
+    # Frequencies and slopes are often saved alone: then the tables beside them are not missing.
     is_one_tensor = is_one_tensor or all(is_relative(name) for name in tensors)
     if len(tensors) == 1 and (is_one_tensor or not named):
         (name,) = tensors

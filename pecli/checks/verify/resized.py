@@ -419,9 +419,8 @@ def _known_mistakes(job: _Job) -> Iterator[_Mistake]:
     )
     if job.is_on_grid:
         yield from _swapped_axes(job)
-    line = Grid(job.grid.cells, 1)
-    new_line = Grid(len(job.new) - job.keep, 1)
-    if job.is_on_grid:
+        line = Grid(job.grid.cells, 1)
+        new_line = Grid(len(job.new) - job.keep, 1)
         yield _Mistake(
             "rows are resized along one axis, as if they were no grid",
             lambda way: _resized(job.old, line, new_line, job.keep, way),
@@ -450,25 +449,23 @@ def _swapped_axes(job: _Job) -> Iterator[_Mistake]:
     """
     swapped_grid = Grid(job.grid.width, job.grid.height)
     swapped_to = Grid(job.to.width, job.to.height)
+    # Of a square grid, some of these are no mistake; they were tried before, and do not fit.
     yield _Mistake(
         "rows and columns are swapped: the new rows come column by column",
         lambda way: _column_by_column(job.made(way), job.to, job.keep),
     )
-    if job.grid.height != job.grid.width:
-        yield _Mistake(
-            f"rows and columns are swapped: the old rows are taken for {_size(swapped_grid)}",
-            lambda way: _resized(job.old, swapped_grid, job.to, job.keep, way),
-        )
-    if job.to.height != job.to.width:
-        yield _Mistake(
-            f"rows and columns are swapped: the new rows are made for {_size(swapped_to)}",
-            lambda way: _resized(job.old, job.grid, swapped_to, job.keep, way),
-        )
-    if job.grid.height != job.grid.width and job.to.height != job.to.width:
-        yield _Mistake(
-            f"rows and columns are swapped: {_size(swapped_grid)} becomes {_size(swapped_to)}",
-            lambda way: _resized(job.old, swapped_grid, swapped_to, job.keep, way),
-        )
+    yield _Mistake(
+        f"rows and columns are swapped: the old rows are taken for {_size(swapped_grid)}",
+        lambda way: _resized(job.old, swapped_grid, job.to, job.keep, way),
+    )
+    yield _Mistake(
+        f"rows and columns are swapped: the new rows are made for {_size(swapped_to)}",
+        lambda way: _resized(job.old, job.grid, swapped_to, job.keep, way),
+    )
+    yield _Mistake(
+        f"rows and columns are swapped: {_size(swapped_grid)} becomes {_size(swapped_to)}",
+        lambda way: _resized(job.old, swapped_grid, swapped_to, job.keep, way),
+    )
 
 
 def _column_by_column(table: Floats, grid: Grid, keep: int) -> Floats:

@@ -148,7 +148,20 @@ def _arranged(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob)
 
 
 class RotatedCheck:
-    """A tensor compared with the rotation that one of a model's encodings requires."""
+    """A tensor compared with the rotation that one of a model's encodings requires.
+
+    Attributes:
+        tensor: The tensor before and after.
+        encoding: The encoding.
+        rotation: How the layers of the encoding rotate it.
+        before: The tensor before, (…, L, D).
+        after: The tensor after, (…, L, D).
+        places: The positions of the rows, (axes, batch or 1, L).
+        seen: False for rows of padding, (batch or 1, L).
+        plan: The same rotation for a search for reasons; with a shift, that of one shift.
+        rivals: Checks with the encodings of other layers, if this one passed.
+        result: The comparison.
+    """
 
     def __init__(self, tensor: HeadTensor, encoding: Encoding, job: RotationJob) -> None:
         self.tensor = tensor
@@ -167,7 +180,7 @@ class RotatedCheck:
         )
         if job.tokens.shift is not None:
             self._plan_shift(job.tokens.shift)
-        self.rivals: Sequence[RotatedCheck] = ()  #: checks with the encodings of other layers
+        self.rivals: Sequence[RotatedCheck] = ()
         self.result = self._compare_all()
 
     def _model_rotation(self) -> RowRotation:

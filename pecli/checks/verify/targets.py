@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -189,7 +189,7 @@ def model_targets(
         order: The order of cosines and sines that its name states; None if they may have either.
     """
     tables_of = _TABLES_BY_SCHEME.get(encoding.scheme)
-    if tables_of is None or not array.shape or not array.size:
+    if tables_of is None or not array.size:
         return
     if role == "rows" and encoding.is_rotary:
         role = None  # The name states that it is a table, not of what.
@@ -361,30 +361,37 @@ def _alibi_biases(
     yield from alibi_parts(scheme, array)
     if scheme.form != "key":
         return
-    if encoding.slope_dtype or encoding.bias_divisor:
-        for computed_words, bias in _computed_biases(encoding, scheme, slopes).items():
-            expected = {"bias": round_to(bias, scheme.dtype)}
-            yield fixed(expected, scheme, words=f"{words}{computed_words}", masked=True)
+    for computed in _computed_biases(encoding, scheme, slopes):
+        expected = {"bias": round_to(computed.values, scheme.dtype)}
+        yield fixed(expected, scheme, words=f"{words}, {computed.words}", masked=True)
 
 
-def _computed_biases(encoding: Encoding, scheme: Alibi, slopes: Array) -> dict[str, Floats]:
-    """Return biases in the key form as a model computes them, by the words for it.
+class _ComputedBias(NamedTuple):
+    """A bias as a model computes it, and the words for how that differs from the exact one."""
+
+    words: str
+    values: Floats
+
+
+def _computed_biases(encoding: Encoding, scheme: Alibi, slopes: Array) -> Iterator[_ComputedBias]:
+    """Yield biases in the key form as a model computes them, if that is not exact.
 
     transformers' Falcon rounds slopes, positions and products to bfloat16, and divides by √head_dim, as the scores are.
+    Runtimes do one of these or both.
     """
     table = scheme.tensors()[0]
-    biases = {"": widened(table.array())}
-    rounded = encoding.slope_dtype
-    if rounded:
-        positions = widened(round_to(np.arange(table.shape[-1], dtype=np.float64), rounded))
-        product = widened(slopes)[:, None, None] * positions
-        words = f", slopes and products rounded to {rounded}"
-        biases[words] = widened(round_to(product, rounded))
+    biases: list[_ComputedBias] = []
+    if encoding.slope_dtype:
+        dtype = encoding.slope_dtype
+        positions = widened(round_to(np.arange(table.shape[-1], dtype=np.float64), dtype))
+        product = widened(round_to(widened(slopes)[:, None, None] * positions, dtype))
+        biases.append(_ComputedBias(f"slopes and products rounded to {dtype}", product))
+    yield from biases
     if encoding.bias_divisor:
         divisor = float(np.float32(encoding.bias_divisor))
-        for words, bias in [*biases.items()]:
-            biases[f"{words}, divided by √head_dim"] = bias / divisor
-    return biases
+        yield _ComputedBias("divided by √head_dim", widened(table.array()) / divisor)
+        for words, bias in biases:
+            yield _ComputedBias(f"{words}, divided by √head_dim", bias / divisor)
 
 
 def _sinusoidal(
