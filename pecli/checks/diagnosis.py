@@ -85,18 +85,15 @@ def _with_rounding(
     failed = [result for result in results if not result.passed]
     coarse = [result.dtype for result in failed if _step(result.dtype) > tolerance.atol > 0]
     ulps = _rounding_ulps(failed, is_coarse=bool(coarse))
-    is_rounding = 0 < ulps <= MAX_ROUNDING_ULP
-    if not is_rounding or _have_findings(failed):
+    if not ulps or _have_findings(failed):
         return lines
     advice = f"allow --max-ulp {ulps}"
     if coarse:
         dtype = coarse[0]
         step = f"near 1 its steps are {_step(dtype):.2g}"
         return [Line(f"{dtype} cannot hold {tolerance.atol:g}: {step}; {advice}"), *lines]
-    if lines:
-        return lines
     cause = "the last place differs, as sines and powers of other libraries do"
-    return [Line(f"{cause}; {advice}", is_advice=True)]
+    return lines or [Line(f"{cause}; {advice}", is_advice=True)]
 
 
 def _have_findings(results: Sequence[Comparison]) -> bool:
@@ -110,12 +107,12 @@ def _integer_steps(results: Sequence[Comparison]) -> Iterator[Line]:
     Of int8 with a scale of 1/128, 1 is held as 127/128, and truncated numbers are up to a step too small.
     """
     failed = [result for result in results if not result.passed and result.parts]
-    steps = {result.parts[0].step for result in failed}
+    steps = {result.parts[0].step for result in failed}  # 0 for numbers that are not integers
     if len(steps) != 1 or _have_findings(failed):
         return
     (step,) = steps
     largest = max(result.max_abs_error or 0.0 for result in failed)
-    if step and largest <= step * (1 + STEP_SLACK):
+    if 0 < largest <= step * (1 + STEP_SLACK):
         scale = f"integers with a scale of 1/{round(1 / step)} have steps of {step:.2g}"
         yield Line(f"{scale}; allow --atol {_rounded_up(step)}", is_advice=True)
 
@@ -131,15 +128,16 @@ def _rounded_up(number: float) -> str:
 
 
 def _rounding_ulps(failed: Sequence[Comparison], *, is_coarse: bool) -> int:
-    """Return the ULPs with which all tensors would pass; 0 if none are known.
+    """Return the few ULPs with which all tensors would pass; 0 if it takes more, or none are known.
 
-    If a dtype is coarser than the tolerance, values near 0 may have many ULPs and pass, as their errors are small.
+    If a dtype is coarser than the tolerance, values near 0 may have many ULPs and pass, as their errors are small:
+    then the ULPs of the elements with the largest errors decide.
     """
     ulps = max((result.max_ulp_error or 0 for result in failed), default=0)
-    if not is_coarse or ulps <= MAX_ROUNDING_ULP:
+    if ulps <= MAX_ROUNDING_ULP:
         return ulps
     worst_ulps = max(result.worst_ulp or 0 for result in failed)
-    if all(_passes_within(result, worst_ulps) for result in failed):
+    if is_coarse and all(_passes_within(result, worst_ulps) for result in failed):
         return worst_ulps
     return 0
 

@@ -252,18 +252,15 @@ def _last_lengths(arrangement: str, doubled: str, frequencies: int) -> Shape:
     return tuple(math.prod(factor.size for factor in axis) for axis in axes)
 
 
-def _readable() -> Iterator[Form]:
-    doubling = ("alone", "halves", "stacked", "rows", "pairs")
-    for arrangement in ARRANGEMENTS:
-        if arrangement in ("complex", "signed"):
-            continue
-        yield Form(arrangement)
-        if arrangement in doubling:
-            yield Form(arrangement, "halves")
-            yield Form(arrangement, "interleaved")
-
-
-READABLE = tuple(_readable())
+READABLE = (
+    *(Form("alone", doubled) for doubled in DOUBLINGS),
+    *(Form("halves", doubled) for doubled in DOUBLINGS),
+    Form("interleaved"),
+    *(Form("stacked", doubled) for doubled in DOUBLINGS),
+    *(Form("rows", doubled) for doubled in DOUBLINGS),
+    *(Form("pairs", doubled) for doubled in DOUBLINGS),
+    Form("matrices"),
+)
 """The forms that every check reads, the likelier ones first; complex numbers are read as pairs."""
 
 SIGNED = (Form("signed", "halves"), Form("signed", "interleaved"))

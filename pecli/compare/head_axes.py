@@ -86,8 +86,8 @@ def _of_right_shape(after: Shape, before: Shape, position_axis: int) -> Iterator
         # Neither positions nor channels are ever copied.
         fixed = (position_axis % len(before), len(before) - 1)
         if heads_axis is not None and order[heads_axis] not in fixed:
-            yield _repeated(after, moved, order, heads_axis, note, heads_first=True)
-            yield _repeated(after, moved, order, heads_axis, note, heads_first=False)
+            for repetition in _repetitions(moved[heads_axis], after[heads_axis], heads_axis):
+                yield _repeated(after, order, repetition, note)
 
 
 def _repeated_axis(after: Shape, before: Shape) -> int | None:
@@ -104,41 +104,60 @@ def _repeated_axis(after: Shape, before: Shape) -> int | None:
     return axis if times > 1 and not rest else None
 
 
-def _repeated(
-    after: Shape,
-    moved: Shape,
-    order: Sequence[int],
-    axis: int,
-    note: str,
-    *,
-    heads_first: bool,
-) -> HeadAxes:
-    """Return the axes of an array in which heads are repeated.
+class _Repetition(NamedTuple):
+    """A way in which the axis of heads holds copies of each head.
+
+    Attributes:
+        axis: The axis of heads after the rotation.
+        lengths: What it counts, the slower first: heads and copies, or copies and heads.
+        copies_axis: The axis of copies, once both have an axis of their own.
+        words: A note on it.
+    """
+
+    axis: int
+    lengths: tuple[int, int]
+    copies_axis: int
+    words: str
+
+
+def _repetitions(heads: int, repeated: int, axis: int) -> Iterator[_Repetition]:
+    """Yield the ways to repeat heads.
 
     With 2 key heads for 6 query heads, programs write k0 k0 k0 k1 k1 k1 (`repeat_kv`), which is an
     axis of 2 heads and then one of 3 copies, or k0 k1 k0 k1 k0 k1 (`tile`), which is an axis of 3
-    copies and then one of 2 heads. The view has the axis of copies first, then the axes of before.
+    copies and then one of 2 heads.
+
+    Args:
+        heads: The number of heads before the rotation.
+        repeated: The length of the axis of heads after it.
+        axis: That axis.
+    """
+    times = repeated // heads
+    words = f"{heads} heads repeated {times}× along axis {axis}"
+    yield _Repetition(axis, (heads, times), axis + 1, f"{words}, each in a row")
+    yield _Repetition(axis, (times, heads), axis, f"{words}, one round after the other")
+
+
+def _repeated(after: Shape, order: Sequence[int], repetition: _Repetition, note: str) -> HeadAxes:
+    """Return the axes of an array in which heads are repeated: copies first, then those of before.
+
+    (1, 512, 6, 128) after the rotation of (1, 2, 512, 128), whose axes it has in the order 0 2 1 3,
+    is (1, 512, 2, 3, 128) with copies along axis 3. The axes of before lie at 0, 2, 1 and 4 of it,
+    so that the view has the axes 3 0 2 1 4.
 
     Args:
         after: The shape after the rotation.
-        moved: The shape before it, with the axes in the order of after.
-        order: The axes of before, in that order.
-        axis: The axis of heads in `after`.
+        order: The axes of before, in the order of after.
+        repetition: How heads are repeated.
         note: A note on the order of axes.
-        heads_first: True for k0 k0 k0 k1 k1 k1.
     """
-    heads = moved[axis]
-    times = after[axis] // heads
-    pair = (heads, times) if heads_first else (times, heads)
-    copies_axis = axis + 1 if heads_first else axis
-    shape = (*after[:axis], *pair, *after[axis + 1 :])
-    places = [place for place in range(len(shape)) if place != copies_axis]
+    axis = repetition.axis
+    shape = (*after[:axis], *repetition.lengths, *after[axis + 1 :])
+    places = [place for place in range(len(shape)) if place != repetition.copies_axis]
     place_of_axis = dict(zip(order, places, strict=True))
     places_in_order = [place_of_axis[number] for number in range(len(order))]
-    words = "each in a row" if heads_first else "one round after the other"
-    repeated = f"{heads} heads repeated {times}× along axis {axis}, {words}"
-    notes = f"{note}, {repeated}" if note else repeated
-    return HeadAxes(shape, (copies_axis, *places_in_order), notes)
+    notes = ", ".join(filter(None, (note, repetition.words)))
+    return HeadAxes(shape, (repetition.copies_axis, *places_in_order), notes)
 
 
 def _vector_lengths(array: AnyArray) -> Floats:

@@ -110,27 +110,29 @@ class PlaceChecker:
                         self.unchecked += [f"{place}.{name}" for name in members]
 
     def _check_of(self, kind: str) -> Callable[[int, str, Mapping[str, Array]], PlaceCheck]:
-        """Return the method that checks tensors of a kind: a word for a group, or the name of the only one."""
-        if kind == TABLES:
-            return self._check_tables
-        if kind == ROWS:
-            return self._check_rows
-        if kind == AFTER:
-            return self._check_rotation
-        if role_of(kind) == FREQUENCIES:
-            return self._check_frequencies
-        return _refuse
+        """Return the method that checks a group of tensors of a kind."""
+        checks = {
+            TABLES: self._check_tables,
+            ROWS: self._check_rows,
+            AFTER: self._check_rotation,
+            FREQUENCIES: self._check_frequencies,
+        }
+        return checks.get(kind, _refuse)
 
     def _refuse_other_parts(self, place: str) -> None:
         """Raise ParameterError for a tower of images or audio: no position of its patches is recorded.
 
         It is also raised if the model has no rotary encoding at all.
         """
-        if not self.encodings.ropes():
-            raise ParameterError("place", place, "the model's encoding is not rotary")
+        self._require_rope(place)
         layer_type = self.encodings.layer_named(place)
         if layer_type is not None and self.encodings.one(layer_type).part:
             raise ParameterError("place", place, "its tokens are not those of the text")
+
+    def _require_rope(self, place: str) -> None:
+        """Raise ParameterError if the model has no rotary encoding."""
+        if not self.encodings.ropes():
+            raise ParameterError("place", place, "the model's encoding is not rotary")
 
     def _layer_type(self, place: str) -> str | None:
         """Return the layer type that a place states, by a word or by the number of a layer."""
@@ -147,8 +149,7 @@ class PlaceChecker:
     def _check_frequencies(self, call: int, place: str, tensors: Mapping[str, Array]) -> PlaceCheck:
         """Compare inverse frequencies; scalings that follow the length are read at the call's end."""
         ((name, frequencies),) = tensors.items()
-        if not self.encodings.ropes():
-            raise ParameterError(name, "recorded", "the model's encoding is not rotary")
+        self._require_rope(place)
         layer_type = self._layer_type(f"{place}.{name}")
         options: MutableValues = {"layer_type": layer_type}
         if any(rope.follows_length for rope in self.encodings.ropes()):
@@ -304,7 +305,7 @@ def _refuse(call: int, place: str, tensors: Mapping[str, Array]) -> PlaceCheck:
 class _Group(NamedTuple):
     """Tensors of a place that are checked together."""
 
-    kind: str
+    kind: str  #: TABLES, AFTER for queries or keys, FREQUENCIES, or else the name
     names: list[str]
 
 
@@ -318,7 +319,8 @@ def _groups(tensors: Mapping[str, Array]) -> list[_Group]:
             vector = name.removesuffix(BEFORE).removesuffix(AFTER)
             groups.setdefault(vector, _Group(AFTER, [])).names.append(name)
         else:
-            groups[name] = _Group(name, [name])
+            kind = FREQUENCIES if role_of(name) == FREQUENCIES else name
+            groups[name] = _Group(kind, [name])
     return [*groups.values()]
 
 

@@ -90,9 +90,12 @@ class Place:
         for name in given:
             if name not in PLACES or name == "seq_axis":
                 raise KindError(name, "given", "a model has no such option", "leave it out")
-        stated = {name: value for name, value in given.items() if value is not None}
-        options = {name: PLACES[name].check(name, value) for name, value in stated.items()}
-        own = {name: options.pop(name) for name in OWN_POSITIONS if name in options}
+        own: dict[str, Any] = {}
+        options: dict[str, Any] = {}
+        for name, value in given.items():
+            if value is not None:
+                fields = own if name in OWN_POSITIONS else options
+                fields[name] = PLACES[name].check(name, value)
         if own and "offset" in options:
             rule = "positions are given otherwise"
             raise ParameterError("offset", options["offset"], rule, "leave it out")
