@@ -356,18 +356,15 @@ def _shapes_without_ones(shape: Shape, *, is_text: bool) -> list[Shape]:
     """
     long_axes = tuple(length for length in shape if length != 1)
     is_column_of_text = is_text and shape[-1] == 1 and len(long_axes) == 1
-    if long_axes == shape:
-        return [shape]
     if len(long_axes) > 1 or is_column_of_text:
-        return [shape, long_axes]
+        return [*dict.fromkeys((shape, long_axes))]
     return [shape]
 
 
 def _is_masked(array: AnyArray) -> bool:
     """Return True if the last key is hidden from the first query: by −∞, or by a dtype's most negative number."""
-    if array.ndim < 2 or array.dtype.kind not in "fV" or not array.size:
-        return False
-    if array.shape[-1] != array.shape[-2] or array.shape[-1] < 2:
+    is_square = array.ndim > 1 and array.shape[-1] == array.shape[-2] > 1
+    if not is_square or array.dtype.kind not in "fV" or not array.size:
         return False
     first_row = array[(0,) * (array.ndim - 1)]
     return bool(first_row[-1] <= MASK)

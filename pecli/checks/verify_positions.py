@@ -105,9 +105,7 @@ def verify_positions(
     case = _Case(rules, prompts, attention_mask, padding)
     found = _whole(ids)
     expected = case.ids(rules)
-    notes: tuple[str, ...] = ()
-    found, read = _read_as(found, expected.shape)
-    notes += read
+    found, notes = _read_as(found, expected.shape)
     if np.array_equal(found, expected):
         return PositionCheck(subject, found.shape, expected.shape, notes=notes)
     if _is_other_convention(case, found):
@@ -147,6 +145,15 @@ class _Case(NamedTuple):
 
     def ids(self, rules: IdRules) -> Indices:
         return built_ids(rules, self.prompts, self.attention_mask, self.padding)
+
+    def ids_counting_padding(self, length: int) -> Indices:
+        """Return the ids of prompts that are padded to a length with text: (axes, batch, length)."""
+        rows = []
+        for prompt in self.prompts:
+            padding = Segment(TEXT, length - self.rules.row(prompt).shape[-1])
+            padded = (padding, *prompt) if self.is_padded_left else (*prompt, padding)
+            rows.append(self.rules.row(padded))
+        return np.stack(rows, axis=-2)
 
     @property
     def is_padded_left(self) -> bool:
@@ -276,15 +283,8 @@ def _counted_padding(case: _Case, found: Indices, expected: Indices) -> Iterator
     is_padded = case.attention_mask is not None or len(case.prompts) > 1
     if not is_padded or found.shape != expected.shape:
         return
-    with suppress(ParameterError):
-        length = found.shape[-1]
-        rows = []
-        for prompt in case.prompts:
-            pad = length - case.rules.row(prompt).shape[-1]
-            padding = Segment(TEXT, pad)
-            padded = (padding, *prompt) if case.is_padded_left else (*prompt, padding)
-            rows.append(case.rules.row(padded))
-        counted = np.stack(rows, axis=-2)
+    with suppress(ParameterError):  # A prompt may be too long for these ids.
+        counted = case.ids_counting_padding(found.shape[-1])
         if counted.size == found.size and np.array_equal(found.reshape(counted.shape), counted):
             yield "padding is counted: the attention mask is ignored"
 

@@ -79,6 +79,10 @@ class Part:
             return values
         return np.where(is_mask, np.asarray(-np.inf, values.dtype), values)
 
+    def as_in_table(self, values: AnyArray) -> AnyArray:
+        """Return numbers that were found with the sign that the table has them with."""
+        return np.negative(values) if self.negated else values
+
     def rows(self, slab: "Slab") -> AnyArray:
         """Return rows of the table, as a new array unless they lie in one already."""
         if isinstance(self.expected, Table):

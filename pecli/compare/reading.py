@@ -150,19 +150,9 @@ class Reading:
         result = compare(self.parts, tolerance, name=name, role=self.name, any_dtype=any_dtype)
         if result.finding is not None or not self.target.is_doubled_differently(self.form):
             return result
-        if not result.mismatched or self._has_equal_columns():
+        if not result.mismatched or self._has_alike_samples():
             result.finding = DoubledDifferently(self.form.doubled, self.target.layout)
         return result
-
-    def _has_equal_columns(self) -> bool:
-        """Return True if the first elements are the same in both columns of a frequency."""
-        if self.form.is_signed:
-            return self._has_alike_samples()
-        for part in self.parts:
-            first, second = part.found[:2].reshape(2, -1)[:, :PROBE_ELEMENTS]
-            if not np.array_equal(first, second):
-                return False
-        return True
 
     def pairs(self) -> dict[str, tuple[Expected, AnyArray]]:
         """Return, by the names of the tables, what is expected and one copy of what was found."""
@@ -187,9 +177,7 @@ class Reading:
         first_by_name: dict[str, AnyArray] = {}
         may_differ = bool(self.form.doubled) and not doubled and not self.form.is_signed
         for part in self.parts:
-            values = widest(part.found)
-            if part.negated:
-                values = -values
+            values = part.as_in_table(widest(part.found))
             index = [slice(1)] * len(part.copies)
             if may_differ:
                 index[0] = slice(None)  # The axis of doubled columns comes first.
@@ -199,13 +187,16 @@ class Reading:
         return True
 
     def explained(self) -> "SchemeTables":
-        """Return one copy of the tables, and the scheme that makes such tables, for a search for reasons."""
+        """Return one copy of the tables, and the scheme that makes such tables, for a search for reasons.
+
+        The two columns of a frequency may differ from each other: only one of them may be wrong. So the search gets
+        both, and the scheme in the layout that has both, if it has such a parameter.
+        """
         tables = self.first_copies()
-        if self.form.functions > 1:
-            return SchemeTables(self.scheme, tables)
         scheme = self.scheme
+        if self.form.functions > 1:
+            return SchemeTables(scheme, tables)
         has_layout = scheme is not None and "layout" in scheme.parameters()
-        # Columns of one frequency may differ from each other, so both are kept.
         if self.form.is_signed or (self.form.doubled and has_layout):
             tables = {self.name: joined(self._both_columns(), self.form.doubled)}
             layout: NamedValues = {"layout": self.form.doubled}
@@ -247,14 +238,12 @@ class Reading:
 
     def _has_alike_samples(self) -> bool:
         """Return True if some rows are the same in the first and the last copies, doubled columns included."""
-        if self.form.is_signed:
-            first, second = (_sample(part) for part in self.parts)
-            return bool(np.array_equal(-first, second, equal_nan=True))
         copies = len(self.parts[0].copies)
+        first_by_name: dict[str, AnyArray] = {}
         for part in self.parts:
-            sample = _sample(part)
-            first = np.broadcast_to(sample[(slice(1),) * copies], sample.shape)
-            if not np.array_equal(first, sample, equal_nan=True):
+            sample = part.as_in_table(_sample(part))
+            first = first_by_name.setdefault(part.name, sample[(slice(1),) * copies])
+            if not np.array_equal(np.broadcast_to(first, sample.shape), sample, equal_nan=True):
                 return False
         return True
 
@@ -408,10 +397,8 @@ def _distance(part: Part) -> float:
     Elements that are infinite on both sides are right; those that are not numbers count as MAX_ERROR.
     """
     expected = _expected_sample(part)
-    if part.negated:
-        expected = -expected
     with np.errstate(invalid="ignore", over="ignore"):
-        found = _sample(part)
+        found = part.as_in_table(_sample(part))
         error = np.where(expected == found, 0.0, np.abs(expected - found))
     if not error.size:
         return 0.0
