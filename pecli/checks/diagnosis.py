@@ -53,6 +53,7 @@ def diagnosis(
 
 
 def _explained(explanation: "Explanation", tolerance: Tolerance) -> Iterator[Line]:
+    """Yield the sentence for an explanation, the options that would pass, and a command that makes such a table."""
     from pecli.explain.words import reproduction, sentence
 
     yield Line(sentence(explanation))

@@ -7,13 +7,12 @@ from pecli.checks.layer_departures import Compare, first_departure
 from pecli.checks.tensor_fits import Fit, TablePair
 from pecli.compare.comparison import Comparison
 from pecli.compare.problems import OtherDtype
-from pecli.compare.target import PLURALS
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import (
     AnyArray,
     Array,
 )
-from pecli.engine.edits import ColumnsWrong, Layout, Scaled
+from pecli.engine.edits import ONE_FUNCTION, ColumnsWrong, Scaled
 from pecli.engine.schemes.scheme import Scheme, holds_several
 from pecli.explain import array_transforms, recognition, search, time_limit
 from pecli.explain.explanation import Explanation, merged
@@ -23,8 +22,6 @@ from pecli.files.tensor_roles import role_of
 MAX_EXPLAINED = 16  #: tables of one file whose differences are explained
 MIN_ELEMENTS = 8  #: elements of a table whose scheme is searched for
 MAX_NOISE_ULP = 8  #: ULPs that no transform would leave
-ONE_FUNCTION = {Layout("cos and sin", f"{function} alone"): function for function in PLURALS}
-"""Edits of tables that hold one function, and which."""
 
 
 class Files(NamedTuple):

@@ -12,7 +12,7 @@ from pecli.compare.forms import from_integers
 from pecli.compare.waves import row_widths
 from pecli.engine.arguments import within_limits
 from pecli.engine.arrays import Array, round_to, widened
-from pecli.engine.edits import Edit, Incomplete, Layout, Recipe, Runtime
+from pecli.engine.edits import ONE_FUNCTION, Edit, Incomplete, Layout, Recipe, Runtime
 from pecli.engine.named_values import JsonObject
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.description import MAX_FULL_READ, describe
@@ -326,7 +326,7 @@ def _of_angles(name: str, array: Array) -> list[Match]:
 
 def _is_alone(edit: Edit) -> bool:
     """Return True if a table has only cosines, or only sines; another tensor has the others."""
-    return isinstance(edit, Layout) and edit.found.endswith(" alone")
+    return isinstance(edit, Layout) and edit in ONE_FUNCTION
 
 
 def _merged(matches: Iterable[Match]) -> list[Match]:

@@ -93,8 +93,8 @@ def _slices(rows: Array) -> Iterator[Array]:
 
 def _extent(rows: Array) -> Extent:
     """Return the extent of some rows; its sum is exact up to the sum of each row."""
-    if rows.dtype.kind == "c":
-        return NO_EXTENT  # Complex numbers have no order.
+    if not _is_ordered(rows):
+        return NO_EXTENT
     values = rows if rows.dtype == np.float64 else widened(rows)
     with np.errstate(invalid="ignore", over="ignore"):
         total = _sum(values.sum(axis=1).tolist())
@@ -123,26 +123,33 @@ def _sum(values: Iterable[float]) -> float:
 def profile(array: Array) -> JsonObject:
     """Return everything that `inspect --stats` reports of one tensor, as JSON has it."""
     rows = _as_rows(array)
-    is_ordered = array.dtype.kind != "c"
     jobs: list[Callable[[], Any]] = [
+        # Quantiles take as long as the others together, so they begin first.
+        lambda: _quantiles(rows),
         lambda: [_slice_statistics(piece) for piece in _slices(rows)],
         lambda: sha256(raw_bytes(rows)),
     ]
-    if is_ordered and array.size:
-        # Quantiles take as long as the others together, so they begin first.
-        jobs.insert(0, lambda: quantiles(rows, _slices(rows)))
-    *quantile_results, slices, digest = results_in_order(call, jobs)
+    quantiles_by_share, slices, digest = results_in_order(call, jobs)
     statistics: JsonObject = {
         "shape": list(array.shape),
         "dtype": dtype_name(array.dtype),
         **_value_statistics(slices, array.size),
-        "quantiles": quantile_results[0] if quantile_results else None,
+        "quantiles": quantiles_by_share,
         **_counts(slices),
     }
-    if array.ndim > 1 and is_ordered:
+    if array.ndim > 1 and _is_ordered(array):
         statistics["rows"] = _row_statistics(slices)
     statistics["sha256"] = digest.hexdigest()
     return statistics
+
+
+def _is_ordered(array: Array) -> bool:
+    """Return False for complex numbers: none is larger than another."""
+    return array.dtype.kind != "c"
+
+
+def _quantiles(rows: Array) -> dict[str, float] | None:
+    return quantiles(rows, _slices(rows)) if _is_ordered(rows) else None
 
 
 def _value_statistics(slices: Sequence[SliceStatistics], size: int) -> JsonObject:

@@ -259,7 +259,11 @@ def _wrong_rules(rules: MropeRules) -> Iterator[tuple[str, MropeRules]]:
 
 
 def _unpacked(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
-    """Yield that ids are those of latents before 2 × 2 of them are packed into a token."""
+    """Yield that ids are those of latents before 2 × 2 of them are packed into a token.
+
+    Of an image of 4 × 6 tokens, there are 8 × 12 latents: as many ids, or those of every other row and column, so that
+    rows are numbered 0, 2, 4, 6.
+    """
     doubled = []
     for segment in case.prompts[0]:
         frames, rows, columns = segment.grid
@@ -273,7 +277,7 @@ def _unpacked(case: _Case, found: Indices, expected: Indices) -> Iterator[str]:
     if found.shape != expected.shape:
         return
     spaced = expected.copy()
-    spaced[:, 1:3] *= 2
+    spaced[:, 1:3] *= 2  # rows and columns
     if np.array_equal(found, spaced):
         yield reason
 

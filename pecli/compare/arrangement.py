@@ -134,7 +134,11 @@ def arrangements(
 
 
 def _factors(folding: Folding, target: Target, form: Form) -> Iterator[tuple[Factor, ...]]:
-    """Yield the factors of a folded array, with every choice of the axes that count rows."""
+    """Yield the factors of a folded array, with every choice of the axes that count rows.
+
+    (2, 12, 16) with 8 frequencies, doubled as halves, is `copy 2, row 12, double 2, frequency 8`, or
+    `row 2, copy 12, double 2, frequency 8` if 12 heads have the same two rows.
+    """
     shape = folding.shape[::-1] if folding.transposed else folding.shape
     last_axes = form.last_axes(target.width)
     depth = len(shape) - len(last_axes)
@@ -148,7 +152,7 @@ def _factors(folding: Folding, target: Target, form: Form) -> Iterator[tuple[Fac
     last_row_axis = len(lengths) - 1
     for rows in _row_axes(lengths, target.row_lengths):
         if folding.heads_are_last and last_row_axis in rows:
-            continue
+            continue  # Heads are copies.
         named = _with_copies(leading, rows)
         yield (*last, *named) if folding.transposed else (*named, *last)
 

@@ -5,8 +5,9 @@ copies along a batch or head axis, doubled columns, the two cosines of a rotatio
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -287,17 +288,12 @@ def _measure(parts: Sequence[Part], errors: ElementErrors, *, as_float32: bool) 
     shape = first.expected.shape
     rows_at_once = max(1, READ_BYTES // max(1, errors.width * itemsize))
 
-    def work() -> Iterator[tuple[int, Slab]]:
-        for number in range(len(parts)):
-            for slab in slabs(shape[:-1] or shape, rows_at_once):
-                yield number, slab
-
     def measure(item: tuple[int, Slab]) -> None:
         number, slab = item
         start = number * first.found.size
         _measure_slab(parts[number], slab, errors, start, as_float32=as_float32)
 
-    work_through(measure, work())
+    work_through(measure, product(range(len(parts)), slabs(shape[:-1] or shape, rows_at_once)))
 
 
 def _measure_slab(

@@ -5,6 +5,7 @@ in `pecli.explain`.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, ClassVar
@@ -65,6 +66,13 @@ class Layout(Edit):
 
     expected: str
     found: str
+
+
+ONE_FUNCTION: Mapping[Edit, str] = {
+    Layout("cos and sin", "cos alone"): "cos",
+    Layout("cos and sin", "sin alone"): "sin",
+}
+"""The layouts of a table that holds one of both functions, and which."""
 
 
 def edit_of(name: str, expected: Any, found: Any) -> Parameter | Layout:

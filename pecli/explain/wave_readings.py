@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from pecli.engine.arrays import Array, widened
-from pecli.engine.edits import Edit, Layout, Repeated, Transposed
+from pecli.engine.edits import ONE_FUNCTION, Edit, Layout, Repeated, Transposed
 from pecli.explain.hypothesis import Observations
 from pecli.explain.making import Columns, WaveMaking
 from pecli.explain.measure import Frequencies
@@ -209,8 +209,7 @@ def _one_matrix(array: Array, edits: tuple[Edit, ...]) -> Iterator[Readings]:
         rows = (*edits, Layout("stacked", "rows"))
         yield from _both(array[:half], array[half:], rows)
     yield tuple(
-        WaveReading({name: array}, layout, (*edits, Layout("cos and sin", f"{name} alone")))
-        for name in ("cos", "sin")
+        WaveReading({name: array}, layout, (*edits, alone)) for alone, name in ONE_FUNCTION.items()
     )
 
 

@@ -212,16 +212,10 @@ class RotatedCheck:
         self.plan = self.plan._replace(rope=rope, layouts=PairLayouts(gives, gives))
 
     def _compare_all(self) -> Comparison:
-        """Compare the whole tensor; rows of padding are expected as they are."""
-        pair = self.tensor.pair
+        """Compare the whole tensor."""
         expected = self._expected()
-        rows = np.moveaxis(expected, self.tensor.axis, -2)
-        for number, seen in enumerate(self.seen):
-            padding: Any = (..., ~seen, slice(None))
-            if len(self.seen) > 1:
-                padding = (number, *padding)
-            rows[padding] = self.after[padding]
-        part = self.tensor.part(as_dtype(expected, pair.dtype))
+        self._expect_padding_as_it_is(expected)
+        part = self.tensor.part(as_dtype(expected, self.tensor.pair.dtype))
         result = compare([part], self.job.tolerance, name=self.name)
         strange = self.rotated.count_not_finite_before()
         if strange:
@@ -231,6 +225,15 @@ class RotatedCheck:
         elif not result.mismatched:
             result.finding = self._strange_padding()
         return result
+
+    def _expect_padding_as_it_is(self, expected: Array) -> None:
+        """Overwrite the expected rows of padding with those that were found: padding has no right position."""
+        rows = np.moveaxis(expected, self.tensor.axis, -2)
+        for number, seen in enumerate(self.seen):
+            padding: Any = (..., ~seen, slice(None))
+            if len(self.seen) > 1:
+                padding = (number, *padding)
+            rows[padding] = self.after[padding]
 
     def _strange_padding(self) -> PaddingNotFinite | None:
         """Return a finding if padding, which is not compared, is finite before, and holds infinities or NaN after.

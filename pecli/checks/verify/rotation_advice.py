@@ -122,9 +122,8 @@ def _scheme_options(found: Found, applied: _Applied) -> list[str]:
         "dtype": "float32",
         "recipe": "exact",
     }
-    words = [*options(replace(applied.rope, **plain))]
-    if words[0] == "--seq-len":
-        words = words[2:]
+    # Queries have a length and a dtype of their own, and their layout is that of pairs of channels.
+    words = [*options(replace(applied.rope, **plain), without=("seq_len",))]
     if applied.layout != "halves":
         words += ["--layout", applied.layout]
     if found.plan.trailing:

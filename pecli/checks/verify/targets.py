@@ -314,17 +314,28 @@ def _tables_per_axis(encoding: Encoding, place: Place, dtype: str, layout: str) 
 
 
 def _inverse_frequencies(encoding: Encoding, array: AnyArray, place: Place) -> Iterator[Target]:
-    """Yield frequencies as before any call, or at the length of tables in the same file."""
-    lengths = {"": place.length or 1}
+    """Yield frequencies as before any call, or at the length of tables in the same file.
+
+    With a dynamic scaling, transformers computes `inv_freq` anew for every longer prompt, so that a
+    dump after 8,192 tokens has the frequencies of that length.
+    """
+    dtype = _wide_dtype(array)
+    yield from _frequencies_at(place.length or 1, "", encoding, dtype, place)
     if place.length is None and encoding.follows_length:
-        lengths |= {f"at length {end}": end for end in place.ends}
-    for length_words, length in lengths.items():
-        rope = encoding.frequency_rope(length, recipe=place.recipe, runtime=place.runtime)
-        (table,) = (table for table in rope.tensors() if table.name == "inv_freq")
-        frequencies = as_dtype(table.array(), _wide_dtype(array))
-        for order_words, expected in _orders_of_axes(encoding, frequencies).items():
-            words = ", ".join(filter(None, (order_words, length_words)))
-            yield fixed({"inv_freq": expected}, rope, words=words)
+        for end in place.ends:
+            yield from _frequencies_at(end, f"at length {end}", encoding, dtype, place)
+
+
+def _frequencies_at(
+    length: int, length_words: str, encoding: Encoding, dtype: str, place: Place
+) -> Iterator[Target]:
+    """Yield the frequencies that an encoding has for prompts of a length."""
+    rope = encoding.frequency_rope(length, recipe=place.recipe, runtime=place.runtime)
+    tables = {table.name: table for table in rope.tensors()}
+    frequencies = as_dtype(tables["inv_freq"].array(), dtype)
+    for order_words, expected in _orders_of_axes(encoding, frequencies).items():
+        words = ", ".join(filter(None, (order_words, length_words)))
+        yield fixed({"inv_freq": expected}, rope, words=words)
 
 
 def _orders_of_axes(encoding: Encoding, frequencies: Array) -> dict[str, Array]:

@@ -1,20 +1,24 @@
 """The command-line options that stand for a scheme."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pecli.engine.schemes.parameters import Flag, Parameter
 from pecli.engine.schemes.scheme import Scheme, default_of
 from pecli.errors import spelled
 
 
-def options(scheme: Scheme) -> Iterator[str]:
+def options(scheme: Scheme, without: Collection[str] = ()) -> Iterator[str]:
     """Yield the options of the command that makes a scheme; each value parses to the parameter.
 
     Parameters at their defaults, and those that have no effect, are left out.
+
+    Args:
+        scheme: The scheme.
+        without: Further parameters that are left out.
     """
     for name, parameter in scheme.parameters().items():
         value = getattr(scheme, name)
-        if value is None or name in scheme.inert_parameters:
+        if value is None or name in scheme.inert_parameters or name in without:
             continue
         if _is_same(value, default_of(type(scheme), name)):
             continue
