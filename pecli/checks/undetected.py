@@ -1,4 +1,4 @@
-"""Known mistakes that would have passed a check as well: what a pass does not prove."""
+"""Mistakes of the catalogue, planted in the expected tables: those with which they would pass as well."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence

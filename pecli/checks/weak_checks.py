@@ -1,4 +1,4 @@
-"""Known mistakes that a check would have passed as well: what a pass does not prove."""
+"""Doubts about tables that passed: mistakes of the catalogue, and others that such data cannot show."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 

@@ -252,13 +252,18 @@ def _last_lengths(arrangement: str, doubled: str, frequencies: int) -> Shape:
     return tuple(math.prod(factor.size for factor in axis) for axis in axes)
 
 
+def _once_and_doubled(arrangement: str) -> tuple[Form, ...]:
+    """Return an arrangement with every way to double columns, undoubled first."""
+    return tuple(Form(arrangement, doubled) for doubled in DOUBLINGS)
+
+
 READABLE = (
-    *(Form("alone", doubled) for doubled in DOUBLINGS),
-    *(Form("halves", doubled) for doubled in DOUBLINGS),
+    *_once_and_doubled("alone"),
+    *_once_and_doubled("halves"),
     Form("interleaved"),
-    *(Form("stacked", doubled) for doubled in DOUBLINGS),
-    *(Form("rows", doubled) for doubled in DOUBLINGS),
-    *(Form("pairs", doubled) for doubled in DOUBLINGS),
+    *_once_and_doubled("stacked"),
+    *_once_and_doubled("rows"),
+    *_once_and_doubled("pairs"),
     Form("matrices"),
 )
 """The forms that every check reads, the likelier ones first; complex numbers are read as pairs."""

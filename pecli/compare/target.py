@@ -101,11 +101,12 @@ class Waves(NamedTuple):
 
 def cos_and_sin(tensors: Mapping[str, Array]) -> Waves | None:
     """Return the cosines and sines of a file by their names; None unless it has one table of each, of one shape."""
-    cosines = [array for name, array in tensors.items() if role_of(name) == "cos"]
-    sines = [array for name, array in tensors.items() if role_of(name) == "sin"]
-    if len(cosines) != 1 or len(sines) != 1:
+    tables: dict[str | None, list[Array]] = {"cos": [], "sin": []}
+    for name, array in tensors.items():
+        tables.setdefault(role_of(name), []).append(array)
+    if len(tables["cos"]) != 1 or len(tables["sin"]) != 1:
         return None
-    waves = Waves(cosines[0], sines[0])
+    waves = Waves(*tables["cos"], *tables["sin"])
     is_table = waves.cos.ndim > 0 and waves.cos.shape == waves.sin.shape
     return waves if is_table else None
 

@@ -43,6 +43,11 @@ def _only_table(tensors: ModelTensors, name: str) -> Reading | None:
 
 
 def _found_by_name(tensors: ModelTensors) -> Tables:
+    """Return the tensors whose names state a table of the model.
+
+    If the shape of such a tensor fits no table, it is wrong, and is returned without a reading,
+    unless the name may mean something else.
+    """
     tables: Tables = {}
     for name, array in tensors.tensors.items():
         role = role_of(name)
