@@ -18,6 +18,8 @@ KINDS = {
     # Sections and axes change positions, not frequencies.
     "mrope": "none",
     "axial": "none",
+    # MLC's configurations of GPT-J name its pairs so.
+    "gptj": "none",
     "xdrope": "dynamic",
     "su": "longrope",
     "deepseek_yarn": "yarn",

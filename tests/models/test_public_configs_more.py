@@ -1,4 +1,4 @@
-"""Configurations of thirty public repositories, in Hugging Face's format and in those of other
+"""Configurations of public repositories, in Hugging Face's format and in those of other
 projects: right, or with a warning.
 
 A row of public_configs_more.jsonl.gz has the file (`source`), its keys without those about data and
