@@ -211,7 +211,11 @@ class Encoding:
         return self._rope(1, length=length, **options)
 
     def _rope_on_grid(self, options: NamedValues) -> Rope:
-        """Return the scheme that rotates a whole head by the positions of image patches."""
+        """Return the scheme that rotates a whole head by the positions of image patches.
+
+        Flux has 16 + 56 + 56 channels for its axes. Styles whose axes are not listed in the
+        configuration divide the channels of a head themselves.
+        """
         parameters: MutableValues = {
             "base": self.parameters["base"],
             "style": self.grid.style,
@@ -223,9 +227,10 @@ class Encoding:
             parameters["axes"] = channels
         else:
             parameters["dim"] = self.head_dim
-        given = {**_without_none(parameters), **_without_none(options)}
-        given.pop("offset", None)
-        return Rope(**given)
+        parameters = {**_without_none(parameters), **_without_none(options)}
+        # An offset counts tokens of text, which a grid does not have.
+        parameters.pop("offset", None)
+        return Rope(**parameters)
 
     def _rope(self, seq_len: int | None, *, length: int | None, **options: object) -> Rope:
         """Return the scheme of a table over text.

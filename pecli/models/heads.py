@@ -33,6 +33,11 @@ class Head:
     is_latent: bool = False
     warnings: tuple[str, ...] = ()
 
+    @property
+    def rotary_channels(self) -> float:
+        """The channels that rotate: 32 if `dim` is 128 and a quarter of it rotates."""
+        return self.dim.value if self.partial is None else self.dim.value * self.partial.value
+
 
 def width_of(keys: Keys) -> Setting[int] | None:
     """Return the width of the model; if `embed_dim` stands beside another width, it is the one of

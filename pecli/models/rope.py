@@ -262,8 +262,7 @@ def _frequency_order(
     """
     if not family.order:
         return None
-    fraction = 1 if head.partial is None else head.partial.value
-    count = int(head.dim.value * fraction) // 2
+    count = int(head.rotary_channels) // 2
     moving = count
     if family.order == "ernie":
         counts = value_of(section) or [ERNIE_TIME]
@@ -306,8 +305,7 @@ def _family_section(head: Head, family: Family) -> Setting[list[float]] | None:
     """
     if not family.sections:
         return None
-    fraction = 1 if head.partial is None else head.partial.value
-    if sum(family.sections) != head.dim.value * fraction / 2:
+    if sum(family.sections) != head.rotary_channels / 2:
         return None
     return Setting([*family.sections], family.source)
 

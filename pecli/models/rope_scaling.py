@@ -149,23 +149,18 @@ def _given_parameters(layer: Layer, scaling: str) -> _GivenParameters:
 
     For YaRN with `{"factor": 4, "original_max_position_embeddings": 32768}` they are these two.
     """
-    names = SCALINGS[scaling].names()
     original_context = _OriginalContext(None)
-    if ORIGINAL in names:
+    if ORIGINAL in SCALINGS[scaling].names():
         original_context = _original_context(layer)
-    # The original context has substitutes and warnings; the others are just keys.
-    settings: dict[str, Setting[object] | None] = {
-        name: _parameter(layer, name) for name in names if name != ORIGINAL
-    }
-    settings[ORIGINAL] = original_context.length
-    if settings.get("factor") is not None and scaling != "dynamic":
-        # YaRN and longrope need the context only to compute a factor that is missing.
-        settings[LENGTH] = None
     parameters: dict[str, Setting[object]] = {}
-    for name in names:
-        setting = settings[name]
+    for name in SCALINGS[scaling].names():
+        # The original context has substitutes and warnings; the others are just keys.
+        setting = original_context.length if name == ORIGINAL else _parameter(layer, name)
         if setting is not None:
             parameters[name] = setting
+    if "factor" in parameters and scaling != "dynamic":
+        # YaRN and longrope need the context only to compute a factor that is missing.
+        parameters.pop(LENGTH, None)
     warnings = [*original_context.warnings, *_unused_values(layer.settings, scaling)]
     return _GivenParameters(parameters, warnings, original_context.is_substitute)
 

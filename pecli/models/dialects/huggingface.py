@@ -67,19 +67,20 @@ def _model_type(keys: Keys) -> str | None:
 
 
 def _nothing_found(part: ModelPart) -> list[str]:
-    """Return warnings that a part has no encoding, with the reason."""
+    """Return warnings that a part has no encoding, with the reason.
+
+    A rule with a note states what the model has instead. The note of a family's rule has been
+    reported already, by the part that it was applied to.
+    """
     keys = part.keys
-    warnings = []
     rule = _rule_of(keys, part.model_type)
+    notes: list[str] = []
     if rule is None:
         rule = non_rotary.tables_of(part.model_type)
-        if rule is not None:
-            warnings += rule.notes(keys)
+        notes = [] if rule is None else rule.notes(keys)
     if rule is not None and rule.note:
-        # The note states what the model has instead.
-        return warnings
-    warnings.append(f"no positional encoding was found: {_reason(part, rule)}")
-    return warnings
+        return notes
+    return [*notes, f"no positional encoding was found: {_reason(part, rule)}"]
 
 
 def _reason(part: ModelPart, rule: EncodingRule | None) -> str:

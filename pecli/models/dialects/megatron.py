@@ -35,6 +35,7 @@ def read(keys: Keys) -> Parsed:
     """Return the encodings of a training run; encodings that Megatron shares with Hugging Face are
     read as such.
     """
+    # NeMo has the arguments in `model`, Megatron's test cases in `MODEL_ARGS`, with hyphens.
     inner = keys.part("model") or keys.part("MODEL_ARGS")
     if inner is None or "num_attention_heads" in keys:
         inner = keys

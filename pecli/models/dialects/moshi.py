@@ -5,7 +5,7 @@ audiocraft's, which has the same transformer in `transformer_lm`.
 from dataclasses import replace
 
 from pecli.models.dialects.translation import translated_ropes, with_defaults
-from pecli.models.encoding import Parsed
+from pecli.models.encoding import Parsed, joined
 from pecli.models.families import Family
 from pecli.models.keys import Keys, Setting, place
 from pecli.models.non_rotary import project_rules
@@ -29,15 +29,14 @@ def read(keys: Keys) -> Parsed:
         )
     depth = _depth_keys(keys)
     depth_kind = depth.word("pos_emb", "positional_embedding")
-    encodings, more = _part("", keys, kind)
-    warnings += more
+    parts = [_part("", keys, kind)]
     if depth_kind is not None:
-        parsed = _part("depformer", depth, depth_kind)
-        encodings += parsed.encodings
-        warnings += parsed.warnings
-    if not encodings:
-        warnings.append(f"{kind.source} is {kind.value}: the model has no positional encoding")
-    return Parsed(encodings, warnings)
+        parts.append(_part("depformer", depth, depth_kind))
+    parsed = joined(parts).after(warnings)
+    if not parsed.encodings:
+        none = f"{kind.source} is {kind.value}: the model has no positional encoding"
+        parsed.warnings.append(none)
+    return parsed
 
 
 def _depth_keys(keys: Keys) -> Keys:
@@ -52,18 +51,16 @@ def _part(name: str, keys: Keys, kind: Setting[str]) -> Parsed:
     """Return the encodings of one transformer; `sin_rope` has both."""
     word = keys.known_kind(kind, *KINDS)
     base = keys.number("max_period")
-    encodings = []
-    warnings = []
+    parsed = Parsed([], [])
     if word in ("rope", "sin_rope", "rope_concat"):
         settings = {
             "rope_theta": base,
             "rope_interleave": kind.with_value(word != "rope_concat"),
         }
         parsed = translated_ropes(keys, Family(), reads=("dim", "num_heads"), settings=settings)
-        encodings += parsed.encodings
-        warnings += parsed.warnings
+    encodings = [*parsed.encodings]
     if word in ("sin", "sin_rope"):
         rule = project_rules("moshi")["sin"]
         encodings += rule.encodings(with_defaults(keys, "moshi's transformer"))
     named = [replace(encoding, layer_type=name, part=name) for encoding in encodings]
-    return Parsed(named, warnings)
+    return Parsed(named, parsed.warnings)

@@ -61,8 +61,8 @@ def renamed(keys: Keys, **names: str | tuple[str, ...]) -> dict[str, Setting[obj
     is present counts.
     """
     settings = {}
-    for name, sources in names.items():
-        candidates = (sources,) if isinstance(sources, str) else sources
+    for name, spellings in names.items():
+        candidates = (spellings,) if isinstance(spellings, str) else spellings
         settings[name] = keys.value(*candidates)
     return settings
 

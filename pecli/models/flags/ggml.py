@@ -376,7 +376,11 @@ class _Change:
         return Setting(self.encoding.parameters.get(meaning.value, default), "default")
 
     def _divisors(self, has_yarn: bool) -> Parameters:
-        """Return a divisor per frequency: a tensor's factors, stretched or sped up, or partly so."""
+        """Return a divisor per frequency: a tensor's factors, stretched or sped up, or partly so.
+
+        With the factor 4, a frequency that YaRN leaves as it is (mix 1) is divided by its own
+        divisor only, one that it stretches (mix 0) by 4 more, and one halfway (mix 0.5) by 1.6.
+        """
         pairs = self.encoding.frequency_rope().rotary_dim // 2
         own = self.trained.divisors or (1.0,) * pairs
         mixes = self._yarn_mixes(pairs) if has_yarn else [0.0] * pairs
