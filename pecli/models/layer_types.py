@@ -207,7 +207,10 @@ def _names_layers(name: str, value: object, types: set[str]) -> bool:
 
 
 def _nested_layer(name: str, section: Keys, settings: Keys, keys: Keys, family: Family) -> Layer:
-    """Return a layer type with its own settings, and with those that stand beside the layer types."""
+    """Return a layer type with its own settings, and with those that stand beside the layer types.
+
+    `{"rope_theta": 1e6, "full_attention": {"rope_type": "yarn", …}}` has a base for all types.
+    """
     shared_keys = (settings.data.keys() & SHARED) - section.data.keys()
     shared = {key: value for key, value in settings.data.items() if key in shared_keys}
     origins = {key: settings.origin(key) for key in shared}
@@ -290,12 +293,8 @@ def unrotated_layers(keys: Keys, family: Family) -> Unrotated:
     settings: dict[str, Setting[object]] = {"nope_layers": layers}
     temperature = _temperature(keys)
     if temperature is not None:
-        scale, floor = temperature
-        multiplier = f"1 + {scale.value:g}·ln(1 + ⌊(p + 1)/{floor.value}⌋) at position p"
-        warnings.append(
-            f"queries of layers without rope are multiplied by {multiplier}, outside the table"
-        )
-        settings |= {"attn_scale": scale, "floor_scale": floor}
+        warnings.append(temperature.warning)
+        settings |= {"attn_scale": temperature.scale, "floor_scale": temperature.floor}
     return Unrotated(settings, warnings)
 
 
@@ -304,6 +303,11 @@ class Temperature(NamedTuple):
 
     scale: Setting[float]
     floor: Setting[int]
+
+    @property
+    def warning(self) -> str:
+        factor = f"1 + {self.scale.value:g}·ln(1 + ⌊(p + 1)/{self.floor.value}⌋) at position p"
+        return f"queries of layers without rope are multiplied by {factor}, outside the table"
 
 
 def _temperature(keys: Keys) -> Temperature | None:

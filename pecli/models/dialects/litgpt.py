@@ -29,6 +29,7 @@ def read(keys: Keys) -> Parsed:
     """
     keys = with_defaults(keys, "litgpt's Config")
     scaling = _scaling(keys)
+    # litgpt computes the first from the percentage, and uses the second to pick tables by layer.
     keys.mark("rope_n_elem", "rope_indices")
     settings = renamed(keys, partial_rotary_factor="rotary_percentage")
     family = Family("litgpt")

@@ -26,6 +26,8 @@ from pecli.models.flags.values import FlagSettings
 from pecli.models.key_names import LENGTH, ORIGINAL
 from pecli.models.keys import Setting, computed, stated
 
+#: The context that exllamav2 assumes for a configuration without one.
+DEFAULT_CONTEXT = 2048
 #: The loader of text-generation-webui that passes alpha on as the factor of dynamic scaling.
 TRANSFORMERS = "transformers"
 #: Scalings of config.json that a factor for positions replaces; it is applied beside all others.
@@ -113,7 +115,7 @@ def _dynamic(settings: FlagSettings, trained: int | None) -> Parameters:
     return {
         "scaling": computed("dynamic", f"{{}} with the loader {TRANSFORMERS}", alpha),
         "factor": alpha,
-        LENGTH: stated(trained or 2048, "max_position_embeddings"),
+        LENGTH: stated(trained or DEFAULT_CONTEXT, "max_position_embeddings"),
     }
 
 
@@ -125,7 +127,7 @@ def _yarn(
     own = encoding.parameters["scaling"]
     if own not in ("none", "yarn"):
         warn_of_replaced_scaling(findings, factor.source, encoding)
-    original = encoding.parameters.get(ORIGINAL) or trained or 2048
+    original = encoding.parameters.get(ORIGINAL) or trained or DEFAULT_CONTEXT
     return {
         "scaling": factor.with_value("yarn"),
         "factor": factor,

@@ -170,8 +170,8 @@ class Trained(NamedTuple):
     scaling: str
     factor: float
     original: int | None
-    divisors: tuple[float, ...] | None
-    attention: float
+    divisors: tuple[float, ...] | None = None
+    attention: float = 1.0
 
 
 def _trained(encoding: Encoding, context: int | None, trained_context: int | None) -> Trained:
@@ -179,13 +179,15 @@ def _trained(encoding: Encoding, context: int | None, trained_context: int | Non
     parameters = encoding.parameters
     original = parameters.get(ORIGINAL) or trained_context
     factor = float(parameters.get("factor") or 1.0)
+    unscaled = Trained("linear", 1.0, original)
     match parameters["scaling"]:
         case "none":
-            return Trained("linear", 1.0, original, None, 1.0)
+            return unscaled
         case "linear" | "yarn" as scaling:
-            return Trained(scaling, factor, original, None, 1.0)
+            return Trained(scaling, factor, original)
     attention = encoding.attention_factor(context) or 1.0
-    return Trained("linear", 1.0, original, own_divisors(encoding, context), attention)
+    divisors = own_divisors(encoding, context)
+    return unscaled._replace(divisors=divisors, attention=attention)
 
 
 class _Change:

@@ -79,8 +79,9 @@ def _overridden(config: NamedValues, settings: FlagSettings) -> Override:
             _replace(override, (*section, key), setting.value, setting.source)
     if Meaning.CONFIG in settings:
         overrides = settings[Meaning.CONFIG]
-        for path, value in _leaves(overrides.value, override.values):
-            _replace(override, path, value, f"{overrides.source}.{'.'.join(path)}")
+        for leaf in _leaves(overrides.value, override.values):
+            source = f"{overrides.source}.{'.'.join(leaf.path)}"
+            _replace(override, leaf.path, leaf.value, source)
     if Meaning.BASE in settings:
         _replace_base(override, section, settings)
     return override
@@ -94,21 +95,26 @@ def _text_section(config: NamedValues) -> tuple[str, ...]:
     return ()
 
 
-def _leaves(
-    overrides: NamedValues, config: NamedValues, path: tuple[str, ...] = ()
-) -> list[tuple[tuple[str, ...], object]]:
+class Leaf(NamedTuple):
+    """A key that an override replaces, by the names of the objects that lead to it."""
+
+    path: tuple[str, ...]
+    value: object
+
+
+def _leaves(overrides: NamedValues, config: NamedValues, path: tuple[str, ...] = ()) -> list[Leaf]:
     """Return the keys that overrides replace, with their values.
 
     Objects are replaced as a whole, as servers do, except configurations within the configuration
     (`text_config`), whose keys are replaced one by one.
     """
-    leaves: list[tuple[tuple[str, ...], object]] = []
+    leaves = []
     for key, value in overrides.items():
         is_config = isinstance(config.get(key), Mapping) and key not in SETTINGS
         if is_config and isinstance(value, Mapping):
             leaves += _leaves(value, config[key], (*path, key))
         else:
-            leaves.append(((*path, key), value))
+            leaves.append(Leaf((*path, key), value))
     return leaves
 
 

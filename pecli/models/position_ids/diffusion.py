@@ -24,7 +24,9 @@ def _grid(segment: Segment) -> Indices:
 
 
 def _flux(prompt: Prompt) -> Indices:
-    """Text has zeros; references (Kontext) are at 1 on the first axis, the image itself at 0."""
+    """Return the ids of Flux: text has zeros; on the first axis, the image itself is at 0 and
+    references (Kontext) are at 1.
+    """
     parts = []
     images = 0
     for segment in prompt:
@@ -56,7 +58,7 @@ def _flux2(prompt: Prompt) -> Indices:
 
 
 def _qwen_image(prompt: Prompt) -> Indices:
-    """Rows and columns are centred; text continues after the largest, on all axes.
+    """Return centred rows and columns; text continues after the largest, on all axes.
 
     4 rows are −2, −1, 0, 1. Images are at 0, 1, … on the first axis.
     """
@@ -81,7 +83,7 @@ def _qwen_image(prompt: Prompt) -> Indices:
 
 
 def _z_image(prompt: Prompt) -> Indices:
-    """Text counts from 1 on the first axis; the image comes after its padding."""
+    """Return ids in which text counts from 1 on the first axis; the image comes after its padding."""
     return _after_text(prompt, first=1, multiple=Z_IMAGE_TEXT_MULTIPLE)
 
 
@@ -107,7 +109,7 @@ def _after_text(prompt: Prompt, first: int, multiple: int) -> Indices:
 
 
 def _hidream(prompt: Prompt) -> Indices:
-    """Text has zeros, and so has every image on the first axis."""
+    """Return zeros for text, and for every image on the first axis."""
     ids = _flux(prompt)
     ids[:, 0] = 0
     return ids
