@@ -15,7 +15,7 @@ from pecli.explain.catalogue.used_rows import OtherPaddingRow, PaddedRows
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypothesis import Case, Mistake, Stage, accept
 from pecli.explain.readable import is_as_supposed, is_readable
-from pecli.explain.time_limit import SECONDS, OutOfTimeError, check_time, time_limit
+from pecli.explain.time_limit import OutOfTimeError, check_time
 
 CHEAP = 1.5
 """Cost of a single mistake beyond which two may be the shorter explanation: many digits, a long list of rows."""
@@ -36,9 +36,6 @@ MAX_MISTAKES = 3
 SEVERAL = 2
 """Mistakes from which on their combinations are many: data that show nothing are given up before."""
 
-SECONDS_FOR_THREE = 0.5
-"""Processor time for three mistakes at once: they are rare, and found soon if each of them shows."""
-
 
 def explain_cases(
     cases: Sequence[Case], tolerance: float, most: int = MAX_MISTAKES
@@ -51,9 +48,7 @@ def explain_cases(
     search = Search(cases, tolerance)
     try:
         for count in range(most + 1):
-            with time_limit(SECONDS_FOR_THREE if count > SEVERAL else SECONDS):
-                is_over = search.is_over(count)
-            if is_over:
+            if search.is_over(count):
                 break
     except OutOfTimeError:
         pass
@@ -236,33 +231,43 @@ def hypotheses(case: Case, count: int) -> Iterator[Case]:
         yield case
         return
     seen: set[frozenset[Mistake]] = set()
-    for fewer in (2, 1):  # Two numbers of one law are solved at once, which is soon done.
-        for rest in supposed(case, count - fewer):
-            for kind in kinds_after(rest, fewer):
-                for mistake in kind.proposals(rest):
-                    check_time()
-                    mistakes = frozenset((*rest.mistakes, mistake))
-                    if mistakes not in seen:
-                        seen.add(mistakes)
-                        yield rest.given(mistake)
+    for rest, left in _before_the_last(case, count):
+        for kind in kinds_after(rest, left):
+            for mistake in kind.proposals(rest):
+                check_time()
+                mistakes = frozenset((*rest.mistakes, mistake))
+                if mistakes not in seen:
+                    seen.add(mistakes)
+                    yield rest.given(mistake)
+
+
+def _before_the_last(case: Case, count: int) -> Iterator[tuple[Case, int]]:
+    """Yield the case with all but one or two mistakes taken for granted, and how many are left.
+
+    Two numbers of one law are solved at once, which is soon done.
+    """
+    if count >= SEVERAL:
+        for reading in readings(case, count - 2):
+            yield reading, 2
+    for rest in supposed(case, count - 1):
+        yield rest, 1
 
 
 def supposed(case: Case, count: int) -> Iterator[Case]:
-    """Yield the case with so many mistakes taken for granted.
+    """Yield the case with so many mistakes taken for granted, so that the next one is measured in what is left.
 
-    Those that give the measured frequencies come first, then those in which other ones are read, then other laws.
-    Damage is never one of them: it comes last.
+    Mistakes that change how data are read come first, since they need no measurement; then those that
+    give the measured frequencies, then other laws. Damage is never one of them: it comes last.
     """
-    if count < 0:
-        return
     if count == 0:
         yield case
         return
+    yield from readings(case, count)
     others: list[Case] = []
-    for fewer in supposed(case, count - 1):
+    for fewer, left in _before_the_last(case, count):
         if fewer.mistakes and is_as_supposed(fewer):
             continue  # Nothing is left that could be measured.
-        for given in _one_more(fewer):
+        for given in _one_more(fewer, left, changes_reading=False):
             if given.frequencies_agree:
                 yield given
             else:
@@ -270,11 +275,31 @@ def supposed(case: Case, count: int) -> Iterator[Case]:
     yield from sorted(others, key=_has_law_mistake)
 
 
-def _one_more(case: Case) -> Iterator[Case]:
-    """Yield the case with one more mistake taken for granted."""
-    is_measured = any(not mistake.changes_reading for mistake in case.mistakes)
-    for kind in kinds_after(case, 1):
-        if kind in DAMAGE or (is_measured and kind.changes_reading):
+def readings(case: Case, count: int) -> Iterator[Case]:
+    """Yield the case with so many mistakes that change how data are read: exchanged columns, reversed rows."""
+    if count == 0:
+        yield case
+        return
+    seen: set[frozenset[Mistake]] = set()
+    for fewer in readings(case, count - 1):
+        for given in _one_more(fewer, 1, changes_reading=True):
+            mistakes = frozenset(given.mistakes)
+            if mistakes not in seen:
+                seen.add(mistakes)
+                yield given
+
+
+def _one_more(case: Case, count: int, *, changes_reading: bool) -> Iterator[Case]:
+    """Yield the case with one more mistake taken for granted, which stands for so many.
+
+    Steps in 16 bits are rarely beside two other mistakes: they are supposed first, or not at all.
+    """
+    stages = {mistake.stage for mistake in case.mistakes} - {Stage.STORAGE}
+    if Stage.ARITHMETIC in stages:
+        return
+    for kind in kinds_after(case, count):
+        is_late = kind.stage == Stage.DAMAGE or (kind.stage == Stage.ARITHMETIC and stages)
+        if is_late or kind.changes_reading != changes_reading:
             continue
         for mistake in kind.suppositions(case):
             check_time()
@@ -288,20 +313,30 @@ def _has_law_mistake(case: Case) -> bool:
 def kinds_after(case: Case, count: int) -> Iterator[type[Mistake]]:
     """Yield the kinds of mistakes that may be left and that stand for so many.
 
-    If the supposed frequencies are the measured ones, none is left in the law. If a mistake of the law was supposed and
-    they are not, another one is left in it.
+    - A mistake that changes how data are read comes before those that are measured in what was read.
+    - If the supposed frequencies are the measured ones, none is left in the law.
+    - If they are not, and many rows show it, no other positions or amplitude explain the data; and if
+      a mistake of the law was supposed, another one is left in it.
+    - Steps in 16 bits and damage may be beside anything.
     """
     present = {type(mistake) for mistake in case.mistakes}
-    is_in_law = _has_law_mistake(case)
+    is_measured = any(not mistake.changes_reading for mistake in case.mistakes)
+    is_in_law = case.frequencies_agree is False and _has_law_mistake(case)
     kinds: Iterable[type[Mistake]] = (*DAMAGE, *MISTAKES)
     if case.frequencies_agree is False:
         kinds = sorted(kinds, key=lambda kind: not issubclass(kind, LawMistake))
     for kind in kinds:
-        concerns_law = issubclass(kind, LawMistake)
-        is_idle = concerns_law and case.frequencies_agree is True
-        is_early = is_in_law and not concerns_law and case.frequencies_agree is False
-        is_possible = kind not in present and kind.counts_as == count
-        if is_possible and not is_idle and not is_early:
+        if kind in present or kind.counts_as != count:
+            continue
+        if kind.stage in (Stage.ARITHMETIC, Stage.DAMAGE):
+            yield kind
+        elif kind.changes_reading:
+            if not is_measured:
+                yield kind
+        elif issubclass(kind, LawMistake):
+            if case.frequencies_agree is not True:
+                yield kind
+        elif not is_in_law and not case.has_other_frequencies:
             yield kind
 
 

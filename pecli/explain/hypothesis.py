@@ -362,7 +362,21 @@ class Case:
             return None
         if isinstance(waves.storage, TruncatedStorage):
             return None  # All values are off to one side, which moves frequencies by more than their errors.
-        return self.frequencies.agree_with(waves.frequencies)
+        return self.has_frequencies(waves.frequencies)
+
+    def has_frequencies(self, frequencies: Floats) -> bool:
+        """Return True if the data have some frequencies, as far as these were measured."""
+        return self.frequencies is None or self.frequencies.agree_with(frequencies)
+
+    @property
+    def has_other_frequencies(self) -> bool:
+        """True if clean waves have other frequencies than the making: no positions or amplitudes explain them.
+
+        If no channel moves at all, all rows may be at one position.
+        """
+        if self.frequencies is None or self.frequencies_agree is not False:
+            return False
+        return self.frequencies.are_clean and bool(self.frequencies.known.any())
 
     @cached_property
     def used_positions(self) -> Floats | None:

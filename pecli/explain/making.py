@@ -37,7 +37,7 @@ SLOW = 2 * np.pi / 8192
 """Frequency of a pair that turns less than once in 8,192 positions: it distinguishes all of them."""
 
 
-MAX_WAVE_NOISE = 1e-4
+MAX_TABLE_NOISE = 1e-4
 """Noise of a table, as a share of its amplitude, up to which it is one table: coarse storage or another one beyond."""
 
 LESS_NOISE = 0.1
@@ -400,7 +400,7 @@ class WaveMaking(Making):
 
     def measured_frequencies(self, sample: Floats, rows: Indices) -> Frequencies | None:
         whole = self._frequencies_in(sample, rows)
-        is_noisy = whole is None or whole.noise > MAX_WAVE_NOISE
+        is_noisy = whole is None or whole.noise > MAX_TABLE_NOISE
         if not is_noisy or len(sample) < 2 * MIN_RUN:
             return whole
         half = len(sample) // 2  # Rows at one end may hold anything.

@@ -17,6 +17,9 @@ COARSE = 1e-5
 SOLVER_STEPS = 6
 """Gauss-Newton steps of a fit. Most laws are straight lines in logarithms, for which one is exact."""
 
+MAX_HALVED = 6
+"""Times that a step of a fit is halved until it leads nearer."""
+
 CONVERGED = 1e-10
 """Step of a logarithm below which a fit is at its end."""
 
@@ -54,6 +57,9 @@ MAX_MISMATCH = 0.12
 MAX_NOISE = 0.25
 """Share of the amplitude by which a pair may miss its wave: one that misses it by more is overwritten, not measured."""
 
+MAX_WAVE_NOISE = 0.006
+"""Noise as a share of the amplitude: two decimals leave 0.003, smooth images of which columns look like waves 0.01."""
+
 
 class Frequencies(NamedTuple):
     """Measured frequencies, radians per position, with one standard error each."""
@@ -62,7 +68,8 @@ class Frequencies(NamedTuple):
     errors: Floats
     amplitude: float
     is_folded: bool  # whether signs are lost, because only cosines or only sines are there
-    noise: float = 0.0  # standard deviation of what waves leave, as a share of the amplitude
+    noise: float = math.nan
+    """Standard deviation of what waves leave, as a share of the amplitude; NaN if so few rows do not show it."""
 
     def agree_with(self, frequencies: Floats) -> bool:
         """Return True if a law gives all measured frequencies, whole turns per position apart."""
@@ -75,6 +82,16 @@ class Frequencies(NamedTuple):
             if self.is_folded:
                 off = np.minimum(off, np.abs(wrap(frequencies + self.values)))
             return np.asarray((off <= MAX_SIGMAS * self.errors).all(axis=-1))
+
+    @property
+    def are_of_waves(self) -> bool:
+        """True unless it shows that the channels are not waves."""
+        return not self.noise > MAX_WAVE_NOISE
+
+    @property
+    def are_clean(self) -> bool:
+        """True if many rows show that the channels are waves: then these are the frequencies, wherever rows belong."""
+        return self.noise <= MAX_WAVE_NOISE
 
     @property
     def known(self) -> Flags:
@@ -96,6 +113,9 @@ def frequencies_of(
 
     The longest run of consecutive positions is measured; a table with a break in it is measured on one side.
     """
+    if _descend(positions):
+        values = values[::-1]
+        positions = positions[::-1]
     run = longest_run(positions)
     if len(run) < MIN_RUN:
         return _frequencies_of_few(values, positions, rounding)
@@ -111,6 +131,12 @@ def frequencies_of(
     error = np.where(is_wave, error, np.pi)
     noise = float(np.median(waves.noise) / np.median(waves.amplitude))
     return Frequencies(waves.frequency, error, waves.shared_amplitude, not waves.both, noise)
+
+
+def _descend(positions: Floats) -> bool:
+    """Return True if positions count down, as those of rows in reverse order do."""
+    steps = np.diff(positions)
+    return bool(np.count_nonzero(steps == -1) > np.count_nonzero(steps == 1))
 
 
 def _frequencies_of_few(
@@ -233,20 +259,28 @@ def fit_number(
     Laws with rounded limits (YaRN's) have several local solutions: the search begins at the start that comes nearest.
     """
     known = measured.known & (measured.values > 0)
-    if not known.any():
+    if not known.any() or _mostly_ascend(measured.values[known]):
         return None
     logs = np.log(measured.values[known])
-    weights = (measured.values[known] / measured.errors[known]) ** 2
+    errors = measured.errors[known] / measured.values[known]
+    weights = errors**-2
 
     def misfit(position: float) -> float:
         error = np.sum(weights * np.minimum((_logs(law, position)[known] - logs) ** 2, 1.0))
         return float(error) if math.isfinite(error) else math.inf
 
     with np.errstate(all="ignore"):
-        positions = [math.log(start) for start in starts if start > 0]
-        position = min(positions, key=misfit, default=0.0)
+        positions = [math.log(start) for start in starts if start > 0] or [0.0]
+        tried = np.array([_logs(law, position)[known] for position in positions])
+        is_fixed = np.ptp(tried, axis=0) <= errors
+        is_wrong = np.abs(tried[0] - logs) > MAX_SIGMAS * errors
+        if (is_fixed & is_wrong).any():
+            return None  # YaRN's factor changes slow pairs only: it explains no other frequency of a fast one.
+        misfits = (np.minimum((tried - logs) ** 2, 1.0) * weights).sum(axis=1)
+        position = positions[int(np.argmin(np.nan_to_num(misfits, nan=math.inf)))]
         curvature = 0.0
         for _ in range(SOLVER_STEPS):
+            check_time()
             now = _logs(law, position)[known]
             slope = (_logs(law, position + SOLVER_STEP)[known] - now) / SOLVER_STEP
             curvature = float((weights * slope) @ slope)
@@ -262,6 +296,11 @@ def fit_number(
         return None
     value = math.exp(position)
     return Fit(value, SIGMAS * value / math.sqrt(curvature))
+
+
+def _mostly_ascend(frequencies: Floats) -> bool:
+    """Return True if later pairs turn faster, as they do in no law: the pairs were read in the wrong order."""
+    return bool(2 * np.count_nonzero(np.diff(frequencies) > 0) > len(frequencies))
 
 
 def _fit_by_scanning(misfit: Callable[[float], float], start: float) -> Fit:
@@ -282,7 +321,7 @@ def fit_numbers(
 ) -> list[Fit] | None:
     """Return several positive numbers for which a law gives the measured frequencies, by damped Gauss-Newton."""
     known = measured.known & (measured.values > 0)
-    if np.count_nonzero(known) <= len(start) or min(start) <= 0:
+    if np.count_nonzero(known) <= len(start) or _mostly_ascend(measured.values[known]):
         return None
     logs = np.log(measured.values[known])
     weights = measured.values[known] / measured.errors[known]
@@ -295,6 +334,7 @@ def fit_numbers(
     covariance: Floats = np.zeros((len(start), len(start)))
     with np.errstate(all="ignore"):
         for _ in range(4 * SOLVER_STEPS):
+            check_time()
             now = residuals(position)
             slopes = [
                 (residuals(position + SOLVER_STEP * unit) - now) / SOLVER_STEP
@@ -305,12 +345,19 @@ def fit_numbers(
                 return None
             covariance = np.asarray(np.linalg.pinv(jacobian.T @ jacobian), np.float64)
             move = np.clip(-covariance @ (jacobian.T @ now), -1.0, 1.0)
-            shares = 0.5 ** np.arange(6)
-            moved = [position + share * move for share in shares]
-            position = min(moved, key=lambda there: float((residuals(there) ** 2).sum()))
+            moves = (0.5**halved * move for halved in range(MAX_HALVED))
+            nearer = (step for step in moves if _size(residuals(position + step)) < _size(now))
+            step = next(nearer, None)
+            if step is None:
+                break
+            position = position + step
     values = np.exp(position)
     errors = SIGMAS * values * np.sqrt(np.maximum(np.diag(covariance), 0.0))
     return [Fit(float(value), float(error)) for value, error in zip(values, errors, strict=True)]
+
+
+def _size(residuals: Floats) -> float:
+    return float((residuals**2).sum())
 
 
 def _logs(law: Callable[[float], Floats], position: float) -> Floats:

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from pecli.engine.arrays import Flags, Floats, Indices
+from pecli.engine.arrays import Flags
 from pecli.explain.bias_making import MASKED, BiasMaking
-from pecli.explain.catalogue.columns import OtherLayout, SwappedFunctions
-from pecli.explain.catalogue.placements import OtherAxes, OtherPlacement
+from pecli.explain.catalogue import MISTAKES
 from pecli.explain.catalogue.rotation_mistakes import (
     OtherChannels,
     OtherFormula,
@@ -13,18 +12,11 @@ from pecli.explain.catalogue.rotation_mistakes import (
     OtherRotaryDim,
 )
 from pecli.explain.hypothesis import Case, Mistake
-from pecli.explain.measure import MAX_SIGMAS, Frequencies
 from pecli.explain.rotated_making import RotatedMaking, turn_fit
 from pecli.explain.wave_measurement import MIN_RUN
 
-PAIRS = 5
-"""Neighbouring pairs that are looked at: two numbers fit any two, so three are left to show whether they follow a law."""
-
-MIN_PAIRS = 3
-"""Pairs of which a law can be seen at all."""
-
-MAX_NOISE = 0.006
-"""Noise as a share of the amplitude: two decimals leave 0.003, smooth images of which columns look like waves 0.01."""
+MIN_KEYS = 5
+"""Keys of a bias in which lines can be seen: fewer are nearly on one whatever they hold."""
 
 STRAIGHT = 0.05
 """Share of the largest value by which neighbouring biases may bend: bfloat16 rounds to a tenth of this."""
@@ -43,7 +35,7 @@ def is_readable(case: Case) -> bool:
         is_rotated = _shows_rotation(case, waves)
         if waves.heads.before.count > 1 or not is_rotated:
             return is_rotated
-    return _has_lawful_frequencies(case) or _has_positions(case)
+    return _shows_waves(case) or _has_positions(case)
 
 
 def _shows_rotation(case: Case, rotated: RotatedMaking) -> bool:
@@ -82,30 +74,21 @@ def is_as_supposed(case: Case) -> bool:
     return has_amplitude and np.array_equal(case.used_positions, expected)
 
 
-def _has_lawful_frequencies(case: Case) -> bool:
-    """Return True if frequencies follow a law in some form of the table, or in some places of its rows."""
-    if _is_lawful_case(case):
+def _shows_waves(case: Case) -> bool:
+    """Return True if the channels are clean waves in some reading of the table, whatever law they follow."""
+    if _has_waves(case):
         return True
-    kinds: tuple[type[Mistake], ...] = (
-        OtherLayout,
-        SwappedFunctions,
-        OtherPairs,
-        OtherChannels,
-        OtherAxes,
-        OtherPlacement,
-    )
-    for kind in kinds:
-        for mistake in kind.proposals(case):
-            if _is_lawful_case(case.given(mistake)):
+    for kind in MISTAKES:
+        if not kind.changes_reading:
+            continue
+        for mistake in kind.suppositions(case):
+            if _has_waves(case.given(mistake)):
                 return True
     return False
 
 
-def _is_lawful_case(case: Case) -> bool:
-    waves = case.waves
-    if waves is None or case.frequencies is None:
-        return False
-    return is_lawful(case.frequencies, waves.frequencies)
+def _has_waves(case: Case) -> bool:
+    return case.frequencies is not None and case.frequencies.are_of_waves
 
 
 def _has_positions(case: Case) -> bool:
@@ -117,44 +100,10 @@ def _has_positions(case: Case) -> bool:
     return bool(len(places) >= min(MIN_RUN, used.shape[1] // 2))
 
 
-def is_lawful(measured: Frequencies, expected: Floats) -> bool:
-    """Return True if some neighbouring frequencies follow a law, as those of rotary tables do and noise does not.
-
-    Scalings change a part of the frequencies: llama3 and YaRN leave the fast ones as they are, and divide the slow ones
-    by one factor. So it is enough that either the fastest or the slowest follow one.
-    """
-    if measured.noise > MAX_NOISE:
-        return False
-    known = np.flatnonzero(measured.known & (expected != 0))
-    if len(known) < MIN_PAIRS:
-        return len(expected) <= PAIRS  # A small head has too few pairs to show a law.
-    fastest = known[:PAIRS]
-    slowest = known[-PAIRS:]
-    return _follow_law(measured, expected, fastest) or _follow_law(measured, expected, slowest)
-
-
-def _follow_law(measured: Frequencies, expected: Floats, pairs: Indices) -> bool:
-    """Return True if frequencies are a geometric series b^(−i/d), or the expected ones times such a series.
-
-    Logarithms of a geometric series lie on a line.
-    """
-    values = np.abs(measured.values[pairs])
-    errors = measured.errors[pairs] / values
-    logs = np.log(values)
-    ratios = logs - np.log(np.abs(expected[pairs]))
-    return _is_line(pairs, logs, errors) or _is_line(pairs, ratios, errors)
-
-
-def _is_line(places: Indices, values: Floats, errors: Floats) -> bool:
-    slope, start = np.polyfit(places, values, 1, w=1 / errors)
-    off = np.abs(values - slope * places - start)
-    return bool((off <= MAX_SIGMAS * errors).all())
-
-
 def _has_straight_rows(case: Case) -> bool:
     """Return True if most biases are on a line with their neighbours: every form bends only at the diagonal."""
     values = case.observations.sample
-    if values.shape[1] < PAIRS:
+    if values.shape[1] < MIN_KEYS:
         return True
     bends = values[:, 2:] - 2 * values[:, 1:-1] + values[:, :-2]
     is_used: Flags = (

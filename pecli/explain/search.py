@@ -105,21 +105,23 @@ def _transformed(scheme: Scheme, name: str, array: Array, atol: float) -> Explan
 
 
 def _of_waves(scheme: Scheme, waves: Tensors, atol: float) -> list[Explanation]:
-    """Return why cosines and sines differ: one mistake in both, one in the wrong ones if others are right, several."""
-    in_both = _best(scheme, waves, atol, 1)
-    if in_both is not None and in_both.cost <= CHEAP:
+    """Return why cosines and sines differ.
+
+    If one of the two is right, a cheap mistake such as negated sines is one of both tables; any other
+    is a mistake of the wrong table only.
+    """
+    is_one_right = any(_of_each(scheme, waves, atol, 0))
+    in_both = _best(scheme, waves, atol, 1 if is_one_right else MAX_MISTAKES)
+    if in_both is not None and (in_both.cost <= CHEAP or not is_one_right):
         return [in_both]
-    right = list(_of_each(scheme, waves, atol, 0))
-    if right:
-        return list(_of_each(scheme, waves, atol, MAX_MISTAKES))
-    in_both = _best(scheme, waves, atol, MAX_MISTAKES)
-    if in_both is not None:
-        return [in_both]
-    return list(_of_each(scheme, waves, atol, 1))
+    return list(_of_each(scheme, waves, atol, MAX_MISTAKES if is_one_right else 1))
 
 
 def _best(scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int) -> Explanation | None:
     """Return the shortest explanation of tensors in any way of reading their numbers; it may say that they are right."""
+    sinusoidal = _as_sinusoidal(scheme, tensors, atol)
+    if sinusoidal is not None:
+        return sinusoidal
     for edits, values in _read(tensors):
         check_time()
         # Any numbers can be taken for the bits of others, so these have to be right.
@@ -131,7 +133,7 @@ def _best(scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int) -> 
         if explanations:
             shortest = explanations[0]
             return shortest.renamed(tensors) if "cos_sin" in tensors else shortest
-    return _as_sinusoidal(scheme, tensors, atol)
+    return None
 
 
 def _as_sinusoidal(scheme: Scheme, tensors: Tensors, atol: float) -> Explanation | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from fractions import Fraction
+from functools import cache
 from typing import ClassVar, NamedTuple, Self
 
 from pecli.engine import numerics
@@ -75,6 +76,7 @@ class Scaling:
     """Values of parameters that are None."""
 
     @classmethod
+    @cache
     def names(cls) -> tuple[str, ...]:
         """Return the names of all parameters."""
         return tuple(parameter.name for parameter in fields(cls))

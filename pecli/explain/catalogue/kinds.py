@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
+
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.hypothesis import Case, Mistake, Stage
 from pecli.explain.law import Law
@@ -45,6 +47,13 @@ class WaveMistake(Mistake):
         yield from ()
 
 
+def _measured_frequencies(case: Case, waves: WaveMaking) -> tuple[object, ...]:
+    """Return a key of the measured frequencies, to float32; the reading of the data if none could be measured."""
+    if case.frequencies is None:
+        return waves.reading
+    return case.frequencies.values.astype(np.float32).tobytes(), waves.storage
+
+
 @dataclass(frozen=True, eq=False)
 class LawMistake(WaveMistake):
     """A mistake in the law of the frequencies."""
@@ -66,23 +75,31 @@ class LawMistake(WaveMistake):
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
-        """Yield the laws worth testing, each computed once per law and reading of the data."""
+        """Yield the mistakes that give the measured frequencies, computed once per law and reading of the data."""
         law = waves.law
         if law is None:
             return
-        # Fits take most of the time, and depend on no mistake that leaves the law and the frequencies as they are.
-        key = (cls, law, waves.arithmetic.frequencies, *waves.reading)
-        yield from case.once(key, lambda: list(cls.laws_proposed(case, law)))
+        # Fits take most of the time, and depend on no mistake that leaves the law and the frequencies as they are:
+        # a table with exchanged and negated columns may turn as the right one does.
+        key = (cls, law, waves.arithmetic.frequencies, *_measured_frequencies(case, waves))
+        yield from case.once(key, lambda: list(cls._agreeing(case, law)))
+
+    @classmethod
+    def _agreeing(cls, case: Case, law: Law) -> Iterator[Self]:
+        is_judged = case.frequencies_agree is not None
+        for mistake in cls.laws_proposed(case, law):
+            if not is_judged or case.has_frequencies(mistake.in_law(law).frequencies):
+                yield mistake
 
     @classmethod
     def suppositions(cls, case: Case) -> Iterator[Self]:
-        """Yield proposals that give the measured frequencies, and typical instances: another law mistake may follow."""
+        """Yield proposals, and typical instances: another mistake of the law may follow."""
         if case.law is None:
             return
         typical = list(cls.typical(case.law))
         yield from typical
         for mistake in cls.proposals(case):
-            if mistake not in typical and case.given(mistake).frequencies_agree is not False:
+            if mistake not in typical:
                 yield mistake
 
     @classmethod

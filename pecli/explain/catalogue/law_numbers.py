@@ -237,6 +237,7 @@ class FewerPairs(LawMistake):
     summary = "another number of pairs rotates (a partial rotary factor that is ignored)"
     seen_in = ("Gemma 4 ports (proportional RoPE)",)
     fitted = ("pairs",)
+    changes_reading = True  # Pairs that do not move show whatever frequencies the others have.
 
     def in_law(self, law: Law) -> Law:
         return replace(law, rotating=None if self.pairs >= law.pairs else self.pairs)
@@ -251,6 +252,12 @@ class FewerPairs(LawMistake):
         rotating = int(moving[-1]) + 1 if len(moving) else 0
         if rotating != _rotating(law) and not is_still[:rotating].any():
             yield cls(rotating)
+
+    @classmethod
+    def suppositions(cls, case: Case) -> Iterator[Self]:
+        """Yield how many pairs move, whatever their frequencies are: another mistake may have changed these."""
+        if case.law is not None:
+            yield from cls.laws_proposed(case, case.law)
 
     @classmethod
     def examples_for(cls, waves: WaveMaking) -> Iterator[Self]:

@@ -37,7 +37,8 @@ class OnlyInRows(Mistake):
     last: int
     summary = "two regimes: a table that was extended with other settings than it began with"
     seen_in = ("dynamic NTK caches that grow", "LongRoPE at the original length")
-    stage = Stage.ARITHMETIC
+    stage = Stage.DAMAGE  # Both regimes have the form of the whole table.
+    rank = 0
 
     def plant(self, making: Making) -> Making:
         return RegimeMaking(

@@ -458,6 +458,7 @@ class ZeroRows(RotationMistake):
     summary = "some rows of queries or keys are zeros: a buffer longer than the prompt"
     seen_in = ("static KV caches", "CUDA graphs with padded batches")
     stage = Stage.POSITIONS
+    rank = 10  # It is stated after the positions of the other rows.
     shows_in_few_values = True
 
     def in_rotation(self, rotated: RotatedMaking) -> RotatedMaking:

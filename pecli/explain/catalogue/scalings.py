@@ -13,7 +13,7 @@ from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.schemes.scheme import Scheme
 from pecli.explain.catalogue.kinds import LawMistake
-from pecli.explain.catalogue.law_numbers import OtherBase, ParameterMistake
+from pecli.explain.catalogue.law_numbers import OtherBase, OtherScale, ParameterMistake
 from pecli.explain.hypothesis import Case
 from pecli.explain.law import NO_SCALING, Law, fit_parameter
 from pecli.explain.making import Making, WaveMaking
@@ -166,9 +166,11 @@ class OtherTwoNumbers(LawMistake):
     @classmethod
     def laws_proposed(cls, case: Case, law: Law) -> Iterator[Self]:
         """Fit every two numbers of the law to the measured frequencies; yield those that fit."""
-        if case.frequencies is None or law.scaling == NO_SCALING:
+        if case.frequencies is None:
             return
-        numbers = [name for name in ("base", *law.scaling.frequency_parameters()) if name in KINDS]
+        numbers = [
+            name for name in ("base", "scale", *law.scaling.frequency_parameters()) if name in KINDS
+        ]
         numbers = [name for name in numbers if isinstance(law.value(name), (int, float))]
         for names in combinations(numbers, 2):
             yield from cls._with_names(names, case.frequencies, law)
@@ -205,7 +207,7 @@ class OtherTwoNumbers(LawMistake):
 KINDS: dict[str, type[ParameterMistake]] = {
     kind.name: kind
     for kind in (
-        OtherBase, OtherFactor, OtherOriginalLength, OtherTrainedLength, OtherLength, OtherBetaFast, OtherBetaSlow,
+        OtherBase, OtherScale, OtherFactor, OtherOriginalLength, OtherTrainedLength, OtherLength, OtherBetaFast, OtherBetaSlow,
         OtherLowFactor, OtherHighFactor,
     )
 }  # fmt: skip
