@@ -7,13 +7,14 @@ that are others makes the same table, every element of it: that is what `accept`
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
 import pecli
 from pecli.engine.schemes.scheme import named_tensors
 from pecli.explain import catalogue
-from pecli.explain.catalogue import DAMAGE
 from pecli.explain.hypothesis import Case, Mistake, Observations, Stage
 from pecli.explain.making import FLOAT32
 from pecli.explain.planting import Tensors, makings
@@ -22,7 +23,7 @@ from tests.tools.sweeps import Attempt
 
 Random = np.random.Generator
 STORAGES = ("float64", "float32", "float16", "6 decimals", "4 decimals")
-MAX_DRAWS = 200
+MAX_DRAWS = 5000
 """Draws until mistakes go together: a grid that was replaced has no law of which the base could be another one."""
 
 SMALLEST = 0.01
@@ -74,23 +75,39 @@ def _stored(array: np.ndarray, storage: str) -> np.ndarray:
 
 def _drawn(rng: Random, count: int) -> tuple[Tensors, Sequence[Mistake]]:
     """Return tensors of a scheme, and mistakes of different kinds that all show in them."""
-    kinds = [
-        kind
-        for kind in catalogue.every_kind()
-        if kind.stage not in (Stage.STORAGE, Stage.ARITHMETIC) and kind not in DAMAGE
-    ]
     for _ in range(MAX_DRAWS):
-        scheme = SPECIMENS[int(rng.integers(len(SPECIMENS)))]
-        names = [name for name in named_tensors(scheme) if name not in scheme.derived_tensors]
-        tensors = next(iter(makings(scheme, names)))
-        chosen = rng.choice(len(kinds), count, replace=False)
-        examples = [[*kinds[k].examples(tensors.making, scheme)] for k in chosen]
+        specimen = _specimens()[int(rng.integers(len(SPECIMENS)))]
+        chosen = rng.choice(len(specimen.examples), count, replace=False)
+        examples = [specimen.examples[kind] for kind in chosen]
         if not all(examples):
             continue
         mistakes = [each[int(rng.integers(len(each)))] for each in examples]
-        if _all_show(tensors, mistakes):
-            return tensors, mistakes
+        if _all_show(specimen.tensors, mistakes):
+            return specimen.tensors, mistakes
     raise LookupError("no mistakes go together")
+
+
+class Specimen(NamedTuple):
+    """Tensors, and typical mistakes in them: a list per kind, which is empty if they cannot have it."""
+
+    tensors: Tensors
+    examples: list[list[Mistake]]
+
+
+@cache
+def _specimens() -> list[Specimen]:
+    kinds = [
+        kind
+        for kind in catalogue.every_kind()
+        if kind.stage not in (Stage.STORAGE, Stage.ARITHMETIC, Stage.DAMAGE)
+    ]
+    specimens = []
+    for scheme in SPECIMENS:
+        names = [name for name in named_tensors(scheme) if name not in scheme.derived_tensors]
+        tensors = next(iter(makings(scheme, names)))
+        examples = [list(kind.examples(tensors.making, scheme)) for kind in kinds]
+        specimens.append(Specimen(tensors, examples))
+    return specimens
 
 
 def _all_show(tensors: Tensors, mistakes: Sequence[Mistake]) -> bool:
