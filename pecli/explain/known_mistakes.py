@@ -1,36 +1,25 @@
-"""Known mistakes: schemes that are easily taken for another one, with the edits between them."""
+"""Schemes on a grid or at listed positions with a known mistake in placing their rows, and the edits between them."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import singledispatch
 from itertools import combinations, permutations, product
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pecli.engine.edits import Layout, Parameter, edit_of
-from pecli.engine.scalings import PARAMETERS
-from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.given_positions import GridSize, PositionList
 from pecli.engine.schemes.grid_styles import ADDED, ROTARY, GridStyle
-from pecli.engine.schemes.learned import LearnedInit
 from pecli.engine.schemes.positions import Positioned
-from pecli.engine.schemes.rope import Rope, as_read
-from pecli.engine.schemes.scheme import Scheme, default_of
+from pecli.engine.schemes.rope import Rope
+from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.errors import ParameterError, spelled
 
 MAX_LISTED = 1 << 16
 """The maximum length of an explicit list of positions in a known mistake."""
-USUAL_FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0)
-"""Factors of scalings that models have: one is easily taken for another."""
-
-APPLIED_TWICE = ("linear", "ntk", "ntk-fixed", "proportional")
-"""Scalings that are still one of their own kind if they are applied twice: with the square of the factor."""
-
-CONFUSED_FACTORS = ("linear", "ntk", "ntk-fixed", "yarn", "llama3")
-"""Scalings whose factor people type, so that they may type another usual one."""
 
 PlacedT = TypeVar("PlacedT", bound=Positioned)
 SchemeT = TypeVar("SchemeT", bound=Scheme)
@@ -70,27 +59,16 @@ class Neighbour(NamedTuple, Generic[MistakenT]):
 
 
 @singledispatch
-def neighbours(scheme: Scheme) -> tuple[Neighbour[Scheme], ...]:
-    """Return the known mistakes: each parameter at its default, and positions that are off by one."""
-    left_out = {"dtype", "recipe", "offset", *scheme.inert_parameters}
-    mistakes = []
-    for name in scheme.parameters():
-        if name in left_out:
-            continue
-        default = default_of(type(scheme), name)
-        if default not in (None, MISSING, getattr(scheme, name)):
-            mistakes.append(neighbour(scheme, **{name: default}))
-    if "offset" in scheme.parameters():
-        mistakes.append(neighbour(scheme, offset=scheme.first_position - 1))
-        mistakes.append(neighbour(scheme, offset=scheme.first_position + 1))
-    return tuple(mistake for mistake in mistakes if mistake is not None)
+def neighbours(scheme: Scheme) -> Iterator[Neighbour[Scheme]]:
+    """Yield a scheme on a grid or at listed positions with each known mistake in placing its rows.
+
+    Mistakes that any table can have (another base, swapped columns, a missing scaling) are in the catalogue.
+    """
+    yield from ()
 
 
-_default_neighbours = neighbours.dispatch(Scheme)
-
-
-def neighbour(scheme: SchemeT, **changes: Any) -> Neighbour[SchemeT] | None:
-    """Return the scheme with other parameters; None if that is no scheme, or the same one.
+def neighbour(scheme: SchemeT, **changes: Any) -> Iterator[Neighbour[SchemeT]]:
+    """Yield the scheme with other parameters, unless that is no scheme, or the same one.
 
     Changes to None are not reported as edits: they take away what the others replace.
     """
@@ -100,87 +78,36 @@ def neighbour(scheme: SchemeT, **changes: Any) -> Neighbour[SchemeT] | None:
     try:
         changed = replace(scheme, **everything)
     except ParameterError:
-        return None
+        return
     if changed == scheme:
-        return None
+        return
     named = {name: value for name, value in changes.items() if value is not None}
     edits = [edit_of(name, getattr(scheme, name), value) for name, value in named.items()]
-    return Neighbour(tuple(edits), changed)
-
-
-def _existing(
-    candidates: Iterable[Neighbour[SchemeT] | None],
-) -> tuple[Neighbour[SchemeT], ...]:
-    return tuple(candidate for candidate in candidates if candidate is not None)
+    yield Neighbour(tuple(edits), changed)
 
 
 @neighbours.register
-def _(scheme: Alibi) -> tuple[Neighbour[Scheme], ...]:
-    """Return the other rule if it differs, the other forms, and max_bias at its default."""
-    changes: list[dict[str, Any]] = [{"max_bias": 8.0}]
-    is_power_of_two = scheme.heads & (scheme.heads - 1) == 0
-    if not is_power_of_two:
-        changes.append({"rule": "naive" if scheme.rule == "paper" else "paper"})
-    if "form" not in scheme.inert_parameters:
-        changes += [{"form": form} for form in ("symmetric", "causal", "key", "key-last")]
-    return _existing(neighbour(scheme, **change) for change in changes)
+def _(scheme: Sinusoidal) -> Iterator[Neighbour[Scheme]]:
+    """Yield exponents over half the dim less 1 (fairseq), unscaled positions, and other places."""
+    yield from neighbour(scheme, freq_shift=0.0 if scheme.freq_shift else 1.0)
+    yield from neighbour(scheme, scale=1.0)
+    yield from _misplaced(scheme, ADDED)
 
 
 @neighbours.register
-def _(scheme: LearnedInit) -> tuple[Neighbour[Scheme], ...]:
-    """Return another seed, and the usual standard deviation."""
-    changes: dict[str, Any] = {"seed": 1 if scheme.seed == 0 else 0, "std": 0.02}
-    return _existing(
-        neighbour(scheme, **{name: value})
-        for name, value in changes.items()
-        if name not in scheme.inert_parameters
-    )
-
-
-@neighbours.register
-def _(scheme: Sinusoidal) -> tuple[Neighbour[Scheme], ...]:
-    """Return the other layout, order and exponent, other places, and parameters at their defaults."""
-    changes: list[dict[str, Any]] = [
-        {"layout": "halves" if scheme.layout == "interleaved" else "interleaved"},
-        {"cos_first": not scheme.cos_first},
-        {"freq_shift": 0.0 if scheme.freq_shift else 1.0},
-    ]
-    first = {}
-    for change in changes:
-        mistake = neighbour(scheme, **change)
-        if mistake is not None:
-            first[mistake.scheme] = mistake
-    more = [*_existing(_misplaced(scheme, ADDED)), *_default_neighbours(scheme)]
-    return (*first.values(), *(mistake for mistake in more if mistake.scheme not in first))
-
-
-@neighbours.register
-def _(scheme: Rope) -> tuple[Neighbour[Scheme], ...]:
-    """Return mistakes in base, offset, scaling, exponent, places and sections."""
-    mistakes = _existing(_rope_candidates(scheme))
-    if scheme.runtime == "none":
-        return mistakes
-    # A runtime may read both alike: such a mistake has no effect.
-    read = as_read(scheme)
-    return tuple(mistake for mistake in mistakes if as_read(mistake.scheme) != read)
-
-
-def _rope_candidates(scheme: Rope) -> Iterator[Neighbour[Rope] | None]:
-    yield neighbour(scheme, base=10000.0)
-    yield neighbour(scheme, offset=scheme.offset - 1)
-    yield neighbour(scheme, offset=scheme.offset + 1)
-    for change in _other_scalings(scheme):
-        yield neighbour(scheme, **change)
-    yield _over_the_dim(scheme)
+def _(scheme: Rope) -> Iterator[Neighbour[Scheme]]:
+    """Yield exponents over the whole dim, other places, and the sections of M-RoPE in another order."""
+    yield from _over_the_dim(scheme)
     yield from _misplaced(scheme, ROTARY)
-    if scheme.mrope_section is not None and scheme.positions is not None:
-        yield neighbour(scheme, mrope_interleaved=None if scheme.mrope_interleaved else True)
-        for order in permutations(scheme.mrope_section):
-            yield neighbour(scheme, mrope_section=order)
+    if scheme.mrope_section is None or scheme.positions is None:
+        return
+    yield from neighbour(scheme, mrope_interleaved=None if scheme.mrope_interleaved else True)
+    for order in permutations(scheme.mrope_section):
+        yield from neighbour(scheme, mrope_section=order)
 
 
-def _over_the_dim(scheme: Rope) -> Neighbour[Rope] | None:
-    """Return the exponents over the whole dim, if fewer channels rotate, or each axis has its own.
+def _over_the_dim(scheme: Rope) -> Iterator[Neighbour[Rope]]:
+    """Yield the exponents over the whole dim, if fewer channels rotate, or each axis has its own.
 
     With base b over d of D channels, b^(−i/(d/2)) becomes b^(−i/(D/2)), the frequencies of the base
     b^(d/D). If axes have different sizes, the factors of NTK express this per axis.
@@ -189,70 +116,19 @@ def _over_the_dim(scheme: Rope) -> Neighbour[Rope] | None:
     usual = [AxisBlock(*block[:2], Fraction(block.channels, 2)) for block in scheme.axis_blocks]
     has_other_frequencies = [*scheme.axis_blocks] != usual
     if sizes == [scheme.dim] or has_other_frequencies or scheme.scaling not in ("none", "linear"):
-        return None
+        return
     ratios = [scheme.base ** (size / scheme.dim - 1) for size in sizes]
     expected: Any = sizes[0]
-    mistake = neighbour(scheme, base=scheme.base * ratios[0])
+    changes: dict[str, Any] = {"base": scheme.base * ratios[0]}
     if len({*sizes}) > 1:
         expected = spelled(tuple(sizes))
         factors = [ratio ** (1 - 2 / size) for ratio, size in zip(ratios, sizes, strict=True)]
-        mistake = neighbour(scheme, axis_factors=tuple(factors))
-    if mistake is None:
-        return None
-    return Neighbour((edit_of("exponent_dim", expected, scheme.dim),), mistake.scheme)
+        changes = {"axis_factors": tuple(factors)}
+    for mistake in neighbour(scheme, **changes):
+        yield Neighbour((edit_of("exponent_dim", expected, scheme.dim),), mistake.scheme)
 
 
-def _other_scalings(scheme: Rope) -> Iterator[dict[str, Any]]:
-    """Yield changes of the scaling: none, twice, another attention factor, ramp, length or factor."""
-    if scheme.scaling == "none":
-        return
-    parameters = [name for name in PARAMETERS if getattr(scheme, name) is not None]
-    yield {"scaling": "none", **dict.fromkeys(parameters)}
-    yield from _other_factors(scheme)
-    yield from _other_attention_factors(scheme)
-    if scheme.scaling == "yarn":
-        yield {"truncate": scheme.truncate is False}
-    if scheme.scaling == "longrope":
-        yield from _other_side_of_the_length(scheme)
-
-
-def _other_factors(scheme: Rope) -> Iterator[dict[str, Any]]:
-    """Yield the factor of a scaling that is applied twice, and the usual ones next to it."""
-    factor = scheme.factor
-    if factor is None:
-        return
-    twice = factor**2
-    if scheme.scaling in APPLIED_TWICE:
-        yield {"factor": twice}
-    if scheme.scaling not in CONFUSED_FACTORS:
-        return
-    # Factors farther away differ by more, and would be noticed.
-    smaller = [usual for usual in USUAL_FACTORS if usual < factor][-1:]
-    larger = [usual for usual in USUAL_FACTORS if usual > factor][:1]
-    for usual in (*smaller, *larger):
-        if usual != twice:
-            yield {"factor": usual}
-
-
-def _other_attention_factors(scheme: Rope) -> Iterator[dict[str, Any]]:
-    """Yield an attention factor that is left out or applied twice, of scalings that have one."""
-    attention = scheme.attention_factor_value()
-    if scheme.scaling in ("yarn", "longrope") and attention != 1:
-        yield {"attention_factor": 1.0}
-        yield {"attention_factor": attention**2}
-
-
-def _other_side_of_the_length(scheme: Rope) -> Iterator[dict[str, Any]]:
-    """Yield the length at which LongRoPE uses its other list: short factors up to the original length, then long ones."""
-    original = scheme.original_max_position_embeddings
-    if original is not None:
-        is_long = scheme.effective_length > original
-        yield {"length": original if is_long else original + 1}
-
-
-def _misplaced(
-    scheme: PlacedT, styles: Mapping[str, GridStyle]
-) -> Iterator[Neighbour[PlacedT] | None]:
+def _misplaced(scheme: PlacedT, styles: Mapping[str, GridStyle]) -> Iterator[Neighbour[PlacedT]]:
     """Yield mistakes in the places of rows: other grids, styles, points or axes."""
     style = scheme.grid_style
     if scheme.grid is not None:
@@ -266,22 +142,22 @@ def _misplaced(
         yield from _permuted_axes(scheme, scheme.positions.axes)
 
 
-def _other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Neighbour[PlacedT] | None]:
-    yield neighbour(scheme, grid=GridSize((*grid[:-2], grid[-1], grid[-2])))
+def _other_grids(scheme: PlacedT, grid: GridSize) -> Iterator[Neighbour[PlacedT]]:
+    yield from neighbour(scheme, grid=GridSize((*grid[:-2], grid[-1], grid[-2])))
     for keep in (0, 1):
         if keep != (scheme.keep or 0):
-            yield neighbour(scheme, keep=keep)
-    yield neighbour(scheme, grid_base=None)
-    yield neighbour(scheme, grid_scale=None)
+            yield from neighbour(scheme, keep=keep)
+    yield from neighbour(scheme, grid_base=None)
+    yield from neighbour(scheme, grid_scale=None)
     style = scheme.grid_style
     if style is not None and style.grid_scale is not None:
         # diffusers does not divide the positions of LTX if rope_interpolation_scale is left out.
-        yield neighbour(scheme, grid_scale=(1.0,) * len(style.grid_scale))
+        yield from neighbour(scheme, grid_scale=(1.0,) * len(style.grid_scale))
 
 
 def _other_styles(
     scheme: PlacedT, style: GridStyle, styles: Mapping[str, GridStyle]
-) -> Iterator[Neighbour[PlacedT] | None]:
+) -> Iterator[Neighbour[PlacedT]]:
     changes: dict[str, Any] = {}
     if scheme.base == style.base:
         changes["base"] = None  # Another style has its own base.
@@ -292,33 +168,31 @@ def _other_styles(
         if own_channels:
             alike = replace(alike, split=style.split)
         if alike != style:
-            yield neighbour(scheme, style=name, **changes)
+            yield from neighbour(scheme, style=name, **changes)
 
 
-def _other_points(scheme: PlacedT, style: GridStyle) -> Iterator[Neighbour[PlacedT] | None]:
+def _other_points(scheme: PlacedT, style: GridStyle) -> Iterator[Neighbour[PlacedT]]:
     """Yield rows and columns exchanged, positions that count rows of the table, and shifted ones."""
     coordinates = scheme.coordinates()
     rows = coordinates.index(0, scheme.seq_len).tolist()
     points = Points(style.sorted_axes, coordinates.values, rows)
     exchanged = {"h": "w", "w": "h"}
     order = [points.axes.index(exchanged.get(axis, axis)) for axis in points.axes]
-    yield _in_order(scheme, points.listed(), points.axes, order)
+    yield from _in_order(scheme, points.listed(), points.axes, order)
     for counting in dict.fromkeys((points.axes, "hw")):
         by_axis: dict[str, Sequence[Any]] = dict(zip(points.axes, points.listed(), strict=True))
         by_axis |= dict.fromkeys(counting, range(scheme.seq_len))
         edit = edit_of("positions", "those of the grid", "0, 1, 2, …")
-        yield _at_positions(scheme, [*by_axis.values()], edit)
+        yield from _at_positions(scheme, [*by_axis.values()], edit)
     for moved, by in product((*points.axes, "hw"), (Fraction(1), Fraction(-1), Fraction(1, 2))):
         edit = edit_of(f"positions along {' and '.join(moved)}", 0, float(by))
-        yield _at_positions(scheme, points.listed(moved, by), edit)
+        yield from _at_positions(scheme, points.listed(moved, by), edit)
     if style.coordinate == "share":
         edit = edit_of("normalize", True, False)
-        yield _at_positions(scheme, points.numbered_from_one(in_turns=style.in_turns), edit)
+        yield from _at_positions(scheme, points.numbered_from_one(in_turns=style.in_turns), edit)
 
 
-def _permuted_axes(
-    scheme: PlacedT, axes: Sequence[Sequence[Any]]
-) -> Iterator[Neighbour[PlacedT] | None]:
+def _permuted_axes(scheme: PlacedT, axes: Sequence[Sequence[Any]]) -> Iterator[Neighbour[PlacedT]]:
     """Yield two axes exchanged, and all axes the same as the first."""
     count = len(axes)
     names = "thw"[-count:] if count < 4 else "".join(map(str, range(count)))
@@ -326,22 +200,22 @@ def _permuted_axes(
         order = [*range(count)]
         order[first] = second
         order[second] = first
-        yield _in_order(scheme, axes, names, order)
-    yield _in_order(scheme, axes, names, [0] * count)
+        yield from _in_order(scheme, axes, names, order)
+    yield from _in_order(scheme, axes, names, [0] * count)
 
 
 def _in_order(
     scheme: PlacedT, places: Sequence[Sequence[Any]], names: str, order: Sequence[int]
-) -> Neighbour[PlacedT] | None:
+) -> Iterator[Neighbour[PlacedT]]:
     found = ",".join(names[axis] for axis in order)
     edit = edit_of("axes of positions", ",".join(names), found)
-    return _at_positions(scheme, [places[axis] for axis in order], edit)
+    yield from _at_positions(scheme, [places[axis] for axis in order], edit)
 
 
 def _at_positions(
     scheme: PlacedT, places: Sequence[Sequence[Any]], edit: Parameter | Layout
-) -> Neighbour[PlacedT] | None:
+) -> Iterator[Neighbour[PlacedT]]:
     without_grid = dict.fromkeys(("grid", "keep", "grid_base", "grid_scale"))
     positions = PositionList(map(tuple, places))
-    mistake = neighbour(scheme, positions=positions, **without_grid)
-    return None if mistake is None else Neighbour((edit,), mistake.scheme)
+    for mistake in neighbour(scheme, positions=positions, **without_grid):
+        yield Neighbour((edit,), mistake.scheme)

@@ -1,9 +1,7 @@
-"""Known mistakes: schemes that are easily taken for another one, named by the edits between them."""
+"""Schemes on a grid or at listed positions whose rows are misplaced, named by the edits between them."""
 
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from pecli.engine.schemes.alibi import Alibi
@@ -13,27 +11,10 @@ from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from pecli.explain.known_mistakes import neighbours
 
-YARN = Rope(64, 32, 500000.0, scaling="yarn", factor=8.0, original_max_position_embeddings=16)
-LONG = Rope(
-    8,
-    4,
-    500000.0,
-    scaling="longrope",
-    factor=4.0,
-    original_max_position_embeddings=16,
-    short_factor=(1.0, 1.5),
-    long_factor=(2.0, 8.0),
-)
 GRID = Rope(grid=(2, 2), dim=16, style="eva")
 EVERY = [
-    Sinusoidal(16, 8, style="whisper"),
-    Rope(16, 8, layout="halves", mrope_section=(1, 2, 1)),
-    YARN,
-    LONG,
-    Alibi(6, 12),
-    Alibi(6, 12, form="key"),
-    Alibi(6),
-    LearnedInit(16, 8),
+    Sinusoidal(grid=(2, 3), dim=16, style="mae"),
+    Rope(positions=((0, 1), (0, 2), (0, 3)), dim=8, mrope_section=(1, 2, 1)),
 ]
 
 
@@ -56,7 +37,7 @@ def wrong_values(scheme: Scheme, subject: str) -> list[Any]:
 @pytest.mark.parametrize("scheme", EVERY, ids=str)
 def test_a_known_mistake_has_edits_and_makes_another_table(scheme: Scheme) -> None:
     tables = {name: table.tobytes() for name, table in scheme.tables().items()}
-    mistakes = neighbours(scheme)
+    mistakes = [*neighbours(scheme)]
     assert mistakes
     for edits, wrong in mistakes:
         assert edits
@@ -64,83 +45,26 @@ def test_a_known_mistake_has_edits_and_makes_another_table(scheme: Scheme) -> No
         assert {name: table.tobytes() for name, table in wrong.tables().items()} != tables
 
 
+@pytest.mark.parametrize("scheme", [Alibi(7, 4), Rope(4, 8), LearnedInit(16, 8)], ids=str)
+def test_rows_that_are_counted_cannot_be_misplaced(scheme: Scheme) -> None:
+    assert [*neighbours(scheme)] == []
+
+
 @pytest.mark.parametrize(
-    ("scheme", "expected"),
-    [
-        (Alibi(8, 4), ["form"] * 3),  # Both rules agree if heads are a power of two.
-        (Alibi(7, 4), ["rule"] + ["form"] * 3),
-        (Alibi(8, 4, max_bias=4.0, slopes=True), ["max_bias"]),
-        (
-            Sinusoidal(4, 8, base=500.0),
-            ["layout", "cos_first", "freq_shift", "base", "offset"],
-        ),
-        (
-            Sinusoidal(4, 8, offset=3, scale=2.0, amplitude=3.0, padding_idx=2),
-            ["layout", "cos_first", "freq_shift", "scale", "amplitude", "offset", "offset"],
-        ),
-        (
-            Rope(4, 8, scaling="proportional", partial_rotary_factor=0.5),
-            ["offset", "scaling"],
-        ),
-        (
-            Rope(4, 8, scaling="proportional", partial_rotary_factor=0.5, factor=2.0),
-            ["offset", "scaling", "factor"],
-        ),
-        (
-            Rope(
-                4,
-                8,
-                scaling="yarn",
-                original_max_position_embeddings=64,
-                max_position_embeddings=128,
-            ),
-            ["offset", "scaling", "attention_factor", "attention_factor", "truncate"],
-        ),
-        (Rope(4, 8, mrope_section=(1, 2, 1)), ["offset"]),
-    ],
+    ("parameters", "expected"),
+    [({}, ["freq_shift"]), ({"scale": 2.0}, ["freq_shift", "scale"])],
     ids=str,
 )
-def test_the_parameters_that_are_mistaken(scheme: Scheme, expected: list[str]) -> None:
-    assert subjects(scheme) == expected
+def test_parameters_of_added_tables_on_grids(
+    parameters: dict[str, Any], expected: list[str]
+) -> None:
+    scheme = Sinusoidal(grid=(2, 2), dim=16, style="mae", **parameters)
+    assert subjects(scheme)[: len(expected)] == expected
 
 
 def test_sections_are_mistaken_if_axes_have_their_own_positions() -> None:
     rope = Rope(positions=((0, 1), (0, 2), (0, 3)), dim=8, mrope_section=(1, 2, 1))
     assert {*subjects(rope)} == {"mrope_interleaved", "mrope_section", "axes of positions"}
-
-
-def test_yarn_is_mistaken_for_these_neighbours() -> None:
-    assert wrong_values(YARN, "base") == [10000.0]
-    assert wrong_values(YARN, "offset") == [1]
-    assert wrong_values(YARN, "scaling") == ["none"]
-    assert wrong_values(YARN, "truncate") == [False]
-    assert wrong_values(YARN, "factor") == [4, 16]
-    attention = 0.1 * np.log(8) + 1
-    expected = pytest.approx([1.0, attention**2], rel=1e-12)
-    assert wrong_values(YARN, "attention_factor") == expected
-    assert all(len(edits) == 1 for edits, _ in neighbours(YARN))
-
-
-def test_a_linear_factor_is_squared_and_an_offset_is_off_by_one() -> None:
-    rope = Rope(4, 8, offset=3, scaling="linear", factor=4.0)
-    assert 16.0 in wrong_values(rope, "factor")
-    assert wrong_values(rope, "offset") == [2, 4]
-
-
-def test_longrope_with_the_other_list() -> None:
-    (wrong,) = mistaken(LONG, "length")
-    assert wrong.inverse_frequencies() == pytest.approx([0.5, 500000.0**-0.5 / 8], rel=1e-15)
-
-
-@pytest.mark.parametrize(("length", "wrong"), [(15, 17), (16, 17), (17, 16)])
-def test_longrope_takes_the_long_list_beyond_the_original_length(length: int, wrong: int) -> None:
-    assert wrong_values(replace(LONG, length=length), "length") == [wrong]
-
-
-def test_the_exponent_over_the_whole_head() -> None:
-    (wrong,) = mistaken(Rope(4, 16, 500000.0, partial_rotary_factor=0.5), "exponent_dim")
-    expected = [500000.0 ** (-2 * i / 16) for i in range(4)]
-    assert wrong.inverse_frequencies() == pytest.approx(expected, rel=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -164,20 +88,13 @@ def test_the_exponent_of_every_axis_over_the_whole_dim(
 @pytest.mark.parametrize(
     "rope",
     [
-        Rope(4, 8),
         Rope(grid=(2, 2), dim=32, style="pixtral"),  # Its axes share the frequencies of the dim.
-        Rope(4, 16, partial_rotary_factor=0.5, scaling="ntk", factor=2.0),
-        Rope(4, 16, 1.0, partial_rotary_factor=0.5),
+        Rope(4, 16),
     ],
     ids=str,
 )
 def test_exponents_that_cannot_be_over_another_dim(rope: Rope) -> None:
     assert mistaken(rope, "exponent_dim") == []
-
-
-def test_linear_scaling_keeps_the_mistake_in_the_exponent() -> None:
-    rope = Rope(4, 16, partial_rotary_factor=0.5, scaling="linear", factor=2.0)
-    assert wrong_values(rope, "exponent_dim") == [16]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from pecli.engine.runtimes import EMULATED
 from pecli.engine.scalings import SCALINGS
 from pecli.engine.schemes.rope import Rope
 from pecli.errors import UnsupportedError
-from pecli.explain.known_mistakes import neighbours
 
 DATA = Path(__file__).with_name("data")
 CASES = json.loads((DATA / "cases.json").read_text())
@@ -155,16 +154,6 @@ def test_a_runtime_has_a_scaling_or_says_that_it_lacks_it(runtime: str, scaling:
         np.testing.assert_allclose(
             rope.inverse_frequencies(), exact.inverse_frequencies(), rtol=1e-6
         )
-
-
-def test_known_mistakes_are_those_that_a_runtime_can_tell() -> None:
-    """llama.cpp reads neither truncate nor an attention factor."""
-
-    def names(runtime: str) -> set[str]:
-        found = neighbours(scheme("gpt-oss-20b", runtime))
-        return {str(edit.subject) for each in found for edit in each.edits}
-
-    assert names("transformers") - names("llama.cpp") == {"truncate", "attention_factor"}
 
 
 GPU_BASES = {"llama-2-7b": 10000.0, "qwen": 1000000.0}
