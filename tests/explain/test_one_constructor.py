@@ -24,6 +24,7 @@ OTHER_COPIES = {
     "explain/shapes.py": "Shaped",
     "explain/wave_readings.py": "WaveReading",
     "files/contents.py": "LoadedFile",
+    "files/stated_shape.py": "LoadedFile",
     "views/check_results.py": "Verification",
 }
 """Files that copy a dataclass of another name with fields that an explanation has as well."""
