@@ -119,7 +119,7 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
         figures.check(kind)
         is_animated = KINDS[kind].moves
     if output is None:
-        _check_terminal(kind, values, is_animated=is_animated)
+        _check_terminal(values)
         request = PlotRequest(channels=channels)
     elif is_page(output):
         _check_page(values)
@@ -129,6 +129,8 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
         request = data_request(size, dpi, channels)
     subjects = _SubjectReader(kind, values["flags"]).read(what, values["label"] or ())
     subjects = [identified(subject, kind) for subject in subjects]
+    if is_animated and output is None:
+        raise _not_in_terminal(kind, subjects)
     picture = figures.titled(subjects, request, kind, values["title"])
     picture = with_range(picture, value_range)
     if output is not None:
@@ -163,11 +165,16 @@ def _parse_channels(text: str | None) -> tuple[int, ...] | None:
     return None if text is None else CHANNELS.parse("channels", text)
 
 
-def _check_terminal(kind: str | None, values: options.Values, *, is_animated: bool) -> None:
-    """Raise ParameterError for an animation, and for options that only a figure in a file has."""
-    if is_animated:
-        rule = "it is not drawn in a terminal"
-        raise ParameterError("kind", kind, rule, "write it to a file with -o x.gif")
+def _not_in_terminal(kind: str | None, subjects: Sequence[Subject]) -> ParameterError:
+    """Return the error for an animation without a file, if the kind fits the subjects at all."""
+    if kind is not None:
+        figures.check(kind, subjects)
+    rule = "it is not drawn in a terminal"
+    return ParameterError("kind", kind, rule, "write it to a file with -o x.gif")
+
+
+def _check_terminal(values: options.Values) -> None:
+    """Raise ParameterError for options that only a figure in a file has."""
     for name in ("size", "dpi", "dark", "cmap"):
         value = values[name]
         if value is None or value is False:

@@ -12,32 +12,56 @@ MAX_VALUE = 1e150
 _NUMBER = re.compile(r"(?<![\w.-])-?(?:inf|\d[\d.]*(?:e-?\d+)?)(?![\w-])")
 """A number in a text. The hyphens of `llama-3-8b` are not minus signs."""
 
+MIN_TICKS = 3  #: Numbers that an axis has, if there is room for them.
 _TICK_FACTORS = (1, 2, 5, 10)  #: Ticks are these multiples of a power of ten apart.
 
 
 def ticks(low: float, high: float, most: int, *, log: bool = False) -> list[float]:
-    """Return about `most` round numbers between the ends of an axis.
+    """Return about `most` round numbers between the ends of an axis; more if they would be two.
 
-    On a logarithmic axis they are powers of ten, if at least two of them lie on it.
+    On a logarithmic axis they are powers of ten, if at least two of them lie on it, and 2 and 5
+    times these if it is only two.
 
     >>> ticks(0, 511, 6)
     [0.0, 100.0, 200.0, 300.0, 400.0, 500.0]
+    >>> ticks(5, 28, 3)
+    [5.0, 10.0, 15.0, 20.0, 25.0]
+    >>> ticks(0.004, 0.5, 4, log=True)
+    [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5]
     >>> ticks(1, 5000, 8, log=True)
     [1.0, 10.0, 100.0, 1000.0]
     >>> ticks(2, 50, 4, log=True)
-    [20.0, 40.0]
+    [10.0, 20.0, 30.0, 40.0, 50.0]
     """
     if log:
         powers = _powers_of_ten(low, high, most)
+        if len(powers) == 2 and most > 2:
+            return _multiples_of_powers(low, high)
         if powers:
             return powers
     smallest_span = 1e-12 * max(abs(low), abs(high), 1e-280)
     if not smallest_span < high - low < math.inf:
         return [low, high]
+    values = _equally_spaced(low, high, most)
+    if len(values) < MIN_TICKS <= most:
+        return _equally_spaced(low, high, 2 * most)
+    return values
+
+
+def _equally_spaced(low: float, high: float, most: int) -> list[float]:
+    """Return multiples of a round number between two ends."""
     step = _tick_step((high - low) / max(1, most))
     first = math.ceil(low / step - 0.05)
     last = math.floor(high / step + 0.05)
     return [k * step for k in range(first, last + 1)]
+
+
+def _multiples_of_powers(low: float, high: float) -> list[float]:
+    """Return 1, 2 and 5 times powers of ten between two ends."""
+    values = []
+    for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1):
+        values += [float(f"{factor}e{power}") for factor in (1, 2, 5)]
+    return [value for value in values if low <= value * 1.001 and value <= high * 1.001]
 
 
 def _powers_of_ten(low: float, high: float, most: int) -> list[float]:

@@ -61,7 +61,7 @@ def check_suffix(path: str, *, moving: bool = False, page: bool = False) -> str:
         formats = (*formats, "html")
     names = ", ".join(f".{name}" for name in formats)
     rule = f"the suffix of a picture must be one of {names}"
-    advice = "pecli plot --kind circle makes a .gif" if suffix == ".gif" else ""
+    advice = "pecli plot rope --kind circle -o x.gif makes a .gif" if suffix == ".gif" else ""
     raise ParameterError("output", path or "''", rule, advice)
 
 

@@ -21,6 +21,7 @@ from pecli.views.pictures.terminal_text import (
 from pecli.views.screen import Terminal
 
 LETTERS = "*o+x#@%&"  #: One per curve, if neither colours nor dots can distinguish them.
+LEVEL_LETTERS = "-=~"  #: One per level, if curves are letters.
 POINTS = "●○▲△■□◆◇"  #: One per curve whose points are not joined.
 BRAILLE = 0x2800  #: The character without dots; the dots are bits that are added to it.
 DOT_BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
@@ -52,7 +53,7 @@ def chart_lines(chart: Chart, terminal: Terminal, height: int) -> list[str]:
     legend = _legend(chart, terminal, pens)
     high = max(2, height - AXIS_LINES - len(legend))
     row_labels = {}
-    for place, text in up.labels(high, max(2, high // 4)).items():
+    for place, text in up.labels(high, max(3, high // 4)).items():
         row_labels[high - 1 - place] = text
     margin = max(map(len, row_labels.values()), default=0) + 2
     wide = max(2, terminal.columns - margin - 1)
@@ -120,6 +121,17 @@ class _Size(NamedTuple):
     columns: int
 
 
+class _LevelStyle(NamedTuple):
+    """The look of a level: a line of dots."""
+
+    every: int  #: Columns of dots from one dot to the next.
+    sample: str  #: Its sign in the legend.
+
+
+_LEVELS = (_LevelStyle(2, "⠂⠂⠂"), _LevelStyle(4, "⠂ ⠂"), _LevelStyle(8, "⠂   ⠂"))
+"""The trained context has close dots, the one that it is extended to has distant ones."""
+
+
 class _Pen(NamedTuple):
     """The look of a curve or a level."""
 
@@ -133,7 +145,7 @@ def _pens(chart: Chart, terminal: Terminal) -> list[_Pen]:
     inks = _inks(chart, terminal)
     letters = _letters(chart, terminal)
     samples = ["⠒ ⠒" if curve.reference else "⠒⠒" for curve in chart.curves]
-    samples += ["⠂⠂"] * len(chart.levels)
+    samples += [_LEVELS[k % len(_LEVELS)].sample for k in range(len(chart.levels))]
     pens = []
     for ink, letter, sample in zip(inks, letters, samples, strict=True):
         pens.append(_Pen(ink, letter, letter or sample))
@@ -178,7 +190,7 @@ def _letters(chart: Chart, terminal: Terminal) -> list[str]:
         return [""] * (len(chart.curves) + len(chart.levels))
     alphabet = POINTS if terminal.unicode and not chart.joined else LETTERS
     letters = [alphabet[k % len(alphabet)] for k in range(len(chart.curves))]
-    return letters + ["-"] * len(chart.levels)
+    return letters + [LEVEL_LETTERS[k % len(LEVEL_LETTERS)] for k in range(len(chart.levels))]
 
 
 def _legend(chart: Chart, terminal: Terminal, pens: Sequence[_Pen]) -> list[str]:
@@ -236,11 +248,11 @@ def _masks(chart: Chart, across: _Axis, up: _Axis, size: _Size) -> list[Flags]:
             mask[:, 2::4] = False
             mask[:, 3::4] = False
         masks.append(mask)
-    for level in chart.levels:
+    for number, level in enumerate(chart.levels):
         ends = np.array([0.0, 1.0])
         mask = _raster(ends, up.places(np.full(2, level.value)), size, joined=True)
-        mask[:, 1::2] = False  # A line of dots.
-        masks.append(mask)
+        every = _LEVELS[number % len(_LEVELS)].every
+        masks.append(mask & (np.arange(size.columns) % every == 0))
     return masks
 
 

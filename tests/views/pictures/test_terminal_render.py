@@ -387,3 +387,24 @@ def test_a_point_at_zero_is_not_joined_on_a_logarithmic_axis() -> None:
     grid = dots(curves([curve], log_x=True))
     assert not grid[0, :2].any(), "the first point lies beyond the axis"
     assert grid[:, -1].any()
+
+
+CHARTS = [case for case in CASES if case[1] in ("curves", "wavelengths", "decay", "slopes")]
+
+
+@pytest.mark.parametrize(("name", "kind"), CHARTS)
+def test_a_chart_of_60_columns_and_24_lines_has_three_numbers_up(name: str, kind: str) -> None:
+    small = Terminal(columns=60, lines=24)
+    drawn = plain(terminal_render.lines(made(kind, SCHEMES[name]), small))
+    numbers: list[str] = []
+    for line in drawn:
+        numbers += re.findall(r"^ *([−\d.e]+) │", line)
+    assert len(numbers) >= 3
+
+
+def test_every_level_has_a_mark_of_its_own() -> None:
+    levels = [Level(f"level {k}", float(k)) for k in range(3)]
+    chart = Chart("", [Curve("", np.arange(4.0), np.arange(4.0))], levels=levels)
+    legend = " ".join(terminal_render.lines(Picture("", [chart]), Terminal()))
+    samples = re.findall(r"([⠂ ]+) level \d", legend)
+    assert len({sample.strip() for sample in samples}) == 3

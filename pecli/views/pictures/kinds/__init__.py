@@ -56,12 +56,21 @@ def picture(kind: str, subjects: Sequence[Subject], request: PlotRequest) -> Pic
     """
     check(kind, subjects)
     if request.channels is not None and not KINDS[kind].takes_channels:
-        choosy = ", ".join(name for name, other in KINDS.items() if other.takes_channels)
-        channels = spelled(request.channels)
-        rule = f"{kind} shows all of them"
-        raise ParameterError("channels", channels, rule, f"it belongs to {choosy}")
+        raise _takes_no_channels(kind, subjects, request.channels)
     with np.errstate(all="ignore"):  # Files may hold infinite values; they are drawn as such.
         return KINDS[kind].make(subjects, request)
+
+
+def _takes_no_channels(
+    kind: str, subjects: Sequence[Subject], channels: Sequence[int]
+) -> ParameterError:
+    """Return the error for channels of a kind that shows all; it names kinds that fit the subjects."""
+    fitting = set(KINDS)
+    for subject in subjects:
+        fitting &= set(subject.picture_kinds)
+    choosy = [name for name in KINDS if name in fitting and KINDS[name].takes_channels]
+    advice = f"it belongs to {', '.join(choosy)}" if choosy else "leave it out"
+    return ParameterError("channels", spelled(channels), f"{kind} shows all of them", advice)
 
 
 def titled(
