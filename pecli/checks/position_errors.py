@@ -186,7 +186,17 @@ def _add_block(
     groups: Indices,
     tolerance: float,
 ) -> None:
-    """Add the errors of a block of rows to those of a table."""
+    """Add the errors of a block of rows to those of a table.
+
+    Args:
+        drift: The errors of the table so far, which are changed.
+        errors: The errors of the block.
+        positions: The positions of its rows.
+        edges: The first position of each stretch, whose largest errors and sums are kept; then the end of the last.
+        groups: The frequency of each column.
+        tolerance: The error that `first_beyond` looks for.
+    """
+    # With the edges 0, 1, 10, 100, position 42 is in stretch 2.
     stretches = np.searchsorted(edges, positions, side="right") - 1
     np.maximum.at(drift.largest, stretches, errors.by_row)
     np.add.at(drift.sums, stretches, errors.sums)

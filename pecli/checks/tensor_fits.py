@@ -156,7 +156,10 @@ def _float_dtype(file: LoadedFile) -> str:
 
 
 def _matched_names(in_a: Tensors, in_b: Tensors) -> dict[str, str]:
-    """Return the names in B of tensors in A: the only one, the same, or the only one with the same role."""
+    """Return the names in B of tensors in A: the only one, the same, or the only one with the same role.
+
+    `cos` in A is `rotary_emb.cos_cached` in B, if neither file has other cosines.
+    """
     if len(in_a) == len(in_b) == 1:
         return dict(zip(in_a, in_b, strict=True))
     names = {name: name for name in in_a if name in in_b}

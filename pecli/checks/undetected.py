@@ -168,7 +168,11 @@ class Compared:
         return expected
 
     def _difference(self, name: str, expected: Floats, found: Floats) -> float:
-        """Return the difference of two arrays, as a multiple of one that does no harm."""
+        """Return the difference of two arrays, as a multiple of one that does no harm.
+
+        The largest harmless errors are those that float32 arithmetic makes of frequencies, and those that an audit
+        allows for tables.
+        """
         if self._is_far_off(name, expected, found):
             return math.inf
         dtype = self.scheme.dtype
@@ -193,7 +197,10 @@ class Compared:
         return bool(np.abs(found - expected).max(initial=0.0) > 2 * limit)
 
     def _longer(self) -> Iterator[tuple[int, "Compared"]]:
-        """Yield longer and longer tables, with their lengths."""
+        """Yield longer and longer tables, with their lengths, until they are too large to be made.
+
+        Nothing is yielded for frequencies and slopes: they have no rows, and are the same for any length.
+        """
         scheme = self.scheme
         if scheme.value_of("positions") is not None:
             scheme = _at_consecutive_positions(scheme)

@@ -173,6 +173,8 @@ def compared(
     result = reading.compared(tolerance, name=label, any_dtype=any_dtype)
     if not result.mismatched or result.finding is not None:
         return result
+    # One reason can explain all copies only if they are equal. Both columns of a frequency are
+    # explained together, so that they may differ.
     limit = max(tolerance.atol, MAX_COPY_ERROR)
     if not reading.has_equal_copies(limit, doubled=False):
         result.finding = CopiesDiffer()

@@ -151,7 +151,11 @@ def tensor_sentences(problems: Iterable[TensorProblem], forms: Forms) -> list[st
 
 
 def _grouped(problems: Iterable[TensorProblem]) -> dict[Group, list[Subject]]:
-    """Collect the places of each tensor, then the tensors that share a problem and its layers."""
+    """Collect the places of each tensor, then the tensors that share a problem and its layers.
+
+    If the queries and the keys of layers 0 to 31 are not permuted, 64 problems become one group: the problem, the 32
+    layers, and the subjects q and k.
+    """
     places: dict[tuple[Finding, TensorName], Places] = {}
     for problem in problems:
         name = TensorName.parse(problem.name)

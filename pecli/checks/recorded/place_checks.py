@@ -157,6 +157,8 @@ class PlaceChecker:
         run = partial(verify_tables, tensors, self.encodings, self.tolerance, **options)
         key = (*options.values(), _contents(tensors))
         check = self._shared_check(key, call, place, layer_type, run)
+        # A buffer that no checkpoint holds keeps what was in memory, if a model is built without
+        # values first and `inv_freq` is not computed again.
         if not _is_uninitialised(widened(frequencies)):
             return check
         values = ", ".join(number(float(value), 3) for value in frequencies.ravel()[:3])

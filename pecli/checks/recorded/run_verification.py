@@ -179,7 +179,10 @@ def _problems(
 
 
 def _rotation_problems(call: RecordedCall, encodings: ModelEncodings) -> Iterator[FileProblem]:
-    """Yield layers without a rotation, and NoPE layers with one."""
+    """Yield layers without a rotation, and NoPE layers with one.
+
+    Towers of images and audio have layers of their own numbers, of which nothing is recorded.
+    """
     ropes = [rope for rope in encodings.ropes() if not rope.part]
     if not ropes:
         return
