@@ -5,10 +5,11 @@ through the order of rows that each form requires, and all other tensors by valu
 """
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple, TypedDict
 
 from pecli.checks.model_forms.findings import TensorProblem
-from pecli.checks.model_forms.form import Form, FormKind, Source, find_source, read_form
+from pecli.checks.model_forms.form import FormKind, Source, find_source, read_form
 from pecli.checks.model_forms.matching import match_tensors
 from pecli.checks.model_forms.pair import Pair
 from pecli.checks.model_forms.reasons import find_reason
@@ -107,15 +108,11 @@ def _compare_pairs(pairs: Sequence[Pair], tolerance: Tolerance) -> list[Compared
 def _not_compared(forms: Forms) -> tuple[str, ...]:
     """Return a sentence per form about its tensors that are not compared, A before B."""
     sentences = []
-    for form in sorted(forms, key=_label):
+    for form in sorted(forms, key=attrgetter("label")):
         if form.unread:
             names = [*dict.fromkeys(form.unread.values())]
             sentences.append(f"not compared: {listed(names, MAX_NAMES)} ({form.label})")
     return tuple(sentences)
-
-
-def _label(form: Form) -> str:
-    return form.label
 
 
 def _summary(compared: Sequence[ComparedPair], changed: int, forms: Forms) -> str:

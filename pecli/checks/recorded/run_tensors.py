@@ -151,8 +151,5 @@ def layer_name(place: str) -> str:
 
 
 def _layer_match(place: str) -> re.Match[str] | None:
-    for pattern in _LAYERS:
-        match = pattern.search(place)
-        if match is not None:
-            return match
-    return None
+    after_word, of_its_own = _LAYERS
+    return after_word.search(place) or of_its_own.search(place)

@@ -103,9 +103,6 @@ def verify_resized(
     with np.errstate(invalid="ignore", over="ignore"):  # A table may hold infinities.
         finding = _finding(jobs)
         result = _compared(finding, required, tolerance, after.name)
-    reasons = finding.mistakes
-    if required is not None and finding.ways and not result.passed:
-        reasons = (f"it is resized by {_in_words(finding.ways)}, not by {required}",)
     readings = {}
     if finding.ways:
         readings[result.name] = finding.job.sizes + _in_words(finding.ways)
@@ -114,13 +111,22 @@ def verify_resized(
         f"resized from {before.label}",
         (result,),
         problems_of([result]),
-        reasons,
+        _reasons(finding, required, result),
         readings,
         interpolations=finding.ways,
     )
     if result.passed and required is None and len(finding.ways) > MOST_ALIKE:
         return answer.with_doubts([AnyInterpolation()])
     return answer
+
+
+def _reasons(
+    finding: "_Finding", required: Interpolation | None, result: Comparison
+) -> tuple[str, ...]:
+    """Return why the table is wrong: a mistake, or an interpolation that is not the required one."""
+    if required is None or result.passed or not finding.ways:
+        return finding.mistakes
+    return (f"it is resized by {_in_words(finding.ways)}, not by {required}",)
 
 
 def _required(
