@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -58,42 +59,54 @@ class HeadTensor(NamedTuple):
         return Part(np.moveaxis(expected, self.axis, -2), view)
 
 
-def unfolded_shape(shape: Shape, widths: Collection[int], heads: Collection[int]) -> Shape:
-    """Return a shape with an axis for heads that were folded into columns.
+class HeadSizes(NamedTuple):
+    """The sizes of a model's heads.
 
-    Args:
-        shape: The shape of queries or keys.
+    Attributes:
         widths: The channels that a head may have.
-        heads: The numbers of heads that the model has; empty if they are not known.
-
-    >>> unfolded_shape((2, 5, 64), [16], [4, 2])
-    (2, 5, 4, 16)
-    >>> unfolded_shape((2, 4, 5, 16), [16], [4, 2])
-    (2, 4, 5, 16)
+        counts: The numbers of heads that the model has; empty if they are not known.
     """
-    if not shape or shape[-1] in widths:
+
+    widths: Collection[int]
+    counts: Collection[int]
+
+    def unfolded(self, shape: Shape) -> Shape:
+        """Return the shape of queries or keys with an axis for heads that were folded into columns.
+
+        >>> HeadSizes([16], [4, 2]).unfolded((2, 5, 64))
+        (2, 5, 4, 16)
+        >>> HeadSizes([16], [4, 2]).unfolded((2, 4, 5, 16))
+        (2, 4, 5, 16)
+        """
+        if not shape or shape[-1] in self.widths:
+            return shape
+        columns = shape[-1]
+        for width in self.widths:
+            count, rest = divmod(columns, width)
+            if rest == 0 and count > 1 and (not self.counts or count in self.counts):
+                return (*shape[:-1], count, width)
         return shape
-    columns = shape[-1]
-    for width in widths:
-        count, rest = divmod(columns, width)
-        if rest == 0 and count > 1 and (not heads or count in heads):
-            return (*shape[:-1], count, width)
-    return shape
+
+    def are_folded(self, shape: Shape) -> bool:
+        """Return True if the last axis holds the channels of several heads."""
+        return self.unfolded(shape) != shape
+
+    def are_columns(self, shape: Shape) -> bool:
+        """Return True if the last axis holds the channels of one head, or of several."""
+        return shape[-1] in self.widths or self.are_folded(shape)
 
 
-def unfold_positions(
-    pair: TensorPair, widths: Collection[int], heads: Collection[int]
-) -> TensorPair:
+def unfold_positions(pair: TensorPair, heads: HeadSizes) -> TensorPair:
     """Return a pair of (H, L·D), a line of all positions per head, as (H, L, D); others as they are.
 
     A model with 4 heads of 64 has no 12 heads, so that (4, 768) cannot be (L, H·D).
     """
     shape = pair.before.shape
-    if len(shape) < 2 or shape[-2] not in heads or not pair.has_equal_shapes:
+    if len(shape) < 2 or shape[-2] not in heads.counts or not pair.has_equal_shapes:
         return pair
-    if shape[-1] in widths or unfolded_shape(shape, widths, heads) != shape:
+    if heads.are_columns(shape):
         return pair
-    for width in widths:
+    for width in heads.widths:
         if shape[-1] % width == 0:
             positions = shape[-1] // width
             note(f"{pair.label}: a row per head, of {counted(positions, 'position')} of {width}")
@@ -106,34 +119,30 @@ def unfold_positions(
     return pair
 
 
-def refuse_flat(pair: TensorPair, widths: Collection[int], heads: Collection[int]) -> None:
+def refuse_flat(pair: TensorPair, heads: HeadSizes) -> None:
     """Raise ParameterError for numbers of several heads in one row or column; name their shapes."""
     shape = pair.before.shape
     size = math.prod(shape)
     is_flat = size == max(shape, default=0)
-    if not is_flat or shape[-1] in widths or unfolded_shape(shape, widths, heads) != shape:
+    if not is_flat or heads.are_columns(shape):
         return
-    for width in widths:
-        for count in heads:
-            positions, rest = divmod(size, width * count)
-            if positions and not rest:
-                advice = (
-                    f"state it: --shape {count},{positions},{width} for (heads, positions, D), "
-                    f"or --shape {positions},{count},{width} for (positions, heads, D)"
-                )
-                rule = "a list of numbers does not state the axes of heads and positions"
-                raise ParameterError(pair.label, f"of shape {shape}", rule, advice)
+    for width, count in product(heads.widths, heads.counts):
+        positions, rest = divmod(size, width * count)
+        if positions and not rest:
+            advice = (
+                f"state it: --shape {count},{positions},{width} for (heads, positions, D), "
+                f"or --shape {positions},{count},{width} for (positions, heads, D)"
+            )
+            rule = "a list of numbers does not state the axes of heads and positions"
+            raise ParameterError(pair.label, f"of shape {shape}", rule, advice)
 
 
-def head_tensor(
-    pair: TensorPair, widths: Collection[int], heads: Collection[int], axis: int
-) -> HeadTensor:
+def head_tensor(pair: TensorPair, heads: HeadSizes, axis: int) -> HeadTensor:
     """Return a pair with its axes: heads unfolded, axes in the order before, copies of heads apart.
 
     Args:
         pair: The tensors as they were given.
-        widths: The channels that a head may have.
-        heads: The numbers of heads that the model has; empty if they are not known.
+        heads: The sizes of the model's heads.
         axis: The axis of positions in the tensor before.
 
     Raises:
@@ -143,8 +152,8 @@ def head_tensor(
     if pair.before.ndim == pair.after.ndim == 1:
         notes.append("a single row")
         pair = pair._replace(before=pair.before[None], after=pair.after[None])
-    before_shape = unfolded_shape(pair.before.shape, widths, heads)
-    after_shape = unfolded_shape(pair.after.shape, widths, heads)
+    before_shape = heads.unfolded(pair.before.shape)
+    after_shape = heads.unfolded(pair.after.shape)
     for shape, unfolded in ((pair.before.shape, before_shape), (pair.after.shape, after_shape)):
         if unfolded != shape:
             notes.append(f"{counted(unfolded[-2], 'head')} of {unfolded[-1]} folded into columns")

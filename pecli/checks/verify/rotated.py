@@ -22,11 +22,11 @@ from pecli.checks.doubts import (
 from pecli.checks.printed import printed_tolerance
 from pecli.checks.verification import Verification
 from pecli.checks.verify.head_tensors import (
+    HeadSizes,
     HeadTensor,
     head_tensor,
     refuse_flat,
     unfold_positions,
-    unfolded_shape,
 )
 from pecli.checks.verify.rotation_advice import Found, advice
 from pecli.checks.verify.rotation_job import LLAMA_CPP, RotationJob, has_permuted_weights
@@ -135,16 +135,17 @@ def _arranged(pair: TensorPair, encodings: Sequence[Encoding], job: RotationJob)
     rotary_dims = [encoding.rotary_dim for encoding in encodings]
     # DeepSeek rotates 64 of the 192 channels of a head, and dumps often hold only these.
     widths = [*dict.fromkeys(width for width in (*head_dims, *rotary_dims) if width)]
-    refuse_flat(pair, widths, job.head_counts)
-    pair = unfold_positions(pair, widths, job.head_counts)
+    heads = HeadSizes(widths, job.head_counts)
+    refuse_flat(pair, heads)
+    pair = unfold_positions(pair, heads)
     if job.seq_axis is not None:
         Input(pair.before, pair.label).check_sequence(job.seq_axis)
         axis = job.seq_axis
-    elif unfolded_shape(pair.before.shape, widths, job.head_counts) != pair.before.shape:
+    elif heads.are_folded(pair.before.shape):
         axis = SEQ_AXIS  # The columns of each position hold all heads.
     else:
         axis = job.position_axis(pair.before.shape)
-    return head_tensor(pair, widths, job.head_counts, axis)
+    return head_tensor(pair, heads, axis)
 
 
 class RotatedCheck:
