@@ -297,6 +297,12 @@ class DebertaRule(EncodingRule):
 
     overrides_rope: ClassVar[bool] = False
 
+    def notes(self, keys: Keys) -> list[str]:
+        notes = super().notes(keys)
+        if keys.is_false("relative_attention"):
+            notes.append("relative_attention is false: the embeddings described here are not used")
+        return notes
+
     def encodings(self, keys: Keys) -> list[Encoding]:
         length = keys.needed(keys.whole("max_position_embeddings"), "max_position_embeddings")
         # −1 stands for the length, in all published models.

@@ -91,3 +91,9 @@ def test_what_no_scheme_makes_is_described(config: dict[str, Any], description: 
     assert model.encodings == ()
     (warning,) = model.warnings
     assert description in warning
+
+
+@pytest.mark.parametrize(("value", "count"), [(True, 0), (False, 1)])
+def test_relative_attention_of_deberta_is_reported_unless_it_is_on(value: bool, count: int) -> None:
+    config = {"model_type": "deberta-v2", "position_buckets": 256, "relative_attention": value}
+    assert len(load_config({**config, "max_position_embeddings": 512}).warnings) == count

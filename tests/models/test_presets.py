@@ -17,7 +17,7 @@ from pecli.models.presets import advice, stands_for
             "minimax",
             "it could be: minimax-text-01, minimax-m1, minimax-m2, minimax-m2.5, minimax-m3",
         ),
-        ("whisper", "it could be: whisper-tiny, whisper-large-v3"),
+        ("whisper", "it could be: whisper-tiny, whisper-small, whisper-large-v3"),
         ("glm-4.6", "did you mean 'glm-4.5'?"),
         ("t5-large", "did you mean 't5-base'?"),
         ("xyzzy", ""),
@@ -31,7 +31,7 @@ def test_an_unknown_name_is_answered_with_similar_presets(name: str, hint: str) 
     ("start", "names"),
     [
         ("llama-3.1", ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"]),
-        ("Whisper", ["whisper-tiny", "whisper-large-v3"]),
+        ("Whisper", ["whisper-tiny", "whisper-small", "whisper-large-v3"]),
         ("nothing-", []),
     ],
 )
