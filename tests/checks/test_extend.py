@@ -631,6 +631,7 @@ def test_the_reason_for_a_method(model_type: str, method: str | None, reason: st
 
 @pytest.mark.usefixtures("unmeasured")
 def test_stated_parameters_of_a_models_own_yarn_are_kept() -> None:
+    """The model was trained on 16 positions and stretched by 4; 256 positions are 16 times 16."""
     scaling = {**SMALL_YARN["rope_scaling"], "beta_fast": 8}
     found = pecli.extend({**SMALL_YARN, "rope_scaling": scaling}, 256)
     assert found.original == 16

@@ -269,6 +269,7 @@ def test_a_pipe_that_does_not_wait_and_has_nothing_yet_is_3() -> None:
 
 
 def test_a_tolerance_that_no_axis_has_is_not_drawn(pecli_cli) -> None:
+    """A logarithmic axis is drawn up to 1e150."""
     outcome = pecli_cli(
         "audit", "rope", "--seq-len", "8", "--dim", "8", "--tolerance", "1e307", "-o", "a.png"
     )

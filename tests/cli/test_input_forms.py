@@ -212,7 +212,9 @@ def test_verify_has_the_same_verdict_for_every_form(
 
 
 @pytest.mark.sample(5)
-def test_verify_before(pecli_cli: Callable, form: str, case: str) -> None:
+def test_rotated_queries_have_the_same_verdict_for_every_form(
+    pecli_cli: Callable, form: str, case: str
+) -> None:
     """Both sides are in the form; logs have heads side by side, which the model's heads unfold."""
     path, write = FORMS[form]
     write(path, {"q": rotated(queries(), BASES[case])})

@@ -350,6 +350,7 @@ def test_units_are_counted_in_any_byte_order() -> None:
 )
 @pytest.mark.parametrize("few", [1, 3, 900])
 def test_few_elements_of_any_dtype_are_found(dtype, few) -> None:
+    """Some elements are off by 2, or inverted; all errors are equal, so that the first is the worst."""
     draw = np.random.default_rng(few)
     expected = draw.integers(0, 2, 1001).astype(dtype)
     found = expected.copy()

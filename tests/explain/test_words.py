@@ -132,6 +132,7 @@ def test_a_value_as_in_a_does_not_mention_a_spec() -> None:
     ],
 )
 def test_without_a_reference_nothing_is_quoted(edit: Edit, words: str) -> None:
+    """`identify` compares with no spec: «base is 2», and not «base is 2 (the spec says 3)»."""
     assert clause(edit, Context(NOTHING)) == words
 
 

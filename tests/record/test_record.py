@@ -248,6 +248,7 @@ def test_a_mask_that_covers_the_cache_counts_tokens() -> None:
 
 @pytest.mark.parametrize("start", [0, 5])
 def test_complex_tables_and_a_start_position(start: int) -> None:
+    """Meta's code multiplies pairs by rows of exp(i · position · frequency), from `start_pos` on."""
     config = {**LLAMA, "model_type": "cohere"}  # which rotates interleaved pairs
     run = recorded(MetaModel(), token_ids(), start)
     assert run.verify(config)

@@ -404,6 +404,10 @@ def test_latent_attention(pecli_cli, model) -> None:
 
 
 def test_a_gate_beside_each_query_stays(pecli_cli, model) -> None:
+    """Qwen3-Next keeps 8 rows of a query and 8 of its gate per head, and rotates 4 channels.
+
+    Of head 1, rows 16 to 31, the pairs (16, 18) and (17, 19) become neighbours.
+    """
     config = sizes(
         model_type="qwen3_next", num_key_value_heads=2, head_dim=DIM, partial_rotary_factor=0.5
     )

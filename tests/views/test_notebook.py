@@ -55,19 +55,27 @@ def test_everything_displays_itself(name: str) -> None:
         assert (pixels != pixels[0, 0]).any(axis=2).mean() > 0.01
 
 
-def test_failures_are_coloured_and_figures_and_reports_show_themselves() -> None:
+def test_failures_are_coloured() -> None:
     failed = RESULTS["verification"][0]._repr_html_()
     assert '<span class="bad">FAILED</span>' in failed
     assert ".bad { color" in failed
+
+
+def test_a_report_shows_itself_in_a_frame() -> None:
     page = pecli.report("gpt2")
     assert repr(page).startswith("<Page of ")
     assert page._repr_html_().startswith('<iframe srcdoc="&lt;!DOCTYPE html&gt;')
+
+
+def test_a_figure_shows_itself() -> None:
     assert decoded(pecli.plot(ROPE)._repr_png_()).size  # type: ignore[attr-defined]
+
+
+def test_a_failure_shows_the_picture_of_its_errors_and_a_pass_shows_none() -> None:
     assert RESULTS["pass"][0]._repr_png_() is None
-    found, expected = (
-        decoded(RESULTS["verification"][0]._repr_png_()),
-        comparison_picture([RESULTS["verification"][0]]),
-    )
+    failure = RESULTS["verification"][0]
+    found = decoded(failure._repr_png_())
+    expected = comparison_picture([failure])
     assert found.shape[:2] == tuple(round(200 * inches) for inches in reversed(expected.inches))
     assert [panel.title for panel in expected.panels] == [
         "cos, expected",

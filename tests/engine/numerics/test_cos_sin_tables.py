@@ -51,6 +51,7 @@ def test_every_element_of_a_table(first, dtype, amplitude):
 @pytest.mark.parametrize("dtype", ALL)
 @pytest.mark.parametrize("width", [1, 5, 512, 513, 1100])
 def test_pairs_are_the_single_parts_side_by_side(width, dtype):
+    """Columns s0 c0 s1 c1 … hold the bytes of the tables s0 s1 … and c0 c1 …; an odd width ends early."""
     made = make(width, 40)
     sine, cosine = (fill(made, part, 12345, 40, width, dtype) for part in ("sin", "cos"))
     for part, first, second in (("sin,cos", sine, cosine), ("cos,sin", cosine, sine)):

@@ -106,26 +106,36 @@ def test_the_bias_is_looked_up(given: dict) -> None:
     np.testing.assert_array_equal(scheme.applied_to(scores), scores + bias)
 
 
-def test_a_file_of_biases_holds_the_weights_and_a_printed_command_runs(
-    pecli_cli, tmp_path: Path
-) -> None:
+@pytest.fixture
+def words_with_weights(tmp_path: Path) -> tuple[object, ...]:
+    """Return the command for T5's biases of eight buckets, whose weights are in a file."""
     weights = -np.arange(8, dtype=np.float32).reshape(8, 1) / 8
     np.savez(tmp_path / "w.npz", table=weights, other=weights[0])
-    words = (
-        "relative",
-        "--style",
-        "t5",
-        "--seq-len",
-        9,
-        "--buckets",
-        8,
-        "--weights",
-        f"{tmp_path / 'w.npz'}:table",
-    )
-    for file in ("bias.npz", "bias.npy"):
-        assert pecli_cli(*words, "-q", "-o", tmp_path / file).code == 0
-        assert pecli_cli(*words, "--verify", tmp_path / file).code == 0
+    file = f"{tmp_path / 'w.npz'}:table"
+    words = "relative --style t5 --seq-len 9 --buckets 8 --weights"
+    return (*words.split(), file)
+
+
+@pytest.mark.parametrize("file", ["bias.npz", "bias.npy"])
+def test_a_file_of_biases_passes_with_its_weights(
+    pecli_cli, tmp_path: Path, words_with_weights: tuple[object, ...], file: str
+) -> None:
+    assert pecli_cli(*words_with_weights, "-q", "-o", tmp_path / file).code == 0
+    assert pecli_cli(*words_with_weights, "--verify", tmp_path / file).code == 0
+
+
+def test_a_file_of_biases_holds_its_weights(
+    pecli_cli, tmp_path: Path, words_with_weights: tuple[object, ...]
+) -> None:
+    pecli_cli(*words_with_weights, "-q", "-o", tmp_path / "bias.npz")
     assert pecli_cli("verify", tmp_path / "bias.npz").code == 0
+
+
+def test_the_command_that_reproduces_wrong_biases_has_the_weights(
+    pecli_cli, tmp_path: Path, words_with_weights: tuple[object, ...]
+) -> None:
+    words = words_with_weights
+    pecli_cli(*words, "-q", "-o", tmp_path / "bias.npy")
     failed = pecli_cli(*words, "--causal", "--verify", tmp_path / "bias.npy", "--json")
     (command,) = [line for line in failed.json["diagnosis"] if line.startswith("reproduce with ")]
     assert pecli_cli(*shlex.split(command)[3:], "--verify", tmp_path / "bias.npy").code == 0

@@ -23,4 +23,5 @@ def test_noise_is_searched_if_it_is_short(rows: int, is_worth_it: bool) -> None:
 
 @pytest.mark.parametrize(("rows", "is_worth_it"), [(8192, True), (8193, False)])
 def test_waves_are_searched_up_to_half_a_million_elements(rows: int, is_worth_it: bool) -> None:
+    """8,192 rows of 64 channels are 2^19 elements, the most that are searched."""
     assert is_worth_a_search(Subject("x", pecli.Sinusoidal(rows, 64).tensors())) is is_worth_it
