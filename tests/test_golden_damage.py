@@ -67,6 +67,7 @@ WRONG_FIELDS = [
     ("tensors", {"cos": "21"}, "has no shapes of tensors by name"),
     ("tensors", {"cos": {"2": 1}}, "has no shapes of tensors by name"),
     ("files", None, "has no sha256 of files by name"),
+    ("files", {}, "has no sha256 of files by name"),
     ("files", {"a.json": 1}, "has no sha256 of 'a.json'"),
     ("files", {"../a.json": "0"}, "names '../a.json', which is no file in its own folder"),
     ("files", {"/etc/passwd": "0"}, "which is no file in its own folder"),

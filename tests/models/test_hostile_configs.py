@@ -3,6 +3,7 @@
 import contextlib
 import json
 from itertools import cycle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -147,3 +148,29 @@ def test_a_json_file_that_cannot_be_opened_is_no_configuration(tmp_path, monkeyp
 
     monkeypatch.setattr("builtins.open", refuse)
     assert not config_files.is_config(str(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("llama.json", '{"model_type": "llama"}', True),
+        ("model.safetensors.index.json", '{"weight_map": {}}', False),
+        ("tables.json", '{"tensors": {}}', False),
+        ("spec.json", '{"pecli": 1}', False),
+        ("list.json", "[]", False),
+        ("llama.txt", '{"model_type": "llama"}', False),
+    ],
+)
+def test_files_that_describe_a_model(tmp_path: Path, name: str, text: str, expected: bool) -> None:
+    (tmp_path / name).write_text(text)
+    assert config_files.is_config(str(tmp_path / name)) == expected
+
+
+def test_a_folder_that_is_called_like_a_file_describes_no_model(tmp_path: Path) -> None:
+    (tmp_path / "llama.json").mkdir()
+    assert not config_files.is_config(str(tmp_path / "llama.json"))
+
+
+@pytest.mark.parametrize("name", ["config.json", "params.json", "model.gguf"])
+def test_names_of_files_that_need_not_be_read(name: str) -> None:
+    assert config_files.is_config(f"nowhere/{name}")

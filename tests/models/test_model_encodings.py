@@ -133,3 +133,29 @@ def test_fourier_position_embeddings_are_recorded(use_fope: bool | None, request
 
 def test_a_learned_table_requests_no_fourier_position_embeddings() -> None:
     assert load_model("gpt2").one().use_fope is False
+
+
+@pytest.mark.parametrize(
+    ("tensor", "layer_type"),
+    [
+        ("model.layers.0.self_attn.q", "sliding_attention"),
+        ("model.layers.1.self_attn.q", "full_attention"),
+        ("model.layers.2.self_attn.q", None),
+        ("vision.layers.1.self_attn.q", None),
+        ("rotary_emb.inv_freq", "full_attention"),
+        ("rotary_emb_local.inv_freq", "sliding_attention"),
+    ],
+)
+def test_the_layer_type_of_a_tensor_by_its_number(tensor: str, layer_type: str | None) -> None:
+    """The model has two layers, so that there is no layer 2."""
+    model = load_config(
+        {
+            "model_type": "gemma3_text",
+            "hidden_size": 64,
+            "num_attention_heads": 4,
+            "head_dim": 16,
+            "num_hidden_layers": 2,
+            "layer_types": ["sliding_attention", "full_attention"],
+        }
+    )
+    assert model.layer_named(tensor) == layer_type
