@@ -406,7 +406,7 @@ def _distance(part: Part) -> float:
 
 
 def best_reading(
-    array: AnyArray, targets: Iterable[Target], *, is_text: bool = False
+    array: AnyArray, targets: Iterable[Target], *, is_text: bool = False, upright: bool = False
 ) -> Reading | None:
     """Return the reading of a tensor that fits best; None if no arrangement makes sense.
 
@@ -422,8 +422,11 @@ def best_reading(
         array: The tensor.
         targets: The tables that it may hold, the likelier ones first.
         is_text: True for the rows of a .csv file, which have no other axes.
+        upright: True if rows must be positions, not frequencies.
     """
     likely = [*targets]
+    if upright:
+        likely = [replace(target, transposable=False) for target in likely]
     candidates: list[Reading] = []
     for guesses in (False, True):
         for reading in _readings_as_any(array, likely, is_text=is_text, guesses=guesses):

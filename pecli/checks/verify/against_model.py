@@ -21,11 +21,10 @@ from pecli.checks.verify.table_search import Tables, find_tables
 from pecli.checks.verify.targets import Place
 from pecli.compare.comparison import Comparison
 from pecli.compare.problems import OtherShape
-from pecli.compare.reading import Doubling, Reading, doubling_problems
+from pecli.compare.reading import Doubling, Reading, SchemeTables, doubling_problems
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import Array, widened
 from pecli.engine.named_values import NamedValues
-from pecli.engine.schemes.scheme import Scheme
 from pecli.errors import NoTablesError, counted, listed, spelled
 from pecli.explain import time_limit
 from pecli.files.contents import LoadedFile
@@ -309,19 +308,22 @@ class _ModelCheck:
         result = Comparison.impossible(name, shape, problem)
         return Checked(name, result, *self._likeliest(name), has_length=False)
 
-    def _likeliest(self, name: str) -> tuple[Scheme | None, dict[str, Array]]:
-        """Return a rotary scheme that may have made a tensor of another shape, for a search for reasons."""
+    def _likeliest(self, name: str) -> SchemeTables:
+        """Return a rotary scheme that may have made a tensor of another shape, for a search for reasons.
+
+        A table of 128 columns instead of 64, for example, may be that of another rotary dimension.
+        """
         array = self.tensors.tensors[name]
         likely = self.tensors.likely(name)
         ropes = [encoding for encoding in likely if encoding.is_rotary and not encoding.no_table]
         if not ropes or not array.size:
-            return None, {}
+            return SchemeTables(None, {})
         layout = _likely_layout(ropes[0], array)
         place = self.tensors.place_of(name)
         rope = place.rope(ropes[0], max(array.shape, default=1), layout=layout)
         role = self.tensors.role(name)
         table_name = role if role in ("cos", "sin", "inv_freq") else "cos_sin"
-        return rope, {table_name: array}
+        return SchemeTables(rope, {table_name: array})
 
     def _no_tables(self) -> NoTablesError:
         tensors = self.tensors

@@ -1,7 +1,6 @@
 """A file, or arrays, compared with the tables of a scheme."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 from pecli.checks.file_problems import FileProblem, MissingTable
 from pecli.checks.verification import Checked, Verification, conclusion
@@ -145,9 +144,7 @@ class _SchemeCheck:
             targets += alibi_parts(self.scheme, array)
         order = self._order_of_functions(name, tables)
         targets = [target for target in targets if has_order(target, order)]
-        if upright:
-            targets = [replace(target, transposable=False) for target in targets]
-        return best_reading(array, targets, is_text=self.file.has_rows_only)
+        return best_reading(array, targets, is_text=self.file.has_rows_only, upright=upright)
 
     def _order_of_functions(self, name: str, tables: Collection[str]) -> tuple[str, str] | None:
         """Return the order of cosines and sines in a tensor that holds both; None if it is not stated."""

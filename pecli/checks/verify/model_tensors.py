@@ -138,9 +138,7 @@ class ModelTensors:
         if transposed:
             array = array.T
         targets = self._targets(name, array, role, self.likely(name))
-        if upright:
-            targets = [replace(target, transposable=False) for target in targets]
-        return best_reading(array, targets, is_text=self.file.has_rows_only)
+        return best_reading(array, targets, is_text=self.file.has_rows_only, upright=upright)
 
     def reading_as(self, name: str, role: str | None, encoding: Encoding) -> Reading | None:
         """Return the nearest reading of a tensor as a table of one encoding."""

@@ -361,6 +361,7 @@ def _alibi(encoding: Encoding, array: AnyArray, role: str | None, place: Place) 
     if rounded:
         words = f"rounded to {rounded}"
         yield fixed({"slopes": as_dtype(slopes, scheme.dtype)}, scheme, words=words)
+    # The model's own form comes first; tables of a few rows may have several.
     for form in sorted(ALIBI_FORMS, key=lambda form: form != encoding.parameters["form"]):
         scheme = Alibi(seq_len=array.shape[-1], form=form, dtype=_dtype(array), **common)
         yield from _alibi_biases(encoding, scheme, array, slopes)
