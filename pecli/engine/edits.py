@@ -228,6 +228,24 @@ class Rows(Edit):
 
 
 @dataclass(frozen=True)
+class SomeRows(Edit):
+    """Only some of the expected rows are there, in this order."""
+
+    kind = "some_rows"
+
+    which: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AddedRows(Edit):
+    """All expected rows are there in their order, with other rows between, before or after them."""
+
+    kind = "added_rows"
+
+    which: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Channels(Edit):
     """Channels are in another order: a word, or for each channel found the one it should be."""
 
@@ -414,6 +432,9 @@ class Incomplete(Edit):
 
 @dataclass(frozen=True)
 class Uninitialised(Edit):
-    """The memory of a tensor was never initialised."""
+    """The memory of a tensor, or of some of its rows, was never initialised."""
 
     kind = "uninitialised"
+
+    rows: tuple[int, ...] = ()
+    """The rows; none if all of the tensor was never initialised."""

@@ -12,6 +12,7 @@ import numpy as np
 from pecli.compare.forms import DOUBLINGS, SEARCHED, Form, forms
 from pecli.engine.arrays import Array, Flags, Floats, Indices, dtype_name, widened, widest
 from pecli.engine.edits import (
+    AddedRows,
     Channels,
     Dtype,
     Edit,
@@ -23,6 +24,7 @@ from pecli.engine.edits import (
     Rows,
     RowShift,
     Scaled,
+    SomeRows,
     Swapped,
     Transposed,
 )
@@ -39,6 +41,7 @@ from pecli.explain.catalogue.damage import (
     DamagedElements,
     DamagedHeads,
     DamagedRows,
+    Uninitialised,
 )
 from pecli.explain.explanation import Explanation, best
 from pecli.explain.hypotheses import accepted, explain_cases, storages
@@ -93,7 +96,7 @@ MIN_SHIFTED = 0.25
 """Share of the rows to which a constant is added: fewer are wrong rows."""
 
 DAMAGED: tuple[type[Mistake], ...] = (
-    DamagedElements, DamagedRows, DamagedColumns, DamagedHeads,
+    Uninitialised, DamagedElements, DamagedRows, DamagedColumns, DamagedHeads,
 )  # fmt: skip
 """Parts of an array that may be wrong in an array that is right otherwise."""
 
@@ -189,8 +192,11 @@ class ArrayPair:
         for candidate in shaped:
             for change in (_scaled, _shifted, _remasked):
                 yield from change(candidate, self.found)
-        first = shaped[0] if shaped else Candidate((), self.expected)
-        yield from _in_order(first, self.found)
+        starts = shaped[:1]
+        if not starts or starts[0].edits:  # Rows may be missing or added, and not repeated.
+            starts.insert(0, Candidate((), self.expected))
+        for start in starts:
+            yield from _in_order(start, self.found)
 
 
 def _in_real_numbers(array: Array) -> Array:
@@ -423,6 +429,10 @@ def _in_order(candidate: Candidate, found: Array) -> Iterator[Candidate]:
             for edits, moved, _ in _ordered(ours, theirs, axis, made.ndim):
                 array = np.moveaxis(moved, 0, axis).reshape(found.shape)
                 yield Candidate((*candidate.edits, *edits), array)
+            if axis == made.ndim - 2 and len(ours) < len(theirs):
+                for edits, moved, _ in _with_added_rows(ours, theirs):
+                    array = np.moveaxis(moved, 0, axis).reshape(found.shape)
+                    yield Candidate((*candidate.edits, *edits), array)
 
 
 def _ordered(expected: Array, found: Array, axis: int, axes: int) -> Iterator[Candidate]:
@@ -441,6 +451,21 @@ def _ordered(expected: Array, found: Array, axis: int, axes: int) -> Iterator[Ca
         moved[is_lost] = widened(found[is_lost])
         signs: tuple[Edit, ...] = (Negated("all"),) if sign < 0 else ()
         yield Candidate((*signs, edit), moved)
+
+
+def _with_added_rows(expected: Array, found: Array) -> Iterator[Candidate]:
+    """Yield the found rows if all expected ones are among them, in their order.
+
+    The rows 0, 4 and 8 of a table, compared with the rows 0 to 8: 1–3 and 5–7 are added.
+    """
+    places = _matching_slices(found, expected, 1)
+    are_all_there = places.min() >= 0 and bool((np.diff(places) > 0).all())
+    if len(expected) < MIN_SOURCES or not are_all_there:
+        return
+    moved = widened(found).copy()
+    moved[places] = widened(expected)
+    added = np.setdiff1d(np.arange(len(found)), places)
+    yield Candidate((AddedRows(tuple(added.tolist())),), moved)
 
 
 def _matching_slices(expected: Array, found: Array, sign: int) -> Indices:
@@ -499,14 +524,16 @@ def _order_edit(sources: Indices, count: int, axis: int, axes: int) -> Edit | No
     if len(matched) < (1 - MAX_LOST) * len(sources) or has_few_sources:
         return None
     rows = _row_order(sources, count)
-    if rows is None or axis == axes - 2:
-        return rows
+    if axis == axes - 2:
+        return rows or _some_rows(sources, count)
+    if rows is None:
+        return None
     is_permutation = len(sources) == count and len(np.unique(matched)) == count
     if not is_permutation:
         return None
     listed: str | tuple[int, ...] = tuple(sources.tolist())
-    if rows.order in ("reversed", "shifted"):
-        listed = rows.order
+    if rows.order == "reversed":
+        listed = "reversed"
     return Channels(listed) if axis == axes - 1 else Heads(listed)
 
 
@@ -521,7 +548,6 @@ def _row_order(order: Indices, count: int) -> Rows | None:
         Rows("padded", lost): np.where(here < lost, -1, here - lost),
         Rows("padded at the end", lost): np.where(here < len(order) - lost, here, -1),
         Rows("constant", first): np.full(len(order), first),
-        Rows("shifted", first): here + first,
         Rows("wrapped", period): max(first, 0) + here % period,
     }
     if len(order) == count:
@@ -529,5 +555,13 @@ def _row_order(order: Indices, count: int) -> Rows | None:
     for rows, places in named.items():
         if np.array_equal(order, places):
             return None if rows == Rows("cut", count) else rows
-    is_permuted = not lost and len(np.unique(order)) == len(order)
+    is_permuted = len(order) == count and not lost and len(np.unique(order)) == count
     return Rows("permuted") if is_permuted else None
+
+
+def _some_rows(order: Indices, count: int) -> SomeRows | None:
+    """Return the expected rows that are there, if others are missing; None unless each is there once."""
+    is_part = len(order) < count and len(np.unique(order)) == len(order)
+    if not is_part or order.min() < 0:
+        return None
+    return SomeRows(tuple(order.tolist()))

@@ -71,6 +71,10 @@ class Explanation:
                 others.append(edit)
         return replace(self, edits=tuple(others))
 
+    def beside(self, damage: Edit) -> "Explanation":
+        """Return the explanation of the rest, with an edit that names the part that was left out."""
+        return replace(self, edits=(*self.edits, damage))
+
     def supposing(
         self, edits: tuple[Edit, ...], cost: float, doubts: tuple[str, ...]
     ) -> "Explanation":

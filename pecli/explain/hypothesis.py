@@ -459,6 +459,8 @@ class Case:
             makings.append(self.making.exactly())
         with np.errstate(all="ignore"):
             left = [self._left(data, making.rendered(rows)) for making in makings]
+        if self.making.damaged is not None:  # Damaged elements may hold anything.
+            left = [np.where(self.making.damaged[rows], 0.0, sizes) for sizes in left]
         return min(left, key=lambda sizes: float(np.nansum(sizes)))
 
     def _left(self, data: Floats, rendered: Floats) -> Floats:
@@ -665,8 +667,6 @@ def _remainder(case: Case) -> Remainder | None:
             if errors.is_wrong.any():
                 return None
             sizes = case.remainders(rows)
-            if case.making.damaged is not None:
-                sizes = sizes[~case.making.damaged[rows]]
             largest = max(largest, float(sizes.max(initial=0.0)))
             squares += float((sizes**2).sum())
             compared += len(rows)

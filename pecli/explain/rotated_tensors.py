@@ -9,7 +9,7 @@ import numpy as np
 
 from pecli.compare.tolerance import FREQ_RTOL
 from pecli.engine.arrays import Array, Flags, Indices
-from pecli.engine.edits import Edit, Misplacement, Parameter, Recipe
+from pecli.engine.edits import Edit, Misplacement, Parameter, Recipe, RowsWrong
 from pecli.explain.catalogue import MISTAKES
 from pecli.explain.catalogue.token_positions import OtherTokenPositions
 from pecli.explain.explanation import Explanation
@@ -92,6 +92,16 @@ class RotatedTensor:
             head_shape=(len(part.heads),),
         )
 
+    def at_rows(self, rows: Flags) -> "RotatedTensor":
+        """Return some rows of all heads."""
+        return replace(
+            self,
+            before=self.before[:, :, rows],
+            after=self.after[:, :, rows],
+            places=self.places[:, :, rows],
+            seen=self.seen[:, rows],
+        )
+
     def count_not_finite_before(self) -> int:
         """Return how many values before the rotation are not finite, except for padding."""
         is_strange = ~np.isfinite(self.before)
@@ -102,11 +112,6 @@ class RotatedTensor:
         """True if all values are finite, except for padding."""
         has_finite_rows = np.isfinite(self.before) & np.isfinite(self.after)
         return bool((has_finite_rows | ~self.seen[:, None, :, None]).all())
-
-    def with_finite_rows(self) -> "RotatedTensor":
-        """Return the tensor with rows that are not finite as padding: one NaN spoils only its row."""
-        is_finite = np.isfinite(self.before) & np.isfinite(self.after)
-        return replace(self, seen=self.seen & is_finite.all(axis=(0, 1, 3)))
 
     def count_spoilt_padding(self) -> int:
         """Return how many values of padding are finite before the rotation, and not after it."""
@@ -206,13 +211,25 @@ def explain_rotated(tensor: RotatedTensor, tolerance: float) -> list[Explanation
         if tensor.is_finite:
             explanations.extend(_explained(tensor, tolerance))
         elif tensor.has_common_positions and np.isfinite(tensor.after).any():
-            # Nothing is measured in values that are not finite; the part that holds them may be named.
-            damage = located([tensor.case.within(tolerance)])
-            explanations.extend(ranked(damage)[:1])
-            finite = tensor.with_finite_rows()
-            if not explanations and finite.seen.any():
-                explanations.extend(_explained(finite, tolerance))
+            explanations.extend(_explained_beside_nan(tensor, tolerance))
     return explanations
+
+
+def _explained_beside_nan(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:
+    """Return why a tensor that holds infinities or NaN is wrong, in these rows and in all others.
+
+    Nothing is measured in rows that hold values which are not finite, so they are only named.
+    """
+    damage = located([tensor.case.within(tolerance)])
+    if damage:
+        return ranked(damage)[:1]
+    is_finite = np.isfinite(tensor.after).all(axis=(0, 1, 3)) | ~tensor.seen[0]
+    strange_rows = np.flatnonzero(~is_finite)
+    if not (is_finite & tensor.seen[0]).any():
+        return []
+    explanations = _explained(tensor.at_rows(is_finite), tolerance)
+    named = RowsWrong(tuple(strange_rows.tolist()))
+    return [explanation.beside(named) for explanation in explanations]
 
 
 def _explained(tensor: RotatedTensor, tolerance: float) -> list[Explanation]:

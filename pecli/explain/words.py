@@ -9,9 +9,11 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from pecli.engine.edits import (
+    AddedRows,
     Bits,
     Channels,
     ColumnsWrong,
@@ -42,6 +44,7 @@ from pecli.engine.edits import (
     RowsZero,
     Runtime,
     Scaled,
+    SomeRows,
     Swapped,
     Transposed,
     Uninitialised,
@@ -344,6 +347,43 @@ def _rows(edit: Rows, context: Context) -> Clause:
     return Clause(_ROWS[edit.order].format(at=edit.at))
 
 
+def _some_rows(edit: SomeRows, _: Context) -> Clause:
+    steps = {after - before for before, after in pairwise(edit.which)}
+    step = max(steps, default=1)
+    if len(steps) == 1 and step > 1:
+        return Clause(f"only every {_ordinal(step)} row is there, from row {edit.which[0]:,} on")
+    places = _first_few(_ranges(edit.which))
+    in_order = "" if min(steps, default=1) > 0 else ", in this order"
+    return Clause(f"only rows {places} are there{in_order}")
+
+
+def _ordinal(number: int) -> str:
+    """Return a number as an ordinal.
+
+    >>> _ordinal(2), _ordinal(3), _ordinal(11), _ordinal(21)
+    ('2nd', '3rd', '11th', '21st')
+    """
+    is_teen = number % 100 in (11, 12, 13)
+    ending = "th" if is_teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{ending}"
+
+
+def _added_rows(edit: AddedRows, _: Context) -> Clause:
+    places = _first_few(_ranges(edit.which))
+    if len(edit.which) == 1:
+        return Clause(f"row {places} is added")
+    return Clause(f"rows {places} are added")
+
+
+def _uninitialised(edit: Uninitialised, _: Context) -> Clause:
+    if not edit.rows:
+        return Clause("values were never initialised")
+    places = _first_few(_ranges(edit.rows))
+    if len(edit.rows) == 1:
+        return Clause(f"row {places} was never initialised")
+    return Clause(f"rows {places} were never initialised")
+
+
 def _order(edit: Channels | Heads, _: Context) -> Clause:
     if edit.order == "reversed":
         return Clause(f"{edit.kind} are in reverse order")
@@ -462,6 +502,8 @@ _WRITERS: Mapping[type[Edit], _Writer] = {
     Transposed: _fields_of("the table is transposed"),
     Repeated: _fields_of("repeated {times}× along axis {axis}"),
     Rows: _rows,
+    SomeRows: _some_rows,
+    AddedRows: _added_rows,
     Channels: _order,
     Heads: _order,
     Mask: _fields_of("mask differs: {found}"),
@@ -480,7 +522,7 @@ _WRITERS: Mapping[type[Edit], _Writer] = {
     RowRange: _fields_of("only in rows {first:,} to {last:,}"),
     Bits: _bits,
     Incomplete: _incomplete,
-    Uninitialised: _fields_of("values were never initialised"),
+    Uninitialised: _uninitialised,
 }
 
 
@@ -550,8 +592,15 @@ def _coverage(explanation: Explanation) -> Coverage:
     return Coverage(
         explanation.residual,
         explanation.compared,
-        is_of_rest=bool(mistakes) and isinstance(mistakes[-1], PartWrong),
+        is_of_rest=bool(mistakes) and _names_part(mistakes[-1]),
     )
+
+
+def _names_part(edit: Edit) -> bool:
+    """Return True if an edit names a part that is wrong, so that only the rest is explained."""
+    if isinstance(edit, Uninitialised):
+        return bool(edit.rows)
+    return isinstance(edit, PartWrong)
 
 
 def undetermined(explanation: Explanation) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ MISTAKES = {
     "permuted": (TABLE, TABLE[:, SHUFFLED], edits.Channels(tuple(SHUFFLED.tolist()))),
     "reversed": (TABLE, TABLE[:, ::-1], edits.Channels("reversed")),
     "rows reversed": (TABLE, TABLE[::-1], edits.Rows("reversed")),
-    "last rows, reversed": (DRAWN, DRAWN[:9:-1], edits.Rows("permuted")),
+    "last rows, reversed": (DRAWN, DRAWN[:9:-1], edits.SomeRows((*range(39, 9, -1),))),
     "rows shuffled": (TABLE, TABLE[ROWS], edits.Rows("permuted")),
     "one row late": (TABLE[1:], TABLE[:-1], None),
     "two rows early": (TABLE[:-2], TABLE[2:], edits.Parameter("offset", 0, 2)),

@@ -1,5 +1,6 @@
 """A small part that is wrong in a table that is right otherwise."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -214,6 +215,9 @@ LARGEST_FLOAT16 = 1e4
 LONGEST = 1e15
 """Size of values beyond those of wavelengths, which vectors may hold: a base of 1e12 has some of 6e12."""
 
+LARGEST_MASK = 3e38
+"""Size of the most negative number of float32 and bfloat16, −3.4e38, which masks."""
+
 SMALL = 1e-15
 """Size of values below those of any table, zeros apart."""
 
@@ -225,6 +229,9 @@ TINY = 1e-30
 class Uninitialised(Mistake):
     """Memory that was allocated and never written: NaN, zeros, denormals, 1e26."""
 
+    rows: tuple[int, ...] = ()
+    """The rows that were never written; none if all of the tensor was not."""
+
     summary = "memory that was never written: NaN, denormals, 1e26, random bits"
     seen_in = ("non-persistent buffers after from_pretrained on the meta device",)
     stage = Stage.DAMAGE
@@ -233,7 +240,11 @@ class Uninitialised(Mistake):
 
     def plant(self, making: Making) -> Making:
         shape = making.rendered(np.arange(making.rows)).shape
-        return replace(making, damaged=np.ones(shape, bool), filler=np.nan)
+        damaged = np.ones(shape, bool)
+        if self.rows:
+            damaged[:] = False
+            damaged[list(self.rows)] = True
+        return replace(making, damaged=damaged, filler=np.nan)
 
     @classmethod
     def examples(cls, making: Making, scheme: Scheme) -> Iterator[Self]:
@@ -242,21 +253,38 @@ class Uninitialised(Mistake):
 
     @classmethod
     def proposals(cls, case: Case) -> Iterator[Self]:
+        """Yield all rows if they hold what no table holds, or else the wrong ones if these do."""
         if isinstance(case.specification, BiasMaking):
             return  # a mask is as large as garbage
-        sizes = np.abs(case.observations.sample)
-        largest = LARGEST
-        is_empty = False
+        observed = case.observations
         if isinstance(case.specification, FrequencyMaking):
-            largest = LONGEST
-            is_empty = bool((sizes < SMALL).all())
-        elif case.observations.held_dtype == "float16":
-            largest = LARGEST_FLOAT16
-        if is_empty or _is_garbage(sizes, largest):
+            sizes = np.abs(observed.sample)
+            if (sizes < SMALL).all() or _is_garbage(sizes, LONGEST):
+                yield cls()
+            return
+        largest = LARGEST_FLOAT16 if observed.held_dtype == "float16" else LARGEST
+        tested = np.abs(observed.tested)
+        if all(_is_garbage(row, largest) for row in tested):
             yield cls()
+        elif is_mostly_right(case) or _is_garbage(tested, largest):
+            wrong_rows = np.flatnonzero(case.wrong_elements.any(axis=1))
+            has_right_rows = 0 < len(wrong_rows) < observed.rows
+            if has_right_rows and _are_garbage(np.abs(observed.matrix(wrong_rows)), largest):
+                yield cls(tuple(wrong_rows.tolist()))
 
     def edits(self, case: Case) -> tuple[Edit, ...]:
-        return (edits.Uninitialised(),)
+        return (edits.Uninitialised(self.rows),)
+
+
+def _are_garbage(rows: Floats, largest: float) -> bool:
+    """Return True if rows hold many values of no table, and each of them holds some.
+
+    Rows of NaN only were computed from infinities, or masked: memory holds other numbers as well.
+    """
+    is_tiny = (rows < TINY) & (rows > 0)
+    is_strange = is_tiny | (rows > largest) | np.isnan(rows)
+    is_memory = bool(is_strange.any(axis=1).all()) and not np.isnan(rows).all()
+    return is_memory and _is_garbage(rows, largest)
 
 
 def _is_garbage(sizes: Floats, largest: float) -> bool:
@@ -264,8 +292,18 @@ def _is_garbage(sizes: Floats, largest: float) -> bool:
     is_large = (sizes > largest) & np.isfinite(sizes)
     is_strange = np.isnan(sizes) | is_large
     tiny = np.count_nonzero((sizes < TINY) & (sizes > 0))
-    is_mask = not tiny and len(np.unique(sizes[is_large])) == 1
+    is_mask = not tiny and _is_mask(sizes[is_large], sizes[~is_strange])
     if is_strange.mean() > GARBAGE_SHARE and not is_mask:
         return True
     fading = np.count_nonzero((sizes >= TINY) & (sizes < SMALL))
     return bool(tiny > GARBAGE_SHARE * sizes.size and fading <= MAX_FADING * tiny)
+
+
+def _is_mask(large: Floats, others: Floats) -> bool:
+    """Return True if large values are one number, which stands among zeros or is a usual mask: 1e9, 3.4e38."""
+    if len(np.unique(large)) != 1:
+        return False
+    is_among_zeros = bool(len(others)) and not others.any()
+    exponent = math.log10(large[0])
+    is_power_of_ten = abs(exponent - round(exponent)) < 1e-6
+    return is_among_zeros or is_power_of_ten or bool(large[0] > LARGEST_MASK)
