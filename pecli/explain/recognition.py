@@ -14,6 +14,7 @@ from pecli.explain.bias_recognition import recognise_bias
 from pecli.explain.explanation import Explanation, best
 from pecli.explain.frequency_recognition import recognise_frequencies
 from pecli.explain.grid_recognition import recognise_grid
+from pecli.explain.index_recognition import recognise_index
 from pecli.explain.time_limit import check_time, limited
 from pecli.explain.wave_recognition import recognise_waves
 
@@ -46,8 +47,10 @@ Recogniser = Callable[[Tensors], Iterator[Explanation]]
 
 def _recognisers(tensors: Tensors) -> tuple[Recogniser, ...]:
     """Return what may recognise tensors of such shapes; the first that finds something counts."""
-    if any(not array.size or array.dtype.kind in "iub" for array in tensors.values()):
+    if any(not array.size for array in tensors.values()):
         return ()
+    if any(array.dtype.kind in "iub" for array in tensors.values()):
+        return (recognise_index,) if len(tensors) == 1 else ()
     if any(max(array.shape, default=1) == array.size for array in tensors.values()):
         (first, *others) = tensors.values()
         is_real = first.dtype.kind != "c"

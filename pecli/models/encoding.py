@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import NamedTuple, Self
 
@@ -85,6 +85,18 @@ class UnrotatedLayers(_Described):
     floor_scale: int | None = None
 
 
+@dataclass(frozen=True)
+class Indexer(_Described):
+    """The indexer of sparse attention, whose queries and keys have heads of their own.
+
+    In DeepSeek-V3.2 they have 128 channels, of which the first 64 rotate as halves, by the
+    frequencies that the last 64 of the 192 channels of a head have.
+    """
+
+    index_head_dim: int | None = None
+    index_layout: str | None = None
+
+
 class Mscales(NamedTuple):
     """Attention factors of longrope: one up to the original context length, one beyond it
     (Phi-3.5-MoE).
@@ -142,6 +154,7 @@ class Encoding:
     unrotated: UnrotatedLayers = UnrotatedLayers()
     #: The layer type of the model that has no rope: `full_attention` in Cohere 2.
     unrotated_type: str = ""
+    indexer: Indexer = Indexer()
     #: The order in which the model stores its frequencies, as indices into the table's; None if it
     #: is the same.
     order: tuple[int, ...] | None = None
@@ -177,6 +190,18 @@ class Encoding:
         ('hidden_size', 'num_attention_heads')
         """
         return self.origins.get(name, NO_ORIGIN).stated_by
+
+    def of_indexer(self) -> "Encoding | None":
+        """Return the encoding of the indexer's queries and keys; None if the model has no indexer."""
+        if self.indexer.index_head_dim is None:
+            return None
+        return replace(
+            self,
+            layer_type="indexer",
+            layout=self.indexer.index_layout,
+            head_dim=self.indexer.index_head_dim,
+            trailing=False,
+        )
 
     def rope(
         self, seq_len: int | None = None, *, length: int | None = None, **options: object
@@ -352,6 +377,7 @@ class Encoding:
             "llama_4_scaling_beta": self.llama_4_scaling_beta,
             "mscales": self.mscales,
             **self.unrotated.described(),
+            **self.indexer.described(),
             "offset": self.parameters.get("offset", self.offset),
             "slope_dtype": self.slope_dtype,
             "bias_divisor": self.bias_divisor,

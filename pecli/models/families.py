@@ -76,6 +76,8 @@ class Family:
         rotates_without_window: All layers rotate if `sliding_window` is null (Exaone 4).
         unrotated_from_last: One layer in so many has no rope, the last one among them (4 in
             Muse Glimmer).
+        has_indexer: Sparse attention selects tokens with an indexer, whose heads have
+            `index_head_dim` channels (DeepSeek-V3.2).
         no_table: Why the model uses no table over positions 0, 1, 2, ….
         note: A warning about facts that no key states.
     """
@@ -104,6 +106,7 @@ class Family:
     unrotated: str = ""
     rotates_without_window: bool = False
     unrotated_from_last: int = 0
+    has_indexer: bool = False
     no_table: str = ""
     note: str = ""
 

@@ -5,11 +5,14 @@ Three spellings have the same meaning: `rope_theta` and `rope_scaling` at the to
 layer's own settings, then at the top under all of its names, then among the defaults of the family.
 """
 
+from collections.abc import Sequence
+
 from pecli.errors import FileError
 from pecli.models.data import stored
 from pecli.models.encoding import (
     Encoding,
     Grid,
+    Indexer,
     Mscales,
     Parsed,
     Sections,
@@ -68,6 +71,7 @@ def rope_encodings(keys: Keys, family: Family, *, vision: bool = False) -> Parse
         encoding, more = _layer_encoding(layer, unrotated.settings, vision=vision)
         encodings.append(encoding)
         warnings += more
+    warnings += _indexer_warnings(encodings)
     return Parsed(encodings, warnings)
 
 
@@ -159,6 +163,7 @@ def _made(
     beta = _query_scaling(settings)
     mscales = _mscales(settings, scaling.kind)
     layout = _layout(layer.keys, family)
+    indexer = _indexer(layer.keys, family)
     described = {
         **parameters,
         **sections,
@@ -166,6 +171,7 @@ def _made(
         "llama_4_scaling_beta": beta,
         "mscales": mscales,
         **unrotated,
+        **indexer,
         "head_dim": head.size,
         "layout": layout,
     }
@@ -188,10 +194,35 @@ def _made(
         sections=Sections(**values_of(sections)),
         unrotated=UnrotatedLayers(**values_of(unrotated)),
         unrotated_type=unrotated_type(layer.keys, family),
+        indexer=Indexer(**values_of(indexer)),
         order=order,
         mscales=value_of(mscales),
         llama_4_scaling_beta=value_of(beta),
     )
+
+
+def _indexer(keys: Keys, family: Family) -> dict[str, Setting[object]]:
+    """Return the settings of the indexer, by the names of `Indexer`; none if there is no indexer.
+
+    vLLM and SGLang rotate halves unless `indexer_rope_interleave` is true, as in GLM-5.
+    """
+    size = keys.whole("index_head_dim") if family.has_indexer else None
+    if size is None:
+        return {}
+    interleave = keys.flag("indexer_rope_interleave") or Setting(False, "default")
+    layout = INTERLEAVED if interleave.value else HALVES
+    return {"index_head_dim": size, "index_layout": Setting(layout, interleave.source)}
+
+
+def _indexer_warnings(encodings: Sequence[Encoding]) -> list[str]:
+    """Return a warning if an indexer rotates other channels, or other pairs, than heads do."""
+    warnings = []
+    for encoding in encodings:
+        indexer = encoding.of_indexer()
+        if indexer is not None:
+            rotated = f"the first {indexer.rotary_dim} of {indexer.head_dim} channels"
+            warnings.append(f"the indexer rotates {rotated}, as {indexer.layout}")
+    return list(dict.fromkeys(warnings))
 
 
 def _axes(family: Family, rope_type: RopeType, *, vision: bool) -> Setting[int] | None:

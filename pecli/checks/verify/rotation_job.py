@@ -103,8 +103,16 @@ class RotationJob:
             return head_counts(self.model, self.layer_type)
         return ()
 
+    @cached_property
+    def indexers(self) -> Sequence[Encoding]:
+        """The encodings of the indexers of sparse attention (DeepSeek-V3.2); most models have none."""
+        encodings = [rope.of_indexer() for rope in self.rotary_encodings]
+        return [encoding for encoding in encodings if encoding is not None]
+
     def encodings_named(self, name: str) -> Sequence[Encoding]:
-        """Return the encodings of the layers that a tensor's name states, or all."""
+        """Return the encodings of the layers, or of the indexer, that a tensor's name states, or all."""
+        if self.indexers and "index" in name:
+            return self.indexers
         layer_type = self.encodings.layer_named(name, by_number=self.layer_type is None)
         of_layer = [rope for rope in self.rotary_encodings if rope.layer_type == layer_type]
         return of_layer or self.rotary_encodings
@@ -118,6 +126,8 @@ class RotationJob:
         """
         encodings = self.encodings_named(name)
         fitting = [rope for rope in encodings if width in (rope.head_dim, rope.rotary_dim)]
+        if not fitting:
+            fitting = [indexer for indexer in self.indexers if width == indexer.head_dim]
         return fitting or encodings[:1]
 
     def is_unrotated(self, name: str) -> bool:

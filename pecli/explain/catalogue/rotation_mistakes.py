@@ -265,8 +265,11 @@ class PairsAcrossHead(RotationMistake):
         has_one_axis = len(rotated.positions) == 1
         if law is None or law.rotating is not None or not has_one_axis:
             return
-        has_whole_pairs = rotated.heads.before.channels % 2 == 0
-        if has_whole_pairs and _channels_left(rotated) > 0:
+        channels = rotated.heads.channels
+        # Interleaved pairs are neighbours, however many channels rotate.
+        are_halves = channels.takes == channels.gives == "halves"
+        has_even_size = rotated.heads.before.channels % 2 == 0
+        if are_halves and has_even_size and channels.first == 0 and _channels_left(rotated) > 0:
             yield cls()
 
     def edits(self, case: Case) -> tuple[Edit, ...]:

@@ -10,7 +10,7 @@ from pecli.models.encoding import Parsed
 from pecli.models.families import INTERLEAVED, Family
 from pecli.models.keys import Keys, Setting, Settings, computed
 
-READS = ("qk_rope_head_dim", "qk_nope_head_dim", "rope_theta")
+READS = ("qk_rope_head_dim", "qk_nope_head_dim", "rope_theta", "index_head_dim")
 
 
 def read(keys: Keys) -> Parsed:
@@ -28,12 +28,7 @@ def read(keys: Keys) -> Parsed:
     if length.value > original.value:
         scaling = _yarn(keys, length, original)
         warnings += softmax_warnings(factor, mscale)
-    if keys.any("index_n_heads", "index_head_dim"):
-        # The sparse attention of V3.2 selects tokens with an indexer.
-        warnings.append(
-            "queries and keys of the indexer rotate halves, not pairs, by the same frequencies"
-        )
-    family = Family("DeepSeek's inference code", layout=INTERLEAVED)
+    family = Family("DeepSeek's inference code", layout=INTERLEAVED, has_indexer=True)
     parsed = translated_ropes(keys, family, reads=READS, scaling=scaling)
     return parsed.after(warnings)
 

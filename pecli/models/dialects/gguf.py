@@ -17,6 +17,7 @@ from pecli.errors import FileError
 from pecli.files.gguf_file import header_of
 from pecli.models.consistency import inconsistencies
 from pecli.models.data import stored
+from pecli.models.dialects.gguf_layers import unrotated_layers
 from pecli.models.encoding import Encoding, ModelEncodings, Parsed
 from pecli.models.families import HALVES, INTERLEAVED, Family
 from pecli.models.key_names import ORIGINAL
@@ -258,7 +259,7 @@ def _ropes(model: Model) -> Parsed:
         warnings.append(
             f"frequencies are divided by the tensor {FREQS}, whatever rope.scaling says"
         )
-    settings = _sizes_and_bases(model)
+    settings = {**_sizes_and_bases(model), **unrotated_layers(keys, model.architecture)}
     if not model.is_known:
         warnings.append(
             f"architecture {model.architecture[:60]!r} is unknown:"

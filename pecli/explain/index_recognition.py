@@ -1,0 +1,94 @@
+"""Identification of relative-position indices: usual buckets and windows are supposed, and the index is made again."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+
+from pecli.engine.arrays import Array, widened
+from pecli.engine.schemes.relative import Relative
+from pecli.errors import ParameterError
+from pecli.explain.explanation import Explanation
+from pecli.explain.hypotheses import accepted
+from pecli.explain.tables import cases_of
+from pecli.explain.time_limit import check_time
+
+MIN_LENGTH = 4
+"""Queries of an index: fewer show no buckets."""
+
+T5_BUCKETS = (32, 64, 16, 128, 8, 256, 320)
+"""Numbers of buckets of T5 and its descendants, the usual one first; WavLM has 320."""
+
+T5_DISTANCES = (128, 256, 64, 512, 1024, 32, 40, 800)
+"""Distances of their last buckets; WavLM has 800."""
+
+DEBERTA_BUCKETS = (256, 128, 512, 64, 32)
+DEBERTA_DISTANCES = (512, 256, 1024, 128)
+
+Settings = dict[str, int | bool]
+
+
+def recognise_index(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
+    """Yield the style and the parameters of an index (queries, keys) of T5, DeBERTa or Swin."""
+    (array,) = tensors.values()
+    index = array.reshape([size for size in array.shape if size != 1])
+    if index.ndim != 2 or index.shape[0] != index.shape[1] or len(index) < MIN_LENGTH:
+        return
+    for styled in (_t5, _deberta, _swin):
+        alike = [scheme for scheme in styled(len(index)) if _has_last_row(scheme, index)]
+        for position, scheme in enumerate(alike):
+            explanations = [*accepted(cases_of(scheme, {"index": index}))]
+            if explanations:
+                doubts = tuple(_doubts(scheme, alike[position + 1 :]))
+                yield explanations[0].supposing((), 0.0, doubts)
+                return
+
+
+def _t5(length: int) -> Iterator[Relative]:
+    for causal in (False, True):
+        for buckets, distance in product(T5_BUCKETS, T5_DISTANCES):
+            settings: Settings = {"buckets": buckets, "max_distance": distance, "causal": causal}
+            yield from _made("t5", length, settings)
+
+
+def _deberta(length: int) -> Iterator[Relative]:
+    for buckets, distance in product(DEBERTA_BUCKETS, DEBERTA_DISTANCES):
+        yield from _made("deberta", length, {"buckets": buckets, "max_distance": distance})
+
+
+def _made(style: str, length: int, settings: Settings) -> Iterator[Relative]:
+    """Yield the scheme, unless its last bucket would begin before the buckets of single distances end."""
+    try:
+        yield Relative(style, length, **settings)  # type: ignore[arg-type]
+    except ParameterError:
+        return
+
+
+def _swin(length: int) -> Iterator[Relative]:
+    """Yield every window with so many points: 6×8 and 8×6 for 48."""
+    for rows in range(1, length + 1):
+        if length % rows == 0:
+            yield Relative("swin", grid=(rows, length // rows))
+
+
+def _has_last_row(scheme: Relative, index: Array) -> bool:
+    """Return True if the last query has these keys: one row is soon made, and rejects most settings."""
+    check_time()
+    if scheme.grid is None:
+        made = replace(scheme, queries=1).tables()["index"][-1]
+        return np.array_equal(made, widened(index[-1]))
+    # Windows are made as a whole, so that the number of their offsets is compared before.
+    rows, columns = scheme.grid
+    offsets = (2 * rows - 1) * (2 * columns - 1)
+    return int(index[-1].max()) == offsets - 1
+
+
+def _doubts(scheme: Relative, others: list[Relative]) -> Iterator[str]:
+    """Yield the distances of the last bucket that a short index does not distinguish from the named one."""
+    alike = [
+        other for other in others if replace(other, max_distance=scheme.max_distance) == scheme
+    ]
+    if alike:
+        distances = ", ".join(str(other.max_distance) for other in alike)
+        yield f"max_distance may also be {distances}: no key is so far away"

@@ -1,0 +1,91 @@
+"""Layers that llama.cpp leaves unrotated: its code has them, and few keys of a file state them."""
+
+from pecli.models.keys import Keys, Setting, Settings, value_of
+
+EVERY_FOURTH = frozenset({"afmoe", "llama4", "smollm3"})
+"""Architectures whose layers 3, 7, 11, … are not rotated."""
+
+FULL_LAYERS = frozenset(
+    {"cohere2", "cohere2moe", "exaone-moe", "exaone4", "muse-glimmer", "smallthinker"}
+)
+"""Architectures whose layers with full attention are not rotated."""
+
+FULL_FIRST = frozenset({"cohere2moe", "smallthinker"})
+"""Of these, the ones whose first of every so many layers has full attention; in others it is the last."""
+
+PATTERN = "attention.sliding_window_pattern"
+"""The key of a period, or of a flag per layer that is true if its attention slides."""
+
+USUAL_PERIOD = 4
+"""Layers up to the next one with full attention, if the key is missing."""
+
+EXAONE_4_LAYERS = 64
+"""Layers of EXAONE 4.0 32B; the smaller model has no sliding window, and rotates all layers."""
+
+MAX_LAYERS = 4096
+"""Layers that are listed; no model has as many."""
+
+
+def unrotated_layers(keys: Keys, architecture: str) -> Settings:
+    """Return the layers that llama.cpp does not rotate, by Hugging Face's names; empty if it rotates all.
+
+    Args:
+        keys: The keys of a file, without the architecture's prefix.
+        architecture: `general.architecture`.
+    """
+    if architecture not in EVERY_FOURTH | FULL_LAYERS:
+        return {}
+    rotates = _rotated_layers(keys, architecture)
+    if all(rotates):
+        return {}
+    source = f"the pattern of llama.cpp's {architecture}"
+    # In Hugging Face's configurations, a 0 in `no_rope_layers` stands for a layer without rope.
+    settings: dict[str, Setting[object] | None] = {
+        "no_rope_layers": Setting([int(is_rotated) for is_rotated in rotates], source)
+    }
+    if architecture == "llama4":
+        settings["attn_temperature_tuning"] = Setting(True, source)
+        settings["attn_scale"] = Setting(0.1, source)
+        settings["floor_scale"] = Setting(8192, source)
+    return settings
+
+
+def _rotated_layers(keys: Keys, architecture: str) -> list[bool]:
+    """Return for each layer whether it is rotated."""
+    count = _layer_count(keys)
+    window = keys.data.get("attention.sliding_window")
+    if architecture in EVERY_FOURTH:
+        is_without_chunks = architecture == "llama4" and window == 0
+        return [is_without_chunks or (layer + 1) % 4 != 0 for layer in range(count)]
+    is_small_exaone = architecture == "exaone4" and count != EXAONE_4_LAYERS
+    is_without_window = architecture == "smallthinker" and not window
+    if is_small_exaone or is_without_window:
+        return [True] * count
+    rotates = _sliding_layers(keys, architecture, count)
+    if architecture == "cohere2moe":
+        # Its first layers, which have no experts, rotate although their attention is full.
+        dense = value_of(keys.whole("leading_dense_block_count", low=0)) or 0
+        rotates = [layer < dense or slides for layer, slides in enumerate(rotates)]
+    return rotates
+
+
+def _layer_count(keys: Keys) -> int:
+    """Return the number of layers without those that predict further tokens."""
+    blocks = value_of(keys.whole("block_count", low=0)) or 0
+    predicting = value_of(keys.whole("nextn_predict_layers", low=0)) or 0
+    return min(max(0, blocks - predicting), MAX_LAYERS)
+
+
+def _sliding_layers(keys: Keys, architecture: str, count: int) -> list[bool]:
+    """Return for each layer whether its attention slides: by a flag per layer, or by a period.
+
+    A period of 4 means that three layers slide and the last of four does not; or the first, if the
+    architecture begins with full attention.
+    """
+    keys.mark(PATTERN)
+    pattern = keys.data.get(PATTERN)
+    if isinstance(pattern, list) and len(pattern) >= count:
+        return [bool(flag) for flag in pattern[:count]]
+    period = pattern if isinstance(pattern, int) and pattern > 0 else USUAL_PERIOD
+    place = 0 if architecture in FULL_FIRST else period - 1
+    return [layer % period != place for layer in range(count)]
