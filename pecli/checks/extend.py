@@ -164,7 +164,7 @@ def extend(
         model=encodings.file,
         to=length,
         method=chosen.method,
-        reason=chosen.reason,
+        reason=_reason(chosen, factor, original_len),
         original=lengths.original,
         longest=lengths.longest,
         factor=scale,
@@ -175,6 +175,18 @@ def extend(
         lengths=changed_lengths,
         others=_other_ropes(encodings, encoding),
     )
+
+
+def _reason(chosen: "ChosenMethod", factor: float | None, original_len: int | str | None) -> str:
+    """Return why this method; numbers that the caller gives are not the makers'."""
+    given = []
+    if factor is not None:
+        given.append("factor")
+    if original_len is not None:
+        given.append("original length")
+    if not given or not chosen.reason:
+        return chosen.reason
+    return f"with the given {' and '.join(given)}; otherwise {chosen.reason}"
 
 
 def _target_length(to: int | str | None, factor: float | None, original: int) -> int:

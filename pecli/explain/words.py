@@ -344,6 +344,8 @@ def position_mistake_words(mistake: PositionMistake) -> str:
 def _rows(edit: Rows, context: Context) -> Clause:
     if edit.order == "constant" and edit.at == 0 and context.is_sine:
         return Clause("all values are 0")
+    if edit.order == "padded at the end" and edit.at == 1:
+        return Clause("the last row is padding")
     return Clause(_ROWS[edit.order].format(at=edit.at))
 
 

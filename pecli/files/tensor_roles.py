@@ -69,6 +69,8 @@ def role_of(name: str) -> str | None:
         return _FULL_NAMES[name]
     if name == ARRAY_NAME:
         return None
+    if function_order(name) is not None:
+        return "both"  # The name of `sin_cos_emb` ends as that of cosines does.
     parts = [part.strip("_").lower() for part in re.split(r"[./]", name)]
     while len(parts) > 1 and parts[-1] in ("weight", "weights"):
         parts.pop()

@@ -144,6 +144,9 @@ class Encoding:
     #: The config requests Fourier position embeddings, which transformers ignores and SGLang
     #: applies.
     use_fope: bool = False
+    #: The config has `rope_traditional`, with which mlx-lm rotates neighbouring channels;
+    #: transformers ignores it.
+    rope_traditional: bool = False
     #: The config omits original_max_position_embeddings, so that its context length stands in.
     lacks_original_length: bool = False
     #: Why the model has no table over positions 0, 1, 2, …; empty if it has one. Its frequencies

@@ -188,6 +188,7 @@ def _made(
         prefix=layer.keys.prefix,
         alpha=_ignored_alpha(scaling.ignored_alpha),
         use_fope=settings.data.get("use_fope") is True,
+        rope_traditional=layer.keys.data.get("rope_traditional") is True,
         lacks_original_length=scaling.lacks_original_length,
         no_table=family.no_table,
         grid=Grid(**values_of(grid)),

@@ -36,7 +36,7 @@ from pecli.compare.problems import CopiesDiffer, NotFinite, PaddingNotFinite
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.application import LAYOUTS, PairLayouts
 from pecli.engine.arrays import Array, Floats, as_dtype, widened
-from pecli.engine.edits import Rotation
+from pecli.engine.edits import Layout, Parameter, Positions, Rotation
 from pecli.errors import counted
 from pecli.explain.explanation import Explanation
 from pecli.explain.rotated_making import HeadRotation
@@ -193,7 +193,7 @@ class RotatedCheck:
             self.encoding,
             self.rows,
             seq_axis=self.tensor.axis,
-            layout="interleaved" if self._has_permuted_weights() else place.layout,
+            layout="interleaved" if self._rotates_neighbours() else place.layout,
             offset=place.offset or 0,
         )
 
@@ -202,6 +202,16 @@ class RotatedCheck:
         place = self.job.place
         is_llama_cpp = place.runtime == LLAMA_CPP and not place.layout
         return is_llama_cpp and has_permuted_weights(self.encoding)
+
+    def _is_traditional(self) -> bool:
+        """Return True if mlx-lm rotates neighbours, because of a key that other runtimes ignore."""
+        place = self.job.place
+        is_mlx = place.runtime == "mlx-lm" and not place.layout
+        return is_mlx and self.encoding.rope_traditional
+
+    def _rotates_neighbours(self) -> bool:
+        """Return True if the runtime rotates neighbouring channels, whatever the model's own layout is."""
+        return self._has_permuted_weights() or self._is_traditional()
 
     def _plan_shift(self, shift: int) -> None:
         """Plan a rotation by the same positions for all rows; the attention factor is applied already."""
@@ -263,6 +273,8 @@ class RotatedCheck:
         notes.append(self.tensor.note)
         if self._has_permuted_weights():
             notes.append("interleaved, as llama.cpp permutes the weights")
+        if self._is_traditional():
+            notes.append("interleaved, as mlx-lm reads rope_traditional")
         if self.tensor.axis != SEQ_AXIS and not self.tensor.is_unfolded:
             notes.append(f"positions along axis {self.tensor.axis + self.tensor.before.ndim}")
         padded = np.count_nonzero(~self.seen)
@@ -405,11 +417,19 @@ class UnrotatedCheck(RotatedCheck):
         return iter(())
 
     def layer_advice(self) -> Iterator[str]:
-        if RotatedCheck(self.tensor, self.encoding, self.job).result.passed:
+        rotated = RotatedCheck(self.tensor, self.encoding, self.job)
+        if rotated.result.passed or _are_rotations(rotated.reasons):
             yield f"{self.name}: the model has no rope in this layer, but it is rotated"
 
     def weaknesses(self) -> Iterator[Doubt]:
         return iter(())
+
+
+def _are_rotations(reasons: Sequence[Explanation]) -> bool:
+    """Return True if a tensor is rotated in some way, and not only scaled or damaged."""
+    edits = [edit for reason in reasons for edit in reason.mistakes]
+    is_rotated = any(isinstance(edit, (Layout, Parameter, Positions)) for edit in edits)
+    return is_rotated and Rotation("none") not in edits
 
 
 def _parts_named(explanation: Explanation) -> list[str]:

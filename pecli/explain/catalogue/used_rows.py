@@ -401,6 +401,7 @@ class PaddedRows(WaveMistake):
     seen_in = ("fairseq's padding row", "caches that are allocated longer than they are filled")
     stage = Stage.POSITIONS
     changes_reading = True
+    shows_in_few_values = True
 
     def in_waves(self, waves: WaveMaking) -> WaveMaking:
         rows = np.arange(waves.rows)
