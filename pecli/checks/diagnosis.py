@@ -16,6 +16,7 @@ MAX_ROUNDING_ULP = (
     4  #: ULPs by which sines and powers of other libraries differ if all else is right
 )
 FLOAT64_BITS = 53
+FLOAT32_ROUNDING = 2.0**-24  #: error of an expected value up to 1
 STEP_SLACK = 1e-6  #: share of a step that float32 arithmetic may add to an error
 
 MAX_RECIPE_RESIDUAL = 1e-2
@@ -113,7 +114,7 @@ def _integer_steps(results: Sequence[Comparison]) -> Iterator[Line]:
         return
     (step,) = steps
     largest = max(result.max_abs_error or 0.0 for result in failed)
-    if 0 < largest <= step * (1 + STEP_SLACK):
+    if 0 < largest <= step * (1 + STEP_SLACK) + FLOAT32_ROUNDING:
         scale = f"integers with a scale of 1/{round(1 / step)} have steps of {step:.2g}"
         yield Line(f"{scale}; allow --atol {_rounded_up(step)}", is_advice=True)
 

@@ -118,11 +118,12 @@ def _with_another_dim(given: Shaped) -> Iterator[Shaped]:
     """Yield the scheme with the dim of the tensors; the exponents may still have the expected dim."""
     name = next(iter(given.tensors))
     scheme: Any = given.scheme
+    dim = scheme.rotary_dim if scheme.applied_as == "rotation" else scheme.dim
     for other in _of_width(scheme, name, given.shape[1]):
-        edits = (*given.edits, Parameter("dim", scheme.dim, other.dim))
+        edits = (*given.edits, Parameter("dim", dim, other.dim))
         yield replace(given, scheme=other, edits=edits)
-        kept = Parameter("exponent_dim", scheme.dim, "same")
-        yield replace(given, scheme=other, edits=(*edits, kept), exponent_dim=scheme.dim)
+        kept = Parameter("exponent_dim", dim, "same")
+        yield replace(given, scheme=other, edits=(*edits, kept), exponent_dim=dim)
 
 
 def _neighbours_of_shape(given: Shaped) -> Iterator[Shaped]:
@@ -144,6 +145,9 @@ def _of_width(scheme: Any, name: str, width: int) -> Iterator[Any]:
     if scheme.applied_as != "rotation":
         yield from _changed(scheme, dim=width)
         return
+    if scheme.scaling != "proportional":
+        # All columns of the table rotate; Phi-2's spec has 0.4 of the 80 channels of a head.
+        scheme = replace(scheme, partial_rotary_factor=None)
     if scheme.layout != "compact" and name != "inv_freq":
         yield from _changed(scheme, dim=width)
     yield from _changed(scheme, dim=2 * width, layout="compact")

@@ -233,7 +233,7 @@ def opened(given: Given) -> Opened:
             raise KindError("name", quoted(name), "the names of arrays must be texts")
     arrays = {name: numbers(name, values) for name, values in named.items()}
     for name, array in arrays.items():
-        if array.dtype.char in "gG":  # long double
+        if array.dtype.type in (np.longdouble, np.clongdouble):
             rule = "such numbers differ between machines"
             advice = "convert it to float64 first"
             raise KindError(name, f"an array of {array.dtype}", rule, advice)

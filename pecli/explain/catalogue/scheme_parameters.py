@@ -24,7 +24,11 @@ NUMBER_COST = 0.01
 MOST_SHARDS = 64
 """Shards of heads that are tried; those that a model does not have are refused."""
 
-USUAL_NUMBERS = (*range(33), 40, 48, 64, 96, 128, 256, 512, 1000, 1024, 2048, 4096, 10000)
+USUAL_NUMBERS = (
+    *range(33), 40, 48, 50, 64, 80, 96, 100, 128, 160, 192, 200, 256, 320, 384, 400, 500, 512, 640, 768, 800,
+    1000, 1024, 2048, 4096, 10000,
+)  # fmt: skip
+"""Numbers that somebody may have written for a parameter: a max_distance of T5, a number of buckets."""
 
 
 @dataclass(frozen=True)
