@@ -114,7 +114,7 @@ def _integer_steps(results: Sequence[Comparison]) -> Iterator[Line]:
         return
     (step,) = steps
     largest = max(result.max_abs_error or 0.0 for result in failed)
-    if 0 < largest <= step * (1 + STEP_SLACK) + FLOAT32_ROUNDING:
+    if step and 0 < largest <= step * (1 + STEP_SLACK) + FLOAT32_ROUNDING:
         scale = f"integers with a scale of 1/{round(1 / step)} have steps of {step:.2g}"
         yield Line(f"{scale}; allow --atol {_rounded_up(step)}", is_advice=True)
 

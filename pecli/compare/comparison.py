@@ -268,7 +268,9 @@ def _compared_dtypes(part: Part, names: tuple[str, str], *, any_dtype: bool) -> 
     is_frequency = "inv_freq" in (role_of(names[0]), role_of(names[1]))
     may_differ = any_dtype or is_frequency
     are_alike = may_differ and _are_of_one_kind(part)
-    return _Dtypes(expected, found, are_alike, as_float32=are_alike and is_relative(*names))
+    is_real = "c" not in (part.expected_dtype.kind, part.found.dtype.kind)
+    as_float32 = are_alike and is_real and is_relative(*names)
+    return _Dtypes(expected, found, are_alike, as_float32)
 
 
 def _are_of_one_kind(part: Part) -> bool:

@@ -14,7 +14,7 @@ from pecli.explain.catalogue.runtimes import ComputedByRuntime
 from pecli.explain.catalogue.used_rows import OtherPaddingRow, PaddedRows
 from pecli.explain.explanation import Explanation
 from pecli.explain.hypothesis import Case, Mistake, Stage, accept
-from pecli.explain.readable import is_as_supposed, is_readable
+from pecli.explain.readable import is_as_supposed, is_readable, turns_heads_alike
 from pecli.explain.time_limit import OutOfTimeError, check_time
 
 CHEAP = 1.5
@@ -272,7 +272,7 @@ def supposed(case: Case, count: int) -> Iterator[Case]:
                 yield given
             else:
                 others.append(given)
-    yield from sorted(others, key=_has_law_mistake)
+    yield from sorted(others, key=_unlikelihood)
 
 
 def readings(case: Case, count: int) -> Iterator[Case]:
@@ -304,6 +304,11 @@ def _one_more(case: Case, count: int, *, changes_reading: bool) -> Iterator[Case
         for mistake in kind.suppositions(case):
             check_time()
             yield case.given(mistake)
+
+
+def _unlikelihood(case: Case) -> tuple[bool, bool]:
+    """Return the order in which cases are supposed: readings of heads that are turned alike, then other laws."""
+    return not turns_heads_alike(case), _has_law_mistake(case)
 
 
 def _has_law_mistake(case: Case) -> bool:

@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 
 from pecli.engine.arrays import Array, widened
+from pecli.engine.schemes.given_positions import GridSize
 from pecli.engine.schemes.relative import Relative
 from pecli.errors import ParameterError
 from pecli.explain.explanation import Explanation
@@ -69,7 +70,7 @@ def _swin(length: int) -> Iterator[Relative]:
     """Yield every window with so many points: 6×8 and 8×6 for 48."""
     for rows in range(1, length + 1):
         if length % rows == 0:
-            yield Relative("swin", grid=(rows, length // rows))
+            yield Relative("swin", grid=GridSize((rows, length // rows)))
 
 
 def _has_last_row(scheme: Relative, index: Array) -> bool:

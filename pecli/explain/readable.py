@@ -61,6 +61,19 @@ def _shows_rotation(case: Case, rotated: RotatedMaking) -> bool:
     return False
 
 
+def turns_heads_alike(case: Case) -> bool:
+    """Return True unless heads are turned differently if their channels are read as supposed.
+
+    Tables have no heads, and one head is turned by whatever turns it takes.
+    """
+    rotated = case.waves
+    if not isinstance(rotated, RotatedMaking):
+        return True
+    rows = case.observations.tested_rows
+    fit = turn_fit(rotated, case.observations.measured(rows), rows)
+    return fit is None or fit.shows_turns
+
+
 def is_as_supposed(case: Case) -> bool:
     """Return True if frequencies, positions and the amplitude are measured, and are those of the making."""
     waves = case.waves

@@ -142,9 +142,13 @@ def lacks_text_model(part: ModelPart) -> bool:
     is_bare = not part.keys.any(*TEXTS, *EVIDENCE, *WIDTHS, *HEADS)
     if not is_bare or class_part(part.model_type).model_type == "":
         return False
-    # Qwen3-ASR keeps its language model within `thinker_config`.
+    return not _has_nested_text_model(part)
+
+
+def _has_nested_text_model(part: ModelPart) -> bool:
+    """Return True if an object within a part holds the language model: Qwen3-ASR's `thinker_config`."""
     objects = [value for value in part.keys.data.values() if isinstance(value, Mapping)]
-    return all(inner.keys().isdisjoint(TEXTS) for inner in objects)
+    return any(not inner.keys().isdisjoint(TEXTS) for inner in objects)
 
 
 class Tower(NamedTuple):
@@ -211,6 +215,8 @@ def _implied_type(name: str, towers: Mapping[str, Tower], default_text: ClassPar
 
 def only_names_model(part: ModelPart) -> bool:
     """Return True if a file has no part, no size, and nothing about positions."""
+    if _has_nested_text_model(part):
+        return False
     return not part.keys.any(*TEXTS, *_towers(part.model_type), *EVIDENCE, *WIDTHS, *HEADS)
 
 
@@ -297,7 +303,7 @@ def _has_encodings(part: ModelPart) -> bool:
     """
     # A key that the class ignores is evidence as well.
     without_class = replace(part.keys, defaults=NO_CLASS)
-    if part.is_text or without_class.any("model_type", *EVIDENCE):
+    if part.is_text or without_class.any("model_type", *TEXTS, *EVIDENCE):
         return True
     return part.keys.resolves(*WIDTHS, "embed_dim") or _is_known(part.model_type)
 
