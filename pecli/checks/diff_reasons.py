@@ -1,5 +1,6 @@
 """Reasons for which two files differ: another dtype, a transform, or other parameters."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -92,15 +93,21 @@ def _explained(
             if rounded is not None:
                 explanations += rounded
                 continue
-        if result.finding is not None or not _is_noise(result.max_ulp_error):
+        if result.finding is not None or not _is_noise(result):
             pairs += fit.pairs()
     with time_limit.time_limit():
         return explanations + _by_tables(pairs[:MAX_EXPLAINED], scheme, tolerance)
 
 
-def _is_noise(ulps: int | None) -> bool:
-    """Return True if an error is only a few ULPs; it is None if ULPs cannot be counted."""
-    return ulps is not None and ulps <= MAX_NOISE_ULP
+def _is_noise(result: Comparison) -> bool:
+    """Return True if an error is only a few ULPs.
+
+    The most negative number is one ULP from −∞, but a mask that is written differently is no noise.
+    """
+    ulps = result.max_ulp_error
+    if ulps is None or ulps > MAX_NOISE_ULP:
+        return False
+    return math.isfinite(result.max_abs_error or 0.0)
 
 
 def _rounded(fit: Fit, result: Comparison) -> list[Explanation] | None:

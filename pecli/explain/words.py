@@ -311,7 +311,7 @@ _MISPLACEMENTS = {
     Misplacement.CACHE_MOVED_TWICE: "it was moved twice",
     Misplacement.CACHE_MOVED_BACK: "it was moved the other way",
     Misplacement.CACHE_MOVED_OTHERWISE: "it was moved by {by:,}, not {expected:,}",
-    Misplacement.CACHE_MOVED: "B is A moved by {by:,} positions",
+    Misplacement.CACHE_MOVED: "B is A, whose positions are moved by {by:,}",
     Misplacement.OVERFLOW: "they overflow {dtype}",
     Misplacement.CLAMPED: "they are clamped at {by:,}",
     Misplacement.PADDING_IGNORED: "left padding is ignored",

@@ -108,7 +108,7 @@ MISTAKES = [
     (FIVE, FIVE + 5, "it was moved twice"),
     (FIVE, -FIVE, "it was moved the other way"),
     (FIVE, FIVE - 1, "it was moved by 4, not 5"),
-    (0 * FIVE, FIVE, "B is A moved by 5 positions"),
+    (0 * FIVE, FIVE, "B is A, whose positions are moved by 5"),
     (SEVEN, SEVEN + 2, "all 2 too far"),
     (SEVEN, 0 * SEVEN, "nothing is rotated"),
     (SEVEN, -SEVEN, "the direction is reversed"),

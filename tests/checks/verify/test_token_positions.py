@@ -387,7 +387,7 @@ def test_a_cache_that_was_moved_against_another(pecli_cli, tmp_path) -> None:
         "diff", tmp_path / "a.npy", tmp_path / "b.npy", *words, "--plot", "-o", tmp_path / "x.svg"
     )
     assert moved.code == 1
-    assert "B is A moved by 4 positions" in moved.out
+    assert "B is A, whose positions are moved by 4" in moved.out
     assert (tmp_path / "x.svg").exists()
     assert pecli_cli("diff", tmp_path / "a.npy", tmp_path / "a.npy", *words).code == 0
 
