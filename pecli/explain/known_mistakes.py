@@ -99,11 +99,38 @@ def _(scheme: Rope) -> Iterator[Neighbour[Scheme]]:
     """Yield exponents over the whole dim, other places, and the sections of M-RoPE in another order."""
     yield from _over_the_dim(scheme)
     yield from _misplaced(scheme, ROTARY)
+    yield from _in_sections(scheme)
     if scheme.mrope_section is None or scheme.positions is None:
         return
     yield from neighbour(scheme, mrope_interleaved=None if scheme.mrope_interleaved else True)
     for order in permutations(scheme.mrope_section):
         yield from neighbour(scheme, mrope_section=order)
+
+
+def _in_sections(scheme: Rope) -> Iterator[Neighbour[Rope]]:
+    """Yield a grid whose axes share the frequencies of the whole dim, one block after the other.
+
+    With 64 channels and two axes, rows have the first 16 of its 32 frequencies and columns the
+    others, as the sections of M-RoPE have them; each axis should have 16 frequencies of its own.
+    """
+    style = scheme.grid_style
+    blocks = scheme.axis_blocks
+    has_one_block_each = len({block.axis for block in blocks}) == len(blocks) > 1
+    if scheme.grid is None or style is None or style.in_turns or not has_one_block_each:
+        return
+    if scheme.seq_len > MAX_LISTED:
+        return
+    coordinates = scheme.coordinates()
+    rows = coordinates.index(0, scheme.seq_len).tolist()
+    places = Points(style.sorted_axes, coordinates.values, rows).listed()
+    changes: dict[str, Any] = {
+        "positions": PositionList(tuple(places[block.axis]) for block in blocks),
+        "mrope_section": tuple(block.channels // 2 for block in blocks),
+    }
+    of_grid = ("grid", "keep", "grid_base", "grid_scale", "style", "axes", "axis_factors")
+    edit = edit_of("axis_frequencies", "their own", "shared")
+    for mistake in neighbour(scheme, **changes, **dict.fromkeys(of_grid)):
+        yield Neighbour((edit,), mistake.scheme)
 
 
 def _over_the_dim(scheme: Rope) -> Iterator[Neighbour[Rope]]:

@@ -14,6 +14,7 @@ from pecli.engine.scalings.longrope import LongRope
 from pecli.engine.scalings.ntk import Ntk
 from pecli.engine.scalings.scaling import Scaling
 from pecli.engine.scalings.yarn import Yarn
+from pecli.errors import number
 from pecli.explain.catalogue.law_numbers import NO_MOVE, USUAL_BASES, OtherBase
 from pecli.explain.catalogue.scalings import FACTORS, LENGTHS
 from pecli.explain.law import NO_SCALING, Law, fit_parameter
@@ -108,10 +109,10 @@ def rotary_laws(measured: Frequencies) -> list[LawPrior]:
 def sinusoidal_laws(measured: Frequencies, halves: tuple[float, ...]) -> list[LawPrior]:
     """Return the laws of added tables that agree with frequencies, for exponents over each of some halves."""
     priors = []
-    for number, half in enumerate(halves):
+    for place, half in enumerate(halves):
         for prior in _geometric(measured, half, may_scale=True):
             # The first half is the usual one: fairseq's D/2 − 1 and others come after it.
-            priors.append(replace(prior, cost=prior.cost + COST_PER_DIGIT * number))
+            priors.append(replace(prior, cost=prior.cost + COST_PER_DIGIT * place))
     return _agreeing(priors, measured)
 
 
@@ -239,7 +240,7 @@ def _with_base(prior: LawPrior, measured: Frequencies) -> Iterator[LawPrior]:
         return
     doubt: tuple[str, ...] = ()
     if fit.error > SIGMAS * KNOWN_TO * fit.value:
-        doubt = (f"the base is known within {fit.error:.1g}",)
+        doubt = (f"the base is known within {number(fit.error, 1)}",)
     bases = [*OtherBase.written(fit.value, fit.error)]
     for base in bases:
         cost = prior.cost + _cost_of_base(base)

@@ -148,6 +148,9 @@ _DISPLAY_NAMES = {
 _BY_NAME = {
     "scale": _Template("positions are multiplied by {found}", is_quoted=True),
     "positions": _Template("positions are not those given"),
+    "axis_frequencies": _Template(
+        "axes share the frequencies of the whole dim in sections, as in M-RoPE"
+    ),
     "axes of positions": _Template("positions are those of the axes {found}", is_quoted=True),
     "padding_idx": _Template("the row of position {found} is zeros"),
     "pi": _Template("arguments of cosines and sines are reduced with π = {found}"),

@@ -649,6 +649,34 @@ def grids() -> Iterator[Case]:
     )
 
 
+def sectioned(grid: tuple[int, ...], sections: tuple[int, ...]) -> dict[str, Array]:
+    """Return tables on a grid whose axes share the frequencies of the whole dim, block by block."""
+    frequencies = powers(1e4, 2 * sum(sections))
+    parts = np.split(frequencies, np.cumsum(sections)[:-1])
+    places = np.indices(grid).reshape(len(grid), -1)
+    columns = [np.outer(place, part) for place, part in zip(places, parts, strict=True)]
+    angles = np.concatenate(columns, 1)
+    return {"cos": np.cos(angles).astype(np.float32), "sin": np.sin(angles).astype(np.float32)}
+
+
+def sections_on_grids() -> Iterator[Case]:
+    words = "axes share the frequencies of the whole dim in sections"
+    two = pecli.Rope(grid=(5, 7), dim=64, style="eva")
+    yield Case(
+        "two axes that share frequencies",
+        verified(sectioned((5, 7), (16, 16)), two, atol=1e-5),
+        False,
+        words,
+    )
+    three = pecli.Rope(grid=(2, 4, 5), dim=128, style="flux")
+    yield Case(
+        "three axes that share frequencies",
+        verified(sectioned((2, 4, 5), (8, 28, 28)), three, atol=1e-5),
+        False,
+        words,
+    )
+
+
 def linear_scaling() -> Iterator[Case]:
     found = tables(40, powers(1e6, 128) / 4)
     command = "--scaling linear --factor 4"
@@ -1044,7 +1072,7 @@ def claims() -> Iterator[Case]:
 SUBJECTS = (
     layers_without_rope, layer_types, square_tables, masks, integers, float8, fixed_point, decoders, order_of_functions,
     tables_with_two_axes_of_positions, wrong_channels, zero_rows, padding, noise, permuted_weights, uninitialised_memory,
-    arithmetic, multimodal_positions, grids, linear_scaling, plain_reasons, relative_indices, biases_and_grids_of_projects,
+    arithmetic, multimodal_positions, grids, sections_on_grids, linear_scaling, plain_reasons, relative_indices, biases_and_grids_of_projects,
     identified_by_plain_numbers, indexers, arrangements, claims,
 )  # fmt: skip
 CASES = [case for subject in SUBJECTS for case in subject()]
