@@ -106,6 +106,7 @@ def _colours(colours: Theme) -> JsonObject:
         "ink": colours.ink,
         "paper": colours.paper,
         "faint": colours.faint,
+        "grey": colours.grey,
         "curve": palettes.as_hex(colours.curves[0]),
     }
 

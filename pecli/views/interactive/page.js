@@ -11,16 +11,17 @@ const COMMON_LAYOUT = {
   paper_bgcolor: colours.paper,
   plot_bgcolor: colours.paper,
   font: { color: colours.ink, size: 12 },
-  margin: { l: 64, r: 16, t: 28, b: 48 },
+  margin: { l: 64, r: 16, t: 56, b: 48 },
   hovermode: "closest",
-  legend: { orientation: "h", y: 1.02, yanchor: "bottom" },
+  modebar: { bgcolor: "rgba(0, 0, 0, 0)" }, // On a phone, it lies on the legend.
+  legend: { orientation: "h", y: 1.08, yanchor: "bottom" },
 };
 const CONFIG = { responsive: true, displaylogo: false };
 const PIECES = 300; // Points of a curve of scores; each stands for many distances.
 const SAMPLES = 32; // Distances that are computed for each of them.
 
 function drawPanel(panel, title, data, layout) {
-  const axis = { gridcolor: colours.faint, zerolinecolor: colours.faint };
+  const axis = { gridcolor: colours.faint, zerolinecolor: colours.faint, exponentformat: "power" };
   const wholeLayout = {
     ...COMMON_LAYOUT,
     ...layout,
@@ -160,7 +161,7 @@ function drawWavelengths(panel, settings) {
   const hover = "pair %{x}<br>%{y:.7g} positions<extra></extra>";
   const unscaled = lengths(unscaledFrequencies(settings));
   const data = [
-    { name: "unscaled", x: pairs, y: unscaled, line: { dash: "dot", color: "#888888" } },
+    { name: "unscaled", x: pairs, y: unscaled, line: { dash: "dot", color: colours.grey } },
     { name: settings.method, x: pairs, y: lengths(frequenciesOf(settings)), line: { color: colours.curve } },
   ];
   for (const trace of data) Object.assign(trace, { mode: "lines", hovertemplate: hover });
@@ -171,13 +172,13 @@ function drawWavelengths(panel, settings) {
       {
         type: "line", xref: "paper", x0: 0, x1: 1,
         y0: settings.original_length, y1: settings.original_length,
-        line: { dash: "dash", width: 1, color: "#888888" },
+        line: { dash: "dash", width: 1, color: colours.grey },
       },
     ],
     annotations: [
       {
         text: "original length", xref: "paper", x: 0, y: Math.log10(settings.original_length),
-        xanchor: "left", yanchor: "bottom", showarrow: false, font: { size: 11, color: "#888888" },
+        xanchor: "left", yanchor: "bottom", showarrow: false, font: { size: 11, color: colours.grey },
       },
     ],
   });

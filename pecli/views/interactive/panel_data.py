@@ -14,8 +14,6 @@ from pecli.views.pictures.theme import theme
 
 _COLOUR_STEPS = 33
 """Colours of a colour scale; the browser interpolates between them."""
-_GREY = "#888888"
-"""The colour of curves, levels and bands that are there for comparison; seen on both papers."""
 
 
 def plotly_panel(panel: Panel, *, dark: bool) -> JsonObject:
@@ -89,6 +87,7 @@ def _colour_scale(palette: palettes.Palette) -> list[list[object]]:
 
 
 def _chart(panel: Chart, *, dark: bool) -> JsonObject:
+    grey = theme(dark=dark).grey
     traces: list[JsonObject] = []
     for number, curve in enumerate(panel.curves):
         colour = _curve_colour(panel, number, dark=dark)
@@ -100,8 +99,8 @@ def _chart(panel: Chart, *, dark: bool) -> JsonObject:
     layout: JsonObject = {
         "xaxis": {"title": {"text": panel.x}, "type": "log" if panel.log_x else "linear"},
         "yaxis": {"title": {"text": panel.y}, "type": "log" if panel.log_y else "linear"},
-        "shapes": _level_lines(panel) + _band_areas(panel),
-        "annotations": _level_names(panel) + _band_names(panel),
+        "shapes": _level_lines(panel, grey) + _band_areas(panel, grey),
+        "annotations": _level_names(panel, grey) + _band_names(panel, grey),
         "showlegend": len(panel.curves) > 1,
     }
     if panel.y_limits is not None:
@@ -112,7 +111,7 @@ def _chart(panel: Chart, *, dark: bool) -> JsonObject:
 
 def _curve_colour(chart: Chart, number: int, *, dark: bool) -> str:
     if chart.curves[number].reference:
-        return _GREY
+        return theme(dark=dark).grey
     if chart.ordered:
         colour = palettes.step(number, len(chart.curves), dark=dark)
     else:
@@ -185,10 +184,10 @@ def _finite(values: Floats) -> list[float | None]:
     return numbers
 
 
-def _level_lines(chart: Chart) -> list[JsonObject]:
+def _level_lines(chart: Chart, grey: str) -> list[JsonObject]:
     lines: list[JsonObject] = []
     for level in chart.levels:
-        style = {"color": _GREY, "dash": "dash", "width": 1}
+        style = {"color": grey, "dash": "dash", "width": 1}
         lines.append(
             {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": level.value}
             | {"y1": level.value, "line": style}
@@ -196,7 +195,7 @@ def _level_lines(chart: Chart) -> list[JsonObject]:
     return lines
 
 
-def _level_names(chart: Chart) -> list[JsonObject]:
+def _level_names(chart: Chart, grey: str) -> list[JsonObject]:
     """Return the names of levels, at the left end of their lines.
 
     plotly places an annotation on a logarithmic axis by its logarithm, unlike a line.
@@ -206,29 +205,29 @@ def _level_names(chart: Chart) -> list[JsonObject]:
         height = float(np.log10(level.value)) if chart.log_y else level.value
         names.append(
             {"text": level.label, "xref": "paper", "x": 0, "y": height, "showarrow": False}
-            | {"xanchor": "left", "yanchor": "bottom", "font": {"size": 11, "color": _GREY}}
+            | {"xanchor": "left", "yanchor": "bottom", "font": {"size": 11, "color": grey}}
         )
     return names
 
 
-def _band_areas(chart: Chart) -> list[JsonObject]:
+def _band_areas(chart: Chart, grey: str) -> list[JsonObject]:
     areas: list[JsonObject] = []
     for band, shade in zip(chart.bands, BAND_SHADES, strict=False):
         areas.append(
             {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
-            | {"x0": band.start - 0.5, "x1": band.stop + 0.5, "fillcolor": _GREY}
+            | {"x0": band.start - 0.5, "x1": band.stop + 0.5, "fillcolor": grey}
             | {"opacity": shade, "line": {"width": 0}}
         )
     return areas
 
 
-def _band_names(chart: Chart) -> list[JsonObject]:
+def _band_names(chart: Chart, grey: str) -> list[JsonObject]:
     names: list[JsonObject] = []
     for band in chart.bands:
         if band.label:
             middle = (band.start + band.stop) / 2
             names.append(
                 {"text": band.label, "yref": "paper", "x": middle, "y": 1, "showarrow": False}
-                | {"yanchor": "bottom", "font": {"size": 11, "color": _GREY}}
+                | {"yanchor": "bottom", "font": {"size": 11, "color": grey}}
             )
     return names

@@ -32,6 +32,7 @@ SMALL_LETTERS_PER_INCH = 1.2 * LETTERS_PER_INCH  #: matplotlib's «small» lette
 END_INCHES = 0.15  #: The height of a line of such a name.
 END_DIGITS = 3  #: Digits of the height of an end; ends that differ by less are drawn as one.
 END_GAP = 1.02  #: Where such names begin; 1 is the right end of the axes.
+EARLY_END = 0.9  #: Curves that end farther left are in a legend, if there are several of them.
 MOVED_SHARE = 0.02  #: A name that is moved up or down by more is joined to its curve by a line.
 CLOSE_LEVELS = 2.0  #: The ratio of two levels below which the lower one is named below its line.
 MARKERS = "os^Dv<>p"  #: Of points that no line joins: open ones, so that those below are seen.
@@ -206,10 +207,12 @@ def _name_ends(
     if heights.sum() > 1:
         return False
     ends = _ends(axes, chart)
+    if sum(end.share < EARLY_END for end in ends) > 1:
+        return False
     places = _stacked(np.array([end.height for end in ends]), heights)
     for name, end, place, line in zip(names, ends, places.tolist(), lines, strict=True):
         colour = _letter_colour(line, colours)
-        is_moved = abs(place - end.height) > MOVED_SHARE
+        is_moved = abs(place - end.height) > MOVED_SHARE and end.share >= EARLY_END
         pointer = {**_POINTER, "color": colour}
         axes.annotate(
             name,
@@ -258,18 +261,21 @@ class _End(NamedTuple):
     """The last point of a curve that is drawn."""
 
     point: tuple[float, float]  #: Its place on the axes of the data.
-    height: float  #: Its height in the panel, from 0 to 1.
+    share: float  #: Its place from the left end of the panel, 0, to the right end, 1.
+    height: float  #: Its place from the bottom, 0, to the top, 1.
 
 
 def _ends(axes: Axes, chart: Chart) -> list[_End]:
     """Return the end of each curve."""
+    axes.get_xlim()
     axes.get_ylim()  # The transforms are out of date until the limits are read.
     to_axes = axes.transScale + axes.transLimits
     ends = []
     for curve in chart.curves:
         last = np.flatnonzero(_is_drawn(chart, curve))[-1]
         point = float(curve.x[last]), float(curve.y[last])
-        ends.append(_End(point, float(to_axes.transform(point)[1])))
+        share, height = to_axes.transform(point).tolist()
+        ends.append(_End(point, share, height))
     return ends
 
 

@@ -30,9 +30,6 @@ FRAME_MS = 50  #: Milliseconds of a frame.
 LAST_FRAME_MS = 1500  #: Milliseconds of the last frame, before the picture starts again.
 GIF_COLOURS = 16  #: Colours of all frames.
 
-QUIET = "#666666"
-"""matplotlib's colour 0.4, of curves and levels that are there for comparison."""
-
 
 def is_page(path: str) -> bool:
     """Return True if a path is that of an interactive page."""
@@ -220,7 +217,7 @@ def svg(figure: Figure, prefix: str) -> str:
 
 def _page_colours() -> dict[str, str]:
     """Return the colours of a light figure by the names of the page's variables."""
-    colours = {"ink": LIGHT.ink, "paper": LIGHT.paper, "faint": LIGHT.faint, "quiet": QUIET}
+    colours = {"ink": LIGHT.ink, "paper": LIGHT.paper, "faint": LIGHT.faint, "quiet": LIGHT.grey}
     paper = palettes.from_hex(LIGHT.paper)
     for number, colour in enumerate(LIGHT.curves):
         colours[f"c{number}"] = palettes.as_hex(colour)

@@ -28,8 +28,8 @@ class Theme(NamedTuple):
     curves: palettes.Palette
 
 
-LIGHT = Theme("#1b1f24", "#ffffff", "#d5d9de", "0.4", palettes.CURVES)
-DARK = Theme("#e8eaed", "#15181c", "#3a4048", "0.65", palettes.BRIGHT)
+LIGHT = Theme("#1b1f24", "#ffffff", "#d5d9de", "#666666", palettes.CURVES)
+DARK = Theme("#e8eaed", "#15181c", "#3a4048", "#a6a6a6", palettes.BRIGHT)
 
 _STYLE = {
     "axes.spines.top": False,

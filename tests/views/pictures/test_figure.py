@@ -188,7 +188,8 @@ def test_up_to_ten_curves_are_named_where_they_end(log: bool) -> None:
         assert palettes.contrast(colour, (255, 255, 255)) >= 4.5
     assert axes.get_legend() is None
     tall = [
-        f"{k} of those names of curves that take several lines of letters where they end"
+        f"{k} of those names of curves that take several lines of letters where they end, and more "
+        "lines than there is room for, so that they are listed above the curves instead"
         for k in range(7)
     ]
     for names in ([f"curve {k}" for k in range(11)], ["a" * 40, "b"], tall):
@@ -467,6 +468,13 @@ def test_a_contour_around_one_cell_would_hide_it() -> None:
     panel = HeatmapPanel("e", errors, limits=(1e-5, 1.0), log=True, marked=Level("tolerance", 0.01))
     (axes, _) = render(Picture("t", [panel])).axes
     assert not axes.lines
+
+
+def test_curves_that_end_early_are_in_a_legend() -> None:
+    """The weights of ALiBi's first heads fall below those that are drawn within a few positions."""
+    (axes,) = render(made("decay", pecli.Alibi(8, 1024))).axes
+    assert [text.get_text() for text in axes.get_legend().get_texts()].count("head 0") == 1
+    assert not axes.texts
 
 
 def test_a_chart_that_continues_another_has_its_axis() -> None:
