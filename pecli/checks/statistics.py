@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from operator import call
 from typing import Any, NamedTuple
@@ -17,6 +17,29 @@ from pecli.engine.table import Table, raw_bytes, results_in_order
 
 SLICE_ELEMENTS = 1 << 16
 """Elements that are processed at once, so that intermediate arrays stay in the cache."""
+
+
+LONG_ROW = 1 << 22
+"""Elements of a row, or of a vector, that is not processed at once: in float64, it takes 32 MiB."""
+
+
+class Norms(NamedTuple):
+    """The finite norms of some rows: how many there are, the smallest, the largest and their sum."""
+
+    count: int
+    min: float
+    max: float
+    sum: float
+
+    @classmethod
+    def of(cls, norms: Floats) -> "Norms":
+        finite = norms[np.isfinite(norms)]
+        if not finite.size:
+            return NO_NORMS
+        return cls(finite.size, float(finite.min()), float(finite.max()), float(finite.sum()))
+
+
+NO_NORMS = Norms(0, math.inf, -math.inf, 0.0)
 
 
 class Extent(NamedTuple):
@@ -47,7 +70,7 @@ class SliceStatistics:
         constant: Rows whose elements are all the same.
         mean: The mean; NaN for complex numbers.
         squares: The sum of squares of the distances from that mean.
-        norms: The Euclidean norm of each row, if it is finite.
+        norms: The Euclidean norms of the rows.
     """
 
     extent: Extent
@@ -58,7 +81,7 @@ class SliceStatistics:
     constant: int
     mean: float
     squares: float
-    norms: Floats
+    norms: Norms
 
 
 def described(
@@ -89,6 +112,13 @@ def _slices(rows: Array) -> Iterator[Array]:
     step = max(1, SLICE_ELEMENTS // max(1, rows.shape[1]))
     for start in range(0, len(rows), step):
         yield rows[start : start + step]
+
+
+def _flat_slices(rows: Array) -> Iterator[Array]:
+    """Yield some elements at a time, whatever rows they belong to."""
+    elements = rows.reshape(-1)
+    for start in range(0, elements.size, SLICE_ELEMENTS):
+        yield elements[start : start + SLICE_ELEMENTS]
 
 
 def _extent(rows: Array) -> Extent:
@@ -126,7 +156,7 @@ def profile(array: Array) -> JsonObject:
     jobs: list[Callable[[], Any]] = [
         # Quantiles take as long as the others together, so they begin first.
         lambda: _quantiles(rows),
-        lambda: [_slice_statistics(piece) for piece in _slices(rows)],
+        lambda: [*_statistics_of_slices(rows)],
         lambda: sha256(raw_bytes(rows)),
     ]
     quantiles_by_share, slices, digest = results_in_order(call, jobs)
@@ -149,7 +179,7 @@ def _is_ordered(array: Array) -> bool:
 
 
 def _quantiles(rows: Array) -> dict[str, float] | None:
-    return quantiles(rows, _slices(rows)) if _is_ordered(rows) else None
+    return quantiles(rows, _flat_slices(rows)) if _is_ordered(rows) else None
 
 
 def _value_statistics(slices: Sequence[SliceStatistics], size: int) -> JsonObject:
@@ -168,11 +198,42 @@ def _counts(slices: Sequence[SliceStatistics]) -> JsonObject:
 
 
 def _as_rows(array: Array) -> Array:
-    """Return an array with two axes; a vector becomes a column."""
+    """Return an array with two axes; a vector becomes a column, and a long one a row."""
     if not array.size:
         return np.empty((0, 1))
-    width = array.shape[-1] if array.ndim > 1 else 1
-    return array.reshape(-1, width)
+    if array.ndim > 1:
+        return array.reshape(-1, array.shape[-1])
+    if array.size > LONG_ROW:
+        return array.reshape(1, -1)
+    return array.reshape(-1, 1)
+
+
+def _statistics_of_slices(rows: Array) -> Iterator[SliceStatistics]:
+    """Yield the statistics of a few rows at a time, or of parts of a long row."""
+    for piece in _slices(rows):
+        if piece.size > LONG_ROW:
+            yield from _statistics_of_long_row(piece)
+        else:
+            yield _slice_statistics(piece)
+
+
+def _statistics_of_long_row(row: Array) -> Iterator[SliceStatistics]:
+    """Yield the statistics of the parts of a row (1, elements).
+
+    The first part counts as constant, and has a norm, if the whole row is and has one.
+    """
+    parts = []
+    power = 0.0
+    is_constant = True
+    for start in range(0, row.shape[1], SLICE_ELEMENTS):
+        elements = row[:, start : start + SLICE_ELEMENTS]
+        part = _slice_statistics(elements)
+        power += part.norms.sum**2 if part.norms.count else math.inf
+        is_constant = is_constant and part.constant == 1 and bool(elements[0, 0] == row[0, 0])
+        parts.append(replace(part, norms=NO_NORMS, constant=0))
+    norms = Norms.of(np.sqrt([power]))
+    yield replace(parts[0], norms=norms, constant=int(is_constant))
+    yield from parts[1:]
 
 
 def _slice_statistics(rows: Array) -> SliceStatistics:
@@ -190,7 +251,7 @@ def _slice_statistics(rows: Array) -> SliceStatistics:
         nan = int(np.count_nonzero(np.isnan(values)))
         infinite = int(np.count_nonzero(np.isinf(values)))
     zeros = int(np.count_nonzero(values == 0))
-    moments = Moments(math.nan, math.nan, np.empty(0)) if is_complex else _moments(values)
+    moments = Moments(math.nan, math.nan, NO_NORMS) if is_complex else _moments(values)
     return SliceStatistics(extent, rows.size, zeros, nan, infinite, _count_constant(rows), *moments)
 
 
@@ -205,7 +266,7 @@ class Moments(NamedTuple):
 
     mean: float
     squares: float
-    norms: Floats
+    norms: Norms
 
 
 def _moments(values: Any) -> Moments:
@@ -215,7 +276,7 @@ def _moments(values: Any) -> Moments:
         distances = values - mean
         squares = float(np.square(distances, out=distances).sum())
         norms = np.sqrt(np.square(values, out=values).sum(axis=1))
-    return Moments(mean, squares, norms[np.isfinite(norms)])
+    return Moments(mean, squares, Norms.of(norms))
 
 
 def _standard_deviation(
@@ -240,12 +301,13 @@ def _standard_deviation(
 
 def _row_statistics(slices: Sequence[SliceStatistics]) -> JsonObject:
     """Return the range of the norms of rows (None if none is finite), and the number of constant rows."""
-    norms = np.concatenate([np.empty(0), *(piece.norms for piece in slices)])
+    norms = [piece.norms for piece in slices if piece.norms.count]
     norm = None
-    if norms.size:
+    if norms:
+        count = sum(some.count for some in norms)
         norm = {
-            "min": float(norms.min()),
-            "max": float(norms.max()),
-            "mean": float(norms.mean()),
+            "min": min(some.min for some in norms),
+            "max": max(some.max for some in norms),
+            "mean": math.fsum(some.sum for some in norms) / count,
         }
     return {"norm": norm, "constant": sum(piece.constant for piece in slices)}

@@ -37,6 +37,7 @@ PROBE_ELEMENTS = 1 << 16  #: elements of a vector that are probed
 MIN_FLAT_ROWS = (
     8  #: rows of a table that a vector may be: shorter ones are frequencies of another dim
 )
+CONSTANT_ELEMENTS = 1 << 16  #: elements that are compared with the first one at once
 CONSTANT = 0.1  #: how far cos² + sin² may vary, relative to its mean
 
 
@@ -496,17 +497,29 @@ def readings(
         guesses: True for the arrangements that only values can confirm, False for the others.
     """
     is_complex = dtype_name(array.dtype) in COMPLEX
-    real = _as_pairs(array) if is_complex else np.asarray(array, order="C")
-    if not real.size:
+    shape = (*array.shape, 2) if is_complex else array.shape
+    if not array.size:
         return
-    if guesses and not (real != real.flat[0]).any():
-        return  # Memory that nobody set is as constant as position 0, and confirms nothing.
+    real: AnyArray | None = None
     for form in target.forms(guesses=guesses):
         if not _can_hold(target, form, is_complex=is_complex):
             continue
-        for arrangement in arrangements(real.shape, target, form, is_text=is_text, guesses=guesses):
+        for arrangement in arrangements(shape, target, form, is_text=is_text, guesses=guesses):
+            if real is None:  # A transposed file is copied, unless its shape rules out the target.
+                real = _as_pairs(array) if is_complex else np.asarray(array, order="C")
+                if guesses and _is_constant(real):
+                    return  # Memory that nobody set is as constant as position 0.
             for parts, scheme in _parts(real, target, arrangement):
                 yield Reading(real, target, arrangement, parts, scheme, is_complex)
+
+
+def _is_constant(array: AnyArray) -> bool:
+    """Return True if all elements are the same number; most arrays differ in the first few."""
+    elements = array.reshape(-1)
+    for start in range(0, elements.size, CONSTANT_ELEMENTS):
+        if (elements[start : start + CONSTANT_ELEMENTS] != elements[0]).any():
+            return False
+    return True
 
 
 def _as_pairs(array: AnyArray) -> AnyArray:

@@ -41,6 +41,9 @@ def _glance(array: Array) -> Glance:
         some = array[::step]
         return Glance(array, widest(some), f"{len(some):,} elements")
     some = array[..., ::step, :]
+    if some.size > 2 * MAX_FULL_READ:  # A single row is that long.
+        some = some[..., : MAX_FULL_READ // math.prod(some.shape[:-1])]
+        return Glance(array, widest(some), f"{some.size:,} elements")
     return Glance(array, widest(some), f"{some.shape[-2]:,} rows")
 
 

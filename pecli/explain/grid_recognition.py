@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pecli.engine.arrays import Array, Complex, Floats, Indices, dtype_name
+from pecli.engine.arrays import Array, Complex, Floats, Indices, dtype_name, widened
 from pecli.engine.schemes.axis_blocks import AxisBlock
 from pecli.engine.schemes.grid_styles import ADDED, ROTARY, GridStyle
 from pecli.engine.schemes.rope import Rope
@@ -43,6 +43,9 @@ MIN_STEP = 0.02
 MIN_EQUAL = 0.3
 """Share of rows that equal the one before in such a column: along a slow axis, rows repeat until the next place."""
 
+ROWS_ELEMENTS = 1 << 20
+"""Elements of the rows that are compared with their neighbours at once."""
+
 KNOWN_AXES = ((16, 56, 56), (32, 48, 48), (32, 112, 112), (16, 24, 24), (8, 28, 28))
 """Channels of time, height and width in models that do not take the shares of their style."""
 
@@ -62,7 +65,7 @@ class GridPrior(NamedTuple):
 def recognise_grid(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
     """Yield the first scheme on a grid that makes the tables."""
     for reading in _readings(tensors):
-        if not MIN_POINTS <= reading.rows <= MAX_POINTS:
+        if not MIN_POINTS <= reading.rows <= MAX_POINTS or not _may_be_on_grid(reading):
             continue
         schemes = list(_schemes(reading))
         # A style as its project has it comes before another one with other numbers.
@@ -73,6 +76,31 @@ def recognise_grid(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
                 if found:
                     yield found[0]
                     return
+
+
+def _may_be_on_grid(reading: WaveReading) -> bool:
+    """Return True if some column often stays where it is, as along a slow axis.
+
+    One pass over a few rows at a time rules out most large files, before pairs of columns are
+    made of all their numbers.
+    """
+    limit = _limit(reading)
+    rows_at_once = max(2, ROWS_ELEMENTS // max(1, reading.width))
+    for table in reading.tensors.values():
+        stays = np.zeros(table.shape[1], np.intp)
+        for start in range(0, len(table), rows_at_once):
+            rows = widened(table[start : start + rows_at_once + 1])
+            with np.errstate(all="ignore"):
+                stays += np.count_nonzero(np.abs(np.diff(rows, axis=0)) <= limit, axis=0)
+        # Rows beside the grid are left out later, when more than MIN_EQUAL of the rest must stay.
+        if (stays > MIN_EQUAL / 2 * len(table)).any():
+            return True
+    return False
+
+
+def _limit(reading: WaveReading) -> float:
+    """Return how much equal numbers may differ."""
+    return SLACK + SLACK_UNITS * float(half_ulp(np.ones(1), reading.dtype)[0])
 
 
 def _readings(tensors: Mapping[str, Array]) -> Iterator[WaveReading]:
@@ -108,7 +136,7 @@ def _with_other_numbers(reading: WaveReading, scheme: Scheme) -> Iterator[Explan
 
 def _schemes(reading: WaveReading) -> Iterator[Scheme]:
     """Yield the schemes of every style on grids whose equal places have equal rows."""
-    limit = SLACK + SLACK_UNITS * float(half_ulp(np.ones(1), reading.dtype)[0])
+    limit = _limit(reading)
     for prior in _priors(reading):
         for keep in _keeps(prior, limit):
             turns = _on_grid(prior, keep)

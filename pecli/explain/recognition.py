@@ -3,6 +3,7 @@
 Each recogniser supposes schemes that measurements suggest, and `accept` compares every element with what they make.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations
 
@@ -16,13 +17,20 @@ from pecli.explain.frequency_recognition import recognise_frequencies
 from pecli.explain.grid_recognition import recognise_grid
 from pecli.explain.index_recognition import recognise_index
 from pecli.explain.time_limit import check_time, limited
+from pecli.explain.wave_readings import MAX_TRANSPOSED
 from pecli.explain.wave_recognition import recognise_waves
 
 MAX_VECTOR = 1 << 13
 """Elements of a vector that may be frequencies or slopes: no model has as many."""
 
+MAX_COLUMNS = 1 << 14
+"""Columns of a large table that may be waves: no model has more channels, and each one is measured."""
+
 MAX_ANSWERS = 3
 """Explanations of the same tensors that are given."""
+
+PART_ELEMENTS = 1 << 20
+"""Elements that are converted at once: a large file is not copied as a whole in float64."""
 
 NINE_DIGITS = 5e-9
 """Relative error of float32 numbers that are written with nine digits."""
@@ -58,19 +66,39 @@ def _recognisers(tensors: Tensors) -> tuple[Recogniser, ...]:
         return (
             (recognise_bias, recognise_frequencies) if is_short and is_real and not others else ()
         )
-    if len(tensors) > 1:
+    is_one_tensor = len(tensors) == 1
+    if any(_is_too_wide(array) for array in tensors.values()):
+        return (recognise_bias,) if is_one_tensor else ()
+    if not is_one_tensor:
         return recognise_waves, recognise_grid
     return recognise_bias, recognise_waves, recognise_grid
 
 
+def _is_too_wide(array: Array) -> bool:
+    """Return True if a table is not read transposed either, and has more columns than any model has."""
+    return array.size > MAX_TRANSPOSED and array.shape[-1] > MAX_COLUMNS
+
+
 def as_float32(array: Array) -> Array:
     """Return float32 numbers of a float64 array, if it holds such or writes them with nine digits."""
-    if dtype_name(array.dtype) != "float64":
+    if dtype_name(array.dtype) != "float64" or array.ndim == 0:
         return array
-    values: Floats = widened(array)
-    single = values.astype(np.float32)
-    is_single = np.abs(single - values) <= NINE_DIGITS * np.abs(values)
-    return single if bool((is_single | ~np.isfinite(values)).all()) else array
+    single = np.empty(array.shape, np.float32)
+    for part in _parts(array.shape):
+        values: Floats = widened(array[part])
+        single[part] = values
+        is_single = np.abs(single[part] - values) <= NINE_DIGITS * np.abs(values)
+        if not (is_single | ~np.isfinite(values)).all():
+            return array
+    return single
+
+
+def _parts(shape: tuple[int, ...]) -> Iterator[slice]:
+    """Yield slices of the first axis of an array, of about PART_ELEMENTS elements each."""
+    elements_per_row = max(1, math.prod(shape[1:]))
+    step = max(1, PART_ELEMENTS // elements_per_row)
+    for start in range(0, shape[0], step):
+        yield slice(start, start + step)
 
 
 def _in_words_of(tensors: Tensors, explanation: Explanation) -> Explanation:

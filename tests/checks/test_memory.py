@@ -39,12 +39,18 @@ def write_noise(path: Path, *shape: int, dtype: str = "float32") -> None:
     ("words", "shape"),
     [
         ("identify a.npy", (-1, 1024)),
+        ("identify a.npy", (512, -1)),
+        pytest.param("identify a.npy", (2, -1), marks=pytest.mark.thorough),
         pytest.param("identify a.npy", (-1, 512), marks=pytest.mark.thorough),
         pytest.param("identify a.npy", (64, 512, -1), marks=pytest.mark.thorough),
         pytest.param("identify a.npy", (-1,), marks=pytest.mark.thorough),
         pytest.param("inspect --stats a.npy", (-1, 1024), marks=pytest.mark.thorough),
+        pytest.param("inspect --stats a.npy", (512, -1), marks=pytest.mark.thorough),
+        pytest.param("inspect --stats a.npy", (-1,), marks=pytest.mark.thorough),
         pytest.param("report a.npy -o report.html", (-1, 1024), marks=pytest.mark.thorough),
+        pytest.param("report a.npy -o report.html", (512, -1), marks=pytest.mark.thorough),
         pytest.param("verify a.npy --model gpt2", (-1, 768), marks=pytest.mark.thorough),
+        pytest.param("verify a.npy --model gpt2", (512, -1), marks=pytest.mark.thorough),
     ],
 )
 def test_a_large_file_that_is_not_identified(

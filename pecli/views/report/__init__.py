@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from pecli.checks.diff import diff
 from pecli.checks.verify import verify
 from pecli.compare.tolerance import Tolerance, tolerance_of
@@ -291,7 +293,9 @@ def _add_first_matrix(draft: Draft, name: str, file: LoadedFile) -> None:
 
 
 def _first_rows(subject: Subject, table: Table) -> Subject:
-    rows = table.read(0, min(table.rows, MAX_ROWS))[:, :MAX_COLUMNS]
+    # Rows are read one by one: those of some files are longer than all that is drawn.
+    count = min(table.rows, MAX_ROWS)
+    rows = np.stack([table.read(row, row + 1)[0, :MAX_COLUMNS] for row in range(count)])
     title = f"{table.name}, {shape(table.shape)} {table.dtype}"
     # A table over a grid is drawn as maps, which need all its rows, unless its scheme is unknown.
     scheme = None if "patch" in subject.picture_kinds else subject.scheme
