@@ -26,7 +26,7 @@ LONG_ROW = 1 << 22
 class Norms(NamedTuple):
     """The finite norms of some rows: how many there are, the smallest, the largest and their sum."""
 
-    count: int
+    rows: int
     min: float
     max: float
     sum: float
@@ -228,7 +228,7 @@ def _statistics_of_long_row(row: Array) -> Iterator[SliceStatistics]:
     for start in range(0, row.shape[1], SLICE_ELEMENTS):
         elements = row[:, start : start + SLICE_ELEMENTS]
         part = _slice_statistics(elements)
-        power += part.norms.sum**2 if part.norms.count else math.inf
+        power += part.norms.sum**2 if part.norms.rows else math.inf
         is_constant = is_constant and part.constant == 1 and bool(elements[0, 0] == row[0, 0])
         parts.append(replace(part, norms=NO_NORMS, constant=0))
     norms = Norms.of(np.sqrt([power]))
@@ -301,10 +301,10 @@ def _standard_deviation(
 
 def _row_statistics(slices: Sequence[SliceStatistics]) -> JsonObject:
     """Return the range of the norms of rows (None if none is finite), and the number of constant rows."""
-    norms = [piece.norms for piece in slices if piece.norms.count]
+    norms = [piece.norms for piece in slices if piece.norms.rows]
     norm = None
     if norms:
-        count = sum(some.count for some in norms)
+        count = sum(some.rows for some in norms)
         norm = {
             "min": min(some.min for some in norms),
             "max": max(some.max for some in norms),
