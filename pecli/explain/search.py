@@ -124,9 +124,14 @@ def _best(scheme: Scheme, tensors: Tensors, atol: float, most_mistakes: int) -> 
         return sinusoidal
     for edits, values in _read(tensors):
         check_time()
-        # Any numbers can be taken for the bits of others, so these have to be right.
         are_bits = any(isinstance(edit, Bits) for edit in edits)
-        most = 0 if are_bits else most_mistakes
+        most = most_mistakes
+        if are_bits:
+            most = 0  # Any numbers can be taken for the bits of others, so these have to be right.
+        elif edits:
+            most = min(
+                most, 1
+            )  # Several mistakes would complete a table that never was incomplete.
         tolerance = max(atol, _last_place(values)) if are_bits else atol
         explanations = explain_tables(scheme, _separated(values), tolerance, edits, most)
         explanations.sort(key=lambda explanation: not _says_something(explanation, scheme))

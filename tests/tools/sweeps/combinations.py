@@ -111,13 +111,14 @@ def _specimens() -> list[Specimen]:
 
 
 def _all_show(tensors: Tensors, mistakes: Sequence[Mistake]) -> bool:
-    """Return True if mistakes can be planted together, and leaving any out makes another table."""
+    """Return True if mistakes can be planted together, do not cancel, and leaving any out makes another table."""
     try:
         together = _tables(tensors, mistakes)
+        right = _tables(tensors, [])
         without = [_tables(tensors, [m for m in mistakes if m is not each]) for each in mistakes]
     except TypeError:
         return False
-    return all(_differ(together, others) for others in without)
+    return all(_differ(together, others) for others in (right, *without))
 
 
 def _tables(tensors: Tensors, mistakes: Sequence[Mistake]) -> dict[str, np.ndarray]:
