@@ -618,3 +618,19 @@ def test_slabs_do_not_cross_an_axis(axes: tuple[int, ...], step: int, starts: li
 
 def test_nothing_is_wrong_in_no_tensor() -> None:
     assert where_json([]) == {"rows": None, "columns": None, "heads": None, "batch": None}
+
+
+def test_exchanging_both_sides_of_a_result() -> None:
+    """The worst element is a NaN of float64 where 3 of float32 was expected."""
+    expected = np.array([0.0, 1.0, 3.0], np.float32)
+    found = np.array([0.0, -2.0, np.nan], np.float64)
+    result = compare_arrays(expected, found, name="t")
+    swapped = result.swapped()
+    assert swapped.expected == pytest.approx(result.found, nan_ok=True)
+    assert swapped.found == pytest.approx(result.expected, nan_ok=True)
+    assert swapped.dtype == result.expected_dtype
+    assert swapped.expected_dtype == result.dtype
+    assert swapped.strange_expected == result.strange_found
+    assert swapped.strange_found == result.strange_expected
+    assert swapped.sides_swapped
+    assert not swapped.swapped().sides_swapped

@@ -278,3 +278,18 @@ def test_a_model_without_layouts_is_refused() -> None:
     weights = {"model.layers.0.self_attn.q_proj.weight": np.zeros((4, 4), np.float32)}
     with pytest.raises(ParameterError, match="from is missing; `heads`, `rotary_dim` and"):
         pecli.convert(weights, model="llama-2-7b", dtype="float16")
+
+
+def test_the_only_weight_of_a_file_needs_no_name() -> None:
+    """Of two heads of four rows, the pairs (0, 2) and (1, 3) become neighbours."""
+    weight = np.arange(8.0, dtype=np.float32)[:, None] * np.ones(8, np.float32)
+    moved = pecli.convert({"array": weight}, "halves", "interleaved", heads=2)
+    assert moved["array"][:, 0].tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
+
+
+def test_one_of_several_weights_must_be_called_like_a_projection() -> None:
+    weights = {name: np.zeros((8, 8), np.float32) for name in ("a", "b")}
+    with pytest.raises(
+        ParameterError, match="is called like a query or key projection; it has 'a'"
+    ):
+        pecli.convert(weights, "halves", "interleaved", heads=2)

@@ -145,3 +145,18 @@ def test_the_first_and_the_middle_rows_are_copied() -> None:
 def test_options_that_do_not_go_together(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ParameterError, match=words):
         resize(np.zeros((4, 2)), 9, **options)
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        (Interpolation("cubic"), "cubic"),
+        (Interpolation("linear", antialias=True), "linear with antialias"),
+        (
+            Interpolation("cubic", scale_offset=0.1),
+            "cubic with scale factors of (size + 0.1) / old size",
+        ),
+    ],
+)
+def test_an_interpolation_in_words(way: Interpolation, words: str) -> None:
+    assert str(way) == words
