@@ -240,7 +240,14 @@ def _measure_one(x: Floats, rows: Floats, run: int) -> Waves:
     amplitude = np.hypot(cosine_part, sine_part)
     phase = np.arctan2(-sine_part, cosine_part)
     is_slow = np.abs(frequency) * (at[-1] + 1) < 2 * np.pi
-    if is_slow.any() and not is_slow.all():
+    amplitude_error = 0.0
+    if is_slow.all():
+        fastest = int(np.abs(frequency).argmax())
+        is_slow[fastest] = False
+        amplitude_error = _amplitude_error(
+            x[:, fastest, None], at - centre, frequency[fastest, None]
+        )
+    if is_slow.any():
         # A part of a turn does not show its amplitude: it is taken from the channels that turn.
         amplitude[is_slow] = shared = float(np.median(amplitude[~is_slow]))
         slow = _SlowWaves(x[:, is_slow], at, centre, shared)
@@ -250,6 +257,8 @@ def _measure_one(x: Floats, rows: Floats, run: int) -> Waves:
     fit = WaveFit(frequency, phase, amplitude, noise, at, centre)
     waves = _with_errors(fit, both=False)
     frequency_error, phase_error = _errors_of_one(x, fit, slope)
+    # A slow wave is nearly a line, whose slope is amplitude times frequency.
+    frequency_error = np.hypot(frequency_error, np.abs(frequency) * amplitude_error)
     return replace(
         waves,
         frequency=np.abs(frequency),
@@ -274,6 +283,23 @@ def _refined(x: Floats, at: Floats, centre: float, frequency: Floats) -> Floats:
         sine_part = sine_part + more_sine
         frequency = frequency + np.clip(move, -largest_move, largest_move)
     return frequency
+
+
+def _amplitude_error(x: Floats, offsets: Floats, frequency: Floats) -> float:
+    """Return the relative standard error of the amplitude of a wave (rows, 1) that turns less than once.
+
+    The less it turns, the more its frequency makes up for a wrong amplitude: sin(f·p) and 2·sin(f·p/2) are alike at
+    small angles.
+    """
+    cos, sin = _cos_sin(offsets, frequency)
+    cosine_part, sine_part = _least_squares((cos, sin), x).solution
+    amplitude = float(np.hypot(cosine_part, sine_part).max(initial=TINY))
+    left = x - cosine_part * cos - sine_part * sin
+    slope = offsets[:, None] * (sine_part * cos - cosine_part * sin)
+    variances = _least_squares((cos, sin, slope), x).variances
+    # Numbers in float32 are off by that much, even if those of one channel happen to leave less.
+    noise = float(np.sqrt((left**2).mean())) + np.finfo(np.float32).eps * amplitude
+    return float(noise * np.sqrt(variances[:2].sum())) / amplitude
 
 
 class _SlowWaves(NamedTuple):

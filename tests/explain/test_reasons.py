@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import pecli
+from pecli.engine.edits import Negated
 from pecli.explain.recognition import recognise
 from pecli.explain.search import explain
 from pecli.explain.time_limit import OutOfTimeError, check_time, time_limit
@@ -228,6 +229,15 @@ def test_the_reason_and_its_command(tables: Tables, spec: Any, words: str, comma
     advice = [line for line in others if "pecli " in line]
     assert bool(advice) == bool(command)
     assert all(command in line for line in advice)
+
+
+@pytest.mark.parametrize("rows", [8, 16, 24])
+def test_negated_sines_none_of_which_turns_once(rows: int) -> None:
+    """Linear scaling by 4: the fastest channel turns by 1/4 per row, the slowest hardly leaves 0."""
+    spec = pecli.Rope(rows, 16, base=1e6, scaling="linear", factor=4.0)
+    angles = np.outer(np.arange(rows), 1e6 ** (-np.arange(0, 16, 2) / 16) / 4)
+    (explanation, *_) = explain(spec, {"sin": -np.sin(angles).astype(np.float32)})
+    assert explanation.edits == (Negated("all"),)
 
 
 def test_float16_positions_far_out() -> None:
