@@ -67,6 +67,11 @@ class OtherPlacement(WaveMistake):
             yield from cls._neighbours(scheme, making)
 
     @classmethod
+    def changed(cls, scheme: Any, edit: Edit, **changes: Any) -> Self:
+        """Return the mistake of a scheme with other parameters, named by an edit."""
+        return cls(_changed(scheme, **changes), (edit,))
+
+    @classmethod
     def _neighbours(cls, scheme: Scheme, waves: WaveMaking) -> Iterator[Self]:
         """Yield the known mistakes in placing rows that leave a table's shape as it is."""
         is_listed = isinstance(scheme, Positioned) and not scheme.is_range
@@ -113,7 +118,7 @@ class OtherSections(OtherPlacement):
         time, height, width = sections
         changes: Any = {"mrope_section": (time + 1, height - 1, width), "mrope_interleaved": False}
         edit = Parameter("mrope_section", sections, changes["mrope_section"])
-        yield cls(replace(positioned, **changes, **_rows(scheme)), (edit,))
+        yield cls.changed(positioned, edit, **changes)
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
@@ -130,7 +135,7 @@ class OtherSections(OtherPlacement):
         if sections != tuple(scheme.mrope_section) and min(sections) > 0:
             edit = Parameter("mrope_section", scheme.mrope_section, sections)
             changes: Any = {"mrope_section": sections, "mrope_interleaved": False}
-            yield cls(replace(scheme, **changes, **_rows(scheme)), (edit,))
+            yield cls.changed(scheme, edit, **changes)
 
 
 class OtherAxes(OtherPlacement):
@@ -176,7 +181,7 @@ class OtherAxes(OtherPlacement):
     @classmethod
     def _with_channels(cls, scheme: Any, expected: tuple[int, ...], found: tuple[int, ...]) -> Self:
         edit = Parameter("axes", expected, found)
-        return cls(replace(scheme, axes=found, **_rows(scheme)), (edit,))
+        return cls.changed(scheme, edit, axes=found)
 
 
 def _channels_of_axes(scheme: Any) -> tuple[int, ...] | None:
@@ -217,7 +222,7 @@ class OtherGridSpan(OtherPlacement):
         spans = vars(scheme).get("grid_base")
         if spans is not None and len(spans) == 1:
             edit = Parameter("grid_base", spans[0], 2 * spans[0])
-            yield cls(replace(positioned, grid_base=(2 * spans[0],), **_rows(scheme)), (edit,))
+            yield cls.changed(positioned, edit, grid_base=(2 * spans[0],))
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
@@ -231,7 +236,7 @@ class OtherGridSpan(OtherPlacement):
         for span in plain_numbers(stretch * spans[0], error):
             if span != spans[0] and span > 0:
                 edit = Parameter("grid_base", spans[0], span)
-                yield cls(replace(scheme, grid_base=(span,), **_rows(scheme)), (edit,))
+                yield cls.changed(scheme, edit, grid_base=(span,))
 
 
 def _stretch(case: Case, turns: Complex, waves: WaveMaking) -> float:
@@ -259,7 +264,7 @@ class OtherGridBase(OtherPlacement):
             return  # It is the base of a law, which has a mistake of its own.
         base = next(usual for usual in USUAL_BASES if usual != positioned.base)
         edit = Parameter("base", positioned.base, base)
-        yield cls(replace(positioned, base=base, **_rows(scheme)), (edit,))
+        yield cls.changed(positioned, edit, base=base)
 
     @classmethod
     def proposals_for(cls, case: Case, waves: WaveMaking) -> Iterator[Self]:
@@ -271,7 +276,7 @@ class OtherGridBase(OtherPlacement):
         for base in cls.fitting(scheme, case.frequencies):
             if base != scheme.base:
                 edit = Parameter("base", scheme.base, base)
-                yield cls(replace(scheme, base=base, **_rows(scheme)), (edit,))
+                yield cls.changed(scheme, edit, base=base)
 
     @classmethod
     def fitting(cls, scheme: Scheme, measured: Frequencies | None) -> Iterator[float]:
@@ -325,18 +330,20 @@ class OtherPlacementAndBase(OtherPlacement):
         placed: Any = placement.scheme
         for base in OtherGridBase.fitting(placed, case.frequencies):
             if base not in (expected.base, placed.base):
-                moved = replace(placed, base=base, **_rows(placed))
+                moved = _changed(placed, base=base)
                 yield cls(moved, (*placement.named, Parameter("base", expected.base, base)))
 
 
 def _with_base(scheme: Any, base: float) -> Floats:
     """Return the frequencies of a scheme with another base; NaN if it has no such base."""
     try:
-        return np.array(replace(scheme, base=base, **_rows(scheme)).angular_frequencies())
+        return np.array(_changed(scheme, base=base).angular_frequencies())
     except ParameterError:
         return np.full(len(scheme.angular_frequencies()), np.nan)
 
 
-def _rows(scheme: Any) -> dict[str, Any]:
-    """Return the changes that let rows follow from positions or a grid."""
-    return {} if scheme.is_range else {"seq_len": None}
+def _changed(scheme: Any, **changes: Any) -> Any:
+    """Return a scheme with other parameters; the rows of a grid or of listed positions follow from these."""
+    if not scheme.is_range:
+        changes["seq_len"] = None
+    return replace(scheme, **changes)
