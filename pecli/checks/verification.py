@@ -44,6 +44,7 @@ class Verification(Answer):
         explanations: The reasons as data.
         weak: After a pass, known mistakes that the same data would have passed as well.
         unchecked: Tensors of the file that belong to no table.
+        strict: True if a weak answer counts as failed.
     """
 
     file: str
@@ -55,9 +56,12 @@ class Verification(Answer):
     explanations: "tuple[Explanation, ...]" = ()
     weak: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
+    strict: bool = False
 
     @property
     def passed(self) -> bool:
+        if self.strict and self.weak:
+            return False
         return not self.problems and all(tensor.passed for tensor in self.tensors)
 
     @property
@@ -65,7 +69,10 @@ class Verification(Answer):
         return (*self.reasons, *self.problems)
 
     def words(self) -> tuple[str, ...]:
-        return (self.file, self.scheme, *self.diagnosis)
+        words = (self.file, self.scheme, *self.diagnosis)
+        if self.strict:
+            words += self.weak
+        return words
 
     def with_doubts(self, doubts: Iterable[Doubt | str]) -> Self:
         """Return an answer that passed, with further doubts about what it proves; each of them once."""

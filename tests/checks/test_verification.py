@@ -305,3 +305,16 @@ def test_rounding_is_not_the_advice_beside_a_tensor_of_another_shape() -> None:
     assert "allow --max-ulp 1" in str(pecli.verify(near, rope))
     short = {**near, "sin": tables["sin"][:4]}
     assert "--max-ulp" not in str(pecli.verify(short, rope, reasons=False))
+
+
+def test_a_strict_check_fails_if_it_is_weak() -> None:
+    """Row 0 of every base is the same, so that one row rules out no other base."""
+    rope = pecli.Rope(seq_len=1, dim=8)
+    result = pecli.verify(rope.tables(), rope, strict=True)
+    assert not result.passed
+    assert "1 row cannot tell base 10000 from 500000" in repr(result)
+
+
+def test_a_strict_check_passes_if_it_rules_out_every_known_mistake() -> None:
+    rope = pecli.Rope(seq_len=64, dim=8)
+    assert pecli.verify(rope.tables(), rope, strict=True).passed

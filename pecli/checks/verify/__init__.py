@@ -39,6 +39,7 @@ def verify(
     max_ulp: int | None = None,
     any_dtype: bool = True,
     reasons: bool = True,
+    strict: bool = False,
     **model_options: object,
 ) -> Verification:
     """Compare a file or arrays with what they should be.
@@ -55,6 +56,7 @@ def verify(
         max_ulp: Instead of `tolerance`, an error in ULPs.
         any_dtype: Make a scheme's tables in the dtype that was found; if False, another dtype is a finding.
         reasons: Whether reasons for failures are searched for.
+        strict: Fail a check that is too weak to rule out a known mistake; the result's `weak` names it.
         model_options: Beside a model, `layer_type`, `offset`, `length`, `recipe` and `runtime`. With `before`, queries
             or keys before the rotation, those after it are compared: `seq_axis` is their axis of positions, and tokens
             stand at `positions`, where an `attention_mask` counts them, or are moved by `shift`. With a learned table,
@@ -77,6 +79,20 @@ def verify(
     allowed = tolerance_of(tolerance, max_ulp, atol, rtol)
     any_dtype = flag_of("any_dtype", any_dtype)
     reasons = flag_of("reasons", reasons)
+    strict = flag_of("strict", strict)
+    result = _verified(given, spec, allowed, any_dtype, reasons, **model_options)
+    return replace(result, strict=strict)
+
+
+def _verified(
+    given: Given,
+    spec: "Scheme | Model | Array | None",
+    allowed: Tolerance,
+    any_dtype: bool,
+    reasons: bool,
+    **model_options: object,
+) -> Verification:
+    """Compare with the scheme, the model, the learned table or the spec that the arguments of `verify` name."""
     if model_options.get("resized_from") is not None:
         return _verify_resized(given, spec, allowed, **model_options)
     if spec is None:
