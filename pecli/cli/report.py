@@ -30,6 +30,7 @@ from pecli.views.report.draft import Page
         default="none",
         choices=tuple(RUNTIMES),
     ),
+    options.text("--before", "FILE", "Queries or keys before rotation; FILE… holds them after."),
     options.flag(
         "--interactive",
         "Add sliders for the settings of rotary encodings (pip install plotly; 4.7 MB more).",
@@ -41,6 +42,7 @@ def report(
     sources: list[str],
     output: str | None,
     runtime: str,
+    before: str | None,
     interactive: bool,
     quiet: bool,
     **tolerances: Any,
@@ -55,6 +57,7 @@ def report(
     Examples:
       pecli report llama-3.1-8b -o report.html
       pecli report config.json dump.npz --atol 1e-3 -o report.html
+      pecli report llama-3.1-8b q_after.npy --before q_before.npy --atol 1e-3 -o report.html
       pecli report golden.safetensors port.npz -o report.html
       pecli report llama-2-7b llama-3.1-8b --interactive -o report.html
     """
@@ -63,7 +66,12 @@ def report(
         raise ParameterError("output", output or "missing", rule, "add -o report.html")
     settings = options.tolerances(tolerances)
     page = reports.report(
-        *sources, output=output, runtime=runtime, interactive=interactive, **settings
+        *sources,
+        output=output,
+        runtime=runtime,
+        before=before,
+        interactive=interactive,
+        **settings,
     )
     if not quiet:
         screen.print_written(output)

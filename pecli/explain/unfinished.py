@@ -83,17 +83,23 @@ def _doubled(layout: PairLayout, values: Floats) -> Floats | None:
     return table
 
 
+BLOCK_ROWS = 1024  # rows whose steps are compared at once, for little memory
 LARGEST_ANGLE = 1e9
 """Radians of the farthest position that anybody uses: larger numbers are none of a table of angles."""
 
 
 def are_angles(values: Floats) -> bool:
     """Return True if the rows of a table grow in equal steps, and are larger than cosines and sines."""
-    if len(values) < 3 or not np.isfinite(values).all() or np.abs(values).max() <= 1.5:
+    if len(values) < 3 or not np.isfinite(values).all():
         return False
-    if np.abs(values).max() > LARGEST_ANGLE:
+    size = np.maximum(values.max(axis=0), -values.min(axis=0))
+    if size.max(initial=0.0) <= 1.5 or size.max() > LARGEST_ANGLE:
         return False
-    steps = np.diff(values, axis=0)
-    size = np.abs(values).max(axis=0)
-    is_even = np.abs(steps - steps[0]) <= LINEAR * size + LINEAR
-    return bool(is_even.all()) and bool(steps.any())
+    first_step = values[1] - values[0]
+    # Tables that are not angles are often large, and end here with their first block.
+    for start in range(0, len(values) - 1, BLOCK_ROWS):
+        steps = np.diff(values[start : start + BLOCK_ROWS + 1], axis=0)
+        is_even = np.abs(steps - first_step) <= LINEAR * size + LINEAR
+        if not is_even.all():
+            return False
+    return bool((values != values[0]).any())

@@ -107,6 +107,17 @@ class Contents:
             flat = flat.astype(stored.newbyteorder("="))
         return flat.reshape(shape, order="F" if fortran else "C")
 
+    def forget_before(self, offset: int) -> None:
+        """Let the system drop what was read before an offset; it is read again if it is needed.
+
+        The pages of a mapped file count as memory of this process as long as they are there.
+        """
+        mapped = self.data.obj
+        if isinstance(mapped, mmap.mmap) and len(self.data) == len(mapped):
+            whole_pages = offset - offset % mmap.PAGESIZE
+            if whole_pages and hasattr(mmap, "MADV_DONTNEED"):
+                mapped.madvise(mmap.MADV_DONTNEED, 0, whole_pages)
+
     def data_bytes(self, shape: tuple[int, ...], itemsize: int) -> int:
         """Return the size of a tensor in bytes; refuse a shape that no file can hold.
 

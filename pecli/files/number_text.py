@@ -18,6 +18,7 @@ from pecli.errors import FileError, quoted
 from pecli.files.contents import MAX_AXES, MAX_TEXT, Contents
 
 PIECE = 1 << 16  # bytes of a line that are scanned at once
+FORGET_AFTER = 4 << 20  # bytes of a file that stay in memory once they were scanned
 MAX_NUMERAL = 2048  # bytes of a number; the longest exact float64 has 1,100
 MAX_EXACT_INTEGER = 2**53  # up to here, float64 holds every whole number
 SAMPLE = 4096  # numerals of a tensor whose decimals are counted
@@ -83,7 +84,11 @@ def pieces(contents: Contents, start: int = 0, stop: int | None = None) -> Itera
     )
     if stop is None:
         stop = len(contents.data)
+    forgotten = start
     while start < stop:
+        if start - forgotten > FORGET_AFTER:
+            contents.forget_before(start)
+            forgotten = start
         column = _COLUMN.match(contents.data, start, stop)
         if column is not None:
             yield Piece(column[0], start, ends_line=True, is_column=True)

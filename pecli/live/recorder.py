@@ -56,6 +56,21 @@ class Begun(NamedTuple):
     names: Mapping[str, str]  #: `q` or `k` by argument; empty if it is not known
 
 
+@contextmanager
+def _without_compiler() -> Iterator[None]:
+    """Run what `torch.compile` has compiled as it was written: kernels call no Python functions.
+
+    The functions of the model are the same, so that a wrong one shows; a mistake of the compiler
+    itself does not. Versions of torch before 2.6 cannot be told to, and record nothing of it.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(torch, "compiler") or not hasattr(torch.compiler, "set_stance"):
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"):
+        yield
+
+
 class Recorder:
     """Records the calls of one model.
 
@@ -91,7 +106,8 @@ class Recorder:
             for point in rotating_functions(self.model):
                 patched.append(point)
                 _replace(point, self._watched(point.original))
-            yield
+            with _without_compiler():
+                yield
         finally:
             for point in reversed(patched):
                 _replace(point, point.original)

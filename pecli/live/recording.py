@@ -108,6 +108,7 @@ def record(model: object, *, layers: Collection[int] | None = None) -> Iterator[
     inverse frequencies and learned rows, of every call inside the with block: also of those that
     `generate` makes. Functions such as `apply_rotary_pos_emb` in the modules that define the
     model's classes, and rotary modules, are watched; all of it is undone when the block ends.
+    A model of `torch.compile` runs uncompiled in the block (torch 2.6 or later).
 
     Args:
         model: A torch module: a Hugging Face model, or one of your own.
@@ -128,10 +129,13 @@ def record(model: object, *, layers: Collection[int] | None = None) -> Iterator[
     if not hasattr(model, "named_modules"):
         given = f"a {type(model).__name__}"
         raise KindError("model", given, "it must be a torch module", "such as a loaded model")
+    if hasattr(model, "_orig_mod"):
+        # `torch.compile` returns a wrapper, whose name would precede those of all modules.
+        model = model._orig_mod
     module = cast(TorchModule, model)
     recorder = Recorder(module, layers)
     with recorder.installed():
-        yield Recording(type(model).__name__, _config_of(module), recorder.run)
+        yield Recording(type(module).__name__, _config_of(module), recorder.run)
 
 
 def _config_of(model: TorchModule) -> Model | None:

@@ -162,3 +162,67 @@ def test_a_wrong_byte_order_gets_a_note(pecli_cli: Callable) -> None:
     assert "--raw-dtype '>float32' is the other" in failed.err
     done = pecli_cli(*words, "--raw-dtype", ">float32", "--atol", "1e-5")
     assert done.code == 0, done.out + done.err
+
+
+@pytest.mark.parametrize("place", [(1, 3, 5), (0, 0, 0)])
+def test_one_nan_leaves_the_diagnosis_of_the_rest(
+    pecli_cli: Callable, place: tuple[int, int, int]
+) -> None:
+    after = sides("wrong base")["q_after"]
+    after[place] = np.nan
+    np.save("after.npy", after)
+    np.save("before.npy", queries())
+    done = pecli_cli("verify", "after.npy", "--before", "before.npy", *MODEL, "--atol", "1e-4")
+    assert done.code == 1
+    assert "base is 500000" in done.out
+    assert "1 not finite (found)" in done.out
+
+
+def test_a_report_of_rotated_queries(pecli_cli: Callable) -> None:
+    for name, array in sides("wrong base").items():
+        np.save(f"{name}.npy", array)
+    words = ("q_after.npy", "--before", "q_before.npy", "--atol", "1e-4", "-o", "report.html")
+    done = pecli_cli("report", "config.json", *words)
+    assert done.code == 1, done.err
+    page = Path("report.html").read_text()
+    assert "base is 500000" in page
+    assert "pecli verify q_after.npy --config config.json --before q_before.npy" in page
+
+
+def test_a_report_of_rotated_queries_needs_a_model(pecli_cli: Callable) -> None:
+    for name, array in sides("right").items():
+        np.save(f"{name}.npy", array)
+    words = ("report", "q_after.npy", "--before", "q_before.npy", "-o", "report.html")
+    refused = pecli_cli(*words)
+    assert refused.code == 2
+    assert "--before is q_before.npy; a model rotates them; name one" in refused.err
+
+
+def test_files_without_common_names_get_the_command_that_compares_them(
+    pecli_cli: Callable,
+) -> None:
+    np.savez("a.npz", first=queries(), second=queries())
+    np.save("b.npy", queries())
+    done = pecli_cli("diff", "a.npz", "b.npy")
+    assert done.code == 1
+    assert "compare one of each: pecli diff a.npz:first b.npy" in done.out
+    assert pecli_cli("diff", "a.npz:first", "b.npy").code == 0
+
+
+def test_config_reads_standard_input(process: Callable) -> None:
+    done = process("config", "-", input=json.dumps({**CONFIG, "rope_theta": 5e5}).encode())
+    assert done.returncode == 0, done.stderr
+    assert b"500000" in done.stdout
+    assert b"pecli rope --config config.json" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [(b"", b"standard input: is not JSON"), (b"GGUF\3\0\0\0", b"is a GGUF file")],
+)
+def test_config_refuses_other_things_on_standard_input(
+    process: Callable, text: bytes, problem: bytes
+) -> None:
+    done = process("config", "-", input=text)
+    assert done.returncode == 3
+    assert problem in done.stderr

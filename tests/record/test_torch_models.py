@@ -259,6 +259,20 @@ def test_models_are_verified_in_every_gradient_mode(context: Any) -> None:
     assert run.verify()
 
 
+@pytest.mark.parametrize("frequency", [1.0, 0.5], ids=["right", "wrong"])
+def test_compiled_models_are_verified(frequency: float) -> None:
+    """Kernels call no Python functions: in the block, the model runs as it was written."""
+    model = hugging_face("llama")
+    set_frequencies(model, lambda values: values * frequency)
+    compiled = torch.compile(model, backend="eager")
+    with pecli.record(compiled) as run:
+        compiled(token_ids())
+    result = run.verify()
+    assert result.passed == (frequency == 1.0), result
+    if not result.passed:
+        assert "layer 0 is the first that is wrong (model.layers.0: q, k)" in str(result)
+
+
 def test_training_is_not_disturbed() -> None:
     model = hugging_face("llama")
     model(input_ids=token_ids()).logits.sum().backward()

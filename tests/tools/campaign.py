@@ -1,12 +1,12 @@
 """Run a campaign of hostile inputs in several processes, and print what goes wrong.
 
-    python -m tests.tools.campaign readers|commands|calls|golden|faults
+    python -m tests.tools.campaign readers|texts|commands|calls|golden|faults
         [--cases 1000] [--cpu-minutes 20] [--seed 0] [--processes 16] [--json]
 
-A case of `readers` is a damaged file of any format, one of `commands` a random command line, one of
-`calls` a wrong call of a public name, one of `golden` a damaged golden suite, and one of `faults` a
-system call that fails under a command that writes, for which strace has to be installed. What must
-never happen is a traceback, exit code 70, an error of several lines, a torn file or much memory.
+A case of `readers` is a damaged file of any format, one of `texts` a file of text, JSON or raw
+numbers, one of `commands` a random command line, one of `calls` a wrong call of a public name, one
+of `golden` a damaged golden suite, and one of `faults` a system call that fails under a command that
+writes, for which strace has to be installed. What must never happen is a traceback, exit code 70, an error of several lines, a torn file or much memory.
 
 The same seed gives the same cases, for any number of processes. `--cpu-minutes` stops when the
 processes together have used so much time; the number of cases is then the most that are tried.
@@ -28,7 +28,7 @@ from multiprocessing import get_context
 from tests.tools.campaigns import Result
 
 Part = Callable[[], Result]
-CAMPAIGNS = ("readers", "commands", "calls", "golden", "faults")
+CAMPAIGNS = ("readers", "texts", "commands", "calls", "golden", "faults")
 """Modules of `tests.tools.campaigns`. All except `faults` have a function
 `attempt(numbers, seed) -> Iterator[Result]`, which yields the result of one case at a time."""
 PARTS_PER_PROCESS = 8

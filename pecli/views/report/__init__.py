@@ -19,7 +19,7 @@ from pecli.compare.tolerance import Tolerance, tolerance_of
 from pecli.engine.arguments import flag_of, within_limits
 from pecli.engine.schemes.rope_parameters import RUNTIME
 from pecli.engine.table import Table, table_of
-from pecli.errors import path_of
+from pecli.errors import ParameterError, path_of
 from pecli.files.contents import LoadedFile
 from pecli.files.load import open_tensors
 from pecli.files.output import KEY, open_output
@@ -54,6 +54,7 @@ def report(
     rtol: float | None = None,
     max_ulp: int | None = None,
     runtime: str = NO_RUNTIME,
+    before: str | os.PathLike[str] | None = None,
     interactive: bool = False,
 ) -> Page:
     """Return a page of HTML about models and files of tensors.
@@ -69,6 +70,7 @@ def report(
         rtol: Its relative part, instead of `tolerance`.
         max_ulp: Its part in ULPs, instead of `tolerance`.
         runtime: The runtime whose tables the files should hold.
+        before: Queries or keys before the rotation; the files hold them after it.
         interactive: Add sliders for the settings of rotary encodings; plotly has to be installed.
 
     Returns:
@@ -86,7 +88,10 @@ def report(
     tolerance = tolerance_of(tolerance, max_ulp, atol, rtol)
     RUNTIME.check("runtime", runtime)
     named = _named(sources)
-    settings = _Settings(tolerance, runtime if named.models else NO_RUNTIME)
+    source = None if before is None else path_of("before", before)
+    if source is not None and not named.models:
+        raise ParameterError("before", source, "a model rotates them", "name one: llama-3.1-8b")
+    settings = _Settings(tolerance, runtime if named.models else NO_RUNTIME, source)
     draft = Draft()
     if len(named.models) > 1:
         _add_model_comparison(draft, named.models)
@@ -96,7 +101,7 @@ def report(
         _add_file(draft, file, named.models, settings)
     for file in named.files[1:]:
         _add_comparison(draft, named.files[0], file, tolerance)
-    words = ["pecli", "report", *named.names, *_options(_Settings(tolerance, runtime))]
+    words = ["pecli", "report", *named.names, *_options(_Settings(tolerance, runtime, source))]
     if interactive:
         words.append("--interactive")
     command = shlex.join([*words, "-o", "report.html"])
@@ -135,18 +140,21 @@ class _Settings(NamedTuple):
 
     tolerance: Tolerance
     runtime: str = NO_RUNTIME
+    before: str | None = None  #: the file of queries or keys before the rotation
 
 
 def _options(settings: _Settings) -> list[str]:
     """Return the settings as options of the command line."""
-    tolerance, runtime = settings
+    tolerance = settings.tolerance
     words: list[str] = []
+    if settings.before is not None:
+        words += ["--before", settings.before]
     limits = {"--max-ulp": tolerance.max_ulp, "--atol": tolerance.atol, "--rtol": tolerance.rtol}
     for name, value in limits.items():
         if value:
             words += [name, f"{value:g}"]
-    if runtime != NO_RUNTIME:
-        words += ["--runtime", runtime]
+    if settings.runtime != NO_RUNTIME:
+        words += ["--runtime", settings.runtime]
     return words
 
 
@@ -277,7 +285,13 @@ def _add_check_against_model(
     option = f"{model.option} {shlex.quote(model.name)}"
     table_commands = encodings.commands(model.encodings, option)
     draft.check(
-        lambda: verify(name, model.encodings, settings.tolerance, runtime=settings.runtime),
+        lambda: verify(
+            name,
+            model.encodings,
+            settings.tolerance,
+            runtime=settings.runtime,
+            before=settings.before,
+        ),
         command,
         fix=table_commands[0] if table_commands else "",
     )

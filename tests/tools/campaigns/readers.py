@@ -12,11 +12,12 @@ import random
 import sys
 import tempfile
 import tracemalloc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 import pecli
 from pecli.errors import FileError
@@ -79,6 +80,7 @@ def text_files() -> dict[str, bytes]:
             labelled.append(f"[INFO] {name}[{number}] = {numbers}")
     with np.printoptions(threshold=sys.maxsize):
         printed = f"cos = {cos!r}\nsin = {sin!r}\n"
+    typed = {"shape": list(cos.shape), "cos": {n: float(x) for n, x in enumerate(cos.flat)}}
     lists = {"model": "x", "cos": cos.tolist(), "sin": sin.tolist()}
     braces = ",\n".join("{" + ", ".join(f"{value:.8f}f" for value in row) + "}" for row in cos)
     texts = {
@@ -87,6 +89,8 @@ def text_files() -> dict[str, bytes]:
         "labelled.log": "\n".join(labelled) + "\n",
         "printed.txt": printed,
         "header.h": f"static const float cos[{ROWS}][{DIM // 2}] = {{\n{braces}\n}};\n",
+        "heads.log": "\n".join(lines_per_head(queries)) + "\n",
+        "typed.json": json.dumps(typed),
         "lists.json": json.dumps(lists),
         "list.json": json.dumps(cos.tolist()),
         "cut.log": eval_callback_log(named, named),
@@ -94,6 +98,15 @@ def text_files() -> dict[str, bytes]:
     }
     files = {name: text.encode() for name, text in texts.items()}
     return {**files, "raw.bin": np.stack([cos, sin]).tobytes(), "raw.f32": cos.tobytes()}
+
+
+def lines_per_head(queries: NDArray[np.float32]) -> Iterator[str]:
+    """Yield lines of few digits, as a loop over positions and heads prints them."""
+    for name in ("q_before", "q_after"):
+        for row, heads in enumerate(queries):
+            for head, channels in enumerate(heads):
+                numbers = " ".join(f"{value:.2f}" for value in channels)
+                yield f"{name} pos {row} head {head}: {numbers}"
 
 
 def binary_files() -> dict[str, bytes]:
@@ -216,7 +229,13 @@ def problems_of(answer: Answer) -> Iterator[str]:
 
 def attempt(numbers: Iterable[int], seed: int) -> Iterator[Result]:
     """Damage a file per number, and yield the answers to it."""
-    files = good_files()
+    yield from attempt_files(good_files(), numbers, seed)
+
+
+def attempt_files(
+    files: Mapping[str, bytes], numbers: Iterable[int], seed: int
+) -> Iterator[Result]:
+    """Damage one of the files per number, and yield the answers to it."""
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         for name, data in files.items():
             # Modules that a format needs are imported here: their memory is not the file's.
