@@ -42,6 +42,7 @@ WRONG = [
     (lambda: pecli.convert(TABLE, 5, "halves"), "is 5; it must be one of"),
     (lambda: pecli.load_model("gpt2", flags=[1]), "flags is [1]; it must be a text"),
     (lambda: pecli.positions("gpt2", []), "segments is empty; "),
+    (lambda: pecli.load("x.bin", shape=3), "shape is 3; it must be lengths from 1 on"),
     (lambda: pecli.load("x.bin", raw_dtype=5), "raw_dtype is 5; it must be a text"),
     (lambda: pecli.save("x.h", TABLE, prefix=5), "prefix is 5; it must be a text"),
     (lambda: pecli.verify(ROPE.tables(), ROPE, any_dtype=TABLE), "it must be true or false"),

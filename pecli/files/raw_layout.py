@@ -136,9 +136,12 @@ def spelled(shape: Shape) -> str:
     return ",".join(map(str, shape))
 
 
-def _parse_shape(shape: str | Sequence[int]) -> Shape:
-    words = shape.strip("()[] ").split(",") if isinstance(shape, str) else [*map(str, shape)]
-    sides = [word.strip() for word in words]
+def _parse_shape(shape: object) -> Shape:
+    sides: list[str] = []
+    if isinstance(shape, str):
+        sides = [word.strip() for word in shape.strip("()[] ").split(",")]
+    elif isinstance(shape, (list, tuple)):
+        sides = [str(side) for side in shape]
     are_lengths = all(re.fullmatch(r"-1|[0-9]{1,18}", side) for side in sides)
     lengths = tuple(int(side) for side in sides) if are_lengths else ()
     if not lengths or 0 in lengths or lengths.count(-1) > 1:

@@ -60,7 +60,13 @@ class ParameterMistake(LawMistake):
         A fit of 499,998 ± 5 yields 500,000. Values that the model itself suggests come first.
         """
         expected = law.number(cls.name)
-        if expected is None or case.frequencies is None:
+        if expected is None:
+            return
+        if case.frequencies is None:
+            # Scattered rows do not show a frequency, but they refute a value that is wrong.
+            for value in cls.usual:
+                if value != expected:
+                    yield cls(value)
             return
         fit = fit_parameter(law, cls.name, case.frequencies, (expected, *cls.usual))
         if fit is None:

@@ -10,7 +10,8 @@ from pecli.models.encoding import Parsed
 from pecli.models.families import INTERLEAVED, Family
 from pecli.models.keys import Keys, Setting, Settings, computed
 
-READS = ("qk_rope_head_dim", "qk_nope_head_dim", "rope_theta", "index_head_dim")
+READS = ("qk_rope_head_dim", "qk_nope_head_dim", "rope_theta")
+INDEX_HEAD_DIM = Setting(128, "class default of DeepSeek's ModelArgs.index_head_dim")
 
 
 def read(keys: Keys) -> Parsed:
@@ -28,8 +29,12 @@ def read(keys: Keys) -> Parsed:
     if length.value > original.value:
         scaling = _yarn(keys, length, original)
         warnings += softmax_warnings(factor, mscale)
+    settings: Settings = {}
+    if keys.any("index_n_heads", "index_head_dim"):
+        # The sparse attention of V3.2 selects tokens with an indexer.
+        settings["index_head_dim"] = keys.whole("index_head_dim") or INDEX_HEAD_DIM
     family = Family("DeepSeek's inference code", layout=INTERLEAVED, has_indexer=True)
-    parsed = translated_ropes(keys, family, reads=READS, scaling=scaling)
+    parsed = translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)
     return parsed.after(warnings)
 
 

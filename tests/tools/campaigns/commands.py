@@ -272,6 +272,7 @@ def most_errors(words: list[str]) -> int:
         return 1
     before, separator, after = " ".join(words[1:]).partition("-- ")
     files = [word for word in before.split() if not word.startswith("-")]
+    files += [word for word in before.split() if word in ("--config", "--model")]
     if separator:  # Whatever follows is a file, even if it looks like an option.
         files += after.split()
     return max(1, len(files))
