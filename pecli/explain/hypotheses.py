@@ -1,6 +1,7 @@
 """The order of the search: storage, a damaged part, one mistake, two, three; until one is short or the time is up."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -316,37 +317,51 @@ def _has_law_mistake(case: Case) -> bool:
     return any(isinstance(mistake, LawMistake) for mistake in case.mistakes)
 
 
+class _LeftKinds(NamedTuple):
+    """The groups of mistakes that may be left beside those that are supposed."""
+
+    readings: bool
+    laws: bool
+    others: bool
+
+    def allows(self, kind: type[Mistake]) -> bool:
+        """Return True if a mistake of this kind may be left; steps in 16 bits and damage always may."""
+        if kind.stage in (Stage.ARITHMETIC, Stage.DAMAGE):
+            return True
+        if kind.changes_reading:
+            return self.readings
+        if issubclass(kind, LawMistake):
+            return self.laws
+        return self.others
+
+
 def kinds_after(case: Case, count: int) -> Iterator[type[Mistake]]:
-    """Yield the kinds of mistakes that may be left and that stand for so many.
+    """Yield the kinds of mistakes that may be left and that stand for so many; laws first if frequencies disagree."""
+    present = {type(mistake) for mistake in case.mistakes}
+    left = _left_kinds(case)
+    kinds: Iterable[type[Mistake]] = (*DAMAGE, *MISTAKES)
+    if case.frequencies_agree is False:
+        kinds = sorted(kinds, key=lambda kind: not issubclass(kind, LawMistake))
+    for kind in kinds:
+        if kind not in present and kind.counts_as == count and left.allows(kind):
+            yield kind
+
+
+def _left_kinds(case: Case) -> _LeftKinds:
+    """Return what may be left beside the supposed mistakes.
 
     - A mistake that changes how data are read comes before those that are measured in what was read.
     - If the supposed frequencies are the measured ones, none is left in the law. A single mistake may still be in
       the law: slow pairs in 16 bits do not show their frequencies, but show that they are not as expected.
     - If they are not, and many rows show it, no other positions or amplitude explain the data; and if
       a mistake of the law was supposed, another one is left in it.
-    - Steps in 16 bits and damage may be beside anything.
     """
-    present = {type(mistake) for mistake in case.mistakes}
     is_measured = any(not mistake.changes_reading for mistake in case.mistakes)
     has_mistakes = any(mistake.stage != Stage.STORAGE for mistake in case.mistakes)
     is_law_settled = case.frequencies_agree is True and has_mistakes
     is_in_law = case.frequencies_agree is False and _has_law_mistake(case)
-    kinds: Iterable[type[Mistake]] = (*DAMAGE, *MISTAKES)
-    if case.frequencies_agree is False:
-        kinds = sorted(kinds, key=lambda kind: not issubclass(kind, LawMistake))
-    for kind in kinds:
-        if kind in present or kind.counts_as != count:
-            continue
-        if kind.stage in (Stage.ARITHMETIC, Stage.DAMAGE):
-            yield kind
-        elif kind.changes_reading:
-            if not is_measured:
-                yield kind
-        elif issubclass(kind, LawMistake):
-            if not is_law_settled:
-                yield kind
-        elif not is_in_law and not case.has_other_frequencies:
-            yield kind
+    others_may_explain = not is_in_law and not case.has_other_frequencies
+    return _LeftKinds(not is_measured, not is_law_settled, others_may_explain)
 
 
 def accepted(cases: Iterable[Case]) -> Iterator[Explanation]:

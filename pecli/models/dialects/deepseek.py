@@ -32,7 +32,7 @@ def read(keys: Keys) -> Parsed:
     settings: Settings = {}
     if keys.any("index_n_heads", "index_head_dim"):
         # The sparse attention of V3.2 selects tokens with an indexer.
-        settings["index_head_dim"] = keys.whole("index_head_dim") or INDEX_HEAD_DIM
+        settings = {"index_head_dim": keys.whole("index_head_dim") or INDEX_HEAD_DIM}
     family = Family("DeepSeek's inference code", layout=INTERLEAVED, has_indexer=True)
     parsed = translated_ropes(keys, family, reads=READS, scaling=scaling, settings=settings)
     return parsed.after(warnings)
