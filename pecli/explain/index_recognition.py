@@ -31,17 +31,24 @@ Settings = dict[str, int | bool]
 
 
 def recognise_index(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
-    """Yield the style and the parameters of an index (queries, keys) of T5, DeBERTa or Swin."""
+    """Yield the style and the parameters of an index (queries, keys) of T5, DeBERTa or Swin.
+
+    Its last row, which has the farthest keys, leaves few of the usual parameters; the whole index decides. Parameters
+    of a short index that make the same numbers are doubts about the first ones.
+    """
     (array,) = tensors.values()
     index = array.reshape([size for size in array.shape if size != 1])
-    if index.ndim != 2 or index.shape[0] != index.shape[1] or len(index) < MIN_LENGTH:
+    is_square = index.ndim == 2 and index.shape[0] == index.shape[1]
+    if not is_square or len(index) < MIN_LENGTH:
         return
-    for styled in (_t5, _deberta, _swin):
-        alike = [scheme for scheme in styled(len(index)) if _has_last_row(scheme, index)]
-        for position, scheme in enumerate(alike):
-            explanations = [*accepted(cases_of(scheme, {"index": index}))]
+    for schemes_of_style in (_t5, _deberta, _swin):
+        possible = [
+            scheme for scheme in schemes_of_style(len(index)) if _has_last_row(scheme, index)
+        ]
+        for number, scheme in enumerate(possible):
+            explanations = list(accepted(cases_of(scheme, {"index": index})))
             if explanations:
-                doubts = tuple(_doubts(scheme, alike[position + 1 :]))
+                doubts = tuple(_doubts(scheme, possible[number + 1 :]))
                 yield explanations[0].supposing((), 0.0, doubts)
                 return
 

@@ -437,23 +437,31 @@ class WaveMaking(Making):
         return float(self.storage.half_unit(np.ones(1))[0])
 
     def measured_positions(self, matrix: Floats, rows: Indices) -> Floats | None:
+        """Return the positions (axes, rows) at which rows of data are; NaN for a row that is at none.
+
+        Angles show them, if the data have both cosines and sines. From one function alone, rows are
+        compared with those of positions around the expected ones; that is done for one axis only.
+        """
+        expected = self.positions[:, rows]
         turns = self.form.turns(matrix, rows)
-        with np.errstate(all="ignore"):
-            if turns is None:
-                if len(self.positions) > 1:
-                    return None
-                return measure.match_positions(matrix, self._rendered_at, self.positions[0, rows])[
-                    None
-                ]
-            solved = np.array(self.positions[:, rows])
-            is_steady = measure.steady_pairs(turns)
-            for axis in range(len(solved)):
-                here = (self.axes == axis) & is_steady
-                if here.any():
-                    solved[axis] = self._solved(
-                        turns[:, here], self.frequencies[here], solved[axis]
-                    )
-            return solved
+        with np.errstate(all="ignore"):  # Rows may hold anything.
+            if turns is not None:
+                return self._positions_of_turns(turns, expected)
+            if len(expected) > 1:
+                return None
+            return measure.match_positions(matrix, self._rendered_at, expected[0])[None]
+
+    def _positions_of_turns(self, turns: Complex, expected: Floats) -> Floats:
+        """Return the positions along each axis by the pairs that follow it; those of an axis without any stay."""
+        positions = np.array(expected)
+        is_steady = measure.steady_pairs(turns)
+        for axis in range(len(positions)):
+            pairs = (self.axes == axis) & is_steady
+            if pairs.any():
+                positions[axis] = self._solved(
+                    turns[:, pairs], self.frequencies[pairs], expected[axis]
+                )
+        return positions
 
     def _solved(self, turns: Complex, frequencies: Floats, expected: Floats) -> Floats:
         """Return the positions of rows along one axis, from the pairs that follow it."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pecli.compare.tolerance import FREQ_RTOL
-from pecli.engine.arrays import Array, Flags, Indices
+from pecli.engine.arrays import Array, Flags, Floats, Indices
 from pecli.engine.edits import Edit, Misplacement, Parameter, Recipe, RowsWrong
 from pecli.explain.catalogue import MISTAKES
 from pecli.explain.catalogue.token_positions import OtherTokenPositions
@@ -132,28 +132,38 @@ class RotatedTensor:
 
     @cached_property
     def tokens(self) -> TokenRows:
-        """The rows of sequences that have common positions."""
+        """The rows of sequences that have common positions, with the positions at which padding was rotated.
+
+        Padding has no right position. Those that it was given show how a model counts: from 0 through
+        the padding, or from 0 at the first token.
+        """
         expected = self.places[:, 0].astype(np.float64)
-        plain = TokenRows(expected, self.seen[0], expected, self.are_stated)
-        if self.seen[0].all():
-            return plain
-        padding = ~self.seen[0]
+        is_token = self.seen[0]
+        tokens = TokenRows(expected, is_token, expected, self.are_stated)
+        if is_token.all():
+            return tokens
+        measured = self._measured_padding(~is_token, expected[:, ~is_token])
+        if measured is None:
+            return tokens
+        positions = expected.copy()
+        is_measured = ~np.isnan(measured)
+        positions[:, ~is_token] = np.where(is_measured, measured, expected[:, ~is_token])
+        return replace(tokens, padding=positions)
+
+    def _measured_padding(self, is_padding: Flags, expected: Floats) -> Floats | None:
+        """Return the positions (axes, rows) at which rows of padding were rotated; NaN for rows at none."""
+        every_row = np.ones(expected.shape[1], bool)
         making = rotated_making(
             self.plan,
-            Heads(self.before[:, :, padding]),
-            TokenRows(expected[:, padding], padding[padding], expected[:, padding], True),
+            Heads(self.before[:, :, is_padding]),
+            TokenRows(expected, every_row, expected, True),
             self.dtype,
             self.head_shape,
         )
         rows = np.arange(making.rows)
-        after = Heads(self.after[:, :, padding]).few.matrix(rows)
+        after = Heads(self.after[:, :, is_padding]).few.matrix(rows)
         with np.errstate(all="ignore"):  # Padding may hold anything.
-            found = making.measured_positions(after, rows)
-        if found is None:
-            return plain
-        positions = np.array(expected)
-        positions[:, padding] = np.where(np.isnan(found), expected[:, padding], found)
-        return replace(plain, padding=positions)
+            return making.measured_positions(after, rows)
 
     @cached_property
     def case(self) -> Case:

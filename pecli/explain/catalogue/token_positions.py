@@ -124,21 +124,28 @@ class OtherTokenPositions(RotationMistake):
 
 
 def _at_all_rows(case: Case, rotated: RotatedMaking, used: Floats) -> Floats | None:
-    """Return the positions of all rows, of which those of some located ones are known; None if they follow no rule.
+    """Return the positions of all rows; None if those that were measured follow no rule.
 
-    Rows that are at no position follow the rule of the others, or else keep their own: they have to be explained by
-    something else.
+    Long tensors are measured in some rows, for which three rules are tried: all rows are shifted by one number, all
+    are at one position, or every row was measured. A row without a measured position follows the rule of the others,
+    or keeps its expected position: then something else has to explain it.
+
+    Args:
+        case: The data, of which `located_rows` were measured.
+        rotated: The rotation, with the expected positions (axes, rows).
+        used: The measured positions (axes, located rows); NaN for a row that is at none.
     """
     rows = case.observations.located_rows
     expected = rotated.positions[:, rows]
     is_known = ~np.isnan(used)
     if not is_known.any():
         return None
-    moved = (used - expected)[is_known]
-    if not np.ptp(moved):
-        return np.asarray(rotated.positions + moved[0])
-    if not np.ptp(used[is_known]):
-        return np.full_like(rotated.positions, used[is_known][0])
+    shifts = (used - expected)[is_known]
+    if (shifts == shifts[0]).all():
+        return np.asarray(rotated.positions + shifts[0])
+    places = used[is_known]
+    if (places == places[0]).all():
+        return np.full_like(rotated.positions, places[0])
     if len(rows) == rotated.rows:
         return np.where(is_known, used, expected)
     return None
