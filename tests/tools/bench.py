@@ -1,6 +1,6 @@
 """Measure pecli beside NumPy, torch (if it is installed) and the limits of the machine.
 
-    pip install torch==2.13.0
+    pip install torch
     python -m tests.tools.bench [--quick] [--cpu] [--write] [FOLDER]
 
 Every figure is the best of several turns, taken in rotation, so that other load of the machine
@@ -13,6 +13,7 @@ import argparse
 import json
 import math
 import os
+import platform
 import re
 import resource
 import subprocess
@@ -312,10 +313,19 @@ def text_of(figures: dict[str, list[Row]]) -> str:
     return "\n".join(lines)
 
 
+def setting() -> str:
+    """Return the versions and the machine of a run: «torch 2.15.0, NumPy 2.4.0, 2 cores (x86_64)»."""
+    words = [f"NumPy {np.__version__}"]
+    if find_spec("torch"):
+        words.insert(0, f"torch {import_module('torch').__version__}")
+    words.append(f"{os.cpu_count()} cores ({platform.machine()})")
+    return ", ".join(words)
+
+
 def table_of(figures: dict[str, list[Row]]) -> str:
     """Return the rows of SUMMARY as a Markdown table, for the README."""
     times = {row.label: row.value for rows in figures.values() for row in rows}
-    lines = ["| | pecli | instead | | × |", "|---|---|---|---|---|"]
+    lines = [f"| {setting()} | pecli | compared with | | time ratio |", "|---|---|---|---|---|"]
     for summary in SUMMARY.strip().splitlines():
         title, ours, other = summary.split(" | ")
         if ours not in times or other not in times:
@@ -359,7 +369,7 @@ def main() -> None:
     table = table_of(figures)
     print(f"{text}\n\n{table}")
     if options.write:
-        about = "The last run of `python -m tests.tools.bench --write`, torch 2.13.0 beside it:"
+        about = f"The last run of `python -m tests.tools.bench --write`: {setting()}."
         write_figures(ROOT / "samples/reference.md", f"{about}\n\n```text\n{text}\n```")
         write_figures(ROOT / "README.md", table)
 
