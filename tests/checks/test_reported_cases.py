@@ -398,6 +398,7 @@ def wrong_channels() -> Iterator[Case]:
         rotated("glm-4.5", "q", y, pairs),
         False,
         f"layout is interleaved (the spec says halves), and {last}",
+        is_slow=True,
     )
     yield Case(
         "the right channels of glm-4.5",
@@ -426,6 +427,7 @@ def zero_rows() -> Iterator[Case]:
         rotated("qwen3-8b", "k", x[0], other),
         False,
         "base is 10000 (the spec says 1000000), and rows 17–19 are zero",
+        is_slow=True,
     )
 
 
@@ -1044,6 +1046,7 @@ def claims() -> Iterator[Case]:
     other["cos"][7, 3] = np.nan
     yield Case(
         "a NaN, and another base", differ(right, other), False, "base is 500000 (in A 10000)"
+        is_slow=True,
     )
     x = queries(3, 16, 128)
     after = turned_by(x, angles_of(16, powers(1e6, 128)))

@@ -109,7 +109,7 @@ def work_for(pid: int, seconds: float) -> None:
 )
 def test_ctrl_c_is_never_a_traceback(tmp_path, wait) -> None:
     child = subprocess.Popen([*COMMAND, *LONG, "-o", tmp_path / "t.npy"], **PIPES)
-    work_for(child.pid, 0.05 + wait)  # the interpreter itself takes a moment to listen
+    work_for(child.pid, 0.1 + wait)  # the interpreter itself takes a moment to listen
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=120)
     assert child.returncode in (-signal.SIGINT, 130)

@@ -177,6 +177,7 @@ def test_one_of_a_few_rows_is_zero(length: int, row: int) -> None:
     assert edits_of(after, before) == [(RowsZero((row,)),)]
 
 
+@pytest.mark.thorough  # The search takes most of its 2 s.
 def test_zeros_and_another_mistake_are_two() -> None:
     after = turned(X, angles(PLAIN + 2))
     after[..., 50:, :] = 0
