@@ -1045,7 +1045,10 @@ def claims() -> Iterator[Case]:
     other = waves(24, powers(500000.0, 32))
     other["cos"][7, 3] = np.nan
     yield Case(
-        "a NaN, and another base", differ(right, other), False, "base is 500000 (in A 10000)"
+        "a NaN, and another base",
+        differ(right, other),
+        False,
+        "base is 500000 (in A 10000)",
         is_slow=True,
     )
     x = queries(3, 16, 128)
