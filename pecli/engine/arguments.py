@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from pecli.errors import KindError, ResourceError, out_of_memory, quoted
+from pecli.errors import KindError, ParameterError, ResourceError, out_of_memory, quoted
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -59,6 +59,14 @@ def items_of(name: str, value: object, rule: str) -> list[object]:
         with suppress(TypeError):
             return list(value)
     raise KindError(name, quoted(value), rule)
+
+
+def two_of(name: str, value: object, rule: str) -> tuple[object, object]:
+    """Return the two items of an argument that must be a list of two, such as a width and a height."""
+    items = items_of(name, value, rule)
+    if len(items) != 2:
+        raise ParameterError(name, quoted(value), rule)
+    return items[0], items[1]
 
 
 def texts_of(

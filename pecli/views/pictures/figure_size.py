@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from pecli.engine.arguments import items_of
+from pecli.engine.arguments import two_of
 from pecli.engine.schemes.parameters import ListOf, Real, Whole
-from pecli.errors import ParameterError, quoted
+from pecli.errors import ParameterError
 from pecli.views.pictures.subjects import PlotRequest
 
 WHOLE_DPI = Whole(help="dots per inch", low=10, high=2400)
@@ -54,10 +54,8 @@ def check_size(size: object) -> Inches | None:
     if size is None:
         return None
     rule = f"{SIZE_RULE} (8, 5)"
-    numbers = items_of("size", size, rule)
-    if len(numbers) != 2:
-        raise ParameterError("size", quoted(size), rule)
-    return Inches(INCHES.check("size[0]", numbers[0]), INCHES.check("size[1]", numbers[1]))
+    width, height = two_of("size", size, rule)
+    return Inches(INCHES.check("size[0]", width), INCHES.check("size[1]", height))
 
 
 def data_request(size: Inches | None, dpi: float, channels: tuple[int, ...] | None) -> PlotRequest:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from pecli.engine.arguments import items_of
+from pecli.engine.arguments import two_of
 from pecli.engine.schemes.parameters import Real
 from pecli.errors import ParameterError, quoted, spelled
 from pecli.views.pictures.panels import Chart, Panel, Picture
@@ -42,11 +42,9 @@ def check_range(value: object) -> ValueRange | None:
     if value is None:
         return None
     rule = f"{RULE} (-1, 1)"
-    ends = items_of("value_range", value, rule)
-    if len(ends) != 2:
-        raise ParameterError("value_range", quoted(value), rule)
-    low = END.check("value_range[0]", ends[0])
-    high = END.check("value_range[1]", ends[1])
+    first, second = two_of("value_range", value, rule)
+    low = END.check("value_range[0]", first)
+    high = END.check("value_range[1]", second)
     return _in_order("value_range", low, high, rule)
 
 
