@@ -106,11 +106,15 @@ def _values(scheme: Scheme, name: str, parameter: SchemeParameter) -> Iterator[A
     elif isinstance(given, HeadSlice):
         yield from (shard for shard in given.shards(MOST_SHARDS) if shard != given)
     elif isinstance(parameter, (Whole, Real)) and given is not None:
-        default = default_of(type(scheme), name)
-        near = [2 * given, given / 2, given + 1, given - 1, 10 * given, given / 10]
-        if isinstance(default, (int, float)):
-            near.insert(0, default)
         kind = int if isinstance(parameter, Whole) else float
-        for number in dict.fromkeys((*near, *USUAL_NUMBERS)):
+        for number in _other_numbers(given, default_of(type(scheme), name)):
             if kind(number) == number and number != given:
                 yield kind(number)
+
+
+def _other_numbers(given: float, default: object) -> list[float]:
+    """Return what is written for a number by mistake: its default, its double or half, one off, or a usual number."""
+    near = [2 * given, given / 2, given + 1, given - 1, 10 * given, given / 10]
+    if isinstance(default, (int, float)):
+        near.insert(0, default)
+    return list(dict.fromkeys((*near, *USUAL_NUMBERS)))
