@@ -147,10 +147,10 @@ def _print_json(scheme: Scheme, values: Values) -> None:
 
 
 def _plot(scheme: Scheme) -> None:
-    from pecli.views.pictures import kinds, subjects, terminal_render, titles
+    from pecli.views.pictures import kinds, plot_sources, terminal_render, titles
 
-    labelled = titles.labelled(subjects.of_scheme(scheme))
-    terminal_render.show(kinds.titled(labelled, subjects.PlotRequest()))
+    labelled = titles.labelled(plot_sources.of_scheme(scheme))
+    terminal_render.show(kinds.titled(labelled, plot_sources.PlotRequest()))
 
 
 def _preview(scheme: Scheme) -> None:

@@ -18,7 +18,7 @@ from pecli.models.config_files import config_file, is_config
 from pecli.models.encoding import ModelEncodings
 from pecli.models.find import NamedModel, find_model, named_model
 from pecli.views.pictures import kinds as figures
-from pecli.views.pictures import subjects as plotted
+from pecli.views.pictures import plot_sources as plotted
 from pecli.views.pictures.figure_files import check_suffix, is_page, save
 from pecli.views.pictures.figure_size import (
     CHANNELS,
@@ -32,7 +32,7 @@ from pecli.views.pictures.figure_size import (
 from pecli.views.pictures.identification import identified
 from pecli.views.pictures.kinds import KINDS
 from pecli.views.pictures.panels import Picture
-from pecli.views.pictures.subjects import PlotRequest, Subject
+from pecli.views.pictures.plot_sources import PlotRequest, PlotSource
 from pecli.views.pictures.titles import labelled
 from pecli.views.pictures.value_range import parse_range, with_range
 
@@ -127,18 +127,18 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
     else:
         check_suffix(output, moving=is_animated, page=True)
         request = data_request(size, dpi, channels)
-    subjects = _SubjectReader(kind, values["flags"]).read(what, values["label"] or ())
-    subjects = [identified(subject, kind) for subject in subjects]
+    sources = _SourceReader(kind, values["flags"]).read(what, values["label"] or ())
+    sources = [identified(source, kind) for source in sources]
     if is_animated and output is None:
-        raise _not_in_terminal(kind, subjects)
-    picture = figures.titled(subjects, request, kind, values["title"])
+        raise _not_in_terminal(kind, sources)
+    picture = figures.titled(sources, request, kind, values["title"])
     picture = with_range(picture, value_range)
     if output is not None:
         style = _FigureStyle(size, dpi, values["dark"], values["cmap"])
         about = provenance(["plot", *what], {"kind": kind, **values})
-        about["specs"] = _labelled_specs(subjects)
+        about["specs"] = _labelled_specs(sources)
         if is_page(output):
-            _save_page(picture, subjects, output, style, about, quiet=quiet)
+            _save_page(picture, sources, output, style, about, quiet=quiet)
         else:
             _save(picture, output, style, about, quiet=quiet)
     elif not quiet:
@@ -147,12 +147,12 @@ def plot(what: list[str], kind: str | None, output: str | None, quiet: bool, **v
         show(picture)
 
 
-def _labelled_specs(subjects: Sequence[Subject]) -> list[dict[str, object]]:
-    """Return the specs of the subjects whose scheme is known, for the metadata of a figure."""
+def _labelled_specs(sources: Sequence[PlotSource]) -> list[dict[str, object]]:
+    """Return the specs of the sources whose scheme is known, for the metadata of a figure."""
     return [
-        {"label": subject.label, **subject.scheme.spec()}
-        for subject in subjects
-        if subject.scheme is not None
+        {"label": source.label, **source.scheme.spec()}
+        for source in sources
+        if source.scheme is not None
     ]
 
 
@@ -165,10 +165,10 @@ def _parse_channels(text: str | None) -> tuple[int, ...] | None:
     return None if text is None else CHANNELS.parse("channels", text)
 
 
-def _not_in_terminal(kind: str | None, subjects: Sequence[Subject]) -> ParameterError:
-    """Return the error for an animation without a file, if the kind fits the subjects at all."""
+def _not_in_terminal(kind: str | None, sources: Sequence[PlotSource]) -> ParameterError:
+    """Return the error for an animation without a file, if the kind fits the sources at all."""
     if kind is not None:
-        figures.check(kind, subjects)
+        figures.check(kind, sources)
     rule = "it is not drawn in a terminal"
     return ParameterError("kind", kind, rule, "write it to a file with -o x.gif")
 
@@ -216,24 +216,24 @@ def _save(
 
 def _save_page(
     picture: Picture,
-    subjects: Sequence[Subject],
+    sources: Sequence[PlotSource],
     output: str,
     style: _FigureStyle,
     about: dict[str, object],
     *,
     quiet: bool,
 ) -> None:
-    """Write an interactive page, with sliders for the rotary encodings among the subjects."""
+    """Write an interactive page, with sliders for the rotary encodings among the sources."""
     from pecli.views import interactive, screen
     from pecli.views.interactive.rope_sliders import slider_settings
 
-    interactive.save(picture, slider_settings(subjects), output, about, dark=style.dark)
+    interactive.save(picture, slider_settings(sources), output, about, dark=style.dark)
     if not quiet:
         screen.print_written(output, "interactive, ")
 
 
-class _SubjectReader:
-    """Reads the subjects of a picture (the tables to draw) from the words of a command line.
+class _SourceReader:
+    """Reads the sources of a picture (the tables to draw) from the words of a command line.
 
     Sizes that a scheme leaves out are those of the scheme before it, so that `rope --seq-len 64
     --against sinusoidal` compares two tables of 64 rows. The reader therefore keeps them in
@@ -246,31 +246,31 @@ class _SubjectReader:
         self.defaults = dict(DEFAULTS)
         self.has_models = False
 
-    def read(self, words: Sequence[str], labels: Sequence[str]) -> list[Subject]:
-        """Return the subjects of a command line.
+    def read(self, words: Sequence[str], labels: Sequence[str]) -> list[PlotSource]:
+        """Return the sources of a command line.
 
         Args:
             words: The words after `pecli plot`. `--against` separates parts, each of which is
                 either one scheme with its options, or any number of files and models:
-                `["rope", "--dim", "64", "--against", "a.npy", "b.npy"]` has three subjects.
-            labels: The values of `--label`, for the subjects in order.
+                `["rope", "--dim", "64", "--against", "a.npy", "b.npy"]` has three sources.
+            labels: The values of `--label`, for the sources in order.
         """
-        subjects: list[Subject] = []
+        sources: list[PlotSource] = []
         for part in _split(words, "--against"):
             if not part:
                 raise ParameterError("against", "alone", "it stands before a scheme or a file")
             scheme_words = _scheme_words(part)
             if scheme_words:
-                subjects += self._read_scheme(scheme_words)
+                sources += self._read_scheme(scheme_words)
             else:
-                subjects += self._read_files_and_models(part, words)
+                sources += self._read_files_and_models(part, words)
         if self.flags is not None and not self.has_models:
             rule = "flags belong to a model"
             raise ParameterError("flags", repr(self.flags), rule, "name one: pecli plot qwen3-8b")
-        return labelled(subjects, labels)
+        return labelled(sources, labels)
 
-    def _read_scheme(self, words: Sequence[str]) -> list[Subject]:
-        """Return the subjects of a scheme with its options, such as `rope --model llama-3.1-8b`.
+    def _read_scheme(self, words: Sequence[str]) -> list[PlotSource]:
+        """Return the sources of a scheme with its options, such as `rope --model llama-3.1-8b`.
 
         There are several if the model has several types of layers. If a model is named, they also
         carry its name, its context and its attention window, which pictures mark.
@@ -278,40 +278,40 @@ class _SubjectReader:
         name, *arguments = words
         parsed = scheme_options.parse_scheme(name, arguments, self.defaults)
         if parsed.model is None:
-            subjects = plotted.of_scheme(parsed.scheme)
+            sources = plotted.of_scheme(parsed.scheme)
         else:
             model = _model_with_full_name(parsed.model)
             label = model.label
             if parsed.layer_type:
                 label += f" {parsed.layer_type}"
             encodings = model.encodings
-            subjects = plotted.of_scheme(parsed.scheme, label, encodings.context, encodings.window)
-        self._keep_sizes(subjects[0])
-        return subjects
+            sources = plotted.of_scheme(parsed.scheme, label, encodings.context, encodings.window)
+        self._keep_sizes(sources[0])
+        return sources
 
-    def _read_files_and_models(self, part: Sequence[str], words: Sequence[str]) -> list[Subject]:
-        """Return the subjects of files and models, which may be mixed.
+    def _read_files_and_models(self, part: Sequence[str], words: Sequence[str]) -> list[PlotSource]:
+        """Return the sources of files and models, which may be mixed.
 
         Args:
             part: Names of files and models, and `--grid` and `--keep` for the files.
             words: The whole command line, in which another file may have the same name.
         """
         names, grid_fields = _split_grid(part)
-        subjects: list[Subject] = []
+        sources: list[PlotSource] = []
         for name in names:
             is_option = name.startswith("-") and name != "-"  # "-" is standard input
             if is_option:
                 rule = "files take no such option"
                 raise ParameterError(f"the option {name}", "unknown", rule, "see pecli plot --help")
             if _model_option(name):
-                subjects += self._read_model(name)
+                sources += self._read_model(name)
             else:
                 label = name if _is_ambiguous(name, words) else ""
                 tables = plotted.of_file(name, _opened(name), label)
-                subjects += [table._replace(**grid_fields) for table in tables]
-        return subjects
+                sources += [table._replace(**grid_fields) for table in tables]
+        return sources
 
-    def _read_model(self, name: str) -> list[Subject]:
+    def _read_model(self, name: str) -> list[PlotSource]:
         """Return the tables of a model, one per encoding that its configuration defines.
 
         With flags, those without them come first, for comparison.
@@ -322,26 +322,26 @@ class _SubjectReader:
         options.note_preset(name)
         self.has_models = True
         model = _model_with_full_name(name)
-        subjects = self._subjects_of(model.encodings, model.label)
-        if not subjects:
+        sources = self._sources_of(model.encodings, model.label)
+        if not sources:
             schemes = ", ".join(dict.fromkeys(encoding.scheme for encoding in model.encodings))
             rule = f"no table follows from its configuration ({schemes or 'none'})"
             raise ParameterError("model", name, rule, "plot its checkpoint")
         if self.flags is not None:
             changed = find_model(name, flags=self.flags)
-            subjects += self._subjects_of(changed, f"{model.label} with flags")
-        self._keep_sizes(subjects[0])
-        return subjects
+            sources += self._sources_of(changed, f"{model.label} with flags")
+        self._keep_sizes(sources[0])
+        return sources
 
-    def _subjects_of(self, encodings: ModelEncodings, label: str) -> list[Subject]:
+    def _sources_of(self, encodings: ModelEncodings, label: str) -> list[PlotSource]:
         seq_len = int(self.defaults["seq_len"])
         return plotted.of_model(encodings, label, self.kind, seq_len)
 
-    def _keep_sizes(self, subject: Subject) -> None:
-        """Make the sizes of a subject (its length, dimension, heads) the defaults of the next scheme."""
-        if subject.scheme is None:
+    def _keep_sizes(self, source: PlotSource) -> None:
+        """Make the sizes of a source (its length, dimension, heads) the defaults of the next scheme."""
+        if source.scheme is None:
             return
-        parameters = subject.scheme.spec()["parameters"]
+        parameters = source.scheme.spec()["parameters"]
         for name in DEFAULTS:
             if parameters.get(name) is not None:
                 self.defaults[name] = str(parameters[name])
@@ -366,7 +366,7 @@ def _split_grid(part: Sequence[str]) -> tuple[list[str], NamedValues]:
     """Separate `--grid` and `--keep`, which describe the rows of files, from the files' names.
 
     Returns:
-        The names, and the parsed options as fields of a subject: `vit.npy --grid 14x14 --keep 1`
+        The names, and the parsed options as fields of a source: `vit.npy --grid 14x14 --keep 1`
         has the fields `grid`, a grid of 14 × 14 rows, and `keep`, 1 row before them.
     """
     names = list(part)

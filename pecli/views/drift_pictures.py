@@ -13,7 +13,7 @@ from pecli.views.pictures import figure, kinds
 from pecli.views.pictures.axis_labels import typeset
 from pecli.views.pictures.figure import Figure
 from pecli.views.pictures.panels import Chart, Curve, Level, Picture, Spread
-from pecli.views.pictures.subjects import PlotRequest, of_model, of_scheme
+from pecli.views.pictures.plot_sources import PlotRequest, of_model, of_scheme
 from pecli.views.pictures.titles import labelled, title_of
 
 if TYPE_CHECKING:
@@ -198,8 +198,8 @@ def extension_figure(extension: Extension) -> Figure:
     """Draw the wavelengths of a model before and after it is extended."""
     before = ModelEncodings(extension.model, None, (extension.before,), context=extension.longest)
     after = ModelEncodings(extension.model, None, (extension.after,), context=extension.to)
-    subjects = of_model(before, extension.model) + of_model(after, extension.model)
+    sources = of_model(before, extension.model) + of_model(after, extension.model)
     names = ["as it is", f"{extension.method}, factor {extension.factor:g}"]
     title = f"{extension.model}: wavelength of each rotary pair"
-    picture = kinds.titled(labelled(subjects, names), PlotRequest(), "wavelengths", title)
+    picture = kinds.titled(labelled(sources, names), PlotRequest(), "wavelengths", title)
     return figure.render(picture)

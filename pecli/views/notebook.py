@@ -23,7 +23,7 @@ from pecli.models.encoding import ModelEncodings
 from pecli.models.find import named_model
 from pecli.views import drift_pictures
 from pecli.views.html import html_of
-from pecli.views.pictures import figure, kinds, subjects
+from pecli.views.pictures import figure, kinds, plot_sources
 from pecli.views.pictures.figure import Figure
 from pecli.views.pictures.figure_files import encoded
 from pecli.views.pictures.figure_size import (
@@ -35,7 +35,7 @@ from pecli.views.pictures.figure_size import (
 )
 from pecli.views.pictures.identification import identified
 from pecli.views.pictures.mistakes import comparison_picture
-from pecli.views.pictures.subjects import Subject
+from pecli.views.pictures.plot_sources import PlotSource
 from pecli.views.pictures.titles import labelled
 from pecli.views.pictures.value_range import check_range, with_range
 from pecli.views.report.draft import picture_of
@@ -114,12 +114,12 @@ def plot(
     if chosen == ():
         raise ParameterError("channels", "empty", "a picture shows one at least", "leave it out")
     request = data_request(inches, dpi, chosen)
-    drawn: list[Subject] = []
+    drawn: list[PlotSource] = []
     for value in what:
-        drawn += _subjects(value, kind)
+        drawn += _sources(value, kind)
     if not drawn:
         raise ParameterError("what", "a model without encodings", "there is nothing to draw")
-    drawn = [identified(subject, kind) for subject in labelled(drawn, names)]
+    drawn = [identified(source, kind) for source in labelled(drawn, names)]
     picture = with_range(kinds.titled(drawn, request, kind, title), values, "value_range")
     rendered: Any = figure.render(picture, size=inches, dpi=dpi, dark=dark, cmap=cmap)
     rendered.set_dpi(dpi)
@@ -128,22 +128,22 @@ def plot(
     return cast("Figure", rendered)
 
 
-def _subjects(value: Any, kind: str | None) -> list[Subject]:
+def _sources(value: Any, kind: str | None) -> list[PlotSource]:
     """Return the tables to draw of a scheme, a model, a path or arrays.
 
     A name is a model if there is such a preset, and a path otherwise. Arrays have no file's name:
     a mapping of them is labelled with its keys.
     """
     if isinstance(value, Scheme):
-        return subjects.of_scheme(value)
+        return plot_sources.of_scheme(value)
     if _may_be_model(value):
         model = named_model(value)
         if model is not None:
-            return subjects.of_model(model.encodings, model.label, kind)
+            return plot_sources.of_model(model.encodings, model.label, kind)
     name, file = opened(value)
     if not name:
         name = ", ".join(value) if isinstance(value, Mapping) else "array"
-    return subjects.of_file(name, file)
+    return plot_sources.of_file(name, file)
 
 
 def _may_be_model(value: object) -> bool:
@@ -210,20 +210,20 @@ def _(result: Identification) -> bytes | None:
 
 @png.register
 def _(model: ModelEncodings) -> bytes | None:
-    drawn = subjects.of_model(model, model.file, "wavelengths")
+    drawn = plot_sources.of_model(model, model.file, "wavelengths")
     if not drawn:
         return None
-    has_wavelengths = all("wavelengths" in subject.picture_kinds for subject in drawn)
+    has_wavelengths = all("wavelengths" in source.picture_kinds for source in drawn)
     picture = picture_of(drawn, "wavelengths" if has_wavelengths else None)
     return encoded(figure.render(picture))
 
 
 @png.register
 def _(scheme: Scheme) -> bytes:
-    drawn: list[Subject] = []
-    for subject in subjects.of_scheme(scheme):
-        tables = tuple(map(_first_rows, subject.tables))
-        drawn.append(subject._replace(tables=tables))
+    drawn: list[PlotSource] = []
+    for source in plot_sources.of_scheme(scheme):
+        tables = tuple(map(_first_rows, source.tables))
+        drawn.append(source._replace(tables=tables))
     return encoded(figure.render(picture_of(drawn, None)))
 
 

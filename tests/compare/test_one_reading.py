@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 import pecli
 from pecli.files.load import open_tensors
-from pecli.views.pictures.subjects import of_file
+from pecli.views.pictures.plot_sources import of_file
 from tests.checks.rope_dumps import (
     ATOL,
     BASE,

@@ -10,12 +10,12 @@ from pecli.views.pictures import fitting
 from pecli.views.pictures.kinds import KINDS
 from pecli.views.pictures.kinds.kind import PictureKind
 from pecli.views.pictures.panels import Chart, Curve, Picture
-from pecli.views.pictures.subjects import PlotRequest, Subject
+from pecli.views.pictures.plot_sources import PlotRequest, PlotSource
 
 WORDS = ("sinusoidal", "--seq-len", "16", "--dim", "8")
 
 
-def draw_toy(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+def draw_toy(subjects: Sequence[PlotSource], request: PlotRequest) -> Picture:
     line = np.arange(4.0)
     curves = [Curve(subject.label, line, line) for subject in subjects]
     return Picture("a toy", [Chart("", curves)])

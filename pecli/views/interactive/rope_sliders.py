@@ -13,7 +13,7 @@ from pecli.engine.scalings.yarn import Yarn
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.views.pictures.kinds.contexts import contexts_of
-from pecli.views.pictures.subjects import Subject
+from pecli.views.pictures.plot_sources import PlotSource
 
 METHODS = ("none", "linear", "ntk", "yarn", "llama3")
 """The scalings that `page.js` computes. Others have lists of factors, or depend on the length."""
@@ -45,28 +45,28 @@ class RopeSettings:
         return asdict(self)
 
 
-def slider_settings(subjects: Sequence[Subject]) -> list[RopeSettings]:
-    """Return the settings of all subjects that have sliders."""
+def slider_settings(sources: Sequence[PlotSource]) -> list[RopeSettings]:
+    """Return the settings of all sources that have sliders."""
     settings = []
-    for subject in subjects:
-        starting = _settings(subject.scheme, subject)
+    for source in sources:
+        starting = _settings(source.scheme, source)
         if starting is not None:
             settings.append(starting)
     return settings
 
 
 @singledispatch
-def _settings(scheme: Scheme | None, subject: Subject) -> RopeSettings | None:
+def _settings(scheme: Scheme | None, source: PlotSource) -> RopeSettings | None:
     return None
 
 
 @_settings.register
-def _(scheme: Rope, subject: Subject) -> RopeSettings | None:
+def _(scheme: Rope, source: PlotSource) -> RopeSettings | None:
     if scheme.scaling not in METHODS or scheme.base <= 1 or scheme.rotary_dim < 4:
         return None
-    lengths = [round(context.length) for context in contexts_of(subject)]
+    lengths = [round(context.length) for context in contexts_of(source)]
     plain = RopeSettings(
-        label=subject.label,
+        label=source.label,
         dim=scheme.rotary_dim,
         base=scheme.base,
         method=scheme.scaling,

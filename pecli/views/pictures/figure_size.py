@@ -5,7 +5,7 @@ from typing import NamedTuple
 from pecli.engine.arguments import two_of
 from pecli.engine.schemes.parameters import ListOf, Real, Whole
 from pecli.errors import ParameterError
-from pecli.views.pictures.subjects import PlotRequest
+from pecli.views.pictures.plot_sources import PlotRequest
 
 WHOLE_DPI = Whole(help="dots per inch", low=10, high=2400)
 DPI = Real(help="dots per inch", at_least=10, up_to=2400)

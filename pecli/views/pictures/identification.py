@@ -8,7 +8,7 @@ from pecli.engine.arrays import widened
 from pecli.engine.schemes.scheme import Scheme
 from pecli.engine.table import Table
 from pecli.explain.time_limit import time_limit
-from pecli.views.pictures.subjects import Subject
+from pecli.views.pictures.plot_sources import PlotSource
 
 MAX_TABLES = 4  #: Tables that are identified: cosines and sines, on a grid of two axes.
 MAX_ELEMENTS = 1 << 19  #: Elements of all tables that are identified.
@@ -18,51 +18,51 @@ SAMPLED_ROWS = 64  #: Rows of a longer table in which waves are looked for.
 DERIVED = ("inv_freq", "slopes")  #: Tensors of a scheme that a file need not have.
 
 
-def identified(subject: Subject, kind: str | None) -> Subject:
-    """Return tables without a spec as a subject with the scheme that made them, if it is found.
+def identified(source: PlotSource, kind: str | None) -> PlotSource:
+    """Return tables without a spec as a source with the scheme that made them, if it is found.
 
     If the kind fits any table, only the names of the axes are needed, and the search is short.
     Otherwise the kind needs a scheme, and the scheme's own tables are drawn.
     """
-    if subject.scheme is not None or subject.grid:
-        return subject
-    fits_any_table = kind is None or kind in subject.picture_kinds
+    if source.scheme is not None or source.grid:
+        return source
+    fits_any_table = kind is None or kind in source.picture_kinds
     if fits_any_table:
-        if not is_worth_a_search(subject):
-            return subject
-        scheme = _search(subject, MAX_SECONDS)
-        return subject if scheme is None else _with_scheme(subject, scheme)
-    scheme = _search(subject, math.inf)
+        if not is_worth_a_search(source):
+            return source
+        scheme = _search(source, MAX_SECONDS)
+        return source if scheme is None else _with_scheme(source, scheme)
+    scheme = _search(source, math.inf)
     if scheme is None:
-        return subject
-    label = f"{subject.label} (identified: {scheme.name})"
-    return Subject(label, scheme.tensors(), scheme)
+        return source
+    label = f"{source.label} (identified: {scheme.name})"
+    return PlotSource(label, scheme.tensors(), scheme)
 
 
-def _search(subject: Subject, seconds: float) -> Scheme | None:
+def _search(source: PlotSource, seconds: float) -> Scheme | None:
     """Return the scheme of the first match; None if there is none within this time."""
     from pecli.checks.identify import identify_tensors  # It imports all searches.
 
-    arrays = {table.name: table.array() for table in subject.tables}
+    arrays = {table.name: table.array() for table in source.tables}
     with time_limit(seconds):
-        matches = identify_tensors(subject.label, arrays).matches
+        matches = identify_tensors(source.label, arrays).matches
     return matches[0].scheme if matches else None
 
 
-def _with_scheme(subject: Subject, scheme: Scheme) -> Subject:
+def _with_scheme(source: PlotSource, scheme: Scheme) -> PlotSource:
     """Return the file's own tables under the scheme's names, if they are all of its tables."""
     scheme_tables = scheme.tensors()
-    names = _names_in_scheme(subject.tables, scheme_tables)
+    names = _names_in_scheme(source.tables, scheme_tables)
     renamed = []
-    for table, name in zip(subject.tables, names, strict=True):
+    for table, name in zip(source.tables, names, strict=True):
         renamed.append(replace(table, name=name))
     if _required(renamed) != _required(scheme_tables):
-        return subject  # The file has the tables of several layers, for example.
+        return source  # The file has the tables of several layers, for example.
     missing = []
     for table in scheme_tables:
         if table.name in DERIVED and table.name not in names:
             missing.append(table)
-    return Subject(subject.label, (*renamed, *missing), scheme)
+    return PlotSource(source.label, (*renamed, *missing), scheme)
 
 
 def _names_in_scheme(tables: Sequence[Table], scheme_tables: Sequence[Table]) -> list[str]:
@@ -80,15 +80,15 @@ def _required(tables: Sequence[Table]) -> list[tuple[str, tuple[int, ...]]]:
     return sorted((table.name, table.shape) for table in tables if table.name not in DERIVED)
 
 
-def is_worth_a_search(subject: Subject) -> bool:
+def is_worth_a_search(source: PlotSource) -> bool:
     """Return True if tables are few, and each is short, or consists of waves or lines."""
     from pecli.checks.wave_columns import has_waves
 
-    if len(subject.tables) > MAX_TABLES:
+    if len(source.tables) > MAX_TABLES:
         return False
-    if sum(table.size for table in subject.tables) > MAX_ELEMENTS:
+    if sum(table.size for table in source.tables) > MAX_ELEMENTS:
         return False
-    for table in subject.tables:
+    for table in source.tables:
         if table.size > MAX_SHORT:
             sample = table.read(0, min(SAMPLED_ROWS, table.rows))
             if not has_waves(widened(sample)):

@@ -241,7 +241,7 @@ def row_share(row: Sequence[Panel]) -> float:
 class Picture:
     """A figure: panels in rows of `across`."""
 
-    title: str  #: A kind of picture states what is shown; the subject's name is added in front.
+    title: str  #: A kind of picture states what is shown; the source's name is added in front.
     panels: Sequence[Panel] = ()
     across: int = 1
     subtitle: str = ""  #: A caption, below the panels of a figure and above those in a terminal.

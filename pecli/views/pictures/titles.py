@@ -1,39 +1,39 @@
-"""The names of subjects in a picture, and its title."""
+"""The names of sources in a picture, and its title."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pecli.engine.schemes.scheme import Scheme, default_of
 from pecli.errors import ParameterError, counted, number, spelled
-from pecli.views.pictures.subjects import Subject
+from pecli.views.pictures.plot_sources import PlotSource
 
 _ALWAYS_NAMED = ("dim", "heads")  #: Parameters that a title states even if they are defaults.
 _ON_AXES = ("seq_len", "max_len", "offset", "slopes")  #: Parameters that the picture shows.
 MAX_LETTERS = 40  #: Letters for parameters in a title.
 
 
-def labelled(subjects: Sequence[Subject], names: Sequence[str] = ()) -> list[Subject]:
-    """Return the subjects with labels that distinguish them.
+def labelled(sources: Sequence[PlotSource], names: Sequence[str] = ()) -> list[PlotSource]:
+    """Return the sources with labels that distinguish them.
 
     Args:
-        subjects: The subjects of one picture.
-        names: One label per subject. By default, subjects of the same label state the parameters
+        sources: The sources of one picture.
+        names: One label per source. By default, sources of the same label state the parameters
             in which they differ; equal ones are numbered.
 
     Raises:
-        ParameterError: There are not as many names as subjects.
+        ParameterError: There are not as many names as sources.
     """
     if not names:
-        return _numbered(_with_differences(subjects))
-    if len(names) != len(subjects):
-        rule = f"there are {counted(len(subjects), 'subject')}"
+        return _numbered(_with_differences(sources))
+    if len(names) != len(sources):
+        rule = f"there are {counted(len(sources), 'source')}"
         raise ParameterError("label", counted(len(names), "name"), rule, "name each, in order")
-    return [subject._replace(label=name) for subject, name in zip(subjects, names, strict=True)]
+    return [source._replace(label=name) for source, name in zip(sources, names, strict=True)]
 
 
-def _with_differences(subjects: Sequence[Subject]) -> list[Subject]:
-    """Add the parameters in which subjects of one label differ: «rope, base 500000»."""
-    named = [subject._replace(label=subject.label or subject.kind) for subject in subjects]
+def _with_differences(sources: Sequence[PlotSource]) -> list[PlotSource]:
+    """Add the parameters in which sources of one label differ: «rope, base 500000»."""
+    named = [source._replace(label=source.label or source.kind) for source in sources]
     for group in _equal_labels(named):
         parameters = {k: _parameters(named[k].scheme) for k in group}
         for k in group:
@@ -46,7 +46,7 @@ def _with_differences(subjects: Sequence[Subject]) -> list[Subject]:
 def _differences(parameters: dict[str, object], group: Sequence[dict[str, object]]) -> list[str]:
     """Return the parameters that are not the same in the whole group.
 
-    If a subject has none of them, it is named by one that it lacks: «rope, no padding_idx».
+    If a source has none of them, it is named by one that it lacks: «rope, no padding_idx».
     """
     words = []
     for name, value in parameters.items():
@@ -61,35 +61,35 @@ def _differences(parameters: dict[str, object], group: Sequence[dict[str, object
     return []
 
 
-def _numbered(subjects: Sequence[Subject]) -> list[Subject]:
-    """Number the subjects of one label: «rope (1 of 2)»."""
-    numbered = list(subjects)
-    for group in _equal_labels(subjects):
+def _numbered(sources: Sequence[PlotSource]) -> list[PlotSource]:
+    """Number the sources of one label: «rope (1 of 2)»."""
+    numbered = list(sources)
+    for group in _equal_labels(sources):
         for place, k in enumerate(group, 1):
-            label = f"{subjects[k].label} ({place} of {len(group)})"
-            numbered[k] = subjects[k]._replace(label=label)
+            label = f"{sources[k].label} ({place} of {len(group)})"
+            numbered[k] = sources[k]._replace(label=label)
     return numbered
 
 
-def _equal_labels(subjects: Sequence[Subject]) -> list[list[int]]:
-    """Return the indices of subjects that share a label, group by group."""
+def _equal_labels(sources: Sequence[PlotSource]) -> list[list[int]]:
+    """Return the indices of sources that share a label, group by group."""
     by_label: dict[str, list[int]] = {}
-    for k, subject in enumerate(subjects):
-        by_label.setdefault(subject.label, []).append(k)
+    for k, source in enumerate(sources):
+        by_label.setdefault(source.label, []).append(k)
     return [group for group in by_label.values() if len(group) > 1]
 
 
-def title_of(subjects: Sequence[Subject], shows: str) -> str:
-    """Return the title of a picture: its subject and what it shows.
+def title_of(sources: Sequence[PlotSource], shows: str) -> str:
+    """Return the title of a picture: its source and what it shows.
 
-    Several subjects are not in the title, as each is named where it is drawn.
+    Several sources are not in the title, as each is named where it is drawn.
     """
-    if len(subjects) > 1:
+    if len(sources) > 1:
         return shows[:1].upper() + shows[1:]
-    (subject,) = subjects
-    words = [subject.label]
-    if subject.scheme is not None and subject.label == subject.kind:
-        words += _notable_parameters(subject.scheme)
+    (source,) = sources
+    words = [source.label]
+    if source.scheme is not None and source.label == source.kind:
+        words += _notable_parameters(source.scheme)
     while len(words) > 2 and sum(map(len, words[1:])) > MAX_LETTERS:
         words.pop()
     return f"{', '.join(words)}: {shows}"
@@ -128,11 +128,11 @@ def _format_parameter(name: str, value: Any) -> str:
     return f"{name} {spelled(value)}"
 
 
-def names_of(subjects: Sequence[Subject]) -> list[str]:
-    """Return the subjects' names inside a picture; a single one is named by the title only."""
-    if len(subjects) == 1:
+def names_of(sources: Sequence[PlotSource]) -> list[str]:
+    """Return the sources' names inside a picture; a single one is named by the title only."""
+    if len(sources) == 1:
         return [""]
-    return [subject.label for subject in subjects]
+    return [source.label for source in sources]
 
 
 def count_positions(counts: Iterable[int]) -> str:

@@ -27,7 +27,7 @@ from pecli.models.encoding import Encoding
 from pecli.models.find import Model, NamedModel, named_model
 from pecli.views import drift, drift_pictures, encodings, file_summary, runtime_results
 from pecli.views.interactive.rope_sliders import slider_settings
-from pecli.views.pictures.subjects import Subject, of_file, of_model, of_scheme
+from pecli.views.pictures.plot_sources import PlotSource, of_file, of_model, of_scheme
 from pecli.views.report.draft import Draft, Page
 from pecli.views.report.scaling_prose import scaling_sentences
 from pecli.views.screen import shape
@@ -113,7 +113,7 @@ def report(
 
 
 class _Sources(NamedTuple):
-    """The subjects of a report."""
+    """The models and files of a report."""
 
     names: list[str]  #: of all of them, in the order of the user
     models: list[NamedModel]
@@ -182,13 +182,13 @@ def _add_ropes(draft: Draft, model: NamedModel, ropes: Sequence[Encoding], optio
     is_scaled = any(rope.parameters.get("scaling", "none") != "none" for rope in ropes)
     draft.subheading("Scaling explained" if is_scaled else "Wavelengths")
     rotary = replace(model.encodings, encodings=tuple(ropes))
-    subjects = of_model(rotary, model.label)
-    for sentences in dict.fromkeys(map(scaling_sentences, subjects)):
+    sources = of_model(rotary, model.label)
+    for sentences in dict.fromkeys(map(scaling_sentences, sources)):
         if sentences:
             draft.paragraph(sentences)
-    draft.subjects(subjects, "wavelengths")
+    draft.plot(sources, "wavelengths")
     draft.subheading("The table")
-    draft.subjects(of_scheme(ropes[0].rope(MAX_ROWS), model.label), "heatmap")
+    draft.plot(of_scheme(ropes[0].rope(MAX_ROWS), model.label), "heatmap")
     _add_drift(draft, model, ropes, option)
     _add_runtimes(draft, model, option)
 
@@ -225,16 +225,16 @@ def _add_first_table(draft: Draft, model: NamedModel) -> None:
     tables = of_model(model.encodings, model.label, seq_len=MAX_ROWS)
     if tables:
         draft.subheading("The table")
-        draft.subjects(tables[:1], None)
+        draft.plot(tables[:1], None)
 
 
 def _add_patches(draft: Draft, model: NamedModel) -> None:
     """Add a picture of the places in an image, if the model has tables over a grid."""
-    subjects = of_model(model.encodings, model.label, "patch")
-    towers = [subject for subject in subjects if "patch" in subject.picture_kinds]
+    sources = of_model(model.encodings, model.label, "patch")
+    towers = [source for source in sources if "patch" in source.picture_kinds]
     if towers:
         draft.subheading("Places in an image")
-        draft.subjects(towers, "patch")
+        draft.plot(towers, "patch")
 
 
 def _add_model_comparison(draft: Draft, models: Sequence[NamedModel]) -> None:
@@ -242,13 +242,13 @@ def _add_model_comparison(draft: Draft, models: Sequence[NamedModel]) -> None:
     draft.heading("Comparison")
     encodings_of_all = [model.encodings for model in models]
     draft.view(lambda: encodings.show_differences(encodings_of_all, None))
-    subjects: list[Subject] = []
+    sources: list[PlotSource] = []
     for model in models:
-        for subject in of_model(model.encodings, model.label, "wavelengths"):
-            if "wavelengths" in subject.picture_kinds:
-                subjects.append(subject)
-    if len(subjects) > 1:
-        draft.subjects(subjects, "wavelengths")
+        for source in of_model(model.encodings, model.label, "wavelengths"):
+            if "wavelengths" in source.picture_kinds:
+                sources.append(source)
+    if len(sources) > 1:
+        draft.plot(sources, "wavelengths")
     names = [shlex.quote(model.name) for model in models]
     draft.commands(f"pecli config {' '.join(names)}")
 
@@ -299,21 +299,21 @@ def _add_check_against_model(
 
 def _add_first_matrix(draft: Draft, name: str, file: LoadedFile) -> None:
     """Add a heatmap of the first rows of the first tensor that has at least two axes."""
-    for subject in of_file(name, file):
-        for table in subject.tables:
+    for source in of_file(name, file):
+        for table in source.tables:
             if len(table.shape) > 1 and table.size:
-                draft.subjects([_first_rows(subject, table)], "heatmap")
+                draft.plot([_first_rows(source, table)], "heatmap")
                 return
 
 
-def _first_rows(subject: Subject, table: Table) -> Subject:
+def _first_rows(source: PlotSource, table: Table) -> PlotSource:
     # Rows are read one by one: those of some files are longer than all that is drawn.
     count = min(table.rows, MAX_ROWS)
     rows = np.stack([table.read(row, row + 1)[0, :MAX_COLUMNS] for row in range(count)])
     title = f"{table.name}, {shape(table.shape)} {table.dtype}"
     # A table over a grid is drawn as maps, which need all its rows, unless its scheme is unknown.
-    scheme = None if "patch" in subject.picture_kinds else subject.scheme
-    return Subject(title, (table_of(table.name, rows),), scheme)
+    scheme = None if "patch" in source.picture_kinds else source.scheme
+    return PlotSource(title, (table_of(table.name, rows),), scheme)
 
 
 def _add_comparison(draft: Draft, first: str, second: str, tolerance: Tolerance) -> None:

@@ -24,7 +24,7 @@ from pecli.views.pictures.figure_files import svg
 from pecli.views.pictures.figure_size import Inches
 from pecli.views.pictures.mistakes import comparison_picture
 from pecli.views.pictures.panels import Chart, Panel, Picture
-from pecli.views.pictures.subjects import PlotRequest, Subject
+from pecli.views.pictures.plot_sources import PlotRequest, PlotSource
 from pecli.views.pictures.titles import labelled
 from pecli.views.screen import size
 from pecli.views.show import show
@@ -114,8 +114,8 @@ class Draft:
         panels = element("div", block(*drawn), class_=css_class, role="img", aria_label=caption)
         return element("figure", block(element("figcaption", caption), panels))
 
-    def subjects(self, subjects: Sequence[Subject], kind: str | None) -> None:
-        self.picture(picture_of(subjects, kind))
+    def plot(self, sources: Sequence[PlotSource], kind: str | None) -> None:
+        self.picture(picture_of(sources, kind))
 
     def commands(self, *commands: str) -> None:
         self.parts.append(_commands(*commands))
@@ -237,7 +237,7 @@ def _panel_groups(picture: Picture) -> list[list[Panel]]:
     return groups
 
 
-def picture_of(subjects: Sequence[Subject], kind: str | None) -> Picture:
-    """Return the picture of subjects of that kind, or of the kind that fits."""
+def picture_of(sources: Sequence[PlotSource], kind: str | None) -> Picture:
+    """Return the picture of sources of that kind, or of the kind that fits."""
     request = PlotRequest(MAX_PICTURE_SIZE, MAX_PICTURE_SIZE)
-    return kinds.titled(labelled(subjects), request, kind)
+    return kinds.titled(labelled(sources), request, kind)

@@ -14,10 +14,10 @@ from pecli.views.pictures.kinds.wavelengths import (
     scaled_ranges,
     turn_limits,
 )
-from pecli.views.pictures.subjects import Subject
+from pecli.views.pictures.plot_sources import PlotSource
 
 
-def scaling_sentences(subject: Subject) -> str:
+def scaling_sentences(source: PlotSource) -> str:
     """Return why a model has its scaling, and what it does to which pairs; empty without one.
 
     Llama 3.1: «Trained on 8,192 positions, the model serves 131,072: its llama3 scaling slows down
@@ -25,12 +25,12 @@ def scaling_sentences(subject: Subject) -> str:
     times within the training; pairs 29–34 are blended; pairs 35–63 are stretched ×8,
     as they turn less than once.»
     """
-    rope = scaled_rope(subject)
+    rope = scaled_rope(source)
     if rope is None:
         return ""
-    lengths = [context for context in contexts_of(subject) if not context.is_window]
+    lengths = [context for context in contexts_of(source) if not context.is_window]
     purpose = _purpose(rope.scaling, lengths)
-    ranges = scaled_ranges(subject)
+    ranges = scaled_ranges(source)
     limits = turn_limits(rope.defined_scaling)
     return f"{purpose} {_effect(ranges, limits)}"
 
@@ -57,10 +57,10 @@ def _effect(ranges: Sequence[PairRange], limits: TurnLimits | None) -> str:
 
 def _range_words(pairs: PairRange, limits: TurnLimits | None) -> str:
     if pairs.first == pairs.last:
-        subject = f"pair {pairs.first} is"
+        words = f"pair {pairs.first} is"
     else:
-        subject = f"pairs {pairs.first}–{pairs.last} are"
-    words = f"{subject} {pairs.label}"
+        words = f"pairs {pairs.first}–{pairs.last} are"
+    words += f" {pairs.label}"
     if limits is None or pairs.treatment is Treatment.BLENDED:
         return words
     if pairs.treatment is Treatment.KEPT:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pecli
 from pecli.views.pictures import kinds
 from pecli.views.pictures.panels import Picture
-from pecli.views.pictures.subjects import PlotRequest, of_scheme
+from pecli.views.pictures.plot_sources import PlotRequest, of_scheme
 from pecli.views.pictures.titles import labelled, title_of
 from pecli.views.screen import Terminal
 

@@ -19,7 +19,7 @@ from pecli.views.pictures import palettes
 from pecli.views.pictures.figure import render
 from pecli.views.pictures.figure_files import save, svg
 from pecli.views.pictures.panels import Band, Chart, Curve, HeatmapPanel, Level, Picture, Place
-from pecli.views.pictures.subjects import PlotRequest
+from pecli.views.pictures.plot_sources import PlotRequest
 from pecli.views.pictures.theme import colour_map, theme
 from tests.pixels import decoded
 from tests.views.pictures.drawing import BESIDE, CASES, SCHEMES, made

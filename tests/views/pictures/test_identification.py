@@ -6,22 +6,22 @@ import pytest
 import pecli
 from pecli.engine.table import table_of
 from pecli.views.pictures.identification import is_worth_a_search
-from pecli.views.pictures.subjects import Subject
+from pecli.views.pictures.plot_sources import PlotSource
 
 
 @pytest.mark.parametrize(("count", "is_worth_it"), [(4, True), (5, False)])
 def test_four_tables_are_searched(count: int, is_worth_it: bool) -> None:
     tables = tuple(table_of(str(k), np.zeros((2, 2))) for k in range(count))
-    assert is_worth_a_search(Subject("x", tables)) is is_worth_it
+    assert is_worth_a_search(PlotSource("x", tables)) is is_worth_it
 
 
 @pytest.mark.parametrize(("rows", "is_worth_it"), [(64, True), (65, False)])
 def test_noise_is_searched_if_it_is_short(rows: int, is_worth_it: bool) -> None:
     noise = table_of("a", np.random.default_rng(0).normal(size=(rows, 64)))
-    assert is_worth_a_search(Subject("x", (noise,))) is is_worth_it
+    assert is_worth_a_search(PlotSource("x", (noise,))) is is_worth_it
 
 
 @pytest.mark.parametrize(("rows", "is_worth_it"), [(8192, True), (8193, False)])
 def test_waves_are_searched_up_to_half_a_million_elements(rows: int, is_worth_it: bool) -> None:
     """8,192 rows of 64 channels are 2^19 elements, the most that are searched."""
-    assert is_worth_a_search(Subject("x", pecli.Sinusoidal(rows, 64).tensors())) is is_worth_it
+    assert is_worth_a_search(PlotSource("x", pecli.Sinusoidal(rows, 64).tensors())) is is_worth_it

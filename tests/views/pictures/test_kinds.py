@@ -16,7 +16,7 @@ from pecli.views.pictures.fitting import picture_kinds
 from pecli.views.pictures.identification import identified
 from pecli.views.pictures.kinds import decay, similarity
 from pecli.views.pictures.panels import Chart, HeatmapPanel
-from pecli.views.pictures.subjects import PlotRequest, Subject, of_file, of_model, of_scheme
+from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, of_file, of_model, of_scheme
 from pecli.views.pictures.titles import labelled
 from tests.views.pictures.drawing import FITTING, SCHEMES, TABLES, made
 
@@ -31,7 +31,9 @@ def test_a_kind_that_does_not_fit_says_what_does(kind: str, name: str) -> None:
 
 @pytest.mark.parametrize("kind", sorted(TABLES))
 def test_files_without_a_spec_have_their_kinds(kind: str) -> None:
-    subject = Subject("x.npy", (table_of("array", np.random.default_rng(0).normal(size=(64, 8))),))
+    subject = PlotSource(
+        "x.npy", (table_of("array", np.random.default_rng(0).normal(size=(64, 8))),)
+    )
     assert kinds.picture(kind, [subject], PlotRequest()).panels
 
 
@@ -165,7 +167,7 @@ def test_curves_are_columns_and_biases_are_lines() -> None:
 
 
 def test_curves_of_several_tables_have_dashes_of_their_own() -> None:
-    one, other = (Subject(name, (table_of("x", np.eye(9)),)) for name in "ab")
+    one, other = (PlotSource(name, (table_of("x", np.eye(9)),)) for name in "ab")
     (chart,) = kinds.picture("curves", [one, other], PlotRequest(channels=(2, 3))).panels
     found = [(curve.label, curve.dash) for curve in chart.curves]
     assert found == [

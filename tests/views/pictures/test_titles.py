@@ -3,7 +3,7 @@
 import pytest
 
 import pecli
-from pecli.views.pictures.subjects import Subject, of_scheme
+from pecli.views.pictures.plot_sources import PlotSource, of_scheme
 from pecli.views.pictures.titles import count_positions, labelled, title_of
 
 
@@ -31,7 +31,7 @@ def test_a_title_has_as_many_parameters_as_there_is_room_for(
 
 
 def test_a_file_is_named_by_its_label() -> None:
-    assert title_of([Subject("file", ())], "it") == "file: it"
+    assert title_of([PlotSource("file", ())], "it") == "file: it"
 
 
 def test_labels_state_differences_and_equal_subjects_are_numbered() -> None:

@@ -18,7 +18,7 @@ from pecli.views.pictures.fitting import TABLE_KINDS, picture_kinds
 from pecli.views.pictures.kinds import KINDS, titled
 from pecli.views.pictures.kinds.kind import PictureKind
 from pecli.views.pictures.panels import Chart, Curve, Picture
-from pecli.views.pictures.subjects import PlotRequest, Subject, of_scheme
+from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, of_scheme
 from pecli.views.screen import Terminal
 
 
@@ -41,7 +41,7 @@ def _(scheme: Ramp) -> tuple[str, ...]:
     return (*TABLE_KINDS, "histogram")
 
 
-def histogram(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+def histogram(subjects: Sequence[PlotSource], request: PlotRequest) -> Picture:
     counts, edges = np.histogram(subjects[0].tables[0].array(), bins=4)
     curve = Curve("", edges[:-1], counts.astype(float))
     return Picture("values in four bins", [Chart("", [curve], x="value", y="count")])

@@ -10,7 +10,7 @@ from pecli.files.load import opened
 from pecli.views.pictures import kinds, terminal_render
 from pecli.views.pictures.figure import render
 from pecli.views.pictures.panels import Chart, Curve, Picture, Spread
-from pecli.views.pictures.subjects import PlotRequest, of_file
+from pecli.views.pictures.plot_sources import PlotRequest, of_file
 from pecli.views.screen import Terminal
 from tests.views.pictures.drawing import made, plain
 

@@ -12,7 +12,7 @@ from pecli.views.pictures import kinds
 from pecli.views.pictures.kinds.contexts import scheme_contexts
 from pecli.views.pictures.kinds.wavelengths import PairRange, Treatment, pair_ranges, waves_of
 from pecli.views.pictures.panels import Chart, Picture
-from pecli.views.pictures.subjects import PlotRequest, Subject, of_model, of_scheme
+from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, of_model, of_scheme
 from pecli.views.pictures.titles import labelled
 from tests.views.pictures.drawing import made
 
@@ -185,7 +185,7 @@ def test_dynamic_scaling_is_drawn_within_and_beyond_its_context_unless_a_length_
     rope = pecli.Rope(
         4, 8, scaling="dynamic", factor=2.0, max_position_embeddings=32, length=length
     )
-    waves = waves_of(Subject("x", (), rope, context))
+    waves = waves_of(PlotSource("x", (), rope, context))
     assert [wave.read_at for wave in waves] == words
 
 

@@ -20,7 +20,7 @@ from pecli.views.pictures.kinds.similarity import PATCH, SIMILARITY
 from pecli.views.pictures.kinds.slopes import SLOPES
 from pecli.views.pictures.kinds.wavelengths import WAVELENGTHS
 from pecli.views.pictures.panels import Picture
-from pecli.views.pictures.subjects import PlotRequest, Subject
+from pecli.views.pictures.plot_sources import PlotRequest, PlotSource
 from pecli.views.pictures.titles import title_of
 
 KINDS: dict[str, PictureKind] = {
@@ -30,79 +30,79 @@ KINDS: dict[str, PictureKind] = {
 """All kinds, in the order of the help."""
 
 
-def default_kind(subjects: Sequence[Subject]) -> str:
+def default_kind(sources: Sequence[PlotSource]) -> str:
     """Return the kind that is drawn by default: heatmap, or slopes or curves if they show all.
 
     A vector of slopes has no rows and columns. Buckets of relative positions depend on the distance
     only, unless the distance has two axes, on a grid.
     """
     values = set()
-    for subject in subjects:
-        values |= subject.values
+    for source in sources:
+        values |= source.values
     if values == {"slope"}:
         return "slopes"
-    has_grid = any(is_on_grid(subject.scheme) for subject in subjects)
+    has_grid = any(is_on_grid(source.scheme) for source in sources)
     if values == {"bucket"} and not has_grid:
         return "curves"
     return "heatmap"
 
 
-def picture(kind: str, subjects: Sequence[Subject], request: PlotRequest) -> Picture:
-    """Return the picture of that kind of these subjects.
+def picture(kind: str, sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
+    """Return the picture of that kind of these sources.
 
     Raises:
-        ParameterError: There is no such kind, it does not fit a subject, or it shows all channels
+        ParameterError: There is no such kind, it does not fit a source, or it shows all channels
             and some of them are requested.
     """
-    check(kind, subjects)
+    check(kind, sources)
     if request.channels is not None and not KINDS[kind].takes_channels:
-        raise _takes_no_channels(kind, subjects, request.channels)
+        raise _takes_no_channels(kind, sources, request.channels)
     with np.errstate(all="ignore"):  # Files may hold infinite values; they are drawn as such.
-        return KINDS[kind].make(subjects, request)
+        return KINDS[kind].make(sources, request)
 
 
 def _takes_no_channels(
-    kind: str, subjects: Sequence[Subject], channels: Sequence[int]
+    kind: str, sources: Sequence[PlotSource], channels: Sequence[int]
 ) -> ParameterError:
-    """Return the error for channels of a kind that shows all; it names kinds that fit the subjects."""
+    """Return the error for channels of a kind that shows all; it names kinds that fit the sources."""
     fitting = set(KINDS)
-    for subject in subjects:
-        fitting &= set(subject.picture_kinds)
+    for source in sources:
+        fitting &= set(source.picture_kinds)
     choosy = [name for name in KINDS if name in fitting and KINDS[name].takes_channels]
     advice = f"it belongs to {', '.join(choosy)}" if choosy else "leave it out"
     return ParameterError("channels", spelled(channels), f"{kind} shows all of them", advice)
 
 
 def titled(
-    subjects: Sequence[Subject],
+    sources: Sequence[PlotSource],
     request: PlotRequest,
     kind: str | None = None,
     title: str | None = None,
 ) -> Picture:
     """Return a picture of that kind, or of the default kind, with its whole title."""
-    drawn = picture(kind or default_kind(subjects), subjects, request)
+    drawn = picture(kind or default_kind(sources), sources, request)
     if title is None:
-        title = title_of(subjects, drawn.title)
+        title = title_of(sources, drawn.title)
     return replace(drawn, title=title)
 
 
-def check(kind: str, subjects: Sequence[Subject] = ()) -> None:
-    """Raise ParameterError for a kind that does not exist, or does not fit a subject."""
+def check(kind: str, sources: Sequence[PlotSource] = ()) -> None:
+    """Raise ParameterError for a kind that does not exist, or does not fit a source."""
     if kind not in KINDS:
         rule = f"it must be one of {', '.join(KINDS)}"
         raise ParameterError("kind", quoted(kind), rule, nearest(kind, KINDS))
-    for subject in subjects:
-        if kind not in subject.picture_kinds:
-            raise _does_not_fit(kind, subject)
+    for source in sources:
+        if kind not in source.picture_kinds:
+            raise _does_not_fit(kind, source)
 
 
-def _does_not_fit(kind: str, subject: Subject) -> ParameterError:
-    """Return the error for a kind of picture that does not fit a subject; it names those that do."""
-    name = subject.kind
-    if subject.scheme is None:
+def _does_not_fit(kind: str, source: PlotSource) -> ParameterError:
+    """Return the error for a kind of picture that does not fit a source; it names those that do."""
+    name = source.kind
+    if source.scheme is None:
         name = "a file without a pecli spec, which pecli identify does not know,"
-    fitting = ", ".join(other for other in KINDS if other in subject.picture_kinds)
+    fitting = ", ".join(other for other in KINDS if other in source.picture_kinds)
     advice = f"take one of {fitting}"
-    if kind == "patch" and subject.scheme is None:
+    if kind == "patch" and source.scheme is None:
         advice = f"add --grid HxW (and --keep N), or {advice}"
     return ParameterError("kind", kind, f"{name} has no such picture", advice)

@@ -7,11 +7,11 @@ from typing import NamedTuple
 from pecli.engine.arrays import Floats, widened
 from pecli.engine.schemes.alibi import Alibi
 from pecli.engine.schemes.scheme import Scheme
-from pecli.views.pictures.subjects import PlotRequest, Subject
+from pecli.views.pictures.plot_sources import PlotRequest, PlotSource
 from pecli.views.pictures.titles import names_of
 
-MANY_HEADS = 8  #: Heads that are drawn of a single subject.
-FEW_HEADS = 3  #: Heads that are drawn of each of several subjects.
+MANY_HEADS = 8  #: Heads that are drawn of a single source.
+FEW_HEADS = 3  #: Heads that are drawn of each of several sources.
 DEFAULT_KEYS = 1024  #: Keys that a query sees if the scheme does not state a length.
 
 
@@ -23,29 +23,29 @@ class Head(NamedTuple):
     keys: int  #: The keys that its last query sees.
 
 
-def heads_of(subjects: Sequence[Subject], request: PlotRequest) -> Iterator[Head]:
-    """Yield the requested heads of every subject, or a few of them."""
-    most = MANY_HEADS if len(subjects) == 1 else FEW_HEADS
-    for subject, name in zip(subjects, names_of(subjects), strict=True):
-        slopes = slopes_of(subject)
+def heads_of(sources: Sequence[PlotSource], request: PlotRequest) -> Iterator[Head]:
+    """Yield the requested heads of every source, or a few of them."""
+    most = MANY_HEADS if len(sources) == 1 else FEW_HEADS
+    for source, name in zip(sources, names_of(sources), strict=True):
+        slopes = slopes_of(source)
         prefix = f"{name}, " if name else ""
-        keys = _keys(subject.scheme)
+        keys = _keys(source.scheme)
         for head in request.choose(len(slopes), most, "heads"):
             yield Head(f"{prefix}head {head}", float(slopes[head]), keys)
 
 
-def heads_note(subjects: Sequence[Subject], request: PlotRequest) -> str:
+def heads_note(sources: Sequence[PlotSource], request: PlotRequest) -> str:
     """Return «8 of 16 heads» if not all heads are drawn, and nothing if they are or were chosen."""
     if request.channels is not None:
         return ""
-    drawn = len(list(heads_of(subjects, request)))
-    total = sum(len(slopes_of(subject)) for subject in subjects)
+    drawn = len(list(heads_of(sources, request)))
+    total = sum(len(slopes_of(source)) for source in sources)
     return f"{drawn} of {total} heads; --channels chooses others" if drawn < total else ""
 
 
-def slopes_of(subject: Subject) -> Floats:
+def slopes_of(source: PlotSource) -> Floats:
     """Return the slope of each head."""
-    (slopes,) = [table for table in subject.tables if table.name == "slopes"]
+    (slopes,) = [table for table in source.tables if table.name == "slopes"]
     return widened(slopes.array())
 
 

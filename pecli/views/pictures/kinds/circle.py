@@ -9,7 +9,7 @@ from pecli.errors import ParameterError
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, informative_pairs
 from pecli.views.pictures.kinds.kind import PictureKind, check_panels
 from pecli.views.pictures.panels import Chart, Curve, Picture
-from pecli.views.pictures.subjects import PlotRequest, Subject
+from pecli.views.pictures.plot_sources import PlotRequest, PlotSource
 
 MAX_POSITIONS = 2000  #: Positions of a spiral.
 MAX_TURNS = 8.0  #: Turns of the pairs that are chosen; more would be a disc.
@@ -17,15 +17,15 @@ CHOSEN_PAIRS = 6
 MAX_ACROSS = 3
 
 
-def circle(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+def circle(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     """Return a spiral per pair: its angle, from the first position in the middle to the last."""
-    if len(subjects) > 1:
+    if len(sources) > 1:
         raise ParameterError("kind", "circle", "it shows one scheme", "draw them apart")
-    (subject,) = subjects
-    assert subject.scheme is not None
-    frequencies = angular_frequencies(subject)
-    length = subject.scheme.tensors()[0].rows
-    positions = subject.first + np.linspace(0, length - 1, min(length, MAX_POSITIONS))
+    (source,) = sources
+    assert source.scheme is not None
+    frequencies = angular_frequencies(source)
+    length = source.scheme.tensors()[0].rows
+    positions = source.first + np.linspace(0, length - 1, min(length, MAX_POSITIONS))
     if request.channels:
         pairs = request.choose(len(frequencies), CHOSEN_PAIRS, "pairs")
     else:

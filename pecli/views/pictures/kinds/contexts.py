@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
-from pecli.views.pictures.subjects import Subject
+from pecli.views.pictures.plot_sources import PlotSource
 
 
 class Context(NamedTuple):
@@ -17,19 +17,19 @@ class Context(NamedTuple):
     is_table: bool = False  #: True for the rows of the table, if no model states a length.
 
 
-def contexts_of(subject: Subject) -> list[Context]:
-    """Return the lengths that matter to a subject.
+def contexts_of(source: PlotSource) -> list[Context]:
+    """Return the lengths that matter to a source.
 
     They are the context that its model was trained on, the one that a scaling extends it to, and
     the sliding window, unless it is as long as one of these.
     """
-    if subject.scheme is None:
+    if source.scheme is None:
         return []
     contexts: dict[float, Context] = {}
-    if subject.window:
-        window = float(subject.window)
+    if source.window:
+        window = float(source.window)
         contexts[window] = Context(window, "sliding window", is_window=True)
-    for context in scheme_contexts(subject.scheme, subject.context):
+    for context in scheme_contexts(source.scheme, source.context):
         contexts[context.length] = context
     return list(contexts.values())
 

@@ -15,7 +15,7 @@ from pecli.views.pictures.kinds.alibi_heads import heads_note, heads_of
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, informative_pairs
 from pecli.views.pictures.kinds.kind import PictureKind
 from pecli.views.pictures.panels import Chart, Curve, Picture
-from pecli.views.pictures.subjects import PlotRequest, Subject, are_biases
+from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, are_biases
 from pecli.views.pictures.titles import count_positions, names_of
 
 MAX_POSITIONS = 1 << 20  #: Positions of a curve; more would look like a band.
@@ -27,13 +27,13 @@ BIAS_POINTS = 200  #: Points of the straight lines of ALiBi.
 DASHES = ("-", "--", ":", "-.")  #: One per table, so that equal curves do not hide each other.
 
 
-def curves(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
-    """Return one chart; with several subjects, the label of a curve names its subject."""
-    if are_biases(subjects):
-        return _biases(subjects, request)
-    if _are_buckets(subjects):
-        return _buckets(subjects)
-    return _channels(subjects, request)
+def curves(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
+    """Return one chart; with several sources, the label of a curve names its source."""
+    if are_biases(sources):
+        return _biases(sources, request)
+    if _are_buckets(sources):
+        return _buckets(sources)
+    return _channels(sources, request)
 
 
 CURVES = PictureKind(
@@ -44,31 +44,31 @@ CURVES = PictureKind(
 )
 
 
-def _biases(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+def _biases(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     """Return ALiBi's biases −m·d of some heads, with slope m, as straight lines over the distance d."""
     lines = []
-    for head in heads_of(subjects, request):
+    for head in heads_of(sources, request):
         distances = np.linspace(0, head.keys - 1, BIAS_POINTS)
         lines.append(Curve(head.label, distances, -head.slope * distances))
-    chart = Chart("", lines, x="distance", y="bias", ordered=len(subjects) == 1)
-    return Picture("bias by distance", [chart], subtitle=heads_note(subjects, request))
+    chart = Chart("", lines, x="distance", y="bias", ordered=len(sources) == 1)
+    return Picture("bias by distance", [chart], subtitle=heads_note(sources, request))
 
 
-def _are_buckets(subjects: Sequence[Subject]) -> bool:
+def _are_buckets(sources: Sequence[PlotSource]) -> bool:
     values = set()
-    for subject in subjects:
-        values |= subject.values
+    for source in sources:
+        values |= source.values
     return values == {"bucket"}
 
 
-def _buckets(subjects: Sequence[Subject]) -> Picture:
+def _buckets(sources: Sequence[PlotSource]) -> Picture:
     """Return the buckets of T5 or DeBERTa by distance, as steps."""
     steps = []
-    for subject, name in zip(subjects, names_of(subjects), strict=True):
-        if is_on_grid(subject.scheme):
+    for source, name in zip(sources, names_of(sources), strict=True):
+        if is_on_grid(source.scheme):
             rule = "distances on a grid have two axes"
             raise ParameterError("kind", "curves", rule, "take heatmap")
-        (table,) = subject.matrices
+        (table,) = source.matrices
         # The last query sees all keys before it, the first one all keys from its own on.
         negative = table.read(table.rows - 1, table.rows)[0, :-1]
         positive = table.read(0, 1)[0]
@@ -84,16 +84,16 @@ def _buckets(subjects: Sequence[Subject]) -> Picture:
 class _DrawnTable(NamedTuple):
     """A table whose columns become curves."""
 
-    subject: Subject
+    source: PlotSource
     table: Table
     word: str  #: The name of its columns: pair or channel.
     prefix: str  #: The beginning of its labels.
 
 
-def _channels(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+def _channels(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     """Return some columns of all tables over positions, each table with a dash of its own."""
-    drawn = [table for subject in subjects for table in _drawn_tables(subject, len(subjects))]
-    most = max(1, CHOSEN_CURVES // len(subjects))
+    drawn = [table for source in sources for table in _drawn_tables(source, len(sources))]
+    most = max(1, CHOSEN_CURVES // len(sources))
     lines: list[Curve] = []
     lengths = []
     for k, table in enumerate(drawn):
@@ -113,35 +113,35 @@ def _channels(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     return Picture(title, [chart])
 
 
-def _drawn_tables(subject: Subject, subject_count: int) -> list[_DrawnTable]:
-    """Return the tables of a subject that are drawn, with the beginning of their curves' labels.
+def _drawn_tables(source: PlotSource, source_count: int) -> list[_DrawnTable]:
+    """Return the tables of a source that are drawn, with the beginning of their curves' labels.
 
-    The label names what differs: the subject if there are several, or the table of a file.
+    The label names what differs: the source if there are several, or the table of a file.
     """
-    tables = subject.matrices
-    if subject.applied_as == "rotation":
+    tables = source.matrices
+    if source.applied_as == "rotation":
         # The sines would look like the cosines.
         tables = [table for table in tables if not table.name.endswith("sin")]
     drawn = []
     for table in tables:
         prefix = ""
-        if subject_count > 1:
-            prefix = f"{subject.label}, "
-        elif subject.kind == "file" and len(tables) > 1:
+        if source_count > 1:
+            prefix = f"{source.label}, "
+        elif source.kind == "file" and len(tables) > 1:
             prefix = f"{table.name} "
-        is_pair = subject.axes_of(table).names[-1] == "pair"
-        drawn.append(_DrawnTable(subject, table, "pair" if is_pair else "channel", prefix))
+        is_pair = source.axes_of(table).names[-1] == "pair"
+        drawn.append(_DrawnTable(source, table, "pair" if is_pair else "channel", prefix))
     return drawn
 
 
 def _columns(drawn: _DrawnTable, request: PlotRequest, most: int) -> list[int]:
     """Return the requested columns, or some whose curves are neither bands nor flat lines."""
-    subject, table = drawn.subject, drawn.table
+    source, table = drawn.source, drawn.table
     if request.channels:
         return request.choose(table.width, most, f"{drawn.word}s")
-    if "wavelengths" in subject.picture_kinds:
-        pairs = informative_pairs(angular_frequencies(subject), table.rows, most, MAX_TURNS)
-        step = subject.axes_of(table).step
+    if "wavelengths" in source.picture_kinds:
+        pairs = informative_pairs(angular_frequencies(source), table.rows, most, MAX_TURNS)
+        step = source.axes_of(table).step
         return [step * pair for pair in pairs]
     if table.width > most:
         # Evenly spaced, without the first and the last column: 3 of 64 are 16, 32 and 48.
@@ -160,7 +160,7 @@ def _column_curves(
     drawn: _DrawnTable, columns: Sequence[int], values: Floats, dash: str
 ) -> list[Curve]:
     """Return a curve per column; `values` are the rows of only these columns."""
-    positions = drawn.subject.first + np.arange(len(values), dtype=np.float64)
+    positions = drawn.source.first + np.arange(len(values), dtype=np.float64)
     lines = []
     for k, column in enumerate(columns):
         x, y = envelope(positions, values[:, k], MAX_PIECES)

@@ -13,7 +13,7 @@ from pecli.views.pictures.kinds.alibi_heads import heads_note, heads_of
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, scaled_rope
 from pecli.views.pictures.kinds.kind import PictureKind
 from pecli.views.pictures.panels import Chart, Curve, Picture, Spread
-from pecli.views.pictures.subjects import PlotRequest, Subject, are_biases
+from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, are_biases
 from pecli.views.pictures.titles import names_of
 
 MAX_POINTS = 1200  #: Distances that are drawn one by one.
@@ -23,14 +23,14 @@ BLOCK_TERMS = 1 << 20  #: Terms that are in memory at a time.
 MIN_WEIGHT = 1e-9  #: Weights below this are not drawn.
 
 
-def decay(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+def decay(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     """Return RoPE's score of q = k and its bound, or ALiBi's weights after softmax."""
-    if are_biases(subjects):
-        return _alibi_weights(subjects, request)
-    if any(subject.applied_as == "bias" for subject in subjects):
+    if are_biases(sources):
+        return _alibi_weights(sources, request)
+    if any(source.applied_as == "bias" for source in sources):
         rule = "ALiBi's weights and rotary scores have no common axis"
         raise ParameterError("kind", "decay", rule, "draw them apart")
-    return _rotary_scores(subjects)
+    return _rotary_scores(sources)
 
 
 DECAY = PictureKind(
@@ -41,10 +41,10 @@ DECAY = PictureKind(
 )
 
 
-def _alibi_weights(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+def _alibi_weights(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     """Return a curve per head: the weight of a key by its distance, if all keys have equal content."""
     curves = []
-    for head in heads_of(subjects, request):
+    for head in heads_of(sources, request):
         distances = np.unique(np.rint(np.linspace(0, head.keys - 1, MAX_POINTS)))
         curves.append(Curve(head.label, distances, weights(head.slope, distances, head.keys)))
     chart = Chart(
@@ -53,23 +53,23 @@ def _alibi_weights(subjects: Sequence[Subject], request: PlotRequest) -> Picture
         x="distance",
         y="weight after softmax",
         log_y=True,
-        ordered=len(subjects) == 1,
+        ordered=len(sources) == 1,
     )
     title = "attention weight by distance, content aside"
-    return Picture(title, [chart], subtitle=heads_note(subjects, request))
+    return Picture(title, [chart], subtitle=heads_note(sources, request))
 
 
-def _rotary_scores(subjects: Sequence[Subject]) -> Picture:
-    """Return two charts with a curve per subject: the score of q = k, and the bound of any score."""
+def _rotary_scores(sources: Sequence[PlotSource]) -> Picture:
+    """Return two charts with a curve per source: the score of q = k, and the bound of any score."""
     scores_by_distance = []
     bounds_by_distance = []
     factor_notes = []
-    for subject, label in zip(subjects, names_of(subjects), strict=True):
-        assert subject.scheme is not None
-        rope = scaled_rope(subject)
+    for source, label in zip(sources, names_of(sources), strict=True):
+        assert source.scheme is not None
+        rope = scaled_rope(source)
         factor = 1.0 if rope is None else rope.attention_factor_value()
-        frequencies = angular_frequencies(subject)
-        pieces = distance_pieces(subject.scheme.tensors()[0].rows - 1, len(frequencies))
+        frequencies = angular_frequencies(source)
+        pieces = distance_pieces(source.scheme.tensors()[0].rows - 1, len(frequencies))
         score, bound = scores(frequencies, pieces.distances, factor)
         scores_by_distance.append(_summary_curve(label, pieces, score))
         bounds_by_distance.append(_summary_curve(label, pieces, bound))

@@ -8,21 +8,21 @@ import numpy as np
 from pecli.engine.arrays import Floats
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
-from pecli.views.pictures.subjects import Subject
+from pecli.views.pictures.plot_sources import PlotSource
 
 SLOWEST_TURNS = 0.5  #: Turns of the slowest pair that is chosen: less would be a flat line.
 TURNS_TOLERANCE = 1.6  #: Pairs faster than the fastest wanted by this factor would be bands.
 
 
-def angular_frequencies(subject: Subject) -> Floats:
+def angular_frequencies(source: PlotSource) -> Floats:
     """Return the radians per position of each pair."""
-    assert subject.scheme is not None
-    return np.array(subject.scheme.angular_frequencies(), np.float64)
+    assert source.scheme is not None
+    return np.array(source.scheme.angular_frequencies(), np.float64)
 
 
-def scaled_rope(subject: Subject) -> Rope | None:
-    """Return the scheme of a subject if it has a scaling; only RoPE has one."""
-    return _scaled_rope(subject.scheme)
+def scaled_rope(source: PlotSource) -> Rope | None:
+    """Return the scheme of a source if it has a scaling; only RoPE has one."""
+    return _scaled_rope(source.scheme)
 
 
 @singledispatch

@@ -8,7 +8,7 @@ import numpy as np
 from pecli.engine.arrays import Indices
 from pecli.engine.schemes.positions import Positioned
 from pecli.errors import ParameterError, listed
-from pecli.views.pictures.subjects import Subject
+from pecli.views.pictures.plot_sources import PlotSource
 
 MAX_POINTS = 1 << 18  #: Points of a grid that are drawn.
 
@@ -20,49 +20,49 @@ class _RowOrder(NamedTuple):
     merge: int = 1  #: The side of blocks of patches that follow each other: 2 in Qwen2-VL.
 
 
-def grid_rows(subject: Subject) -> Indices:
+def grid_rows(source: PlotSource) -> Indices:
     """Return the row of the table for each point of the first frame, in shape (H, W).
 
     A table of 4 × 4 patches in blocks of 2 × 2 counts its rows block by block: the patches at the
     top of the image are the rows 0, 1, 4, 5 of the table.
     """
-    grid = _grid(subject)
+    grid = _grid(source)
     height, width = grid[-2:]
     if height * width > MAX_POINTS:
         rule = f"a map has at most {MAX_POINTS:,} points"
         raise ParameterError("the picture", "too large", rule)
-    skipped, merge = _row_order(subject, grid)
+    skipped, merge = _row_order(source, grid)
     rows = np.arange(height * width)
     blocks = rows.reshape(height // merge, width // merge, merge, merge)
     return skipped + blocks.transpose(0, 2, 1, 3).reshape(height, width)
 
 
-def frame_note(subject: Subject) -> str:
+def frame_note(source: PlotSource) -> str:
     """Return «frame 0 of 4» if a grid has frames, of which only the first is drawn."""
-    frames = math.prod(_grid(subject)[:-2])
+    frames = math.prod(_grid(source)[:-2])
     return f"frame 0 of {frames}" if frames > 1 else ""
 
 
-def _grid(subject: Subject) -> tuple[int, ...]:
-    if subject.grid:
-        return subject.grid
-    assert isinstance(subject.scheme, Positioned)
-    assert subject.scheme.grid is not None, "only rows on a grid have the pictures of one"
-    return subject.scheme.grid
+def _grid(source: PlotSource) -> tuple[int, ...]:
+    if source.grid:
+        return source.grid
+    assert isinstance(source.scheme, Positioned)
+    assert source.scheme.grid is not None, "only rows on a grid have the pictures of one"
+    return source.scheme.grid
 
 
-def _row_order(subject: Subject, grid: tuple[int, ...]) -> _RowOrder:
+def _row_order(source: PlotSource, grid: tuple[int, ...]) -> _RowOrder:
     """Return the order of the style, or rows one by one; these have to be as many as points."""
-    scheme = subject.scheme
+    scheme = source.scheme
     if isinstance(scheme, Positioned) and scheme.grid_style is not None:
         style = scheme.grid_style
         skipped = 0 if style.keep_last else scheme.keep or 0
         return _RowOrder(skipped, style.merge)
-    expected = subject.keep + math.prod(grid)
-    rows = [table.rows for table in subject.matrices]
+    expected = source.keep + math.prod(grid)
+    rows = [table.rows for table in source.matrices]
     if set(rows) != {expected}:
         size = "x".join(map(str, grid))
-        rule = f"with {subject.keep} kept that is {expected:,} rows"
+        rule = f"with {source.keep} kept that is {expected:,} rows"
         present = listed(list(map(str, rows)), 4) or "none"
-        raise ParameterError("grid", size, rule, f"{subject.label} has {present}")
-    return _RowOrder(subject.keep)
+        raise ParameterError("grid", size, rule, f"{source.label} has {present}")
+    return _RowOrder(source.keep)

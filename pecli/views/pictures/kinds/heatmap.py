@@ -13,7 +13,7 @@ from pecli.views.pictures.downsample import Reduction, reduced
 from pecli.views.pictures.kinds.grids import frame_note, grid_rows
 from pecli.views.pictures.kinds.kind import PictureKind, check_panels
 from pecli.views.pictures.panels import HeatmapPanel, Picture, on_one_scale
-from pecli.views.pictures.subjects import PlotRequest, Subject, are_biases
+from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, are_biases
 from pecli.views.pictures.titles import count_positions, names_of
 
 MAX_MAPS = 8  #: Channels of tables on a grid that are drawn, each as a map.
@@ -34,22 +34,22 @@ class _Matrix(NamedTuple):
     chosen_from: str = ""  #: «32 heads» if only some of them are drawn, and nobody chose them.
 
 
-def heatmap(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+def heatmap(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     """Return one panel per matrix, all with the same colours."""
     # Biases of ALiBi fall by powers of two from head to head, so their colours are logarithmic.
-    is_bias = are_biases(subjects)
+    is_bias = are_biases(sources)
     panels: list[HeatmapPanel] = []
     values: list[str] = []
     chosen_from: list[str] = []
-    for subject, name in zip(subjects, names_of(subjects), strict=True):
-        for matrix in _matrices(subject, request, len(subjects)):
+    for source, name in zip(sources, names_of(sources), strict=True):
+        for matrix in _matrices(source, request, len(sources)):
             check_panels(len(panels) + 1)
-            first_row = subject.first if matrix.rows == "position" else 0
+            first_row = source.first if matrix.rows == "position" else 0
             panels.append(_panel(matrix, name, first_row, request, is_bias))
             values.append(matrix.value)
             chosen_from.append(matrix.chosen_from)
     if not panels:
-        raise _no_matrix(subjects)
+        raise _no_matrix(sources)
     across = PANELS_ACROSS.get(len(panels), min(MAX_ACROSS, len(panels)))
     groups = dict.fromkeys(filter(None, chosen_from))
     subtitle = f"some of {', '.join(groups)}" if groups else ""
@@ -61,23 +61,23 @@ HEATMAP = PictureKind(
 )
 
 
-def _no_matrix(subjects: Sequence[Subject]) -> ParameterError:
-    """Return the error for subjects that are vectors."""
-    names = ", ".join(subject.label for subject in subjects)
+def _no_matrix(sources: Sequence[PlotSource]) -> ParameterError:
+    """Return the error for sources that are vectors."""
+    names = ", ".join(source.label for source in sources)
     # Without a length, ALiBi is a vector of slopes.
-    advice = "give it a --seq-len" if subjects[0].applied_as == "bias" else ""
+    advice = "give it a --seq-len" if sources[0].applied_as == "bias" else ""
     rule = f"{names} has no table with rows and columns"
     return ParameterError("kind", "heatmap", rule, advice)
 
 
 def _panel(
-    matrix: _Matrix, subject_name: str, first_row: int, request: PlotRequest, is_bias: bool
+    matrix: _Matrix, source_name: str, first_row: int, request: PlotRequest, is_bias: bool
 ) -> HeatmapPanel:
     """Return a matrix as a panel, reduced to the rows and columns that there is room for.
 
     Args:
         matrix: The matrix.
-        subject_name: The beginning of the title, if there are several subjects.
+        source_name: The beginning of the title, if there are several sources.
         first_row: The number of the first row on the axis.
         request: The room.
         is_bias: True for ALiBi, whose magnitudes are drawn on a logarithmic scale.
@@ -87,7 +87,7 @@ def _panel(
         reduction = Reduction.SAMPLE  # A mean would blur the diagonal.
     table = matrix.table
     values = reduced(table, request.rows, request.columns, reduction)
-    title = ", ".join(filter(None, [subject_name, matrix.title]))
+    title = ", ".join(filter(None, [source_name, matrix.title]))
     panel = HeatmapPanel(
         title,
         values,
@@ -117,30 +117,30 @@ def _title(panels: Sequence[HeatmapPanel], values: Sequence[str]) -> str:
     return f"{value} over {extent}, by {first.columns}"
 
 
-def _matrices(subject: Subject, request: PlotRequest, subject_count: int) -> Iterator[_Matrix]:
-    """Yield the matrices of a subject: of tables on a grid its channels as maps, else its tables.
+def _matrices(source: PlotSource, request: PlotRequest, source_count: int) -> Iterator[_Matrix]:
+    """Yield the matrices of a source: of tables on a grid its channels as maps, else its tables.
 
     A single table needs no title, except RoPE's: a file may hold the cosines without the sines.
     """
-    if "patch" in subject.picture_kinds:
-        yield from _maps(subject, request, subject_count)
+    if "patch" in source.picture_kinds:
+        yield from _maps(source, request, source_count)
         return
-    tables = [table for table in subject.tables if len(table.shape) > 1 and table.size]
-    is_named = len(tables) > 1 or subject.applied_as == "rotation"
+    tables = [table for table in source.tables if len(table.shape) > 1 and table.size]
+    is_named = len(tables) > 1 or source.applied_as == "rotation"
     for table in tables:
         title = table.name if is_named else ""
-        yield from _matrices_of(table, subject, title, request)
+        yield from _matrices_of(table, source, title, request)
 
 
-def _maps(subject: Subject, request: PlotRequest, subject_count: int) -> Iterator[_Matrix]:
+def _maps(source: PlotSource, request: PlotRequest, source_count: int) -> Iterator[_Matrix]:
     """Yield a map of the grid per channel, for a few channels of each table."""
-    points = grid_rows(subject)
-    frame = frame_note(subject)
+    points = grid_rows(source)
+    frame = frame_note(source)
     suffix = f", {frame}" if frame else ""
-    tables = subject.matrices
-    most = max(1, MAX_MAPS // len(tables) // subject_count)
+    tables = source.matrices
+    most = max(1, MAX_MAPS // len(tables) // source_count)
     for table in tables:
-        axes = subject.axes_of(table)
+        axes = source.axes_of(table)
         word = axes.names[-1]
         prefix = f"{table.name}, " if len(tables) > 1 else ""
         values = widened(table.pick(points.reshape(-1)))
@@ -170,7 +170,7 @@ def varied_columns(values: Floats, most: int) -> list[int]:
 
 
 def _matrices_of(
-    table: Table, subject: Subject, title: str, request: PlotRequest
+    table: Table, source: PlotSource, title: str, request: PlotRequest
 ) -> Iterator[_Matrix]:
     """Yield the matrices of a tensor.
 
@@ -178,7 +178,7 @@ def _matrices_of(
     queries, is one matrix of heads and keys. A bias (32, 512, 512) is 32 matrices, of which the
     requested heads, or a few evenly spaced ones, are yielded: «head 0», «head 4», ….
     """
-    axes = subject.axes_of(table)
+    axes = source.axes_of(table)
     row_name, column_name = axes.names[-2:]
     matrix_rows = table.shape[-2]
     if len(table.shape) == 2:

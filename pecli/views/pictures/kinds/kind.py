@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pecli.errors import ParameterError
 from pecli.views.pictures.panels import Picture
-from pecli.views.pictures.subjects import PlotRequest, Subject
+from pecli.views.pictures.plot_sources import PlotRequest, PlotSource
 
 MAX_PANELS = 12  #: More panels would be too small to be seen.
 
@@ -20,7 +20,7 @@ class PictureKind:
 
     name: str
     summary: str  #: One line for the help: the things that it shows.
-    make: Callable[[Sequence[Subject], PlotRequest], Picture]
+    make: Callable[[Sequence[PlotSource], PlotRequest], Picture]
     takes_channels: bool = False  #: True if it can show some channels, pairs or heads only.
     moves: bool = False  #: True if it is drawn in files only, where a .gif moves it.
 

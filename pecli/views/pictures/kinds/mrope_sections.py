@@ -6,26 +6,26 @@ from itertools import groupby
 from pecli.engine.schemes.rope import Rope
 from pecli.engine.schemes.scheme import Scheme
 from pecli.views.pictures.panels import Band
-from pecli.views.pictures.subjects import Subject
+from pecli.views.pictures.plot_sources import PlotSource
 
 AXIS_NAMES = ("time", "height", "width")
 
 
-def section_bands(subject: Subject) -> list[Band]:
+def section_bands(source: PlotSource) -> list[Band]:
     """Return a band per section, if sections follow each other; otherwise none.
 
     Qwen2-VL's 16, 24 and 24 pairs are the bands time (0–15), height (16–39) and width (40–63).
     Qwen3-VL's axes take turns, so that no section is a range of pairs.
     """
-    runs = _runs(_section_axes(subject.scheme))
+    runs = _runs(_section_axes(source.scheme))
     if len(runs) > len(AXIS_NAMES):
         return []
     return runs
 
 
-def section_note(subject: Subject) -> str:
+def section_note(source: PlotSource) -> str:
     """Return the sections in words, such as «M-RoPE: time 0–15, height 16–39, width 40–63»."""
-    axes = _section_axes(subject.scheme)
+    axes = _section_axes(source.scheme)
     runs = _runs(axes)
     if not runs:
         return ""

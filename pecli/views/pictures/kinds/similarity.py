@@ -12,7 +12,7 @@ from pecli.views.pictures.downsample import Reduction, stride
 from pecli.views.pictures.kinds.grids import frame_note, grid_rows
 from pecli.views.pictures.kinds.kind import PictureKind, check_panels
 from pecli.views.pictures.panels import Chart, Curve, HeatmapPanel, Picture
-from pecli.views.pictures.subjects import PlotRequest, Subject
+from pecli.views.pictures.plot_sources import PlotRequest, PlotSource
 from pecli.views.pictures.titles import count_positions, names_of
 
 MAX_SAMPLES = 512  #: Positions of a similarity matrix.
@@ -20,15 +20,15 @@ MAX_DISTANCES = 2048  #: Positions whose distances are averaged.
 MAX_ELEMENTS = 1 << 24  #: Elements of the rows whose distances are averaged.
 
 
-def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
-    """Return a matrix per subject, and one chart of means by distance for all of them."""
-    check_panels(len(subjects))
+def similarity(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
+    """Return a matrix per source, and one chart of means by distance for all of them."""
+    check_panels(len(sources))
     matrices = []
     curves = []
     averaged_rows = 0  # The rows of the longest table of which only the first are averaged.
-    for subject, name in zip(subjects, names_of(subjects), strict=True):
-        tables = _vectors(subject)
-        matrices.append(_matrix(subject, name, tables, request))
+    for source, name in zip(sources, names_of(sources), strict=True):
+        tables = _vectors(source)
+        matrices.append(_matrix(source, name, tables, request))
         row_count = tables[0].rows
         width = sum(table.width for table in tables)
         count = min(row_count, MAX_DISTANCES, MAX_ELEMENTS // width)
@@ -40,7 +40,7 @@ def similarity(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
     if averaged_rows:
         chart_title += f", of the first {averaged_rows:,} positions"
     chart = Chart(chart_title, curves, x="distance", y="cosine similarity")
-    across = 2 if len(subjects) in (1, 2, 4) else min(3, len(subjects))
+    across = 2 if len(sources) in (1, 2, 4) else min(3, len(sources))
     extent = count_positions(matrix.shape[0] for matrix in matrices)
     return Picture(f"cosine similarity of {extent}", [*_on_cosine_scale(matrices), chart], across)
 
@@ -51,7 +51,7 @@ SIMILARITY = PictureKind(
 
 
 def _matrix(
-    subject: Subject, name: str, tables: Sequence[Table], request: PlotRequest
+    source: PlotSource, name: str, tables: Sequence[Table], request: PlotRequest
 ) -> HeatmapPanel:
     """Return the similarity of every n-th position with every n-th, as many as there is room for."""
     count = tables[0].rows
@@ -62,7 +62,7 @@ def _matrix(
         rows @ rows.T,
         "position",
         "position",
-        subject.first,
+        source.first,
         (count, count),
         reduction=Reduction.SAMPLE,
     )
@@ -77,18 +77,18 @@ def _on_cosine_scale(panels: Sequence[HeatmapPanel]) -> list[HeatmapPanel]:
     return [replace(panel, limits=limits) for panel in panels]
 
 
-def _vectors(subject: Subject) -> list[Table]:
+def _vectors(source: PlotSource) -> list[Table]:
     """Return the tables whose rows, side by side, stand for positions.
 
     They are one table, or RoPE's cosines and sines.
     """
-    tables = subject.matrices
-    if subject.applied_as == "rotation":
+    tables = source.matrices
+    if source.applied_as == "rotation":
         by_name = {table.name: table for table in tables}
         return [by_name["cos"], by_name["sin"]]
     if len(tables) == 1:
         return tables
-    rule = f"{subject.label} has {len(tables)} tables with rows and columns"
+    rule = f"{source.label} has {len(tables)} tables with rows and columns"
     if not tables:
         raise ParameterError("kind", "similarity", rule)
     names = ", ".join(table.name for table in tables[:8])
@@ -119,16 +119,16 @@ def by_distance(rows: Floats) -> Floats:
     return means
 
 
-def patch(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+def patch(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     """Return the similarity of the patch in the middle to every other one."""
     panels = []
-    for subject in subjects:
-        rows = grid_rows(subject)
-        patches = directions(subject.matrices, rows.reshape(-1)).reshape(*rows.shape, -1)
+    for source in sources:
+        rows = grid_rows(source)
+        patches = directions(source.matrices, rows.reshape(-1)).reshape(*rows.shape, -1)
         row = rows.shape[0] // 2
         column = rows.shape[1] // 2
-        title = f"row {row}, column {column}" if len(subjects) == 1 else subject.label
-        title = ", ".join(filter(None, [title, frame_note(subject)]))
+        title = f"row {row}, column {column}" if len(sources) == 1 else source.label
+        title = ", ".join(filter(None, [title, frame_note(source)]))
         similarities = patches @ patches[row, column]
         panels.append(
             HeatmapPanel(title, similarities, "row", "column", meaning="cosine similarity")

@@ -25,7 +25,7 @@ from pecli.views.pictures.kinds.frequencies import angular_frequencies, scaled_r
 from pecli.views.pictures.kinds.kind import PictureKind
 from pecli.views.pictures.kinds.mrope_sections import section_bands, section_note
 from pecli.views.pictures.panels import Band, Chart, Curve, Level, Picture
-from pecli.views.pictures.subjects import PlotRequest, Subject
+from pecli.views.pictures.plot_sources import PlotRequest, PlotSource
 
 REL_TOL = 1e-9  #: Wavelengths that differ by less were not stretched.
 STRETCH_DIGITS = 9  #: Digits of a stretch that are exact.
@@ -34,9 +34,9 @@ MAX_RANGES = 3  #: Ranges of pairs that are shaded: kept, blended, stretched.
 
 
 class Wave(NamedTuple):
-    """A curve of wavelengths: a subject, at one of the lengths where its scaling differs."""
+    """A curve of wavelengths: a source, at one of the lengths where its scaling differs."""
 
-    subject: Subject
+    source: PlotSource
     read_at: str  #: The length at which it is read; empty if the scaling does not depend on it.
 
 
@@ -53,14 +53,14 @@ class _WaveCurve(NamedTuple):
         return bool(np.any(np.abs(finite - 1) > REL_TOL))
 
 
-def wavelengths(subjects: Sequence[Subject], request: PlotRequest) -> Picture:
+def wavelengths(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     """Return a chart of wavelengths, and one of their stretch below it if any is scaled."""
-    waves = [_curve(wave) for subject in subjects for wave in waves_of(subject)]
-    if len(subjects) == 1:
-        panels, notes = _single(subjects[0], waves)
+    waves = [_curve(wave) for source in sources for wave in waves_of(source)]
+    if len(sources) == 1:
+        panels, notes = _single(sources[0], waves)
     else:
         panels, notes = _several(waves)
-    is_rotary = all(subject.applied_as == "rotation" for subject in subjects)
+    is_rotary = all(source.applied_as == "rotation" for source in sources)
     pair = "rotary pair" if is_rotary else "sine and cosine pair"
     distinct_notes = dict.fromkeys(filter(None, notes))
     return Picture(f"wavelength of each {pair}", panels, 1, ". ".join(distinct_notes))
@@ -71,14 +71,14 @@ WAVELENGTHS = PictureKind(
 )
 
 
-def waves_of(subject: Subject) -> list[Wave]:
-    """Return the subject, at all lengths that matter if its scaling depends on the length."""
-    rope = scaled_rope(subject)
+def waves_of(source: PlotSource) -> list[Wave]:
+    """Return the source, at all lengths that matter if its scaling depends on the length."""
+    rope = scaled_rope(source)
     if rope is None or rope.length is not None or "length" not in rope.scaling_value.names():
-        return [Wave(subject, "")]
+        return [Wave(source, "")]
     waves = []
-    for length, words in _lengths_that_matter(rope, subject.context).items():
-        waves.append(Wave(subject._replace(scheme=replace(rope, length=length)), words))
+    for length, words in _lengths_that_matter(rope, source.context).items():
+        waves.append(Wave(source._replace(scheme=replace(rope, length=length)), words))
     return waves
 
 
@@ -101,14 +101,14 @@ def _lengths_that_matter(rope: Rope, context: int | None) -> dict[int, str]:
 
 def _curve(wave: Wave) -> _WaveCurve:
     """Compute the wavelengths of a wave, and their ratio to those without the scaling."""
-    lengths = _wavelengths(wave.subject)
-    rope = scaled_rope(wave.subject)
+    lengths = _wavelengths(wave.source)
+    rope = scaled_rope(wave.source)
     unscaled = lengths if rope is None else unscaled_wavelengths(rope)
     return _WaveCurve(wave, lengths, np.round(lengths / unscaled, STRETCH_DIGITS))
 
 
-def _wavelengths(subject: Subject) -> Floats:
-    return 2 * math.pi / angular_frequencies(subject)
+def _wavelengths(source: PlotSource) -> Floats:
+    return 2 * math.pi / angular_frequencies(source)
 
 
 def unscaled_wavelengths(rope: Rope) -> Floats:
@@ -117,18 +117,18 @@ def unscaled_wavelengths(rope: Rope) -> Floats:
     return np.asarray(2 * math.pi * rope.base ** (2 * pairs / rope.exponent_dim))
 
 
-def _single(subject: Subject, waves: Sequence[_WaveCurve]) -> tuple[list[Chart], list[str]]:
-    """Return the charts and notes of one subject: contexts are lines, ranges of pairs bands."""
-    notes = [_scaling_note(wave.wave.subject) for wave in waves]
-    notes.append(section_note(subject))
-    levels = _context_levels(subject)
+def _single(source: PlotSource, waves: Sequence[_WaveCurve]) -> tuple[list[Chart], list[str]]:
+    """Return the charts and notes of one source: contexts are lines, ranges of pairs bands."""
+    notes = [_scaling_note(wave.wave.source) for wave in waves]
+    notes.append(section_note(source))
+    levels = _context_levels(source)
     if not any(wave.is_scaled for wave in waves):
         curves = [_context_curve(wave, "") for wave in waves]
         chart = _length_chart(curves, "pair")
-        return [replace(chart, levels=levels, bands=section_bands(subject))], notes
+        return [replace(chart, levels=levels, bands=section_bands(source))], notes
     curves = [_context_curve(wave, "scaled") for wave in waves]
     ranges: list[PairRange] = []
-    rope = scaled_rope(subject)
+    rope = scaled_rope(source)
     if rope is not None:
         if len(waves) == 1:
             ranges = pair_ranges(waves[0].stretch)
@@ -140,9 +140,9 @@ def _single(subject: Subject, waves: Sequence[_WaveCurve]) -> tuple[list[Chart],
     return [lengths, _stretches_of_contexts(waves, bands)], notes
 
 
-def scaled_ranges(subject: Subject) -> list["PairRange"]:
+def scaled_ranges(source: PlotSource) -> list["PairRange"]:
     """Return the ranges of pairs that a scaling treats alike; none if it depends on the length."""
-    waves = waves_of(subject)
+    waves = waves_of(source)
     if len(waves) > 1:
         return []
     return pair_ranges(_curve(waves[0]).stretch)
@@ -167,32 +167,32 @@ def _unlabelled(bands: Sequence[Band]) -> list[Band]:
     return [band._replace(label="") for band in bands]
 
 
-def _context_levels(subject: Subject) -> list[Level]:
+def _context_levels(source: PlotSource) -> list[Level]:
     """Return a line per context: pairs above it do not turn once within it."""
     levels = []
-    for context in sorted(contexts_of(subject)):
+    for context in sorted(contexts_of(source)):
         levels.append(Level(f"{context.label} {context.length:,.0f}", context.length))
     return levels
 
 
 def _several(waves: Sequence[_WaveCurve]) -> tuple[list[Chart], list[str]]:
-    """Return the charts and notes of several subjects: contexts are dots on their curves."""
+    """Return the charts and notes of several sources: contexts are dots on their curves."""
     has_equal_pairs = len({len(wave.lengths) for wave in waves}) == 1
     axis = "pair" if has_equal_pairs else "pair, as a share of all"
     curves = []
     stretches = []
     notes = []
     for wave in waves:
-        subject = wave.wave.subject
+        source = wave.wave.source
         x = _pair_numbers(wave)
         if not has_equal_pairs:
             x = x / len(x)
-        words = [subject.label, wave.wave.read_at, _contexts_in_words(subject)]
+        words = [source.label, wave.wave.read_at, _contexts_in_words(source)]
         label = ", ".join(filter(None, words))
         curves.append(Curve(label, x, wave.lengths, marks=_marks(wave, x)))
         stretches.append(_stretch_curve(wave, x))
-        details = "; ".join(filter(None, [_scaling_note(subject), section_note(subject)]))
-        notes.append(f"{subject.label}: {details}" if details else "")
+        details = "; ".join(filter(None, [_scaling_note(source), section_note(source)]))
+        notes.append(f"{source.label}: {details}" if details else "")
     if any(curve.marks for curve in curves):
         notes.append("dots: contexts and windows")
     bands: list[Band] = []
@@ -224,9 +224,9 @@ def _stretch_curve(wave: _WaveCurve, x: Floats) -> Curve:
     return Curve("", x, np.full(len(x), np.nan))
 
 
-def _scaling_note(subject: Subject) -> str:
+def _scaling_note(source: PlotSource) -> str:
     """Return «yarn scaling, factor 4, attention factor 1.1386»; empty without a scaling."""
-    rope = scaled_rope(subject)
+    rope = scaled_rope(source)
     if rope is None:
         return ""
     factor = "" if rope.factor is None else f", factor {number(rope.factor)}"
@@ -320,16 +320,16 @@ def _(scaling: Llama3) -> TurnLimits | None:
     return TurnLimits(scaling.high_freq_factor, scaling.low_freq_factor)
 
 
-def _contexts_in_words(subject: Subject) -> str:
-    """Return the contexts of a subject, such as «8,192 → 131,072, window 512»."""
+def _contexts_in_words(source: PlotSource) -> str:
+    """Return the contexts of a source, such as «8,192 → 131,072, window 512»."""
     lengths = []
-    for context in sorted(contexts_of(subject)):
+    for context in sorted(contexts_of(source)):
         if not context.is_table and not context.is_window:
             lengths.append(f"{context.length:,.0f}")
     words = " → ".join(lengths)
-    if not subject.window:
+    if not source.window:
         return words
-    window = f"window {subject.window:,}"
+    window = f"window {source.window:,}"
     return f"{words}, {window}" if words else window
 
 
@@ -338,7 +338,7 @@ def _marks(wave: _WaveCurve, x: Floats) -> list[tuple[float, float]]:
     turns = np.isfinite(wave.lengths)
     log_lengths = np.log(wave.lengths[turns])
     marks = []
-    for context in contexts_of(wave.wave.subject):
+    for context in contexts_of(wave.wave.source):
         height = math.log(context.length)
         if not context.is_table and log_lengths[0] <= height <= log_lengths[-1]:
             marks.append((float(np.interp(height, log_lengths, x[turns])), context.length))

@@ -6,7 +6,7 @@ import pytest
 import pecli
 from pecli.engine.schemes.bundle import Bundle
 from pecli.engine.table import table_of
-from pecli.views.pictures.subjects import PlotRequest, Subject, of_model, of_scheme
+from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, of_model, of_scheme
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_the_last_axes_of_a_file_are_positions_and_channels(
     shape: tuple[int, ...], names: tuple[str, ...]
 ) -> None:
     table = table_of("a", np.zeros(shape))
-    assert Subject("x", ()).axes_of(table).names == names
+    assert PlotSource("x", ()).axes_of(table).names == names
 
 
 @pytest.mark.parametrize(

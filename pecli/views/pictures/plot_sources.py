@@ -1,4 +1,4 @@
-"""The subjects of a picture: schemes, models' encodings and files, and how much of them is drawn."""
+"""The sources of a picture: schemes, models' encodings and files, and how much of them is drawn."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ IMAGE_GRID = (16, 16)
 """Patches of an image for encodings whose table depends on the image, not on the model."""
 
 
-class Subject(NamedTuple):
-    """A scheme, or the tables of a file, with the name that it has in a picture."""
+class PlotSource(NamedTuple):
+    """The tables of one scheme or file, with the name that they have in a picture."""
 
     label: str
     tables: tuple[Table, ...]
@@ -79,9 +79,9 @@ class Subject(NamedTuple):
         return {self.axes_of(table).value for table in self.tables}
 
 
-def are_biases(subjects: Sequence[Subject]) -> bool:
-    """Return True if all subjects are attention biases that fall with the distance (ALiBi)."""
-    return all(subject.applied_as == "bias" for subject in subjects)
+def are_biases(sources: Sequence[PlotSource]) -> bool:
+    """Return True if all sources are attention biases that fall with the distance (ALiBi)."""
+    return all(source.applied_as == "bias" for source in sources)
 
 
 class PlotRequest(NamedTuple):
@@ -112,8 +112,8 @@ class PlotRequest(NamedTuple):
 
 def of_scheme(
     scheme: Scheme, label: str = "", context: int | None = None, window: int | None = None
-) -> list[Subject]:
-    """Return the subjects of a scheme: one, or one per type of layer.
+) -> list[PlotSource]:
+    """Return the sources of a scheme: one, or one per type of layer.
 
     Args:
         scheme: The scheme, or a bundle of one scheme per type of layer.
@@ -123,14 +123,14 @@ def of_scheme(
     """
     parts = scheme.named_parts()
     has_sliding_part = any(_is_sliding(name) for name, _ in parts)
-    subjects = []
+    sources = []
     for name, part in parts:
         part_window = window
         if has_sliding_part and not _is_sliding(name):
             part_window = None
         part_label = f"{label} {name}".strip()
-        subjects.append(Subject(part_label, part.tensors(), part, context, part_window))
-    return subjects
+        sources.append(PlotSource(part_label, part.tensors(), part, context, part_window))
+    return sources
 
 
 def _is_sliding(layer_type: str) -> bool:
@@ -140,22 +140,22 @@ def _is_sliding(layer_type: str) -> bool:
 
 def of_model(
     model: ModelEncodings, label: str, kind: str | None = None, seq_len: int = 512
-) -> list[Subject]:
+) -> list[PlotSource]:
     """Return the encodings of a model that can be drawn.
 
     They are the rotary ones, those of a vision tower included, or else those whose tables follow
     from the configuration. If `kind` fits some of them, only these are returned.
     """
-    subjects = _rotary_subjects(model, label, kind, seq_len)
-    if not subjects:
-        subjects = _table_subjects(model, label, seq_len)
-    fitting = [subject for subject in subjects if kind in subject.picture_kinds]
-    return fitting or subjects
+    sources = _rotary_sources(model, label, kind, seq_len)
+    if not sources:
+        sources = _table_sources(model, label, seq_len)
+    fitting = [source for source in sources if kind in source.picture_kinds]
+    return fitting or sources
 
 
-def _rotary_subjects(
+def _rotary_sources(
     model: ModelEncodings, label: str, kind: str | None, seq_len: int
-) -> list[Subject]:
+) -> list[PlotSource]:
     """Return the rotary encodings of a model: of text, and of an image as patches or on one axis.
 
     Args:
@@ -165,19 +165,19 @@ def _rotary_subjects(
         seq_len: Rows of the tables.
     """
     encodings = [encoding for encoding in model if _is_drawable_rope(encoding)]
-    subjects: list[Subject] = []
+    sources: list[PlotSource] = []
     for encoding in encodings:
         name = _encoding_label(label, encoding) if len(encodings) > 1 else label
         if _is_drawn_on_grid(encoding, kind):
-            subjects += of_scheme(encoding.rope(grid=IMAGE_GRID), name)
+            sources += of_scheme(encoding.rope(grid=IMAGE_GRID), name)
         elif encoding.part:
             # The context and the window are the language model's.
             note = ", one axis" if encoding.grid.axes else ""
-            subjects += of_scheme(encoding.rope(seq_len), name + note)
+            sources += of_scheme(encoding.rope(seq_len), name + note)
         else:
             window = _window_of(encoding, model, encodings)
-            subjects += of_scheme(encoding.rope(seq_len), name, model.context, window)
-    return subjects
+            sources += of_scheme(encoding.rope(seq_len), name, model.context, window)
+    return sources
 
 
 def _window_of(
@@ -207,15 +207,15 @@ def _is_drawn_on_grid(encoding: Encoding, kind: str | None) -> bool:
     return bool(encoding.no_table) or kind == "patch"
 
 
-def _table_subjects(model: ModelEncodings, label: str, seq_len: int) -> list[Subject]:
+def _table_sources(model: ModelEncodings, label: str, seq_len: int) -> list[PlotSource]:
     """Return the encodings whose table follows from the configuration: sinusoidal, ALiBi, …"""
-    subjects: list[Subject] = []
+    sources: list[PlotSource] = []
     for encoding in model:
         if encoding.scheme not in SCHEMES or encoding.no_table:
             continue
         scheme = _scheme_of(encoding, seq_len)
-        subjects += of_scheme(scheme, _encoding_label(label, encoding), model.context, model.window)
-    return subjects
+        sources += of_scheme(scheme, _encoding_label(label, encoding), model.context, model.window)
+    return sources
 
 
 def _scheme_of(encoding: Encoding, seq_len: int) -> Scheme:
@@ -229,8 +229,8 @@ def _scheme_of(encoding: Encoding, seq_len: int) -> Scheme:
     return scheme_class(**parameters)
 
 
-def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
-    """Return the subjects of a file, or of one tensor in it.
+def of_file(text: str, file: LoadedFile, label: str = "") -> list[PlotSource]:
+    """Return the sources of a file, or of one tensor in it.
 
     Args:
         text: The file, or FILE:NAME, as the user named it.
@@ -253,7 +253,7 @@ def of_file(text: str, file: LoadedFile, label: str = "") -> list[Subject]:
     return [_part_of_file(label, tables, name, part) for name, part in scheme.named_parts()]
 
 
-def _part_of_file(label: str, tables: Sequence[Table], name: str, scheme: Scheme) -> Subject:
+def _part_of_file(label: str, tables: Sequence[Table], name: str, scheme: Scheme) -> PlotSource:
     """Return the tables of one type of layer; with its scheme if all tables are in the file."""
     prefix = f"{name}." if name else ""
     part_tables = []
@@ -263,10 +263,10 @@ def _part_of_file(label: str, tables: Sequence[Table], name: str, scheme: Scheme
     shapes = {table.name: table.shape for table in part_tables}
     is_complete = all(shapes.get(table.name) == table.shape for table in scheme.tensors())
     part_label = f"{label} {name}".strip()
-    return Subject(part_label, tuple(part_tables), scheme if is_complete else None)
+    return PlotSource(part_label, tuple(part_tables), scheme if is_complete else None)
 
 
-def _without_spec(label: str, tensors: Mapping[str, Array]) -> Subject:
+def _without_spec(label: str, tensors: Mapping[str, Array]) -> PlotSource:
     """Return the tensors of a file as every check reads them.
 
     The label states how they were read, unless it is as they are: cosines and sines may be halves
@@ -288,7 +288,7 @@ def _without_spec(label: str, tensors: Mapping[str, Array]) -> Subject:
             notes.append(f"{name}: {note}" if len(tensors) > 1 else note)
     if notes:
         label += f" ({'; '.join(notes)})"
-    return Subject(label, tuple(tables.values()))
+    return PlotSource(label, tuple(tables.values()))
 
 
 def _drawn_shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
