@@ -9,6 +9,7 @@ from pecli.engine.arrays import Array, dtype_name, numpy_dtype
 from pecli.engine.edits import Bits, Dtype, Edit, Incomplete, Parameter, Recipe, Runtime
 from pecli.engine.schemes.scheme import Scheme, named_tensors
 from pecli.engine.schemes.sinusoidal import Sinusoidal
+from pecli.errors import ParameterError
 from pecli.explain.array_transforms import MAX_COMPARED, explain_pair
 from pecli.explain.explanation import Explanation, merged
 from pecli.explain.hypotheses import CHEAP, MAX_MISTAKES
@@ -147,7 +148,10 @@ def _as_sinusoidal(scheme: Scheme, tensors: Tensors, atol: float) -> Explanation
     if table is None or table.ndim != 2 or scheme.applied_as != "rotation":
         return None
     supposed = Parameter("scheme", scheme.name, "sinusoidal")
-    sinusoidal = Sinusoidal(*table.shape, dtype=scheme.dtype)
+    try:
+        sinusoidal = Sinusoidal(*table.shape, dtype=scheme.dtype)
+    except ParameterError:  # No table has so many columns: (512, 262144) may be logits.
+        return None
     explanations = explain_tables(sinusoidal, {"pe": table}, atol, (supposed,), most=1)
     return explanations[0].renamed(["cos_sin"]) if explanations else None
 
