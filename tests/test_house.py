@@ -17,7 +17,7 @@ from tests.source_trees import nodes_of, tree_of
 
 ROOT = Path(pecli.__file__).parent
 FLOORS = [
-    {"errors", "display", "notes"},
+    {"errors", "display", "notes", "package_data"},
     {"engine"},
     {"files", "layers"},
     {"compare"},
@@ -290,10 +290,14 @@ def test_the_stub_has_the_same_names_from_the_same_modules() -> None:
     assert modules == pecli._MODULE_OF
 
 
+DATA_FILES = ("*.json", "*.toml", "*.html", "*.css", "*.js")
+
+
 def test_the_package_is_imported_from_a_zip_archive(tmp_path: Path) -> None:
     """As zipapps and frozen programs have it: modules and data, no stub."""
+    data = [path for kind in DATA_FILES for path in ROOT.rglob(kind)]
     with ZipFile(tmp_path / "pecli.zip", "w") as archive:
-        for path in (*MODULES.values(), *ROOT.rglob("*.json")):
+        for path in (*MODULES.values(), *data):
             archive.write(path, path.relative_to(ROOT.parent))
     script = """
 import sys
@@ -302,14 +306,25 @@ import pecli
 print(pecli.__file__)
 print(pecli.Rope(seq_len=1, dim=2).tables()["cos"])
 print(pecli.load_model("gpt-j-6b").one().rotary_dim)
+from pecli.golden.cases import cases
+print(next(cases()).name)
+FILES = [
+    ("pecli.views.report", "page.html"),
+    ("pecli.views.interactive", "page.js"),
+    ("pecli.cli", "synonyms.toml"),
+]
+from pecli.package_data import package_text
+for package, name in FILES:
+    assert package_text(package, name)
 """
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    file, cosines, rotary_dim = done.stdout.splitlines()
+    file, cosines, rotary_dim, golden_case = done.stdout.splitlines()
     assert "pecli.zip" in file
     assert cosines == "[[1.]]"
     assert rotary_dim == "64"
+    assert golden_case == "frequencies-default"
 
 
 TABLE = "sinusoidal --seq-len 8 --dim 4 -q -o pe.npy"

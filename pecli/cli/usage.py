@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from pecli.cli.commands import ExtraArgumentsError, HintedUsageError
 from pecli.errors import nearest, quoted
+from pecli.package_data import package_text
 
 if TYPE_CHECKING:
     from pecli.cli.commands import Context, UsageError
-
-_SYNONYMS = os.path.join(os.path.dirname(__file__), "synonyms.toml")
 
 
 class Synonyms(NamedTuple):
@@ -25,8 +23,7 @@ class Synonyms(NamedTuple):
 
 def synonyms() -> Synonyms:
     """Read the words of other programs."""
-    with open(_SYNONYMS, "rb") as file:
-        tables = tomllib.load(file)
+    tables = tomllib.loads(package_text("pecli.cli", "synonyms.toml"))
     commands = {name: words.split() for name, words in tables["commands"].items()}
     options = {name: words.split() for name, words in tables["options"].items()}
     return Synonyms(commands, options)

@@ -8,7 +8,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from pecli.golden.mistake_cases import TEXT as MISTAKE_TEXT
 from pecli.golden.mistake_cases import mistakes
 from pecli.models.find import load_model
 from pecli.models.presets import presets
+from pecli.package_data import package_bytes
 from pecli.tensors.apply import apply
 
 POSITIONS = (0, 1, 2, 255, 256, 257, 4095, 4096, 4097, 32767, 131071, 1_000_000)
@@ -37,7 +37,7 @@ are both rounded, each by 2^-53, and the sum is doubled."""
 FLOAT32_ANGLE_ERROR = 1.2e-7
 """The error of an angle per position in float32: an ULP of the angle, 2^-24, doubled."""
 
-DATA: JsonObject = json.loads((Path(__file__).parent / "cases.json").read_text(encoding="utf-8"))
+DATA: JsonObject = json.loads(package_bytes("pecli.golden", "cases.json"))
 """Tables, presets and rotations, one row per case."""
 
 

@@ -1,18 +1,17 @@
 """Data files of this folder: families, class defaults, synonyms of keys, presets."""
 
 import json
-import pkgutil
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from pecli.package_data import package_bytes
+
 
 @cache
 def stored(name: str) -> Any:
-    """Return the content of a JSON file in this folder, which may be in a zip archive."""
-    data = pkgutil.get_data("pecli.models", name)
-    assert data is not None  # Loaders of modules on disk and in archives return data.
-    return json.loads(data)
+    """Return the content of a JSON file in this folder."""
+    return json.loads(package_bytes("pecli.models", name))
 
 
 def synonyms(meaning: str) -> tuple[str, ...]:

@@ -16,14 +16,13 @@ import orjson
 from pecli.engine.named_values import JsonObject
 from pecli.errors import ParameterError
 from pecli.files.output import open_output
+from pecli.package_data import package_text
 from pecli.views.html import text
 from pecli.views.interactive.panel_data import plotly_panel
 from pecli.views.interactive.rope_sliders import RopeSettings
 from pecli.views.pictures import palettes
 from pecli.views.pictures.panels import Picture
 from pecli.views.pictures.theme import Theme, theme
-
-_FOLDER = Path(__file__).parent
 
 
 def save(
@@ -121,7 +120,7 @@ def _scripts(data: JsonObject) -> str:
 
 
 def _text_of(name: str) -> str:
-    return (_FOLDER / name).read_text(encoding="utf-8")
+    return package_text("pecli.views.interactive", name)
 
 
 def _script_data(data: JsonObject) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from html import escape
-from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
@@ -14,6 +13,7 @@ from pecli.checks.identify import Identification
 from pecli.checks.verification import Verification
 from pecli.engine import __version__
 from pecli.errors import PecliError
+from pecli.package_data import package_text
 from pecli.views import check_results
 from pecli.views.html import Html, block, element, html_of, lines, table, text
 from pecli.views.interactive import slider_parts
@@ -183,7 +183,7 @@ class Draft:
             parts += self.failures
         parts.append(self._contents())
         parts += self.parts
-        template = Template((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
+        template = Template(package_text("pecli.views.report", "page.html"))
         sliders = slider_parts(self.sliders)
         page = Page(
             template.substitute(
