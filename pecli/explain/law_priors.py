@@ -1,4 +1,4 @@
-"""Laws that measured frequencies may follow if nothing is known of them: usual ones first, then fitted numbers."""
+"""Laws that frequencies may follow if nothing is known of them: usual ones, then fitted numbers."""
 
 import math
 from collections.abc import Iterator
@@ -23,19 +23,30 @@ from pecli.explain.numbers import digits, plain_numbers
 from pecli.explain.time_limit import check_time
 
 TIMESTEPS = 1000.0
-"""Number by which diffusion models multiply positions from 0 to 1: most pairs then lose whole turns per row."""
+"""Number by which diffusion models multiply positions from 0 to 1: most pairs then lose whole turns
+per row.
+"""
 
 COST_PER_DIGIT = 0.1
 """Cost of each digit of a number that no model is known to have."""
 
 NTK_COST = 0.25
-"""Cost of NTK scaling by a plain factor: with one digit, less than that of a base of four digits, which it replaces."""
+"""Cost of NTK scaling by a plain factor: with one digit, less than that of a base of four digits,
+which it replaces.
+"""
 
 PROPORTIONAL_COST = 0.3
 """Cost of pairs that do not turn: slow ones may only seem to stand still."""
 
 MAX_NTK_DIGITS = 3
-"""Digits of a factor of NTK scaling: any base is some usual base, stretched by a factor of nine digits."""
+"""Digits of a factor of NTK scaling: any base is some usual base, stretched by a factor of nine
+digits.
+"""
+
+MIN_STRETCH = 1.01
+"""Ratio of a measured base to a usual one from which on it may be stretched by NTK scaling: below
+it, it is that base.
+"""
 
 LONGROPE_COST = 3.0
 """Cost of one divisor per frequency: every other law is preferred."""
@@ -44,10 +55,13 @@ MIN_PAIRS = 4
 """Frequencies that a law with a bend has to explain: it has a base, a factor and a length."""
 
 MAX_BLUR = 0.01
-"""Relative error of most frequencies up to which bends are looked for: with larger ones, hundreds of bends fit."""
+"""Relative error of most frequencies up to which bends are looked for: with larger ones, hundreds
+of bends fit.
+"""
 
 MIN_DIVISORS = 6
-"""Frequencies that have to be sharp enough to show whether LongRoPE's divisors are plain numbers."""
+"""Frequencies that have to be sharp enough to show whether LongRoPE's divisors are plain numbers.
+"""
 
 SHARP_DIVISOR = 1e-3
 """Error of a divisor that is known well: it shows two decimals."""
@@ -60,7 +74,9 @@ LARGEST_DIVISOR = 2000.0
 """Divisors of LongRoPE: published ones are between 1 and 65, and its search may go beyond."""
 
 FACTOR_ERROR = 0.02
-"""Relative error of a factor that is read off the slowest pair: a blend may not have reached its end there."""
+"""Relative error of a factor that is read off the slowest pair: a blend may not have reached its
+end there.
+"""
 
 MIN_FACTOR = 1.05
 """Smallest factor of a blend: below it, noise looks like one."""
@@ -75,7 +91,9 @@ BETAS = ((32.0, 1.0), (64.0, 1.0), (16.0, 1.0), (32.0, 2.0), (64.0, 2.0), (16.0,
 """Values of beta_fast and beta_slow that YaRN is used with, the usual ones first."""
 
 FREQUENCY_FACTORS = ((1.0, 4.0), (1.0, 2.0), (1.0, 8.0), (2.0, 4.0), (1.0, 16.0), (2.0, 8.0))
-"""Values of low_freq_factor and high_freq_factor that llama3 scaling is used with, the usual ones first."""
+"""Values of low_freq_factor and high_freq_factor that llama3 scaling is used with, the usual ones
+first.
+"""
 
 SAME_LLAMA3 = (
     "an original length k times as long, with both freq_factors k times as large, is the same"
@@ -90,7 +108,7 @@ SAME_DIVISORS = (
 
 @dataclass(frozen=True)
 class LawPrior:
-    """A law that gives measured frequencies, what its numbers cost, and what the frequencies leave open."""
+    """A law to be tried, what its numbers cost, and doubts that the frequencies leave open."""
 
     law: Law
     cost: float = 0.0
@@ -100,17 +118,19 @@ class LawPrior:
 def rotary_laws(measured: Frequencies) -> list[LawPrior]:
     """Return the laws of rotary tables that agree with frequencies, the plainest first."""
     half = float(len(measured.values))
-    priors = [*_geometric(measured, half, may_scale=False)]
+    priors = [*_laws_without_bend(measured, half, is_added=False)]
     if not _agreeing(priors, measured):
-        priors = [*_bent(measured, half), *_divided(measured, half)]
+        priors = [*_llama3_and_yarn_laws(measured, half), *_longrope_laws(measured, half)]
     return _agreeing(priors, measured)
 
 
 def sinusoidal_laws(measured: Frequencies, halves: tuple[float, ...]) -> list[LawPrior]:
-    """Return the laws of added tables that agree with frequencies, for exponents over each of some halves."""
+    """Return the laws of added tables that agree with frequencies, for exponents over each of some
+    halves.
+    """
     priors = []
     for place, half in enumerate(halves):
-        for prior in _geometric(measured, half, may_scale=True):
+        for prior in _laws_without_bend(measured, half, is_added=True):
             # The first half is the usual one: fairseq's D/2 − 1 and others come after it.
             priors.append(replace(prior, cost=prior.cost + COST_PER_DIGIT * place))
     return _agreeing(priors, measured)
@@ -151,9 +171,12 @@ class LogLine(NamedTuple):
 
 
 def fit_line(measured: Frequencies) -> Line | None:
-    """Fit a geometric series to frequencies; those that turn more than half a turn per row are left out.
+    """Fit a geometric series, scale · exp(−step · i), to frequencies; None if fewer than two are known.
 
-    The slow half is fitted first, since it never loses whole turns; then all frequencies that lie on its line.
+    It is a straight line in logarithms: 1, 0.1, 0.01 are 0, −2.3, −4.6. The slow half is fitted
+    first, since it never loses whole turns: a pair that turns by 6 radians per row looks as if it
+    turned by −0.28. Then the line is fitted again to all frequencies that lie on it; those that do
+    not are 0 in the result.
     """
     known = np.flatnonzero(measured.known & (measured.values > 0))
     if len(known) < 2:
@@ -171,24 +194,35 @@ def fit_line(measured: Frequencies) -> Line | None:
     values = np.zeros_like(measured.values)
     values[on_line] = measured.values[on_line]
     scale = math.exp(min(line.level, LARGEST_LOG))
-    error = (SIGMAS * line.level_error + 1e-9) * scale
-    return Line(Fit(scale, error), line.step, measured._replace(values=values))
+    scale_error = (SIGMAS * line.level_error + 1e-9) * scale
+    return Line(Fit(scale, scale_error), line.step, measured._replace(values=values))
 
 
-def _geometric(measured: Frequencies, half: float, *, may_scale: bool) -> Iterator[LawPrior]:
-    """Yield laws without a bend: positions multiplied by a number, or frequencies divided by a factor."""
+def _laws_without_bend(measured: Frequencies, half: float, *, is_added: bool) -> Iterator[LawPrior]:
+    """Yield laws scale · base^(−i/half): each frequency has the same ratio to the one before.
+
+    1, 0.1, 0.01 and 0.001 with half = 4 have the base 10000. Frequencies with a bend, as YaRN makes
+    them, agree with no such law.
+
+    Args:
+        measured: The frequencies of a table, one per pair of columns, and their errors.
+        half: The divisor in the exponent, usually d/2 for a table of d columns.
+        is_added: True if the table is added to embeddings, not used to rotate queries.
+    """
     pairs = len(measured.values)
-    if may_scale:
+    if is_added:
+        # Such fast pairs lose whole turns from row to row, so that nothing can be fitted to them.
         for base in USUAL_BASES:
             yield LawPrior(Law(pairs, half, base, TIMESTEPS), 2 * COST_PER_DIGIT)
     line = fit_line(measured)
     if line is None or not 0 < line.step * half < LARGEST_LOG:
         return
-    law = Law(pairs, half, math.exp(line.step * half))
-    yield from _with_base(_scaled(law, line, may_scale=may_scale), line.measured)
+    unscaled = Law(pairs, half, math.exp(line.step * half))
+    scaled = _with_multiplied_positions if is_added else _with_linear_scaling
+    yield from _with_bases(scaled(unscaled, line), line.measured)
     turning = _turning(measured)
-    if not may_scale and turning < pairs:
-        yield from _with_base(_proportional(law, line, turning), line.measured)
+    if not is_added and turning < pairs:
+        yield from _with_bases(_proportional(unscaled, line, turning), line.measured)
 
 
 def _proportional(law: Law, line: Line, turning: int) -> LawPrior:
@@ -200,21 +234,32 @@ def _proportional(law: Law, line: Line, turning: int) -> LawPrior:
     return LawPrior(replace(law, scaling=Proportional(factor), rotating=turning), cost)
 
 
-def _scaled(law: Law, line: Line, *, may_scale: bool) -> LawPrior:
-    """Return a law with the number by which its first frequency differs from 1.
-
-    A rotary table divides all frequencies by a factor of linear scaling; an added one multiplies positions, and 0.001
-    is written as 1/1000 if that is plainer.
-    """
+def _is_unscaled(line: Line) -> bool:
+    """Return True if the first frequency is 1, as it is unless something multiplies all of them."""
     scale, error = line.level
-    if abs(scale - 1) <= max(error, 1e-7):
+    return abs(scale - 1) <= max(error, 1e-7)
+
+
+def _with_linear_scaling(law: Law, line: Line) -> LawPrior:
+    """Return a law that divides all frequencies by one factor: a first frequency of 0.25 is a
+    factor of 4.
+    """
+    if _is_unscaled(line):
         return LawPrior(law)
     factor = _plainest(_inverse(line.level))
-    if not may_scale:
-        return LawPrior(replace(law, scaling=Linear(factor)), COST_PER_DIGIT * digits(factor))
+    return LawPrior(replace(law, scaling=Linear(factor)), COST_PER_DIGIT * digits(factor))
+
+
+def _with_multiplied_positions(law: Law, line: Line) -> LawPrior:
+    """Return a law whose positions are multiplied by a number, written as 1/3 if that is plainer
+    than 0.333333.
+    """
+    if _is_unscaled(line):
+        return LawPrior(law)
     direct = _plainest(line.level)
-    plainer = 1 / factor if digits(factor) < digits(direct) else direct
-    cost = COST_PER_DIGIT * min(digits(factor), digits(direct))
+    divisor = _plainest(_inverse(line.level))
+    plainer = 1 / divisor if digits(divisor) < digits(direct) else direct
+    cost = COST_PER_DIGIT * min(digits(divisor), digits(direct))
     return LawPrior(replace(law, scale=plainer), cost)
 
 
@@ -232,70 +277,93 @@ def _turning(measured: Frequencies) -> int:
     return int(np.flatnonzero(is_turning)[-1]) + 1 if is_turning.any() else 0
 
 
-def _with_base(prior: LawPrior, measured: Frequencies) -> Iterator[LawPrior]:
-    """Yield a law with each base that somebody may have written for the measured one."""
+def _with_bases(prior: LawPrior, measured: Frequencies) -> Iterator[LawPrior]:
+    """Yield a law with each base that somebody may have written for the measured one.
+
+    A base of 499,998 ± 5 may be 500,000. Frequencies without any other scaling may also be those of
+    NTK scaling, which does nothing but change the base.
+    """
     law = prior.law
-    fit = fit_parameter(law, "base", measured, (law.base,))
-    if fit is None:
+    base_fit = fit_parameter(law, "base", measured, (law.base,))
+    if base_fit is None:
         return
-    doubt: tuple[str, ...] = ()
-    if fit.error > SIGMAS * KNOWN_TO * fit.value:
-        doubt = (f"the base is known within {number(fit.error, 1)}",)
-    bases = [*OtherBase.written(fit.value, fit.error)]
-    for base in bases:
-        cost = prior.cost + _cost_of_base(base)
-        yield LawPrior(law.having("base", base), cost, (*prior.open, *doubt))
+    doubts = prior.open
+    if base_fit.error > SIGMAS * KNOWN_TO * base_fit.value:
+        doubts = (*doubts, f"the base is known within {number(base_fit.error, 1)}")
+    for base in OtherBase.written(base_fit.value, base_fit.error):
+        yield LawPrior(law.having("base", base), prior.cost + _cost_of_base(base), doubts)
     if law.scaling == NO_SCALING and law.scale == 1:
-        yield from _stretched(law, fit)
+        yield from _ntk_laws(law, base_fit)
 
 
 def _cost_of_base(base: float) -> float:
     return 0.0 if base in USUAL_BASES else COST_PER_DIGIT * digits(base)
 
 
-def _stretched(law: Law, base: Fit) -> Iterator[LawPrior]:
-    """Yield NTK scaling: a usual base b that a plain factor s has stretched to b · s^(d/(d − 2))."""
+def _ntk_laws(law: Law, base: Fit) -> Iterator[LawPrior]:
+    """Yield laws in which NTK scaling has stretched a usual base b by a plain factor s to b ·
+    s^(d/(d − 2)).
+
+    Nobody writes a base of 40889.94. But for d = 128 it is 10000 · 4^(128/126): NTK scaling of the
+    usual base by 4.
+
+    Args:
+        law: The law without scaling; its `half` is d/2.
+        base: The measured base, and its error.
+    """
     if law.half <= 1:
-        return
-    power = 1 - 1 / law.half
+        return  # The exponent d/(d − 2) would be infinite.
+    power = 1 - 1 / law.half  # (d − 2)/d, the inverse of that exponent
+    doubt = f"base {base.value:.6g} without scaling is the same table, and so is dynamic scaling with that factor"
     for usual in USUAL_BASES:
         ratio = base.value / usual
-        if ratio <= 1.01:
+        if ratio <= MIN_STRETCH:
             continue
         factor = ratio**power
-        plain = _plainest(Fit(factor, factor * power * base.error / base.value + 1e-9))
+        factor_error = factor * power * base.error / base.value + 1e-9
+        plain = _plainest(Fit(factor, factor_error))
         if digits(plain) <= MAX_NTK_DIGITS and plain > 1:
-            text = f"base {base.value:.6g} without scaling is the same table, and so is dynamic scaling with that factor"
             cost = NTK_COST + COST_PER_DIGIT * digits(plain)
-            yield LawPrior(replace(law, base=usual, scaling=Ntk(plain)), cost, (text,))
+            yield LawPrior(replace(law, base=usual, scaling=Ntk(plain)), cost, (doubt,))
 
 
 @dataclass(frozen=True)
 class Blend:
-    """A scaling that divides slow frequencies by a factor and leaves fast ones, as it is usually configured."""
+    """A scaling that divides slow frequencies by a factor and leaves fast ones, as it is usually
+    configured.
+    """
 
     scaling: Scaling
     cost: float
     open: str
 
 
-def _blends(factor: float) -> Iterator[Blend]:
+def _usual_blends(factor: float) -> Iterator[Blend]:
+    """Yield llama3 and YaRN scalings by a factor as models are configured, usual settings cheapest.
+
+    The original length of 8192 is a placeholder: `_agreeing_lengths` tries all usual ones.
+    """
     for low, high in FREQUENCY_FACTORS:
-        cost = COST_PER_DIGIT * (digits(high) + (low != 1))
+        cost = COST_PER_DIGIT * digits(high)
+        if low != 1:
+            cost += COST_PER_DIGIT
         yield Blend(Llama3(factor, 8192, low, high), cost, SAME_LLAMA3)
     for truncate in (True, False):
         for fast, slow in BETAS:
-            is_usual = (fast, slow) == BETAS[0]
-            cost = COST_PER_DIGIT * (not truncate) + (0.0 if is_usual else 4 * COST_PER_DIGIT)
+            cost = 0.0 if (fast, slow) == BETAS[0] else 4 * COST_PER_DIGIT
+            if not truncate:
+                cost += COST_PER_DIGIT
             scaling = Yarn(8192, factor, beta_fast=fast, beta_slow=slow, truncate=truncate)
             yield Blend(scaling, cost, SAME_YARN)
 
 
-def _bent(measured: Frequencies, half: float) -> Iterator[LawPrior]:
-    """Yield llama3 and YaRN laws, which leave fast frequencies as they are and divide slow ones by a factor.
+def _llama3_and_yarn_laws(measured: Frequencies, half: float) -> Iterator[LawPrior]:
+    """Yield llama3 and YaRN laws, which leave fast frequencies as they are and divide slow ones by
+    a factor.
 
-    Llama 3.1 (base 500000, factor 8) has the frequencies of its base in the first pairs, and an eighth of them in the
-    last ones. So the first pairs give the base, and the last one the factor.
+    Llama 3.1 (base 500000, factor 8, 64 pairs) has the frequencies of its base in pairs 0 to 28,
+    and an eighth of them in pairs 35 to 63. So the first pairs give the base, and the last one the
+    factor.
     """
     known = np.flatnonzero(measured.known & (measured.values > 0))
     if len(known) < MIN_PAIRS:
@@ -304,18 +372,24 @@ def _bent(measured: Frequencies, half: float) -> Iterator[LawPrior]:
     if np.median(relative_errors) > MAX_BLUR:
         return
     for base in _bases_of_fast_pairs(measured, known, half):
-        plain = Law(len(measured.values), half, base)
-        for factor in _blend_factors(plain, measured, known):
-            yield from _with_blend(plain, factor, measured)
+        unscaled = Law(len(measured.values), half, base)
+        for factor in _blend_factors(unscaled, measured, known):
+            yield from _with_usual_blends(unscaled, factor, measured)
 
 
-def _blend_factors(plain: Law, measured: Frequencies, known: Indices) -> Iterator[float]:
-    """Yield factors by which slow frequencies of a plain law may have been divided, the fitted one first.
+def _blend_factors(unscaled: Law, measured: Frequencies, known: Indices) -> Iterator[float]:
+    """Yield factors by which slow frequencies of a law may have been divided, the fitted one first.
 
-    There is none if some frequency is higher than the plain law's: no blend raises one. Nor does a blend divide any by
-    more than its factor.
+    If the slowest pair has 0.1249 of its frequency, the fitted factor is 8. No factor is yielded if
+    some frequency is higher than the unscaled one, since llama3 and YaRN raise none; nor a factor
+    that is smaller than what some frequency was divided by.
+
+    Args:
+        unscaled: The law without scaling.
+        measured: The frequencies of the table, and their errors.
+        known: The indices of the frequencies that are known and not 0.
     """
-    expected = plain.frequencies[known]
+    expected = unscaled.frequencies[known]
     ratios = measured.values[known] / expected
     slack = MAX_SIGMAS * measured.errors[known] / expected + FLOAT32_DRIFT
     if (ratios > 1 + slack).any():
@@ -329,7 +403,9 @@ def _blend_factors(plain: Law, measured: Frequencies, known: Indices) -> Iterato
 
 
 def _bases_of_fast_pairs(measured: Frequencies, known: Indices, half: float) -> Iterator[float]:
-    """Yield the bases that the first pairs allow, which no blend divides: usual ones, then the plainest."""
+    """Yield the bases that the first pairs allow, which llama3 and YaRN leave as they are: usual
+    ones first.
+    """
     first = known[:2]
     if first[0] != 0:
         first = known[:1]
@@ -337,54 +413,72 @@ def _bases_of_fast_pairs(measured: Frequencies, known: Indices, half: float) -> 
         off = np.abs(measured.values[first] - base ** (-first / half))
         if (off <= MAX_SIGMAS * measured.errors[first]).all():
             yield base
-    if known[0] != 0 or len(known) < MIN_PAIRS:
-        return
-    for last in dict.fromkeys((1, len(known) // 6 + 1, len(known) // 3 + 1)):
-        index = known[last]
-        step = (math.log(measured.values[0]) - math.log(measured.values[index])) / index
-        errors = measured.errors / np.maximum(measured.values, 1e-300)
-        error = SIGMAS * math.hypot(errors[0], errors[index]) / index
+    if known[0] == 0 and len(known) >= MIN_PAIRS:
+        yield from _plain_bases_of_fast_pairs(measured, known, half)
+
+
+def _plain_bases_of_fast_pairs(
+    measured: Frequencies, known: Indices, half: float
+) -> Iterator[float]:
+    """Yield the plainest base of the line from pair 0 to a later pair, for three later pairs.
+
+    A later pair gives a sharper base, but may already be divided by the scaling. So the next pair,
+    a sixth and a third of all pairs are tried.
+    """
+    errors = measured.errors / np.maximum(measured.values, 1e-300)
+    for place in dict.fromkeys((1, len(known) // 6 + 1, len(known) // 3 + 1)):
+        pair = known[place]
+        # The logarithm of a frequency falls by ln(base)/half from pair to pair.
+        step = (math.log(measured.values[0]) - math.log(measured.values[pair])) / pair
+        step_error = SIGMAS * math.hypot(errors[0], errors[pair]) / pair
         if 0 < step * half < LARGEST_LOG:
-            value = math.exp(step * half)
-            yield _plainest(Fit(value, value * (1e-7 + half * error)))
+            base = math.exp(step * half)
+            yield _plainest(Fit(base, base * (1e-7 + half * step_error)))
 
 
-def _with_blend(plain: Law, factor: float, measured: Frequencies) -> Iterator[LawPrior]:
-    """Yield the usual blends with the original lengths that agree with the frequencies."""
-    numbers = COST_PER_DIGIT * digits(factor)
-    if plain.base not in USUAL_BASES:
-        numbers += COST_PER_DIGIT * digits(plain.base)
-    for blend in _blends(factor):
+def _with_usual_blends(unscaled: Law, factor: float, measured: Frequencies) -> Iterator[LawPrior]:
+    """Yield llama3 and YaRN scalings by a factor, with the original lengths that give the
+    frequencies.
+    """
+    cost_of_numbers = COST_PER_DIGIT * digits(factor) + _cost_of_base(unscaled.base)
+    for blend in _usual_blends(factor):
         check_time()
-        law = replace(plain, scaling=blend.scaling)
-        cost = blend.cost + numbers
-        for length in _agreeing_lengths(law, measured):
-            found = law.having("original_max_position_embeddings", int(length))
-            yield LawPrior(found, cost, (blend.open,))
+        scaled = replace(unscaled, scaling=blend.scaling)
+        for length in _agreeing_lengths(scaled, measured):
+            law = scaled.having("original_max_position_embeddings", int(length))
+            yield LawPrior(law, blend.cost + cost_of_numbers, (blend.open,))
 
 
 def _agreeing_lengths(law: Law, measured: Frequencies) -> Floats:
-    """Return the usual original lengths with which a law gives the frequencies, all of them tried at once."""
+    """Return the usual original lengths with which a law gives the frequencies, all of them tried
+    at once.
+    """
     lengths = np.array(LENGTHS)
     columns: Any = {"original_max_position_embeddings": lengths[:, None]}
     frequencies = replace(law, scaling=replace(law.scaling, **columns)).frequencies
     return lengths[measured.agreeing(frequencies)]
 
 
-def _divided(measured: Frequencies, half: float) -> Iterator[LawPrior]:
-    """Yield LongRoPE over the usual base whose divisors, one per pair, are known best."""
+def _longrope_laws(measured: Frequencies, half: float) -> Iterator[LawPrior]:
+    """Yield LongRoPE, which divides every frequency by a number of its own, over the likeliest
+    usual base.
+
+    Phi-3 divides 10000^(−i/48) by 1.05, 1.1, … 64.5. With the right base the divisors have few
+    decimals; so the base whose divisors are known best is taken.
+    """
     if measured.is_folded:
         return
-    candidates: list[tuple[Law, Divisors]] = []
+    best: LawPrior | None = None
+    most_sharp = 0
     for base in USUAL_BASES:
-        plain = Law(len(measured.values), half, base)
-        divisors = _divisors(plain, measured)
-        if divisors is not None:
-            candidates.append((plain, divisors))
-    if candidates:
-        plain, divisors = max(candidates, key=lambda candidate: candidate[1].sharp)
-        scaling = LongRope(4096, divisors.values, divisors.values, attention_factor=1.0)
-        yield LawPrior(replace(plain, scaling=scaling), LONGROPE_COST, SAME_DIVISORS)
+        unscaled = Law(len(measured.values), half, base)
+        divisors = _divisors(unscaled, measured)
+        if divisors is not None and divisors.sharp > most_sharp:
+            scaling = LongRope(4096, divisors.values, divisors.values, attention_factor=1.0)
+            best = LawPrior(replace(unscaled, scaling=scaling), LONGROPE_COST, SAME_DIVISORS)
+            most_sharp = divisors.sharp
+    if best is not None:
+        yield best
 
 
 @dataclass(frozen=True)
@@ -395,16 +489,18 @@ class Divisors:
     sharp: int
 
 
-def _divisors(plain: Law, measured: Frequencies) -> Divisors | None:
-    """Return the plain numbers by which a law's frequencies were divided, such as Phi-3's 1.05, 1.1, … 64.5.
+def _divisors(unscaled: Law, measured: Frequencies) -> Divisors | None:
+    """Return the plain numbers by which a law's frequencies were divided, such as Phi-3's 1.05,
+    1.1, … 64.5.
 
-    None is returned unless those that are known well are numbers of two or three decimals, and differ: linear scaling
-    divides all frequencies by one number.
+    None is returned unless those that are known well are numbers of two or three decimals, and
+    differ: linear scaling divides all frequencies by one number.
     """
     known = measured.known
-    # A pair that hardly turns also has a divisor, which changes nothing: about half its error is a frequency for it.
+    # A pair that hardly turns also has a divisor, which changes nothing: about half its error is a
+    # frequency for it.
     usable = np.maximum(measured.values, np.maximum(measured.errors / 2, 1e-30))
-    divisors = plain.frequencies / np.where(known, measured.values, usable)
+    divisors = unscaled.frequencies / np.where(known, measured.values, usable)
     relative_errors = np.where(known, measured.errors / np.abs(usable), 0.01)
     errors = np.abs(divisors) * relative_errors
     is_sharp = (errors < SHARP_DIVISOR) & known
@@ -413,21 +509,22 @@ def _divisors(plain: Law, measured: Frequencies) -> Divisors | None:
     are_alike = float(np.ptp(divisors[is_sharp])) < SAME_DIVISOR
     if are_alike or not _are_decimals(divisors[is_sharp], errors[is_sharp]):
         return None
-    allowed = np.where(is_sharp, 4 * errors, errors / 16)
-    values = [
-        _plainest(Fit(float(divisor), float(error)))
-        for divisor, error in zip(divisors, allowed, strict=True)
-    ]
-    return Divisors(tuple(values), int(np.count_nonzero(is_sharp)))
+    allowed_errors = np.where(is_sharp, 4 * errors, errors / 16)
+    fits = map(Fit, divisors.tolist(), allowed_errors.tolist())
+    return Divisors(tuple(map(_plainest, fits)), int(np.count_nonzero(is_sharp)))
 
 
 def _are_possible(divisors: Floats) -> bool:
-    """Return True if divisors are of a size that LongRoPE's search gives: it hardly raises a frequency."""
+    """Return True if divisors are of a size that LongRoPE's search gives: it hardly raises a
+    frequency.
+    """
     return bool((divisors >= SMALLEST_DIVISOR).all() and (divisors <= LARGEST_DIVISOR).all())
 
 
 def _are_decimals(divisors: Floats, errors: Floats) -> bool:
-    """Return True if numbers may have two decimals, or three if they are known to half of the fourth."""
+    """Return True if numbers may have two decimals, or three if they are known to half of the
+    fourth.
+    """
     places = np.where(errors < 5e-5, 1000.0, 100.0)
     off = np.abs(divisors * places - np.rint(divisors * places)) / places
     return bool((off <= 4 * errors + 1e-9).all())
