@@ -1,10 +1,11 @@
-"""One array made of another, whatever its numbers mean: axes, copies, layouts, orders, signs, factors and masks."""
+"""One array made of another: axes, copies, layouts, orders, signs, factors and masks."""
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations, permutations
+from enum import Enum
+from itertools import chain, combinations, permutations, product
 from typing import NamedTuple
 
 import numpy as np
@@ -57,7 +58,9 @@ MAX_LAID_OUT = 1 << 22
 """Elements of an array that is made in other layouts."""
 
 MIN_ELEMENTS = 8
-"""Elements of an array that a transform explains: fewer numbers are in some order of others by chance."""
+"""Elements of an array that a transform explains: fewer numbers are in some order of others by
+chance.
+"""
 
 MAX_MATCHED = 4096
 """Rows, channels or heads that are matched with each other."""
@@ -90,7 +93,9 @@ FACTOR_SIGMAS = 5.0
 """Standard errors within which a factor is replaced by a plainer number."""
 
 EVEN = 0.01
-"""Share of the largest constant added to a row by which these have to vary: one that is the same is an offset."""
+"""Share of the largest constant added to a row by which these have to vary: one that is the same is
+an offset.
+"""
 
 MIN_SHIFTED = 0.25
 """Share of the rows to which a constant is added: fewer are wrong rows."""
@@ -153,19 +158,27 @@ class ArrayPair:
         return replace(array_case(making, self.observed, candidate.edits), measured=self.kept)
 
     def transformed(self) -> Explanation | None:
-        """Return the first transform that makes every element: those with fewer edits are tried first."""
+        """Return the first change of the expected array that makes every element of the found one.
+
+        A change is a transposition, another layout, a factor, another order of rows, and so on;
+        those that need fewer edits come first. None is returned if no change does.
+        """
         if min(self.expected.size, self.found.size) < MIN_ELEMENTS:
             return None
-        for candidate in self._candidates():
+        for candidate in self._changed_arrays():
             check_time()
             if candidate.edits:
-                found = explain_cases([self.case(candidate)], self.atol, most=0)
-                if found:
-                    return found[0]
+                explanations = explain_cases([self.case(candidate)], self.atol, most=0)
+                if explanations:
+                    return explanations[0]
         return None
 
     def damaged(self) -> Explanation | None:
-        """Return how the expected array was stored, or the small part of it that is wrong."""
+        """Return how the expected array was stored, or else the small part of it that is wrong.
+
+        A table that was printed with four decimals is stored coarsely; one whose rows 5 and 6 hold
+        zeros is damaged. Damage is looked for without a tolerance first, then within the user's.
+        """
         expected = _in_real_numbers(self.expected)
         found = _in_real_numbers(self.found)
         if expected.shape != found.shape:
@@ -173,30 +186,35 @@ class ArrayPair:
         making = ArrayMaking((expected,))
         case = array_case(making, ArrayObservations({self.name: found}), ())
         stored = explain_cases([case], self.atol, most=0)
-        explanations = [each for each in stored if each.edits]
+        explanations = [explanation for explanation in stored if explanation.edits]
         for tolerance in dict.fromkeys((0.0, self.atol)):
-            for damaged in storages(case.within(tolerance)):
+            for stored_case in storages(case.within(tolerance)):
                 if not explanations:
-                    explanations = [*_with_damage(damaged)]
+                    explanations = [*_with_damage(stored_case)]
         return best(explanations)[0] if explanations else None
 
-    def _candidates(self) -> Iterator[Candidate]:
-        """Yield what may make the array: in its shape, then with other values, then in another order."""
+    def _changed_arrays(self) -> Iterator[Candidate]:
+        """Yield the expected array, changed in every way in which it may be the found one.
+
+        First come arrays that only lie differently (transposed, repeated, another layout), then
+        these with other values (a factor, a constant per row, another mask), then rows, channels
+        or heads in another order.
+        """
         is_complex = self.found.dtype.kind == "c"
-        shaped = [
-            candidate
-            for candidate in _of_shape(self.expected, self.found.shape)
-            if (candidate.array.dtype.kind == "c") == is_complex
-        ]
-        yield from shaped
-        for candidate in shaped:
-            for change in (_scaled, _shifted, _remasked):
-                yield from change(candidate, self.found)
-        starts = shaped[:1]
+        rearranged = []
+        for candidate in _of_shape(self.expected, self.found.shape):
+            if (candidate.array.dtype.kind == "c") == is_complex:
+                rearranged.append(candidate)
+        yield from rearranged
+        for candidate in rearranged:
+            yield from _scaled(candidate, self.found)
+            yield from _with_row_constants(candidate, self.found)
+            yield from _with_mask_of(self.found, candidate)
+        starts = rearranged[:1]
         if not starts or starts[0].edits:  # Rows may be missing or added, and not repeated.
             starts.insert(0, Candidate((), self.expected))
         for start in starts:
-            yield from _in_order(start, self.found)
+            yield from _with_slices_in_order_of(self.found, start)
 
 
 def _in_real_numbers(array: Array) -> Array:
@@ -214,19 +232,31 @@ def _with_damage(case: Case) -> Iterator[Explanation]:
 def explain_swapped(
     pairs: Mapping[str, tuple[Array, Array]], atol: float = 0.0
 ) -> list[Explanation]:
-    """Return the two tensors that changed places, of pairs of arrays by name."""
+    """Return that two tensors changed places: `cos` holds the sines, and `sin` the cosines.
+
+    Args:
+        pairs: The expected and the found array of each tensor, by its name.
+        atol: The tolerance, granted if nothing explains the arrays more closely.
+
+    Returns:
+        One explanation for the first two tensors that did; an empty list if none did.
+    """
     for first, second in combinations(pairs, 2):
         expected = (pairs[second][0], pairs[first][0])
         found = {first: pairs[first][1], second: pairs[second][1]}
-        arrays = (*expected, *found.values())
-        alike = {(array.shape, array.dtype.kind == "c") for array in arrays}
-        if len(alike) > 1 or expected[0].size > MAX_COMPARED or not expected[0].size:
+        if not _can_be_compared((*expected, *found.values())):
             continue
         case = array_case(ArrayMaking(expected), ArrayObservations(found), (Swapped(),))
         explanations = explain_cases([case], atol, most=0)
         if explanations:
             return [explanations[0]]
     return []
+
+
+def _can_be_compared(arrays: Sequence[Array]) -> bool:
+    """Return True if arrays have one shape, are all real or all complex, and are not too large."""
+    kinds = {(array.shape, array.dtype.kind == "c") for array in arrays}
+    return len(kinds) == 1 and 0 < arrays[0].size <= MAX_COMPARED
 
 
 def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -240,7 +270,7 @@ def _of_shape(array: Array, shape: tuple[int, ...]) -> Iterator[Candidate]:
     plain = array.reshape(_squeezed(array.shape))
     if plain.shape == wanted:
         yield Candidate((), plain.reshape(shape))
-    for rearrange in (_transposed, _repeated, _laid_out):
+    for rearrange in (_transposed, _repeated, _in_other_layouts):
         for edits, made, _ in rearrange(plain, wanted):
             if made.shape == wanted:
                 yield Candidate(edits, made.reshape(shape))
@@ -265,36 +295,54 @@ def _repeated(plain: Array, wanted: tuple[int, ...]) -> Iterator[Candidate]:
         yield Candidate((Repeated(0, times),), np.concatenate([plain] * times))
 
 
-def _laid_out(plain: Array, wanted: tuple[int, ...]) -> Iterator[Candidate]:
-    """Yield two functions swapped, one of them negated, or both in another layout."""
+def _in_other_layouts(plain: Array, wanted: tuple[int, ...]) -> Iterator[Candidate]:
+    """Yield a table with cosines and sines exchanged, one of them negated, or in another layout.
+
+    [cos | sin] becomes [sin | cos], [−cos | sin], [cos | −sin], and cos and sin interleaved. An
+    array does not state its layout: so every layout that it may have is supposed in turn.
+
+    Args:
+        plain: The expected table, without axes of length 1.
+        wanted: The shape of the found one.
+    """
     if plain.ndim not in (2, 3) or plain.size > MAX_LAID_OUT:
         return
-    for source in forms(plain):
-        is_odd = source.arrangement == "interleaved" and plain.shape[-1] % 2
-        parts = None if is_odd else source.split(plain)
-        if parts is None:
+    for layout in forms(plain):
+        is_odd = layout.arrangement == "interleaved" and plain.shape[-1] % 2
+        functions = None if is_odd else layout.split(plain)
+        if functions is None:
             continue
-        if len(parts) == 2:
-            first, second = parts
-            yield Candidate((Swapped(),), source.join(second, first))
-            yield Candidate((Negated("first"),), source.join(np.negative(first), second))
-            yield Candidate((Negated("second"),), source.join(first, np.negative(second)))
-        yield from _in_other_forms(source, parts, math.prod(wanted))
+        if len(functions) == 2:
+            yield from _swapped_or_negated(layout, *functions)
+        yield from _in_layouts_of_size(math.prod(wanted), layout, functions)
 
 
-def _in_other_forms(source: Form, parts: tuple[Array, ...], size: int) -> Iterator[Candidate]:
-    for arrangement in SEARCHED:
-        for doubled in DOUBLINGS:
-            target = Form(arrangement, doubled)
-            holds_one = arrangement == "alone"
-            if target == source or holds_one != (len(parts) == 1):
-                continue
-            if _size(target, parts[0]) != size:
-                continue
-            layout = Layout(source.name, target.name)
-            yield Candidate((layout,), target.join(*parts))
-            if len(parts) == 2:
-                yield Candidate((layout, Swapped()), target.join(*parts[::-1]))
+def _swapped_or_negated(layout: Form, first: Array, second: Array) -> Iterator[Candidate]:
+    yield Candidate((Swapped(),), layout.join(second, first))
+    yield Candidate((Negated("first"),), layout.join(np.negative(first), second))
+    yield Candidate((Negated("second"),), layout.join(first, np.negative(second)))
+
+
+def _in_layouts_of_size(
+    size: int, source: Form, functions: tuple[Array, ...]
+) -> Iterator[Candidate]:
+    """Yield cosines and sines, or one of them, in every other layout that has so many elements.
+
+    Args:
+        size: The number of elements of the found array.
+        source: The layout of the expected one, such as halves: [cos | sin].
+        functions: The cosines and the sines in it, or only one of them.
+    """
+    has_both = len(functions) == 2
+    for arrangement, doubled in product(SEARCHED, DOUBLINGS):
+        target = Form(arrangement, doubled)
+        takes_both = arrangement != "alone"
+        if target == source or takes_both != has_both or _size(target, functions[0]) != size:
+            continue
+        edit = Layout(source.name, target.name)
+        yield Candidate((edit,), target.join(*functions))
+        if has_both:
+            yield Candidate((edit, Swapped()), target.join(*functions[::-1]))
 
 
 def _size(form: Form, part: Array) -> int:
@@ -316,11 +364,13 @@ class Sides(NamedTuple):
 
     @property
     def is_used(self) -> Flags:
-        """Elements at which both are numbers, and one of them is not 0: others are beside the table."""
+        """Elements at which both are numbers, and one of them is not 0: others are beside the
+        table.
+        """
         return np.asarray(self.is_finite & ((self.expected != 0) | (self.found != 0)))
 
 
-def _some(made: Array, found: Array) -> Sides:
+def _sample(made: Array, found: Array) -> Sides:
     """Return about as many elements as a factor is estimated from, in whole rows."""
     rows = as_matrix(found)
     step = max(1, rows.size // SOME_ELEMENTS)
@@ -328,8 +378,10 @@ def _some(made: Array, found: Array) -> Sides:
 
 
 def _scaled(candidate: Candidate, found: Array) -> Iterator[Candidate]:
-    """Yield an array times the factor of least squares, or the plain number that it may be, such as −1."""
-    sides = _some(candidate.array, found)
+    """Yield an array times the factor of least squares, or the plain number that it may be, such as
+    −1.
+    """
+    sides = _sample(candidate.array, found)
     factor = plain_factor(sides)
     if factor is not None and _is_near(factor * sides.expected, sides):
         edits = (*candidate.edits, *factor_edits(factor))
@@ -337,16 +389,21 @@ def _scaled(candidate: Candidate, found: Array) -> Iterator[Candidate]:
 
 
 def plain_factor(sides: Sides) -> float | None:
-    """Return the plainest number that the found array may be times the expected one; None if it is 1, or there is none."""
+    """Return the factor that may make the found array of the expected one, such as −1 or 0.5.
+
+    The factor of least squares is 0.50000003 if values were rounded: the plainest number within
+    its error is returned. None is returned if that is 1, or if no factor of a usual size fits.
+    """
     expected = np.where(sides.is_finite, sides.expected, 0.0)
-    observed = np.where(sides.is_finite, sides.found, 0.0)
+    found = np.where(sides.is_finite, sides.found, 0.0)
     power = float((expected**2).sum())
-    factor = float((expected * observed).sum()) / power if power else 0.0
+    factor = float((expected * found).sum()) / power if power else 0.0
     size = abs(factor)
     if not FACTOR_ERROR < size < 1 / FACTOR_ERROR:
         return None
-    left = float(((observed - factor * expected) ** 2).sum())
-    error = FACTOR_ERROR * size + FACTOR_SIGMAS * math.sqrt(left / power / expected.size)
+    residual_power = float(((found - factor * expected) ** 2).sum())
+    standard_error = math.sqrt(residual_power / power / expected.size)
+    error = FACTOR_ERROR * size + FACTOR_SIGMAS * standard_error
     plain = math.copysign(next(plain_numbers(size, error), size), factor)
     return None if abs(plain - 1) <= FACTOR_ERROR else plain
 
@@ -369,40 +426,58 @@ def _is_near(made: Floats, sides: Sides) -> bool:
     return bool(off.size) and float(np.median(off)) <= EVEN * size
 
 
-def _shifted(candidate: Candidate, found: Array) -> Iterator[Candidate]:
-    """Yield a bias with a constant added to each row, where either has values; integers are no biases."""
+def _with_row_constants(candidate: Candidate, found: Array) -> Iterator[Candidate]:
+    """Yield an attention bias with a constant added to each row, which softmax does not notice.
+
+    ALiBi's causal rows for three keys are [0 · ·], [−1 0 ·] and [−2 −1 0], masked at the dots. If
+    keys are counted from the first one they are [0 · ·], [0 1 ·] and [0 1 2]: 0, 1 and 2 are added.
+    The constants are measured as the median difference of each row. One constant for all rows is
+    not yielded: it is an offset.
+    """
     made = candidate.array
-    are_real = made.dtype.kind not in "ciu" and found.dtype.kind not in "ciu"
-    if made.ndim < 2 or made.shape[-1] < 3 or not are_real:
+    if made.ndim < 2 or made.shape[-1] < 3 or not _may_be_biases(made, found):
         return
-    some = _some(made, found)
-    if not _is_near(some.expected + _row_shifts(some), some):
+    sample = _sample(made, found)
+    if not _is_near(sample.expected + _row_constants(sample), sample):
         return
     sides = Sides(widened(made), widened(found))
-    shifts = _row_shifts(sides)
-    least = EVEN * np.abs(shifts).max()
-    varies = np.ptp(shifts) > least
-    if varies and np.mean(np.abs(shifts) > least) > MIN_SHIFTED:
-        shifted = np.where(sides.is_used, sides.expected + shifts, sides.expected)
-        yield Candidate((*candidate.edits, RowShift()), shifted, is_computed=True)
+    constants = _row_constants(sides)
+    if _vary_by_row(constants):
+        moved = np.where(sides.is_used, sides.expected + constants, sides.expected)
+        yield Candidate((*candidate.edits, RowShift()), moved, is_computed=True)
 
 
-def _row_shifts(sides: Sides) -> Floats:
+def _may_be_biases(made: Array, found: Array) -> bool:
+    """Return True for floating-point numbers: integers are indices, and complex numbers turns."""
+    return made.dtype.kind not in "ciu" and found.dtype.kind not in "ciu"
+
+
+def _vary_by_row(constants: Floats) -> bool:
+    """Return True if constants differ from row to row, and enough of them are not 0."""
+    least = EVEN * np.abs(constants).max()
+    share_of_rows = np.mean(np.abs(constants) > least)
+    return bool(np.ptp(constants) > least and share_of_rows > MIN_SHIFTED)
+
+
+def _row_constants(sides: Sides) -> Floats:
     """Return the constant that is added to each row, (…, rows, 1); 0 for rows without values."""
     with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", RuntimeWarning
-        )  # Of rows that are masked, the median is NaN.
+        # The median of a row that is masked as a whole is NaN.
+        warnings.simplefilter("ignore", RuntimeWarning)
         gaps = np.where(sides.is_used, sides.found - sides.expected, np.nan)
         return np.nan_to_num(np.nanmedian(gaps, axis=-1, keepdims=True))
 
 
-def _remasked(candidate: Candidate, found: Array) -> Iterator[Candidate]:
-    """Yield an array with the mask of the other one, if it is at the same places."""
+def _with_mask_of(found: Array, candidate: Candidate) -> Iterator[Candidate]:
+    """Yield an array with the found array's mask, if that hides the same elements.
+
+    A causal mask is −inf in one program and −65504 in another; both hide the same keys.
+    """
     made = candidate.array
     if "c" in (made.dtype.kind, found.dtype.kind):
         return
     expected = widened(made)
+    # A comparison with NaN is False, so that NaN counts as masked.
     is_masked = ~(expected > MASKED)
     if not is_masked.any():
         return
@@ -413,67 +488,101 @@ def _remasked(candidate: Candidate, found: Array) -> Iterator[Candidate]:
         yield Candidate(edits, np.where(is_masked, observed, expected))
 
 
-def _in_order(candidate: Candidate, found: Array) -> Iterator[Candidate]:
-    """Yield rows, channels or heads in the order in which they are nearest to those of the other array."""
-    made = candidate.array.reshape(_squeezed(candidate.array.shape))
+class Slices(Enum):
+    """What the slices of an array along one of its axes (…, rows, channels) are."""
+
+    HEADS = "heads"
+    ROWS = "rows"
+    CHANNELS = "channels"
+
+    @classmethod
+    def along(cls, axis: int, axes: int) -> "Slices":
+        """Return what lies along an axis of so many: channels along the last, rows before it."""
+        if axis == axes - 1:
+            return cls.CHANNELS
+        return cls.ROWS if axis == axes - 2 else cls.HEADS
+
+
+def _with_slices_in_order_of(found: Array, candidate: Candidate) -> Iterator[Candidate]:
+    """Yield an array with its rows, channels or heads in the order that they have in the found one.
+
+    A table whose rows are reversed, or whose heads 0 and 1 are exchanged, is such an array. Each
+    axis is looked at alone: its slices are matched with the nearest ones of the found array.
+    """
+    expected = candidate.array.reshape(_squeezed(candidate.array.shape))
     wanted = found.reshape(_squeezed(found.shape))
-    if made.ndim not in (2, 3) or made.ndim != wanted.ndim:
+    is_complex = "c" in (expected.dtype.kind, wanted.dtype.kind)
+    if expected.ndim not in (2, 3) or expected.ndim != wanted.ndim or is_complex:
         return
-    if "c" in (made.dtype.kind, wanted.dtype.kind):
-        return
-    for axis in range(made.ndim):
-        ours = np.moveaxis(made, axis, 0)
-        theirs = np.moveaxis(wanted, axis, 0)
-        sizes = (len(ours), len(theirs))
-        if ours.shape[1:] == theirs.shape[1:] and min(sizes) >= 2 and max(sizes) <= MAX_MATCHED:
-            for edits, moved, _ in _ordered(ours, theirs, axis, made.ndim):
-                array = np.moveaxis(moved, 0, axis).reshape(found.shape)
-                yield Candidate((*candidate.edits, *edits), array)
-            if axis == made.ndim - 2 and len(ours) < len(theirs):
-                for edits, moved, _ in _with_added_rows(ours, theirs):
-                    array = np.moveaxis(moved, 0, axis).reshape(found.shape)
-                    yield Candidate((*candidate.edits, *edits), array)
+    for axis in range(expected.ndim):
+        sources = np.moveaxis(expected, axis, 0)
+        targets = np.moveaxis(wanted, axis, 0)
+        if not _can_be_matched(sources, targets):
+            continue
+        slices = Slices.along(axis, expected.ndim)
+        reordered = _reordered(sources, targets, slices)
+        extended = _with_added_rows(sources, targets, slices)
+        for moved in chain(reordered, extended):
+            array = np.moveaxis(moved.array, 0, axis).reshape(found.shape)
+            yield Candidate((*candidate.edits, *moved.edits), array)
 
 
-def _ordered(expected: Array, found: Array, axis: int, axes: int) -> Iterator[Candidate]:
-    """Yield the expected slices along the first axis in the order in which they were found, with either sign.
+def _can_be_matched(sources: Array, targets: Array) -> bool:
+    """Return True if slices along the first axis have one shape, and are neither few nor too many."""
+    fewer, more = sorted((len(sources), len(targets)))
+    return sources.shape[1:] == targets.shape[1:] and fewer >= 2 and more <= MAX_MATCHED
 
-    Slices without a source are padding, if all of them hold one number.
+
+def _reordered(expected: Array, found: Array, slices: Slices) -> Iterator[Candidate]:
+    """Yield the expected slices in the order in which they were found, as they are or all negated.
+
+    Found slices that are near to no expected one are padding, if all of them hold one number.
+
+    Args:
+        expected: The slices along the first axis, in their right order.
+        found: Those of the other array, whose number may differ.
+        slices: What they are: rows, channels or heads.
     """
     for sign in (1, -1):
         sources = _matching_slices(expected, found, sign)
-        edit = _order_edit(sources, len(expected), axis, axes)
+        edit = _order_edit(sources, len(expected), slices)
         is_lost = sources < 0
         is_padding = not is_lost.any() or not np.ptp(widened(found[is_lost]))
         if edit is None or not is_padding:
             continue
-        moved = sign * widened(expected[np.maximum(sources, 0)])
-        moved[is_lost] = widened(found[is_lost])
-        signs: tuple[Edit, ...] = (Negated("all"),) if sign < 0 else ()
-        yield Candidate((*signs, edit), moved)
+        reordered = sign * widened(expected[np.maximum(sources, 0)])
+        reordered[is_lost] = widened(found[is_lost])
+        edits = (edit,) if sign > 0 else (Negated("all"), edit)
+        yield Candidate(edits, reordered)
 
 
-def _with_added_rows(expected: Array, found: Array) -> Iterator[Candidate]:
+def _with_added_rows(expected: Array, found: Array, slices: Slices) -> Iterator[Candidate]:
     """Yield the found rows if all expected ones are among them, in their order.
 
-    The rows 0, 4 and 8 of a table, compared with the rows 0 to 8: 1–3 and 5–7 are added.
+    If rows 0, 4, 8 and 12 are expected and rows 0 to 12 found, then 1–3, 5–7 and 9–11 are added.
     """
-    places = _matching_slices(found, expected, 1)
-    are_all_there = places.min() >= 0 and bool((np.diff(places) > 0).all())
-    if len(expected) < MIN_SOURCES or not are_all_there:
+    if slices is not Slices.ROWS or not MIN_SOURCES <= len(expected) < len(found):
         return
-    moved = widened(found).copy()
-    moved[places] = widened(expected)
+    places = _matching_slices(found, expected, 1)
+    if places.min() < 0 or (np.diff(places) <= 0).any():
+        return
+    rows = widened(found).copy()
+    rows[places] = widened(expected)
     added = np.setdiff1d(np.arange(len(found)), places)
-    yield Candidate((AddedRows(tuple(added.tolist())),), moved)
+    yield Candidate((AddedRows(tuple(added.tolist())),), rows)
 
 
 def _matching_slices(expected: Array, found: Array, sign: int) -> Indices:
-    """Return for each found slice the index of the expected slice that is nearest to it; −1 if none is near.
+    """Return for each found slice the index of the nearest expected slice; −1 if none is near.
 
-    If the rows of a table are reversed, the indices of four rows are 3 2 1 0. Comparing thousands of rows with each
-    other number by number takes minutes. So rows are compared by some random weighted sums: equal rows have equal
-    sums, and other rows practically never do.
+    If the rows of a table are reversed, the indices of four rows are 3 2 1 0. Comparing thousands
+    of rows with each other number by number takes minutes. So rows are compared by some random
+    weighted sums: equal rows have equal sums, and other rows practically never do.
+
+    Args:
+        expected: The slices along the first axis that are looked for.
+        found: The slices that should be some of them.
+        sign: −1 if the found slices are supposed to be negated, or else 1.
     """
     sources = sign * _as_rows(expected)
     targets = _as_rows(found)
@@ -509,58 +618,70 @@ def _nearest(sources: Floats, targets: Floats) -> Indices:
     return np.where(is_near, nearest, -1)
 
 
-def _order_edit(sources: Indices, count: int, axis: int, axes: int) -> Edit | None:
-    """Return the order of slices along an axis as an edit; None for the expected one, or without enough evidence.
+def _order_edit(sources: Indices, count: int, slices: Slices) -> Edit | None:
+    """Return the order of rows, channels or heads in the vocabulary of results, such as «reversed».
+
+    Rows may also be cut off, repeated or left out; channels and heads can only be permuted. None
+    is returned for the expected order, and if too few slices were recognised.
 
     Args:
-        sources: The index of the expected slice that each found one is; −1 for none.
+        sources: The index of the expected slice that each found one is; −1 for none: 3 2 1 0.
         count: The number of expected slices.
-        axis: The axis along which slices were taken.
-        axes: The number of axes: the last are channels, those before them rows, and others heads.
+        slices: What they are.
     """
+    if not _are_enough(sources, count):
+        return None
+    named = _row_order(sources, count)
+    if slices is Slices.ROWS:
+        return named or _some_rows(sources, count)
+    is_permutation = np.array_equal(np.sort(sources), np.arange(count))
+    if named is None or not is_permutation:
+        return None
+    order: str | tuple[int, ...] = tuple(sources.tolist())
+    if named.order == "reversed":
+        order = "reversed"
+    return Channels(order) if slices is Slices.CHANNELS else Heads(order)
+
+
+def _are_enough(sources: Indices, count: int) -> bool:
+    """Return True if most found slices have a source, and these are several, or all the same."""
     matched = sources[sources >= 0]
     is_constant = not np.ptp(sources)
-    has_few_sources = len(np.unique(matched)) < min(MIN_SOURCES, count) and not is_constant
-    if len(matched) < (1 - MAX_LOST) * len(sources) or has_few_sources:
-        return None
-    rows = _row_order(sources, count)
-    if axis == axes - 2:
-        return rows or _some_rows(sources, count)
-    if rows is None:
-        return None
-    is_permutation = len(sources) == count and len(np.unique(matched)) == count
-    if not is_permutation:
-        return None
-    listed: str | tuple[int, ...] = tuple(sources.tolist())
-    if rows.order == "reversed":
-        listed = "reversed"
-    return Channels(listed) if axis == axes - 1 else Heads(listed)
+    are_several = is_constant or len(np.unique(matched)) >= min(MIN_SOURCES, count)
+    return are_several and len(matched) >= (1 - MAX_LOST) * len(sources)
 
 
-def _row_order(order: Indices, count: int) -> Rows | None:
-    """Return an order of rows in words; None for the expected one, and for one without a name."""
-    here = np.arange(len(order))
-    first = int(order[0])
-    lost = int(np.count_nonzero(order < 0))
-    period = int((order[1:] == first).argmax()) + 1
-    named = {
-        Rows("cut", len(order)): here,
+def _row_order(sources: Indices, count: int) -> Rows | None:
+    """Return the name of an order of rows; None for the expected one, and for one without a name.
+
+    Of six expected rows, 0 1 2 3 are cut, −1 −1 0 1 2 3 padded, 4 4 4 4 constant, 0 1 2 0 1 2
+    wrapped, 5 4 3 2 1 0 reversed, and 0 2 1 3 5 4 permuted. −1 stands for a row of padding.
+    """
+    length = len(sources)
+    here = np.arange(length)
+    first = int(sources[0])
+    lost = int(np.count_nonzero(sources < 0))
+    period = int((sources[1:] == first).argmax()) + 1
+    sources_by_name = {
+        Rows("cut", length): here,
         Rows("padded", lost): np.where(here < lost, -1, here - lost),
-        Rows("padded at the end", lost): np.where(here < len(order) - lost, here, -1),
-        Rows("constant", first): np.full(len(order), first),
+        Rows("padded at the end", lost): np.where(here < length - lost, here, -1),
+        Rows("constant", first): np.full(length, first),
         Rows("wrapped", period): max(first, 0) + here % period,
     }
-    if len(order) == count:
-        named[Rows("reversed")] = here[::-1]
-    for rows, places in named.items():
-        if np.array_equal(order, places):
+    if length == count:
+        sources_by_name[Rows("reversed")] = here[::-1]
+    for rows, expected in sources_by_name.items():
+        if np.array_equal(sources, expected):
             return None if rows == Rows("cut", count) else rows
-    is_permuted = len(order) == count and not lost and len(np.unique(order)) == count
-    return Rows("permuted") if is_permuted else None
+    is_permutation = np.array_equal(np.sort(sources), np.arange(count))
+    return Rows("permuted") if is_permutation else None
 
 
 def _some_rows(order: Indices, count: int) -> SomeRows | None:
-    """Return the expected rows that are there, if others are missing; None unless each is there once."""
+    """Return the expected rows that are there, if others are missing; None unless each is there
+    once.
+    """
     is_part = len(order) < count and len(np.unique(order)) == len(order)
     if not is_part or order.min() < 0:
         return None
