@@ -15,7 +15,9 @@ MASKED = -1e4
 MASK_VALUES = tuple(
     float(value) for value in (-np.inf, np.finfo(np.float32).min, -3.3895313892515355e38, -65504.0)
 )
-"""Masks that every check accepts: minus infinity, and the most negative float32, bfloat16 and float16 numbers."""
+"""Masks that every check accepts: minus infinity, and the most negative float32, bfloat16 and
+float16 numbers.
+"""
 
 
 class Multiples(NamedTuple):
@@ -26,9 +28,12 @@ class Multiples(NamedTuple):
 
 
 def multiples_of(form: str, queries: int, keys: int) -> Multiples:
-    """Return the distances of a form; the queries are the last ones.
+    """Return the distance of every query and key, by which ALiBi multiplies the slope of a head.
 
-    Of three queries and keys, the causal form has the rows [0 · ·], [−1 0 ·] and [−2 −1 0].
+    Of three queries and keys, the causal form has the rows [0 · ·], [−1 0 ·] and [−2 −1 0], masked
+    at the dots, and the symmetric form [0 −1 −2], [−1 0 −1] and [−2 −1 0]. The forms «key» and
+    «key-last» have one row for all queries: [0 1 2] and [−2 −1 0]. With a cache there are fewer
+    queries than keys: these are the last ones.
     """
     key = np.arange(keys, dtype=np.float64)
     if form == "key":
@@ -36,7 +41,7 @@ def multiples_of(form: str, queries: int, keys: int) -> Multiples:
     if form == "key-last":
         return Multiples(key[None] - (keys - 1), np.zeros((1, keys), bool))
     query = np.arange(keys - queries, keys)[:, None]
-    distance = key[None] - query
+    distance = key[None] - query  # (queries, keys), negative for keys before the query
     if form == "causal":
         return Multiples(np.minimum(distance, 0.0), distance > 0)
     return Multiples(-np.abs(distance), np.zeros(distance.shape, bool))
@@ -44,7 +49,9 @@ def multiples_of(form: str, queries: int, keys: int) -> Multiples:
 
 @dataclass(frozen=True, eq=False)
 class BiasMaking(Making):
-    """A bias of all heads: one row per head and query, one column per key. Slopes alone have one column."""
+    """A bias of all heads: one row per head and query, one column per key. Slopes alone have one
+    column.
+    """
 
     slopes: Floats
     multiples: Floats  # (queries, keys)
@@ -74,7 +81,8 @@ class BiasMaking(Making):
     def bound(self, rows: Indices) -> Floats:
         """Slopes that other programs compute have the relative error of float32 powers.
 
-        BLOOM raises a rounded base to powers up to the number of heads, 16 for slopes 2^(−1/2), 2^−1, …
+        BLOOM raises a rounded base to powers up to the number of heads, 16 for slopes 2^(−1/2),
+        2^−1, …
         """
         values = np.abs(self.rendered(rows))
         share = FREQUENCY_RTOL if self.multiples.size == 1 else 16 * HALF_UNIT

@@ -1,4 +1,6 @@
-"""Identification of ALiBi's slopes and biases: slopes are measured, a rule is supposed, and the bias is made again."""
+"""Identification of ALiBi's slopes and biases: slopes are measured, a rule is supposed, and the
+bias is made again.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -27,7 +29,10 @@ from pecli.explain.storage import SIGNIFICANT_BITS
 from pecli.explain.tables import observed_dtype
 from pecli.explain.time_limit import check_time
 
-FORMS = ("causal", "symmetric", "key", "key-last")
+FORMS_OF_MATRICES = ("causal", "symmetric")
+FORMS_OF_ROWS = ("key", "key-last")
+"""Forms of a bias with one row per query, and with one row for all queries."""
+
 RULES = ("paper", "naive")
 
 MIN_HEADS = 3
@@ -57,45 +62,58 @@ class HeadBias(NamedTuple):
 
 
 def recognise_bias(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
-    """Yield the rule and the form of a bias, or the rule of slopes."""
+    """Yield the ALiBi scheme of an attention bias (heads, queries, keys), or of a vector of slopes.
+
+    Nothing is known of the tensor: every axis that may be the heads is tried, then every form of
+    the distances, then every rule for the slopes. The first scheme that makes the numbers is
+    yielded.
+    """
     (array,) = tensors.values()
     if array.dtype.kind == "c":
         return
     shape = [size for size in array.shape if size != 1]
     if len(shape) == 1:
-        yield from _by_rules("slopes", HeadBias(array.reshape(-1, 1, 1)), "symmetric")
+        yield from _first_by_rule("slopes", HeadBias(array.reshape(-1, 1, 1)), "symmetric")
         return
     for bias in _as_heads(array.reshape(shape)):
         if not MIN_HEADS <= len(bias.values) <= MAX_HEADS:
             continue  # A table of 65,536 rows is not a bias, and would be copied ten times below.
-        for form in _forms(bias.values):
+        for form in _possible_forms(bias.values):
             check_time()
-            found = [*_by_rules("bias", bias, form)]
-            if found:
-                yield from found
+            explanations = [*_first_by_rule("bias", bias, form)]
+            if explanations:
+                yield from explanations
                 return
 
 
 def _as_heads(array: Array) -> Iterator[HeadBias]:
-    """Yield an array as (heads, queries, keys), whichever axis the heads are."""
+    """Yield an array as a bias (heads, queries, keys), for every axis that may be the heads.
+
+    A matrix is (heads, keys) for one query, or the reverse. Of four axes, the first two are batch
+    and heads. Heads that are last, (queries, keys, heads), are possible if the first two axes are
+    equal, and exchanged queries and keys if the last two are.
+    """
     if array.ndim == 2:
-        yield _once(HeadBias(array[:, None]))
+        yield _without_batch(HeadBias(array[:, None]))
         yield HeadBias(array.T[:, None], (Transposed((1, 0)),))
     if array.ndim == 4:
         array = array.reshape(-1, *array.shape[2:])
     if array.ndim != 3:
         return
-    heads, queries, keys = array.shape
-    if queries <= keys:
-        yield _once(HeadBias(array))
-    if heads == queries:
+    first, second, third = array.shape
+    if second <= third:
+        yield _without_batch(HeadBias(array))
+    if first == second:
         yield HeadBias(array.transpose(2, 0, 1), (Transposed((1, 2, 0)),))
-    if queries == keys:
+    if second == third:
         yield HeadBias(array.transpose(0, 2, 1), (Transposed((0, 2, 1)),))
 
 
-def _once(bias: HeadBias) -> HeadBias:
-    """Return heads once if a batch has them several times over, as BLOOM's (batch · heads, 1, keys) has them."""
+def _without_batch(bias: HeadBias) -> HeadBias:
+    """Return the heads once if they repeat, as in BLOOM's (batch · heads, 1, keys).
+
+    24 heads of which the 8 first are there three times become 8 heads, with the edit «repeated».
+    """
     values = bias.values
     for heads in range(MIN_HEADS, len(values) // 2 + 1):
         first = values[:heads]
@@ -108,19 +126,26 @@ def _once(bias: HeadBias) -> HeadBias:
     return bias
 
 
-def _forms(values: Array) -> Iterator[str]:
-    """Yield the forms that the last query of all heads may have."""
+def _possible_forms(values: Array) -> Iterator[str]:
+    """Yield the forms of ALiBi, such as causal, that the last query of every head agrees with.
+
+    In its row each bias is a slope times a distance. So the best slope is fitted to each head, and
+    a form is possible if it leaves at most MAX_LEFT of the largest bias.
+
+    Args:
+        values: The bias, (heads, queries, keys).
+    """
     heads, queries, keys = values.shape
-    blocks = [values[start : start + HEADS_AT_ONCE, -1] for start in range(0, heads, HEADS_AT_ONCE)]
-    size = max(_largest(_biases(block)) for block in blocks)
-    if keys < 2 or not size:
+    starts = range(0, heads, HEADS_AT_ONCE)
+    last_queries = [values[start : start + HEADS_AT_ONCE, -1] for start in starts]
+    largest = max(_largest(_biases(block)) for block in last_queries)
+    if keys < 2 or not largest:
         return
-    for form in FORMS:
-        has_queries = form in ("causal", "symmetric")
-        if has_queries == (queries > 1):
-            multiples = multiples_of(form, 1, keys).values[0]
-            if all(_left(_biases(block), multiples) <= MAX_LEFT * size for block in blocks):
-                yield form
+    forms = FORMS_OF_MATRICES if queries > 1 else FORMS_OF_ROWS
+    for form in forms:
+        distances = multiples_of(form, 1, keys).values[0]
+        if all(_left(_biases(block), distances) <= MAX_LEFT * largest for block in last_queries):
+            yield form
 
 
 def _left(biases: Floats, multiples: Floats) -> float:
@@ -146,24 +171,35 @@ def _slopes(last: Floats, multiples: Floats) -> Floats:
     return np.asarray(np.nansum(known * last, axis=1) / np.maximum(power, 1e-300))
 
 
-def _by_rules(name: str, bias: HeadBias, form: str) -> Iterator[Explanation]:
+def _first_by_rule(name: str, bias: HeadBias, form: str) -> Iterator[Explanation]:
     """Yield the explanation by the first rule and max_bias that make a bias."""
     for rule in RULES:
-        for scheme in _schemes(name, bias.values, form, rule):
+        for scheme in _schemes_of_rule(rule, name, bias.values, form):
             for explanation in _explained(name, bias, scheme):
                 yield explanation.made_by(scheme)
                 return
 
 
-def _schemes(name: str, values: Array, form: str, rule: str) -> Iterator[Alibi]:
-    """Yield a rule with the usual max_bias, and with that of the measured slopes."""
+def _schemes_of_rule(rule: str, name: str, values: Array, form: str) -> Iterator[Alibi]:
+    """Yield ALiBi with the usual max_bias of 8, and with the one that follows from measured slopes.
+
+    The slopes of 8 heads are 1/2, 1/4, … 1/256 = 2^−8. If the last one is 2^−16, max_bias is 16.
+
+    Args:
+        rule: The rule for numbers of heads that are no powers of two: paper or naive.
+        name: The kind of tensor: bias or slopes.
+        values: The tensor, (heads, queries, keys).
+        form: The form of the distances, such as causal; slopes have none.
+    """
     heads, _, keys = values.shape
     if not MIN_HEADS <= heads <= MAX_HEADS:
         return
-    dtype = dtype_name(values.dtype)
-    options: dict[str, Any] = {"slopes": True} if name == "slopes" else {"seq_len": keys}
+    multiples = np.ones(1)
+    options: dict[str, Any] = {"slopes": True}
     if name == "bias":
-        options["form"] = form
+        multiples = multiples_of(form, 1, keys).values[0]
+        options = {"seq_len": keys, "form": form}
+    dtype = dtype_name(values.dtype)
     if dtype in SIGNIFICANT_BITS:
         options["dtype"] = dtype
     try:
@@ -171,7 +207,6 @@ def _schemes(name: str, values: Array, form: str, rule: str) -> Iterator[Alibi]:
     except ParameterError:
         return
     yield usual
-    multiples = np.ones(1) if name == "slopes" else multiples_of(form, 1, keys).values[0]
     slopes = _slopes(_biases(values[:, -1]), multiples)
     for value in near_max_bias(np.abs(slopes), rule):
         if value >= 1 and digits(value) <= MAX_DIGITS and value != usual.max_bias:
@@ -179,9 +214,17 @@ def _schemes(name: str, values: Array, form: str, rule: str) -> Iterator[Alibi]:
 
 
 def _explained(name: str, bias: HeadBias, scheme: Alibi) -> Iterator[Explanation]:
-    """Yield explanations of a bias by a scheme: as it is, or with the wrong sign, another mask or rounded slopes."""
+    """Yield explanations of a bias by a scheme: as it is, then with known mistakes in it.
+
+    Those are the wrong sign, another mask or none, and slopes that were rounded to 16 bits.
+
+    Args:
+        name: The kind of tensor: bias or slopes.
+        bias: The tensor, (heads, queries, keys), and how it lies in the file.
+        scheme: The scheme that is supposed to have made it.
+    """
     making = BiasMaking.of(scheme, name)
-    matrix = bias.values.reshape(-1, bias.values.shape[-1])
+    matrix = bias.values.reshape(-1, bias.values.shape[-1])  # (heads · queries, keys)
     if making.rows != len(matrix):
         return
     observations = Observations({name: matrix}, observed_dtype({name: matrix}))

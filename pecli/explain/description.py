@@ -33,7 +33,10 @@ class Glance(NamedTuple):
 
 
 def _glance(array: Array) -> Glance:
-    """Return a tensor, or about as many of its rows or elements as are read whole."""
+    """Return a tensor whole if it is small, or else evenly spaced rows or elements of it.
+
+    Statistics of a tensor of gigabytes need no more than some millions of its elements.
+    """
     if array.size <= MAX_FULL_READ:
         return Glance(array, widest(array))
     step = math.ceil(array.size / MAX_FULL_READ)
@@ -85,18 +88,22 @@ def _range_of(values: AnyArray) -> str:
 
 
 def _rank_of(glance: Glance) -> Iterator[str]:
-    """Yield a sentence if the matrix, or the corner of a large one, has less than full rank."""
+    """Yield a sentence if a matrix has less than full rank, as products of a few vectors have.
+
+    A table of cosines and sines of one frequency has rank 2, and learned embeddings full rank. Of
+    a large matrix only the first rows and columns are looked at, since a decomposition is slow.
+    """
     values = glance.values
     is_matrix = values.ndim > 1 and min(values.shape[-2:]) > 1 and not np.iscomplexobj(values)
     # A constant has rank 1, which says no more; huge numbers overflow.
     if not is_matrix or not np.isfinite(values.std()) or not np.ptp(values):
         return
     corner = values.reshape(-1, values.shape[-1])[:MAX_SIDE, :MAX_SIDE]
-    singular = np.linalg.svd(corner, compute_uv=False)
-    rank = np.count_nonzero(singular > LOW_RANK * singular[0])
-    if not 0 < rank < len(singular):
+    singular_values = np.linalg.svd(corner, compute_uv=False)
+    rank = np.count_nonzero(singular_values > LOW_RANK * singular_values[0])
+    if not 0 < rank < len(singular_values):
         return
     part = ""
     if corner.size < glance.array.size:
         part = f"{len(corner)} × {corner.shape[1]} of its elements are "
-    yield f"{part}of rank {rank}, not {len(singular)}"
+    yield f"{part}of rank {rank}, not {len(singular_values)}"

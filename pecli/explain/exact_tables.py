@@ -1,4 +1,6 @@
-"""Tables with mistakes, computed by the engine: the same bytes on every machine, unlike NumPy's cosines."""
+"""Tables with mistakes, computed by the engine: the same bytes on every machine, unlike NumPy's
+cosines.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,28 +20,36 @@ from pecli.explain.wave_tables import scheme_of_waves
 
 
 def exact_tensors(tensors: Tensors, mistake: Mistake) -> dict[str, Floats] | None:
-    """Return tensors with a mistake; None if the engine has no such numbers.
+    """Return tensors with a mistake in them, to be written as golden vectors that a port must fail.
 
-    It has those of every law and position that some scheme has, in any order of rows and columns.
+    They have to be the same bytes on every machine. So the engine's correctly rounded cosines are
+    used, not NumPy's; None is returned if the engine cannot make such numbers. It can for every
+    law of frequencies and every position that some scheme has, in any order of rows and columns.
+
+    Args:
+        tensors: The right tensors: their names, their scheme and how they are made.
+        mistake: The mistake, such as another base.
     """
     making = mistake.plant(tensors.making)
     rows = np.arange(making.rows)
     if isinstance(making, (BiasMaking, SchemeMaking)):
-        values = making.rendered(rows)
-    elif isinstance(making, WaveMaking) and not isinstance(making, FrequencyMaking):
-        turns = _exact_turns(making)
-        if turns is None:
-            return _of_scheme(tensors, mistake)
-        values = making.form.lay(turns, rows)
-        if making.empty_rows is not None:
-            values[making.empty_rows] = 0.0
-    else:
+        return _finished(tensors, making, making.rendered(rows))
+    if not isinstance(making, WaveMaking) or isinstance(making, FrequencyMaking):
         return None
+    turns = _exact_turns(making)
+    if turns is None:
+        return _of_scheme(tensors, mistake)
+    values = making.form.lay(turns, rows)
+    if making.empty_rows is not None:
+        values[making.empty_rows] = 0.0
     return _finished(tensors, making, values)
 
 
 def _exact_turns(making: WaveMaking) -> Complex | None:
-    """Return the correctly rounded turns of all rows; None if no scheme has the law or a position."""
+    """Return cos + i·sin of all rows and pairs, each correctly rounded; None if no scheme has them.
+
+    A scheme with the frequencies of the making is set up at its positions, and its tables are read.
+    """
     law = making.law
     if law is None or not _is_expressible(making, law):
         return None
@@ -49,9 +59,7 @@ def _exact_turns(making: WaveMaking) -> Complex | None:
     positions = tuple(int(position) for position in making.positions[0])
     try:
         tables = replace(scheme, positions=positions, seq_len=None).tables()
-    except (
-        ParameterError
-    ):  # Some scalings, such as dynamic ones, go only with consecutive positions.
+    except ParameterError:  # Dynamic scalings, for example, go only with consecutive positions.
         return None
     turns = _turns_of_tables(tables)
     if law.rotating is not None:
@@ -60,7 +68,9 @@ def _exact_turns(making: WaveMaking) -> Complex | None:
 
 
 def _is_expressible(making: WaveMaking, law: Law) -> bool:
-    """Return True if a scheme may have such numbers: exact ones, along one axis of whole positions from 0 on."""
+    """Return True if a scheme may have such numbers: exact ones, along one axis of whole positions
+    from 0 on.
+    """
     positions = making.positions[0]
     is_whole = bool((positions == np.rint(positions)).all())
     has_one_axis = len(making.positions) == 1
@@ -70,7 +80,9 @@ def _is_expressible(making: WaveMaking, law: Law) -> bool:
 
 
 def _turns_of_tables(tables: Mapping[str, Array]) -> Complex:
-    """Return cos + i·sin of compact rotary tables, or of a sinusoidal one with cosines in its first half."""
+    """Return cos + i·sin of compact rotary tables, or of a sinusoidal one with cosines in its first
+    half.
+    """
     if "pe" in tables:
         cos, sin = np.split(widened(tables["pe"]), 2, axis=1)
     else:

@@ -1,7 +1,8 @@
 """Explanations: the edits that turn an expected table into the one at hand, and what they leave.
 
-`hypothesis.accept` is the only constructor. Later steps copy an explanation by its methods: they may say of which
-tensors it is, or in which reading it holds, but never that it explains more than was compared.
+`hypothesis.accept` is the only constructor. Later steps copy an explanation by its methods: they
+may say of which tensors it is, or in which reading it holds, but never that it explains more than
+was compared.
 """
 
 import math
@@ -30,16 +31,22 @@ class Explanation:
 
     edits: tuple[Edit, ...]
     scheme: Scheme | None
-    """The scheme that makes the table at hand; None if none does, or if no command should be printed."""
+    """The scheme that makes the table at hand; None if none does, or if no command should be
+    printed.
+    """
     tensors: tuple[str, ...]
     cost: float = 0.0
-    """The length of the explanation, about 1 per mistake and 0.2 per fitted digit: the shortest one is preferred."""
+    """The length of the explanation, about 1 per mistake and 0.2 per fitted digit: the shortest one
+    is preferred.
+    """
     open: tuple[str, ...] = ()
     """What the data do not decide, a sentence each."""
     residual: float = 0.0
     """The largest difference that the edits do not explain."""
     recipe_residual: float = 0.0
-    """The largest difference from the table that the engine makes by the recipe, if the edits name one."""
+    """The largest difference from the table that the engine makes by the recipe, if the edits name
+    one.
+    """
     noise: float = 0.0
     """The root mean square of the differences that are left."""
     compared: ComparedRows | None = None
@@ -93,7 +100,10 @@ class Explanation:
         )
 
     def merged_with(self, other: "Explanation") -> "Explanation":
-        """Return one explanation of the tensors of two, which have the same mistakes."""
+        """Return one explanation for the tensors of two that have the same mistakes.
+
+        «base is 500000» of `cos` and of `sin` is stated once, for both.
+        """
         # A vector of frequencies has no length; the scheme of the table beside it has.
         longest = max(self.scheme, other.scheme, key=_length)
         # The mistakes are equal, so the one with more edits says more about storage.

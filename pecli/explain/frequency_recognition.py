@@ -29,7 +29,11 @@ SAME_BASE = 1e-6
 
 
 def recognise_frequencies(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
-    """Yield the rotary scheme of a vector of frequencies that falls from 1 or less."""
+    """Yield the rotary scheme of a vector such as a model's inv_freq: 1, 0.75, 0.56, …
+
+    The laws that frequencies may follow (a base, a scaling) are tried from plain to elaborate; the
+    first whose numbers are those of the vector is yielded.
+    """
     (array,) = tensors.values()
     values = widened(array).reshape(-1)
     is_possible = len(values) >= MIN_FREQUENCIES and bool(np.isfinite(values).all())
@@ -40,13 +44,15 @@ def recognise_frequencies(tensors: Mapping[str, Array]) -> Iterator[Explanation]
         check_time()
         if not _is_sure(prior.law):
             continue
-        for explanation in _by_law(prior.law, values):
+        for explanation in _explanations_by_law(prior.law, values):
             yield explanation.supposing((), prior.cost, prior.open)
             return
 
 
 def _errors(values: Floats) -> Floats:
-    """Return errors of frequencies: of powers in float32, or of the coarse grid that holds them all."""
+    """Return errors of frequencies: of powers in float32, or of the coarse grid that holds them
+    all.
+    """
     computed = 0.25 * FREQUENCY_RTOL * np.abs(values) + TINY
     for grid in storages_of(values, "float64"):
         if grid != FloatStorage("float32"):
@@ -63,17 +69,18 @@ def _is_sure(law: Law) -> bool:
     return digits(law.base) <= digits(plainer) + 2
 
 
-def _by_law(law: Law, values: Floats) -> Iterator[Explanation]:
-    """Yield the explanations of a vector by a law: as it is, or rounded to 16 bits."""
+def _explanations_by_law(law: Law, values: Floats) -> Iterator[Explanation]:
+    """Yield explanations of a vector of frequencies by a law: as it is, or rounded to 16 or 8 bits."""
     scheme = scheme_of_waves(waves_of_law(law, 2 * law.pairs, rows=1))
-    making = making_of(scheme, ("inv_freq",)) if scheme is not None else None
-    if scheme is None or making is None:
+    if scheme is None:
         return
-    case = case_of(scheme, making, {"inv_freq": values[None]})
-    if case is not None:
-        yield from explain_cases([case], 0.0, most=0)
-        # The engine has no recipe for 8 bits: such frequencies are named by their storage.
-        names = scheme.recipe_names()
-        steps = [step for step in RoundedSteps.proposals(case) if step.recipe in names]
-        yield from accepted(map(case.given, steps))
-        yield from accepted(case.given(Stored(grid)) for grid in storages_of(values, "bfloat16"))
+    making = making_of(scheme, ("inv_freq",))
+    case = None if making is None else case_of(scheme, making, {"inv_freq": values[None]})
+    if case is None:
+        return
+    yield from explain_cases([case], 0.0, most=0)
+    names = scheme.recipe_names()
+    steps = [step for step in RoundedSteps.proposals(case) if step.recipe in names]
+    yield from accepted(map(case.given, steps))
+    # The engine has no recipe for 8 bits: such frequencies are named by their storage.
+    yield from accepted(case.given(Stored(grid)) for grid in storages_of(values, "bfloat16"))

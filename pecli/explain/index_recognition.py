@@ -1,4 +1,6 @@
-"""Identification of relative-position indices: usual buckets and windows are supposed, and the index is made again."""
+"""Identification of relative-position indices: usual buckets and windows are supposed, and the
+index is made again.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -31,49 +33,52 @@ Settings = dict[str, int | bool]
 
 
 def recognise_index(tensors: Mapping[str, Array]) -> Iterator[Explanation]:
-    """Yield the style and the parameters of an index (queries, keys) of T5, DeBERTa or Swin.
+    """Yield the scheme of a relative-position index, as T5, DeBERTa and Swin have them.
 
-    Its last row, which has the farthest keys, leaves few of the usual parameters; the whole index decides. Parameters
-    of a short index that make the same numbers are doubts about the first ones.
+    Such an index is a matrix (queries, keys) of integers: the bucket of each distance, by which a
+    bias is looked up. The usual parameters of each model are supposed until some make the same
+    integers. Parameters that a short index cannot distinguish are stated as doubts: with 12 keys, a
+    max_distance of 128 makes the same integers as one of 256.
     """
     (array,) = tensors.values()
     index = array.reshape([size for size in array.shape if size != 1])
     is_square = index.ndim == 2 and index.shape[0] == index.shape[1]
     if not is_square or len(index) < MIN_LENGTH:
         return
-    for schemes_of_style in (_t5, _deberta, _swin):
-        possible = [
-            scheme for scheme in schemes_of_style(len(index)) if _has_last_row(scheme, index)
-        ]
-        for number, scheme in enumerate(possible):
+    for usual_schemes in (_t5_schemes, _deberta_schemes, _swin_schemes):
+        # Making one row of a scheme is cheap, and leaves few of about a hundred.
+        possible = [scheme for scheme in usual_schemes(len(index)) if _has_last_row(scheme, index)]
+        for place, scheme in enumerate(possible):
             explanations = list(accepted(cases_of(scheme, {"index": index})))
             if explanations:
-                doubts = tuple(_doubts(scheme, possible[number + 1 :]))
+                doubts = tuple(_doubts(scheme, possible[place + 1 :]))
                 yield explanations[0].supposing((), 0.0, doubts)
                 return
 
 
-def _t5(length: int) -> Iterator[Relative]:
+def _t5_schemes(length: int) -> Iterator[Relative]:
     for causal in (False, True):
         for buckets, distance in product(T5_BUCKETS, T5_DISTANCES):
             settings: Settings = {"buckets": buckets, "max_distance": distance, "causal": causal}
-            yield from _made("t5", length, settings)
+            yield from _if_possible("t5", length, settings)
 
 
-def _deberta(length: int) -> Iterator[Relative]:
+def _deberta_schemes(length: int) -> Iterator[Relative]:
     for buckets, distance in product(DEBERTA_BUCKETS, DEBERTA_DISTANCES):
-        yield from _made("deberta", length, {"buckets": buckets, "max_distance": distance})
+        yield from _if_possible("deberta", length, {"buckets": buckets, "max_distance": distance})
 
 
-def _made(style: str, length: int, settings: Settings) -> Iterator[Relative]:
-    """Yield the scheme, unless its last bucket would begin before the buckets of single distances end."""
+def _if_possible(style: str, length: int, settings: Settings) -> Iterator[Relative]:
+    """Yield the scheme, unless its last bucket would begin before the buckets of single distances
+    end.
+    """
     try:
         yield Relative(style, length, **settings)  # type: ignore[arg-type]
     except ParameterError:
         return
 
 
-def _swin(length: int) -> Iterator[Relative]:
+def _swin_schemes(length: int) -> Iterator[Relative]:
     """Yield every window with so many points: 6×8 and 8×6 for 48."""
     for rows in range(1, length + 1):
         if length % rows == 0:
@@ -81,7 +86,9 @@ def _swin(length: int) -> Iterator[Relative]:
 
 
 def _has_last_row(scheme: Relative, index: Array) -> bool:
-    """Return True if the last query has these keys: one row is soon made, and rejects most settings."""
+    """Return True if the last query has these keys: one row is soon made, and rejects most
+    settings.
+    """
     check_time()
     if scheme.grid is None:
         made = replace(scheme, queries=1).tables()["index"][-1]
@@ -93,7 +100,9 @@ def _has_last_row(scheme: Relative, index: Array) -> bool:
 
 
 def _doubts(scheme: Relative, others: list[Relative]) -> Iterator[str]:
-    """Yield the distances of the last bucket that a short index does not distinguish from the named one."""
+    """Yield the distances of the last bucket that a short index does not distinguish from the named
+    one.
+    """
     alike = [
         other for other in others if replace(other, max_distance=scheme.max_distance) == scheme
     ]
