@@ -150,7 +150,7 @@ class Checked:
             any_dtype: True if another dtype is not a finding.
             stated: The name that may state the order of cosines and sines, by default the label.
         """
-        scheme, found = reading.explained()
+        scheme, found = reading.tables_to_explain()
         result = compared(label, reading, tolerance, any_dtype=any_dtype)
         doubt = _doubt_about_order(label, stated or label, reading)
         return cls(tensor, result, scheme, found, reading.note, doubt=doubt)
@@ -183,7 +183,7 @@ def compared(
     # One reason can explain all copies only if they are equal. Both columns of a frequency are
     # explained together, so that they may differ.
     limit = max(tolerance.atol, MAX_COPY_ERROR)
-    if not reading.has_equal_copies(limit, doubled=False):
+    if not reading.has_equal_copies(limit, columns_may_differ=True):
         result.finding = CopiesDiffer()
     return result
 

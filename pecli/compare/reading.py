@@ -14,11 +14,11 @@ import numpy as np
 
 from pecli.compare.arrangement import Arrangement, arrangements, straight
 from pecli.compare.comparison import Comparison, compare
-from pecli.compare.factors import Shape
+from pecli.compare.factors import FunctionView, Shape
 from pecli.compare.forms import ARRANGEMENTS, STEPS, Form, columns, joined, stands_for_one
 from pecli.compare.part import Part, is_float_table
 from pecli.compare.problems import DoubledDifferently
-from pecli.compare.target import PLURALS, Expected, Origin, Target, fixed
+from pecli.compare.target import PLURALS, Expected, Making, Origin, Target, fixed
 from pecli.compare.tolerance import Tolerance
 from pecli.engine.arrays import COMPLEX, AnyArray, Indices, dtype_name, numpy_dtype, widest
 from pecli.engine.named_values import NamedValues
@@ -99,7 +99,10 @@ class Reading:
         return ", ".join(filter(None, self._notes()))
 
     def _notes(self) -> Iterator[str]:
-        """Yield what was assumed about the tensor; an empty text if there is nothing to note."""
+        """Yield remarks on how the tensor was read: «two columns per frequency», «transposed».
+
+        A remark that does not apply is an empty text.
+        """
         yield self.target.words
         yield from self._notes_on_columns()
         yield self.arrangement.folding.note
@@ -112,7 +115,11 @@ class Reading:
         yield self._words_for_masks()
 
     def _notes_on_columns(self) -> Iterator[str]:
-        """Yield which functions the columns hold, and how they are doubled."""
+        """Yield remarks on what the columns hold: «all cosines, then all sines», «one column per frequency».
+
+        The number of columns goes without saying for two files that agree in it, but not for a
+        table of a model: some runtimes store each frequency once, others twice.
+        """
         target = self.target
         holds_both = len(target.names) > 1
         if holds_both:
@@ -166,32 +173,32 @@ class Reading:
         """Return, by the names of the tables, one copy of what was found."""
         return {name: found for name, (_, found) in self.pairs().items()}
 
-    def has_equal_copies(self, atol: float = 0.0, *, doubled: bool = True) -> bool:
-        """Return True if all copies of a table are the same, within a tolerance.
+    def has_equal_copies(self, atol: float = 0.0, *, columns_may_differ: bool = False) -> bool:
+        """Return True if all copies of a table, such as those of a batch, are the same.
 
         Args:
             atol: The absolute tolerance.
-            doubled: False if the two columns of a frequency may differ from each other.
+            columns_may_differ: True if the two columns of a frequency, [c0 c1 … c0 c1 …], do not
+                count as copies of each other.
         """
-        # Rotation matrices hold cosines twice and sines once as they are and once negated, so that
-        # several parts may have the same name.
         first_by_name: dict[str, AnyArray] = {}
-        may_differ = bool(self.form.doubled) and not doubled and not self.form.is_signed
         for part in self.parts:
-            values = part.as_in_table(widest(part.found))
-            index = [slice(1)] * len(part.copies)
-            if may_differ:
-                index[0] = slice(None)  # The axis of doubled columns comes first.
-            first = first_by_name.setdefault(part.name, values[tuple(index)])
+            values = part.as_in_table(widest(part.found))  # (copies…, rows…, frequencies)
+            first_copy = [slice(1)] * len(part.copies)
+            if columns_may_differ and self.form.doubled and not self.form.is_signed:
+                first_copy[0] = slice(None)  # The axis of doubled columns comes first.
+            # Rotation matrices hold cosines twice, so that several parts may have the same name.
+            first = first_by_name.setdefault(part.name, values[tuple(first_copy)])
             if not np.isclose(values, first, rtol=0, atol=atol, equal_nan=True).all():
                 return False
         return True
 
-    def explained(self) -> "SchemeTables":
-        """Return one copy of the tables, and the scheme that makes such tables, for a search for reasons.
+    def tables_to_explain(self) -> "SchemeTables":
+        """Return one copy of the tables that were found, and the scheme that should have made them.
 
-        The two columns of a frequency may differ from each other: only one of them may be wrong. So the search gets
-        both, and the scheme in the layout that has both, if it has such a parameter.
+        A search for the reason of an error gets these: it changes parameters of the scheme until it
+        makes the tables. If a file has every frequency twice, one of the two columns may be wrong
+        and the other right. So the search gets both columns, and the scheme in the same layout.
         """
         tables = self.first_copies()
         scheme = self.scheme
@@ -202,7 +209,9 @@ class Reading:
             tables = {self.name: joined(self._both_columns(), self.form.doubled)}
             layout: NamedValues = {"layout": self.form.doubled}
             scheme = None if scheme is None else replace(scheme, **layout)
-        if self.target.waves:  # One table per axis of positions is one table of all of them.
+        if (
+            self.target.waves
+        ):  # Tables of several axes of positions, (3, L, D), are one of 3·L rows.
             tables = {name: table.reshape(-1, table.shape[-1]) for name, table in tables.items()}
         return SchemeTables(scheme, tables)
 
@@ -257,10 +266,10 @@ class Reading:
 
     @property
     def is_meaningful(self) -> bool:
-        """True if the arrangement is likely although the values are not the expected ones.
+        """True if somebody may have written the table so, although its values are wrong.
 
-        Shapes allow many arrangements that nobody wrote: (64, 64) may be a table, its transpose, or
-        64 copies of a vector. Only those count that are plain, or that the values confirm.
+        Shapes allow many ways to read a tensor that nobody meant: (64, 64) may be a table, its
+        transpose, or 64 copies of a vector. A report on wrong values needs the likely one.
         """
         if self.is_learned:
             return True  # There are no expected values that could contradict.
@@ -320,27 +329,35 @@ def doubling_problems(doublings: Iterable[Doubling]) -> list[str]:
 
 
 def lone_transposes(readings: "Mapping[str, Reading | None]") -> set[str]:
-    """Return the names of tensors that are read as transposed, while the tables beside them are not.
+    """Return the names of cosines or sines that fit only when transposed, unlike those beside them.
 
-    64 positions of 64 frequencies have the same shape transposed. If both cosines and sines are, that is the way of
-    the file; if only one of them is, it is a mistake, although each of them fits.
+    A table of 64 positions × 64 columns has the same shape when it is transposed, so that only its
+    values show it. If `cos` and `sin` of a module are both transposed, that is how the file stores
+    tables. If one of them is, or there is no other to confirm it, a program exchanged its axes by
+    mistake.
+
+    Args:
+        readings: By tensor, how its values fit the expected table; None if they do not.
     """
-    upright_modules = set()
-    transposed: dict[str | None, dict[str, Reading]] = {}  # by module, tensors and readings
-    for tensor, reading in readings.items():
-        if reading is None or not _is_one_function(reading):
-            continue
-        module = module_of(tensor)
-        if reading.transposed:
-            transposed.setdefault(module, {})[tensor] = reading
-        else:
-            upright_modules.add(module)
     lone: set[str] = set()
-    for module, tables in transposed.items():
+    for tables in _cos_and_sin_by_module(readings):
+        transposed = [name for name, reading in tables.items() if reading.transposed]
+        has_upright_table = len(transposed) < len(tables)
         is_single_square = len(tables) == 1 and all(map(_is_square, tables.values()))
-        if module in upright_modules or is_single_square:
-            lone.update(tables)
+        if has_upright_table or is_single_square:
+            lone.update(transposed)
     return lone
+
+
+def _cos_and_sin_by_module(
+    readings: "Mapping[str, Reading | None]",
+) -> "Iterable[dict[str, Reading]]":
+    """Return tables of cosines or sines only, those of one module (`layers.3.rotary_emb`) together."""
+    modules: dict[str | None, dict[str, Reading]] = {}
+    for tensor, reading in readings.items():
+        if reading is not None and _is_one_function(reading):
+            modules.setdefault(module_of(tensor), {})[tensor] = reading
+    return modules.values()
 
 
 def _is_one_function(reading: Reading) -> bool:
@@ -409,14 +426,14 @@ def _distance(part: Part) -> float:
 def best_reading(
     array: AnyArray, targets: Iterable[Target], *, is_text: bool = False, upright: bool = False
 ) -> Reading | None:
-    """Return the reading of a tensor that fits best; None if no arrangement makes sense.
+    """Return the way to read a tensor as an expected table that fits best; None if none makes sense.
 
     A tensor (8, 64, 128) may be 8 copies of a table (64, 128), or 64 copies of one with 8 rows, and
     the values of a few rows decide:
 
-    1. An arrangement that programs usually write, and whose rows equal the table, is the one.
+    1. If the tensor lies as programs usually write tables, and its rows equal the table, that is it.
     2. If none fits, guesses are tried as well, such as heads that are folded into columns.
-    3. If none of them fits either, the values are wrong, and the arrangement is chosen that leaves
+    3. If none of them fits either, the values are wrong, and the reading is chosen that leaves
        the fewest doubts. The comparison then shows which values are wrong.
 
     Args:
@@ -439,7 +456,7 @@ def best_reading(
             return nearest
     one = stands_for_one(array)
     possible = [reading for reading in candidates if _is_possible(reading)]
-    return min(possible, key=lambda reading: _doubts(reading, one), default=None)
+    return min(possible, key=lambda reading: _doubts_by_weight(reading, one), default=None)
 
 
 def _readings_as_any(
@@ -464,23 +481,25 @@ def _is_possible(reading: Reading) -> bool:
     return reading.is_near or reading.is_meaningful
 
 
-def _doubts(reading: Reading, one: int) -> tuple[float, ...]:
-    """Return what speaks against a reading, the gravest first, for a comparison of tuples.
+def _doubts_by_weight(reading: Reading, one: int) -> tuple[float, ...]:
+    """Return what speaks against a way to read a tensor, as a key for `min`: 0 is no doubt.
+
+    If the values of a tensor are wrong, several ways to read it remain. The first item that differs
+    decides: a transposed table with equal copies is preferred to an upright one whose copies differ.
 
     Args:
-        reading: The reading.
+        reading: The tensor, read as copies of a table in some order of axes.
         one: The integer that most likely stands for 1.0 in the tensor, such as 127 in int8.
     """
-    step = reading.parts[0].step
+    step = reading.parts[0].step  # what the integer 1 stands for; 0 in a table of floats
     is_other_scale = bool(step) and round(1 / step) != one
-    copies = math.prod(reading.parts[0].copies)  # A table rather has rows than copies.
     return (
-        not reading.is_plausible,
+        not reading.is_plausible,  # Its copies differ, or cos² + sin² is not constant.
         reading.is_guess,
         reading.transposed,
         not reading.is_near,
         is_other_scale,
-        copies,
+        math.prod(reading.parts[0].copies),  # (2, 12, 64) is rather 12 rows than 2.
         reading.distance,
     )
 
@@ -488,29 +507,39 @@ def _doubts(reading: Reading, one: int) -> tuple[float, ...]:
 def readings(
     array: AnyArray, target: Target, *, is_text: bool = False, guesses: bool = False
 ) -> Iterator[Reading]:
-    """Yield the readings of a tensor as a target, in all arrangements that its shape allows.
+    """Yield all ways to read a tensor as an expected table that its shape allows.
+
+    (2, 64, 128) may be cosines (64, 128) and then sines, a batch of two tables, or 64 copies of a
+    table with two rows. Nothing is compared here: a reading measures its distance when it is asked.
 
     Args:
         array: The tensor.
-        target: The tables that it may hold.
+        target: The table, or the cosines and sines, that it may hold.
         is_text: True for the rows of a .csv file.
-        guesses: True for the arrangements that only values can confirm, False for the others.
+        guesses: True for the ways that only values can confirm, False for the others.
     """
-    is_complex = dtype_name(array.dtype) in COMPLEX
-    shape = (*array.shape, 2) if is_complex else array.shape
     if not array.size:
         return
+    is_complex = dtype_name(array.dtype) in COMPLEX
+    shape = (*array.shape, 2) if is_complex else array.shape
     real: AnyArray | None = None
+    for arrangement in _arrangements_in_all_forms(
+        shape, target, is_complex=is_complex, is_text=is_text, guesses=guesses
+    ):
+        if real is None:  # A transposed file is copied, unless its shape rules out the target.
+            real = _as_pairs(array) if is_complex else np.asarray(array, order="C")
+            if guesses and _is_constant(real):
+                return  # Memory that nobody set is as constant as position 0.
+        yield from _readings_by_scale(real, target, arrangement, is_complex=is_complex)
+
+
+def _arrangements_in_all_forms(
+    shape: Shape, target: Target, *, is_complex: bool, is_text: bool, guesses: bool
+) -> Iterator[Arrangement]:
+    """Yield the orders of axes and columns in which an array of a shape may hold a target's tables."""
     for form in target.forms(guesses=guesses):
-        if not _can_hold(target, form, is_complex=is_complex):
-            continue
-        for arrangement in arrangements(shape, target, form, is_text=is_text, guesses=guesses):
-            if real is None:  # A transposed file is copied, unless its shape rules out the target.
-                real = _as_pairs(array) if is_complex else np.asarray(array, order="C")
-                if guesses and _is_constant(real):
-                    return  # Memory that nobody set is as constant as position 0.
-            for parts, scheme in _parts(real, target, arrangement):
-                yield Reading(real, target, arrangement, parts, scheme, is_complex)
+        if _can_hold(target, form, is_complex=is_complex):
+            yield from arrangements(shape, target, form, is_text=is_text, guesses=guesses)
 
 
 def _is_constant(array: AnyArray) -> bool:
@@ -541,30 +570,36 @@ def _can_hold(target: Target, form: Form, *, is_complex: bool) -> bool:
     return not (is_rotation and target.names == ("sin", "cos"))
 
 
-def _parts(
-    array: AnyArray, target: Target, arrangement: Arrangement
-) -> "Iterator[tuple[tuple[Part, ...], Scheme | None]]":
-    """Yield the parts of an array in an arrangement, once for every scale that integers may have.
+def _readings_by_scale(
+    array: AnyArray, target: Target, arrangement: Arrangement, *, is_complex: bool
+) -> Iterator[Reading]:
+    """Yield an array in one order of axes, beside the tables that it has to equal.
 
-    A part is one function with the table that it has to equal: an array of cosines and sines has
-    two, and an array of rotation matrices four, [[cos, −sin], [sin, cos]].
+    Floats are yielded once. Integers may be quantised, and no file states their scale: an int8 table
+    is yielded as whole numbers, then with 127, 128 and 64 standing for 1.0.
     """
+    # One view per place of a function: [[cos, −sin], [sin, cos]] of rotation matrices are four.
     views = arrangement.views(array, target.row_lengths)
-    view_shape = views[0].view.values.shape
-    rows = view_shape[-2] if len(view_shape) > 1 else 1
-    making = target.make(rows)
-    expected = making.tables[target.names[0]]
-    table_axes = len(expected.shape)
-    if view_shape[len(view_shape) - table_axes :] != expected.shape:
-        return  # A grid, or given positions, may have another number of rows.
+    shape = views[0].view.values.shape  # (copies…, rows…, frequencies)
+    row_count = shape[-2] if len(shape) > 1 else 1
+    making = target.make(row_count)
+    first_table = making.tables[target.names[0]]
+    table_axes = len(first_table.shape)
+    if shape[len(shape) - table_axes :] != first_table.shape:
+        return  # Tables of a grid, or of given positions, may have another number of rows.
     copy_axes = arrangement.copy_axes
-    for step in _steps(array, target, expected):
-        parts = []
-        for function, negated, view in views:
-            name = target.names[function]
-            table = making.tables[name]
-            parts.append(Part(table, view, negated, step, target.masked, name, copy_axes))
-        yield tuple(parts), making.scheme
+    for step in _steps(array, target, first_table):
+        parts = [_part(view, target, making, step, copy_axes) for view in views]
+        yield Reading(array, target, arrangement, tuple(parts), making.scheme, is_complex)
+
+
+def _part(
+    function: FunctionView, target: Target, making: Making, step: float, copy_axes: tuple[int, ...]
+) -> Part:
+    """Return the elements that hold one function (cosines, say), beside the table of it."""
+    name = target.names[function.function]
+    table = making.tables[name]
+    return Part(table, function.view, function.negated, step, target.masked, name, copy_axes)
 
 
 def _steps(array: AnyArray, target: Target, expected: Expected) -> Sequence[float]:
