@@ -108,53 +108,63 @@ def straight(shape: Shape) -> Arrangement:
 def arrangements(
     shape: Shape, target: Target, form: Form, *, is_text: bool = False, guesses: bool = False
 ) -> Iterator[Arrangement]:
-    """Yield the arrangements in a form by which an array of a shape may hold a target's tables.
+    """Yield the ways in which the axes of an array may hold the rows and columns of a table.
+
+    An array (2, 12, 16) may be a batch of two tables with 12 rows, or two rows for each of 12 heads;
+    a vector of 192 elements may be a table (12, 16) that was written without its axes.
 
     Args:
         shape: The shape of the array.
-        target: The tables.
-        form: How functions and columns lie.
+        target: The table, or the cosines and sines, that it should hold.
+        form: How cosines and sines lie beside each other, and whether each column is there twice.
         is_text: True for the rows of a .csv file, which have no axes other than lines and columns.
-        guesses: True for the arrangements that only values can confirm, False for the others.
+        guesses: True for the ways that only values can confirm, False for the others.
     """
     case = _Case(shape, target, form, is_text)
     # A signed form is a guess by itself: its axes are not folded in unusual ways as well.
     wants_guesses = guesses and not form.is_signed
     seen = set()
+    for folding in _all_foldings(case):
+        key = (folding.shape, folding.transposed)
+        if folding.is_guess != wants_guesses or key in seen or len(folding.shape) > MAX_AXES:
+            continue
+        seen.add(key)
+        for factors in _factors(folding, target, form):
+            yield Arrangement(shape, factors, form, folding)
+
+
+def _all_foldings(case: "_Case") -> Iterator[Folding]:
+    """Yield the shapes that an array may have had before a program folded its axes."""
     for find_foldings in (*FOLDINGS, *GUESSES):
-        for folding in find_foldings(case):
-            if folding.is_guess != wants_guesses:
-                continue
-            key = (folding.shape, folding.transposed)
-            if key in seen or len(folding.shape) > MAX_AXES:
-                continue
-            seen.add(key)
-            for factors in _factors(folding, target, form):
-                yield Arrangement(shape, factors, form, folding)
+        yield from find_foldings(case)
 
 
 def _factors(folding: Folding, target: Target, form: Form) -> Iterator[tuple[Factor, ...]]:
-    """Yield the factors of a folded array, with every choice of the axes that count rows.
+    """Yield what the axes of an array count, with every choice of the axes that count rows.
 
     (2, 12, 16) with 8 frequencies, doubled as halves, is `copy 2, row 12, double 2, frequency 8`, or
-    `row 2, copy 12, double 2, frequency 8` if 12 heads have the same two rows.
+    `row 2, copy 12, double 2, frequency 8` if 12 heads have the same two rows. Nothing is yielded if
+    the last axes have not the lengths that columns of this form have.
     """
     shape = folding.shape[::-1] if folding.transposed else folding.shape
-    last_axes = form.last_axes(target.width)
-    depth = len(shape) - len(last_axes)
+    column_axes = form.last_axes(target.width)
+    depth = len(shape) - len(column_axes)
     if shape[depth:] != form.axes(target.width):
         return
     leading = form.leading_axes(shape[:depth])
     if leading is None:
         return
-    last = [*chain(*last_axes)]
+    columns = [*chain(*column_axes)]
     lengths = tuple(factor.size for factor in leading if factor.axis == Axis.ROW)
     last_row_axis = len(lengths) - 1
-    for rows in _row_axes(lengths, target.row_lengths):
-        if folding.heads_are_last and last_row_axis in rows:
+    for row_axes in _row_axes(lengths, target.row_lengths):
+        if folding.heads_are_last and last_row_axis in row_axes:
             continue  # Heads are copies.
-        named = _with_copies(leading, rows)
-        yield (*last, *named) if folding.transposed else (*named, *last)
+        rows_and_copies = _with_copies(leading, row_axes)
+        if folding.transposed:
+            yield (*columns, *rows_and_copies)
+        else:
+            yield (*rows_and_copies, *columns)
 
 
 def _with_copies(leading: Sequence[Factor], rows: Sequence[int]) -> list[Factor]:
@@ -171,13 +181,17 @@ def _with_copies(leading: Sequence[Factor], rows: Sequence[int]) -> list[Factor]
 
 
 def _row_axes(lengths: Shape, wanted: TableShape) -> Iterator[tuple[int, ...]]:
-    """Yield the axes that may count the rows of a table; the others count copies.
+    """Yield the axes that may count the rows of a table; the others count copies of it.
 
-    Later axes come first: (12, 12, d) is rather a batch of 12 than 12 rows with 12 heads. Rows of a table are never
-    taken for copies of one row: an axis of length 1 is a row only if the tensor has one row.
+    Later axes come first: (12, 12, d) is rather a batch of 12 than 12 rows with 12 heads. A table
+    with many rows is never taken for copies of a table with one row.
 
     >>> [*_row_axes((2, 12), (None,))]  # 12 rows in a batch of 2, or 2 rows for 12 heads
     [(1,), (0,)]
+
+    Args:
+        lengths: The lengths of all axes of the array that do not belong to columns.
+        wanted: The lengths that the axes of rows should have; None for any length.
     """
     if len(lengths) < len(wanted):  # The array may have dropped axes of length 1.
         wanted = tuple(length for length in wanted if length != 1)
@@ -186,12 +200,15 @@ def _row_axes(lengths: Shape, wanted: TableShape) -> Iterator[tuple[int, ...]]:
     has_one_row = all(length == 1 for length in lengths)
     for axes in reversed([*combinations(range(len(lengths)), len(wanted))]):
         chosen = [lengths[axis] for axis in axes]
-        if all(map(partial(_may_be, has_one_row), chosen, wanted)):
+        if all(map(partial(_may_count_rows, has_one_row), chosen, wanted)):
             yield axes
 
 
-def _may_be(has_one_row: bool, length: int, wanted: int | None) -> bool:
-    """Return True if an axis may count the rows of an axis of the table; None if any number may be there."""
+def _may_count_rows(has_one_row: bool, length: int, wanted: int | None) -> bool:
+    """Return True if an axis of this length may count rows, of which `wanted` (None: any) should be there.
+
+    An axis of length 1 rather counts one copy, unless the whole tensor has one row.
+    """
     if wanted is None:
         return length > 1 or has_one_row
     return length == wanted
@@ -225,18 +242,22 @@ def _without_axes_of_length_1(case: _Case) -> Iterator[Folding]:
 
 
 def _flat(case: _Case) -> Iterator[Folding]:
-    """Yield the shape of a table that was written as one long vector: (96,) for 12 rows of 8."""
+    """Yield the shape of a table that was written as one long vector: (96,) for 12 rows of 8.
+
+    C programs dump a buffer without its shape. The columns are known from the expected table, and
+    the number of rows follows from the size: 96 / 8.
+    """
     if not _is_vector(case) or not case.target.row_lengths:
         return
     *outer, rows_wanted = case.target.row_lengths
     if None in outer:
         return  # Only one axis of an unknown length follows from the size.
-    heads = tuple(length or 1 for length in outer)
+    outer_axes = tuple(length or 1 for length in outer)  # the heads of a bias (heads, L, L)
     if case.form.arrangement == "stacked":
-        heads = (2, *heads)
+        outer_axes = (2, *outer_axes)  # cosines, then sines
     size = case.long_axes[0]
-    rows = size // math.prod(case.last_axes) // math.prod(heads)
-    shape = (*heads, rows, *case.last_axes)
+    rows = size // math.prod(case.last_axes) // math.prod(outer_axes)
+    shape = (*outer_axes, rows, *case.last_axes)
     has_rows_wanted = rows_wanted in (None, rows)
     if math.prod(shape) == size and has_rows_wanted and rows > 1:
         yield Folding(shape, f"read as {bracketed(shape)}", is_flat=True)
@@ -277,10 +298,15 @@ def _transposed(case: _Case) -> Iterator[Folding]:
 
 
 def _heads_in_columns(case: _Case) -> Iterator[Folding]:
-    """Yield the shape of a table whose columns are repeated for each head, as beside queries (L, H·D)."""
-    if not case.target.waves or len(case.last_axes) != 1 or len(case.shape) < 2:
+    """Yield the shape of a table whose columns are repeated for each head.
+
+    A program whose queries are (L, H·D) may store cosines beside them in the same shape: (64, 512)
+    is read as (64, 4, 128), four heads with a copy of the table each.
+    """
+    has_one_column_axis = len(case.last_axes) == 1
+    if not case.target.waves or not has_one_column_axis or len(case.shape) < 2:
         return
-    if case.form.arrangement == "rows":  # The functions would lie between heads.
+    if case.form.arrangement == "rows":  # Rows of cosines, then of sines, would lie between heads.
         return
     *outer, columns = case.shape
     width = case.last_axes[0]
@@ -291,10 +317,11 @@ def _heads_in_columns(case: _Case) -> Iterator[Folding]:
 
 
 def _grid(case: _Case) -> Iterator[Folding]:
-    """Yield the shape of a table that has an axis for each side of a grid: (H, W, D), (T, H, W, D).
+    """Yield the shape of a table that has an axis for each side of a grid of image patches.
 
-    A table whose grid is known has such a shape by right, also if sides are exchanged; a sequence of as many rows only
-    if its values confirm it.
+    A table of 12 rows may be (3, 4, D) for the patches of 3 × 4, or (2, 3, 2, D) with an axis of
+    frames. If the model states that grid, also with sides exchanged, it is read so. Otherwise 12
+    may be the length of a sequence, and the values have to confirm the grid.
     """
     depth = len(case.long_axes) - len(case.last_axes)
     if len(case.target.row_lengths) != 1 or case.long_axes[depth:] != case.last_axes:

@@ -109,23 +109,28 @@ _IN_MATRIX = (  # [[cos, -sin], [sin, cos]]
 
 
 def function_views(array: AnyArray, factors: Sequence[Factor]) -> list[FunctionView]:
-    """Return the views of the functions that an array of these factors holds.
+    """Return views of the cosines and of the sines that one array holds, without copying it.
 
     >>> pairs = np.array([[1.0, 0.0, 0.5, 0.8]])  # cos, sin, cos, sin
     >>> factors = (Factor(Axis.ROW, 1), Factor(Axis.FREQUENCY, 2), Factor(Axis.FUNCTION, 2))
     >>> [view.values.tolist() for _, _, view in function_views(pairs, factors)]
     [[[1.0, 0.5]], [[0.0, 0.8]]]
+
+    Args:
+        array: The array.
+        factors: What its elements count, the slowest first; their sizes multiply to its size.
     """
     sizes = [factor.size for factor in factors]
     steps = steps_of(sizes)
+    # Axes of one kind get the same place in all views: functions first, frequencies last.
     order = sorted(range(len(factors)), key=lambda number: factors[number].axis)
-    counted = array.reshape(sizes).transpose(order)
+    ordered = array.reshape(sizes).transpose(order)
     ordered_steps = tuple(steps[number] for number in order)
     views = []
     for place in _places(factors):
         depth = len(place.at)
         start = sum(k * step for k, step in zip(place.at, ordered_steps, strict=False))
-        view = View(counted[place.at], array.shape, start, ordered_steps[depth:])
+        view = View(ordered[place.at], array.shape, start, ordered_steps[depth:])
         views.append(FunctionView(place.function, place.negated, view))
     return views
 

@@ -150,9 +150,11 @@ class Form:
         return _last_axes(self.arrangement, self.doubled, frequencies)
 
     def leading_axes(self, lengths: Shape) -> list[Factor] | None:
-        """Return the factors of the axes before the last ones; None if their lengths do not allow this form.
+        """Return what the axes before those of columns count; None if this form cannot have such axes.
 
-        Axes that do not count functions are called rows, whatever they are.
+        `stacked` arrays (2, L, d) begin with an axis for cosines and sines, and `rows` arrays (2·L, d)
+        have all rows of cosines above those of sines. All other axes are called rows at first; which
+        of them are copies is found later.
 
         >>> Form("rows").leading_axes((24,))
         [Factor(axis=<Axis.FUNCTION: 2>, size=2), Factor(axis=<Axis.ROW: 6>, size=12)]
@@ -176,12 +178,12 @@ class Form:
         """
         return _last_lengths(self.arrangement, self.doubled, frequencies)
 
-    def parts(self, array: AnyArray) -> list[FunctionView] | None:
-        """Return the functions in an array of one table; None if its shape does not allow this form.
+    def function_views(self, array: AnyArray) -> list[FunctionView] | None:
+        """Return the cosines and the sines of an array as views; None if it cannot have this form.
 
-        An array (12, 16) of the form `halves` has 12 rows, each with 8 cosines and then 8 sines: the last axis of this
-        form is 2 for one frequency, so that 16 columns are 8 frequencies. An odd last column has a sine and no cosine,
-        and is left out of the interleaved form.
+        An array (12, 16) of the form `halves` has 12 rows, each with 8 cosines and then 8 sines: its
+        views are two of (12, 8). The number of frequencies follows from the columns: one frequency
+        takes 2 columns in this form, so that 16 columns are 8 frequencies.
         """
         is_complex = array.dtype.kind == "c"
         if (self.arrangement == "complex") != is_complex:
@@ -189,40 +191,47 @@ class Form:
         if is_complex:
             array = np.stack([array.real, array.imag], axis=-1)
         elif self.arrangement == "interleaved":
+            # An odd last column has a sine and no cosine, as in sinusoidal tables of an odd width.
             array = array[..., : array.shape[-1] // 2 * 2]
-        axes_of_one = self.axes(1)
-        depth = array.ndim - len(axes_of_one)
+        axes_of_one_frequency = self.axes(1)
+        depth = array.ndim - len(axes_of_one_frequency)
         if depth < 1:
             return None
-        frequencies = array.shape[depth] // axes_of_one[0]
+        frequencies = array.shape[depth] // axes_of_one_frequency[0]
         leading = self.leading_axes(array.shape[:depth])
         if leading is None or array.shape[depth:] != self.axes(frequencies):
             return None
-        if sum(factor.axis == Axis.ROW for factor in leading) != 1:
+        row_axes = sum(factor.axis == Axis.ROW for factor in leading)
+        if row_axes != 1:
             return None
         return function_views(array, [*leading, *chain(*self.last_axes(frequencies))])
 
     def split(self, array: Array, noise: float = 0.0) -> tuple[Array, ...] | None:
-        """Return the parts of an array, each (positions, frequencies); None if it has another form.
+        """Return the cosines and the sines of a table apart; None if it is not in this form.
 
-        With `noise`, doubled columns may differ by that share of the largest value, root mean square; a few elements
-        that differ by more become NaN.
+        A table (12, 32) of [cos cos | sin sin], the form `halves` with doubled columns, becomes two
+        tables (12, 8) if both columns of every frequency are the same.
+
+        Args:
+            array: The table.
+            noise: The error, root mean square, by which doubled columns may differ, as a share of
+                the largest value. A few elements that differ by more become NaN.
         """
         if self.padded:
             if not _has_empty_last_column(array, EMPTY if noise else 0.0):
                 return None
             array = array[:, :-1]
-        functions = self.parts(array)
+        functions = self.function_views(array)
         if functions is None:
             return None
-        parts = []
+        tables = []
         for function in functions:
-            values = function.view.values
-            part = _undoubled(values, noise) if self.doubled else values
-            if part is None or not part.size:
+            table = function.view.values
+            single = _undoubled(table, noise) if self.doubled else table
+            if single is None or not single.size:
                 return None
-            parts.append(part)
-        return tuple(parts)
+            tables.append(single)
+        return tuple(tables)
 
     def join(self, *parts: Array) -> Array:
         """Return the array that holds some parts in this form, the inverse of `split`."""
@@ -278,7 +287,7 @@ SEARCHED = ("interleaved", "halves", "alone", "stacked", "pairs", "complex")
 def forms(array: Array) -> Iterator[Form]:
     """Yield the forms that an array of such a shape may have, the likelier ones first."""
     for arrangement in SEARCHED:
-        if Form(arrangement).parts(array) is not None:
+        if Form(arrangement).function_views(array) is not None:
             for doubled in DOUBLINGS:
                 yield Form(arrangement, doubled)
 
@@ -292,7 +301,7 @@ def halved(array: AnyArray, layout: str) -> tuple[AnyArray, AnyArray]:
 
 
 def joined(parts: Sequence[Array], arrangement: str) -> Array:
-    """Return one array of several parts, each (rows, frequencies).
+    """Return cosines and sines, each (rows, frequencies), side by side in one array.
 
     >>> cos = np.array([[1, 2]])
     >>> sin = np.array([[3, 4]])
@@ -307,7 +316,7 @@ def joined(parts: Sequence[Array], arrangement: str) -> Array:
         return np.stack(parts)
     if arrangement == "halves":
         return np.concatenate(parts, axis=-1)
-    pairs = np.stack(parts, axis=-1)
+    pairs = np.stack(parts, axis=-1)  # (rows, frequencies, 2)
     if arrangement == "pairs":
         return pairs
     return pairs.reshape(*pairs.shape[:-2], -1)
@@ -322,7 +331,12 @@ def _has_empty_last_column(array: Array, share: float) -> bool:
 
 
 def _undoubled(both: Array, noise: float) -> Array | None:
-    """Return columns once that are there twice; None unless both copies are the same."""
+    """Return one of the two columns that a file has for every frequency; None if they differ.
+
+    Args:
+        both: The first columns of all frequencies and then the second ones, (2, rows, frequencies).
+        noise: The error by which they may differ (see `_undoubled_within`); 0 if they must be equal.
+    """
     first: Array
     second: Array
     first, second = both
@@ -351,7 +365,7 @@ def _undoubled_within(first: Array, second: Array, noise: float) -> Array | None
     y = np.asarray(second, np.float64)
     error = np.nan_to_num(np.abs(x - y), nan=np.inf)
     largest_by_row = np.nan_to_num(np.fmax.reduce(np.abs(x), axis=1))
-    size = float(np.median(largest_by_row))
+    size = float(np.median(largest_by_row))  # A few damaged rows do not change the median.
     # If errors are normal, their standard deviation is 1.5 times the median of |error|.
     sigma = 1.5 * float(np.median(error))
     is_damaged = error > max(EMPTY * size, MAX_SIGMAS * sigma)

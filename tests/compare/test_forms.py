@@ -91,7 +91,7 @@ def test_last_axes_of_forms(form: Form, axes: tuple[int, ...]) -> None:
 
 
 def test_a_matrix_holds_each_function_twice_and_one_sine_negated() -> None:
-    views = Form("matrices").parts(np.zeros((5, 3, 2, 2)))
+    views = Form("matrices").function_views(np.zeros((5, 3, 2, 2)))
     assert views is not None
     assert [each.function for each in views] == [0, 0, 1, 1]
     assert [each.negated for each in views] == [False, False, False, True]
@@ -100,13 +100,13 @@ def test_a_matrix_holds_each_function_twice_and_one_sine_negated() -> None:
 
 def test_views_know_the_indices_of_their_elements() -> None:
     array = np.arange(60).reshape(5, 3, 2, 2)
-    for _, _, view in Form("matrices").parts(array) or ():
+    for _, _, view in Form("matrices").function_views(array) or ():
         for place, value in enumerate(view.values.ravel()):
             assert array[view.index_of(place)] == value
 
 
 def test_rows_of_one_function_then_rows_of_the_other() -> None:
-    views = Form("rows").parts(np.arange(12).reshape(4, 3))
+    views = Form("rows").function_views(np.arange(12).reshape(4, 3))
     assert views is not None
     assert views[1].view.values.tolist() == [[6, 7, 8], [9, 10, 11]]
 
@@ -114,7 +114,7 @@ def test_rows_of_one_function_then_rows_of_the_other() -> None:
 @pytest.mark.parametrize("shape", [(5, 3), (3,), (3, 4, 3)])
 @pytest.mark.parametrize("arrangement", ["rows", "stacked"])
 def test_shapes_that_do_not_hold_two_functions(arrangement: str, shape: tuple[int, ...]) -> None:
-    assert Form(arrangement).parts(np.ones(shape)) is None
+    assert Form(arrangement).function_views(np.ones(shape)) is None
 
 
 def test_an_odd_column_is_left_out_of_interleaved_parts() -> None:
