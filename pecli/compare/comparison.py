@@ -5,7 +5,7 @@ copies along a batch or head axis, doubled columns, the two cosines of a rotatio
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import NamedTuple
@@ -98,7 +98,11 @@ class Comparison:
         return isinstance(self.finding, NotFinite)
 
     def swapped(self) -> "Comparison":
-        """Return the result with both sides exchanged."""
+        """Return the result as if the other side had been the expected one.
+
+        `diff A B` may read A as B has it, if A is the larger one; its result must still state what A
+        has as expected.
+        """
         finding = self.finding
         if isinstance(finding, OtherDtype):
             finding = OtherDtype(finding.expected, finding.dtype)
@@ -116,7 +120,10 @@ class Comparison:
 
     @classmethod
     def impossible(cls, name: str, shape: Shape, problem: Problem | None) -> "Comparison":
-        """Return the result for a tensor that cannot be compared."""
+        """Return the failed result for a tensor without comparable elements, as of another shape.
+
+        Its counts and errors are None, since 0 would mean that all elements are right.
+        """
         return cls(
             name,
             shape,
@@ -141,6 +148,7 @@ class Comparison:
         return cls.impossible(name, shape, OtherShape(shape, expected))
 
     def as_json(self) -> JsonObject:
+        """Return the fields of `tensors` in the output of `pecli verify --json`."""
         return plain_fields(
             self,
             "name",
@@ -169,18 +177,25 @@ def ranges(numbers: AnyArray) -> Ranges:
 
 
 def where_json(tensors: Sequence[Comparison]) -> dict[str, list[list[int]] | None]:
-    """Return, as JSON has it, the places that are out of tolerance in any of some tensors."""
-    places: dict[str, list[list[int]] | None] = {}
-    for name in ("rows", "columns", "heads", "batch"):
-        numbers = []
-        for tensor in tensors:
-            for low, high in tensor.where.get(name, ()):
-                numbers.append(np.arange(low, high + 1))
-        places[name] = None
-        if numbers:
-            wrong = np.unique(np.concatenate(numbers))
-            places[name] = [[low, high] for low, high in ranges(wrong)]
-    return places
+    """Return the rows, columns, heads and sequences in which any tensor is out of tolerance.
+
+    Each is a list of ranges, [[0, 2], [7, 7]] for 0, 1, 2 and 7; None if nothing is wrong there, or
+    if the tensors have no such axis.
+    """
+    names = ("rows", "columns", "heads", "batch")
+    return {name: _merged_ranges(tensors, name) for name in names}
+
+
+def _merged_ranges(tensors: Sequence[Comparison], name: str) -> list[list[int]] | None:
+    """Return the ranges of wrong rows (or columns, heads, batch) of several tensors as one list."""
+    numbers = []
+    for tensor in tensors:
+        for low, high in tensor.where.get(name, ()):
+            numbers.append(np.arange(low, high + 1))
+    if not numbers:
+        return None
+    wrong = np.unique(np.concatenate(numbers))
+    return [[low, high] for low, high in ranges(wrong)]
 
 
 def problems_of(tensors: Sequence[Comparison]) -> tuple[str, ...]:
@@ -197,10 +212,20 @@ def compare_arrays(
     role: str = "",
     any_dtype: bool = False,
 ) -> Comparison:
-    """Compare an array with a table or an array element by element; another shape is a finding, not an error.
+    """Compare an array with the expected one element by element.
+
+    An array of another shape fails with that as its problem; it is not an error of the caller.
 
     >>> compare_arrays(np.zeros(3), np.array([0, 0, 0.5]), name="x").worst_index
     (2,)
+
+    Args:
+        expected: An array, or a table whose rows are computed when they are compared.
+        found: The array.
+        tolerance: The errors that pass.
+        name: The name of the array in the result.
+        role: What it holds, such as `inv_freq`, if its name does not tell.
+        any_dtype: True if another floating dtype, or integers of another width, pass as well.
     """
     if found.shape != expected.shape:
         return Comparison.of_shape(name, found.shape, bracketed(expected.shape))
@@ -216,13 +241,14 @@ def compare(
     role: str = "",
     any_dtype: bool = False,
 ) -> Comparison:
-    """Compare the parts of a tensor with what they should be.
+    """Compare the parts of a tensor, its cosines and its sines say, with their tables.
 
-    Values of unlike dtypes are compared as float64. ULPs are those of the dtype found, to which the expected value is
-    rounded once. Frequencies and slopes are never rounded to half precision for that.
+    Values of unlike dtypes are compared as float64. ULPs are those of the dtype found, to which the
+    expected value is rounded once. Frequencies and slopes are never rounded to half precision for
+    that.
 
     Args:
-        parts: Views of one array that have the same shape, with their tables.
+        parts: Views of one array that have the same shape, each with the table that it has to equal.
         tolerance: The errors that pass.
         name: The name of the tensor.
         role: What the tensor holds, if its name does not tell.
@@ -244,7 +270,8 @@ def compare(
     errors = ElementErrors(result.allowed, first.expected.shape, first.found.dtype)
     if first.found.size:
         _measure(parts, errors, as_float32=dtypes.as_float32)
-    _conclude(result, parts, errors)
+    _fill_errors(result, errors, has_ulps=not first.step)
+    _fill_places(result, parts, errors)
     return result
 
 
@@ -256,10 +283,11 @@ class _Dtypes(NamedTuple):
 
 
 def _compared_dtypes(part: Part, names: tuple[str, str], *, any_dtype: bool) -> _Dtypes:
-    """Return the dtypes of a comparison, and whether they may differ.
+    """Return the dtypes of both sides, and whether it is a mistake that they differ.
 
-    Frequencies may always do: a model computes them in float32, and files hold them in float64 as
-    well. Then both are compared as float32, since the digits beyond are not the model's.
+    Frequencies may always differ in their dtype: a model computes them in float32, and files hold
+    them in float64 as well. Then both are compared as float32, since the digits beyond are not the
+    model's.
     """
     expected = dtype_name(part.expected_dtype)
     found = dtype_name(part.found.dtype)
@@ -282,10 +310,14 @@ def _are_of_one_kind(part: Part) -> bool:
 
 
 def _measure(parts: Sequence[Part], errors: ElementErrors, *, as_float32: bool) -> None:
-    """Measure the errors of all parts, in threads, a slab of rows at a time."""
+    """Add the errors of all elements to `errors`, in threads, some rows at a time.
+
+    Expected rows are computed while they are compared, so that a table of 10^9 elements is never in
+    memory as a whole.
+    """
     first = parts[0]
     itemsize = max(first.expected_dtype.itemsize, first.found.dtype.itemsize)
-    if first.step:
+    if first.step:  # Integers that stand for numbers are compared as float64.
         itemsize = FLOAT64_BYTES
     shape = first.expected.shape
     rows_at_once = max(1, READ_BYTES // max(1, errors.width * itemsize))
@@ -301,20 +333,23 @@ def _measure(parts: Sequence[Part], errors: ElementErrors, *, as_float32: bool) 
 def _measure_slab(
     part: Part, slab: Slab, errors: ElementErrors, start: int, *, as_float32: bool
 ) -> None:
-    """Measure the errors of some rows in every copy of a table.
+    """Add the errors of a few rows, in every copy of a table that the tensor has.
+
+    The expected rows are computed once and compared with the same rows of each sequence or head.
 
     Args:
         part: The table, and the copies of it that were found.
         slab: The rows.
         errors: The errors so far.
-        start: The place of the part's first element, counting the elements of all parts.
+        start: The number of the part's first element, counting the elements of all parts.
         as_float32: True if both sides are rounded to float32 before.
     """
     expected = part.rows(slab)
     if as_float32:
         expected = round_to(widened(expected), "float32")
-    for copy, at in enumerate(np.ndindex(part.copies)):
-        found = part.decoded(part.found[(*at, *slab.at)].reshape(slab.length, errors.width))
+    for copy, copy_index in enumerate(np.ndindex(part.copies)):
+        elements = part.found[(*copy_index, *slab.at)].reshape(slab.length, errors.width)
+        found = part.decoded(elements)
         if as_float32:
             found = round_to(widened(found), "float32")
         else:
@@ -324,26 +359,30 @@ def _measure_slab(
         errors.measure(rounded, found, start + row * errors.width)
 
 
-def _conclude(result: Comparison, parts: Sequence[Part], errors: ElementErrors) -> None:
-    """Fill a result with the errors of all elements, and with the indices that they have in the tensor."""
+def _fill_places(result: Comparison, parts: Sequence[Part], errors: ElementErrors) -> None:
+    """Set where a tensor is wrong: the worst element, the first one, and the rows and columns.
 
-    def index_of(place: int) -> Index:
-        """Return the index in the tensor of an element, by its place in all parts one after another."""
-        number, within = divmod(place, parts[0].found.size)
-        return parts[number].view.index_of(within)
-
-    _fill_errors(result, errors, has_ulps=not parts[0].step)
+    `errors` counts elements part by part; the result has their indices in the tensor as the file
+    has it, so that a user can look them up.
+    """
     if errors.worst is not None:
-        result.worst_index = index_of(errors.worst.place)
+        result.worst_index = _index_in_tensor(parts, errors.worst.place)
         result.worst_ulp = errors.worst.ulps
         result.expected = errors.worst.expected
         result.found = errors.worst.found
         result.parts = parts
     if errors.first_places:
-        first_indices = [index_of(place) for place in errors.first_places.values()]
+        places = errors.first_places.values()
+        first_indices = [_index_in_tensor(parts, place) for place in places]
         result.first_index = min(first_indices)
-        result.where = _wrong_places(result.shape, parts[0], errors, index_of)
+        result.where = _wrong_places(result.shape, parts, errors)
         _add_wrong_copies(result.where, parts[0].copy_axes, first_indices)
+
+
+def _index_in_tensor(parts: Sequence[Part], place: int) -> Index:
+    """Return the index of an element, given its number when all parts are counted one after another."""
+    number, place_in_part = divmod(place, parts[0].found.size)
+    return parts[number].view.index_of(place_in_part)
 
 
 def _add_wrong_copies(
@@ -377,26 +416,24 @@ def _fill_errors(result: Comparison, errors: ElementErrors, *, has_ulps: bool) -
     result.strange_found = errors.strange_found
 
 
-def _wrong_places(
-    shape: Shape, part: Part, errors: ElementErrors, index_of: Callable[[int], Index]
-) -> dict[str, Ranges]:
+def _wrong_places(shape: Shape, parts: Sequence[Part], errors: ElementErrors) -> dict[str, Ranges]:
     """Return the rows, columns, heads and sequences that have elements out of tolerance."""
     places = _wrong_rows(errors)
     if len(errors.shape) > 1:
-        places["columns"] = _wrong_columns(shape, part, errors, index_of)
+        places["columns"] = _wrong_columns(shape, parts, errors)
     return places
 
 
 def _wrong_rows(errors: ElementErrors) -> dict[str, Ranges]:
-    """Return the rows that have elements out of tolerance, and their heads and sequences if the table has such.
+    """Return the rows that have elements out of tolerance, and their heads and sequences.
 
-    A table (64, 128) has rows; a bias (12, 64, 64) has heads and rows, and (2, 12, 64, 64) sequences, heads and rows.
-    The elements of a vector are columns of its only row.
+    A table (64, 128) has rows; a bias (12, 64, 64) has heads and rows, and (2, 12, 64, 64) has
+    sequences, heads and rows. The elements of a vector are columns of its only row.
     """
     if len(errors.shape) < 2:
         return {"columns": ranges(np.flatnonzero(errors.rows))}
     _, heads, row_count = (1, 1, *errors.shape[:-1])[-3:]
-    is_wrong = errors.rows.reshape(-1, heads, row_count)
+    is_wrong = errors.rows.reshape(-1, heads, row_count)  # (sequences, heads, rows)
     wrong: dict[str, AnyArray] = {
         "rows": np.flatnonzero(is_wrong.any(axis=(0, 1))),
         "heads": np.flatnonzero(is_wrong.any(axis=(0, 2))),
@@ -406,21 +443,20 @@ def _wrong_rows(errors: ElementErrors) -> dict[str, Ranges]:
     return {name: ranges(wrong[name]) for name in names_of_axes}
 
 
-def _wrong_columns(
-    shape: Shape, part: Part, errors: ElementErrors, index_of: Callable[[int], Index]
-) -> Ranges:
+def _wrong_columns(shape: Shape, parts: Sequence[Part], errors: ElementErrors) -> Ranges:
     """Return the columns that have elements out of tolerance.
 
-    They are counted along the last axis of the tensor if the frequencies lie there, and as frequencies if these have
-    an axis of their own, as in (L, d/2, 2).
+    They are numbered as in the file: frequency 3 of a table (L, 64) with interleaved columns,
+    [c0 c0 c1 c1 …], is wrong in columns 6 and 7. If frequencies have an axis of their own, as in
+    (L, d/2, 2), they are numbered along it.
     """
-    step = part.view.steps[-1]
+    step = parts[0].view.steps[-1]  # elements of the file from one frequency to the next
     lie_in_last_axis = len(shape) > 1 and step < shape[-1]
     columns = []
     for copy, flags in errors.columns.items():
         wrong = np.flatnonzero(flags)
         if lie_in_last_axis:
-            first = index_of(copy * errors.row_count * errors.width)
+            first = _index_in_tensor(parts, copy * errors.row_count * errors.width)
             wrong = first[-1] + wrong * step
         columns.append(wrong)
     return ranges(np.unique(np.concatenate(columns)))

@@ -56,6 +56,13 @@ class ElementErrors:
     """
 
     def __init__(self, tolerance: Tolerance, shape: Shape, dtype: "np.dtype[Any]") -> None:
+        """Start without any errors.
+
+        Args:
+            tolerance: The errors that pass.
+            shape: The shape of each table.
+            dtype: The dtype that was found; integers have no errors in ULPs.
+        """
         self.tolerance = tolerance
         self.shape = shape
         self.width = shape[-1] if len(shape) > 1 else 1
@@ -73,20 +80,26 @@ class ElementErrors:
         self._lock = Lock()
 
     def measure(self, expected: AnyArray, found: AnyArray, start: int) -> None:
-        """Add the errors of some rows, the first of whose elements has the place `start`."""
+        """Add the errors of some rows to those of all elements; threads may call it at once.
+
+        Args:
+            expected: The expected rows.
+            found: The rows that were found.
+            start: The number of the first element, counting the elements of all rows.
+        """
         expected = expected.reshape(-1)
         found = found.reshape(-1)
         # Equal bytes are the usual case, and fastest to compare in words of 8 bytes, if they divide into such.
         if not _differing(expected, found, word=math.gcd(8, expected.nbytes)).any():
             return
-        wrong = np.zeros(expected.size, bool)
+        is_wrong = np.zeros(expected.size, bool)
         with np.errstate(all="ignore"):
-            self._measure_pieces(expected, found, start, wrong)
-        if wrong.any():
-            self._note_wrong(wrong.reshape(-1, self.width), start)
+            self._measure_pieces(expected, found, start, is_wrong)
+        if is_wrong.any():
+            self._note_wrong(is_wrong.reshape(-1, self.width), start)
 
-    def _measure_pieces(self, expected: Array, found: Array, start: int, wrong: Flags) -> None:
-        """Measure elements that differ, and set those that are out of tolerance.
+    def _measure_pieces(self, expected: Array, found: Array, start: int, is_wrong: Flags) -> None:
+        """Measure the elements that differ, and set `is_wrong` for those that are out of tolerance.
 
         Most tables are equal except for a few elements, which are found by their bits. A table that
         was computed in another way differs nearly everywhere: such a piece is *screened*, so that
@@ -99,16 +112,16 @@ class ElementErrors:
             piece = slice(low, low + step)
             suspects = _differing(expected[piece], found[piece])
             if are_floats and suspects.mean() > MIN_DENSE:
-                suspects = self._screen(expected[piece], found[piece], start + low, wrong[piece])
+                suspects = self._screen(expected[piece], found[piece], start + low, is_wrong[piece])
             places = np.flatnonzero(suspects) + low
             if places.size:
-                wrong[places] = self._add(expected[places], found[places], places + start)
+                is_wrong[places] = self._add(expected[places], found[places], places + start)
 
-    def _screen(self, expected: Array, found: Array, start: int, wrong: Flags) -> Flags:
-        """Set elements that are out of tolerance, and return those that must be measured one by one.
+    def _screen(self, expected: Array, found: Array, start: int, is_wrong: Flags) -> Flags:
+        """Set `is_wrong` for a whole piece at once, and return the elements still to be measured.
 
-        These are the elements whose errors may be the largest so far; all that differ, if ULPs
-        decide or errors are not finite.
+        Only elements whose error may be the largest so far need their exact relative error and ULPs.
+        If ULPs decide what passes, or errors are not finite, these are all elements that differ.
         """
         wide_expected = widened(expected)
         wide_found = widened(found)
@@ -118,9 +131,9 @@ class ElementErrors:
         size = np.abs(wide_expected)
         tolerance = self.tolerance
         allowed = tolerance.atol + tolerance.rtol * tolerance.sizes(size, wide_found)
-        np.greater(error, allowed, out=wrong)
+        np.greater(error, allowed, out=is_wrong)
         may_pass_by_ulps = tolerance.max_ulp > 0 or expected.dtype != found.dtype
-        if may_pass_by_ulps and wrong.any():
+        if may_pass_by_ulps and is_wrong.any():
             return _differing(expected, found)
         limit = self._largest_known_ratio(expected, found)
         return np.asarray((error / size > limit) | self._may_be_worst(error, start))
@@ -186,17 +199,23 @@ class ElementErrors:
         is_tie = error == self.max_abs_error > 0
         return is_tie and self.worst is not None and place < self.worst.place
 
-    def _note_wrong(self, wrong: Flags, start: int) -> None:
-        """Note elements out of tolerance in rows, or in a part of one, that begin at the place `start`."""
-        copy, within = divmod(start, self.row_count * self.width)
-        row, column = divmod(within, self.width)
-        first = start + int(wrong.argmax())
+    def _note_wrong(self, is_wrong: Flags, start: int) -> None:
+        """Note in which rows and columns elements are out of tolerance.
+
+        Args:
+            is_wrong: True for such elements, (rows, columns); or a part of one row, (1, columns).
+            start: The number of the first of them, counting all copies of the table. In the second
+                copy of a table (64, 128), the element at row 0 and column 5 is 64 · 128 + 5.
+        """
+        copy, place_in_copy = divmod(start, self.row_count * self.width)
+        row, column = divmod(place_in_copy, self.width)
+        first = start + int(is_wrong.argmax())
         with self._lock:
-            self.mismatched += int(np.count_nonzero(wrong))
+            self.mismatched += int(np.count_nonzero(is_wrong))
             self.first_places[copy] = min(first, self.first_places.get(copy, first))
-            self.rows[row : row + len(wrong)] |= wrong.any(axis=1)
+            self.rows[row : row + len(is_wrong)] |= is_wrong.any(axis=1)
             columns = self.columns.setdefault(copy, np.zeros(self.width, bool))
-            columns[column : column + wrong.shape[1]] |= wrong.any(axis=0)
+            columns[column : column + is_wrong.shape[1]] |= is_wrong.any(axis=0)
 
 
 def _differing(expected: Array, found: Array, word: int = 0) -> Flags:
@@ -220,7 +239,10 @@ class _Errors(NamedTuple):
 
 
 def _element_errors(expected: Array, found: Array) -> _Errors:
-    """Return which elements are alike, their absolute errors, and the ULPs between them."""
+    """Return which elements are equal, their absolute errors, and their errors in ULPs.
+
+    There are no ULPs for integers, nor for real numbers that should be complex.
+    """
     if expected.dtype == found.dtype and expected.dtype.kind in "iub":
         return _integer_errors(expected, found)
     alike, error = arrays.absolute_errors(expected, found)

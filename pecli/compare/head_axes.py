@@ -43,10 +43,12 @@ class HeadAxes(NamedTuple):
 def head_axes(
     after: AnyArray, before: AnyArray, after_shape: Shape, position_axis: int
 ) -> HeadAxes | None:
-    """Return how the array after the rotation has the axes of the one before; None if it cannot have them.
+    """Return how rotated queries have the axes of those before the rotation; None if they cannot.
 
-    If several arrangements have the right shape, the lengths of the vectors decide: a rotation keeps them, so that the
-    arrangement whose lengths are nearest to those before is the right one.
+    Programs dump (batch, heads, L, D) before the rotation and (batch, L, heads, D) after it, say. If
+    several orders of axes have the right shape, as with 8 heads and 8 positions, the lengths of the
+    vectors decide: a rotation does not change them, so that the order is right whose lengths are
+    nearest to those before.
 
     Args:
         after: The array after the rotation.
@@ -56,7 +58,7 @@ def head_axes(
     """
     if after.shape == after_shape == before.shape:
         return HeadAxes(after_shape, tuple(range(after.ndim)))
-    candidates = list(_of_right_shape(after_shape, before.shape, position_axis))
+    candidates = list(_orders_of_axes(after_shape, before.shape, position_axis))
     if len(candidates) < 2:
         return candidates[0] if candidates else None
     lengths_before = _vector_lengths(before)
@@ -67,27 +69,28 @@ def head_axes(
     return candidates[int(np.argmin(distances))]
 
 
-def _of_right_shape(after: Shape, before: Shape, position_axis: int) -> Iterator[HeadAxes]:
-    """Yield the orders of axes, and copies of heads, that give the shape after the rotation.
+def _orders_of_axes(after: Shape, before: Shape, position_axis: int) -> Iterator[HeadAxes]:
+    """Yield the orders of the axes of `before`, with heads repeated or not, that have the shape `after`.
 
-    A runtime may write (batch, L, heads, D) after the rotation where it had (batch, heads, L, D)
-    before, and may repeat key heads so that there is one per query head.
+    (1, 2, 512, 128) has the shape (1, 512, 2, 128) if heads and positions are exchanged, and
+    (1, 512, 6, 128) if each of the two key heads is repeated for three query heads as well.
     """
     if len(after) != len(before) or len(before) > MAX_AXES:
         return
-    for order in permutations(range(len(before))):
-        moved = tuple(before[axis] for axis in order)
-        is_unchanged = order == tuple(range(len(before)))
-        note = "" if is_unchanged else f"axes {bracketed(order)} of before"
-        if moved == after:
+    unchanged = tuple(range(len(before)))
+    for order in permutations(unchanged):
+        reordered = tuple(before[axis] for axis in order)
+        note = "" if order == unchanged else f"axes {bracketed(order)} of before"
+        if reordered == after:
             yield HeadAxes(after, tuple(np.argsort(order).tolist()), note)
             continue
-        heads_axis = _repeated_axis(after, moved)
+        heads_axis = _repeated_axis(after, reordered)
         # Neither positions nor channels are ever copied.
-        fixed = (position_axis % len(before), len(before) - 1)
-        if heads_axis is not None and order[heads_axis] not in fixed:
-            for repetition in _repetitions(moved[heads_axis], after[heads_axis], heads_axis):
-                yield _repeated(after, order, repetition, note)
+        never_copied = (position_axis % len(before), len(before) - 1)
+        if heads_axis is None or order[heads_axis] in never_copied:
+            continue
+        for repetition in _repetitions(reordered[heads_axis], after[heads_axis], heads_axis):
+            yield _repeated(after, order, repetition, note)
 
 
 def _repeated_axis(after: Shape, before: Shape) -> int | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def plain(value: object) -> Any:
-    """Return a result, or a part of one, as JSON has it.
+    """Return a result, or a field of one, as values that `json.dumps` accepts.
 
     Numbers that are not finite become null, because JSON has no NaN; complex numbers become pairs.
 

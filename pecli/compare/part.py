@@ -117,19 +117,27 @@ class Slab(NamedTuple):
 
 
 def slabs(axes: Shape, step: int) -> Iterator[Slab]:
-    """Yield all rows of a table, at most `step` at a time, given its axes before the last.
+    """Yield all rows of a table in pieces of at most `step` rows, each of which one index selects.
+
+    A bias (12, 64, 64) has 12 · 64 rows; with a step of 100, each piece is the 64 rows of a head.
 
     >>> [(slab.start, slab.length) for slab in slabs((2, 3), 2)]
     [(0, 2), (2, 1), (3, 2), (5, 1)]
+
+    Args:
+        axes: The lengths of the table's axes before the last.
+        step: The number of rows.
     """
     if not axes:
         yield Slab((), 0, 1)
         return
-    inner = steps_of(axes)
-    depth = next(k for k, rows in enumerate(inner) if rows <= step)
-    several = max(1, step // max(1, inner[depth]))
+    rows_per_index = steps_of(axes)
+    # Pieces are cut along the first axis of which one index holds few enough rows.
+    depth = next(axis for axis, rows in enumerate(rows_per_index) if rows <= step)
+    rows = rows_per_index[depth]
+    indices_at_once = max(1, step // max(1, rows))
     for number, prefix in enumerate(np.ndindex(axes[:depth])):
-        for low in range(0, axes[depth], several):
-            count = min(several, axes[depth] - low)
-            start = (number * axes[depth] + low) * inner[depth]
-            yield Slab((*prefix, slice(low, low + count)), start, count * inner[depth])
+        for low in range(0, axes[depth], indices_at_once):
+            high = min(low + indices_at_once, axes[depth])
+            start = (number * axes[depth] + low) * rows
+            yield Slab((*prefix, slice(low, high)), start, (high - low) * rows)

@@ -124,14 +124,14 @@ def is_relative(*names: str) -> bool:
 def tolerance_of(
     tolerance: Tolerance | None, max_ulp: int | None, atol: float | None, rtol: float | None
 ) -> Tolerance:
-    """Return the tolerance that a Python function was given, as one object or by keywords.
+    """Return the tolerance of a call such as `diff(a, b, atol=1e-6)` or `diff(a, b, Tolerance(…))`.
 
     Raises:
         KindError: If `tolerance` is not a Tolerance.
         ParameterError: If both are given.
     """
-    given = {"max_ulp": max_ulp, "atol": atol, "rtol": rtol}
-    given = {name: value for name, value in given.items() if value is not None}
+    numbers = {"max_ulp": max_ulp, "atol": atol, "rtol": rtol}
+    given = {name: value for name, value in numbers.items() if value is not None}
     if tolerance is None:
         return Tolerance(**given)  # type: ignore[arg-type]
     if not isinstance(tolerance, Tolerance):

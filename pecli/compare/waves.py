@@ -23,7 +23,10 @@ class SeparateTables(NamedTuple):
 
 
 def separate_tables(name: str, array: AnyArray) -> SeparateTables:
-    """Return a tensor with a row per position, its cosines apart from its sines.
+    """Return the cosines and the sines of a tensor apart, with a row per position.
+
+    It is for tensors whose frequencies are not known, as in plots of a file: `cos_sin_cache` (L, D)
+    becomes `cos` and `sin` (L, D/2), since cos² + sin² is constant.
 
     Args:
         name: The name of the tensor; `cos_cached` holds cosines, `cos_sin_cache` both.
