@@ -70,10 +70,10 @@ def stands_for(name: str) -> str:
 def advice(name: str) -> str:
     """Return a hint at presets that may be meant by an unknown name; empty if none is near.
 
-    A preset of the same family is nearer than any other: `glm-4.6` is not `phi-4`.
+    A preset of the same family is nearer than any other: `glm-4.8` is not `phi-4`.
 
-    >>> advice("llama-3.1-9b"), advice("glm-4.6")
-    ("did you mean 'llama-3.1-8b'?", "did you mean 'glm-4.5'?")
+    >>> advice("llama-3.1-9b"), advice("glm-4.8")
+    ("did you mean 'llama-3.1-8b'?", "did you mean 'glm-4.6'?")
     """
     word = name.lower().rpartition("/")[2]
     key = _key(word)  # phi3 is meant as phi-3

@@ -11,14 +11,17 @@ from pecli.models.presets import advice, stands_for
     ("name", "hint"),
     [
         ("lama-3.1-8b", "did you mean 'llama-3.1-8b'?"),
-        ("Qwen/Qwen3-VL", "it could be: qwen3-vl-2b, qwen3-vl-4b, qwen3-vl-30b-a3b, qwen3-vl-32b"),
+        (
+            "Qwen/Qwen3-VL",
+            "it could be: qwen3-vl-2b, qwen3-vl-4b, qwen3-vl-8b, qwen3-vl-30b-a3b, qwen3-vl-32b",
+        ),
         ("tiiuae/Falcon-H1-7B-Instruct", "did you mean 'falcon-h1-0.5b'?"),
         (
             "minimax",
             "it could be: minimax-text-01, minimax-m1, minimax-m2, minimax-m2.5, minimax-m3",
         ),
-        ("whisper", "it could be: whisper-tiny, whisper-small, whisper-large-v3"),
-        ("glm-4.6", "did you mean 'glm-4.5'?"),
+        ("starcoder", "it could be: starcoder2-3b, starcoder2-7b, starcoder2-15b"),
+        ("glm-4.8", "did you mean 'glm-4.6'?"),
         ("t5-large", "did you mean 't5-base'?"),
         ("xyzzy", ""),
     ],
@@ -31,7 +34,7 @@ def test_an_unknown_name_is_answered_with_similar_presets(name: str, hint: str) 
     ("start", "names"),
     [
         ("llama-3.1", ["llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b"]),
-        ("Whisper", ["whisper-tiny", "whisper-small", "whisper-large-v3"]),
+        ("StarCoder", ["starcoder2-3b", "starcoder2-7b", "starcoder2-15b"]),
         ("nothing-", []),
     ],
 )
