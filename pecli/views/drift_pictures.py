@@ -14,7 +14,7 @@ from pecli.views.pictures.axis_labels import typeset
 from pecli.views.pictures.figure import Figure
 from pecli.views.pictures.panels import Chart, Curve, Level, Picture, Spread
 from pecli.views.pictures.plot_sources import PlotRequest, of_model, of_scheme
-from pecli.views.pictures.titles import labelled, title_of
+from pecli.views.pictures.titles import labelled, sentence, title_of
 
 if TYPE_CHECKING:
     from pecli.checks.audit import Audit
@@ -67,7 +67,7 @@ def audits_picture(audits: Mapping[str, Audit]) -> Picture:
     ]
     if not any(map(_has_error, audits.values())):
         recipes = ", ".join(drift.recipe for drift in first.drifts)
-        sentence = f"no error to draw: {recipes} equals the exact table everywhere"
+        sentence = f"No error to draw: {recipes} equals the exact table everywhere"
         return Picture(titles[0], subtitle=sentence)
     notes = [_no_error_note(layer_type, audit) for layer_type, audit in audits.items()]
     if len(audits) == 1:
@@ -88,8 +88,8 @@ def _no_error_note(layer_type: str, audit: Audit) -> str:
     recipes = [drift.recipe for drift in audit.drifts if not drift.max_abs_error]
     if not recipes:
         return ""
-    prefix = f"{layer_type}: " if layer_type else ""
-    return f"{prefix}no error: {', '.join(recipes)}"
+    note = f"no error: {', '.join(recipes)}"
+    return f"{layer_type}: {note}" if layer_type else sentence(note)
 
 
 def _audit_chart(title: str, audit: Audit, axis: str) -> Chart:
@@ -179,7 +179,7 @@ def _picture(title: str, charts: Sequence[Chart], subtitle: str = "") -> Picture
     has_spread = any(curve.spread is not None for chart in charts for curve in chart.curves)
     shading = ""
     if has_spread:
-        shading = f"shaded: curves within a factor of {ALIKE_RATIO:g} of each other"
+        shading = f"Shaded: curves within a factor of {ALIKE_RATIO:g} of each other"
     return Picture(title, charts, subtitle=". ".join(filter(None, [subtitle, shading])))
 
 

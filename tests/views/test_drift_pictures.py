@@ -48,14 +48,14 @@ def test_biases_have_distances_and_a_recipe_without_an_error_says_so() -> None:
         "alibi, 12 heads: largest error by distance",
         "distance",
         "float16-table",
-        "no error: exact",
+        "No error: exact",
     }
     assert shown <= set(assert_readable(made))
     made = audits_figure(
         {"": audit(pecli.Alibi(8, 64), None, 5e-324)}
     )  # all slopes are powers of two
     assert not made.axes
-    assert "no error to draw: " in " ".join(assert_readable(made))
+    assert "No error to draw: " in " ".join(assert_readable(made))
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 5e-324, 1e308])

@@ -176,7 +176,7 @@ def test_it_tells_what_the_model_uses_with_sources_and_commands_and_failures_hav
     words = words_of(page)
     for text in (
         "original_max_position_embeddings 8192 rope_scaling.original_max_position_embeddings",
-        "llama3 scaling, factor 8, attention factor 1",
+        "Llama3 scaling, factor 8, attention factor 1",
         "stretched ×8",
         "float32-recurrence",
         "vllm (",

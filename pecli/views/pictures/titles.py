@@ -79,13 +79,18 @@ def _equal_labels(sources: Sequence[PlotSource]) -> list[list[int]]:
     return [group for group in by_label.values() if len(group) > 1]
 
 
+def sentence(words: str) -> str:
+    """Return words with a capital letter: «dots: contexts» becomes «Dots: contexts»."""
+    return words[:1].upper() + words[1:]
+
+
 def title_of(sources: Sequence[PlotSource], shows: str) -> str:
     """Return the title of a picture: its source and what it shows.
 
     Several sources are not in the title, as each is named where it is drawn.
     """
     if len(sources) > 1:
-        return shows[:1].upper() + shows[1:]
+        return sentence(shows)
     (source,) = sources
     words = [source.label]
     if source.scheme is not None and source.label == source.kind:

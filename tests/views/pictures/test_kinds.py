@@ -304,7 +304,7 @@ def test_scores_grow_with_the_square_of_the_attention_factor() -> None:
     for one, other in zip(plain.panels, scaled.panels, strict=True):
         np.testing.assert_allclose(other.curves[0].y, 2.25 * one.curves[0].y, rtol=1e-12)
     assert plain.subtitle == ""
-    assert scaled.subtitle[:20] == "attention factor 1.5"
+    assert scaled.subtitle[:20] == "Attention factor 1.5"
     tables = pecli.Rope(256, 32, **given, attention_factor=1.5, dtype="float64").tables()
     rotated = np.concatenate(
         [tables["cos"], tables["sin"]], axis=1

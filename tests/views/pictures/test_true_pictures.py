@@ -148,7 +148,7 @@ def test_no_bound_exceeds_1() -> None:
 
 
 def test_a_spiral_states_what_its_radius_is() -> None:
-    assert made("circle", pecli.Rope(64, 8)).subtitle == "radius = position"
+    assert made("circle", pecli.Rope(64, 8)).subtitle == "Radius = position"
 
 
 def test_maps_of_a_grid_are_of_channels_that_vary() -> None:
@@ -158,7 +158,7 @@ def test_maps_of_a_grid_are_of_channels_that_vary() -> None:
     assert len(picture.heatmaps) == 8
     for panel in picture.heatmaps:
         assert np.var(panel.values) >= 0.24 * variances.max()
-    assert picture.subtitle == "some of 64 channels, by their variance"
+    assert picture.subtitle == "Some of 64 channels, by their variance"
 
 
 @pytest.mark.parametrize("kind", ["curves", "decay", "heatmap"])

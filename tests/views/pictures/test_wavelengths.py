@@ -53,7 +53,7 @@ def test_a_scaling_is_drawn_beside_the_unscaled_law() -> None:
     assert ends == [(0, kept), (kept + 1, stretched - 1), (stretched, 63)]
     assert [band.label for band in chart.bands] == ["kept", "blended", "stretched ×8"]
     assert picture.subtitle.startswith(
-        "llama3 scaling, factor 8, attention factor 1. kept: pairs 0–28 (over 4 turns);"
+        "Llama3 scaling, factor 8, attention factor 1. Kept: pairs 0–28 (over 4 turns);"
     )
 
 
@@ -72,7 +72,7 @@ def test_the_limits_of_yarn_are_those_of_its_formula() -> None:
         (math.ceil(high), 31),
     ]
     assert f"attention factor {0.1 * math.log(32) + 1:.4g}" in picture.subtitle
-    assert f"kept: pairs 0–{math.floor(low)} (over 32 turns)" in picture.subtitle
+    assert f"Kept: pairs 0–{math.floor(low)} (over 32 turns)" in picture.subtitle
     assert f"pairs {math.ceil(high)}–31 (under 1)" in picture.subtitle
 
 

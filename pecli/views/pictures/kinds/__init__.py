@@ -55,20 +55,26 @@ def picture(kind: str, sources: Sequence[PlotSource], request: PlotRequest) -> P
             and some of them are requested.
     """
     check(kind, sources)
-    if request.channels is not None and not KINDS[kind].takes_channels:
+    if request.channels is not None and not _takes_channels(kind, sources):
         raise _takes_no_channels(kind, sources, request.channels)
     with np.errstate(all="ignore"):  # Files may hold infinite values; they are drawn as such.
         return KINDS[kind].make(sources, request)
+
+
+def _takes_channels(kind: str, sources: Sequence[PlotSource]) -> bool:
+    """Return True if `--channels` has an effect on a picture of at least one source."""
+    return any(map(KINDS[kind].takes_channels, sources))
 
 
 def _takes_no_channels(
     kind: str, sources: Sequence[PlotSource], channels: Sequence[int]
 ) -> ParameterError:
     """Return the error for channels of a kind that shows all; it names kinds that fit the sources."""
-    fitting = set(KINDS)
-    for source in sources:
-        fitting &= set(source.picture_kinds)
-    choosy = [name for name in KINDS if name in fitting and KINDS[name].takes_channels]
+    choosy = []
+    for name in KINDS:
+        fits_all = all(name in source.picture_kinds for source in sources)
+        if fits_all and _takes_channels(name, sources):
+            choosy.append(name)
     advice = f"it belongs to {', '.join(choosy)}" if choosy else "leave it out"
     return ParameterError("channels", spelled(channels), f"{kind} shows all of them", advice)
 

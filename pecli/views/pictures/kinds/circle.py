@@ -7,7 +7,7 @@ import numpy as np
 
 from pecli.errors import ParameterError
 from pecli.views.pictures.kinds.frequencies import angular_frequencies, informative_pairs
-from pecli.views.pictures.kinds.kind import PictureKind, check_panels
+from pecli.views.pictures.kinds.kind import PictureKind, check_panels, shows_some
 from pecli.views.pictures.panels import Chart, Curve, Picture
 from pecli.views.pictures.plot_sources import PlotRequest, PlotSource
 
@@ -38,14 +38,14 @@ def circle(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
         title = f"pair {pair}: {_turns(frequency, length)}"
         panels.append(Chart(title, [spiral], "angle", "position", joined=False, polar=True))
     title = f"pairs turning over {length:,} positions"
-    return Picture(title, panels, min(MAX_ACROSS, len(panels)), "radius = position")
+    return Picture(title, panels, min(MAX_ACROSS, len(panels)), "Radius = position")
 
 
 CIRCLE = PictureKind(
     "circle",
     "pairs of channels turning with the position; they move in a .gif",
     circle,
-    takes_channels=True,
+    takes_channels=shows_some,
     moves=True,
 )
 

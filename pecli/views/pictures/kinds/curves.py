@@ -36,11 +36,16 @@ def curves(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     return _channels(sources, request)
 
 
+def _has_columns(source: PlotSource) -> bool:
+    """Return False for the buckets of T5, which have one value per distance, and True otherwise."""
+    return not _are_buckets([source])
+
+
 CURVES = PictureKind(
     "curves",
     "channels over positions; of ALiBi and T5, biases and buckets by distance",
     curves,
-    takes_channels=True,
+    takes_channels=_has_columns,
 )
 
 

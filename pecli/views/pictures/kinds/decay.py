@@ -14,7 +14,7 @@ from pecli.views.pictures.kinds.frequencies import angular_frequencies, scaled_r
 from pecli.views.pictures.kinds.kind import PictureKind
 from pecli.views.pictures.panels import Chart, Curve, Picture, Spread
 from pecli.views.pictures.plot_sources import PlotRequest, PlotSource, are_biases
-from pecli.views.pictures.titles import names_of
+from pecli.views.pictures.titles import names_of, sentence
 
 MAX_POINTS = 1200  #: Distances that are drawn one by one.
 MAX_PIECES = 300  #: Points of a curve of more distances: about a pixel each.
@@ -33,11 +33,16 @@ def decay(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
     return _rotary_scores(sources)
 
 
+def _has_heads(source: PlotSource) -> bool:
+    """Return True for ALiBi, whose weights are a curve per head; rotary scores sum over all pairs."""
+    return source.applied_as == "bias"
+
+
 DECAY = PictureKind(
     "decay",
     "the score of q = k by distance, with its bound; of ALiBi, weights",
     decay,
-    takes_channels=True,
+    takes_channels=_has_heads,
 )
 
 
@@ -74,8 +79,7 @@ def _rotary_scores(sources: Sequence[PlotSource]) -> Picture:
         scores_by_distance.append(_summary_curve(label, pieces, score))
         bounds_by_distance.append(_summary_curve(label, pieces, bound))
         if factor != 1:
-            prefix = f"{label}: " if label else ""
-            factor_notes.append(f"{prefix}attention factor {number(factor)}")
+            factor_notes.append(_factor_note(label, factor))
     has_spread = any(curve.spread is not None for curve in scores_by_distance)
     note = ": median, min–max" if has_spread else ""
     charts = [
@@ -98,6 +102,12 @@ def _rotary_scores(sources: Sequence[PlotSource]) -> Picture:
     if factor_notes:
         subtitle = f"{'; '.join(factor_notes)}: it multiplies q and k, and scores by its square"
     return Picture("how scores fall with distance", charts, across=2, subtitle=subtitle)
+
+
+def _factor_note(label: str, factor: float) -> str:
+    """Return «yarn: attention factor 1.139», or without a label «Attention factor 1.139»."""
+    note = f"attention factor {number(factor)}"
+    return f"{label}: {note}" if label else sentence(note)
 
 
 class DistancePieces(NamedTuple):

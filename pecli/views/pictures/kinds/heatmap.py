@@ -52,12 +52,22 @@ def heatmap(sources: Sequence[PlotSource], request: PlotRequest) -> Picture:
         raise _no_matrix(sources)
     across = PANELS_ACROSS.get(len(panels), min(MAX_ACROSS, len(panels)))
     groups = dict.fromkeys(filter(None, chosen_from))
-    subtitle = f"some of {', '.join(groups)}" if groups else ""
+    subtitle = f"Some of {', '.join(groups)}" if groups else ""
     return Picture(_title(panels, values), on_one_scale(panels), across, subtitle)
 
 
+def _has_several_panels(source: PlotSource) -> bool:
+    """Return True if panels are channels on a grid, or the heads of a bias (heads, queries, keys).
+
+    A table of rows and columns is a single panel that shows all of its channels.
+    """
+    if "patch" in source.picture_kinds:
+        return True
+    return any(len(table.shape) > 2 and table.shape[-2] > 1 for table in source.tables)
+
+
 HEATMAP = PictureKind(
-    "heatmap", "the values, by position and channel", heatmap, takes_channels=True
+    "heatmap", "the values, by position and channel", heatmap, takes_channels=_has_several_panels
 )
 
 

@@ -10,6 +10,16 @@ from pecli.views.pictures.plot_sources import PlotRequest, PlotSource
 MAX_PANELS = 12  #: More panels would be too small to be seen.
 
 
+def shows_all(source: PlotSource) -> bool:
+    """Return False: a picture of this kind shows every channel, pair and head of a source."""
+    return False
+
+
+def shows_some(source: PlotSource) -> bool:
+    """Return True: a picture of this kind shows the channels, pairs or heads that are chosen."""
+    return True
+
+
 @dataclass(frozen=True)
 class PictureKind:
     """A kind of picture, as `pecli plot --kind` names it.
@@ -21,7 +31,8 @@ class PictureKind:
     name: str
     summary: str  #: One line for the help: the things that it shows.
     make: Callable[[Sequence[PlotSource], PlotRequest], Picture]
-    takes_channels: bool = False  #: True if it can show some channels, pairs or heads only.
+    takes_channels: Callable[[PlotSource], bool] = shows_all
+    """Returns True for sources of which it can show some channels, pairs or heads only."""
     moves: bool = False  #: True if it is drawn in files only, where a .gif moves it.
 
 

@@ -26,6 +26,7 @@ from pecli.views.pictures.kinds.kind import PictureKind
 from pecli.views.pictures.kinds.mrope_sections import section_bands, section_note
 from pecli.views.pictures.panels import Band, Chart, Curve, Level, Picture
 from pecli.views.pictures.plot_sources import PlotRequest, PlotSource
+from pecli.views.pictures.titles import sentence
 
 REL_TOL = 1e-9  #: Wavelengths that differ by less were not stretched.
 STRETCH_DIGITS = 9  #: Digits of a stretch that are exact.
@@ -119,7 +120,7 @@ def unscaled_wavelengths(rope: Rope) -> Floats:
 
 def _single(source: PlotSource, waves: Sequence[_WaveCurve]) -> tuple[list[Chart], list[str]]:
     """Return the charts and notes of one source: contexts are lines, ranges of pairs bands."""
-    notes = [_scaling_note(wave.wave.source) for wave in waves]
+    notes = [sentence(_scaling_note(wave.wave.source)) for wave in waves]
     notes.append(section_note(source))
     levels = _context_levels(source)
     if not any(wave.is_scaled for wave in waves):
@@ -134,7 +135,7 @@ def _single(source: PlotSource, waves: Sequence[_WaveCurve]) -> tuple[list[Chart
             ranges = pair_ranges(waves[0].stretch)
         unscaled = unscaled_wavelengths(rope)
         curves.append(Curve("unscaled", curves[0].x, unscaled, reference=True))
-        notes.append("; ".join(_range_note(rope, pairs) for pairs in ranges))
+        notes.append(sentence("; ".join(_range_note(rope, pairs) for pairs in ranges)))
     bands = _range_bands(ranges)
     lengths = replace(_length_chart(curves, "pair"), levels=levels, bands=bands)
     return [lengths, _stretches_of_contexts(waves, bands)], notes
@@ -194,7 +195,7 @@ def _several(waves: Sequence[_WaveCurve]) -> tuple[list[Chart], list[str]]:
         details = "; ".join(filter(None, [_scaling_note(source), section_note(source)]))
         notes.append(f"{source.label}: {details}" if details else "")
     if any(curve.marks for curve in curves):
-        notes.append("dots: contexts and windows")
+        notes.append("Dots: contexts and windows")
     bands: list[Band] = []
     scaled = [wave for wave in waves if wave.is_scaled]
     if has_equal_pairs and len(scaled) == 1:
