@@ -9,7 +9,7 @@ import numpy as np
 from pecli.engine.arrays import Complex, Flags, Floats, Indices
 from pecli.explain import wave_measurement
 from pecli.explain.time_limit import check_time
-from pecli.explain.wave_measurement import MIN_RUN, wrap
+from pecli.explain.wave_measurement import MIN_RUN, TINY, Waves, wrap
 
 COARSE = 1e-5
 """Share of an amplitude by which float32 moves no turn, while float16 and four decimals move most."""
@@ -109,9 +109,15 @@ def longest_run(positions: Floats) -> Indices:
 def frequencies_of(
     values: Complex | Floats, positions: Floats, rounding: float = FLOAT32_DRIFT
 ) -> Frequencies | None:
-    """Measure the frequency of each pair from turns, or from one function of each; None if there are too few rows.
+    """Measure the frequency, in radians per position, of each column of a table.
 
-    The longest run of consecutive positions is measured; a table with a break in it is measured on one side.
+    Args:
+        values: The columns (rows, pairs): cos + i·sin, or real numbers if only one of both is there.
+        positions: The position of each row.
+        rounding: Error of each value by the dtype or the text in which it was stored.
+
+    Returns:
+        The frequencies; None if there are too few rows, or if most columns are not waves.
     """
     if _descend(positions):
         values = values[::-1]
@@ -119,17 +125,36 @@ def frequencies_of(
     run = longest_run(positions)
     if len(run) < MIN_RUN:
         return _frequencies_of_few(values, positions, rounding)
-    after_run = np.arange(run[-1] + 1, len(positions))
-    ascending = after_run[positions[after_run] > positions[run[-1]]]
-    is_one_table = len(run) + len(ascending) == len(positions)
-    rows = np.concatenate([run, ascending]) if is_one_table else run
+    rows = _with_later_rows(run, positions)
     waves = wave_measurement.measure(values[rows], positions[rows])
     if waves is None or not waves.clean:
         return None
+    return _frequencies_of_waves(waves)
+
+
+def _with_later_rows(run: Indices, positions: Floats) -> Indices:
+    """Return a run of consecutive rows, with the rows after it if these are the rest of one table.
+
+    Positions 0 1 2 … 511 700 1200 are one table of which some rows were sampled, and far rows show a
+    frequency best. In 0 1 2 … 511 0 1 2, the table has a break: only its longest run is measured.
+    """
+    after_run = np.arange(run[-1] + 1, len(positions))
+    later = after_run[positions[after_run] > positions[run[-1]]]
+    is_one_table = len(run) + len(later) == len(positions)
+    return np.concatenate([run, later]) if is_one_table else run
+
+
+def _frequencies_of_waves(waves: Waves) -> Frequencies:
+    """Return frequencies with the errors that float32 powers leave.
+
+    A column that is not a wave, because something else was written over it, may have any frequency:
+    its error is half a turn per position.
+    """
+    amplitude = np.median(waves.amplitude)
+    is_wave = waves.noise <= MAX_NOISE * amplitude
     error = np.hypot(waves.error, FLOAT32_DRIFT * np.abs(waves.frequency))
-    is_wave = waves.noise <= MAX_NOISE * np.median(waves.amplitude)
     error = np.where(is_wave, error, np.pi)
-    noise = float(np.median(waves.noise) / np.median(waves.amplitude))
+    noise = float(np.median(waves.noise) / amplitude)
     return Frequencies(waves.frequency, error, waves.shared_amplitude, not waves.both, noise)
 
 
@@ -142,26 +167,32 @@ def _descend(positions: Floats) -> bool:
 def _frequencies_of_few(
     turns: Complex | Floats, positions: Floats, rounding: float
 ) -> Frequencies | None:
-    """Read frequencies off the angles of a few rows: roughly at the smallest position, more sharply at larger ones.
+    """Measure frequencies from the angles of a few rows, which are too few for a fit of waves.
 
-    An angle of 0.302 at position 1 and of −0.26 at position 20 is a frequency of (2π − 0.26) / 20 = 0.3012.
+    The row nearest to position 0 gives a frequency roughly, and each farther row more sharply: an
+    angle of 0.302 at position 1 and of −0.26 at position 20, where the pair has turned once, is a
+    frequency of (2π − 0.26) / 20 = 0.3012.
+
+    Returns:
+        The frequencies; None if only cosines or only sines are there, if there are many rows, or if
+        all are so far from 0 that fast pairs may have turned several times.
     """
-    if len(positions) > 1 and np.iscomplexobj(turns) and (np.diff(positions) == 1).all():
+    if not np.iscomplexobj(turns):
+        return None
+    if len(positions) > 1 and (np.diff(positions) == 1).all():
         return _frequencies_of_neighbours(np.asarray(turns, np.complex128), rounding)
-    _, first = np.unique(positions, return_index=True)  # of rows at one position, the first
-    order = first[np.argsort(np.abs(positions[first]))]
-    places = positions[order]
-    used = np.flatnonzero(places != 0)
-    if not np.iscomplexobj(turns) or not len(used) or len(places) >= 2 * MIN_RUN:
+    _, first_rows = np.unique(positions, return_index=True)  # of rows at one position, the first
+    if len(first_rows) >= 2 * MIN_RUN:
         return None
-    # At position 8, fast pairs have made a whole turn already.
-    if abs(places[used[0]]) > 1:
+    rows = first_rows[positions[first_rows] != 0]  # At position 0, all angles are 0.
+    rows = rows[np.argsort(np.abs(positions[rows]))]
+    if not len(rows) or abs(positions[rows[0]]) > 1:
         return None
-    angles = np.angle(turns[order])
-    frequencies = angles[used[0]] / places[used[0]]
-    for row in used[1:]:
-        frequencies = frequencies + wrap(angles[row] - frequencies * places[row]) / places[row]
-    error = rounding / np.abs(places[used[-1]]) + FLOAT32_DRIFT * np.abs(frequencies)
+    frequencies = np.zeros(turns.shape[1])
+    for row in rows:
+        missed = wrap(np.angle(turns[row]) - frequencies * positions[row])
+        frequencies = frequencies + missed / positions[row]
+    error = rounding / np.abs(positions[rows[-1]]) + FLOAT32_DRIFT * np.abs(frequencies)
     amplitude = float(np.median(np.abs(turns)))
     return Frequencies(frequencies, error, amplitude, False)
 
@@ -181,12 +212,15 @@ def _frequencies_of_neighbours(turns: Complex, rounding: float) -> Frequencies:
 def frequencies_on_grid(
     turns: Complex, positions: Floats, axes: Indices, rounding: float = FLOAT32_DRIFT
 ) -> Frequencies | None:
-    """Measure the frequency of each pair along its own axis.
+    """Measure the frequency of each pair of a table over a grid, along the pair's own axis.
+
+    In a vision encoder, for example, the first half of the pairs turns with the height of a patch,
+    and the second half with its width.
 
     Args:
         turns: cos + i·sin (rows, pairs).
         positions: The position of each row on each axis (axes, rows).
-        axes: The axis that each pair follows.
+        axes: The axis that each pair follows: 0 0 1 1 for four pairs of height and width.
         rounding: Error of an angle, in radians.
 
     Returns:
@@ -209,14 +243,14 @@ def frequencies_on_grid(
 def _frequencies_along_axis(
     turns: Complex, pairs: Indices, positions: Floats, rounding: float
 ) -> Frequencies | None:
-    """Measure the frequencies of some pairs, all of which follow one axis.
+    """Measure the frequencies of some pairs, all of which turn with one axis of a grid.
 
-    Rows at the same place of the axis have the same turns, so their means are a short table with
-    one row per place: the 12 rows of a 3 × 4 grid become a table of 3 rows for the height.
+    Rows at the same place of the axis have the same cosines and sines, so their means are a short
+    table with one row per place: the 12 rows of a 3 × 4 grid become a table of 3 rows for the height.
 
     Returns:
         The frequencies; None if all rows are at one place, if so few places are stored so coarsely
-        that their angles show no frequency, or if the turns are not those of waves.
+        that their angles show no frequency, or if the columns are not waves.
     """
     places, place_of_row = np.unique(positions, return_inverse=True)
     if len(places) < 2:
@@ -251,50 +285,92 @@ class Fit(NamedTuple):
     error: float
 
 
+class _LawFit(NamedTuple):
+    """A law with one unknown number, and measured frequencies that it should give, as logarithms.
+
+    A *law* computes the frequencies of all pairs, such as base^(−i/half) from a base. In logarithms most
+    laws are straight lines, so that a number is called by its logarithm as well.
+    """
+
+    law: Callable[[float], Floats]
+    known: Flags  # pairs whose frequencies are positive and measured well enough
+    logs: Floats  # of the known frequencies
+    errors: Floats  # of these logarithms
+
+    @property
+    def weights(self) -> Floats:
+        return np.asarray(self.errors**-2)
+
+    def predicted(self, log: float) -> Floats:
+        """Return the logarithms of the known frequencies for a number."""
+        frequencies = np.maximum(self.law(math.exp(log)), TINY)
+        return np.asarray(np.log(frequencies)[self.known])
+
+    def misfit(self, predicted: Floats) -> float:
+        """Return the weighted squares that a prediction leaves.
+
+        A pair that is far off counts no more for being farther: it may follow something else.
+        """
+        squares = np.minimum((predicted - self.logs) ** 2, 1.0)
+        misfit = float(np.sum(self.weights * squares))
+        return misfit if math.isfinite(misfit) else math.inf
+
+
 def fit_number(
     law: Callable[[float], Floats], measured: Frequencies, starts: Sequence[float]
 ) -> Fit | None:
-    """Return the positive number for which a law gives the measured frequencies, by Gauss-Newton in logarithms.
+    """Return the positive number, such as a base, for which a law gives the measured frequencies.
 
-    Laws with rounded limits (YaRN's) have several local solutions: the search begins at the start that comes nearest.
+    Args:
+        law: Returns the frequencies of all pairs for a number.
+        measured: The frequencies of a table.
+        starts: Numbers to begin with. Laws with rounded limits (YaRN's) have several local solutions,
+            so that the start which comes nearest is refined.
+
+    Returns:
+        The number and its error; None if it changes no frequency that is wrong, or if the fit diverges.
     """
     known = measured.known & (measured.values > 0)
     if not known.any() or _mostly_ascend(measured.values[known]):
         return None
-    logs = np.log(measured.values[known])
     errors = measured.errors[known] / measured.values[known]
-    weights = errors**-2
-
-    def misfit(position: float) -> float:
-        error = np.sum(weights * np.minimum((_logs(law, position)[known] - logs) ** 2, 1.0))
-        return float(error) if math.isfinite(error) else math.inf
-
+    fit = _LawFit(law, known, np.log(measured.values[known]), errors)
     with np.errstate(all="ignore"):
-        positions = [math.log(start) for start in starts if start > 0] or [0.0]
-        tried = np.array([_logs(law, position)[known] for position in positions])
-        is_fixed = np.ptp(tried, axis=0) <= errors
-        is_wrong = np.abs(tried[0] - logs) > MAX_SIGMAS * errors
+        logs = [math.log(start) for start in starts if start > 0] or [0.0]
+        predictions = np.array([fit.predicted(log) for log in logs])  # (starts, known pairs)
+        is_fixed = np.ptp(predictions, axis=0) <= fit.errors
+        is_wrong = np.abs(predictions[0] - fit.logs) > MAX_SIGMAS * fit.errors
         if (is_fixed & is_wrong).any():
             return None  # YaRN's factor changes slow pairs only: it explains no other frequency of a fast one.
-        misfits = (np.minimum((tried - logs) ** 2, 1.0) * weights).sum(axis=1)
-        position = positions[int(np.argmin(np.nan_to_num(misfits, nan=math.inf)))]
-        curvature = 0.0
-        for _ in range(SOLVER_STEPS):
-            check_time()
-            now = _logs(law, position)[known]
-            slope = (_logs(law, position + SOLVER_STEP)[known] - now) / SOLVER_STEP
-            curvature = float((weights * slope) @ slope)
-            if not math.isfinite(curvature):
-                return None
-            if curvature <= 0:  # rounded limits (YaRN's) do not move with the number
-                return _fit_by_scanning(misfit, position)
-            move = float((weights * slope) @ (logs - now)) / curvature
-            if abs(move) < CONVERGED:
-                break
-            position += min(max(move, -3.0), 3.0)
-    if not math.isfinite(position) or abs(position) > 100:
+        misfits = [fit.misfit(predicted) for predicted in predictions]
+        return _fit_by_gauss_newton(fit, logs[int(np.argmin(misfits))])
+
+
+def _fit_by_gauss_newton(fit: _LawFit, start: float) -> Fit | None:
+    """Return the number whose frequencies come nearest, from the logarithm of a first guess on.
+
+    Each step follows the slope of all logarithms to where they meet the measured ones, by at most a
+    factor of e³ = 20. If the number moves no frequency a little, it is scanned: rounded limits, as
+    YaRN's, jump from one pair to the next.
+    """
+    log = start
+    curvature = 0.0
+    for _ in range(SOLVER_STEPS):
+        check_time()
+        predicted = fit.predicted(log)
+        slope = (fit.predicted(log + SOLVER_STEP) - predicted) / SOLVER_STEP
+        curvature = float((fit.weights * slope) @ slope)
+        if not math.isfinite(curvature):
+            return None
+        if curvature <= 0:
+            return _fit_by_scanning(fit, log)
+        move = float((fit.weights * slope) @ (fit.logs - predicted)) / curvature
+        if abs(move) < CONVERGED:
+            break
+        log += min(max(move, -3.0), 3.0)
+    if not math.isfinite(log) or abs(log) > 100:
         return None
-    value = math.exp(position)
+    value = math.exp(log)
     return Fit(value, SIGMAS * value / math.sqrt(curvature))
 
 
@@ -303,14 +379,18 @@ def _mostly_ascend(frequencies: Floats) -> bool:
     return bool(2 * np.count_nonzero(np.diff(frequencies) > 0) > len(frequencies))
 
 
-def _fit_by_scanning(misfit: Callable[[float], float], start: float) -> Fit:
-    """Return the middle and half the width of the interval of numbers that fit best, on a fine grid of logarithms."""
+def _fit_by_scanning(fit: _LawFit, start: float) -> Fit:
+    """Return the number that fits best among a hundred, from 1/64 to 64 times a first guess.
+
+    YaRN's limits are rounded to whole pairs, so that they are the same for a whole interval of
+    numbers. The result is the middle of that interval, and half its width as the error.
+    """
     grid = start + np.linspace(-SCANNED, SCANNED, SCAN_STEPS)
-    misfits = np.array([misfit(position) for position in grid])
+    misfits = np.array([fit.misfit(fit.predicted(log)) for log in grid])
     best = np.flatnonzero(misfits <= misfits.min() + 1.0)
-    run = np.split(best, np.flatnonzero(np.diff(best) != 1) + 1)[0]
-    low = math.exp(grid[run[0]])
-    high = math.exp(grid[run[-1]])
+    first_interval = np.split(best, np.flatnonzero(np.diff(best) != 1) + 1)[0]
+    low = math.exp(grid[first_interval[0]])
+    high = math.exp(grid[first_interval[-1]])
     # The interval may reach beyond the last number that was tried, by less than a step.
     beyond = high * (grid[1] - grid[0])
     return Fit((low + high) / 2, (high - low) / 2 + beyond)
@@ -319,49 +399,70 @@ def _fit_by_scanning(misfit: Callable[[float], float], start: float) -> Fit:
 def fit_numbers(
     law: Callable[[Sequence[float]], Floats], measured: Frequencies, start: Sequence[float]
 ) -> list[Fit] | None:
-    """Return several positive numbers for which a law gives the measured frequencies, by damped Gauss-Newton."""
+    """Return several positive numbers for which a law gives the measured frequencies.
+
+    As in `fit_number`, by Gauss-Newton steps in logarithms. Steps that lead farther away are halved,
+    because several numbers, such as a base and a factor, may make up for each other.
+
+    Args:
+        law: Returns the frequencies of all pairs for the numbers.
+        measured: The frequencies of a table.
+        start: A first guess of each number.
+
+    Returns:
+        The numbers and their errors; None if there are no more frequencies than numbers.
+    """
     known = measured.known & (measured.values > 0)
     if np.count_nonzero(known) <= len(start) or _mostly_ascend(measured.values[known]):
         return None
-    logs = np.log(measured.values[known])
+    measured_logs = np.log(measured.values[known])
     weights = measured.values[known] / measured.errors[known]
 
-    def residuals(position: Floats) -> Floats:
-        frequencies = np.maximum(law(np.exp(position).tolist())[known], 1e-300)
-        return np.asarray(weights * (np.log(frequencies) - logs))
+    def residuals(logs: Floats) -> Floats:
+        frequencies = np.maximum(law(np.exp(logs).tolist())[known], TINY)
+        return np.asarray(weights * (np.log(frequencies) - measured_logs))
 
-    position = np.log(np.array(start))
+    logs = np.log(np.array(start))
     covariance: Floats = np.zeros((len(start), len(start)))
     with np.errstate(all="ignore"):
         for _ in range(4 * SOLVER_STEPS):
             check_time()
-            now = residuals(position)
-            slopes = [
-                (residuals(position + SOLVER_STEP * unit) - now) / SOLVER_STEP
-                for unit in np.eye(len(start))
-            ]
-            jacobian = np.stack(slopes, axis=1)
+            left = residuals(logs)
+            jacobian = _jacobian(residuals, logs, left)
             if not np.isfinite(jacobian).all():
                 return None
             covariance = np.asarray(np.linalg.pinv(jacobian.T @ jacobian), np.float64)
-            move = np.clip(-covariance @ (jacobian.T @ now), -1.0, 1.0)
-            moves = (0.5**halved * move for halved in range(MAX_HALVED))
-            nearer = (step for step in moves if _size(residuals(position + step)) < _size(now))
-            step = next(nearer, None)
-            if step is None:
+            move = np.clip(-covariance @ (jacobian.T @ left), -1.0, 1.0)
+            nearer = _moved_nearer(residuals, logs, move, _size(left))
+            if nearer is None:
                 break
-            position = position + step
-    values = np.exp(position)
+            logs = nearer
+    values = np.exp(logs)
     errors = SIGMAS * values * np.sqrt(np.maximum(np.diag(covariance), 0.0))
     return [Fit(float(value), float(error)) for value, error in zip(values, errors, strict=True)]
 
 
+def _jacobian(residuals: Callable[[Floats], Floats], logs: Floats, left: Floats) -> Floats:
+    """Return the slopes (residuals, numbers) of the residuals that are left, by a small step of each number."""
+    slopes = []
+    for unit in np.eye(len(logs)):
+        slopes.append((residuals(logs + SOLVER_STEP * unit) - left) / SOLVER_STEP)
+    return np.stack(slopes, axis=1)
+
+
+def _moved_nearer(
+    residuals: Callable[[Floats], Floats], logs: Floats, move: Floats, left: float
+) -> Floats | None:
+    """Return numbers after a move, or half of it, or a quarter, …, that leaves less; None if none does."""
+    for halved in range(MAX_HALVED):
+        moved = logs + 0.5**halved * move
+        if _size(residuals(moved)) < left:
+            return np.asarray(moved)
+    return None
+
+
 def _size(residuals: Floats) -> float:
     return float((residuals**2).sum())
-
-
-def _logs(law: Callable[[float], Floats], position: float) -> Floats:
-    return np.log(np.maximum(law(math.exp(position)), 1e-300))
 
 
 def steady_pairs(turns: Complex) -> Flags:
@@ -373,46 +474,73 @@ def steady_pairs(turns: Complex) -> Flags:
 
 
 def solve_positions(turns: Complex, frequencies: Floats, expected: Floats) -> Floats:
-    """Return the position of each row of turns (rows, pairs); NaN for a row that is at no position.
+    """Return the position at which each row of cosines and sines was computed; NaN for a row that is at none.
 
-    The slowest pair gives a position roughly, near the expected one if it turns many times; each faster pair gives it
-    more sharply. With frequencies 0.001 and 1, an angle of 0.0371 ± 0.0004 of the first is position 37.1 ± 0.4, and
-    the angle of the second then selects 37.
+    The slowest pair gives a position roughly, near the expected one if it turns many times; each
+    faster pair gives it more sharply. With frequencies 0.001 and 1, an angle of 0.0371 ± 0.0004 of the
+    first is position 37.1 ± 0.4, and the angle of the second then selects 37.
+
+    Args:
+        turns: cos + i·sin of the rows, (rows, pairs).
+        frequencies: Radians per position, one per pair.
+        expected: The position that each row should have.
     """
-    size = np.abs(turns)
-    weight = (size > 0) * np.abs(frequencies)
+    has_angle = np.abs(turns) > 0
     positions = expected.astype(np.float64)
     for pair in np.argsort(np.abs(frequencies)):
         if frequencies[pair] == 0:
             continue
-        left = np.angle(turns[:, pair] * np.exp(-1j * positions * frequencies[pair]))
-        positions = positions + np.where(size[:, pair] > 0, left, 0.0) / frequencies[pair]
+        ahead = np.angle(turns[:, pair] * np.exp(-1j * positions * frequencies[pair]))
+        positions = positions + np.where(has_angle[:, pair], ahead, 0.0) / frequencies[pair]
     positions = np.rint(positions)
-    unit = turns / np.where(size > 0, size, 1.0)
+    return np.where(_are_at(positions, turns, frequencies), positions, np.nan)
+
+
+def _are_at(positions: Floats, turns: Complex, frequencies: Floats) -> Flags:
+    """Return which rows of turns (rows, pairs) are near exp(i · position · frequency) in the mean.
+
+    Fast pairs count more, since they distinguish neighbouring positions. If all pairs are slow,
+    neighbouring positions are near each other, and turns have to be as much nearer.
+    """
+    sizes = np.abs(turns)
+    weight = (sizes > 0) * np.abs(frequencies)
+    unit = turns / np.where(sizes > 0, sizes, 1.0)
     distance = np.abs(unit - np.exp(1j * np.multiply.outer(positions, frequencies)))
-    allowed = MAX_MISMATCH * np.minimum(weight.max(axis=1, initial=0.0), 1.0) * weight.sum(axis=1)
-    is_at_position = (distance * weight).sum(axis=1) <= allowed
-    return np.where(is_at_position & (weight.sum(axis=1) > 0), positions, np.nan)
+    total = weight.sum(axis=1)
+    allowed = MAX_MISMATCH * np.minimum(weight.max(axis=1, initial=0.0), 1.0) * total
+    is_near = (distance * weight).sum(axis=1) <= allowed
+    return np.asarray(is_near & (total > 0))
 
 
 def match_positions(matrix: Floats, render: Callable[[Floats], Floats], expected: Floats) -> Floats:
-    """Return the candidate position whose rendered row is nearest to each row; NaN if none is near.
+    """Return the position whose row in the right table is nearest to each row; NaN if none is near.
 
-    Candidates are 0 to 2,047 and the expected ones: tables of only cosines or only sines do not show a direction.
+    For tables of only cosines or only sines: their angles are ambiguous, so that no position can be
+    solved. Rows are compared with those of 0 to 2,047 and of all expected positions, up to a factor.
+
+    Args:
+        matrix: The rows of a table.
+        render: Returns the right rows of some positions.
+        expected: The position that each row should have.
     """
     candidates = np.unique(np.concatenate([np.arange(LARGEST_CANDIDATE, dtype=float), expected]))
-    rendered = render(candidates)
-    with np.errstate(all="ignore"):
-        directions = rendered / np.linalg.norm(rendered, axis=1, keepdims=True)
-        units = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
-    step = max(1, MATCHED_AT_ONCE // len(candidates))
+    candidate_directions = _scaled_to_length_1(render(candidates))
+    directions = _scaled_to_length_1(matrix)
+    block_rows = max(1, MATCHED_AT_ONCE // len(candidates))
     positions = []
-    for start in range(0, len(units), step):
+    for start in range(0, len(directions), block_rows):
         check_time()
-        likeness = np.nan_to_num(units[start : start + step] @ directions.T, nan=-1.0)
+        block = directions[start : start + block_rows]
+        likeness = np.nan_to_num(block @ candidate_directions.T, nan=-1.0)  # (rows, candidates)
         nearest = candidates[likeness.argmax(axis=1)]
         positions.append(np.where(likeness.max(axis=1) >= ALIKE, nearest, np.nan))
     return np.concatenate(positions)
+
+
+def _scaled_to_length_1(rows: Floats) -> Floats:
+    """Return each row divided by its length; rows of zeros become NaN."""
+    with np.errstate(all="ignore"):
+        return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
 __all__ = ["Fit", "Frequencies", "fit_number", "frequencies_of", "solve_positions", "wrap"]

@@ -109,11 +109,15 @@ def wrap(angle: AnyArray) -> Floats:
 
 
 def measure(values: Complex | Floats, rows: Floats) -> Waves | None:
-    """Measure the waves of (rows, channels); None if there are too few rows, or if most channels are noise.
+    """Measure the frequency, phase, amplitude and noise of each column of a table.
 
     Args:
-        values: Complex numbers hold cosines and sines, real ones only one of them.
+        values: The columns (rows, channels): cos + i·sin if the table holds both functions, real
+            numbers if it holds only one of them.
         rows: Positions in ascending order, of which the first half or so are consecutive.
+
+    Returns:
+        The waves; None if there are too few rows, or if none of some columns is a wave.
     """
     run = _first_run(rows)
     if run < MIN_RUN or values.ndim != 2 or not values.shape[1] or not np.isfinite(values).all():
@@ -121,6 +125,7 @@ def measure(values: Complex | Floats, rows: Floats) -> Waves | None:
     fit: Callable[..., Waves] = _measure_both if np.iscomplexobj(values) else _measure_one
     with np.errstate(all="ignore"):
         if values.shape[1] > 4 * TRIED_CHANNELS:
+            # Most wide tables that are tried hold no waves: a few columns show it much sooner.
             some = np.random.default_rng(0).choice(values.shape[1], TRIED_CHANNELS, replace=False)
             tried = fit(values[:, some], rows, run)
             if tried.noise.min() > MAX_NOISE * tried.amplitude.max():
@@ -137,7 +142,8 @@ def _first_run(rows: Floats) -> int:
 def _windows(rows: Floats, run: int) -> list[int]:
     """Return how many rows to fit at once: the run, then twice as far each time, then all.
 
-    A frequency from a window of n rows is known so well that its error does not grow to half a turn over 2n rows.
+    A frequency from a window of n rows is known so well that its error does not grow to half a turn
+    over 2n rows.
     """
     counts = [run]
     last = rows[run - 1] - rows[0] + 1
@@ -152,37 +158,64 @@ def _angles(offsets: Floats, frequency: Floats, phase: Floats | float = 0.0) -> 
     return np.asarray(np.multiply.outer(offsets, frequency) + phase)
 
 
-def _measure_both(z: Complex, rows: Floats, run: int) -> Waves:
-    """Measure the waves of complex numbers, (rows, channels), whose first `run` rows are consecutive.
+class UnitWaves(NamedTuple):
+    """Waves exp(i·(frequency · (row − centre) + phase)), one per channel."""
 
-    In ever larger windows, the data are turned back by the wave as it is known. The angle of their sum corrects the
-    phase, and the slope of the angles that are left, by least squares over the rows, corrects the frequency:
-    Δf = Σ (p − p̄)·angle(p) / Σ (p − p̄)².
+    frequency: Floats
+    phase: Floats
+    centre: float
+
+    def at(self, rows: Floats) -> Complex:
+        """Return the waves at some rows, (rows, channels)."""
+        angles = _angles(rows - self.centre, self.frequency, self.phase)
+        return np.asarray(np.exp(1j * angles))
+
+    def refitted(self, data: Complex, rows: Floats) -> "UnitWaves":
+        """Return waves nearer to some rows of data (rows, channels), by a line through the angles between both.
+
+        If the angles from the wave to the data are 0.09, 0.10, 0.11 in three rows, the phase in the
+        middle is 0.10 too small, and the frequency 0.01. The line is that of least squares:
+        slope = Σ (row − mean)·angle / Σ (row − mean)².
+        """
+        turned_back = data * self.at(rows).conj()
+        mean_angle = np.angle(turned_back.sum(axis=0))
+        middle = float(rows.mean())
+        offsets = rows - middle
+        angles = wrap(np.angle(turned_back) - mean_angle)
+        slope = (offsets @ angles) / (offsets**2).sum()
+        phase = self.phase + mean_angle + self.frequency * (middle - self.centre)
+        return UnitWaves(self.frequency + slope, phase, middle)
+
+    def in_phase_with(self, data: Complex, rows: Floats) -> "UnitWaves":
+        """Return waves of the same frequency, with the mean phase of the data."""
+        turned_back = data * self.at(rows).conj()
+        return self._replace(phase=self.phase + np.angle(turned_back.sum(axis=0)))
+
+
+def _measure_both(data: Complex, rows: Floats, run: int) -> Waves:
+    """Fit a wave to each column of cos + i·sin (rows, channels), whose first `run` rows are consecutive.
+
+    The fit is repeated on ever more rows. A frequency that is off by 0.01 radians per row counts the
+    turns wrongly after 300 rows, but not over the first 30, which show it ten times as well.
     """
-    frequency = _frequency_by_lags(z[:run])
-    phase = np.zeros(z.shape[1])
-    centre = 0.0
+    at = rows - rows[0]
+    waves = UnitWaves(_frequency_by_lags(data[:run]), np.zeros(data.shape[1]), 0.0)
     for count in _windows(rows, run):
-        at = rows[:count] - rows[0]
-        turned_back = z[:count] * np.exp(-1j * _angles(at - centre, frequency, phase))
-        middle = np.angle(turned_back.sum(axis=0))
-        phase = phase + middle + frequency * (at.mean() - centre)
-        centre = float(at.mean())
-        rest = wrap(np.angle(turned_back) - middle)
-        frequency = frequency + ((at - centre) @ rest) / ((at - centre) ** 2).sum()
-    turned_back = z * np.exp(-1j * _angles(at - centre, frequency, phase))
-    phase = phase + np.angle(turned_back.sum(axis=0))
-    unit = np.exp(1j * _angles(at - centre, frequency, phase))
-    amplitude = (z * unit.conj()).real.mean(axis=0)
-    noise = np.sqrt((np.abs(z - amplitude * unit) ** 2).mean(axis=0) / 2)
-    return _with_errors(WaveFit(frequency, phase, amplitude, noise, at, centre), both=True)
+        waves = waves.refitted(data[:count], at[:count])
+    waves = waves.in_phase_with(data, at)
+    unit = waves.at(at)
+    amplitude = (data * unit.conj()).real.mean(axis=0)
+    left = data - amplitude * unit
+    noise = np.sqrt((np.abs(left) ** 2).mean(axis=0) / 2)  # of the real and the imaginary part each
+    fit = WaveFit(waves.frequency, waves.phase, amplitude, noise, at, waves.centre)
+    return _with_errors(fit, both=True)
 
 
 def _frequency_by_lags(z: Complex) -> Floats:
     """Return a first estimate of each frequency from consecutive rows, by lags of 1, 2, 4, … rows.
 
-    z[p + k] · conj(z[p]) has the angle k·f, known up to whole turns. The estimate of the shorter lag selects the turn,
-    and the longer lag divides the error of the angle by k.
+    z[p + k] · conj(z[p]) has the angle k·f, known up to whole turns. The estimate of the shorter lag
+    selects the turn, and the longer lag divides the error of the angle by k.
     """
     frequency = np.zeros(z.shape[1])
     lag = 1
@@ -194,134 +227,22 @@ def _frequency_by_lags(z: Complex) -> Floats:
 
 
 def _with_errors(fit: WaveFit, *, both: bool) -> Waves:
-    """Return waves with the standard errors that follow from their noise.
-
-    If a channel passes many steps of rounding, the errors of its rows are independent, and average out. If it passes
-    few, all rows may err by a step to the same side.
-    """
-    noise = fit.common_noise
-    size = np.maximum(np.abs(fit.amplitude), TINY)
-    offsets = fit.at - fit.centre
-    length = fit.at[-1] - fit.at[0]
-    independent_error = noise / size / np.sqrt((offsets**2).sum())
-    independent_phase_error = noise / size / np.sqrt(len(fit.at))
-    passes_few_steps = np.abs(fit.frequency) * length * size < FEW_STEPS * STEP_IN_SIGMAS * noise
-    step = np.where(passes_few_steps, STEP_IN_SIGMAS * noise / size, 0.0)
-    precision = FLOAT64_ERROR * (1 + np.abs(fit.phase))
-    error = np.hypot(
-        np.hypot(independent_error, step / length), precision / max(1.0, float(fit.at[-1]))
-    )
-    phase_error = np.hypot(np.hypot(independent_phase_error, step / 2), precision)
+    """Return waves with the standard errors of frequency and phase that follow from their noise."""
+    errors = _errors_of_noise(fit)
     # Frequencies are known up to whole turns per row, which change no phase at a whole row.
     middle_row = float(round(fit.centre))
     phase = fit.phase + fit.frequency * (middle_row - fit.centre)
     return Waves(
         fit.frequency,
-        error,
+        errors.frequency,
         wrap(phase),
-        phase_error,
+        errors.phase,
         fit.amplitude,
         fit.noise,
         middle_row,
         len(fit.at),
         both,
     )
-
-
-def _measure_one(x: Floats, rows: Floats, run: int) -> Waves:
-    """Measure the waves of which only one function is there, (rows, channels): x = a·cos(f·p) + b·sin(f·p)."""
-    frequency = _frequency_by_sums(x[:run])
-    for count in _windows(rows, run):
-        at = rows[:count] - rows[0]
-        centre = float(at.mean())
-        frequency = _refined(x[:count], at, centre, frequency)
-    cos, sin = _cos_sin(at - centre, frequency)
-    cosine_part, sine_part = _least_squares((cos, sin), x).solution
-    amplitude = np.hypot(cosine_part, sine_part)
-    phase = np.arctan2(-sine_part, cosine_part)
-    is_slow = np.abs(frequency) * (at[-1] + 1) < 2 * np.pi
-    amplitude_error = 0.0
-    if is_slow.all():
-        fastest = int(np.abs(frequency).argmax())
-        is_slow[fastest] = False
-        amplitude_error = _amplitude_error(
-            x[:, fastest, None], at - centre, frequency[fastest, None]
-        )
-    if is_slow.any():
-        # A part of a turn does not show its amplitude: it is taken from the channels that turn.
-        amplitude[is_slow] = shared = float(np.median(amplitude[~is_slow]))
-        slow = _SlowWaves(x[:, is_slow], at, centre, shared)
-        frequency[is_slow], phase[is_slow] = slow.fitted(frequency[is_slow], phase[is_slow])
-    unit, slope = _cos_sin(at - centre, frequency, phase)
-    noise = np.sqrt(((x - amplitude * unit) ** 2).mean(axis=0))
-    fit = WaveFit(frequency, phase, amplitude, noise, at, centre)
-    waves = _with_errors(fit, both=False)
-    frequency_error, phase_error = _errors_of_one(x, fit, slope)
-    # A slow wave is nearly a line, whose slope is amplitude times frequency.
-    frequency_error = np.hypot(frequency_error, np.abs(frequency) * amplitude_error)
-    return replace(
-        waves,
-        frequency=np.abs(frequency),
-        error=np.maximum(waves.error, frequency_error),
-        phase=wrap(np.where(frequency < 0, -waves.phase, waves.phase)),
-        phase_error=np.maximum(waves.phase_error, phase_error),
-    )
-
-
-def _refined(x: Floats, at: Floats, centre: float, frequency: Floats) -> Floats:
-    """Return frequencies after Gauss-Newton steps on a·cos(f·p) + b·sin(f·p); none moves by more than a quarter turn."""
-    largest_move = np.pi / (2 * at[-1])
-    offsets = at - centre
-    cosine_part = np.zeros(x.shape[1])
-    sine_part = np.zeros(x.shape[1])
-    for _ in range(FIT_STEPS):
-        cos, sin = _cos_sin(offsets, frequency)
-        left = x - cosine_part * cos - sine_part * sin
-        slope = offsets[:, None] * (sine_part * cos - cosine_part * sin)
-        more_cosine, more_sine, move = _least_squares((cos, sin, slope), left).solution
-        cosine_part = cosine_part + more_cosine
-        sine_part = sine_part + more_sine
-        frequency = frequency + np.clip(move, -largest_move, largest_move)
-    return frequency
-
-
-def _amplitude_error(x: Floats, offsets: Floats, frequency: Floats) -> float:
-    """Return the relative standard error of the amplitude of a wave (rows, 1) that turns less than once.
-
-    The less it turns, the more its frequency makes up for a wrong amplitude: sin(f·p) and 2·sin(f·p/2) are alike at
-    small angles.
-    """
-    cos, sin = _cos_sin(offsets, frequency)
-    cosine_part, sine_part = _least_squares((cos, sin), x).solution
-    amplitude = float(np.hypot(cosine_part, sine_part).max(initial=TINY))
-    left = x - cosine_part * cos - sine_part * sin
-    slope = offsets[:, None] * (sine_part * cos - cosine_part * sin)
-    variances = _least_squares((cos, sin, slope), x).variances
-    # Numbers in float32 are off by that much, even if those of one channel happen to leave less.
-    noise = float(np.sqrt((left**2).mean())) + np.finfo(np.float32).eps * amplitude
-    return float(noise * np.sqrt(variances[:2].sum())) / amplitude
-
-
-class _SlowWaves(NamedTuple):
-    """Channels that turn less than once, and the amplitude that they share with the others."""
-
-    x: Floats
-    at: Floats
-    centre: float
-    amplitude: float
-
-    def fitted(self, frequency: Floats, phase: Floats) -> tuple[Floats, Floats]:
-        """Return frequency and phase by Gauss-Newton steps of at most half a radian over all rows."""
-        offsets = self.at - self.centre
-        largest_move = 0.5 / self.at[-1]
-        for _ in range(SLOW_FIT_STEPS):
-            cos, sin = _cos_sin(offsets, frequency, phase)
-            slope = -self.amplitude * sin
-            left = self.x - self.amplitude * cos
-            move, turn = _least_squares((slope * offsets[:, None], slope), left).solution
-            frequency = frequency + np.clip(move, -largest_move, largest_move)
-            phase = phase + np.clip(turn, -0.5, 0.5)
-        return frequency, phase
 
 
 class FitErrors(NamedTuple):
@@ -331,13 +252,202 @@ class FitErrors(NamedTuple):
     phase: Floats
 
 
-def _errors_of_one(x: Floats, fit: WaveFit, slope: Floats) -> FitErrors:
-    """Return errors of waves of which only one function is there: near its top, a cosine hardly depends on either."""
+def _errors_of_noise(fit: WaveFit) -> FitErrors:
+    """Return the errors of waves fitted to rounded numbers: of chance, of rounding to one side, of float64.
+
+    Rounding to 0, 0.1, 0.2, … is like chance for a wave that goes from −1 to 1: the errors of its
+    rows average out. A slow wave from 0.00 to 0.14 passes a single step, and all rows may be off by
+    a whole step to the same side.
+    """
+    noise = fit.common_noise
+    size = np.maximum(np.abs(fit.amplitude), TINY)
+    offsets = fit.at - fit.centre
+    length = fit.at[-1] - fit.at[0]
+    by_chance = noise / size / np.sqrt((offsets**2).sum())
+    phase_by_chance = noise / size / np.sqrt(len(fit.at))
+    passes_few_steps = np.abs(fit.frequency) * length * size < FEW_STEPS * STEP_IN_SIGMAS * noise
+    step = np.where(passes_few_steps, STEP_IN_SIGMAS * noise / size, 0.0)
+    float64 = FLOAT64_ERROR * (1 + np.abs(fit.phase))
+    frequency_of_float64 = float64 / max(1.0, float(fit.at[-1]))
+    return FitErrors(
+        frequency=np.hypot(np.hypot(by_chance, step / length), frequency_of_float64),
+        phase=np.hypot(np.hypot(phase_by_chance, step / 2), float64),
+    )
+
+
+class CosineWaves(NamedTuple):
+    """Waves amplitude · cos(frequency · (row − centre) + phase), one per channel."""
+
+    frequency: Floats
+    phase: Floats
+    amplitude: Floats
+
+
+def _measure_one(data: Floats, rows: Floats, run: int) -> Waves:
+    """Fit a wave to each column of only cosines or only sines (rows, channels).
+
+    The first `run` rows are consecutive. As with both functions, the fit is repeated on ever more rows.
+    A single function does not show the direction in which it turns, so frequencies are positive.
+    """
+    at = rows - rows[0]
+    frequency = _frequency_by_sums(data[:run])
+    for count in _windows(rows, run):
+        frequency = _refined_frequency(data[:count], at[:count], frequency)
+    centre = float(at.mean())
+    curve = _fit_sinusoid(data, at - centre, frequency)
+    amplitude = np.hypot(curve.cosine_part, curve.sine_part)
+    phase = np.arctan2(-curve.sine_part, curve.cosine_part)
+    waves = CosineWaves(frequency, phase, amplitude)
+    # Columns that turn at least once show their amplitude. If there are none, the fastest one has to.
+    is_slow = np.abs(frequency) * (at[-1] + 1) < 2 * np.pi
+    amplitude_error = 0.0
+    if is_slow.all():
+        fastest = int(np.abs(frequency).argmax())
+        is_slow[fastest] = False
+        amplitude_error = _amplitude_error(data[:, [fastest]], at - centre, frequency[[fastest]])
+    if is_slow.any():
+        waves = _with_shared_amplitude(waves, is_slow, data, at)
+    return _waves_of_cosines(waves, data, at, amplitude_error)
+
+
+def _waves_of_cosines(
+    waves: CosineWaves, data: Floats, at: Floats, amplitude_error: float
+) -> Waves:
+    """Return fitted waves with their noise and errors, and with positive frequencies.
+
+    Since cos(−f·p + phase) = cos(f·p − phase), a negative frequency changes the sign of its phase.
+    """
+    frequency, phase, amplitude = waves
+    centre = float(at.mean())
+    unit, slope = _cos_sin(at - centre, frequency, phase)
+    noise = np.sqrt(((data - amplitude * unit) ** 2).mean(axis=0))
+    fit = WaveFit(frequency, phase, amplitude, noise, at, centre)
+    measured = _with_errors(fit, both=False)
+    errors = _errors_of_one(data, fit, slope)
+    # A slow wave is nearly a line, whose slope is amplitude times frequency.
+    frequency_error = np.hypot(errors.frequency, np.abs(frequency) * amplitude_error)
+    return replace(
+        measured,
+        frequency=np.abs(frequency),
+        error=np.maximum(measured.error, frequency_error),
+        phase=wrap(np.where(frequency < 0, -measured.phase, measured.phase)),
+        phase_error=np.maximum(measured.phase_error, errors.phase),
+    )
+
+
+class Sinusoid(NamedTuple):
+    """A curve a·cos(f·p) + b·sin(f·p) per channel, at some distances p from the middle row."""
+
+    cosine_part: Floats  # a, per channel
+    sine_part: Floats  # b, per channel
+    cos: Floats  # cos(f·p), (rows, channels)
+    sin: Floats
+
+    def subtracted_from(self, data: Floats) -> Floats:
+        """Return data (rows, channels) less the curve."""
+        return np.asarray(data - self.cosine_part * self.cos - self.sine_part * self.sin)
+
+    def slope(self, offsets: Floats) -> Floats:
+        """Return the derivative by the frequency, p·(b·cos(f·p) − a·sin(f·p))."""
+        derivative = self.sine_part * self.cos - self.cosine_part * self.sin
+        return np.asarray(offsets[:, None] * derivative)
+
+
+def _fit_sinusoid(data: Floats, offsets: Floats, frequency: Floats) -> Sinusoid:
+    """Return the curve of a known frequency that is nearest to each column of data."""
+    cos, sin = _cos_sin(offsets, frequency)
+    cosine_part, sine_part = _least_squares((cos, sin), data).solution
+    return Sinusoid(cosine_part, sine_part, cos, sin)
+
+
+def _refined_frequency(data: Floats, at: Floats, frequency: Floats) -> Floats:
+    """Return the frequencies at which a·cos(f·p) + b·sin(f·p) comes nearest to each column of data.
+
+    By Gauss-Newton steps: a step replaces the curve by its tangents, solves for the changes of a, b
+    and f that come nearest to the data, and moves there. Tangents say nothing about curves far away,
+    so no step turns the last row by more than a quarter turn.
+    """
+    offsets = at - float(at.mean())
+    largest_move = np.pi / (2 * at[-1])
+    cosine_part = np.zeros(data.shape[1])
+    sine_part = np.zeros(data.shape[1])
+    for _ in range(FIT_STEPS):
+        curve = Sinusoid(cosine_part, sine_part, *_cos_sin(offsets, frequency))
+        tangents = (curve.cos, curve.sin, curve.slope(offsets))  # the derivatives by a, b and f
+        changes = _least_squares(tangents, curve.subtracted_from(data)).solution
+        cosine_part = cosine_part + changes[0]
+        sine_part = sine_part + changes[1]
+        frequency = frequency + np.clip(changes[2], -largest_move, largest_move)
+    return frequency
+
+
+def _amplitude_error(data: Floats, offsets: Floats, frequency: Floats) -> float:
+    """Return the relative standard error of the amplitude of one column (rows, 1) of less than one turn.
+
+    The less it turns, the more its frequency makes up for a wrong amplitude: over 20 rows, sin(0.01·p)
+    and 2·sin(0.005·p) differ by 0.001 at most.
+    """
+    curve = _fit_sinusoid(data, offsets, frequency)
+    amplitude = float(np.hypot(curve.cosine_part, curve.sine_part).max(initial=TINY))
+    left = curve.subtracted_from(data)
+    tangents = (curve.cos, curve.sin, curve.slope(offsets))
+    variances = _least_squares(tangents, data).variances
+    # Numbers in float32 are off by that much, even if those of one channel happen to leave less.
+    noise = float(np.sqrt((left**2).mean())) + np.finfo(np.float32).eps * amplitude
+    return float(noise * np.sqrt(variances[:2].sum())) / amplitude
+
+
+def _with_shared_amplitude(
+    waves: CosineWaves, is_slow: Flags, data: Floats, at: Floats
+) -> CosineWaves:
+    """Return waves in which slow columns are fitted again, with the amplitude of the others.
+
+    A table has one amplitude, which a column of less than one turn does not show: over 20 rows,
+    sin(0.01·p) and 2·sin(0.005·p) differ by 0.001 at most.
+    """
+    shared = float(np.median(waves.amplitude[~is_slow]))
+    slow = CosineWaves(
+        waves.frequency[is_slow], waves.phase[is_slow], np.full(np.count_nonzero(is_slow), shared)
+    )
+    slow = _fit_slow_waves(slow, data[:, is_slow], at)
+    fitted = CosineWaves(*map(np.copy, waves))
+    for values, slow_values in zip(fitted, slow, strict=True):
+        values[is_slow] = slow_values
+    return fitted
+
+
+def _fit_slow_waves(waves: CosineWaves, data: Floats, at: Floats) -> CosineWaves:
+    """Return waves of known amplitude with the frequency and phase that come nearest to the data.
+
+    By Gauss-Newton steps, as in `_refined_frequency`: what is left of the data is a sum of the
+    derivatives −amplitude·sin(f·p + phase), times p for the frequency. No step turns a row by more than half a radian
+    for either of the two.
+    """
+    frequency, phase, amplitude = waves
+    offsets = at - float(at.mean())
+    largest_move = 0.5 / at[-1]
+    for _ in range(SLOW_FIT_STEPS):
+        cos, sin = _cos_sin(offsets, frequency, phase)
+        by_phase = -amplitude * sin
+        by_frequency = by_phase * offsets[:, None]
+        left = data - amplitude * cos
+        changes = _least_squares((by_frequency, by_phase), left).solution
+        frequency = frequency + np.clip(changes[0], -largest_move, largest_move)
+        phase = phase + np.clip(changes[1], -0.5, 0.5)
+    return CosineWaves(frequency, phase, amplitude)
+
+
+def _errors_of_one(data: Floats, fit: WaveFit, slope: Floats) -> FitErrors:
+    """Return errors of waves of which only one function is there, by the derivative of the cosine.
+
+    Near its top, a cosine hardly depends on frequency and phase, so rows there say little about them.
+    A column that passes less than three steps of rounding says nothing: its error is half a turn.
+    """
     offsets = (fit.at - fit.centre)[:, None]
-    variances = _least_squares((slope * offsets, slope), x).variances
+    variances = _least_squares((slope * offsets, slope), data).variances
     noise = fit.common_noise
     errors = np.sqrt(variances) * noise / np.maximum(np.abs(fit.amplitude), TINY)
-    steps = np.ptp(x, axis=0) / np.maximum(STEP_IN_SIGMAS * noise, TINY)
+    steps = np.ptp(data, axis=0) / np.maximum(STEP_IN_SIGMAS * noise, TINY)
     errors = np.where(steps < FEW_STEPS, FEW_STEPS_PENALTY * errors, errors)
     errors = np.where(steps < INVISIBLE_STEPS, np.pi, errors)
     return FitErrors(*errors)
@@ -358,38 +468,40 @@ class LeastSquares(NamedTuple):
 
 
 def _least_squares(columns: Sequence[Floats], data: Floats) -> LeastSquares:
-    """Solve the least squares of each channel for some columns, (rows, channels) each.
+    """Return the numbers a, b, … for which a·columns[0] + b·columns[1] + … comes nearest to the data.
 
-    Columns are made unit vectors first, so that one threshold tells which of them the rows do not distinguish: numbers
-    along such directions are 0.
+    Each channel has its own numbers; columns and data are (rows, channels). The normal equations are
+    solved: those of columns scaled to length 1, so that one threshold shows which of them the rows
+    do not distinguish, whatever their units are. Such directions get the number 0.
     """
-    sizes = [np.sqrt((column**2).sum(axis=0)) + TINY for column in columns]
-    units = [column / size for column, size in zip(columns, sizes, strict=True)]
+    lengths = [np.sqrt((column**2).sum(axis=0)) + TINY for column in columns]
+    units = [column / length for column, length in zip(columns, lengths, strict=True)]
     products = [[(first * second).sum(axis=0) for second in units] for first in units]
     normal = np.moveaxis(np.array(products), -1, 0)  # (channels, columns, columns)
     inverse = np.linalg.pinv(normal, rcond=SINGULAR, hermitian=True)
     projections = np.stack([(unit * data).sum(axis=0) for unit in units], axis=-1)
-    solution = (inverse @ projections[..., None])[..., 0].T / sizes
+    solution = (inverse @ projections[..., None])[..., 0].T / lengths
     variances = np.diagonal(inverse, axis1=1, axis2=2).T
-    return LeastSquares(solution, np.maximum(variances, 0) / np.square(sizes))
+    return LeastSquares(solution, np.maximum(variances, 0) / np.square(lengths))
 
 
-def _frequency_by_sums(x: Floats) -> Floats:
-    """Return a first estimate of each frequency of one function, by lags of 1, 2, 4, … rows while they help.
+def _frequency_by_sums(data: Floats) -> Floats:
+    """Return a first estimate of each frequency of only cosines or only sines, from consecutive rows.
 
-    x[p + k] + x[p − k] = 2·cos(k·f)·x[p] gives the angle k·f without its sign, up to whole turns. The estimate of the
-    shorter lag selects both.
+    A cosine or sine has x[p + k] + x[p − k] = 2·cos(k·f)·x[p], which gives the angle k·f without its
+    sign, up to whole turns. The lag k is 1, 2, 4, … rows: the estimate of the shorter lag selects sign
+    and turn, and the longer lag divides the error by k. Each column keeps the lag with the smallest error.
     """
-    frequency = np.zeros(x.shape[1])
-    smallest_error = np.full(x.shape[1], np.inf)
+    frequency = np.zeros(data.shape[1])
+    smallest_error = np.full(data.shape[1], np.inf)
     lag = 1
-    while lag <= max(1, len(x) // 3):
-        middle = x[lag:-lag]
-        around = x[2 * lag :] + x[: -2 * lag]
+    while lag <= max(1, len(data) // 3):
+        middle = data[lag:-lag]
+        sums = data[2 * lag :] + data[: -2 * lag]
         power = np.maximum((middle**2).sum(axis=0), TINY)
-        cosine = np.clip((around * middle).sum(axis=0) / (2 * power), -1, 1)
+        cosine = np.clip((sums * middle).sum(axis=0) / (2 * power), -1, 1)
         angle = np.arccos(cosine)
-        error = _error_of_lag(around - 2 * cosine * middle, power, angle) / lag
+        error = _error_of_lag(sums - 2 * cosine * middle, power, angle) / lag
         estimate = angle if lag == 1 else _nearest_turn(angle, lag * frequency) / lag
         is_better: Flags = error < smallest_error
         frequency = np.where(is_better, estimate, frequency)
