@@ -1,96 +1,25 @@
 """Functions of float32 numbers: correctly rounded to float32, and powers as PyTorch computes them.
 
-NumPy's own float32 sines and powers depend on the processor. Here values are computed in float64,
-with far more bits than float32 has. If the last of them leave the rounding in doubt, exact angles
-or integers decide.
+NumPy's own float32 powers depend on the processor. Here values are computed in float64, with far
+more bits than float32 has. If the last of them leave the rounding in doubt, integers decide.
 """
 
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cache
 
 import numpy as np
 
 from pecli.engine import numerics
-from pecli.engine.arrays import Flags, Floats, Singles, round_to
-from pecli.engine.numerics import Frequencies, bits_for, round_fixed
-from pecli.engine.numerics.correct_rounding import round_waves
-from pecli.engine.numerics.phases import ExactWaves
+from pecli.engine.arrays import Floats, Singles, round_to
+from pecli.engine.numerics import round_fixed
 
-_DROPPED_BITS = 29
-"""Bits of a float64 number that float32 does not have."""
-_SINE_ERROR = 1 << 8
-"""Bound on the error of float64 sines, in ULPs; any library's sine is within a few."""
-
-_SINGLE_BITS = 24
-_MIN_EXPONENT = -172
-_MAX_EXPONENT = 105
-"""Exponents of float32 numbers written as 24-bit integers times 2**e; phases are below 2**104."""
 _POWER_ERROR = 2.0**-48
 """Bound on the relative error of a float64 power; any library's pow is within a few ULPs."""
 _POWER_BITS = 320
 """Bits of exact powers: the smallest float32 number is 2**-149, and keeps 171 bits."""
 _INFINITE_LOG2 = 129
 """Powers beyond 2**129 are infinite in float32, whose largest number is below 2**128."""
-
-
-def waves_of(angles: Singles, parts: Sequence[str]) -> list[Singles]:
-    """Return the cosines or sines of float32 angles, correctly rounded to float32.
-
-    Args:
-        angles: Angles in radians, none of them negative.
-        parts: "cos" or "sin", for each array of the result.
-    """
-    angles_float64 = angles.astype(np.float64)
-    waves = []
-    for part in parts:
-        values = np.sin(angles_float64) if part == "sin" else np.cos(angles_float64)
-        rounded = values.astype(np.float32)
-        in_doubt = _is_near_tie(values)
-        if in_doubt.any():
-            rounded[in_doubt] = _exact_waves(angles[in_doubt], part)
-        waves.append(rounded)
-    return waves
-
-
-def _is_near_tie(values: Floats) -> Flags:
-    """Return True for each float64 number within _SINE_ERROR ULPs of a float32 tie.
-
-    The 29 bits that float32 drops are 100…0 at a tie. That is taken off and the error added, so
-    that the bits from −error to +error become those from 0 to 2 · error.
-    """
-    tie = 1 << (_DROPPED_BITS - 1)
-    dropped = (values.view(np.int64) + (_SINE_ERROR - tie)) & ((1 << _DROPPED_BITS) - 1)
-    return np.asarray(dropped <= 2 * _SINE_ERROR)
-
-
-def _exact_waves(angles: Singles, part: str) -> Singles:
-    """Return cosines or sines by exact angles.
-
-    A float32 angle is a 24-bit integer times a power of two: the integer is taken for a position,
-    the power of two for the frequency of its wave. The angle 3 = 0.75 · 2**2 has the position
-    0.75 · 2**24 and the frequency 2**(2 − 24).
-    """
-    fractions, exponents = np.frexp(angles.astype(np.float64))
-    positions = (fractions * 2.0**_SINGLE_BITS).astype(np.uint64)
-    frequency_exponents = exponents - _SINGLE_BITS
-    wave_indices = (frequency_exponents - _MIN_EXPONENT).astype(np.intp)
-    is_sine = np.full(len(positions), part == "sin")
-    waves = _cached_powers_of_two()
-    rounded = round_waves(waves, _powers_of_two, positions, wave_indices, is_sine, "float32")
-    return rounded.astype(np.float32)
-
-
-def _powers_of_two() -> ExactWaves:
-    """Return waves whose frequencies are the powers of two from _MIN_EXPONENT on."""
-    # After the product with a position, the smallest keeps 352 bits and the largest 105.
-    bits = 640 + bits_for(1.0)
-    values = tuple(1 << (bits + exponent) for exponent in range(_MIN_EXPONENT, _MAX_EXPONENT))
-    return ExactWaves.of(Frequencies(values, bits))
-
-
-_cached_powers_of_two = cache(_powers_of_two)
 
 
 def power(base: float, exponent: float) -> float:

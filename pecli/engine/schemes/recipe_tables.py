@@ -13,13 +13,14 @@ from pecli.engine.arrays import Array, Floats, Indices, Singles, as_dtype, numpy
 from pecli.engine.numerics import Frequencies, round_fixed
 from pecli.engine.numerics.axis_tables import AxisFiller, Coordinates
 from pecli.engine.numerics.cos_sin_tables import ExactFiller
-from pecli.engine.numerics.float32_functions import power, round_single, waves_of
+from pecli.engine.numerics.float32_functions import power, round_single
+from pecli.engine.numerics.float32_waves import waves_of
 from pecli.engine.runtimes.runtime import Phases, recurrence
 from pecli.engine.scalings.scaling import reciprocal
 from pecli.engine.schemes.recipes import Recipe
 
 MAX_FLOAT16 = 65504.0
-_CHUNK = 1 << 13
+_CHUNK = 1 << 14
 """Elements that are computed at once: few enough for the cache, many enough for threads."""
 _RATIO_BITS = 128
 """Fractional bits of a ratio of frequencies, before it is rounded to float32."""
@@ -205,8 +206,9 @@ class RecipeFiller:
             sines[is_negative] *= -1
         for place, values in enumerate(waves):
             columns = out[:, place :: len(functions)]
-            scaled_values = values[:, : columns.shape[1]] * self._amplitude
-            stored = as_dtype(scaled_values, self._recipe.table or "float32")
+            if self._amplitude != 1:
+                values *= self._amplitude
+            stored = as_dtype(values[:, : columns.shape[1]], self._recipe.table or "float32")
             columns[...] = as_dtype(stored, dtype)
 
 

@@ -14,8 +14,8 @@ from pecli.engine.numerics.float32_functions import (
     power,
     round_single,
     torch_powers,
-    waves_of,
 )
+from pecli.engine.numerics.float32_waves import waves_of
 from pecli.engine.schemes.sinusoidal import Sinusoidal
 from tests import oracle
 from tests.oracle import bits, rational, rounded
@@ -137,8 +137,30 @@ def test_phases_whose_waves_are_nearest_to_ties(first):
 
 
 def test_sines_and_cosines_between_sectors_are_correctly_rounded():
-    edges = ((np.arange(1, 257) - 0.5) * (math.tau / 256)).astype(np.float32)
+    edges = ((np.arange(1, 513) - 0.5) * (math.tau / 512)).astype(np.float32)
     hold(np.concatenate([edges, edges + np.float32(math.tau)]))
+
+
+def test_waves_of_more_angles_than_are_computed_at_once():
+    angles = np.arange(20_000, dtype=np.float32)
+    (together,) = waves_of(angles, ["sin"])
+    (later,) = waves_of(angles[15_000:], ["sin"])
+    assert together[15_000:].tolist() == later.tolist()
+
+
+def test_the_largest_angles_below_2_to_the_18():
+    """Larger ones are computed in another way."""
+    largest = np.nextafter(np.float32(2**18), np.float32(0))
+    hold(largest - np.arange(300, dtype=np.float32))
+
+
+def test_an_infinite_angle_does_not_change_the_others():
+    angles = np.array([1.5, np.inf, np.nan, 3.0], np.float32)
+    with np.errstate(invalid="ignore"):
+        (cosines,) = waves_of(angles, ["cos"])
+    (finite,) = waves_of(angles[[0, 3]], ["cos"])
+    assert cosines[[0, 3]].tolist() == finite.tolist()
+    assert np.isnan(cosines[1:3]).all()
 
 
 def test_waves_of_zero_are_0_and_1():
